@@ -81,6 +81,7 @@ class _Reader:
         if not self._tokens or line[end:].strip():
             raise _NoFormula
         self._at = 0
+        self._raised = 0  # exponents that are being read; a fraction in one is written with a slash, because two small lines cannot be read
 
     def sides(self) -> list[str]:
         """Read the sides of the equation, each after the first with its sign."""
@@ -114,7 +115,10 @@ class _Reader:
     def _ratio(self) -> str:
         above, bare = self._together()
         while self._take("/"):
-            _, below = self._together()
+            whole, below = self._together()
+            if self._raised:
+                above = bare = f"<mrow>{above}<mo>/</mo>{whole}</mrow>"
+                continue
             above = bare = f"<mfrac><mrow>{bare}</mrow><mrow>{below}</mrow></mfrac>"
         return above
 
@@ -180,7 +184,10 @@ class _Reader:
 
     def _exponent(self) -> str:
         if self._next() == "(":
-            return f"<mrow>{_bare(self._list())}</mrow>"
+            self._raised += 1
+            inside = _bare(self._list())
+            self._raised -= 1
+            return f"<mrow>{inside}</mrow>"
         sign = "<mo>−</mo>" if self._take("-") else ""
         token = self._next()
         if token is None or not re.match(r"[\dA-Za-zα-ω]", token):

@@ -12,7 +12,7 @@ from grader.teaching.book.code import SHORT
 from markdown_it.token import Token
 
 LONG = 30  # characters; a cell with more text is not made narrow on a phone
-WIDE = 90  # characters in a row, with the space between columns; the columns of a wider table stand closer together
+MANY, WIDE = 7, 90  # columns, and characters in a row with the space between columns; a table with more of both has its columns closer together
 
 
 def open_table(tokens: Sequence[Token], at: int) -> str:
@@ -26,7 +26,7 @@ def open_table(tokens: Sequence[Token], at: int) -> str:
     code = [child.content for row in rows for cell in row for child in cell.children or [] if child.type == "code_inline"]
     longest = [max(map(len, heading.split()), default=0) for heading in headings]  # headings may wrap
     widths = [max(lengths) for lengths in zip(longest, *([len(cell.content) for cell in row] for row in rows))]
-    wide = not stacked and len(headings) > 2 and sum(widths) + 3 * len(widths) > WIDE
+    wide = not stacked and len(headings) >= MANY and sum(widths) + 3 * len(widths) > WIDE
     short = bool(code) and max(map(len, code)) <= SHORT
     names = ["stacked"] * stacked + ["pairs"] * (len(headings) == 2) + ["dense"] * wide + ["short-code"] * short
     names += ["headless"] * (not any(headings))
