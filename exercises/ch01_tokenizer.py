@@ -15,9 +15,12 @@ Rules for all exercises of this chapter; the tests check them:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 Pair = tuple[int, int]
+END_OF_TEXT = "<|endoftext|>"
+ENDINGS = ("'s", "'t", "'re", "'ve", "'m", "'ll", "'d")
 
 
 def build_vocab(corpus: Iterable[str]) -> list[str]:
@@ -117,3 +120,25 @@ class BPETokenizer:
         # TODO 1: join the bytes of all ids
         # TODO 2: decode all bytes at once, and replace those that are not valid UTF-8
         raise NotImplementedError
+
+
+def split_for_bpe(text: str) -> list[str]:
+    """Split the text into the pieces inside which BPE may merge, as GPT-2 does. The pieces, joined, are the text again.
+
+    Each END_OF_TEXT is a piece of its own, and the parts between them are split separately. From left to right, the next piece
+    of a part is the first of these that fits:
+
+    - one of ENDINGS, in lower case;
+    - a run of letters, a run of digits, or a run of other characters that are not white space; if one space is in front of the
+      run, it belongs to the piece;
+    - a run of white space. If the part goes on behind it, it leaves its last character to the next piece. A run of a single
+      character is a piece.
+
+    Letters, digits and white space are what str.isalpha, str.isnumeric and str.isspace say, in every language.
+    """
+    # TODO 1: cut the text at each END_OF_TEXT, which is a piece; split each part in between with the next steps
+    # TODO 2: if the rest of the part begins with one of ENDINGS, that is the next piece
+    # TODO 3: otherwise skip one space; if no white space follows, the piece ends with that run of letters, digits or others
+    # TODO 4: otherwise the piece is the run of white space, without its last character if the part goes on and the run is longer
+    # TODO 5: continue where the piece ends, until the part is empty
+    raise NotImplementedError

@@ -7,9 +7,12 @@ frequent pairs their own ids.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 Pair = tuple[int, int]
+END_OF_TEXT = "<|endoftext|>"
+ENDINGS = ("'s", "'t", "'re", "'ve", "'m", "'ll", "'d")
 
 
 def build_vocab(corpus: Iterable[str]) -> list[str]:
@@ -175,3 +178,57 @@ class BPETokenizer:
         ### BEGIN SOLUTION
         return b"".join(self.id_to_bytes[i] for i in ids).decode("utf-8", errors="replace")
         ### END SOLUTION
+
+
+def split_for_bpe(text: str) -> list[str]:
+    """Split the text into the pieces inside which BPE may merge, as GPT-2 does. The pieces, joined, are the text again.
+
+    Each END_OF_TEXT is a piece of its own, and the parts between them are split separately. From left to right, the next piece
+    of a part is the first of these that fits:
+
+    - one of ENDINGS, in lower case;
+    - a run of letters, a run of digits, or a run of other characters that are not white space; if one space is in front of the
+      run, it belongs to the piece;
+    - a run of white space. If the part goes on behind it, it leaves its last character to the next piece. A run of a single
+      character is a piece.
+
+    Letters, digits and white space are what str.isalpha, str.isnumeric and str.isspace say, in every language.
+    """
+    # TODO 1: cut the text at each END_OF_TEXT, which is a piece; split each part in between with the next steps
+    # TODO 2: if the rest of the part begins with one of ENDINGS, that is the next piece
+    # TODO 3: otherwise skip one space; if no white space follows, the piece ends with that run of letters, digits or others
+    # TODO 4: otherwise the piece is the run of white space, without its last character if the part goes on and the run is longer
+    # TODO 5: continue where the piece ends, until the part is empty
+    ### BEGIN SOLUTION
+    def kind(c: str) -> str:
+        if c.isalpha():
+            return "letter"
+        if c.isnumeric():
+            return "digit"
+        return "space" if c.isspace() and c not in "\x1c\x1d\x1e\x1f" else "other"  # GPT-2 has these four as others
+
+    def end_of_run(part: str, start: int) -> int:
+        end = start + 1
+        while end < len(part) and kind(part[end]) == kind(part[start]):
+            end += 1
+        return end
+
+    def end_of_piece(part: str, start: int) -> int:
+        for ending in ENDINGS:
+            if part.startswith(ending, start):
+                return start + len(ending)
+        first = start + 1 if part[start] == " " and start + 1 < len(part) else start
+        if kind(part[first]) != "space":
+            return end_of_run(part, first)
+        end = end_of_run(part, start)
+        return end if end == len(part) or end == start + 1 else end - 1
+
+    pieces = []
+    for part in re.split(f"({re.escape(END_OF_TEXT)})", text):
+        start = 0
+        while start < len(part):
+            end = len(part) if part == END_OF_TEXT else end_of_piece(part, start)
+            pieces.append(part[start:end])
+            start = end
+    return pieces
+    ### END SOLUTION

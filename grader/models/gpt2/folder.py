@@ -24,7 +24,7 @@ def load_folder(folder: Path, parts: Any) -> Loaded:
     if not folder.is_dir():
         raise CheckpointProblem(f"there is no folder {folder}; {DOWNLOAD}")
     config = _read_config(folder)
-    tokenizer = read_tokenizer(folder)
+    tokenizer = read_tokenizer(folder, parts)
     tensors = _read_tensors(folder)
     design, vocab_size = _read_design(folder, tensors, config)
     if tokenizer.vocab_size > vocab_size:
@@ -40,8 +40,8 @@ def load_folder(folder: Path, parts: Any) -> Loaded:
 # ---- the tokenizer
 
 
-def read_tokenizer(folder: Path) -> GPT2Tokenizer:
-    """The tokenizer in `vocab.json` and `merges.txt`."""
+def read_tokenizer(folder: Path, parts: Any) -> GPT2Tokenizer:
+    """The tokenizer in `vocab.json` and `merges.txt`, which splits texts with the learner's `split_for_bpe`."""
     vocab = _read_json(folder, VOCAB)
     if not isinstance(vocab, dict) or not all(type(i) is int and i >= 0 for i in vocab.values()) or len(set(vocab.values())) < len(vocab):
         raise CheckpointProblem(f"{folder / VOCAB} does not give each token an id of its own; {DOWNLOAD}")
@@ -55,7 +55,7 @@ def read_tokenizer(folder: Path) -> GPT2Tokenizer:
     wrong = next((pair for pair in merges if len(pair) != 2 or not {pair[0], pair[1], pair[0] + pair[1]} <= vocab.keys()), None)
     if wrong is not None:
         raise CheckpointProblem(f"{folder / MERGES} does not fit {VOCAB}: the merge {' '.join(wrong)!r} has no token there; {DOWNLOAD}")
-    return GPT2Tokenizer(vocab, [(left, right) for left, right in merges])
+    return GPT2Tokenizer(vocab, [(left, right) for left, right in merges], parts.split_for_bpe)
 
 
 # ---- the weights

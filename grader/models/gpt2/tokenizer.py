@@ -1,16 +1,14 @@
 """GPT-2's tokenizer: byte-level byte-pair encoding, with the published files `vocab.json` and `merges.txt`.
 
-Chapter 1's BPE has the same merges, but its ids 0 to 255 are the bytes and its merges run over the whole text. GPT-2 first splits the text
-(`splitting.py`), writes every byte as a printable character, and takes each token's id from `vocab.json`.
+Chapter 1's BPE has the same merges, but its ids 0 to 255 are the bytes and its merges run over the whole text. GPT-2 first splits the text with
+chapter 1's `split_for_bpe`, writes every byte as a printable character, and takes each token's id from `vocab.json`.
 """
 
 from __future__ import annotations
 
 import codecs
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from grader.models.gpt2.splitting import split_for_bpe
 from grader.models.tokenizers import fingerprint_of
 
 END_OF_TEXT = "<|endoftext|>"
@@ -24,13 +22,17 @@ def byte_alphabet() -> dict[int, str]:
 
 
 class GPT2Tokenizer:
-    """Text to ids and back. `vocab` has each token, written in the byte alphabet, with its id; `merges` has the pairs, the first learned first."""
+    """Text to ids and back. `vocab` has each token, written in the byte alphabet, with its id; `merges` has the pairs, the first learned first.
+
+    `split` is the learner's or the reference's `split_for_bpe`.
+    """
 
     kind = "gpt2"
     start_ids: list[int] = []  # nothing comes before a text
 
-    def __init__(self, vocab: Mapping[str, int], merges: Sequence[tuple[str, str]]) -> None:
+    def __init__(self, vocab: Mapping[str, int], merges: Sequence[tuple[str, str]], split: Callable[[str], Sequence[str]]) -> None:
         self.vocab = dict(vocab)
+        self.split = split
         self.merges = [(left, right) for left, right in merges]
         self.vocab_size = max(self.vocab.values(), default=-1) + 1
         self.end_id = self.vocab.get(END_OF_TEXT)
@@ -44,14 +46,9 @@ class GPT2Tokenizer:
 
     def encode(self, text: str) -> list[int]:
         """The ids of `text`. The characters `<|endoftext|>` are one token."""
-        parts = re.split(f"({re.escape(END_OF_TEXT)})", text) if self.end_id is not None else [text]
         ids: list[int] = []
-        for part in parts:
-            if part == END_OF_TEXT and self.end_id is not None:
-                ids.append(self.end_id)
-                continue
-            for piece in split_for_bpe(part):
-                ids += self._encode_piece(piece)
+        for piece in self.split(text):
+            ids += [self.end_id] if piece == END_OF_TEXT and self.end_id is not None else self._encode_piece(piece)
         return ids
 
     def decode(self, ids: Sequence[int]) -> str:
@@ -76,10 +73,6 @@ class GPT2Tokenizer:
 
     def to_data(self) -> dict:
         return {"kind": self.kind, "vocab": self.vocab, "merges": [list(pair) for pair in self.merges]}
-
-    @classmethod
-    def from_data(cls, data: Mapping) -> GPT2Tokenizer:
-        return cls(data["vocab"], [(left, right) for left, right in data["merges"]])
 
     @property
     def fingerprint(self) -> str:

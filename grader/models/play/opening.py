@@ -41,7 +41,7 @@ class Opener:
         """GPT-2's own weights in the learner's GPT."""
         if not folder.is_dir():
             load_folder(folder, None)  # says so, before any part is tested
-        own = self._find_parts(GPT2, ("load_gpt2",))
+        own = self._find_parts(GPT2, ("split_for_bpe", "load_gpt2"))
         return self._engine(own, lambda: load_folder(folder, own.parts))
 
     def open_other(self, name: str) -> Engine:

@@ -13,7 +13,7 @@ from grader.teaching.walks.parts import Parts
 from grader.tests.models.published_gpt2 import SIZES, VOCAB_SIZE, make_model, write_tokenizer
 from safetensors.torch import load_file, save_file
 
-GPT = ("load_gpt2", "generate")
+GPT = ("split_for_bpe", "load_gpt2", "generate")
 
 
 @pytest.fixture(scope="module")
