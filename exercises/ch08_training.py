@@ -58,7 +58,8 @@ def cross_entropy(logits: Tensor, targets: Tensor, ignore_index: int = -100) -> 
     If all are ignored, the loss is 0. Logits of any size give a finite loss and a finite gradient. The loss has the dtype of
     the logits: float64 logits are computed in float64. For half-precision logits it may be float32.
 
-    Write it yourself, without `F.cross_entropy`, `F.nll_loss` and their `nn` classes.
+    Write it yourself, without `F.linear_cross_entropy` and without `F.cross_entropy`, `F.nll_loss` and their `nn`
+    classes.
     """
     # TODO 1: compute log-probabilities, with torch.log_softmax over the vocabulary
     # TODO 2: find the kept targets; replace the others by any real id, so that they can be looked up

@@ -15,6 +15,11 @@ NOTE = "_headway_call"  # the name under which an instrumented helper finds `cal
 class _CallsThroughNote(ast.NodeTransformer):
     """Rewrites `f(x)` as `_headway_call(f, x)`; calls of builtins stay, because `super()` and `locals()` depend on their frame."""
 
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        if node.name == "__torch_dispatch__":  # runs at each of torch's operators and calls nothing else of the learner's: it must be fast
+            return node
+        return self.generic_visit(node)
+
     def visit_Call(self, node: ast.Call) -> ast.Call:
         self.generic_visit(node)
         if isinstance(node.func, ast.Name) and hasattr(builtins, node.func.id):

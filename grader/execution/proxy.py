@@ -94,13 +94,17 @@ class Boundary:
         self.readings.append(Reading(result, owner, len(self.calls), position))
         return result
 
+    def unrecorded(self, op: str, *arguments: Any) -> Any:
+        """The answer to a request that is not in the log, so the diagnosis does not compare it."""
+        reply, out = self.connection.exchange(op, *pack(list(arguments), _handle_of))
+        return unpack(reply["value"], out, lambda handle: Label(printable(handle[1], 80)))
+
     def inner_call(self, call: Call) -> Call | None:
         """The last call of the implementation's own code that a helper of the test made during this call; None if `call` called no helper."""
         if call.callee is None or not call.callee._is_helper:
             return None
         try:
-            reply, out = self.connection.exchange("inner_call", *pack([call.number], _handle_of))
-            found = unpack(reply["value"], out, lambda handle: Label(printable(handle[1], 80)))
+            found = self.unrecorded("inner_call", call.number)
             if not found:
                 return None
             what, args, options, returned_none = found

@@ -208,6 +208,26 @@ SUBJECTS = {
         "which state carries the answer",
         "After block 0 the state at the exchanged letter carries it; after block 1 the last state does.",
     ),
+    "merge_attention": Subject(
+        "efficient.merge_attention",
+        "how two groups of keys share the attention",
+        "With equal lse each group counts half; a difference of 6 leaves the smaller group almost nothing.",
+    ),
+    "tiled_attention": Subject(
+        "efficient.tiled_attention",
+        "which outputs depend on which words, for two block sizes",
+        "Both maps are the same staircase: the block size changes the work, not the result.",
+    ),
+    "sliding_window_mask": Subject(
+        "efficient.sliding_window_mask",
+        "which keys each query may see",
+        "A band of three along the diagonal; with fewer queries it ends in the corner.",
+    ),
+    "windowed_attention": Subject(
+        "efficient.windowed_attention",
+        "which outputs depend on which inputs",
+        "One layer sees its window; in two layers information comes from twice as far.",
+    ),
 }
 
 

@@ -18,7 +18,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 PICTURES = sorted((EXERCISES / "pictures").glob("ch*.svg"))
 DIAGRAMS = [path for path in PICTURES if path.stem.endswith("_diagram") or path.stem == "ch00_transformer"]
 PHONE, SMALLEST = 360, 12  # px
-SIZE = r"(?:[A-Z]|d_\w+|n_\w+|[kn]|\d+)"
+SIZE = r"(?:T[qk]|[A-Z]|d_\w+|n_\w+|block|[dkn]|\d+)"
 SHAPE = re.compile(rf"\((?:(?:\.\.\.|{SIZE}(?: [*+] {SIZE})*)(?:, |,(?=\))|(?=\))))*\)")
 
 

@@ -18,7 +18,7 @@ from lesson_tables import COMMAND, LessonTable, agrees, lessons, tables_of, word
 TABLES = [table for path in lessons() for table in tables_of(path)]
 MEASURED = [table for table in TABLES if table.command]
 SHORTER = {"cache": ["--tokens", "16", "64", "--runs", "1"]}  # its whole table takes minutes; test_measurements_cache.py counts the other rows
-QUICK = {"embeddings", "scores", "draws", "changed_past"}
+QUICK = {"embeddings", "scores", "draws", "changed_past", "memory"}
 
 # How far another machine may be away, besides 5 %: for a row and the number of a word in it, the difference, or None for any.
 Looseness = Callable[[list[str], int], float | None]

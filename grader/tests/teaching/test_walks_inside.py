@@ -25,7 +25,7 @@ SMALLER = {
     positions: {"STEPS": 20},
     induction_walk: {"MOST": 60},
 }
-WALKS = ("kv-cache", "moe", "positions", "logit-lens", "heads", "induction", "patching")
+WALKS = ("kv-cache", "moe", "positions", "logit-lens", "heads", "induction", "patching", "tiles")
 
 
 @pytest.fixture(scope="module", autouse=True)

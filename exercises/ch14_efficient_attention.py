@@ -1,0 +1,198 @@
+"""Chapter 14: the same answer, less memory.
+
+Attention over some of the keys is described by a pair (output, lse). The output is the weighted average of their values, and
+lse is the logarithm of the sum of e^score over these keys. Two such pairs give the pair of all their keys. So the table of all
+scores need never exist: a strip of `block` keys at a time is enough.
+
+    q (..., Tq, d)    k (..., Tk, d)    v (..., Tk, d_v)    output (..., Tq, d_v)    lse (..., Tq)
+
+As in chapter 3, the scores are q k^T / sqrt(d), and fewer queries than keys are the last positions: query i is at position
+Tk - Tq + i.
+
+Write your own code wherever NotImplementedError is raised, from top to bottom. The TODO steps say what to do, the lesson
+ch14_efficient_attention.md explains why, and `headway check` tests what you have written.
+
+Rules for all exercises of this chapter; the tests check them:
+- Do not change an argument in place, unless the docstring says so.
+- `...` in a shape means any number of axes, also none. An argument may be a view (not contiguous), and so may a result.
+- The result has the dtype and device of the input, unless the docstring says otherwise. Compute float64 input in float64.
+- Gradients reach every input and parameter and are finite, unless the docstring says "without gradient".
+- The state dict holds the parameters that the docstring names and nothing else: register a mask or a table as a buffer
+  with persistent=False.
+- A ValueError names the values that do not fit: raise ValueError(f"d_model = {d_model} is not possible with n_heads = {n_heads}").
+  It may be raised when an object is made or at the first call. An assert with such a message is accepted too.
+
+In this chapter, write attention yourself, without `F.scaled_dot_product_attention`, `nn.MultiheadAttention`,
+`nn.Transformer` and torch's other attention functions.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from .ch03_attention import causal_mask, scaled_dot_product_attention
+from .ch08_training import cross_entropy
+
+
+def attention_with_lse(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """Compute the attention of chapter 3, and for each query lse, the logarithm of the sum of e^score over the keys it sees.
+
+    q (..., Tq, d), k (..., Tk, d), v (..., Tk, d_v) -> output (..., Tq, d_v), lse (..., Tq).
+
+    Keys where `mask` (it broadcasts to (..., Tq, Tk)) is False are not seen. A query that sees no key, also because Tk is 0,
+    has output 0 and lse -inf. Scores around 10000 or -10000 do not overflow. The gradients of q, k and v through the output are
+    those of chapter 3; the gradient of lse is not needed.
+    """
+    # TODO 1: compute the scores, (..., Tq, Tk), and set those of keys that are not seen to -inf
+    # TODO 2: compute lse along the keys, with torch.logsumexp
+    # TODO 3: the weights are e^(score - lse); where lse is -inf, subtract 0
+    # TODO 4: average the values with these weights; return the average and lse
+    raise NotImplementedError
+
+
+def merge_attention(output_a: Tensor, lse_a: Tensor, output_b: Tensor, lse_b: Tensor) -> tuple[Tensor, Tensor]:
+    """Merge two groups of keys: from the output and lse of each group, compute those of all keys together.
+
+    output_a, output_b (..., Tq, d_v), lse_a, lse_b (..., Tq) -> output (..., Tq, d_v), lse (..., Tq).
+
+    Each output counts in proportion to the sum of e^score of its group, e^lse. An lse of 10000 or -10000 does not overflow. A
+    group without keys (output 0, lse -inf) changes nothing; two of them give such a group again, without NaN. It is used
+    without gradient.
+    """
+    # TODO 1: find the larger lse of each query (use 0 if both are -inf)
+    # TODO 2: compute both sums relative to it: e^(lse - largest)
+    # TODO 3: average the two outputs with these sums as weights; where the total is 0, divide by 1
+    # TODO 4: the new lse is the largest plus the logarithm of the total
+    raise NotImplementedError
+
+
+def tiled_attention(q: Tensor, k: Tensor, v: Tensor, block: int, causal: bool = False) -> tuple[Tensor, Tensor]:
+    """Compute the output and lse of `attention_with_lse`, with at most `block` keys at a time.
+
+    q (..., Tq, d), k (..., Tk, d), v (..., Tk, d_v) -> output (..., Tq, d_v), lse (..., Tq).
+
+    With `causal`, query i (at position Tk - Tq + i) sees the keys up to its own position, as with chapter 3's causal mask. The
+    result is the same for each `block`; it need not divide Tk, and may be larger. Raises a ValueError that names block if it is
+    below 1. No tensor has Tq * Tk entries, neither scores nor a mask, and the results of the strips are not collected. It is used
+    without gradient.
+    """
+    # TODO 1: check block; name it in the error
+    # TODO 2: start with the result of a group without keys: output 0, lse -inf
+    # TODO 3: take the next strip of at most `block` keys and values; the last one may be shorter
+    # TODO 4: if causal, build the mask of this strip, (Tq, strip), from the positions of the queries and of the keys
+    # TODO 5: attend to the strip, and merge the result into the one so far
+    raise NotImplementedError
+
+
+def tiled_attention_backward(
+    q: Tensor, k: Tensor, v: Tensor, output: Tensor, lse: Tensor, grad_out: Tensor, block: int, causal: bool = False
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Compute the gradients of q, k and v from that of the output, with at most `block` keys at a time.
+
+    `output` and `lse` are the results of `tiled_attention(q, k, v, block, causal)`. `grad_out` (..., Tq, d_v) is the gradient of
+    the output -> grad_q (..., Tq, d), grad_k (..., Tk, d), grad_v (..., Tk, d_v).
+
+    The weights of a strip are computed again: e^(score - lse). The result is the same for each `block`. Raises a ValueError that
+    names block if it is below 1. No tensor has Tq * Tk entries. It runs without gradient, also in torch.inference_mode().
+
+    Write it yourself, without `backward` and without `grad` and without `autograd` and without `vjp` and without `jvp`
+    and without `vhp` and without `hvp` and without `jacobian` and without `hessian` and without `jacrev` and without
+    `jacfwd` and without `linearize` and without `grad_and_value` and without `requires_grad_` and without
+    `requires_grad` and without `retain_grad` and without `enable_grad` and without `set_grad_enabled` and without
+    `inference_mode` and without `gradcheck` and without `gradient` and without `make_dual` and without
+    `functional_call` and without `func`.
+    """
+    # TODO 1: check block; name it in the error
+    # TODO 2: for each query, sum grad_out * output; this is the average of grad_weights, weighted with the weights
+    # TODO 3: start with gradients of zero, and go through the strips as in tiled_attention
+    # TODO 4: compute the strip's scores (masked if causal), and from them and lse its weights
+    # TODO 5: grad_v of the strip is weights^T grad_out, and grad_weights is grad_out v^T
+    # TODO 6: grad_scores is weights * (grad_weights - average), times the scale of the scores
+    # TODO 7: every strip adds to grad_q; each strip has its own rows of grad_k
+    raise NotImplementedError
+
+
+def efficient_attention(q: Tensor, k: Tensor, v: Tensor, block: int = 64, causal: bool = False) -> Tensor:
+    """Compute the output of `tiled_attention`, with gradients for q, k and v, and without the memory that autograd would need.
+
+    q (..., Tq, d), k (..., Tk, d), v (..., Tk, d_v) -> output (..., Tq, d_v).
+
+    For the backward pass it keeps only q, k, v, output and lse. Autograd through the strips would keep the scores of all of them.
+    Raises a ValueError that names block if it is below 1. Second derivatives are not needed.
+    """
+    # TODO 1: define a torch.autograd.Function; a class inside this function can use block and causal
+    # TODO 2: its static method forward(ctx, q, k, v) runs tiled_attention, and gives the five tensors to ctx.save_for_backward
+    # TODO 3: its static method backward(ctx, grad_out) runs tiled_attention_backward with ctx.saved_tensors
+    # TODO 4: call the Function's `apply` with q, k and v
+    raise NotImplementedError
+
+
+def sliding_window_mask(q_len: int, window: int, k_len: int | None = None) -> Tensor:
+    """Build the mask of a sliding window: a bool tensor (q_len, k_len), True where a query may attend to a key.
+
+    The query at position p sees `window` keys, its own and those just before it: p - window + 1 to p, as far as they exist.
+    Without `k_len` there are as many keys as queries. With more keys, the queries are the last positions: query i is at position
+    k_len - q_len + i. Raises a ValueError that names window if it is below 1.
+    """
+    # TODO 1: check window; name it in the error
+    # TODO 2: if k_len is not given, it is q_len
+    # TODO 3: start with the causal mask, which hides later keys
+    # TODO 4: hide the keys that are `window` or more positions before the query
+    raise NotImplementedError
+
+
+def windowed_attention(q: Tensor, k: Tensor, v: Tensor, window: int) -> Tensor:
+    """Compute the output of attention under `sliding_window_mask`, with work and memory that grow like Tk, not like its square.
+
+    q (..., Tq, d), k (..., Tk, d), v (..., Tk, d_v) -> output (..., Tq, d_v).
+
+    Only keys inside a window are compared, or a few more: no tensor has Tq * Tk entries, neither scores nor a mask. `window` may be
+    larger than Tk. Raises a ValueError that names window if it is below 1.
+    """
+    # TODO 1: check window; name it in the error
+    # TODO 2: go through the queries in chunks, for example of `window` queries
+    # TODO 3: find the keys of a chunk: the first one that its first query sees, but not below 0, to the position of its last query
+    # TODO 4: attend to these keys with scaled_dot_product_attention, under a mask for exactly this part
+    # TODO 5: put the outputs of the chunks together, one after the other
+    raise NotImplementedError
+
+
+def checkpointed(module: nn.Module, *inputs: Tensor) -> Tensor:
+    """Compute `module(*inputs)`, but keep only the inputs for the backward pass, which runs the module once more.
+
+    The module returns one tensor; an input may contain whole numbers. Result and gradients are those of the plain module, also with
+    dropout: the second run draws the same random numbers as the first. The gradients reach the inputs and the module's
+    parameters, also if no input needs one; what the module does not use causes no error. After the forward pass the random
+    generator (the CPU's default) is where the plain module leaves it; the backward pass leaves it as it was. If nothing needs a
+    gradient, the module simply runs once.
+
+    Write it yourself, without `torch.utils.checkpoint`.
+    """
+    # TODO 1: define a torch.autograd.Function, and apply it to the inputs and the parameters: all that gets a gradient
+    # TODO 2: in forward, keep the random state from *before* the module runs, and give the tensors to ctx.save_for_backward
+    # TODO 3: in backward, detach the inputs, so that the second run has a graph of its own
+    # TODO 4: run the module again: with gradient, from the old random state, and restore the random state afterwards
+    # TODO 5: return the gradient of each input and parameter, None for those that need none
+    raise NotImplementedError
+
+
+def chunked_cross_entropy(hidden: Tensor, weight: Tensor, targets: Tensor, chunk: int, ignore_index: int = -100) -> Tensor:
+    """Compute cross_entropy(hidden @ weight.T, targets, ignore_index) of chapter 8 with the logits of `chunk` positions at a time.
+
+    hidden (..., D), weight (V, D), targets (...) -> (). Gradients reach `hidden` and `weight`.
+
+    At most (chunk, V) logits exist at a time: in the forward pass, kept for the backward pass, and in the backward pass. The
+    result is the same for each `chunk`: the mean over all kept targets, and 0 if all are ignored. `chunk` need not divide the
+    number of positions, and may be larger. Raises a ValueError that names chunk if it is below 1.
+
+    Write it yourself, without `F.linear_cross_entropy`.
+    """
+    # TODO 1: check chunk; name it in the error
+    # TODO 2: flatten the positions: hidden (N, D), targets (N,); go through them in chunks
+    # TODO 3: write a module for a chunk's sum: its mean, times the number of its kept targets
+    # TODO 4: run it with checkpointed, so that its logits are not kept, and add up the sums
+    # TODO 5: divide by the number of all kept targets; there may be none
+    raise NotImplementedError

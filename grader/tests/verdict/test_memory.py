@@ -1,0 +1,181 @@
+"""Laws about memory and work: what the watch counts, what it says, and that no way of keeping numbers escapes it."""
+
+import pytest
+import torch
+from boundaries import QUICK_KINDS, make_boundary
+from grader.execution.proxy import Implementation
+from grader.execution.worker import WorkerPool
+from grader.verdict.comparing import Mismatch
+from grader.verdict.memory import StorageWatch, watch_call, watch_gradients, watch_growth
+
+CODE = """
+import torch
+
+
+class Stash(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, how):
+        ctx.how, table = how, torch.softmax(x @ x.T, -1)
+        out = x * 2
+        if how == "given to autograd":
+            ctx.save_for_backward(table)
+        elif how == "attribute":
+            ctx.table = table
+        elif how == "list":
+            ctx.rows = [row.clone() for row in table]
+        elif how == "closure":
+            ctx.later = lambda: table
+        elif how == "output":
+            ctx.out = out
+        return out
+
+    @staticmethod
+    def backward(ctx, grad):
+        if ctx.how == "large gradient":
+            torch.ones(100, 100) + 1
+        return 2 * grad, None
+
+
+def stash(x, how):
+    return Stash.apply(x, how)
+
+
+def doubled(x):
+    return 2 * x
+
+
+def table(x):
+    return (x @ x.T) @ x
+
+
+def rows_in_a_list(x):
+    parts = [row @ x.T for row in x]
+    return torch.stack([part @ x for part in parts])
+
+
+def one_row_at_a_time(x):
+    out = torch.empty_like(x)
+    for i, row in enumerate(x):
+        out[i] = (row @ x.T) @ x
+    return out
+
+
+def views_only(x):
+    large = x[:, :1].expand(-1, 10_000)
+    return x.T.reshape(-1)[:3].clone() + large[0, 0] * 0
+
+
+def in_place(x):
+    out = torch.zeros(10)
+    for _ in range(50):
+        out += 1
+        out.mul_(2)
+    return out
+"""
+
+
+@pytest.fixture(params=QUICK_KINDS, scope="module")
+def opened(request):
+    pool = WorkerPool()
+    boundary = make_boundary(request.param, pool, CODE)
+    yield boundary
+    boundary.connection.close()
+    pool.close()
+
+
+@pytest.fixture
+def side(opened):
+    opened.begin(0)
+    return Implementation(opened)
+
+
+X = torch.linspace(-1, 1, 80).reshape(20, 4)
+
+
+def refused(watched):
+    with pytest.raises(Mismatch) as caught:
+        watched.check()
+    return caught.value.sentence
+
+
+def test_a_large_tensor_is_named_with_its_shape(side):
+    watched = watch_call(side, side.table, X, largest=400)
+    assert refused(watched) == "A tensor of 20 × 20 was made, 400 entries; the largest allowed here has fewer than 400"
+    watch_call(side, side.table, X, largest=401).check()
+    assert torch.allclose(watched.result, X @ X.T @ X)
+
+
+def test_a_list_of_small_tensors_counts_together(side):
+    in_list, one = (watch_call(side, f, X, largest=100, alive=400) for f in (side.rows_in_a_list, side.one_row_at_a_time))
+    assert "entries together" in refused(in_list) and in_list.exceeded == ["alive"]
+    one.check()
+    assert torch.allclose(in_list.result, one.result)
+
+
+def test_views_and_changes_in_place_cost_nothing(side):
+    watch_call(side, side.views_only, X, largest=90, alive=200).check()
+    watch_call(side, side.in_place, X, largest=11, alive=30).check()
+
+
+@pytest.mark.parametrize(
+    ("how", "exceeded"),
+    [("nothing", []), ("given to autograd", ["kept", "stored"]), ("attribute", ["stored"]), ("list", ["stored"]), ("closure", ["stored"]), ("output", ["left"])],
+)
+def test_wherever_numbers_wait_for_the_backward_pass_they_are_seen(side, how, exceeded):
+    watched = watch_gradients(side, side.stash, X, how, kept=399, left=0)
+    assert watched.exceeded == exceeded
+    assert torch.allclose(watched.gradients[0], 2 * torch.arange(80).mul(0.7).add(0.3).cos().reshape(20, 4))
+    if exceeded:
+        sentence = refused(watched)
+        assert ("80 entries are still stored" if how == "output" else "400 entries") in sentence
+    else:
+        watched.check()
+
+
+def test_the_backward_pass_is_watched_too(side):
+    watched = watch_gradients(side, side.stash, X, "large gradient", largest=500)
+    assert refused(watched).startswith("A tensor of 100 × 100 was made, 10,000 entries")
+
+
+def test_arguments_and_parameters_do_not_count(side):
+    watch_gradients(side, side.doubled, X, largest=81, kept=0, left=0).check()
+
+
+def test_multiplications_are_counted(side):
+    small, large = (torch.ones(n, 4) for n in (16, 32))
+    square = watch_growth(side, side.table, (small,), (large,), ratio=2.2)
+    assert refused(square) == "Twice as many positions take 4 times as many multiplications; at most 2.2 times as many are allowed here"
+    watch_growth(side, side.doubled, (small,), (large,), ratio=2.2).check()
+
+
+def test_the_sizes_are_not_in_the_log(side):
+    """The diagnosis compares the log with a mistake's: two pieces of code with one fault rarely need the same memory."""
+    watched = watch_call(side, side.table, X, largest=100)
+    log = watched.helper._boundary.log
+    before = len(log)
+    assert "20 × 20" in refused(watched) and len(log) == before
+    assert "shape" not in str([exchange.reply for exchange in log])
+
+
+def test_storages_count_until_they_are_freed():
+    with StorageWatch() as seen:
+        a = torch.ones(10)
+        b = a[2:]
+        del a
+        assert seen.alive == 10
+        c = b + 1
+        assert seen.alive == 18
+        del b
+        assert seen.alive == 8 and seen.peak == 18 and seen.largest == 10 and seen.shape == (10,)
+        del c
+    assert seen.alive == 0
+
+
+def test_what_autograd_saves_counts_after_its_tensor_is_gone():
+    x = torch.ones(50, requires_grad=True)
+    with StorageWatch([x]) as seen:
+        total = torch.exp(x).sum()  # the exponentials are saved
+        assert seen.alive == 51
+        total.backward()
+        del total
+    assert seen.alive == 50  # the gradient

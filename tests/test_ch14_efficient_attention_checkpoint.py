@@ -1,0 +1,284 @@
+"""Chapter 14, fifth part: a module that runs again in the backward pass."""
+
+import torch
+from grader.execution.proxy import load, parameters, randomise
+from grader.plugin.marks import exercise
+from grader.verdict.comparing import close, holds, same, sizes
+from grader.verdict.memory import watch_gradients
+from hypothesis import given, settings
+from module_pairs import compare_gradient
+from strategies import distinct, seeds, tensor, token_ids
+from torch import nn
+
+few = settings(max_examples=3)
+net_sizes = distinct("B", "T", "D", "hidden", hidden=(8, 11))
+
+
+# ---- brought to both sides
+
+
+class Net(nn.Module):
+    """Two linear layers with a nonlinear function and dropout between them. It counts its calls."""
+
+    def __init__(self, width, hidden, p):
+        super().__init__()
+        self.up, self.down, self.p, self.calls = nn.Linear(width, hidden), nn.Linear(hidden, width), p, 0
+
+    def forward(self, x):
+        self.calls += 1
+        return self.down(nn.functional.dropout(torch.tanh(self.up(x)), self.p, self.training))
+
+
+class Lookup(nn.Module):
+    """An embedding of whole numbers, scaled by a second input, with dropout."""
+
+    def __init__(self, vocab, width):
+        super().__init__()
+        self.table = nn.Embedding(vocab, width)
+
+    def forward(self, ids, scale):
+        return nn.functional.dropout(self.table(ids), 0.4, self.training) * scale
+
+
+def plain(module, *inputs):
+    """What a checkpoint should be equal to."""
+    return module(*inputs)
+
+
+def train_once(run, module, inputs, seed, times=1, outer=False, draws=0):
+    """Output, gradients of inputs and parameters, and random numbers that are drawn after the forward pass and after the backward pass.
+
+    The module runs `times` times, each time on the result before. With `outer` the input itself is computed from the one that gets the gradient.
+    """
+    torch.default_generator.manual_seed(seed)
+    leaves = [x.detach().clone().requires_grad_(x.is_floating_point()) for x in inputs]
+    first = leaves[0].mul(1.5).tanh() if outer else leaves[0]
+    output = first
+    for _ in range(times):
+        output = run(module, output, *leaves[1:])
+    after_forward = torch.random.get_rng_state()
+    torch.rand(draws)
+    before_backward = torch.random.get_rng_state()
+    weights = torch.arange(output.numel(), dtype=output.dtype).mul(0.7).add(0.3).cos().reshape(output.shape)
+    (output * weights).sum().backward()
+    unchanged = torch.equal(before_backward, torch.random.get_rng_state())
+    torch.random.set_rng_state(after_forward)
+    return {
+        "output": output.detach(),
+        "inputs": [x.grad for x in leaves],
+        "parameters": {name: parameter.grad for name, parameter in sorted(module.named_parameters())},
+        "next random numbers": torch.rand(3),
+        "backward leaves the generator": unchanged,
+    }
+
+
+def compare_steps(got, expected, which=""):
+    """The same output, random state and gradients; those that are the most telling last."""
+    close(got["output"], expected["output"], "the output" + which)
+    close(got["next random numbers"], expected["next random numbers"], "the next random numbers after the forward pass" + which)
+    for name, gradient in expected["parameters"].items():
+        compare_gradient(got["parameters"][name], gradient, f"the parameter {name}{which}")
+    for i, gradient in enumerate(expected["inputs"]):
+        if gradient is not None:
+            compare_gradient(got["inputs"][i], gradient, f"input {i}{which}")
+    holds(got["backward leaves the generator"], f"the backward pass changes the state of the random generator{which}; restore it after the second run")
+
+
+def both_nets(learner, reference, kind, *args, seed=0, training=True):
+    """The same module on both sides, in float64, with the same random parameters; and both sides' function that trains it once."""
+    model = reference.bring(kind)(*args).double()
+    values = randomise(model, seed)
+    mine = learner.bring(kind)(*args).double()
+    load(mine, values)
+    for module in (mine, model):
+        module.train(training)
+    return mine, model, learner.bring(train_once), reference.bring(train_once), reference.bring(plain)
+
+
+def double(seed, *shape):
+    return tensor(seed, *shape, dtype=torch.float64)
+
+
+# ---- checkpointed
+
+
+@exercise("checkpointed", weight=3)
+@given(n=net_sizes, seed=seeds)
+def test_result_and_gradients_are_those_of_the_module(learner, reference, n, seed):
+    """Output, gradients of the input and gradients of the parameters are those of module(x)."""
+    mine, model, step, steps, direct = both_nets(learner, reference, Net, n.D, n.hidden, 0.0, seed=seed)
+    x = double(seed, n.B, n.T, n.D)
+    compare_steps(step(learner.checkpointed, mine, [x], seed), steps(direct, model, [x], seed))
+
+
+@exercise("checkpointed", weight=3)
+@given(n=net_sizes, seed=seeds)
+def test_the_second_run_draws_the_same_random_numbers(learner, reference, n, seed):
+    """With dropout, output and gradients belong to the same random numbers, and the generator is then where the plain module leaves it."""
+    mine, model, step, steps, direct = both_nets(learner, reference, Net, n.D, n.hidden, 0.5, seed=seed)
+    x = double(seed, n.B, n.T, n.D)
+    compare_steps(step(learner.checkpointed, mine, [x], seed), steps(direct, model, [x], seed))
+
+
+@exercise("checkpointed", weight=2)
+@few
+@given(n=net_sizes, seed=seeds)
+def test_random_numbers_drawn_in_between_change_nothing(learner, reference, n, seed):
+    """If other code draws random numbers between the forward and the backward pass, the gradients stay the same, and the generator stays where it was."""
+    mine, model, step, steps, direct = both_nets(learner, reference, Net, n.D, n.hidden, 0.5, seed=seed)
+    x = double(seed, n.B, n.T, n.D)
+    compare_steps(step(learner.checkpointed, mine, [x], seed, draws=5), steps(direct, model, [x], seed, draws=5))
+
+
+@exercise("checkpointed", weight=2)
+@few
+@given(n=net_sizes, seed=seeds)
+def test_two_checkpoints_in_a_row_have_their_own_random_numbers(learner, reference, n, seed):
+    """Two checkpoints, one after the other, drop different numbers, and each gets its own again in the backward pass."""
+    mine, model, step, steps, direct = both_nets(learner, reference, Net, n.D, n.hidden, 0.5, seed=seed)
+    x = double(seed, n.B, n.T, n.D)
+    compare_steps(step(learner.checkpointed, mine, [x], seed, times=2), steps(direct, model, [x], seed, times=2))
+
+
+@exercise("checkpointed", weight=2)
+@few
+@given(n=net_sizes, seed=seeds)
+def test_the_gradient_goes_on_to_what_made_the_input(learner, reference, n, seed):
+    """If the input was computed from other tensors, the gradient goes on to them, once."""
+    mine, model, step, steps, direct = both_nets(learner, reference, Net, n.D, n.hidden, 0.3, seed=seed)
+    x = double(seed, n.B, n.T, n.D)
+    compare_steps(step(learner.checkpointed, mine, [x], seed, outer=True), steps(direct, model, [x], seed, outer=True))
+
+
+@exercise("checkpointed", weight=2)
+@few
+@given(n=distinct("B", "T", "D", V=(8, 11)), seed=seeds)
+def test_inputs_may_be_whole_numbers(learner, reference, n, seed):
+    """An input of token ids gets no gradient and causes no error; the other input and the parameters get theirs."""
+    mine, model, step, steps, direct = both_nets(learner, reference, Lookup, n.V, n.D, seed=seed)
+    inputs = [token_ids(seed, n.B, n.T, vocab=n.V), double(seed, n.B, n.T, n.D)]
+    compare_steps(step(learner.checkpointed, mine, inputs, seed), steps(direct, model, inputs, seed))
+
+
+def train_parameters(run, module, x, seed, frozen=()):
+    """The output and the gradients of the parameters; the input needs none, and neither do the parameters that are frozen."""
+    torch.default_generator.manual_seed(seed)
+    for name, parameter in module.named_parameters():
+        parameter.requires_grad_(name not in frozen)
+    output = run(module, x)
+    (output * output.detach().cos()).sum().backward()
+    return [output.detach(), {name: parameter.grad for name, parameter in sorted(module.named_parameters())}]
+
+
+@exercise("checkpointed", weight=2)
+@few
+@given(n=net_sizes, seed=seeds)
+def test_parameters_get_gradients_even_if_no_input_needs_one(learner, reference, n, seed):
+    """If the input needs no gradient, the parameters still get theirs; a frozen parameter gets none and stays frozen."""
+    mine, model, *_, direct = both_nets(learner, reference, Net, n.D, n.hidden, 0.5, seed=seed)
+    x = double(seed, n.B, n.T, n.D)
+    results = []
+    for frozen in ((), ("up.weight", "down.bias")):
+        mine, model, *_, direct = both_nets(learner, reference, Net, n.D, n.hidden, 0.5, seed=seed)
+        pair = learner.bring(train_parameters)(learner.checkpointed, mine, x, seed, frozen), reference.bring(train_parameters)(direct, model, x, seed, frozen)
+        results.append((frozen, *pair))
+    for frozen, (output, grads), (expected, wanted) in results:
+        close(output, expected, "the output")
+        for name, gradient in wanted.items():
+            if name not in frozen:
+                compare_gradient(grads[name], gradient, f"the parameter {name}")
+            else:
+                holds(grads[name] is None, f"the parameter {name} is frozen, and gets a gradient all the same")
+
+
+class Partly(nn.Module):
+    """A linear layer, with a second one and a second input that it does not use."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.used, self.unused = nn.Linear(width, width), nn.Linear(width, width)
+
+    def forward(self, x, y):
+        return self.used(x).tanh()
+
+
+@exercise("checkpointed")
+@few
+@given(n=distinct("B", "T", "D"), seed=seeds)
+def test_what_the_module_does_not_use_causes_no_error(learner, reference, n, seed):
+    """A parameter or an input that the module does not use gets no gradient, or zeros, and causes no error; the others get theirs."""
+    mine, model, step, steps, direct = both_nets(learner, reference, Partly, n.D, seed=seed)
+    inputs = [double(seed, n.B, n.T, n.D), double(seed + 1, n.B, n.T, n.D)]
+    got, expected = step(learner.checkpointed, mine, inputs, seed), steps(direct, model, inputs, seed)
+    for name, gradient in (*got["parameters"].items(), ("the second input", got["inputs"][1])):
+        if gradient is not None and (name.startswith("unused") or name == "the second input"):
+            close(gradient, torch.zeros_like(gradient), f"the gradient of {name}, which is not used,")
+    close(got["output"], expected["output"], "the output")
+    for name in ("used.bias", "used.weight"):
+        compare_gradient(got["parameters"][name], expected["parameters"][name], f"the parameter {name}")
+    compare_gradient(got["inputs"][0], expected["inputs"][0], "the first input")
+
+
+def count_calls(run, module, x):
+    """How often the module runs: forward, forward and backward, and without gradient."""
+    output = run(module, x.clone().requires_grad_())
+    forward = module.calls
+    output.sum().backward()
+    both = module.calls
+    with torch.no_grad():
+        run(module, x)
+    return [forward, both, module.calls - both]
+
+
+@exercise("checkpointed", weight=2)
+@few
+@given(n=net_sizes, seed=seeds)
+def test_the_module_runs_once_forward_and_once_more_backward(learner, reference, n, seed):
+    """The module runs once in the forward pass and once in the backward pass; without gradient it runs once in all."""
+    mine, model, *_, direct = both_nets(learner, reference, Net, n.D, n.hidden, 0.0, seed=seed)
+    x = double(seed, n.B, n.T, n.D)
+    output, expected = learner.checkpointed(mine, x), reference.bring(plain)(model, x)
+    counted, _, *_ = both_nets(learner, reference, Net, n.D, n.hidden, 0.0, seed=seed)
+    forward, both, without = learner.bring(count_calls)(learner.checkpointed, counted, x)
+    close(output, expected, "the output")
+    same(forward, 1, "the number of times that the module runs in the forward pass")
+    same(both, 2, "the number of times that the module runs in both passes together")
+    same(without, 1, "the number of times that the module runs without gradient")
+
+
+@exercise("checkpointed", weight=3)
+def test_nothing_inside_the_module_is_kept(learner, reference):
+    """After the forward pass of a block of width 64 on 2 texts of 32 positions, at most as much waits for the backward pass as its input has: 4,096 entries."""
+    B, T, D = 2, 32, 64
+    sizes(B=B, T=T, D=D)
+    mine, model = (side.PreNormBlock(D, 4) for side in (learner, reference))
+    load(mine, randomise(model, 3))
+    x = tensor(3, B, T, D)
+    watched = watch_gradients(learner, learner.checkpointed, mine, x, kept=B * T * D)
+    expected = watch_gradients(reference, reference.bring(plain), model, x)
+    close(watched.result, expected.result, "the output")
+    watched.check()
+    for name, got, wanted in zip([*sorted(parameters(model)), "the input"], watched.gradients, expected.gradients):
+        if "W_k.bias" not in name:  # softmax ignores it: its gradient is rounding
+            holds(got is not None, f"no gradient reaches {name}")
+            close(got, wanted, f"the gradient of {name}", tol=1e-4)
+
+
+@exercise("checkpointed")
+@few
+@given(n=net_sizes, seed=seeds)
+def test_evaluation_and_no_gradient(learner, reference, n, seed):
+    """In eval mode nothing is dropped; in torch.no_grad() the output is the same, and has no graph."""
+    mine, model, step, steps, direct = both_nets(learner, reference, Net, n.D, n.hidden, 0.5, seed=seed, training=False)
+    x = double(seed, n.B, n.T, n.D)
+    got, expected = step(learner.checkpointed, mine, [x], seed), steps(direct, model, [x], seed)
+    output, has_graph = learner.bring(run_without_gradient)(learner.checkpointed, mine, x)
+    close(output, expected["output"], "the output in torch.no_grad()")
+    holds(not has_graph, "the output has a graph, although it was computed in torch.no_grad()")
+    compare_steps(got, expected, " in eval mode")
+
+
+def run_without_gradient(run, module, x):
+    with torch.no_grad():
+        output = run(module, x)
+    return [output, output.requires_grad]

@@ -1,0 +1,157 @@
+"""Chapter 14, sixth part: cross-entropy with the logits of a few positions at a time."""
+
+import torch
+from calls import call_without_gradient
+from devices_and_dtypes import check_device_of_result
+from grader.execution.proxy import gradients
+from grader.plugin.marks import exercise
+from grader.verdict.comparing import close, refuses, sizes
+from grader.verdict.memory import watch_gradients
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from module_pairs import compare_gradient
+from strategies import distinct, seeds, tensor, token_ids
+
+few = settings(max_examples=3)
+loss_sizes = distinct("B", "T", "D", V=(8, 12), B=(2, 4), T=(5, 7))
+
+
+def case(seed, n, lead=2, ignored=-100, share=3):
+    """Hidden states, weight and targets; about one target in `share` is ignored."""
+    front = (n.B, n.T)[2 - lead :]
+    sizes(B=n.B if lead == 2 else None)
+    hidden, weight = tensor(seed, *front, n.D, dtype=torch.float64), tensor(seed + 1, n.V, n.D, scale=1.5, dtype=torch.float64)
+    targets = token_ids(seed, *front, vocab=n.V)
+    targets[tensor(seed + 2, *front).argsort(-1) % share == 0] = ignored
+    return hidden, weight, targets
+
+
+def whole(cross_entropy, hidden, weight, targets, ignore_index=-100):
+    """The loss from all logits at once."""
+    return cross_entropy(hidden @ weight.T, targets, ignore_index)
+
+
+def compare_losses(got, expected, which=""):
+    close(got.output, expected.output, "the loss" + which)
+    compare_gradient(got.inputs[0], expected.inputs[1], "hidden" + which)
+    compare_gradient(got.inputs[1], expected.inputs[2], "weight" + which)
+
+
+def at_once(reference, *arguments):
+    return gradients(reference.bring(whole), reference.cross_entropy, *arguments)
+
+
+@exercise("chunked_cross_entropy", weight=4)
+@given(n=loss_sizes, lead=st.integers(1, 2), seed=seeds)
+def test_every_chunk_size_gives_the_mean_over_all_kept_targets(learner, reference, n, lead, seed):
+    """Loss and gradients are those of all logits at once, for each chunk size, however the kept targets are spread over the chunks."""
+    hidden, weight, targets = case(seed, n, lead)
+    N = targets.numel()
+    got = {chunk: gradients(learner.chunked_cross_entropy, hidden, weight, targets, chunk) for chunk in (1, 2, N - 1, N, N + 4)}
+    expected = at_once(reference, hidden, weight, targets)
+    for chunk, found in got.items():
+        compare_losses(found, expected, f" with chunk = {chunk}")
+
+
+@exercise("chunked_cross_entropy", weight=3)
+@few
+@given(n=loss_sizes, seed=seeds)
+def test_chunks_may_have_no_kept_target(learner, reference, n, seed):
+    """A chunk whose targets are all ignored adds nothing and gives no NaN, also if it is the first; chunks with more kept targets count more."""
+    hidden, weight, targets = case(seed, n, lead=1, share=5)
+    first, last = targets.clone(), targets.clone()
+    first[:2], last[-3:] = -100, -100
+    found = {name: gradients(learner.chunked_cross_entropy, hidden, weight, some, 2) for name, some in (("first", first), ("last", last))}
+    for name, some in (("first", first), ("last", last)):
+        compare_losses(found[name], at_once(reference, hidden, weight, some), f" where all targets of the {name} chunk are ignored")
+
+
+@exercise("chunked_cross_entropy", weight=2)
+@few
+@given(n=loss_sizes, seed=seeds)
+def test_if_all_targets_are_ignored_the_loss_is_zero(learner, reference, n, seed):
+    """If all targets are ignored, the loss is 0 and the gradients are zeros, never NaN."""
+    hidden, weight, targets = case(seed, n)
+    some = gradients(learner.chunked_cross_entropy, hidden, weight, targets, 3)
+    got = gradients(learner.chunked_cross_entropy, hidden, weight, torch.full_like(targets, -100), 3)
+    compare_losses(some, at_once(reference, hidden, weight, targets))
+    close(got.output, torch.zeros((), dtype=torch.float64), "the loss of ignored targets")
+    for i, name in enumerate(("hidden", "weight")):
+        if got.inputs[i] is not None:
+            close(got.inputs[i], torch.zeros_like((hidden, weight)[i]), f"the gradient of {name}, where all targets are ignored")
+
+
+@exercise("chunked_cross_entropy", weight=2)
+@few
+@given(n=loss_sizes, seed=seeds)
+def test_any_id_may_be_the_ignored_one(learner, reference, n, seed):
+    """ignore_index may be another number, also the id of a word: then that word is not counted as a target."""
+    hidden, weight, targets = case(seed, n, ignored=3)
+    got = gradients(learner.chunked_cross_entropy, hidden, weight, targets, 4, 3)
+    compare_losses(got, at_once(reference, hidden, weight, targets, 3), " with ignore_index = 3")
+
+
+def scaled_loss(loss, hidden, weight, targets, factor):
+    return loss(hidden, weight, targets, 2) * factor + hidden.sum()
+
+
+@exercise("chunked_cross_entropy", weight=2)
+@few
+@given(n=loss_sizes, seed=seeds)
+def test_the_loss_may_be_a_part_of_another_loss(learner, reference, n, seed):
+    """If the loss is multiplied by -3 and added to another one, the gradients are too."""
+    hidden, weight, targets = case(seed, n)
+    got, expected = (gradients(side.bring(scaled_loss), side.chunked_cross_entropy, hidden, weight, targets, -3.0) for side in (learner, reference))
+    close(got.output, expected.output, "-3 times the loss, plus another loss,")
+    compare_gradient(got.inputs[1], expected.inputs[1], "hidden through -3 times the loss plus another loss")
+    compare_gradient(got.inputs[2], expected.inputs[2], "weight through -3 times the loss")
+
+
+@exercise("chunked_cross_entropy")
+@few
+@given(n=loss_sizes, seed=seeds)
+def test_very_large_logits_give_a_finite_loss(learner, reference, n, seed):
+    """Logits in the thousands give a finite loss and finite gradients."""
+    hidden, weight, targets = case(seed, n)
+    got = gradients(learner.chunked_cross_entropy, 1000 * hidden, weight, targets, 3)
+    compare_losses(got, at_once(reference, 1000 * hidden, weight, targets), " of logits in the thousands")
+
+
+@exercise("chunked_cross_entropy", weight=4)
+def test_the_logits_of_all_positions_never_exist(learner, reference):
+    """With 128 positions, 512 words and chunk = 8, no tensor has a quarter of the 128 × 512 logits, forward or backward, and no more than that is kept."""
+    N, V, D, chunk = 128, 512, 8, 8
+    sizes(N=N, V=V, D=D, chunk=chunk)
+    hidden, weight, targets = tensor(1, N, D), tensor(2, V, D), token_ids(3, N, vocab=V)
+    targets[::5] = -100
+    watched = watch_gradients(learner, learner.chunked_cross_entropy, hidden, weight, targets, chunk, largest=N * V / 4, kept=N * V / 4)
+    expected = at_once(reference, hidden, weight, targets)
+    close(watched.result, expected.output, "the loss")
+    watched.check()
+
+
+@exercise("chunked_cross_entropy")
+def test_a_chunk_has_at_least_one_position(learner, reference):
+    """chunk below 1 raises a ValueError that names it."""
+    hidden, weight, targets = tensor(1, 5, 3), tensor(2, 7, 3), token_ids(3, 5, vocab=7)
+    sizes(N=5, D=3, V=7)
+    close(learner.chunked_cross_entropy(hidden, weight, targets, 2), reference.chunked_cross_entropy(hidden, weight, targets, 2), "the loss")
+    for chunk in (0, -4):
+        refuses(
+            lambda chunk=chunk: learner.chunked_cross_entropy(hidden, weight, targets, chunk), naming={"chunk": chunk}, because="a chunk has at least one position"
+        )  # fmt: skip
+
+
+@exercise("chunked_cross_entropy")
+@few
+@given(n=loss_sizes, seed=seeds)
+def test_the_chunked_loss_keeps_dtype_and_device(learner, reference, n, seed):
+    """Loss and gradients are float32 for float32, also without gradient, and on the device of the hidden states."""
+    hidden, weight, targets = case(seed, n)
+    single = hidden.float(), weight.float(), targets
+    got, quiet = gradients(learner.chunked_cross_entropy, *single, 4), call_without_gradient(learner, learner.chunked_cross_entropy, *single, 4)
+    expected = at_once(reference, *single)
+    for mode, loss in quiet.items():
+        close(loss, expected.output, f"the loss in {mode}")
+    compare_losses(got, expected)
+    check_device_of_result(learner, got.output, learner.chunked_cross_entropy, *single, 4)

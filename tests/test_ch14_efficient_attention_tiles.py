@@ -1,0 +1,269 @@
+"""Chapter 14, second part: attention strip by strip, forward and backward, and the memory that it takes."""
+
+import torch
+from attention_groups import double_qkv, fixed_sizes, group_sizes, same_pair
+from calls import call_without_gradient
+from devices_and_dtypes import check_device_of_result
+from grader.execution.proxy import gradients
+from grader.plugin.marks import exercise
+from grader.verdict.comparing import close, holds, refuses, sizes
+from grader.verdict.memory import watch_call
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import distinct, seeds, tensor
+
+few = settings(max_examples=3)
+T, D, BLOCK = 256, 8, 8  # where memory is measured
+NAMES = ("grad_q", "grad_k", "grad_v")
+
+
+def blocks(Tk):
+    """One key at a time, strips with a shorter last one, two equal halves or nearly, all keys at once, and more than there are."""
+    return (1, 2, Tk // 2, Tk - 1, Tk, Tk + 3)
+
+
+def long_qkv(seed):
+    """One head of T positions, in float32."""
+    sizes(B=1, H=1, T=T, d=D, block=BLOCK)
+    return tuple(tensor(seed + i, 1, 1, T, D) for i in range(3))
+
+
+def whole_attention(attention, q, k, v, causal):
+    """The output and lse over all keys at once."""
+    Tq, Tk = q.size(-2), k.size(-2)
+    return attention(q, k, v, torch.ones(Tq, Tk, dtype=torch.bool).tril(Tk - Tq) if causal else None)
+
+
+# ---- tiled_attention
+
+
+@exercise("tiled_attention", weight=3)
+@given(n=group_sizes, lead=st.integers(0, 2), seed=seeds)
+def test_every_block_size_gives_the_attention_over_all_keys(learner, reference, n, lead, seed):
+    """Output and lse are those of attention over all keys at once, for each block size: one that divides Tk, one that does not, and one above Tk."""
+    q, k, v = double_qkv(seed, n, lead=lead)
+    got = {block: learner.tiled_attention(q, k, v, block) for block in blocks(n.Tk)}
+    expected = reference.attention_with_lse(q, k, v)
+    for block, pair in got.items():
+        same_pair(pair, expected, "tiled_attention", f" with block = {block}")
+
+
+@exercise("tiled_attention", weight=3)
+@given(n=group_sizes, lead=st.integers(0, 2), seed=seeds)
+def test_causal_queries_are_the_last_positions(learner, reference, n, lead, seed):
+    """With causal=True, query i is at position Tk - Tq + i, and sees the keys up to there in every strip; keys of the future change nothing."""
+    q, k, v = double_qkv(seed, n, lead=lead)
+    got = {block: learner.tiled_attention(q, k, v, block, causal=True) for block in blocks(n.Tk)}
+    expected = whole_attention(reference.attention_with_lse, q, k, v, causal=True)
+    for block, pair in got.items():
+        same_pair(pair, expected, "tiled_attention", f" with block = {block} and causal=True")
+
+
+@exercise("tiled_attention", weight=2)
+@few
+@given(n=distinct("B", "H", "d", "d_v", T=(6, 9)), seed=seeds)
+def test_causal_with_as_many_queries_as_keys(learner, reference, n, seed):
+    """With as many queries as keys, the first query sees only the first key, and the last query sees all."""
+    n.Tq = n.Tk = n.T
+    q, k, v = double_qkv(seed, n)
+    got = {block: learner.tiled_attention(q, k, v, block, causal=True) for block in blocks(n.Tk)}
+    expected = whole_attention(reference.attention_with_lse, q, k, v, causal=True)
+    for block, pair in got.items():
+        same_pair(pair, expected, "tiled_attention", f" with block = {block} and causal=True")
+
+
+@exercise("tiled_attention", weight=2)
+@few
+@given(n=group_sizes, rise=st.sampled_from([40.0, -40.0, 3000.0, -3000.0]), seed=seeds)
+def test_the_largest_score_may_come_in_any_strip(learner, reference, n, rise, seed):
+    """Scores that rise or fall from strip to strip, into the thousands, give the same result: what was added up before is scaled to the new largest score."""
+    q, k, v = double_qkv(seed, n, scale=1.0)
+    q[..., 0] = 1.0
+    k[..., 0] = torch.linspace(0, rise, n.Tk, dtype=torch.float64)
+    got = {block: learner.tiled_attention(q, k, v, block) for block in (1, 2, 4)}
+    expected = reference.attention_with_lse(q, k, v)
+    for block, pair in got.items():
+        same_pair(pair, expected, "tiled_attention", f" with block = {block}")
+
+
+@exercise("tiled_attention", weight=3)
+def test_no_tensor_is_as_large_as_the_scores(learner, reference):
+    """With 256 positions and block = 8, no tensor has a quarter of the 256 × 256 scores, and all tensors at one moment have less than three quarters together."""
+    q, k, v = long_qkv(1)
+    watched = watch_call(learner, learner.tiled_attention, q, k, v, BLOCK, largest=T * T / 4, alive=3 * T * T / 4)
+    same_pair(watched.result, reference.attention_with_lse(q, k, v), "tiled_attention")
+    watched.check()
+
+
+@exercise("tiled_attention", weight=2)
+def test_no_causal_mask_is_as_large_as_the_scores(learner, reference):
+    """With causal=True, block = 32 and values of width 4, no tensor has a quarter of the 256 × 256 scores: neither the scores nor a mask."""
+    q, k, v = long_qkv(2)
+    v = v[..., :4]
+    sizes(d_v=4, block=32)
+    watched = watch_call(learner, learner.tiled_attention, q, k, v, 32, True, largest=T * T / 4)
+    same_pair(watched.result, whole_attention(reference.attention_with_lse, q, k, v, causal=True), "tiled_attention")
+    watched.check()
+
+
+@exercise("tiled_attention")
+def test_a_block_has_at_least_one_key(learner, reference):
+    """block below 1 raises a ValueError that names it."""
+    n = fixed_sizes()
+    q, k, v = double_qkv(0, n)
+    same_pair(learner.tiled_attention(q, k, v, 2), reference.attention_with_lse(q, k, v), "tiled_attention")
+    for block in (0, -3):
+        refuses(lambda block=block: learner.tiled_attention(q, k, v, block), naming={"block": block}, because="a strip has at least one key")
+
+
+@exercise("tiled_attention")
+@few
+@given(n=group_sizes, seed=seeds)
+def test_without_keys_the_result_is_that_of_an_empty_group(learner, reference, n, seed):
+    """Without any key, every query has output 0 and lse -inf; with one key, its output is the value of that key."""
+    q, k, v = double_qkv(seed, n)
+    one, none = (learner.tiled_attention(q, k[..., :count, :], v[..., :count, :], 2) for count in (1, 0))
+    same_pair(one, reference.attention_with_lse(q, k[..., :1, :], v[..., :1, :]), "tiled_attention", " with one key")
+    same_pair(none, reference.attention_with_lse(q, k[..., :0, :], v[..., :0, :]), "tiled_attention", " without any key")
+
+
+@exercise("tiled_attention")
+@few
+@given(n=group_sizes, seed=seeds)
+def test_tiles_keep_dtype_and_device(learner, reference, n, seed):
+    """Output and lse have the dtype and the device of the queries: float32 gives float32."""
+    q, k, v = (x.float() for x in double_qkv(seed, n, scale=1.0))
+    got = learner.tiled_attention(q, k, v, 3), learner.tiled_attention(q, k, v, 3, True)
+    for pair, causal in zip(got, (False, True)):
+        same_pair(pair, whole_attention(reference.attention_with_lse, q, k, v, causal), "tiled_attention", f" with causal={causal}")
+    check_device_of_result(learner, got[0][0], learner.bring(first_tile), learner.tiled_attention, q, k, v)
+
+
+def first_tile(f, q, k, v):
+    return f(q, k, v, 2, True)[0]
+
+
+# ---- tiled_attention_backward
+
+
+def backward_case(reference, q, k, v, seed, causal):
+    """The arguments after q, k and v, without block and causal, and the gradients that chapter 3's attention gets from autograd."""
+    output, lse = whole_attention(reference.attention_with_lse, q, k, v, causal)
+    grad_out = tensor(seed + 3, *output.shape, dtype=q.dtype)
+    Tq, Tk = q.size(-2), k.size(-2)
+    mask = torch.ones(Tq, Tk, dtype=torch.bool).tril(Tk - Tq) if causal else None
+    expected = gradients(reference.scaled_dot_product_attention, q, k, v, mask, cotangent=grad_out)
+    return (output, lse, grad_out), expected.inputs[:3]
+
+
+def same_gradients(got, expected, which=""):
+    holds(isinstance(got, tuple | list) and len(got) == 3, "tiled_attention_backward should return three tensors: grad_q, grad_k and grad_v")
+    for name, gradient, wanted in zip(reversed(NAMES), reversed(got), reversed(expected)):
+        close(gradient, wanted, name + which)
+
+
+@exercise("tiled_attention_backward", weight=3)
+@given(n=group_sizes, lead=st.integers(0, 2), seed=seeds)
+def test_gradients_are_those_of_attention_for_every_block_size(learner, reference, n, lead, seed):
+    """grad_q, grad_k and grad_v are the gradients of attention over all keys at once, for each block size."""
+    q, k, v = double_qkv(seed, n, lead=lead)
+    rest, expected = backward_case(reference, q, k, v, seed, causal=False)
+    got = {block: learner.tiled_attention_backward(q, k, v, *rest, block) for block in blocks(n.Tk)}
+    for block, found in got.items():
+        same_gradients(found, expected, f" with block = {block}")
+
+
+@exercise("tiled_attention_backward", weight=3)
+@given(n=group_sizes, lead=st.integers(0, 2), seed=seeds)
+def test_gradients_of_causal_attention(learner, reference, n, lead, seed):
+    """With causal=True, keys of the future get no gradient and send none; query i is at position Tk - Tq + i."""
+    q, k, v = double_qkv(seed, n, lead=lead)
+    rest, expected = backward_case(reference, q, k, v, seed, causal=True)
+    got = {block: learner.tiled_attention_backward(q, k, v, *rest, block, causal=True) for block in blocks(n.Tk)}
+    for block, found in got.items():
+        same_gradients(found, expected, f" with block = {block} and causal=True")
+
+
+@exercise("tiled_attention_backward")
+@few
+@given(n=distinct("B", "H", "d", "d_v", T=(6, 9)), seed=seeds)
+def test_gradients_with_as_many_queries_as_keys(learner, reference, n, seed):
+    """With as many queries as keys, the last key gets a gradient from the last query only."""
+    n.Tq = n.Tk = n.T
+    q, k, v = double_qkv(seed, n)
+    rest, expected = backward_case(reference, q, k, v, seed, causal=True)
+    same_gradients(learner.tiled_attention_backward(q, k, v, *rest, 4, True), expected, " with block = 4 and causal=True")
+
+
+@exercise("tiled_attention_backward", weight=2)
+@few
+@given(n=group_sizes, shift=st.sampled_from([3000.0, -3000.0]), seed=seeds)
+def test_gradients_of_very_large_and_very_small_scores(learner, reference, n, shift, seed):
+    """A number in the thousands added to all scores changes no gradient of the values, and makes none NaN: lse contains it too."""
+    q, k, v = double_qkv(seed, n, scale=1.0)
+    q[..., 0] = 1.0
+    k[..., 0] += shift
+    rest, expected = backward_case(reference, q, k, v, seed, causal=False)
+    found = learner.tiled_attention_backward(q, k, v, *rest, 2)
+    holds(isinstance(found, tuple | list) and len(found) == 3, "tiled_attention_backward should return three tensors: grad_q, grad_k and grad_v")
+    for name, got, wanted in zip(NAMES, found, expected):
+        close(got, wanted, name, tol=1e-6)
+
+
+@exercise("tiled_attention_backward", weight=3)
+@settings(max_examples=2)
+@given(causal=st.booleans(), seed=seeds)
+def test_the_backward_pass_has_no_tensor_as_large_as_the_scores(learner, reference, causal, seed):
+    """With 256 positions and block = 8, no tensor of the backward pass has a quarter of the 256 × 256 entries, causal or not."""
+    q, k, v = long_qkv(seed)
+    rest, expected = backward_case(reference, q, k, v, seed, causal)
+    watched = watch_call(learner, learner.tiled_attention_backward, q, k, v, *rest, BLOCK, causal, largest=T * T / 4)
+    same_gradients(watched.result, expected)
+    watched.check()
+
+
+@exercise("tiled_attention_backward", weight=2)
+def test_the_strips_of_the_backward_pass_are_not_collected(learner, reference):
+    """With 256 positions and block = 8, all tensors that exist at one moment have less than three quarters of 256 × 256 entries together."""
+    q, k, v = long_qkv(5)
+    rest, expected = backward_case(reference, q, k, v, 5, False)
+    watched = watch_call(learner, learner.tiled_attention_backward, q, k, v, *rest, BLOCK, largest=T * T / 4, alive=3 * T * T / 4)
+    same_gradients(watched.result, expected)
+    watched.check()
+
+
+@exercise("tiled_attention_backward", weight=2)
+@few
+@given(n=group_sizes, seed=seeds)
+def test_the_gradients_are_computed_without_autograd(learner, reference, n, seed):
+    """It works in torch.no_grad() and in torch.inference_mode(), where autograd records nothing."""
+    q, k, v = double_qkv(seed, n)
+    rest, expected = backward_case(reference, q, k, v, seed, causal=True)
+    for mode, found in call_without_gradient(learner, learner.tiled_attention_backward, q, k, v, *rest, 2, True).items():
+        same_gradients(found, expected, f" in {mode}")
+
+
+@exercise("tiled_attention_backward")
+def test_a_block_of_the_backward_pass_has_at_least_one_key(learner, reference):
+    """block below 1 raises a ValueError that names it."""
+    n = fixed_sizes()
+    q, k, v = double_qkv(0, n)
+    rest, expected = backward_case(reference, q, k, v, 0, causal=False)
+    same_gradients(learner.tiled_attention_backward(q, k, v, *rest, 2), expected)
+    for block in (0, -3):
+        refuses(lambda block=block: learner.tiled_attention_backward(q, k, v, *rest, block), naming={"block": block}, because="a strip has at least one key")
+
+
+@exercise("tiled_attention_backward")
+@few
+@given(n=group_sizes, seed=seeds)
+def test_gradients_keep_dtype_and_device(learner, reference, n, seed):
+    """Each gradient has the shape, dtype and device of what it is the gradient of: float32 gives float32."""
+    q, k, v = (x.float() for x in double_qkv(seed, n, scale=1.0))
+    rest, expected = backward_case(reference, q, k, v, seed, causal=True)
+    same_gradients(learner.tiled_attention_backward(q, k, v, *rest, 3, True), expected)
+    check_device_of_result(learner, q, learner.bring(first_gradient), learner.tiled_attention_backward, q, k, v, *rest)
+
+
+def first_gradient(f, q, k, v, *rest):
+    return f(q, k, v, *rest, 2, True)[0]
