@@ -98,12 +98,8 @@ def tiled_attention_backward(
     The weights of a strip are computed again: e^(score - lse). The result is the same for each `block`. Raises a ValueError that
     names block if it is below 1. No tensor has Tq * Tk entries. It runs without gradient, also in torch.inference_mode().
 
-    Write it yourself, without `backward` and without `grad` and without `autograd` and without `vjp` and without `jvp`
-    and without `vhp` and without `hvp` and without `jacobian` and without `hessian` and without `jacrev` and without
-    `jacfwd` and without `linearize` and without `grad_and_value` and without `requires_grad_` and without
-    `requires_grad` and without `retain_grad` and without `enable_grad` and without `set_grad_enabled` and without
-    `inference_mode` and without `gradcheck` and without `gradient` and without `make_dual` and without
-    `functional_call` and without `func`.
+    Write it yourself, without `torch.autograd`, `Tensor.backward`, `torch.func` and torch's other functions that
+    compute gradients.
     """
     # TODO 1: check block; name it in the error
     # TODO 2: for each query, sum grad_out * output; this is the average of grad_weights, weighted with the weights
