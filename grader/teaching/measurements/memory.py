@@ -75,11 +75,17 @@ def measure_checkpoints(efficient: ModuleType, blocks: ModuleType, seed: int) ->
 def report(chapters: ChapterPackage, seed: int) -> Iterator[Table | str]:
     efficient = chapters.module("ch14_efficient_attention")
     found = measure_attention(efficient, chapters.module("ch03_attention"), seed)
-    columns = ("positions", "plain", "tiled", "windowed", "kept, plain", "kept, efficient")
-    yield make_table("entries, one head of width 64", columns, [[name, *(f"{count:,}" for count in counts)] for name, counts in found.items()])
+    title, rows = "entries of all new tensors at one moment, one head of width 64", [[name, *_text(counts[:3])] for name, counts in found.items()]
+    yield make_table(title, ("positions", "plain", "tiled", "windowed"), rows)
+    rows = [[f"{name} positions", *_text(counts[3:])] for name, counts in found.items()]
+    yield make_table("entries kept for the backward pass", ("positions", "plain attention", "efficient attention"), rows)
     steps = measure_checkpoints(efficient, chapters.module("ch06_blocks"), seed)
     names = ("blocks", "kept, plain", "kept, each block checkpointed")
-    yield make_table("entries kept for the backward pass, blocks of width 64", names, [[name, *(f"{n:,}" for n in counts)] for name, counts in steps.items()])
+    yield make_table("entries kept for the backward pass, blocks of width 64", names, [[name, *_text(counts)] for name, counts in steps.items()])
+
+
+def _text(counts: list[int]) -> list[str]:
+    return [f"{count:,}" for count in counts]
 
 
 def main(arguments: list[str] | None = None) -> int:
