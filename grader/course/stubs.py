@@ -16,7 +16,7 @@ from grader.course.code_shape import same_code
 from grader.course.sealed import reader as sealed
 from grader.course.source import SourceProblem, find_definition, parse, read_source, split_lines
 from grader.course.syllabus import EXERCISES, SOLUTIONS, Exercise, load_syllabus
-from grader.course.torch_operators import describe_forbidden
+from grader.course.torch_operators import chapter_rule, describe_forbidden, families_of
 from grader.files import problem, write_whole
 
 BEGIN = "### BEGIN SOLUTION"
@@ -33,11 +33,18 @@ Rules for all exercises of this chapter; the tests check them:
 - Do not change an argument in place, unless the docstring says so.
 """
 
-TENSOR_RULES = """\
+GRADIENT_RULE = """\
+- Gradients reach every input and parameter and are finite, unless the docstring says "without gradient".
+"""
+
+WITHOUT_AUTOGRAD_RULE = """\
+- Your functions do not use autograd, and the tests call them where it records nothing (torch.inference_mode).
+"""
+
+TENSOR_RULES = f"""\
 - `...` in a shape means any number of axes, also none. An argument may be a view (not contiguous), and so may a result.
 - The result has the dtype and device of the input, unless the docstring says otherwise. Compute float64 input in float64.
-- Gradients reach every input and parameter and are finite, unless the docstring says "without gradient".
-- The state dict holds the parameters that the docstring names and nothing else: register a mask or a table as a buffer
+{GRADIENT_RULE}- The state dict holds the parameters that the docstring names and nothing else: register a mask or a table as a buffer
   with persistent=False.
 """
 
@@ -105,6 +112,8 @@ def with_rules(stub: str, module: str) -> str:
     chapter = next((chapter for chapter in load_syllabus().chapters if chapter.name == module), None)
     if chapter is None:
         return stub
+    if any(family.name == "gradient" for family in families_of(chapter.forbids)):
+        stub = stub.replace(GRADIENT_RULE, WITHOUT_AUTOGRAD_RULE)
     for exercise in chapter.exercises:
         if exercise.own_forbids:
             sentence = f"Write it yourself, without {describe_forbidden(exercise.own_forbids)}."
@@ -113,8 +122,7 @@ def with_rules(stub: str, module: str) -> str:
             if isinstance(node, ast.FunctionDef | ast.ClassDef):
                 stub = _with_sentence(stub, node, sentence, f"{module}.py")
     if chapter.forbids:
-        sentence = f"In this chapter, write attention yourself, without {describe_forbidden(chapter.forbids)}."
-        stub = _with_sentence(stub, parse(stub), sentence, f"{module}.py")
+        stub = _with_sentence(stub, parse(stub), chapter_rule(chapter.forbids), f"{module}.py")
     return stub
 
 

@@ -33,10 +33,18 @@ class Family:
     modules: tuple[str, ...] = ()
     classes: tuple[str, ...] = ()
     packages: bool = False
+    task: str = ""
 
     def is_meant_by(self, name: str) -> bool:
         """Does this name, in an exercise's `forbids`, mean this family?"""
+        if is_gradient_of_one(name):
+            return False
         return name in self.classes or name in self.functions or canonical_name(name) in _canonical_names(self.operators)
+
+
+def is_gradient_of_one(name: str) -> bool:
+    """Does this name mean the gradient of one operator, as `gelu_backward` does? An exercise that computes it may use the operator itself."""
+    return "_backward" in name and canonical_name(name) != "backward"
 
 
 @cache
@@ -55,6 +63,7 @@ def families() -> tuple[Family, ...]:
         Family(
             name, frozenset(entry["operators"]), entry.get("says", ""), entry.get("pattern", ""), tuple(entry.get("functions", ())),
             tuple(entry.get("modules", ())), tuple(entry.get("classes", ())), entry.get("packages", False),
+            entry.get("task", ""),
         )
         for name, entry in _data().items() if isinstance(entry, dict)
     )  # fmt: skip
@@ -122,7 +131,16 @@ def describe_forbidden(forbids: Iterable[str]) -> str:
     """These forbidden names as a phrase for a learner: a family by its most used functions, another name as it is."""
     names, denied = tuple(forbids), families_of(forbids)
     alone = [name for name in names if not any(family.is_meant_by(name) for family in denied)]
-    return " and without ".join([*(family.says for family in denied), *(f"`nn.{name}`" if name[:1].isupper() else f"`{name}`" for name in alone)])
+    kernels = [f"`{name}`" for name in alone if is_gradient_of_one(name)]
+    described = [f"`nn.{name}`" if name[:1].isupper() else f"`{name}`" for name in alone if not is_gradient_of_one(name)]
+    if kernels:
+        described.append("torch's own " + " and ".join(filter(None, [", ".join(kernels[:-1]), kernels[-1]])))
+    return " and without ".join([*(family.says for family in denied), *described])
+
+
+def chapter_rule(forbids: Iterable[str]) -> str:
+    """A sentence for the learners of a chapter in which these names are forbidden."""
+    return "In this chapter, " + "; ".join(f"write {family.task} yourself, without {family.says}" for family in families_of(forbids)) + "."
 
 
 def describe_shortcuts(exercise: str, seen: Collection[str]) -> list[str]:

@@ -208,6 +208,33 @@ SUBJECTS = {
         "which state carries the answer",
         "After block 0 the state at the exchanged letter carries it; after block 1 the last state does.",
     ),
+    "numeric_gradient": Subject(
+        "backward.numeric_gradient",
+        "the measured slope of x^3",
+        "With eps = 0.5 the whole curve lies 0.25 higher, which is eps squared.",
+    ),
+    "gelu_backward": Subject("backward.gelu_backward", "the slope of gelu", "0 on the left, 1 on the right, and a little above 1 between."),
+    "softmax_backward": Subject(
+        "backward.softmax_backward",
+        "how each weight grows with each score",
+        "Positive on the diagonal and negative elsewhere; each row sums to 0.",
+    ),
+    "cross_entropy_backward": Subject(
+        "backward.cross_entropy_backward",
+        "the gradient of the logits",
+        "Each row is negative at its target and positive elsewhere; the row of the ignored target is empty.",
+    ),
+    "layer_norm_backward": Subject(
+        "backward.layer_norm_backward",
+        "how each output grows with each input",
+        "Each row sums to 0, because a shift of the input changes nothing.",
+    ),
+    "embedding_backward": Subject("backward.embedding_backward", "the gradient of the table", "Id 2 occurs three times, and its row has three ones."),
+    "attention_backward": Subject(
+        "backward.attention_backward",
+        "the gradients if only the output of query 3 matters",
+        "grad_q has one row; keys and values after position 3 get nothing, because the mask hides them.",
+    ),
     "merge_attention": Subject(
         "efficient.merge_attention",
         "how two groups of keys share the attention",

@@ -31,7 +31,11 @@ def test_every_id_title_and_exercise_means_itself():
 
 @pytest.mark.parametrize(
     ("typed", "candidates"),
-    [("kv", "ch10 (KV cache), KVCache or kv_cache_bytes"), ("train", "ch08 (Training), train_bpe or train_step"), ("layer", "ch05 (Layers) or LayerNorm")],
+    [
+        ("kv", "ch10 (KV cache), KVCache or kv_cache_bytes"),
+        ("train", "ch08 (Training), train_bpe or train_step"),
+        ("layer", "ch05 (Layers), LayerNorm or layer_norm_backward"),
+    ],
 )
 def test_a_name_that_may_mean_several_lists_them(typed, candidates):
     with pytest.raises(UnknownName) as refusal:

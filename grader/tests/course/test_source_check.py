@@ -183,6 +183,31 @@ def test_only_what_is_forbidden_is_forbidden():
     assert forbidden_calls(SHORTCUTS["called on torch"], "softmax", ("logsumexp",)) == []
 
 
+OWN_NAMES = {
+    "a function that is called like torch's": "import torch\ndef gelu_backward(x, g):\n    return g * x\ndef outer(x):\n    return gelu_backward(x, x)\n",
+    "imported from an earlier chapter": "from .ch13_backward import gelu_backward\ndef outer(x):\n    return gelu_backward(x, x)\n",
+    "an attribute and a method": "class outer:\n    def __init__(self):\n        self.grad = 0.0\n    def backward(self):\n        self.grad += 1.0\n",
+    "a method of an object of its own": "def outer(node):\n    node.backward()\n    return node.grad\n",
+    "a parameter and a variable": "def outer(grad, func):\n    backward = func(grad)\n    return backward\n",
+}
+OF_TORCH = {
+    "an operator of the same name": "import torch\ndef outer(x):\n    return torch.ops.aten.gelu_backward(x, x)\n",
+    "imported instead of written": "from torch._C._nn import gelu_backward\ndef outer(x):\n    return gelu_backward(x, x)\n",
+    "autograd": "import torch\ndef outer(x):\n    return torch.autograd.grad(x.sum(), x)\n",
+    "a method through its class": "import torch\ndef outer(x):\n    torch.Tensor.backward(x)\n",
+}
+
+
+@pytest.mark.parametrize("text", OWN_NAMES.values(), ids=OWN_NAMES)
+def test_a_name_of_torch_may_be_the_learners_own(text):
+    assert forbidden_calls(text, "outer", ("gelu_backward", "autograd", "backward", "grad", "func")) == []
+
+
+@pytest.mark.parametrize("text", OF_TORCH.values(), ids=OF_TORCH)
+def test_the_same_name_is_found_where_it_comes_from_torch(text):
+    assert forbidden_calls(text, "outer", ("gelu_backward", "autograd", "backward", "grad", "func")) != []
+
+
 def test_another_exercise_is_checked_by_its_own_code():
     text = "import torch\ndef softmax(x):\n    return torch.softmax(x)\ndef mask(n):\n    return torch.ones(n)\n"
     assert forbidden_calls(text, "mask", FORBIDS) == []

@@ -8,6 +8,7 @@ from grader.course.syllabus import load_syllabus
 from grader.course.torch_operators import (
     ANOTHER_PACKAGE,
     TOOLS,
+    chapter_rule,
     describe_forbidden,
     describe_shortcuts,
     families,
@@ -55,6 +56,23 @@ def test_a_forbidden_name_means_its_family():
 
 def test_names_outside_all_families_mean_themselves():
     assert set(forbidden_operators(("cumsum",))) == {"cumsum", "cumsum_"} and families_of(("cumsum",)) == ()
+
+
+def test_the_gradient_of_one_operator_means_only_that_operator():
+    assert forbidden_operators(("gelu_backward",)) == ("gelu_backward",) and families_of(("_softmax_backward_data",)) == ()
+    assert set(forbidden_operators(("layer_norm_backward",))) == {"native_layer_norm_backward"}
+    assert describe_forbidden(("gelu_backward", "_softmax_backward_data")) == "torch's own `gelu_backward` and `_softmax_backward_data`"
+
+
+def test_a_name_of_autograd_means_all_of_it():
+    for name in ("backward", "grad", "autograd", "requires_grad_", "vjp", "inference_mode"):
+        assert [family.name for family in families_of((name,))] == ["gradient"]
+    assert "no_grad" not in reportable(("autograd",)) and "detach" not in reportable(("autograd",))
+
+
+def test_a_chapter_says_what_its_learners_write_themselves():
+    assert chapter_rule(("scaled_dot_product_attention",)).startswith("In this chapter, write attention yourself, without `F.scaled_dot_product_attention`")
+    assert "; write gradients yourself, without `torch.autograd`" in chapter_rule(("scaled_dot_product_attention", "grad"))
 
 
 @pytest.mark.parametrize("exercise", [exercise for exercise in EXERCISES if exercise.forbids], ids=lambda exercise: exercise.name)

@@ -10,7 +10,7 @@ from walk_runs import check_page, check_required_exercises, run_once
 
 pytestmark = pytest.mark.thorough
 
-WALKS = ("inference", "qkv", "qkv-training", "training", "translation", "accumulation")
+WALKS = ("inference", "qkv", "qkv-training", "training", "translation", "accumulation", "backward")
 
 
 @pytest.mark.parametrize("name", WALKS)
@@ -104,3 +104,14 @@ def test_accumulation_is_the_big_batch_and_small_ones_are_noisy():
     assert sum(n.counts) == n.targets and len(set(n.counts)) > 1
     small, accumulated, whole = n.losses.values()
     assert max(abs(a - b) for a, b in zip(accumulated, whole)) < 0.05 and small[-1] > whole[-1]
+
+
+def test_every_gradient_by_hand_is_autograds_and_the_measured_one():
+    n, text = run_once("backward").numbers, run_once("backward").text
+    assert max(n.off_autograd.values()) < 1e-9 and max(n.off_measured.values()) < 1e-6 and n.apart < 1e-6
+    assert list(n.sizes) == ["logits", "g", "u", "h", "n", "x", "table"] and n.sizes["table"] == n.shapes["table"]
+    assert n.after == pytest.approx(n.expected_fall, rel=1e-2)
+    assert sum(n.logits_gradient) == pytest.approx(0, abs=1e-12) and [g < 0 for g in n.logits_gradient].count(True) == 1
+    assert n.losses[-1] < 0.5 * n.losses[0] < n.loss
+    assert "All gradients are right." in text and "-8 from d, and 24 from c" in text
+    assert [(value, grad) for _, value, grad in n.nodes] == [(16, 1), (-4, -8), (-6, -8), (-3, -16), (2, 16)]

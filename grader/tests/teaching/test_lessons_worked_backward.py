@@ -1,0 +1,114 @@
+"""The numbers that the lesson of chapter 13 works out by hand are what the reference computes."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from lesson_tables import says, show_rows, shown, shows, table_in
+
+T = torch.tensor
+
+
+@pytest.fixture
+def chapter(solutions):
+    return solutions("ch13_backward")
+
+
+def cube(x):
+    return x**3
+
+
+def test_measured_slopes(chapter):
+    one_sided, central = table_in("ch13", "Measuring a slope")
+    steps, one = (0.1, 0.5), T(1.0, dtype=torch.float64)
+    assert shows(" ; ".join(one_sided[1:]), *[((1 + eps) ** 3 - 1) / eps for eps in steps])
+    assert shows(" ; ".join(central[1:]), *[chapter.numeric_gradient(cube, one, eps).item() for eps in steps])
+    assert says("ch13", "The default eps = 1e-5 gives {}.", 3 + 1e-10) and abs(chapter.numeric_gradient(cube, one).item() - 3) < 1e-9
+
+
+def test_a_linear_layer(chapter):
+    rows = {row[0].partition(" ")[0]: T([[value for value, _ in shown(cell)] for cell in row[1:]]) for row in table_in("ch13", "A linear layer")}
+    grad_x, grad_weight, grad_bias = chapter.linear_backward(rows["x"], rows["W"], rows["grad_out"])
+    assert torch.equal(grad_x, rows["grad_x"]) and torch.equal(grad_weight, rows["grad_W"])
+    assert says("ch13", "grad_b is the sum of the rows of grad_out: {}, {}.", *grad_bias.tolist())
+
+
+def test_slopes_of_gelu(chapter):
+    x = T([-1.0, 0.0, 1.0], dtype=torch.float64)
+    below, slope = torch.special.ndtr(x), chapter.gelu_backward(x, torch.ones_like(x))
+    tanh = chapter.gelu_backward(x, torch.ones_like(x), approximate=True)
+    assert show_rows(table_in("ch13", "gelu"), torch.stack([below, slope - below, slope, tanh]))
+    near = T([0.7515, 0.7525, 2**0.5, 2**0.5 - 0.01, 2**0.5 + 0.01], dtype=torch.float64)
+    slopes = chapter.gelu_backward(near, torch.ones_like(near))
+    assert slopes[0] < 1 < slopes[1] and slopes[2] == slopes.max()
+    assert says("ch13", "The greatest slope is {}, at √2.", slopes[2].item())
+
+
+def test_a_softmax(chapter):
+    rows = table_in("ch13", "softmax")
+    weights, grad_out = (T([float(cell) for cell in row[1:]]) for row in rows[:2])
+    mean = (weights * grad_out).sum()
+    assert show_rows(rows[2:], torch.stack([weights * grad_out, grad_out - mean, chapter.softmax_backward(weights, grad_out)]))
+    assert says("ch13", "The weighted mean is the sum of the third row, {}.", mean.item())
+
+
+def test_the_loss(chapter):
+    probs = T([0.7, 0.2, 0.1])
+    first, _, third = chapter.cross_entropy_backward(probs.log(), T(1)).tolist()
+    assert says("ch13", "The gradient by the logits is {}, 0.2 - 1 = -0.8 and {}:", first, third)
+    grad = chapter.cross_entropy_backward(probs.log().repeat(3, 1), T([1, -100, 0]))
+    assert show_rows(table_in("ch13", "The loss"), grad)
+
+
+def test_a_layer_norm(chapter):
+    x, one, g = T([0.0, 3.0, 6.0], dtype=torch.float64), torch.ones(3, dtype=torch.float64), T([1.0, 0.0, 0.0], dtype=torch.float64)
+    n = (x - 3) / 6**0.5
+    grad_x, grad_weight, _ = chapter.layer_norm_backward(x, one, g, eps=0.0)
+    rows = table_in("ch13", "Layer norm")
+    without_mean, along_std = g - g.mean(), n * (g * n).mean()
+    assert show_rows([row[:1] + row[1:] for row in rows], torch.stack([g, without_mean, along_std, without_mean - along_std, grad_x]))
+    assert shows(rows[1][0], g.mean().item()) and shows(rows[2][0], (g * n).mean().item())
+    assert says("ch13", "the normalised vector n is {}, 0, {}.", n[0].item(), n[2].item())
+    assert says("ch13", "grad_weight is grad_out · n = {}, 0, 0.", grad_weight[0].item())
+    assert says("ch13", "grad_x would be {}, 0, 0: six times too large", (g[0] / 6**0.5).item()) and (g[0] / 6**0.5 / grad_x[0]).item() == pytest.approx(6)
+
+
+def test_an_embedding(chapter):
+    table = chapter.embedding_backward(T([2, 0, 2]), T([[1.0, 1.0], [5.0, 0.0], [10.0, 20.0]]), 3)
+    assert says("ch13", "Row 0 of the table gets {}, {}. Row 2 was looked up twice and gets the sum {}, {}. Row 1 gets {}, {}.", *table[[0, 2, 1]].flatten().tolist())
+
+
+def test_an_attention(chapter):
+    rows = table_in("ch13", "Attention")
+    q, v, grad_out = T([[1.0, 0.0]]), T([[8.0, 0.0], [0.0, 4.0]]), T([[1.0, 0.0]])
+    k = T([[3.0, 1.0], [0.0, 0.0]])
+    k[0, 0] = T(3.0).log() * 2**0.5
+    grad_q, grad_k, grad_v = chapter.attention_backward(q, k, v, grad_out)
+    weights, grad_weights = T([0.75, 0.25]), (grad_out @ v.T)[0]
+    mean = (weights * grad_weights).sum()
+    scores = weights * (grad_weights - mean)
+    assert show_rows(rows, torch.stack([weights, grad_weights, grad_weights - mean, scores, scores / 2**0.5]))
+    assert shows(rows[2][0], mean.item()) and torch.allclose(grad_k[:, 0], scores / 2**0.5) and torch.allclose(grad_q, scores / 2**0.5 @ k)
+    assert says("ch13", "grad_v is weightsᵀ grad_out: {}, 0 and {}, 0.", *grad_v[:, 0].tolist())
+
+
+def test_the_machine(chapter):
+    a, b = chapter.Scalar(2), chapter.Scalar(-3)
+    c = a * b
+    d = c + a
+    e = d**2
+    e.backward()
+    nodes = {"a": a, "b": b, "c": c, "d": d, "e": e}
+    for name, value, _, gradient in table_in("ch13", "The machine"):
+        assert shows(value, nodes[name].value) and shows(gradient, nodes[name].grad), name
+    x = chapter.Scalar(3)
+    h = 2 * x
+    z = h**2 + h
+    z.backward()
+    assert says("ch13", "Here z = {}, and `z.backward()` gives h the gradient 2h + 1 = {} and x the gradient {}.", z.value, h.grad, x.grad)
+    z.backward()
+    assert says("ch13", "After a second call they are {} and {},", h.grad, x.grad)
+    y = leaf = chapter.Scalar(3)
+    y = y * y
+    y.backward(), y.backward()
+    assert says("ch13", "</summary> {} and {}. Each call adds 1 to y.grad", y.grad, leaf.grad)
