@@ -89,7 +89,7 @@ def test_list_names_every_exercise(kit):
         (("check", "sofmax"), "did you mean softmax"),
         (("hint", "Sofmax"), "did you mean softmax"),
         (("diff", "spilt_heads"), "did you mean split_heads"),
-        (("reset", "ch33"), "did you mean ch03"),
+        (("reset", "ch33"), "ch03"),
         (("open", "MultiheadAtention"), "did you mean MultiHeadAttention"),
         (("dev-check", "merge_haeds"), "did you mean merge_heads"),
         (("check", "xyzzy"), "`headway list` lists them all"),

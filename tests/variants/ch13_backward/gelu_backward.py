@@ -17,7 +17,7 @@ def gelu_backward(x, grad_out, approximate=False):
     u = k * x + k * 0.044715 * x * x * x
     t = u.tanh()
     du = k + 3 * k * 0.044715 * x * x
-    return grad_out / 2 + grad_out * t / 2 + grad_out * x * du / 2 - grad_out * x * du * t * t / 2
+    return grad_out / 2 + grad_out * t / 2 + grad_out * x * du * (1 - t) * (1 + t) / 2
 
 
 # variant: ndtr, and 1 / cosh squared
