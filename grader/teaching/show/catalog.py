@@ -254,6 +254,40 @@ SUBJECTS = {
         "efficient.windowed_attention",
         "which outputs depend on which inputs",
         "One layer sees its window; in two layers information comes from twice as far.",
+    "beam_search": Subject(
+        "serving.beam_search",
+        "which texts of two tokens the search finds",
+        "One beam finds the greedy text 0 0; two beams find 1 0, which is nearly twice as likely.",
+    ),
+    "residual_distribution": Subject(
+        "serving.residual_distribution",
+        "what a refused guess is replaced from",
+        "Only tokens that the target prefers are left; together with the kept guesses they complete the target.",
+    ),
+    "accept_drafts": Subject(
+        "serving.accept_drafts",
+        "how often each token comes first",
+        "The shares match the target, although every guess comes from the draft.",
+    ),
+    "PaddedGPT": Subject(
+        "serving.padded_gpt",
+        "which logits depend on which columns, with two pads",
+        "A staircase that begins after the pads: no real token depends on them.",
+    ),
+    "PagedKVCache": Subject(
+        "serving.paged_kv_cache",
+        "the positions of a text and of its fork, in their blocks",
+        "Blocks of the fork are those of the text, until the fork writes into the last one.",
+    ),
+    "quantize_int8": Subject(
+        "serving.quantize_int8",
+        "a matrix, its codes, and the error",
+        "Each row uses the codes from -127 to 127; the errors of a row are at most half of its step.",
+    ),
+    "continuous_batches": Subject(
+        "serving.continuous_batches",
+        "who writes at each step",
+        "A row ends, and at the next step another one begins: no column has more than three marks.",
     ),
 }
 

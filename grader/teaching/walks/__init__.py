@@ -33,6 +33,7 @@ from grader.course.source import read_source
 ORDER = (
     "inference", "qkv", "qkv-training", "training", "kv-cache", "moe", "translation",
     "positions", "accumulation", "logit-lens", "heads", "induction", "patching", "backward", "tiles",
+    "speculation", "paging",
 )  # fmt: skip
 FOLDER = Path(__file__).parent
 

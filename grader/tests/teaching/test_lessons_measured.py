@@ -27,6 +27,8 @@ LOOSE: dict[str, Looseness] = {
     "balance": lambda row, at: 0.0 if at < 2 or row[0] == "k" else 0.15 if at >= len(row) - 3 else 5.0,  # shares in percent; then three measures
     "induction": lambda row, at: None if at and row[0] in {"350", "400", "450", "500"} else 0.3,  # there the loss changes quickly
     "depth": lambda row, at: 0.02 if "e-" not in row[at] else 0.0,
+    "serving": lambda row, at: None if at >= len(row) - 2 else 0.0,  # the speeds
+    "int8": lambda row, at: 0.3 if row[at].endswith("%") else 0.0,
 }
 
 # Numbers in sentences: the lesson's words, with {} for each number, and a pattern of the command's output with a group for each.
