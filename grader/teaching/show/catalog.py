@@ -254,6 +254,7 @@ SUBJECTS = {
         "efficient.windowed_attention",
         "which outputs depend on which inputs",
         "One layer sees its window; in two layers information comes from twice as far.",
+    ),
     "beam_search": Subject(
         "serving.beam_search",
         "which texts of two tokens the search finds",
