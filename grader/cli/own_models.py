@@ -39,18 +39,23 @@ def play(
     ] = None,
     gpt2: Annotated[Path | None, typer.Option("--gpt2", metavar="FOLDER", help="Play with GPT-2, downloaded from Hugging Face.", show_default=False)] = None,
     cache: Annotated[bool, typer.Option("--cache/--no-cache", help="Write with your KV cache, or feel the difference.")] = True,
+    speculative: Annotated[
+        str | None,
+        typer.Option(metavar="CHECKPOINT", help="This smaller model guesses ahead, with chapter 15's code.", autocompletion=completing.checkpoints, show_default=False),
+    ] = None,
+    batch: Annotated[Path | None, typer.Option(metavar="FILE", help="Continue every line of the file in one batch, greedily.", show_default=False)] = None,
     web: Annotated[bool, typer.Option("--web", help="Play on a page in your browser, which also shows the inside of the model.")] = False,
     port: Annotated[
         int | None, typer.Option(min=0, max=65535, metavar="N", help="With --web: the port of the page's server; 0 is any free port.", show_default=False)
     ] = None,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="With --web: open your browser, or only print the address.")] = True,
 ) -> None:
-    """Type a beginning, and a model of yours goes on with it.
+    """Type the beginning of a text, and your model continues it.
 
     /help lists the commands. Without a terminal, each line of the input is answered. With --web, Control-C stops the page."""
-    from grader.cli.commands.play import play
+    from grader.cli.commands.play import Options, play
 
-    raise typer.Exit(play(checkpoint, gpt2, cache, web, port, browser))
+    raise typer.Exit(play(Options(checkpoint, gpt2, cache, speculative, batch, web, port, browser)))
 
 
 def compare(

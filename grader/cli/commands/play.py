@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from grader.console.local_server import open_browser
 from grader.console.output import command_line, make_console, print_error, print_wrapped, supports_unicode
+from grader.files import problem
 
 if TYPE_CHECKING:
     from grader.models.play.engine import Engine
@@ -19,16 +21,28 @@ DONE, FAILED, UNUSABLE, INTERRUPTED = 0, 1, 2, 130
 PATIENCE = 5.0  # seconds that Control-C waits for the present token of every text
 
 
-def play(name: str | None, gpt2: Path | None, with_cache: bool, web: bool = False, port: int | None = None, browser: bool = True) -> int:
+@dataclass(frozen=True)
+class Options:
+    """The command's options; None where one is not given."""
+
+    name: str | None = None
+    gpt2: Path | None = None
+    with_cache: bool = True
+    speculative: str | None = None
+    batch: Path | None = None
+    web: bool = False
+    port: int | None = None
+    browser: bool = True
+
+
+def play(options: Options) -> int:
     """Play until the input ends, or on a page until Control-C.
 
-    Exit status 1: a model or a port that cannot be used, or learner's code that raises; 2: wrong use; 130: Control-C while a model is loaded or in the terminal.
+    Exit status 1: a model, a file or a port that cannot be used, or learner's code that raises; 2: wrong use; 130: Control-C while a model is loaded
+    or in the terminal.
     """
-    if name is not None and gpt2 is not None:
-        print_error("give the name of a checkpoint or --gpt2, not both; in play, /compare takes a second checkpoint")
-        return UNUSABLE
-    if not web and (port is not None or not browser):
-        print_error("--port and --no-browser are about the page of --web; add --web, or leave them out")
+    if sentence := _wrong_use(options):
+        print_error(sentence)
         return UNUSABLE
     from importlib.util import find_spec
 
@@ -37,31 +51,89 @@ def play(name: str | None, gpt2: Path | None, with_cache: bool, web: bool = Fals
         return UNUSABLE
     from grader.models.checkpoint import CheckpointProblem, missing_packages
     from grader.models.play.opening import Opener
+    from grader.models.play.settings import PlayProblem
     from grader.teaching.walks.parts import NotInHandout
     from grader.teaching.walks.progress_line import show_progress
 
-    is_terminal = not web and sys.stdin.isatty() and sys.stdout.isatty()
-    if problem := missing_packages("safetensors", *(["prompt_toolkit"] if is_terminal else [])):
-        print_error(problem)
+    is_terminal = not options.web and options.batch is None and sys.stdin.isatty() and sys.stdout.isatty()
+    if missing := missing_packages("safetensors", *(["prompt_toolkit"] if is_terminal else [])):
+        print_error(missing)
         return UNUSABLE
-    opener = Opener(with_cache, "cpu", show_progress)
+    opener = Opener(options.with_cache, "cpu", show_progress, _chapter_15(options))
     try:
-        engine = opener.open_gpt2(gpt2) if gpt2 is not None else opener.open_checkpoint(name)
-        _say_what_plays(engine, opener, with_cache)
-        if web:
-            return _run_web(engine, opener, port or 0, browser)
-        return _run_prompt(engine, opener) if is_terminal else _run_plain(engine, opener)
-    except NotInHandout as problem:
-        print_error(str(problem))
+        beginnings = _read_beginnings(options.batch) if options.batch is not None else []
+        engine = opener.open_gpt2(options.gpt2) if options.gpt2 is not None else opener.open_checkpoint(options.name)
+        _say_what_plays(engine, opener, options.with_cache)
+        if options.batch is not None:
+            return _run_batch(engine, beginnings)
+        if options.web:
+            return _run_web(engine, opener, options.port or 0, options.browser)
+        session = _session(engine, opener, options.speculative)
+        return _run_prompt(session) if is_terminal else _run_plain(session)
+    except NotInHandout as error:
+        print_error(str(error))
         return UNUSABLE
-    except CheckpointProblem as problem:
-        print_error(str(problem))
+    except (CheckpointProblem, PlayProblem) as error:
+        print_error(str(error))
         return FAILED
     except KeyboardInterrupt:
         print(flush=True)
         return INTERRUPTED
     finally:
         opener.close()
+
+
+def _wrong_use(options: Options) -> str | None:
+    if options.name is not None and options.gpt2 is not None:
+        return "give the name of a checkpoint or --gpt2, not both; in play, /compare takes a second checkpoint"
+    if not options.web and (options.port is not None or not options.browser):
+        return "--port and --no-browser are about the page of --web; add --web, or leave them out"
+    if len([each for each in (options.web, options.speculative, options.batch) if each]) > 1:
+        return "--web, --speculative and --batch are three ways to play; give one of them"
+    return None
+
+
+def _chapter_15(options: Options) -> tuple[str, ...]:
+    """The exercises of chapter 15 that these options need."""
+    from grader.models.play.serving import BATCHING, SPECULATING
+
+    return SPECULATING if options.speculative else BATCHING if options.batch is not None else ()
+
+
+def _read_beginnings(file: Path) -> list[str]:
+    """The lines of the file that are not empty. PlayProblem if it cannot be read."""
+    from grader.models.play.settings import PlayProblem
+
+    try:
+        beginnings = [line.strip() for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
+    except OSError as error:
+        raise PlayProblem(problem(error, f"read {file}")) from None
+    except UnicodeDecodeError:
+        raise PlayProblem(f"{file} is not a text in UTF-8; save it as UTF-8") from None
+    if not beginnings:
+        raise PlayProblem(f"{file} has no line with a beginning; write one beginning on each line")
+    return beginnings
+
+
+def _run_batch(engine: Engine, beginnings: list[str]) -> int:
+    """Print each text on a line of its own, in the order of the beginnings."""
+    from grader.models.own_parts import describe_problem
+    from grader.models.play.plain import harmless
+    from grader.models.play.serving import write_batch
+    from grader.models.play.settings import PlayProblem, Settings
+
+    try:
+        batch = write_batch(engine, beginnings, Settings().length)
+    except PlayProblem:
+        raise
+    except Exception as error:
+        print_error(describe_problem(error, engine.parts))
+        return FAILED
+    for text in batch.texts:
+        print(harmless(" ".join(text.split())), flush=True)
+    note = f"{len(batch.texts)} texts, {batch.tokens} new tokens in {batch.passes} passes of {engine.name}. One by one, {batch.tokens} tokens take {batch.tokens} passes."
+    print_wrapped(make_console(stderr=True), note, style="dim")
+    return DONE
 
 
 def _say_what_plays(engine: Engine, opener: Opener, with_cache: bool) -> None:
@@ -112,34 +184,37 @@ def _say_where(address: str, opened: bool) -> None:
     print_wrapped(console, "Press Control-C to stop.", style="dim")
 
 
-def _run_prompt(engine: Engine, opener: Opener) -> int:
+def _run_prompt(session: Session) -> int:
     from grader.models.own_parts import describe_problem
     from grader.models.play.commands import invitation
     from grader.models.play.prompt import run_prompt
 
+    engine = session.engine
     print_wrapped(make_console(), f"{invitation(engine)} /help lists the commands." if engine.translates else "Type a beginning; /help lists the commands.")
-    session = _session(engine, opener)
     run_prompt(session, lambda problem: describe_problem(problem, session.engine.parts))
     return DONE
 
 
-def _run_plain(engine: Engine, opener: Opener) -> int:
+def _run_plain(session: Session) -> int:
     from grader.models.own_parts import describe_problem
     from grader.models.play.plain import run_plain
 
-    session = _session(engine, opener)
     try:
         good = run_plain(session, sys.stdin, sys.stdout, sys.stderr, print_error)
     except (OSError, KeyboardInterrupt):
         raise
-    except Exception as problem:
+    except Exception as error:
         sys.stdout.flush()
-        print_error(describe_problem(problem, session.engine.parts))
+        print_error(describe_problem(error, session.engine.parts))
         return FAILED
     return DONE if good else UNUSABLE
 
 
-def _session(engine: Engine, opener: Opener) -> Session:
+def _session(engine: Engine, opener: Opener, speculative: str | None) -> Session:
+    from grader.models.play.serving import require_draft
     from grader.models.play.session import Session
 
-    return Session(engine, opener.open_other, unicode=supports_unicode())
+    draft = opener.open_other(speculative) if speculative else None
+    if draft is not None:
+        require_draft(engine, draft)
+    return Session(engine, opener.open_other, unicode=supports_unicode(), draft=draft)

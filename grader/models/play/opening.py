@@ -22,8 +22,9 @@ GPT2 = Design(activation="gelu_tanh")  # in what matters for its exercises
 class Opener:
     """Opens models; those parts that are tested once are not tested again."""
 
-    def __init__(self, with_cache: bool, device: str, report_progress: ProgressReporter) -> None:
-        self.with_cache, self.device, self.report_progress = with_cache, device, report_progress
+    def __init__(self, with_cache: bool, device: str, report_progress: ProgressReporter, more: Iterable[str] = ()) -> None:
+        """`more` are exercises that play needs besides those of the model."""
+        self.with_cache, self.device, self.report_progress, self.more = with_cache, device, report_progress, tuple(more)
         self.own: list[OwnParts] = []
 
     def open_checkpoint(self, name: str | None) -> Engine:
@@ -60,7 +61,7 @@ class Opener:
         optional = (*LOOKING, *([*CACHE] if self.with_cache else [])) if design.kind == "gpt" and design.norm == "pre" else ("min_p_filter",)
         here = {exercise.name for exercise in load_syllabus().exercises}  # a handout may leave chapters out
         sampling = ("translate",) if design.kind == "translate" else SAMPLING
-        own = find_own_parts({*model_exercises(design), *tokenizer, *sampling, *here.intersection(optional)}, self.report_progress)
+        own = find_own_parts({*model_exercises(design), *tokenizer, *sampling, *self.more, *here.intersection(optional)}, self.report_progress)
         self.own.append(own)
         return own
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from grader.models.play.engine import Ending, Engine
 from grader.models.play.notes import full_note, left_out_note, reading_notes, unknown_note
+from grader.models.play.serving import write_speculatively
 from grader.models.play.settings import PlayProblem, Settings
 from grader.models.play.views import side_by_side
 
@@ -30,6 +31,7 @@ class Session:
     ids: list[int] | None = None  # the text so far
     ended: bool = False  # whether the model ended it
     other: Engine | None = None  # of /compare
+    draft: Engine | None = None  # a smaller model that guesses ahead
     head: tuple[int, int] = (0, 0)  # the layer and the head that /attend shows
 
     def answer(self, line: str) -> Iterator[Shown]:
@@ -60,6 +62,9 @@ class Session:
 
     def _write(self, ids: list[int]) -> Iterator[Shown]:
         """Write on, note the text so far also where Control-C stops it, and give the next text another seed."""
+        if self.draft is not None:
+            yield from self._write_with_draft(self.draft, ids)
+            return
         settings, self.ids, self.ended = self.settings, list(ids), False
         self.settings = replace(settings, seed=settings.seed + 1)
         for piece in self.engine.write(ids, settings):
@@ -70,6 +75,16 @@ class Session:
             else:
                 self.ids.append(piece.id)
                 yield Shown(piece.text)
+
+    def _write_with_draft(self, draft: Engine, ids: list[int]) -> Iterator[Shown]:
+        """The text appears at once: generate_speculative returns it when it is complete."""
+        before = len(self.engine.text(ids))
+        written = write_speculatively(self.engine, draft, ids, self.settings)
+        self.settings = replace(self.settings, seed=self.settings.seed + 1)
+        self.ids, self.ended = [*ids, *written.ids], written.ended
+        yield Shown(self.engine.text(self.ids)[before:] + "\n")
+        passes = "1 pass" if written.passes == 1 else f"{written.passes} passes"
+        yield Shown(f"{written.tokens} tokens in {passes} of {self.engine.name}: {written.per_pass:.1f} tokens a pass, with the guesses of {draft.name}.\n", "note")
 
     def _ending(self, ending: Ending) -> Iterator[Shown]:
         if ending.reason == "full":
