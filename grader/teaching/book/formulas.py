@@ -16,7 +16,7 @@ from html import escape
 _HIGH = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁻ᵀᵗⁿ", "0123456789−Ttn"))
 _LOW = dict(zip("₀₁₂₃₄₅₆₇₈₉ᵢⱼₜₙ", "0123456789ijtn"))
 _TOKEN = re.compile(
-    rf"\d[\d,]*\.\d+|\d+|[A-Za-zα-ω]\u0302|[A-Za-z]+[0-9]?(?:_\w+)?|[α-ω](?:_\w+)?|Σ(?:_\w+)?|[{''.join(_HIGH)}]+|[{''.join(_LOW)}]+|[-+·/=≈≤≥<>()\[\],|√^]"
+    rf"\d[\d,]*\.\d+|\d+|[A-Za-zα-ωΦ]\u0302|[A-Za-z]+[0-9]?(?:_\w+)?|[α-ωΦ](?:_\w+)?|Σ(?:_\w+)?|[{''.join(_HIGH)}]+|[{''.join(_LOW)}]+|[-+·/=≈≤≥<>()\[\],|√^]"
 )
 _RELATIONS = "=≈≤≥<>"
 _FUNCTIONS = ("sin", "cos", "tan", "tanh", "erf", "exp", "log", "ln")
@@ -161,7 +161,7 @@ class _Reader:
         elif token[0] == "Σ":
             self._at += 1
             return f"<munder><mo>∑</mo><mi>{token[2:]}</mi></munder>" if token[1:] else "<mo>∑</mo>"
-        elif re.match(r"[\dA-Za-zα-ω]", token):
+        elif re.match(r"[\dA-Za-zα-ωΦ]", token):
             self._at += 1
             out = _name(token)
         else:
@@ -190,7 +190,7 @@ class _Reader:
             return f"<mrow>{inside}</mrow>"
         sign = "<mo>−</mo>" if self._take("-") else ""
         token = self._next()
-        if token is None or not re.match(r"[\dA-Za-zα-ω]", token):
+        if token is None or not re.match(r"[\dA-Za-zα-ωΦ]", token):
             raise _NoFormula
         self._at += 1
         return f"<mrow>{sign}{_name(token)}</mrow>"
@@ -246,7 +246,7 @@ def _name(token: str) -> str:
         return f'<mover accent="true"><mi>{token[0]}</mi><mo>^</mo></mover>'
     if token[0].isdigit():
         return f"<mn>{token}</mn>"
-    match = re.fullmatch(r"([A-Za-zα-ω]+)_(\w+)|([A-Za-z])([0-9])", token)
+    match = re.fullmatch(r"([A-Za-zα-ωΦ]+)_(\w+)|([A-Za-z])([0-9])", token)
     if match is None:
         return f"<mi>{token}</mi>"
     name, index = match[1] or match[3], match[2] or match[4]

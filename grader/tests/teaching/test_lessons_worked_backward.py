@@ -55,7 +55,7 @@ def test_a_softmax(chapter):
 def test_the_loss(chapter):
     probs = T([0.7, 0.2, 0.1])
     first, _, third = chapter.cross_entropy_backward(probs.log(), T(1)).tolist()
-    assert says("ch13", "The gradient by the logits is {}, 0.2 - 1 = -0.8 and {}:", first, third)
+    assert says("ch13", "The gradient of the logits is {}, 0.2 - 1 = -0.8 and {}:", first, third)
     grad = chapter.cross_entropy_backward(probs.log().repeat(3, 1), T([1, -100, 0]))
     assert show_rows(table_in("ch13", "The loss"), grad)
 
