@@ -108,7 +108,7 @@ def test_a_misspelt_name_gets_a_suggestion(kit, arguments, offer):
     [
         ("headway check soft", ["softmax"]),
         ("headway open ch0", ["ch01", "ch02", "ch03"]),
-        ("headway diff ch", []),
+        ("headway diff xy", []),
         ("headway hint merge_", ["merge_pair", "merge_heads"]),
     ],
 )

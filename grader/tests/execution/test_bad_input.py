@@ -272,7 +272,7 @@ def test_unusual_code_costs_nothing(runs, kind):
     run = runs["good", kind]
     there = [e for e in run.results["exercises"] if e["chapter"] in CHAPTERS]
     lost = {e["name"]: [t["message"] for t in e["tests"] if t["outcome"] != "passed"] for e in there if e["outcome"] != "passed"}
-    assert run.status == 0 and not lost and run.results["earned"] == sum(e["points"] for e in there) == 300, lost or run.out
+    assert run.status == 0 and not lost and run.results["earned"] == sum(e["points"] for e in there) > 300, lost or run.out
 
 
 @pytest.mark.thorough

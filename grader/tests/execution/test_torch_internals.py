@@ -4,6 +4,7 @@ import ast
 
 from grader.course.syllabus import ROOT
 
+SENT = {"grader/verdict/memory.py": ["torch.utils._python_dispatch"]}  # its source is sent to the implementation's side, where only torch can be imported
 ALLOWED = ROOT / "grader" / "course" / "torch_internals.py"
 OF_OPERATORS = {"_op_dk", "_schema", "_destroy"}  # private attributes of torch's objects; no other object in the kit has them
 
@@ -32,7 +33,7 @@ def _is_private(path: str) -> bool:
 def test_only_one_module_uses_private_interfaces_of_torch():
     kit = [path for path in (ROOT / "grader").rglob("*.py") if "tests" not in path.relative_to(ROOT).parts and path != ALLOWED]
     assert len(kit) > 200
-    assert {str(path.relative_to(ROOT)): found for path in kit if (found := private_parts(path.read_text(encoding="utf-8")))} == {}
+    assert {str(path.relative_to(ROOT)): found for path in kit if (found := private_parts(path.read_text(encoding="utf-8")))} == SENT
 
 
 def test_a_private_interface_is_found():

@@ -36,7 +36,8 @@ def bad_run(request, tmp_path_factory):
 def test_the_other_tests_have_their_results(bad_run):
     run, line, outcome, words = bad_run
     tests = run.exercise("softmax")["tests"]
-    assert run.status == 1 and {test["outcome"] for test in tests} == {"passed", outcome}, run.out
+    found = {test["outcome"] for test in tests}
+    assert run.status == 1 and {"passed", outcome} <= found <= {"passed", outcome, "timeout"}, run.out  # a busy machine may need long for a new process
     assert [test["outcome"] for test in tests].count("passed") >= 4 and tests[0]["outcome"] == "passed"
     assert "Fatal Python error" not in run.out and "ran your code in a separate process" in run.out
 
