@@ -1,9 +1,9 @@
 """Chapter 13: gradients by hand.
 
-The loss is one number. Its gradient by a tensor has the tensor's shape: each entry says how fast the loss grows when this
-entry of the tensor grows. `grad_out` is the gradient by a layer's output, and has the output's shape. A backward function
-turns it into the gradients by the layer's inputs and parameters. Each is a new tensor, with the shape and dtype of what it
-is the gradient of.
+The loss is one number. Its gradient with respect to a tensor, in short the tensor's gradient, has the tensor's shape: each
+entry says how fast the loss grows when this entry of the tensor grows. `grad_out` is the gradient of a layer's output. A
+backward function turns it into the gradients of the layer's inputs and parameters. Each is a new tensor, with the shape and
+dtype of what it is the gradient of.
 
     D = d_model    V = vocab_size    Tq queries    Tk keys    d the width of a query
     linear: n features in, m features out
@@ -68,7 +68,7 @@ def gelu_backward(x: Tensor, grad_out: Tensor, approximate: bool = False) -> Ten
     where φ(x) = e^(-x^2 / 2) / sqrt(2 pi) is the normal density. With approximate=True it is the slope of the tanh form,
     x / 2 * (1 + tanh(u)), where u = sqrt(2 / pi) * (x + 0.044715 x^3). Far from 0 the slope is 0 or 1, never NaN.
     """
-    # TODO 1: with approximate=True, compute tanh(u) and the derivative of u; the derivative of tanh(u) by u is 1 - tanh(u)^2
+    # TODO 1: with approximate=True, compute tanh(u) and the derivative of u; tanh has the derivative 1 - tanh^2
     # TODO 2: add the two terms of the product rule, for x / 2 and for 1 + tanh(u)
     # TODO 3: otherwise compute the probability Φ(x) and the density φ(x), as in the docstring
     # TODO 4: multiply grad_out by the slope
@@ -85,7 +85,7 @@ def gelu_backward(x: Tensor, grad_out: Tensor, approximate: bool = False) -> Ten
 
 
 def softmax_backward(weights: Tensor, grad_out: Tensor, dim: int = -1) -> Tensor:
-    """The gradient by the scores, from weights = softmax(scores, dim) alone: w_i (g_i - Σ_j w_j g_j) in each slice along dim.
+    """The gradient of the scores, from weights = softmax(scores, dim) alone: w_i (g_i - Σ_j w_j g_j) in each slice along dim.
 
     weights, grad_out and the result have the same shape. A slice of zeros, where softmax had nothing to attend to, gets zeros.
     """
@@ -98,7 +98,7 @@ def softmax_backward(weights: Tensor, grad_out: Tensor, dim: int = -1) -> Tensor
 
 
 def cross_entropy_backward(logits: Tensor, targets: Tensor, ignore_index: int = -100) -> Tensor:
-    """The gradient of chapter 8's cross_entropy by the logits: logits (..., V), targets (...) -> (..., V).
+    """The gradient of the logits in chapter 8's cross_entropy: logits (..., V), targets (...) -> (..., V).
 
     The loss is a mean over the kept targets, which are not ignore_index. So a kept row is (softmax(logits) - one_hot(target))
     divided by the number of kept targets, and a row with an ignored target is zeros. If all are ignored, everything is
@@ -126,7 +126,7 @@ def layer_norm_backward(x: Tensor, weight: Tensor, grad_out: Tensor, eps: float 
     gradients.
     """
     # TODO 1: compute std, (..., 1), and the normalised vectors n, (..., D), as chapter 5 does
-    # TODO 2: multiply grad_out by the weight: g, the gradient by n
+    # TODO 2: multiply grad_out by the weight: g, the gradient of n
     # TODO 3: grad_x: subtract from g its mean, and n times the mean of g n; divide by std
     # TODO 4: grad_weight and grad_bias: sum grad_out * n, and grad_out, over all axes but the last
     ### BEGIN SOLUTION
