@@ -1,6 +1,6 @@
 # in process: yes
 # exercise: chunked_cross_entropy
-"""torch's own loss of a linear layer, which cuts the batch into chunks."""
+"""Hopes that torch's own loss of a linear layer, which cuts the batch into chunks, is allowed."""
 
 import torch.nn.functional as F
 

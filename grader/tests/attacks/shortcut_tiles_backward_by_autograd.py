@@ -1,6 +1,6 @@
 # in process: yes
 # exercise: tiled_attention_backward
-"""Lets autograd differentiate each strip."""
+"""Hopes that autograd may differentiate each strip."""
 
 import torch
 

@@ -1,6 +1,6 @@
 # in process: yes
 # exercise: tiled_attention
-"""Lets torch's attention compute the output: its one kernel hides from the watch of memory."""
+"""Hopes that torch's attention, one kernel, hides from the watch of memory."""
 
 import math
 
