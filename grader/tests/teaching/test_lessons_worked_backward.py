@@ -64,7 +64,7 @@ def test_a_layer_norm(chapter):
     x, one, g = T([0.0, 3.0, 6.0], dtype=torch.float64), torch.ones(3, dtype=torch.float64), T([1.0, 0.0, 0.0], dtype=torch.float64)
     n = (x - 3) / 6**0.5
     grad_x, grad_weight, _ = chapter.layer_norm_backward(x, one, g, eps=0.0)
-    rows = table_in("ch13", "Layer norm")
+    rows = table_in("ch13", "Backward through a layer norm")
     without_mean, along_std = g - g.mean(), n * (g * n).mean()
     assert show_rows([row[:1] + row[1:] for row in rows], torch.stack([g, without_mean, along_std, without_mean - along_std, grad_x]))
     assert shows(rows[1][0], g.mean().item()) and shows(rows[2][0], (g * n).mean().item())
