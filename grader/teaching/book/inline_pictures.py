@@ -9,7 +9,7 @@ from grader.teaching.drawing.palette import without_style
 
 READABLE = 9  # pixels; a picture whose labels would be smaller on a phone is not made so narrow, and scrolls
 PHONE = 288  # pixels; every phone has as many for a picture
-STEPS = (20, 24, 28, 32, 36)  # rem; book.css has a class for each least width, because the page's policy forbids inline styles
+STEPS = (20, 24, 28, 32, 36, 44, 56)  # rem; book.css has a class for each least width, because the page's policy forbids inline styles
 REM = 16
 _IMAGE = re.compile(r'<img src="pictures/([^"]+)" alt="([^"]*)">')
 
