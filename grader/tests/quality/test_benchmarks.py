@@ -45,7 +45,7 @@ def test_feedback_measures_a_save_against_a_cold_run_and_the_course_a_cache(caps
     assert re.search(rf"^ +2 +{time} +{time} +\d+ +2\n +3 ", out, re.M), out
     assert untouched() == before
     found = re.findall(r"^→ (.*)$", out, re.M)
-    assert len(found) == 8 and found[-1].startswith("With the KV cache, writing 2 and 3 new tokens ")
+    assert len(found) == 9 and found[-1].startswith("With the KV cache, writing 2 and 3 new tokens ")
     assert out.endswith("\n".join(["Summary:", *[f"- {line}" for line in found], ""]))
 
 
