@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 SHORTEST = 3  # letters of a word that is not complete
+SIMILAR, MUCH_LESS = 0.5, 0.2  # difflib's ratio: of a name that is offered, and by how much less similar the second one may be
 
 
 def normalise(text: str) -> str:
@@ -41,8 +42,15 @@ def match_titles(typed: str, titles: Mapping[str, str]) -> list[str]:
 def unknown_name(kind: str, name: str, known: Iterable[str], titles: Iterable[str] = ()) -> str:
     """The sentence that there is no such name, with the names that are similar."""
     folded = {candidate.lower(): candidate for candidate in [*known, *titles]}
-    near = [folded[word] for word in difflib.get_close_matches(name.lower(), folded, n=2, cutoff=0.5)]
+    near = [folded[word] for word in similar(name.lower(), list(folded))]
     return f"there is no {kind} called {name!r}" + (f"; did you mean {join_or(near)}?" if near else "; `headway list` lists them all")
+
+
+def similar(word: str, known: list[str]) -> list[str]:
+    """The most similar word, and a second one unless it is much less similar."""
+    near = difflib.get_close_matches(word, known, n=2, cutoff=SIMILAR)
+    ratios = [difflib.SequenceMatcher(None, other, word).ratio() for other in near]
+    return [other for other, ratio in zip(near, ratios, strict=True) if ratio >= ratios[0] - MUCH_LESS]
 
 
 def join_or(names: list[str]) -> str:

@@ -11,6 +11,7 @@ from types import CodeType, FrameType
 from grader.execution.chapter_package import ChapterPackage
 from grader.execution.error_notes import line_of_recursion, note_of
 from grader.execution.errors import Where, builtin_kind, message_of
+from grader.execution.last_line import MOST_FRAMES, Line, loop_or_line
 from grader.execution.overrides import DefinitionOverride
 
 
@@ -64,13 +65,17 @@ class Descriptions:
         return code if code.co_filename in written or beside else None
 
     def line_of(self, frame: FrameType | None) -> Where | None:
-        """The line of the learner's files that a frame, or the nearest of its callers, is at."""
-        while frame is not None:
-            file, number = frame.f_code.co_filename, frame.f_lineno
+        """The line of the learner's files that a frame, or the nearest of its callers, is at: of a loop, its head."""
+        frames: list[Line] = []
+        while frame is not None and len(frames) < MOST_FRAMES:
+            file = frame.f_code.co_filename
             if file in self.own_files:
-                return Where(self._display_name(file), number, linecache.getline(file, number).strip()[:160])
+                frames.append(Line(file, "".join(linecache.getlines(file)), frame.f_lineno))
             frame = frame.f_back
-        return None
+        if not frames:
+            return None
+        line = loop_or_line(frames)
+        return Where(self._display_name(line.file), line.number, line.code)
 
     def _display_name(self, filename: str) -> str:
         """The name of a file of the learner's in messages."""

@@ -1,4 +1,6 @@
-"""Finds the line of the learner's file that a call was at when its time ran out.
+"""Finds the line of the learner's file that a call was at when its time ran out: the head of the loop that it was in, else the line itself.
+
+Which line of a loop the time limit interrupts is chance; its head is the same in each run, and it is what does not end.
 
 In a worker, the interpreter's own watchdog (faulthandler) writes the stack to the socket at the time limit. It is a native thread that needs no
 lock of the interpreter, so it also works while the code is inside C or waits for a lock. The text comes from untrusted code's process: only a
@@ -7,12 +9,15 @@ line number of one of its own files is taken from it, and the code of that line 
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import re
 import socket
 import time
 from collections.abc import Iterable
 from faulthandler import cancel_dump_traceback_later, dump_traceback_later
+from functools import lru_cache
+from typing import NamedTuple
 
 from grader.course.chapter_source import ChapterSource
 from grader.execution.errors import Where
@@ -21,6 +26,7 @@ BEGINNING = b"Timeout (0:"  # of the text that faulthandler writes
 FIRST_SECONDS, QUIET_SECONDS, ALL_SECONDS = 0.3, 0.05, 0.5  # waiting for the text: for its beginning, for more of it, at most
 DELAY_SECONDS = 0.05  # after the limit, so that the other side has stopped waiting for an answer when the text comes
 MOST_BYTES = 1 << 18
+MOST_FRAMES = 20  # of the learner's own, in which a loop is looked for
 
 _FRAME = re.compile(rb'^  File "([^"\n]{1,500})", line (\d{1,7}) in ', re.MULTILINE)
 
@@ -50,19 +56,67 @@ def read_stack(sock: socket.socket, beginning: bytes = b"") -> bytes:
 
 
 def find_line(stack: bytes, sources: Iterable[ChapterSource]) -> Where | None:
-    """The innermost line of these files in the oldest thread that runs one of them: the main thread, unless another thread does all the work."""
+    """The line in the oldest thread that runs one of these files: the main thread, unless another thread does all the work."""
     if not stack.startswith(BEGINNING):
         return None
     own = {source.filename.encode("ascii", "backslashreplace")[:500]: source for source in sources}
     for thread in reversed(re.split(rb"^(?:Current thread|Thread) 0x", stack, flags=re.MULTILINE)):
-        for file, number in _FRAME.findall(thread):
-            if file in own:
-                return _line_of(own[file], int(number))
+        frames = [Line(own[file].filename, own[file].text, int(number)) for file, number in _FRAME.findall(thread) if file in own]
+        if frames:
+            line = loop_or_line(frames)
+            return Where(line.file.replace("\\", "/").rpartition("/")[2], line.number, line.code) if line.exists else None
     return None
 
 
-def _line_of(source: ChapterSource, number: int) -> Where | None:
-    lines = source.text.splitlines()
-    if not 1 <= number <= len(lines):
-        return None
-    return Where(source.filename.replace("\\", "/").rpartition("/")[2], number, lines[number - 1].strip()[:160])
+class Line(NamedTuple):
+    """A line of a file that a frame of the stack is at."""
+
+    file: str
+    text: str  # of the whole file
+    number: int
+
+    @property
+    def exists(self) -> bool:
+        return 1 <= self.number <= len(self.text.splitlines())
+
+    @property
+    def code(self) -> str:
+        return self.text.splitlines()[self.number - 1].strip()[:160] if self.exists else ""
+
+
+def loop_or_line(frames: list[Line]) -> Line:
+    """Of the frames, innermost first: the head of the innermost `while` that runs, else of the innermost frame's outermost `for`, else the innermost line.
+
+    A `while` comes first, also if it calls the function with the `for`: it is what ends only by its own condition.
+    """
+    first_for = None
+    for frame in frames[:MOST_FRAMES]:
+        loops = _loops_around(frame.text, frame.number)
+        for loop in loops:
+            if isinstance(loop, ast.While):
+                return frame._replace(number=loop.lineno)
+        if loops and first_for is None:
+            first_for = frame._replace(number=loops[-1].lineno)
+    return first_for or frames[0]
+
+
+def _loops_around(text: str, number: int) -> list[ast.While | ast.For | ast.AsyncFor]:
+    """The loops around a line within its function, innermost first; a line of a loop's `else` is not in the loop."""
+    found: list[ast.While | ast.For | ast.AsyncFor] = []
+    block = _statements(text)
+    while statement := next((each for each in block if each.lineno <= number <= (each.end_lineno or each.lineno)), None):
+        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            found = []
+        elif isinstance(statement, ast.While | ast.For | ast.AsyncFor) and not (statement.orelse and number >= statement.orelse[0].lineno):
+            found.insert(0, statement)
+        block = [inner for inner in ast.iter_child_nodes(statement) if isinstance(inner, ast.stmt)]
+        block += [inner for part in ast.iter_child_nodes(statement) for inner in getattr(part, "body", []) if isinstance(part, ast.ExceptHandler | ast.match_case)]
+    return found
+
+
+@lru_cache(maxsize=2)
+def _statements(text: str) -> list[ast.stmt]:
+    try:
+        return ast.parse(text).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []

@@ -122,7 +122,7 @@ def test_a_due_date_alone_reports_lateness_and_deducts_nothing(tmp_path):
 @pytest.mark.parametrize(
     "text, sentence",
     [
-        ("[points]\nsoftmaxx = 1", "[points] softmaxx: there is no exercise or chapter called 'softmaxx'; did you mean softmax or softmax_backward?"),
+        ("[points]\nsoftmaxx = 1", "[points] softmaxx: there is no exercise or chapter called 'softmaxx'; did you mean softmax?"),
         ("[points]\nsoftmax = -1", "[points] softmax: -1 is not a number of points from 0 to 1000000"),
         ("[points]\nsoftmax = nan", "[points] softmax: nan is not a number of points from 0 to 1000000"),
         ("[points]\nsoftmax = '20'", "[points] softmax: '20' is not a number of points"),

@@ -23,11 +23,12 @@ import torch
 def busy():
     i = 0
     while i < 5:  # busy
-        pass  # busy
+        pass
 
 def in_torch(x):
     while True:  # in_torch
-        x = torch.relu(x @ x)  # in_torch
+        x = torch.relu(x @ x)
+        x = x + 1
 
 def deadlock():
     lock = threading.Lock()
@@ -38,14 +39,40 @@ def asleep():
     time.sleep(100)  # asleep
 
 def helper():
-    while True:  # stubborn
-        try:  # stubborn
+    while True:
+        try:
             while True: sum(range(100))  # stubborn
-        except BaseException:  # stubborn
-            pass  # stubborn
+        except BaseException:
+            pass
 
 def stubborn():
     helper()
+
+def step(pairs):
+    for pair in pairs:
+        for part in pair:
+            part * 2
+
+def in_a_helper():
+    done = False
+    while not done:  # in_a_helper
+        step([(1, 2)] * 10)
+        try:
+            int("x")
+        except ValueError:
+            step([(1, 2)])
+
+def in_nested_for():
+    for i in range(10**6):  # in_nested_for
+        for j in range(10**6):
+            k = i * j
+            k = k + 1
+
+def after_a_loop():
+    while False:
+        pass
+    else:
+        time.sleep(100)  # after_a_loop
 
 def in_c():
     return sum(itertools.repeat(1))  # in_c
@@ -53,7 +80,7 @@ def in_c():
 def quick():
     return 1
 '''
-WAYS = ["busy", "in_torch", "deadlock", "asleep", "stubborn"]
+WAYS = ["busy", "in_torch", "deadlock", "asleep", "stubborn", "in_a_helper", "in_nested_for", "after_a_loop"]
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +97,7 @@ def boundary_of(pool, kind, text=LOOPS, seconds=0.4):
 
 
 @pytest.mark.parametrize("kind", ["local", pytest.param("fork", marks=forks)])
-def test_the_line_where_time_ran_out(pool, kind):
+def test_the_head_of_the_loop_or_the_line_where_time_ran_out(pool, kind):
     boundary = boundary_of(pool, kind)
     for way in WAYS + (["in_c"] if kind == "fork" else []):
         boundary.begin(1)
@@ -78,7 +105,7 @@ def test_the_line_where_time_ran_out(pool, kind):
         with pytest.raises(OutOfTime) as caught:
             toy.in_torch(torch.eye(3)) if way == "in_torch" else getattr(toy, way)()
         where = caught.value.where
-        assert where.file == "ch03_tóy.py" and way in where.code and LOOPS.splitlines()[where.line - 1].strip() == where.code, (way, where)
+        assert where.file == "ch03_tóy.py" and where.code.endswith(f"# {way}") and LOOPS.splitlines()[where.line - 1].strip() == where.code, (way, where)
         if way != "in_c":
             boundary.begin(1)
             assert Implementation(boundary).quick() == 1  # nothing of the stack is left in the connection
@@ -92,7 +119,7 @@ def test_the_line_of_an_import_that_does_not_end(pool, kind):
         boundary.connection.import_seconds = 1.0
     with pytest.raises(ChapterBroken) as caught:
         boundary.begin(1)
-    assert caught.value.timed_out and caught.value.where.line in (2, 3)
+    assert caught.value.timed_out and caught.value.where.line == 2
     boundary.connection.close()
 
 
@@ -110,7 +137,7 @@ def test_the_limit_by_another_thread_has_a_line_too(pool):
     thread = threading.Thread(target=call)
     thread.start()
     thread.join()
-    assert "busy" in LOOPS.splitlines()[found[0].line - 1]
+    assert found[0].code == "while i < 5:  # busy"
 
 
 def test_only_a_line_of_the_learners_file_is_taken_from_a_stack():
@@ -118,7 +145,7 @@ def test_only_a_line_of_the_learners_file_is_taken_from_a_stack():
     frame = '  File "{}", line {} in f\n'.format
     head = BEGINNING.decode() + "00:05)!\nThread 0x1 (most recent call first):\n"
     name = FILE.encode("ascii", "backslashreplace").decode()
-    assert find_line((head + frame("/torch/a.py", 3) + frame(name, 8) + frame(name, 2)).encode(), [source]).line == 8
+    assert find_line((head + frame("/torch/a.py", 3) + frame(name, 8) + frame(name, 2)).encode(), [source]).line == 7  # the loop's head
     for forged in (frame("/etc/passwd", 1), frame(name, 10**6), frame(name, 0), '  File "', "\x00" * 99, frame(name + "x", 3)):
         assert find_line((head + forged).encode(), [source]) is None
     assert find_line((frame(name, 8)).encode(), [source]) is None

@@ -291,7 +291,7 @@ def test_hints_go_on_from_level_to_level(notebook):
 @pytest.mark.parametrize(
     ("cell", "said"),
     [
-        ('check("sofmax", softmax)', "There is no exercise or chapter called 'sofmax'; did you mean softmax or softmax_backward?"),
+        ('check("sofmax", softmax)', "There is no exercise or chapter called 'sofmax'; did you mean softmax?"),
         ('check("softmax", softmax(torch.ones(2)))', 'check needs the function itself, but this is a Tensor; pass it without calling it: check("softmax", softmax).'),
         ('check(softmax, "softmax")', 'The name is the first argument: check("softmax", softmax).'),
         ("check(nameless)", 'No exercise is called nameless; give the name of the exercise: check("softmax", nameless).'),
@@ -302,7 +302,7 @@ def test_hints_go_on_from_level_to_level(notebook):
         ("check(42)", 'The first argument must be the name of an exercise in quotes, as in check("softmax", softmax); yours is an int.'),
         ('hint("ch03")', 'Give the name of an exercise, not of a chapter: hint("softmax").'),
         ('hint("softmax", 0)', 'The level must be a number from 1 to 3: hint("softmax", 1).'),
-        ('hint("softmx")', "There is no exercise or chapter called 'softmx'; did you mean softmax or softmax_backward?"),
+        ('hint("softmx")', "There is no exercise or chapter called 'softmx'; did you mean softmax?"),
     ],
 )
 def test_wrong_use_gets_a_sentence(notebook, cell, said):
