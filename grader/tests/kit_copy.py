@@ -1,11 +1,11 @@
 """A copy of the kit to run commands in, as a learner has it."""
 
 import os
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+import forked_python
 import pytest
 from grader.course.source import definition, replace_definition
 from grader.course.syllabus import load_syllabus
@@ -32,13 +32,11 @@ class Kit:
 
     def run(self, *arguments: str, cwd: Path | None = None, status: int | None = 0, **environment: str) -> str:
         """What the command prints, output then errors; its exit status must be `status`."""
-        done = subprocess.run(
-            [sys.executable, "-m", "grader.cli.main", *arguments],
-            cwd=cwd or self.root, env=self.environment(**environment), capture_output=True, text=True, encoding="utf-8", stdin=subprocess.DEVNULL,
-        )  # fmt: skip
-        assert "Traceback" not in done.stderr, done.stderr
-        assert status is None or done.returncode == status, done.stdout + done.stderr
-        return done.stdout + done.stderr
+        done = forked_python.run("grader.cli.main", list(arguments), cwd or self.root, self.environment(**environment))
+        out, errors = done.stdout.decode(), done.stderr.decode()
+        assert "Traceback" not in errors, errors
+        assert status is None or done.returncode == status, out + errors
+        return out + errors
 
     def solve(self, module: str) -> None:
         """The chapter as a learner who has everything right would have it."""

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+import forked_python
 from grader.course.syllabus import ROOT, SOLUTIONS, load_syllabus
 from grader.quality.benchmarks.workplace import solved_chapter
 
@@ -57,16 +56,14 @@ def environment(**more: str) -> dict[str, str]:
 
 def grade(*arguments: str, results: Path | None = None, cwd: Path = ROOT, quick: Path | None = None, **more: str) -> Run:
     """`python -m pytest ARGUMENTS`; `quick` is a folder for a plugin that shortens the time limits."""
-    command = [sys.executable, "-m", "pytest", *arguments]
+    command = list(arguments)
     if results:
         command.append(f"--results={results}")
     if quick:
         (quick / "headway_quick.py").write_text(QUICK)
         command += ["-p", "headway_quick"]
         more["PYTHONPATH"] = os.pathsep.join([str(quick), str(ROOT)])
-    done = subprocess.run(
-        command, cwd=cwd, env=environment(**more), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300
-    )  # fmt: skip
+    done = forked_python.run("pytest", command, cwd, environment(**more), merged=True)
     return Run(done.returncode, done.stdout.decode("utf-8", "replace"), results or Path())
 
 

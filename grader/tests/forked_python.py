@@ -1,0 +1,149 @@
+"""Commands in a process that is forked from one which has imported torch and pytest, without the seconds that these imports take.
+
+The kit itself is imported in the forked process, from the folder that PYTHONPATH names, as in a process of its own. A command whose environment
+changes how Python or torch starts gets a process of its own; so does every command where fork is missing.
+"""
+
+from __future__ import annotations
+
+import array
+import atexit
+import gc
+import io
+import json
+import os
+import runpy
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+AT_START = ("PYTHON", "OMP_", "MKL_", "KMP_", "LD_", "TORCH")  # variables that act when Python or torch starts
+HANDLED = ("PYTHONPATH", "PYTHONIOENCODING")  # of these, what `_become` takes over
+IMPORTED = "torch, pytest, rich.console, rich.progress, typer, asyncio, unittest.mock"  # no plugin of pytest, which pytest itself must import
+
+
+def run(module: str, arguments: list[str], cwd: Path, environment: dict[str, str], merged: bool = False, timeout: float = 300) -> subprocess.CompletedProcess:
+    """`python -m MODULE ARGUMENTS` without input: its status and output in bytes; `merged` puts the errors into the output."""
+    if not hasattr(os, "fork") or _at_start(environment) != _at_start(dict(os.environ)):
+        errors = subprocess.STDOUT if merged else subprocess.PIPE
+        command = [sys.executable, "-m", module, *arguments]
+        return subprocess.run(command, cwd=cwd, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, timeout=timeout)
+    return _Server.get().run(module, arguments, cwd, environment, merged, timeout)
+
+
+def _at_start(environment: dict[str, str]) -> dict[str, str]:
+    return {name: value for name, value in environment.items() if name.startswith(AT_START) and name not in HANDLED}
+
+
+class _Server:
+    """The process that has imported them; one for each process of the tests."""
+
+    _started: _Server | None = None
+
+    @classmethod
+    def get(cls) -> _Server:
+        if cls._started is None or cls._started.process.poll() is not None:
+            cls._started = cls()
+            atexit.register(cls._started.close)
+        return cls._started
+
+    def __init__(self) -> None:
+        self.socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        with theirs:
+            command = [sys.executable, str(Path(__file__)), str(theirs.fileno())]
+            self.process = subprocess.Popen(command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
+
+    def run(self, module: str, arguments: list[str], cwd: Path, environment: dict[str, str], merged: bool, timeout: float) -> subprocess.CompletedProcess:
+        out = os.pipe()
+        errors = out if merged else os.pipe()
+        request = json.dumps({"module": module, "arguments": arguments, "cwd": str(cwd), "environment": environment}).encode()
+        files = array.array("i", [out[1], errors[1]])
+        self.socket.sendmsg([struct.pack("!I", len(request))], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, files)])
+        self.socket.sendall(request)
+        for end in {out[1], errors[1]}:
+            os.close(end)
+        (pid,) = struct.unpack("!i", _receive(self.socket, 4))
+        alarm = threading.Timer(timeout, os.kill, [pid, signal.SIGKILL])
+        alarm.start()
+        read: dict[int, bytes] = {}
+        readers = [threading.Thread(target=_read_all, args=(end, read)) for end in {out[0], errors[0]}]
+        for reader in readers:
+            reader.start()
+        (status,) = struct.unpack("!i", _receive(self.socket, 4))
+        alarm.cancel()
+        for reader in readers:
+            reader.join()
+        return subprocess.CompletedProcess([module, *arguments], status, read[out[0]], None if merged else read[errors[0]])
+
+    def close(self) -> None:
+        self.socket.close()  # the server ends when it reads the end
+        self.process.wait()
+
+
+def _read_all(end: int, read: dict[int, bytes]) -> None:
+    with open(end, "rb") as file:
+        read[end] = file.read()
+
+
+def _receive(connection: socket.socket, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        piece = connection.recv(size - len(data))
+        if not piece:
+            raise EOFError("the process that starts commands has ended")
+        data += piece
+    return data
+
+
+def _serve(connection: socket.socket) -> None:
+    """Fork a process for each request and answer with its process number, then with its status; return in the forked process only."""
+    while True:
+        head, ancillary, _, _ = connection.recvmsg(4, socket.CMSG_SPACE(2 * array.array("i").itemsize))
+        if not head:
+            os._exit(0)
+        files = array.array("i")
+        for _, _, data in ancillary:
+            files.frombytes(data)
+        (size,) = struct.unpack("!I", head + _receive(connection, 4 - len(head)))
+        request = json.loads(_receive(connection, size))
+        pid = os.fork()
+        if not pid:
+            connection.close()
+            _become(request, *files)
+            return
+        for file in set(files):
+            os.close(file)
+        connection.sendall(struct.pack("!i", pid))
+        connection.sendall(struct.pack("!i", os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])))
+
+
+def _become(request: dict, out: int, errors: int) -> None:
+    """Give this forked process the folder, environment, streams and arguments of the command."""
+    os.chdir(request["cwd"])
+    os.environ.clear()
+    os.environ.update(request["environment"])
+    os.dup2(out, 1)
+    os.dup2(errors, 2)
+    for file in {out, errors}:
+        os.close(file)
+    encoding, unbuffered = os.environ.get("PYTHONIOENCODING", "utf-8"), bool(os.environ.get("PYTHONUNBUFFERED"))
+    for name, file, options in (("stdout", 1, {}), ("stderr", 2, {"errors": "backslashreplace", "line_buffering": True})):
+        stream = io.TextIOWrapper(open(file, "wb", closefd=False), encoding=encoding, write_through=unbuffered, **options)
+        setattr(sys, name, stream)
+        setattr(sys, f"__{name}__", stream)
+    sys.path[:0] = [request["cwd"], *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    sys.argv[:] = [request["module"], *request["arguments"]]
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+if __name__ == "__main__":
+    assert not any(name.partition(".")[0] == "grader" for name in sys.modules)
+    sys.path[:] = [path for path in sys.path if path and Path(path) != Path(__file__).parent]
+    exec(f"import {IMPORTED}")
+    gc.freeze()  # the forked processes do not collect these objects, not even at their end
+    _serve(socket.socket(fileno=int(sys.argv[1])))
+    runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
