@@ -22,17 +22,22 @@ def _tree(file: str) -> ast.Module | None:
         return None
 
 
+@lru_cache(maxsize=192)
+def _nodes(file: str, kind: Any) -> list[Any]:
+    """Those of the file; kept, because a suite is looked into for each failure."""
+    tree = _tree(file)
+    return [node for node in ast.walk(tree) if isinstance(node, kind)] if tree else []
+
+
 def statement_at(file: str, line: int) -> ast.stmt | None:
     """The smallest statement that contains the line."""
-    tree = _tree(file)
-    statements = [node for node in ast.walk(tree) if isinstance(node, ast.stmt)] if tree else []
-    around = [node for node in statements if node.lineno <= line <= (node.end_lineno or node.lineno)]
+    around = [node for node in _nodes(file, ast.stmt) if node.lineno <= line <= (node.end_lineno or node.lineno)]
     return min(around, key=lambda node: (node.end_lineno or node.lineno) - node.lineno, default=None)
 
 
 def is_in_comprehension(file: str, expression: ast.expr) -> bool:
-    tree, first, last = _tree(file), expression.lineno, expression.end_lineno or expression.lineno
-    loops = (node for node in ast.walk(tree) if isinstance(node, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp)) if tree else ()
+    first, last = expression.lineno, expression.end_lineno or expression.lineno
+    loops = _nodes(file, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp)
     return any(loop.lineno <= first and last <= (loop.end_lineno or loop.lineno) for loop in loops)
 
 
@@ -95,9 +100,7 @@ def _value(expression: ast.expr, variables: dict[str, Any]) -> Any:
 
 def last_binding(file: str, line: int, name: str) -> ast.expr | None:
     """The expression that the name was last bound to, above this line, in the same function: by an assignment or by a loop."""
-    tree = _tree(file)
-    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)] if tree else []
-    around = [node for node in functions if node.lineno <= line <= (node.end_lineno or node.lineno)]
+    around = [node for node in _nodes(file, ast.FunctionDef) if node.lineno <= line <= (node.end_lineno or node.lineno)]
     if not around:
         return None
     found: ast.expr | None = None
