@@ -8,6 +8,8 @@ from typing import Annotated
 import typer
 from grader.cli.commands import completing
 
+course = typer.Typer(help="Set up a course with its people and assignments (for instructors).", rich_markup_mode=None, no_args_is_help=True)
+
 AT_ONCE = "How many submissions run at the same time (default: one per processor)."
 
 
@@ -73,3 +75,32 @@ def gradescope(
     from grader.cli.commands.handout import gradescope
 
     raise typer.Exit(gradescope(archive, chapters, points, seed))
+
+
+@course.command()
+def init(
+    export: Annotated[
+        Path | None,
+        typer.Argument(metavar="EXPORT", help="The people: a CSV from Canvas, Moodle or Gradescope, or your own.", show_default=False),
+    ] = None,
+    folder: Annotated[Path, typer.Option("--into", metavar="DIR", help="The folder of the course.")] = Path("."),
+    title: Annotated[str, typer.Option(metavar="TEXT", help="The title of the course (default: the name of the folder).", show_default=False)] = "",
+) -> None:
+    """Write a course.toml with comments, and the roster.
+
+    Exit status: 0 if it is written, 2 if not."""
+    from grader.cli.commands.course import init
+
+    raise typer.Exit(init(export, folder, title))
+
+
+@course.command()
+def check(
+    file: Annotated[Path | None, typer.Argument(metavar="FILE", help="The course file (default: course.toml in this folder).", show_default=False)] = None,
+) -> None:
+    """Say what does not fit in course.toml, with its line.
+
+    Exit status: 0 if everything fits, 1 if not, 2 if there is no such file."""
+    from grader.cli.commands.course import check
+
+    raise typer.Exit(check(file))

@@ -33,20 +33,25 @@ class GradescopeRecord:
 
 def read_roster(path: Path) -> list[RosterRow]:
     """The rows of a CSV with the columns name, path and optionally submitted. GradingProblem, with the line number, for an invalid row."""
+    rows = read_cells(path)
+    places = _parse_header(path.name, rows[0][1] if rows else [])
+    if len(rows) < 2:
+        raise GradingProblem(f"{path.name} has a header but no rows; write a row with the name and the path for each submission")
+    return [_parse_row(path, line, cells, places) for line, cells in rows[1:]]
+
+
+def read_cells(path: Path) -> list[tuple[int, list[str]]]:
+    """The rows of a CSV that are not empty, each with its line; commas, semicolons or tabs separate the cells. GradingProblem if it is not CSV."""
     text = _read_text(path)
     first = text.partition("\n")[0]
     try:
-        reader = csv.reader(io.StringIO(text, newline=""), delimiter=";" if first.count(";") > first.count(",") else ",", strict=True)
+        reader = csv.reader(io.StringIO(text, newline=""), delimiter=max(",;\t", key=first.count), strict=True)
         rows = []
         for cells in reader:
             rows.append((reader.line_num, [cell.strip() for cell in cells]))
     except csv.Error as error:
         raise GradingProblem(f"{path.name}, line {reader.line_num}: this is not CSV ({error})") from None
-    rows = [(line, cells) for line, cells in rows if any(cells)]
-    places = _parse_header(path.name, rows[0][1] if rows else [])
-    if len(rows) < 2:
-        raise GradingProblem(f"{path.name} has a header but no rows; write a row with the name and the path for each submission")
-    return [_parse_row(path, line, cells, places) for line, cells in rows[1:]]
+    return [(line, cells) for line, cells in rows if any(cells)]
 
 
 def parse_time(text: str) -> datetime:

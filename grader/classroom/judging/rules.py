@@ -17,9 +17,6 @@
 
 from __future__ import annotations
 
-import difflib
-import re
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -30,13 +27,12 @@ from typing import Protocol
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.intake.submissions import Submission
 from grader.classroom.judging.scoring import CENT, format_points, split_points
+from grader.classroom.judging.toml_values import LARGEST, parse_number, parse_span, parse_time_value, read_toml, show_value, suggest
 from grader.classroom.sanitize import shorten
 from grader.course.syllabus import Chapter, Exercise, Syllabus, UnknownName, load_syllabus
 
 TABLES = ("points", "late", "extensions")
 LATE_KEYS = ("due", "grace", "per_day", "most", "last")
-UNITS = {"m": 1, "h": 60, "d": 1440}  # in minutes
-LARGEST = 1_000_000  # bytes of a rules file; points of an exercise
 DAY = timedelta(days=1)
 
 
@@ -122,7 +118,7 @@ class Rules:
 
     def _warn_of_unknown_names(self, names: list[str]) -> list[str]:
         return [
-            f"[extensions] {shorten(name)!r}: no submission has this name{_suggest(name, names)}"
+            f"[extensions] {shorten(name)!r}: no submission has this name{suggest(name, names)}"
             for name in sorted(set(self.extensions) - set(names))
         ]
 
@@ -130,24 +126,7 @@ class Rules:
 def read_rules(path: Path) -> Rules:
     """The rules in this file. GradingProblem, with the key, if a value is invalid."""
     path = Path(path)
-    try:
-        with path.open("rb") as file:
-            data = file.read(LARGEST + 1)
-        if len(data) > LARGEST:
-            raise GradingProblem(f"{path.name} is larger than {LARGEST // 1_000_000} MB, which is too large for rules")
-        tables = tomllib.loads(data.decode("utf-8-sig"))
-    except GradingProblem:
-        raise
-    except OSError as error:
-        raise GradingProblem(f"{path} cannot be read: {(error.strerror or type(error).__name__).lower()}") from None
-    except UnicodeDecodeError:
-        raise GradingProblem(f"{path.name} is not valid UTF-8; save it as UTF-8") from None
-    except tomllib.TOMLDecodeError as error:
-        raise GradingProblem(f"{path.name} is not valid TOML: {str(error)[:1].lower()}{str(error)[1:]}") from None
-    except RecursionError:
-        raise GradingProblem(f"{path.name} is nested too deeply to be read") from None
-    except ValueError:
-        raise GradingProblem(f"{path.name} is not valid TOML: a number in it has thousands of digits") from None
+    tables, _ = read_toml(path, "rules")
     try:
         return _parse_rules(tables, load_syllabus())
     except GradingProblem as problem:
@@ -157,15 +136,15 @@ def read_rules(path: Path) -> Rules:
 def _parse_rules(tables: dict, syllabus: Syllabus) -> Rules:
     for name, table in tables.items():
         if name not in TABLES:
-            raise GradingProblem(f"[{shorten(name)}]: this table is unknown{_suggest(name, TABLES)}; the tables are [points], [late] and [extensions]")
+            raise GradingProblem(f"[{shorten(name)}]: this table is unknown{suggest(name, TABLES)}; the tables are [points], [late] and [extensions]")
         if not isinstance(table, dict):
             raise GradingProblem(f"{name}: this must be a table; write [{name}] and put its keys below")
     late = tables.get("late", {})
     for key in late:
         if key not in LATE_KEYS:
-            raise GradingProblem(f"[late] {shorten(key)}: this key is unknown{_suggest(key, LATE_KEYS)}; the keys are {', '.join(LATE_KEYS)}")
-    due = _parse_due("[late] due", late["due"]) if "due" in late else None
-    extensions = {name: _parse_due(f"[extensions] {shorten(name)!r}", value) for name, value in tables.get("extensions", {}).items()}
+            raise GradingProblem(f"[late] {shorten(key)}: this key is unknown{suggest(key, LATE_KEYS)}; the keys are {', '.join(LATE_KEYS)}")
+    due = parse_time_value("[late] due", late["due"]) if "due" in late else None
+    extensions = {name: parse_time_value(f"[extensions] {shorten(name)!r}", value) for name, value in tables.get("extensions", {}).items()}
     if due is None and (late or extensions):
         raise GradingProblem("[late] due is missing; add the due date")
     for name, until in extensions.items():
@@ -173,26 +152,26 @@ def _parse_rules(tables: dict, syllabus: Syllabus) -> Rules:
             raise GradingProblem(f"[extensions] {shorten(name)!r}: {until.isoformat(' ', 'minutes')} is before the general due date")
     last = late.get("last")
     if last is not None and (type(last) is not int or not 0 <= last <= 10_000):
-        raise GradingProblem(f"[late] last: {_show_value(last)} is not a whole number of days")
+        raise GradingProblem(f"[late] last: {show_value(last)} is not a whole number of days")
     return Rules(
-        points=_parse_points(tables.get("points", {}), syllabus),
+        points=parse_points(tables.get("points", {}), syllabus),
         due=due,
-        grace=_parse_span("[late] grace", late.get("grace", "0m")),
-        per_day=_parse_number("[late] per_day", late.get("per_day", 0), "a percentage", 100),
-        most=_parse_number("[late] most", late.get("most", 100), "a percentage", 100),
+        grace=parse_span("[late] grace", late.get("grace", "0m")),
+        per_day=parse_number("[late] per_day", late.get("per_day", 0), "a percentage", 100),
+        most=parse_number("[late] most", late.get("most", 100), "a percentage", 100),
         last=last,
         extensions=extensions,
     )
 
 
-def _parse_points(table: dict, syllabus: Syllabus) -> dict[str, Decimal]:
+def parse_points(table: dict, syllabus: Syllabus) -> dict[str, Decimal]:
     """Divides a chapter's points in the course's proportions among those of its exercises that are not named."""
     points: dict[str, Decimal] = {}
     chapters: dict[str, tuple[str, Chapter, Decimal]] = {}
     for key, value in table.items():
-        worth = _parse_number(f"[points] {shorten(key)}", value, "a number of points", LARGEST)
+        worth = parse_number(f"[points] {shorten(key)}", value, "a number of points", LARGEST)
         if worth != worth.quantize(CENT):
-            raise GradingProblem(f"[points] {shorten(key)}: {_show_value(value)} has more than two decimal places")
+            raise GradingProblem(f"[points] {shorten(key)}: {show_value(value)} has more than two decimal places")
         try:
             what = syllabus.find(key)
         except UnknownName as unknown:
@@ -213,45 +192,3 @@ def _parse_points(table: dict, syllabus: Syllabus) -> dict[str, Decimal]:
         parts = split_points(left, [exercise.points for exercise in rest])  # each rounded to the cent, with exactly the right sum
         points |= {exercise.name: part for exercise, part in zip(rest, parts)}
     return points
-
-
-def _parse_number(key: str, value: object, what: str, most: int) -> Decimal:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise GradingProblem(f"{key}: {_show_value(value)} is not {what}")
-    number = Decimal(value) if isinstance(value, int) else Decimal(str(value))
-    if not number.is_finite() or not 0 <= number <= most:
-        raise GradingProblem(f"{key}: {_show_value(value)} is not {what} from 0 to {most}")
-    return number
-
-
-def _parse_due(key: str, value: object) -> datetime:
-    if not isinstance(value, datetime):
-        raise GradingProblem(f"{key}: {_show_value(value)} is not a time; write it without quotes, like 2026-12-01T23:59:00+01:00")
-    if not 1980 < value.year < 2200:
-        raise GradingProblem(f"{key}: {value.isoformat()} is in an unlikely year; check the date")
-    if value.tzinfo is None:
-        raise GradingProblem(f"{key}: {value.isoformat()} has no time zone; write it like {value.isoformat(timespec='seconds')}+01:00")
-    return value
-
-
-def _parse_span(key: str, value: object) -> timedelta:
-    found = re.fullmatch(r"\s*(\d{1,5})\s*([mhd])\s*", value) if isinstance(value, str) else None
-    if not found:
-        raise GradingProblem(f'{key}: {_show_value(value)} is not a duration; write it like "15m", "2h" or "1d"')
-    return timedelta(minutes=int(found[1]) * UNITS[found[2]])
-
-
-def _suggest(name: str, known) -> str:
-    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
-    return f"; did you mean {shorten(near[0])}?" if near else ""
-
-
-def _show_value(value: object) -> str:
-    try:
-        return _show(value)
-    except ValueError:  # Python refuses to print numbers of more than 4300 digits
-        return "a number with thousands of digits"
-
-
-def _show(value: object) -> str:
-    return shorten(str(value).lower() if isinstance(value, bool) else repr(value) if isinstance(value, str | int | float) else str(value))

@@ -8,16 +8,17 @@ from grader.cli.main import app
 from typer.testing import CliRunner
 
 COMMAND = typer.main.get_command(app)
+COMMANDS = COMMAND.commands | {f"{name} {inner}": one for name, group in COMMAND.commands.items() for inner, one in getattr(group, "commands", {}).items()}
 
 
-@pytest.mark.parametrize("name", ["", *COMMAND.commands])
+@pytest.mark.parametrize("name", ["", *COMMANDS])
 def test_the_help_of_a_command_explains_every_argument_in_plain_words(name):
     said = CliRunner().invoke(app, [*name.split(), "--help"], env={"COLUMNS": "80"})
     assert said.exit_code == 0
     assert not re.search(r"<\w|\w\[", said.output), "types of Python are not for the reader"
     assert max(map(len, said.output.splitlines())) <= 80
-    params = COMMAND.commands[name].params if name else COMMAND.params
+    params = COMMANDS[name].params if name else COMMAND.params
     assert all(param.help for param in params if param.name not in {"install_completion", "show_completion"})
     if name:
-        summary = COMMAND.commands[name].get_short_help_str(200)
+        summary = COMMANDS[name].get_short_help_str(200)
         assert summary.endswith((".", ")")) and summary[0].isupper()

@@ -1,0 +1,81 @@
+"""Reads an instructor's TOML file and the values in it. Each problem is a GradingProblem, one sentence that begins with the key."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from datetime import datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+
+from grader.classroom.intake.problems import GradingProblem
+from grader.classroom.sanitize import shorten
+
+UNITS = {"m": 1, "h": 60, "d": 1440}  # in minutes
+LARGEST = 1_000_000  # bytes of a file; points of an exercise
+
+
+def read_toml(path: Path, what: str) -> tuple[dict, str]:
+    """The tables in this file, and its text. `what` names the purpose of the file."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(LARGEST + 1)
+        if len(data) > LARGEST:
+            raise GradingProblem(f"{path.name} is larger than {LARGEST // 1_000_000} MB, which is too large for {what}")
+        text = data.decode("utf-8-sig")
+        return tomllib.loads(text), text
+    except GradingProblem:
+        raise
+    except OSError as error:
+        raise GradingProblem(f"{path} cannot be read: {(error.strerror or type(error).__name__).lower()}") from None
+    except UnicodeDecodeError:
+        raise GradingProblem(f"{path.name} is not valid UTF-8; save it as UTF-8") from None
+    except tomllib.TOMLDecodeError as error:
+        raise GradingProblem(f"{path.name} is not valid TOML: {str(error)[:1].lower()}{str(error)[1:]}") from None
+    except RecursionError:
+        raise GradingProblem(f"{path.name} is nested too deeply to be read") from None
+    except ValueError:
+        raise GradingProblem(f"{path.name} is not valid TOML: a number in it has thousands of digits") from None
+
+
+def parse_number(key: str, value: object, what: str, most: int) -> Decimal:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise GradingProblem(f"{key}: {show_value(value)} is not {what}")
+    number = Decimal(value) if isinstance(value, int) else Decimal(str(value))
+    if not number.is_finite() or not 0 <= number <= most:
+        raise GradingProblem(f"{key}: {show_value(value)} is not {what} from 0 to {most}")
+    return number
+
+
+def parse_time_value(key: str, value: object) -> datetime:
+    if not isinstance(value, datetime):
+        raise GradingProblem(f"{key}: {show_value(value)} is not a time; write it without quotes, like 2026-12-01T23:59:00+01:00")
+    if not 1980 < value.year < 2200:
+        raise GradingProblem(f"{key}: {value.isoformat()} is in an unlikely year; check the date")
+    if value.tzinfo is None:
+        raise GradingProblem(f"{key}: {value.isoformat()} has no time zone; write it like {value.isoformat(timespec='seconds')}+01:00")
+    return value
+
+
+def parse_span(key: str, value: object) -> timedelta:
+    found = re.fullmatch(r"\s*(\d{1,5})\s*([mhd])\s*", value) if isinstance(value, str) else None
+    if not found:
+        raise GradingProblem(f'{key}: {show_value(value)} is not a duration; write it like "15m", "2h" or "1d"')
+    return timedelta(minutes=int(found[1]) * UNITS[found[2]])
+
+
+def suggest(name: str, known) -> str:
+    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    return f"; did you mean {shorten(near[0])}?" if near else ""
+
+
+def show_value(value: object) -> str:
+    try:
+        return _show(value)
+    except ValueError:  # Python refuses to print numbers of more than 4300 digits
+        return "a number with thousands of digits"
+
+
+def _show(value: object) -> str:
+    return shorten(str(value).lower() if isinstance(value, bool) else repr(value) if isinstance(value, str | int | float) else str(value))
