@@ -2,50 +2,147 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, TypeVar
 
 import typer
 from grader.cli.commands import completing
 
-course = typer.Typer(help="Set up a course with its people and assignments (for instructors).", rich_markup_mode=None, no_args_is_help=True)
+T = TypeVar("T")
+course_commands = typer.Typer(help="Set up a course with its people and assignments (for instructors).", rich_markup_mode=None, no_args_is_help=True)
 
 AT_ONCE = "How many submissions run at the same time (default: one per processor)."
 
 
+Out = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", help="The folder of the gradebook (default: grades, or grades/NAME for an assignment).", show_default=False),
+]
+CourseFile = Annotated[Path | None, typer.Option("--course", metavar="FILE", help="The course file (default: course.toml in this folder).", show_default=False)]
+AssignmentName = Annotated[str, typer.Option("--assignment", metavar="NAME", help="An assignment of course.toml.", show_default=False)]
+Points = Annotated[Path | None, typer.Option(metavar="FILE", help="Your own points and rules for late work (TOML).", show_default=False)]
+Jobs = Annotated[int | None, typer.Option("-j", "--jobs", min=1, max=64, metavar="N", help=AT_ONCE, show_default=False)]
+Dask = Annotated[str | None, typer.Option(metavar="ADDRESS", help="Grade on a Dask cluster.", show_default=False)]
+RequireIsolation = Annotated[
+    bool, typer.Option("--require-isolation", help="Refuse to run if a layer of the sandbox is missing; `headway doctor` lists the layers.")
+]
+
+
 def grade(
     submissions: Annotated[Path, typer.Argument(metavar="SUBMISSIONS", help="A folder, an archive, or a table (CSV) of people and paths.")],
-    out: Annotated[Path, typer.Option(metavar="DIR", help="The folder for the gradebook, the report and the feedback.")] = Path("grades"),
+    out: Out = None,
+    assignment: AssignmentName = "",
+    course: CourseFile = None,
     chapters: Annotated[str, typer.Option(metavar="ch03,ch05", help="The chapters to grade (default: all).", autocompletion=completing.chapters)] = "",
     exercises: Annotated[str, typer.Option(metavar="NAMES", help="The exercises to grade (default: all of these chapters).", autocompletion=completing.exercises)] = "",
-    points: Annotated[Path | None, typer.Option(metavar="FILE", help="Your own points and rules for late work (TOML).", show_default=False)] = None,
+    points: Points = None,
     seed: Annotated[int, typer.Option(metavar="N", help="Draw other examples; the run stays repeatable.")] = 0,
-    jobs: Annotated[int | None, typer.Option("-j", "--jobs", min=1, max=64, metavar="N", help=AT_ONCE, show_default=False)] = None,
-    require_isolation: Annotated[
-        bool, typer.Option("--require-isolation", help="Refuse to run if a layer of the sandbox is missing; `headway doctor` lists the layers.")
-    ] = False,
-    dask: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Grade on a Dask cluster.", show_default=False)] = None,
+    jobs: Jobs = None,
+    require_isolation: RequireIsolation = False,
+    dask: Dask = None,
     changed: Annotated[bool, typer.Option("--changed", help="List whose submission is new or changed. (Unchanged submissions are never graded twice.)")] = False,
+    fewer: Annotated[bool, typer.Option("--fewer", help="Leave out exercises that the last run into this folder graded.")] = False,
 ) -> None:
     """Grade a class (for instructors).
 
+    With --assignment, course.toml says what is graded, and by which rules.
+
     Exit status: 0 if every submission was graded, 1 if some could not be graded, 2 if the command is wrong."""
     from grader.cli.commands.grade import grade
+    from grader.cli.commands.grading_request import make_request
 
-    raise typer.Exit(grade(submissions, out, [chapters], [exercises], seed, points, jobs, require_isolation, dask, changed))
+    request = _or_exit(make_request, submissions, out, chapters, exercises, seed, points, require_isolation, course, assignment)
+    raise typer.Exit(grade(request, jobs, dask, changed, fewer))
 
 
 def regrade(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The name of the person, as in the gradebook.")],
-    out: Annotated[Path, typer.Option(metavar="DIR", help="The folder with the gradebook.")] = Path("grades"),
-    jobs: Annotated[int | None, typer.Option("-j", "--jobs", min=1, max=64, metavar="N", help=AT_ONCE, show_default=False)] = None,
+    out: Out = None,
+    assignment: AssignmentName = "",
+    course: CourseFile = None,
+    submissions: Annotated[Path | None, typer.Option(metavar="SUBMISSIONS", help="The submissions, if they have moved.", show_default=False)] = None,
+    points: Points = None,
+    jobs: Jobs = None,
+    require_isolation: RequireIsolation = False,
+    dask: Dask = None,
 ) -> None:
     """Grade one person again (for instructors).
 
-    It uses the arguments of the last `headway grade`."""
+    It uses the arguments of the last `headway grade`, except those that you give."""
     from grader.cli.commands.grade import regrade
+    from grader.cli.commands.grading_request import folder_of
 
-    raise typer.Exit(regrade(name, out, jobs))
+    raise typer.Exit(regrade(name, _or_exit(folder_of, out, course, assignment), jobs, dask, submissions, points, require_isolation))
+
+
+def _or_exit(make: Callable[..., T], *arguments: Any) -> T:
+    """The result; or its problem as one sentence, and exit status 2."""
+    from grader.classroom.intake.problems import GradingProblem
+    from grader.console.output import print_error
+
+    try:
+        return make(*arguments)
+    except GradingProblem as trouble:
+        print_error(str(trouble))
+        raise typer.Exit(2) from None
+
+
+Because = Annotated[str, typer.Option("--because", metavar="TEXT", help="The reason; the learner reads it.", show_default=False)]
+AnyPerson = Annotated[str, typer.Argument(metavar="NAME", help="The name of the person, as in the gradebook.", show_default=False)]
+
+
+def override(
+    name: AnyPerson = "",
+    exercise: Annotated[str, typer.Argument(metavar="EXERCISE", help="An exercise.", autocompletion=completing.exercises, show_default=False)] = "",
+    points: Annotated[str, typer.Argument(metavar="POINTS", help="The points to give.", show_default=False)] = "",
+    because: Because = "",
+    revoke: Annotated[bool, typer.Option("--revoke", help="Let the verdict on EXERCISE count again.")] = False,
+    show: Annotated[bool, typer.Option("--list", help="List all overrides, also revoked ones.")] = False,
+    out: Out = None,
+    assignment: AssignmentName = "",
+    course: CourseFile = None,
+) -> None:
+    """Give points beside the verdict (for instructors).
+
+    Grading again does not change them. The feedback and the table say what you gave, when and why. A deduction for lateness still
+    applies to the total.
+
+    Exit status: 0 if it is done, 2 if not."""
+    from grader.cli.commands.correct import list_overrides, override
+    from grader.cli.commands.grading_request import folder_of
+
+    folder = _or_exit(folder_of, out, course, assignment)
+    if show:
+        raise typer.Exit(list_overrides(folder))
+    if not name or not exercise or not (points or revoke):
+        raise typer.BadParameter("write NAME EXERCISE POINTS --because TEXT, NAME EXERCISE --revoke, or --list")
+    raise typer.Exit(override(folder, name, exercise, points, because, revoke))
+
+
+def note(
+    name: AnyPerson = "",
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="The sentence, in quotes.", show_default=False)] = "",
+    revoke: Annotated[int | None, typer.Option("--revoke", metavar="NUMBER", help="Take the note with this number out.", show_default=False)] = None,
+    show: Annotated[bool, typer.Option("--list", help="List all notes, also revoked ones, with their numbers.")] = False,
+    out: Out = None,
+    assignment: AssignmentName = "",
+    course: CourseFile = None,
+) -> None:
+    """Add a sentence to a person's feedback (for instructors).
+
+    Exit status: 0 if it is done, 2 if not."""
+    from grader.cli.commands.correct import list_notes, note, revoke_note
+    from grader.cli.commands.grading_request import folder_of
+
+    folder = _or_exit(folder_of, out, course, assignment)
+    if show:
+        raise typer.Exit(list_notes(folder))
+    if revoke is not None:
+        raise typer.Exit(revoke_note(folder, revoke))
+    if not name or not text:
+        raise typer.BadParameter("write NAME TEXT, --revoke NUMBER, or --list")
+    raise typer.Exit(note(folder, name, text))
 
 
 def handout(
@@ -68,7 +165,7 @@ def handout(
 def gradescope(
     archive: Annotated[Path, typer.Argument(metavar="OUT.zip", help="The archive to make.")],
     chapters: Annotated[str, typer.Option(metavar="ch03,ch05", help="The chapters to grade (default: all).", autocompletion=completing.chapters)] = "",
-    points: Annotated[Path | None, typer.Option(metavar="FILE", help="Your own points and rules for late work (TOML).", show_default=False)] = None,
+    points: Points = None,
     seed: Annotated[int, typer.Option(metavar="N", help="Draw other examples; the run stays repeatable.")] = 0,
 ) -> None:
     """Make an autograder for Gradescope (for instructors)."""
@@ -77,7 +174,7 @@ def gradescope(
     raise typer.Exit(gradescope(archive, chapters, points, seed))
 
 
-@course.command()
+@course_commands.command()
 def init(
     export: Annotated[
         Path | None,
@@ -94,7 +191,7 @@ def init(
     raise typer.Exit(init(export, folder, title))
 
 
-@course.command()
+@course_commands.command()
 def check(
     file: Annotated[Path | None, typer.Argument(metavar="FILE", help="The course file (default: course.toml in this folder).", show_default=False)] = None,
 ) -> None:

@@ -14,7 +14,7 @@ from grader.cli.help_page import ForwardingCommand, ReadableCommand
 from grader.course.syllabus import UnknownName, is_handout
 from grader.version import __version__
 
-WHOLE_KIT_ONLY = ("stubs", "dev-check", "handout", "gradescope", "grade", "regrade", "course")  # a handout, which learners have, cannot do these
+WHOLE_KIT_ONLY = ("stubs", "dev-check", "handout", "gradescope", "grade", "regrade", "override", "note", "course")  # a handout, which learners have, cannot do these
 
 app = typer.Typer(
     name="headway",
@@ -226,10 +226,10 @@ def dev_check(
     raise typer.Exit(dev_check(split_names(names), full, fresh, table, changed))
 
 
-for command in (instructors.grade, instructors.regrade, instructors.handout, instructors.gradescope):
+for command in (instructors.grade, instructors.regrade, instructors.override, instructors.note, instructors.handout, instructors.gradescope):
     app.command()(command)
-app.add_typer(instructors.course, name="course")
-for registered in (*app.registered_commands, *instructors.course.registered_commands):
+app.add_typer(instructors.course_commands, name="course")
+for registered in (*app.registered_commands, *instructors.course_commands.registered_commands):
     if registered.cls is not ForwardingCommand:
         registered.cls = ReadableCommand
 
@@ -241,8 +241,10 @@ def main() -> None:
 
     replace_unencodable()
     if is_handout():
-        for command in (*app.registered_commands, *app.registered_groups):
+        for command in app.registered_commands:
             command.hidden = (command.name or getattr(command.callback, "__name__", "")) in WHOLE_KIT_ONLY
+        for group in app.registered_groups:
+            group.hidden = group.name in WHOLE_KIT_ONLY
         if sys.argv[1:2] and sys.argv[1] in WHOLE_KIT_ONLY:
             print_error(f"`headway {sys.argv[1]}` does not work in a handout (the folder that learners get); it needs the whole kit")
             sys.exit(2)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from grader.classroom import sanitize
 from grader.classroom.exports.files import write_if_changed
+from grader.classroom.exports.result_text import correction_sentences
 from grader.classroom.judging.graded_class import GradedClass, Person
 from grader.classroom.judging.scoring import format_points
 
@@ -31,7 +32,7 @@ def _table(graded: GradedClass) -> str:
 
 
 def _row(person: Person, graded: GradedClass) -> list[str]:
-    notes = [*person.notes, *(f"{module}.py does not import" for module in person.broken)]
+    notes = [*person.notes, *correction_sentences(person), *person.remarks, *(f"{module}.py does not import" for module in person.broken)]
     words = [_cell(text) for text in (person.late, person.problem, "; ".join(notes))]
     earned = [format_points(person.marks[exercise.name].earned) for exercise in graded.exercises]
     return [_cell(person.name), format_points(person.total.earned), format_points(person.total.points), *words, *earned]

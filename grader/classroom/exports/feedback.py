@@ -7,7 +7,7 @@ from pathlib import Path
 
 from grader.classroom import sanitize
 from grader.classroom.exports.files import write_per_person
-from grader.classroom.exports.result_text import NOT_RUN, format_failure, format_result, make_sentence, problem_sentence
+from grader.classroom.exports.result_text import NOT_RUN, correction_sentences, format_failure, format_result, make_sentence, problem_sentence
 from grader.classroom.judging.graded_class import GradedClass, Person
 from grader.classroom.judging.scoring import format_points
 from grader.course.syllabus import Exercise
@@ -26,6 +26,9 @@ def page(person: Person, graded: GradedClass) -> str:
     parts = [f"{FILE_START}{_escape_markdown(person.name)}", f"**{format_points(person.total.earned)} of {format_points(person.total.points)} points.**"]
     parts += [_escape_markdown(make_sentence(words)) for words in (person.late, problem_sentence(person)) if words]
     parts += ["\n".join(f"- {_escape_markdown(make_sentence(note))}" for note in person.notes)] if person.notes else []
+    parts += [f"Your instructor writes: {_escape_markdown(make_sentence(remark))}" for remark in person.remarks]
+    if person.given:
+        parts += ["\n".join(["## Changed by your instructor", "", *(f"- {_escape_markdown(sentence)}" for sentence in correction_sentences(person))])]
     if person.problem:
         return "\n\n".join(parts) + "\n"
     results = {result.exercise.name: result for result in person.results}

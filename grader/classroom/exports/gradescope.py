@@ -17,7 +17,7 @@ from typing import Any
 
 from grader.classroom import sanitize
 from grader.classroom.exports.files import write_per_person
-from grader.classroom.exports.result_text import NOT_RUN, UNTESTED, format_failure, format_test, make_sentence, problem_sentence
+from grader.classroom.exports.result_text import NOT_RUN, UNTESTED, correction_sentences, format_failure, format_test, make_sentence, problem_sentence
 from grader.classroom.judging.graded_class import GradedClass, Mark, Person
 from grader.classroom.judging.scoring import NOTHING, format_points, split_points
 from grader.course.syllabus import Exercise
@@ -41,7 +41,7 @@ def _serialize(data: dict[str, Any]) -> str:
 
 def results(person: Person, graded: GradedClass) -> dict[str, Any]:
     """One person's results.json as data."""
-    tests = [_ungraded_entry(person)] if person.problem else list(_tests(person, graded))
+    tests = _ungraded_entries(person, graded) if person.problem else list(_tests(person, graded))
     return {
         "score": float(person.total.earned),
         "output": _output(person),
@@ -55,7 +55,9 @@ def results(person: Person, graded: GradedClass) -> dict[str, Any]:
 
 
 def _output(person: Person) -> str:
-    lines = [f"{format_points(person.total.earned)} of {format_points(person.total.points)} points.", person.late, problem_sentence(person), *person.notes]
+    points = f"{format_points(person.total.earned)} of {format_points(person.total.points)} points."
+    remarks = [f"Your instructor writes: {remark}" for remark in person.remarks]
+    lines = [points, person.late, problem_sentence(person), *person.notes, *remarks, *correction_sentences(person)]
     broken = [f"{module}.py does not import.\n{format_failure(words)}" for module, words in person.broken.items()]
     return "\n\n".join([*(make_sentence(line) for line in lines if line), *broken])
 
@@ -67,7 +69,11 @@ def _tests(person: Person, graded: GradedClass) -> Iterator[dict[str, Any]]:
     for exercise in graded.exercises:
         places[exercise.chapter] += 1
         number = f"{int(exercise.chapter.removeprefix('ch'))}.{places[exercise.chapter]}"
-        yield from _entries(exercise, number, results.get(exercise.name), person.marks[exercise.name], exercise.module in person.broken)
+        mark = person.marks[exercise.name]
+        if exercise.name in person.given:  # one entry has all points; those of the tests have none
+            yield _given_entry(exercise, f"{number}.0", person)
+            mark = Mark(NOTHING, NOTHING)
+        yield from _entries(exercise, number, results.get(exercise.name), mark, exercise.module in person.broken)
 
 
 def _entries(exercise: Exercise, number: str, result: ExerciseResult | None, mark: Mark, broken: bool) -> Iterator[dict[str, Any]]:
@@ -113,9 +119,22 @@ def _entry(exercise: Exercise, number: str, title: str, mark: Mark, passed: bool
     }
 
 
-def _ungraded_entry(person: Person) -> dict[str, Any]:
+def _given_entry(exercise: Exercise, number: str, person: Person) -> dict[str, Any]:
+    mark, given = person.marks[exercise.name], person.given[exercise.name]
+    output = f"{format_points(given.points)} points instead of {format_points(given.of_verdict)}, on {given.date}: {make_sentence(given.because)}"
+    return _entry(exercise, number, "points given by the instructor", mark, given.points >= mark.points, output, {"outcome": "given"})
+
+
+def _ungraded_entries(person: Person, graded: GradedClass) -> list[dict[str, Any]]:
+    """The entry that says why nothing was graded, and those of points that the instructor gave nevertheless."""
+    given = [_given_entry(exercise, str(place), person) for place, exercise in enumerate((e for e in graded.exercises if e.name in person.given), start=2)]
+    rest = person.total.points - sum((person.marks[exercise].points for exercise in person.given), NOTHING)
+    return [_ungraded_entry(person, rest), *given]
+
+
+def _ungraded_entry(person: Person, points: Decimal) -> dict[str, Any]:
     return {
-        "name": "the submission can be graded", "name_format": "text", "number": "1", "score": 0.0, "max_score": float(person.total.points),
+        "name": "the submission can be graded", "name_format": "text", "number": "1", "score": 0.0, "max_score": float(points),
         "status": "failed", "output": problem_sentence(person), "output_format": "text", "tags": [], "visibility": "visible",
         "extra_data": {"outcome": "error"},
     }  # fmt: skip
@@ -133,13 +152,14 @@ def _extra_data(person: Person, graded: GradedClass) -> dict[str, Any]:
         "late": sanitize.line(person.late),
         "problem": sanitize.line(person.problem),
         "notes": [sanitize.line(note) for note in person.notes],
-        "exercises": {result.exercise.name: _exercise(result, person.marks[result.exercise.name]) for result in person.results},
+        "exercises": {result.exercise.name: _exercise(result, person) for result in person.results},
     }
 
 
-def _exercise(result: ExerciseResult, mark: Mark) -> dict[str, Any]:
-    known = result.diagnosis
-    return {
+def _exercise(result: ExerciseResult, person: Person) -> dict[str, Any]:
+    known, mark, given = result.diagnosis, person.marks[result.exercise.name], person.given.get(result.exercise.name)
+    more = {"given": {"of_verdict": float(given.of_verdict), "because": given.because, "date": given.date}} if given else {}
+    return more | {
         "outcome": result.outcome,
         "earned": float(mark.earned),
         "points": float(mark.points),

@@ -10,7 +10,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from grader.classroom import sanitize
 from grader.classroom.exports.files import write_if_changed
-from grader.classroom.exports.result_text import NOT_RUN, UNTESTED, format_test, problem_sentence
+from grader.classroom.exports.result_text import NOT_RUN, UNTESTED, correction_sentences, format_test, problem_sentence
 from grader.classroom.judging.graded_class import GradedClass, Person
 from grader.verdict.results import ExerciseResult, TestResult
 
@@ -34,7 +34,9 @@ def _suite(person: Person, graded: GradedClass) -> tuple[dict[str, int], str]:
     kinds = [kind for kind, _ in cases]
     counts = {"tests": len(kinds), "failures": kinds.count("failure"), "errors": kinds.count("error"), "skipped": kinds.count("skipped")}
     head = _attributes(name=person.name, **counts, time="0")
-    return counts, "\n".join([f" <testsuite {head}>", *(text for _, text in cases), " </testsuite>"])
+    given = [f"  <property {_attributes(name='given by the instructor', value=sentence)}/>" for sentence in correction_sentences(person)]
+    properties = [" <properties>", *given, " </properties>"] if given else []
+    return counts, "\n".join([f" <testsuite {head}>", *properties, *(text for _, text in cases), " </testsuite>"])
 
 
 def _cases(person: Person, result: ExerciseResult) -> list[tuple[str, str]]:

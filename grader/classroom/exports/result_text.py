@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from grader.classroom import sanitize
 from grader.classroom.judging.graded_class import Person
+from grader.classroom.judging.scoring import format_points
 from grader.plugin.layout import WIDTH, Page, print_result
 from grader.verdict.results import ExerciseResult, Failure, TestResult
 
@@ -19,6 +20,15 @@ def problem_sentence(person: Person) -> str:
 def make_sentence(words: str) -> str:
     shown = sanitize.line(words)
     return shown[:1].upper() + shown[1:] + ("" if shown.endswith((".", "!", "?")) or not shown else ".")
+
+
+def correction_sentences(person: Person) -> list[str]:
+    """What the instructor changed: a sentence for each exercise."""
+    return [
+        f"The instructor gave {format_points(one.points)} point{'s' * (one.points != 1)} for {exercise} instead of {format_points(one.of_verdict)} "
+        f"on {one.date}: {make_sentence(one.because)}"
+        for exercise, one in person.given.items()
+    ]  # fmt: skip
 
 
 def format_result(result: ExerciseResult) -> str:

@@ -64,6 +64,11 @@ def to_json(value: object) -> str:
     return json.dumps(value, ensure_ascii=True, sort_keys=True)
 
 
+def to_storable(words: str) -> str:
+    """Text that SQLite can store: a file name may contain bytes that are not valid text."""
+    return words.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+
+
 def _without_empty(values: dict) -> dict:
     return {name: value for name, value in values.items() if value or name == "promise"}
 

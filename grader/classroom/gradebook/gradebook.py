@@ -7,48 +7,35 @@ it was grading, and the next run continues from there.
 
 SQLite uses a rollback journal instead of a write-ahead log: people copy a gradebook, mail it and put it on network drives, so it should be
 one file that is complete after every submission. With one small commit per submission a log would save nothing. `synchronous = FULL`
-makes a commit survive a power cut. The lock lasts until `close`; if the process dies, the system releases it. A process forked from this
-one must not use the gradebook and must end with `os._exit`: SQLite's connections and locks do not survive a fork.
+makes a commit survive a power cut. The lock lasts until `close`; if the process dies, the system releases it. It keeps other writers out;
+`Gradebook.read` works meanwhile. A process forked from this one must not use the gradebook and must end with `os._exit`: SQLite's
+connections and locks do not survive a fork.
 """
 
 from __future__ import annotations
 
-import difflib
 import secrets
-import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
 
 from grader.classroom import sanitize
 from grader.classroom.gradebook import columns, sqlite_file
+from grader.classroom.gradebook.columns import to_storable
+from grader.classroom.gradebook.corrections import Corrections, Owner, find_owner
+from grader.classroom.gradebook.messages import describe_changes, describe_unknown_name
+from grader.classroom.gradebook.people import distinct_names, make_person, parse_submission, sort_key, to_iso
 from grader.classroom.gradebook.sqlite_file import GradebookProblem
 from grader.classroom.intake.submissions import Submission
-from grader.classroom.judging import scoring
-from grader.classroom.judging.graded_class import GradedClass, Person
-from grader.classroom.judging.rules import Lateness, Rules
-from grader.course.syllabus import Exercise
+from grader.classroom.judging.graded_class import GradedClass
+from grader.classroom.judging.rules import Rules
+from grader.course.syllabus import Exercise, load_syllabus
 from grader.verdict.results import ExerciseResult, Failure
 from grader.verdict.summary import Verdict
 
 CONDITIONS_LIMIT = 5  # number of conditions whose results stay in the file: returning to one of them costs nothing, and updates do not fill the disk
 UNFINISHED = "it has not been graded yet; run the same command again to continue"
-
-
-@dataclass(frozen=True)
-class StoredSubmission:
-    """One person's submission as the gradebook stores it: without its content, with the time that decides whether it was late."""
-
-    slug: str
-    name: str
-    digest: str
-    problem: str
-    notes: tuple[str, ...]
-    submitted: datetime | None
-    zone_known: bool
 
 
 class Gradebook:
@@ -66,6 +53,32 @@ class Gradebook:
         self._seed = 0
         self._versions: dict[str, str] = {}
         self._exercises: tuple[Exercise, ...] = ()
+
+    @classmethod
+    def read(cls, folder: Path) -> Gradebook:
+        """The gradebook as the last run left it, or as a run that goes on has filled it so far: only for `graded_class` and lists."""
+        book = cls.__new__(cls)
+        book.path, book.secret = folder / sqlite_file.NAME, ""
+        book._database = sqlite_file.connect_to_read(folder)
+        book._conditions, book._seed, book._versions, book._exercises = 0, 0, {}, ()
+        try:
+            book._open_last_run()
+        except BaseException:
+            book.close()
+            raise
+        return book
+
+    def _open_last_run(self) -> None:
+        """Use the settings of the last run."""
+        for number, seed, versions, exercises in self._query("SELECT id, seed, versions, exercises FROM run JOIN conditions ON id = conditions"):
+            self._conditions = number
+            self._seed, self._versions, names = self._parse_last_run(seed, versions, exercises)
+            self._exercises = tuple(exercise for exercise in load_syllabus().exercises if exercise.name in names)
+
+    def exercises_of_last_run(self) -> list[str]:
+        """The names of the exercises that the exports of the last run have, in the course's order; empty before the first run."""
+        with self._damage_check():
+            return [name for (exercises,) in self._query("SELECT exercises FROM run") for name in columns.parse_names(exercises)]
 
     def __enter__(self) -> Gradebook:
         return self
@@ -102,13 +115,13 @@ class Gradebook:
             [(self._conditions,)] = self._query("SELECT id FROM conditions WHERE seed = ? AND versions = ?", *words)
             self._database.execute("DELETE FROM verdicts WHERE conditions NOT IN (SELECT id FROM conditions ORDER BY turn DESC LIMIT ?)", (CONDITIONS_LIMIT,))
             self._database.execute("INSERT OR REPLACE INTO run VALUES (1, ?, ?)", (self._conditions, columns.to_json(names)))
-            return _describe_changes(seed, self._versions, names, *self._parse_last_run(*last[0])) if last else ""
+            return describe_changes(seed, self._versions, names, *self._parse_last_run(*last[0])) if last else ""
 
     def submissions_to_do(self, submissions: Iterable[Submission]) -> list[Submission]:
         """Store the submissions, and return those that must still be graded: one for each content, sorted by name."""
-        submissions = sorted(submissions, key=_sort_key)
+        submissions = sorted(submissions, key=sort_key)
         rows = [
-            (_to_storable(s.slug), _to_storable(s.name), s.digest, _to_storable(s.problem), columns.to_json(s.notes), _to_iso(s.submitted), s.zone_known)
+            (to_storable(s.slug), to_storable(s.name), s.digest, to_storable(s.problem), columns.to_json(s.notes), to_iso(s.submitted), s.zone_known)
             for s in submissions
         ]
         asked = {exercise.name for exercise in self._exercises}
@@ -164,7 +177,7 @@ class Gradebook:
             self._database.execute(
                 "INSERT INTO verdicts VALUES (?, ?, ?, ?, ?, ?) "
                 "ON CONFLICT (conditions, digest) DO UPDATE SET exercises = excluded.exercises, broken = excluded.broken, notes = excluded.notes",
-                (*key, columns.to_json(sorted(covers)), "" if whole else _to_storable(str(verdict)), columns.to_json(broken), columns.to_json(found.notes)),
+                (*key, columns.to_json(sorted(covers)), "" if whole else to_storable(str(verdict)), columns.to_json(broken), columns.to_json(found.notes)),
             )
             if whole:
                 self._database.execute("DELETE FROM judged_alone WHERE digest = ?", (digest,))
@@ -181,51 +194,51 @@ class Gradebook:
             rows = self._query("SELECT name, slug, digest FROM people ORDER BY name")
             with self._damage_check():
                 people = [columns.require_texts(row) for row in rows]
-            digests = {digest for known, slug, digest in people if _to_storable(name) in (known, slug, f"{sanitize.line(known)} ({slug})")}
+            digests = {digest for known, slug, digest in people if to_storable(name) in (known, slug, f"{sanitize.line(known)} ({slug})")}
             if not digests:
-                raise GradebookProblem(_describe_unknown_name(name, [row[0] for row in people]))
+                raise GradebookProblem(describe_unknown_name(name, [row[0] for row in people]))
             for digest in digests - {""}:
                 self._database.execute("DELETE FROM verdicts WHERE digest = ?", (digest,))
                 self._database.execute("INSERT OR IGNORE INTO judged_alone VALUES (?)", (digest,))
-        return [known for known, slug, digest in people if digest in digests and (digest or _to_storable(name) in (known, slug, f"{sanitize.line(known)} ({slug})"))]
+        return [known for known, slug, digest in people if digest in digests and (digest or to_storable(name) in (known, slug, f"{sanitize.line(known)} ({slug})"))]
 
     def is_judged_alone(self, digest: str) -> bool:
         """Whether somebody asked to grade this content again: then no result of an equal exercise is used for it, until it has a verdict."""
         return bool(self._query("SELECT 1 FROM judged_alone WHERE digest = ?", digest))
 
+    @property
+    def corrections(self) -> Corrections:
+        return Corrections(self._database, self.path)
+
+    def find_owner(self, name: str) -> Owner:
+        """The person that an override or a remark is for. GradebookProblem, with similar names, if there is no such person."""
+        people = self._query("SELECT name, slug FROM people ORDER BY name")
+        with self._damage_check():
+            known = [(columns.require_texts(row)[0], row[1]) for row in people]
+        owner = find_owner(name, known)
+        if owner is None:
+            raise GradebookProblem(describe_unknown_name(name, [known_name for known_name, _ in known]))
+        return owner
+
+    def continue_last_run(self) -> None:
+        """Use the settings of the last run, to write its files again."""
+        self._open_last_run()
+
     def graded_class(self, rules: Rules) -> GradedClass:
         """The class with its marks, all texts sanitized. The order in which submissions were graded makes no difference."""
         rows = self._query("SELECT * FROM people ORDER BY rowid")  # by name
         with self._damage_check():
-            people = [_parse_submission(columns.require_texts(row[:-1]), bool(row[-1])) for row in rows]
+            people = [parse_submission(columns.require_texts(row[:-1]), bool(row[-1])) for row in rows]
         found: dict[str, Verdict | str] = {}
         for person in people:
             if not person.problem and person.digest not in found:
                 found[person.digest] = self._stored_verdict(person.digest)
-        names = _distinct_names(people)
+        names = distinct_names(people)
+        overrides, remarks = self.corrections.overrides(), self.corrections.remarks()
         return GradedClass(
-            tuple(self._person(person, names[person.slug], found.get(person.digest, ""), rules) for person in people),
+            tuple(make_person(one, names[one.slug], found.get(one.digest, ""), self._exercises, rules, overrides, remarks) for one in people),
             self._exercises, self._seed, self._versions,
         )  # fmt: skip
-
-    def _person(self, person: StoredSubmission, name: str, found: Verdict | str, rules: Rules) -> Person:
-        problem = person.problem or (found if isinstance(found, str) else "")
-        verdict = found if isinstance(found, Verdict) and not problem else Verdict([])
-        marks = scoring.compute_marks(verdict.results, self._exercises, rules.points_of)
-        late = Lateness() if problem else rules.compute_lateness(person)
-        return Person(
-            name=name,
-            slug=person.slug,
-            digest=person.digest,
-            problem=sanitize.line(problem),
-            notes=tuple(sanitize.line(note) for note in (*person.notes, *verdict.notes, *([] if late.days else filter(None, [late.sentence])))),
-            submitted=_to_iso(person.submitted),
-            results=tuple(verdict.results),
-            broken=dict(verdict.broken),
-            marks=marks,
-            late=sanitize.line(late.sentence) if late.days else "",
-            total=scoring.compute_total(marks.values(), late.factor),
-        )
 
     def _stored_verdict(self, digest: str) -> Verdict | str:
         """The results of this content under the current conditions and for this run's exercises, or the sentence that says why there are none."""
@@ -268,66 +281,3 @@ class Gradebook:
             yield
         except columns.DAMAGE as error:
             raise GradebookProblem(sqlite_file.damage_message(self.path)) from error
-
-
-def _parse_submission(texts: Sequence[str], zone_known: bool) -> StoredSubmission:
-    slug, name, digest, problem, notes, submitted = texts
-    when = datetime.fromisoformat(submitted) if submitted else None
-    if when and when.tzinfo is None:
-        raise ValueError("a time has no time zone")
-    return StoredSubmission(slug, name, digest, problem, tuple(columns.parse_names(notes)), when, zone_known)
-
-
-def _distinct_names(people: Sequence[StoredSubmission]) -> dict[str, str]:
-    """Each person's displayed name, by file name. Different names that look alike when displayed get their file name appended."""
-    shown = {person.slug: sanitize.line(person.name) for person in people}
-    alike: dict[str, set[str]] = {}
-    for person in people:
-        alike.setdefault(_visible_form(shown[person.slug]), set()).add(person.name)
-    return {slug: f"{name} ({slug})" if len(alike[_visible_form(name)]) > 1 else name for slug, name in shown.items()}
-
-
-def _visible_form(name: str) -> str:
-    """A form that is equal for names that look alike: composed or decomposed letters, with or without invisible characters."""
-    return "".join(character for character in unicodedata.normalize("NFKC", name) if unicodedata.category(character) != "Cf")
-
-
-def _describe_changes(seed: int, versions: dict[str, str], names: list[str], old_seed: int, old_versions: dict[str, str], old_names: list[str]) -> str:
-    """What differs from the last run, and the consequence, as a sentence; "" if nothing differs."""
-    changed = [f"the seed ({old_seed}, now {seed})"] if seed != old_seed else []
-    for name in sorted(versions.keys() | old_versions.keys()):
-        old, new = old_versions.get(name, "unknown"), versions.get(name, "unknown")
-        if old != new:
-            changed.append("the kit (its grader, tests, solutions or syllabus)" if name == "kit" else f"{name} ({old}, now {new})")
-    if changed:
-        consequence = "Earlier results stay in the gradebook but do not count; submissions without results for the new settings are graded now."
-        return f"Changed since the last run: {_join(changed)}. {consequence}"
-    if more := [name for name in names if name not in old_names]:
-        shown = _join(more if len(more) <= 4 else [*more[:3], f"{len(more) - 3} more"])
-        return f"New in this run: {shown}. Submissions without results for these exercises are graded now."
-    return ""
-
-
-def _join(things: list[str]) -> str:
-    return " and ".join(filter(None, [", ".join(things[:-1]), things[-1]]))
-
-
-def _describe_unknown_name(name: str, known: list[str]) -> str:
-    if not known:
-        return "this gradebook has no submissions yet; run `headway grade` first"
-    near = difflib.get_close_matches(name, known, n=2, cutoff=0.5)
-    offer = f"; did you mean {' or '.join(near)}?" if near else "; grades.csv lists all names"
-    return sanitize.line(f"no person in this gradebook is called {name}{offer}")
-
-
-def _sort_key(person: Submission) -> tuple[str, str, str]:
-    return (person.name.casefold(), person.name, person.slug)
-
-
-def _to_iso(moment: datetime | None) -> str:
-    return moment.isoformat() if moment else ""
-
-
-def _to_storable(words: str) -> str:
-    """Text that SQLite can store: a file name may contain bytes that are not valid text."""
-    return words.encode("utf-8", "surrogatepass").decode("utf-8", "replace")

@@ -8,11 +8,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from grader.classroom import sanitize
+from grader.classroom.gradebook.folder_lock import FolderInUse, lock_folder, unlock_folder
 from grader.classroom.intake.problems import GradingProblem
 from grader.files import problem
 
 NAME = "gradebook.sqlite"
-FORMAT = 2  # version of the tables below; those of version 1 are the first five
+FORMAT = 3  # version of the tables below
+PATIENCE = 60  # seconds to wait for another program that reads, or for the grader to store a submission
 APPLICATION_ID = 0x48647779  # SQLite's application_id: "Hdwy"
 
 TABLES = (
@@ -42,44 +44,90 @@ TABLES = (
         FOREIGN KEY (conditions, digest) REFERENCES verdicts ON DELETE CASCADE) WITHOUT ROWID""",
     "CREATE TABLE judged_alone (digest TEXT PRIMARY KEY)",  # contents to be graded again without results of equal exercises
     "CREATE INDEX equal_exercises_of_verdicts ON equal_exercises (conditions, digest)",  # to delete them with their verdict
+    """CREATE TABLE IF NOT EXISTS overrides (  -- points that the instructor gave; a revoked one stays, with the date
+        id INTEGER PRIMARY KEY, name TEXT NOT NULL, slug TEXT NOT NULL, exercise TEXT NOT NULL, points TEXT NOT NULL, because TEXT NOT NULL,
+        given TEXT NOT NULL, revoked TEXT NOT NULL)""",
+    """CREATE TABLE IF NOT EXISTS remarks (    -- sentences of the instructor for a person's feedback
+        id INTEGER PRIMARY KEY, name TEXT NOT NULL, slug TEXT NOT NULL, text TEXT NOT NULL, given TEXT NOT NULL, revoked TEXT NOT NULL)""",
 )
-BEFORE_2 = 5  # tables
+TABLES_OF = {1: 5, 2: 9}  # the number of tables of earlier versions
+
+
+class Connection(sqlite3.Connection):
+    """A connection, and the lock of its folder."""
+
+    folder_lock: int | None = None
 
 
 class GradebookProblem(GradingProblem):
     """The gradebook cannot be used; the message is one sentence for the instructor."""
 
 
-def connect(folder: Path) -> sqlite3.Connection:
+def connect(folder: Path) -> Connection:
     """Open the gradebook in this folder, or create it, and lock it until it is closed. GradebookProblem if it cannot be used."""
     path = folder / NAME
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise GradebookProblem(problem(error, f"create the folder {_show_path(folder)} for the grades")) from error
-    with translate_sqlite_errors(path):
-        database = sqlite3.connect(path, timeout=1, isolation_level=None)
+    try:
+        lock = lock_folder(folder)
+    except FolderInUse:
+        raise GradebookProblem(in_use_message(path)) from None
     try:
         with translate_sqlite_errors(path):
-            database.execute("PRAGMA locking_mode = EXCLUSIVE")
+            database = sqlite3.connect(path, timeout=1, isolation_level=None, factory=Connection)
+            database.folder_lock = lock
+    except BaseException:
+        unlock_folder(lock)
+        raise
+    try:
+        with translate_sqlite_errors(path):
+            if lock is None:  # then nobody can read during a run
+                database.execute("PRAGMA locking_mode = EXCLUSIVE")
             database.execute("PRAGMA synchronous = FULL")
             database.execute("PRAGMA foreign_keys = ON")
         with transaction(database, path):
             _check_format(database, path)
             version = _read_pragma(database, "user_version")
-            for table in TABLES[BEFORE_2:] if version == 1 else () if version else TABLES:
+            for table in TABLES[TABLES_OF.get(version, len(TABLES) if version else 0) :]:
                 database.execute(table)
             database.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             database.execute(f"PRAGMA user_version = {FORMAT}")  # also if it is set already: this write proves that the file is writable
+        database.execute(f"PRAGMA busy_timeout = {1000 * PATIENCE}")  # from here on only readers can be in the way
     except BaseException:
         close(database)
         raise
     return database
 
 
-def close(database: sqlite3.Connection) -> None:
+def connect_to_read(folder: Path) -> Connection:
+    """Open an existing gradebook to read it, also while a grader writes to it. GradebookProblem if it cannot be read."""
+    path = folder / NAME
+    if not path.is_file():
+        raise GradebookProblem(f"{_show_path(folder)} has no gradebook; grade into it with `headway grade`, or choose another folder")
+    for attempt in (1, 2):
+        with translate_sqlite_errors(path):
+            database = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None, factory=Connection)
+        try:
+            with translate_sqlite_errors(path):
+                _check_format(database, path)
+                if _read_pragma(database, "user_version") == FORMAT or attempt == 2:
+                    database.execute("PRAGMA query_only = ON")
+                    return database
+        except BaseException:
+            close(database)
+            raise
+        close(database)
+        close(connect(folder))  # adds the tables that an earlier version lacks
+    raise AssertionError
+
+
+def close(database: Connection) -> None:
     with suppress(sqlite3.Error):
         database.close()
+    unlock_folder(database.folder_lock)
+    database.folder_lock = None
 
 
 @contextmanager
@@ -105,6 +153,10 @@ def translate_sqlite_errors(path: Path) -> Iterator[None]:
         raise GradebookProblem(_describe_error(error, path)) from error
     except UnicodeError as error:  # the text of SQLite's own error would quote the damaged bytes
         raise GradebookProblem(damage_message(path)) from error
+
+
+def in_use_message(path: Path) -> str:
+    return f"{_show_path(path)} is in use: another grader or a database viewer has it open; wait until that program ends, or end it"
 
 
 def damage_message(path: Path) -> str:
@@ -136,7 +188,7 @@ def _describe_error(error: sqlite3.Error, path: Path) -> str:
     kind = getattr(error, "sqlite_errorname", "")
     shown = _show_path(path)
     if kind.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
-        return f"{shown} is in use: another grader or a database viewer has it open; wait until that program ends, or end it"
+        return in_use_message(path)
     if kind.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM", "SQLITE_AUTH")):
         return f"{shown} cannot be written; allow writing to it and to its folder, or choose another folder with --out"
     if kind.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):

@@ -18,6 +18,16 @@ class Mark:
 
 
 @dataclass(frozen=True)
+class GivenPoints:
+    """The points of one exercise that the instructor gave, and those of the verdict."""
+
+    points: Decimal
+    of_verdict: Decimal
+    because: str
+    date: str  # 2026-12-01
+
+
+@dataclass(frozen=True)
 class Person:
     """One graded submission. If it could not be graded, `problem` is a sentence and there are no results."""
 
@@ -30,6 +40,8 @@ class Person:
     results: tuple[ExerciseResult, ...] = ()  # in the course's order, with what the learner would see of each failed test in `details`
     broken: dict[str, Failure] = field(default_factory=dict)  # chapters that do not import
     marks: dict[str, Mark] = field(default_factory=dict)  # by exercise, without any deduction for lateness
+    given: dict[str, GivenPoints] = field(default_factory=dict)  # by exercise, where the instructor replaced the points; `marks` has the new ones
+    remarks: tuple[str, ...] = ()  # sentences of the instructor
     late: str = ""  # a sentence, if it is late
     total: Mark = Mark(Decimal(0), Decimal(0))  # with the deduction for lateness
 

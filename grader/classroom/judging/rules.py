@@ -27,7 +27,7 @@ from typing import Protocol
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.intake.submissions import Submission
 from grader.classroom.judging.scoring import CENT, format_points, split_points
-from grader.classroom.judging.toml_values import LARGEST, parse_number, parse_span, parse_time_value, read_toml, show_value, suggest
+from grader.classroom.judging.toml_values import LARGEST, parse_days, parse_number, parse_span, parse_time_value, read_toml, show_value, suggest
 from grader.classroom.sanitize import shorten
 from grader.course.syllabus import Chapter, Exercise, Syllabus, UnknownName, load_syllabus
 
@@ -150,16 +150,13 @@ def _parse_rules(tables: dict, syllabus: Syllabus) -> Rules:
     for name, until in extensions.items():
         if due and until < due:
             raise GradingProblem(f"[extensions] {shorten(name)!r}: {until.isoformat(' ', 'minutes')} is before the general due date")
-    last = late.get("last")
-    if last is not None and (type(last) is not int or not 0 <= last <= 10_000):
-        raise GradingProblem(f"[late] last: {show_value(last)} is not a whole number of days")
     return Rules(
         points=parse_points(tables.get("points", {}), syllabus),
         due=due,
         grace=parse_span("[late] grace", late.get("grace", "0m")),
         per_day=parse_number("[late] per_day", late.get("per_day", 0), "a percentage", 100),
         most=parse_number("[late] most", late.get("most", 100), "a percentage", 100),
-        last=last,
+        last=parse_days("[late] last", late["last"]) if "last" in late else None,
         extensions=extensions,
     )
 

@@ -65,6 +65,12 @@ def parse_span(key: str, value: object) -> timedelta:
     return timedelta(minutes=int(found[1]) * UNITS[found[2]])
 
 
+def parse_days(key: str, value: object) -> int:
+    if type(value) is not int or not 0 <= value <= 10_000:
+        raise GradingProblem(f"{key}: {show_value(value)} is not a whole number of days")
+    return value
+
+
 def suggest(name: str, known) -> str:
     near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
     return f"; did you mean {shorten(near[0])}?" if near else ""

@@ -29,6 +29,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -36,11 +37,11 @@ from typing import Any
 
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.judging.rules import Rules, parse_points
-from grader.classroom.judging.toml_values import parse_number, parse_span, parse_time_value, read_toml, show_value, suggest
+from grader.classroom.judging.toml_values import parse_days, parse_number, parse_span, parse_time_value, read_toml, show_value, suggest
 from grader.classroom.sanitize import shorten
+from grader.classroom.term.entries import Problems, check_keys, guard, read_names, read_table, read_text
 from grader.classroom.term.roster import FIELDS, Roster, parse_people, read_people
 from grader.classroom.term.toml_lines import Path as KeyPath
-from grader.classroom.term.toml_lines import find_line
 from grader.course.syllabus import Exercise, Syllabus, UnknownName, load_syllabus
 
 NAME = "course.toml"
@@ -89,21 +90,6 @@ class Course:
         return self.path.parent / GRADES / name
 
 
-class _Problems:
-    """Collects what does not fit, each with its line."""
-
-    def __init__(self, file: str, text: str) -> None:
-        self.file, self.text = file, text
-        self.found: list[tuple[int, str]] = []
-
-    def add(self, path: KeyPath, sentence: str) -> None:
-        line = find_line(self.text, path)
-        self.found.append((line, f"{self.file}, line {line}: {sentence}"))
-
-    def sentences(self) -> list[str]:
-        return [sentence for _, sentence in sorted(self.found, key=lambda one: one[0])]
-
-
 def find_course(named: Path | None) -> Path:
     """The course file that was named, or the one in the current folder."""
     path = named or Path(NAME)
@@ -127,16 +113,17 @@ def read_course_file(path: Path) -> Course:
 def check_course_file(path: Path) -> tuple[Course | None, list[str]]:
     """The course, or None and a sentence, with its line, for each thing that does not fit."""
     data, text = read_toml(path, "a course")
-    problems = _Problems(path.name, text)
+    problems = Problems(path.name, text)
     syllabus = load_syllabus()
-    _check_keys(data, KEYS, (), "", problems)
-    title = _text(data, "title", (), problems)
+    check_keys(data, KEYS, (), "", problems)
+    title = read_text(data, "title", (), problems)
     roster = _read_roster(data.get("roster"), path, problems)
-    points = _guard(problems, ("points",), lambda: parse_points(_table(data, "points", problems), syllabus), {})
-    late = _table(data, "late", problems)
-    _check_keys(late, LATE_KEYS, ("late",), "[late] ", problems)
-    extensions = _table(data, "extensions", problems)
-    entries = _table(data, "assignments", problems)
+    points = guard(problems, ("points",), lambda: parse_points(read_table(data, "points", problems), syllabus), {})
+    late = read_table(data, "late", problems)
+    check_keys(late, LATE_KEYS, ("late",), "[late] ", problems)
+    late = _late_values({key: value for key, value in late.items() if key in LATE_KEYS}, "[late]", ("late",), problems)
+    extensions = read_table(data, "extensions", problems)
+    entries = read_table(data, "assignments", problems)
     for name in extensions.keys() - entries.keys():
         problems.add(("extensions", name), f"[extensions.{shorten(name)}]: there is no assignment of this name{suggest(name, entries)}")
     if not entries:
@@ -151,7 +138,7 @@ def check_course_file(path: Path) -> tuple[Course | None, list[str]]:
 
 
 def _assignment(
-    name: str, entry: Any, late: dict, points: dict[str, Decimal], extensions: Any, roster: Roster, syllabus: Syllabus, problems: _Problems
+    name: str, entry: Any, late: dict, points: dict[str, Decimal], extensions: Any, roster: Roster, syllabus: Syllabus, problems: Problems
 ) -> Assignment | None:
     where, path = f"[assignments.{shorten(name)}] ", ("assignments", name)
     if not isinstance(entry, dict):
@@ -159,71 +146,66 @@ def _assignment(
         return None
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,40}", name):
         problems.add(path, f"{shorten(name)!r} is also the name of a folder: use only the letters a to z, digits, - and _")
-    _check_keys(entry, ASSIGNMENT_KEYS, path, where, problems)
+    check_keys(entry, ASSIGNMENT_KEYS, path, where, problems)
     exercises = _exercises(entry, where, path, syllabus, problems)
-    hidden = _names(entry, "hidden", where, path, problems)
+    hidden = read_names(entry, "hidden", where, path, problems)
     for exercise in hidden:
         if exercise not in {one.name for one in exercises}:
             near = suggest(exercise, [one.name for one in exercises])
             problems.add((*path, "hidden"), f"{where}hidden: {shorten(exercise)!r} is not an exercise of this assignment{near}")
-    weight = _guard(problems, (*path, "weight"), lambda: parse_number(f"{where}weight", entry.get("weight", 1), "a weight", 1_000_000), Decimal(1))
+    weight = guard(problems, (*path, "weight"), lambda: parse_number(f"{where}weight", entry.get("weight", 1), "a weight", 1_000_000), Decimal(1))
     groups = entry.get("groups", False)
     if not isinstance(groups, bool):
         problems.add((*path, "groups"), f"{where}groups: {show_value(groups)} is not true or false")
     elif groups and not any(person.group for person in roster.people):
         problems.add((*path, "groups"), f"{where}groups: nobody in the roster has a group; fill its column group, or leave this out")
-    title = _text(entry, "title", path, problems) or name
+    title = read_text(entry, "title", path, problems) or name
     rules = _rules(name, entry, late, points, extensions, roster, problems)
     return Assignment(name, title, tuple(exercises), tuple(hidden), weight, groups is True, rules)
 
 
-def _rules(name: str, entry: dict, late: dict, points: dict[str, Decimal], extensions: Any, roster: Roster, problems: _Problems) -> Rules:
-    """The late rules of an assignment: its own keys, then those of [late]."""
-
-    def value(key: str, parse, missing):
-        own = key in entry
-        if not own and key not in late:
-            return missing
-        where, path = (f"[assignments.{shorten(name)}]", ("assignments", name, key)) if own else ("[late]", ("late", key))
-        return _guard(problems, path, lambda: parse(f"{where} {key}", entry[key] if own else late[key]), missing)
-
-    due = value("due", parse_time_value, None)
+def _rules(name: str, entry: dict, late: dict[str, Any], points: dict[str, Decimal], extensions: Any, roster: Roster, problems: Problems) -> Rules:
+    """The late rules of an assignment: its own values, then those of [late]."""
+    own = _late_values(entry, f"[assignments.{shorten(name)}]", ("assignments", name), problems)
+    due = own.get("due")
     found = {}
     if not isinstance(extensions, dict):
         problems.add(("extensions", name), f"[extensions.{shorten(name)}]: this must be a table")
         extensions = {}
     for who, until in extensions.items():
         place, path = f"[extensions.{shorten(name)}] {shorten(who)!r}", ("extensions", name, who)
-        when = _guard(problems, path, lambda until=until, place=place: parse_time_value(place, until), None)
+        when = guard(problems, path, lambda until=until, place=place: parse_time_value(place, until), None)
         person = roster.find(who)
         if person is None and roster.people:
             problems.add(path, f"{place}: the roster has no person of this name, e-mail or number{roster.suggest(who)}")
-        if when and due is None and "due" not in entry:
+        if when and "due" not in entry:
             problems.add(path, f"{place}: [assignments.{shorten(name)}] has no due date to extend; add due")
         elif when and due and when < due:
             problems.add(path, f"{place}: {when.isoformat(' ', 'minutes')} is before the general due date")
         found[person.name if person else who] = when
-    return Rules(
-        points=points,
-        due=due,
-        grace=value("grace", parse_span, Rules.grace),
-        per_day=value("per_day", lambda key, given: parse_number(key, given, "a percentage", 100), Rules.per_day),
-        most=value("most", lambda key, given: parse_number(key, given, "a percentage", 100), Rules.most),
-        last=value("last", _parse_days, None),
-        extensions={who: when for who, when in found.items() if when},
-    )
+    return Rules(points=points, extensions={who: when for who, when in found.items() if when}, **late | own)
 
 
-def _parse_days(key: str, value: object) -> int:
-    if type(value) is not int or not 0 <= value <= 10_000:
-        raise GradingProblem(f"{key}: {show_value(value)} is not a whole number of days")
-    return value
+LATE_VALUES: dict[str, Callable[[str, object], Any]] = {
+    "due": parse_time_value,
+    "grace": parse_span,
+    "per_day": lambda key, value: parse_number(key, value, "a percentage", 100),
+    "most": lambda key, value: parse_number(key, value, "a percentage", 100),
+    "last": parse_days,
+}
 
 
-def _exercises(entry: dict, where: str, path: KeyPath, syllabus: Syllabus, problems: _Problems) -> list[Exercise]:
+def _late_values(entry: dict, where: str, path: KeyPath, problems: Problems) -> dict[str, Any]:
+    """The valid ones of the values that are given here."""
+    given = {key: parse for key, parse in LATE_VALUES.items() if key in entry}
+    found = {key: guard(problems, (*path, key), lambda key=key, parse=parse: parse(f"{where} {key}", entry[key]), None) for key, parse in given.items()}
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def _exercises(entry: dict, where: str, path: KeyPath, syllabus: Syllabus, problems: Problems) -> list[Exercise]:
     wanted: set[str] = set()
     for key in ("chapters", "exercises"):
-        for name in _names(entry, key, where, path, problems):
+        for name in read_names(entry, key, where, path, problems):
             try:
                 found = syllabus.chapter(name).exercises if key == "chapters" else (syllabus.exercise(name),)
                 wanted |= {exercise.name for exercise in found}
@@ -234,7 +216,7 @@ def _exercises(entry: dict, where: str, path: KeyPath, syllabus: Syllabus, probl
     return [exercise for exercise in syllabus.exercises if exercise.name in wanted]
 
 
-def _read_roster(given: Any, path: Path, problems: _Problems) -> Roster:
+def _read_roster(given: Any, path: Path, problems: Problems) -> Roster:
     if given is None:
         return Roster()
     try:
@@ -242,7 +224,7 @@ def _read_roster(given: Any, path: Path, problems: _Problems) -> Roster:
             return read_people(path.parent / given)
         if isinstance(given, list) and all(isinstance(entry, dict) for entry in given):
             for entry in given:
-                _check_keys(entry, FIELDS, ("roster",), "roster: ", problems)
+                check_keys(entry, FIELDS, ("roster",), "roster: ", problems)
             entries = [{key: value for key, value in entry.items() if key in FIELDS} for entry in given]
             if not all(isinstance(value, str) for entry in entries for value in entry.values()) or not all(entry.get("name") for entry in entries):
                 raise GradingProblem('each person in the roster has a name, and all values are texts: { name = "Alpha One", number = "123" }')
@@ -253,15 +235,15 @@ def _read_roster(given: Any, path: Path, problems: _Problems) -> Roster:
         return Roster()
 
 
-def _read_drops(given: Any, assignments: dict[str, Assignment], entries: dict, problems: _Problems) -> tuple[Drop, ...]:
+def _read_drops(given: Any, assignments: dict[str, Assignment], entries: dict, problems: Problems) -> tuple[Drop, ...]:
     if not isinstance(given, list) or not all(isinstance(entry, dict) for entry in given):
         problems.add(("drops",), "drops: write [[drops]], and below it assignments and best")
         return ()
     found: list[Drop] = []
     for number, entry in enumerate(given):
         path = ("drops", number)
-        _check_keys(entry, ("assignments", "best"), path, "[[drops]] ", problems)
-        names, best = _names(entry, "assignments", "[[drops]] ", path, problems), entry.get("best")
+        check_keys(entry, ("assignments", "best"), path, "[[drops]] ", problems)
+        names, best = read_names(entry, "assignments", "[[drops]] ", path, problems), entry.get("best")
         for name in names:
             if name not in entries:
                 problems.add((*path, "assignments"), f"[[drops]] assignments: there is no assignment {shorten(name)!r}{suggest(name, entries)}")
@@ -274,41 +256,3 @@ def _read_drops(given: Any, assignments: dict[str, Assignment], entries: dict, p
             problems.add((*path, "assignments"), "[[drops]] assignments: their weights differ, so it is not clear which ones are the best; give them one weight")
         found.append(Drop(tuple(names), best))
     return tuple(found)
-
-
-def _names(entry: dict, key: str, where: str, path: KeyPath, problems: _Problems) -> list[str]:
-    names = entry.get(key, [])
-    if isinstance(names, list) and all(isinstance(name, str) for name in names):
-        return names
-    problems.add((*path, key), f'{where}{key}: {show_value(names)} is not a list of names; write it like ["ch03"]')
-    return []
-
-
-def _table(data: dict, key: str, problems: _Problems) -> dict:
-    table = data.get(key, {})
-    if isinstance(table, dict):
-        return table
-    problems.add((key,), f"{key}: this must be a table; write [{key}] and put its keys below")
-    return {}
-
-
-def _text(entry: dict, key: str, path: KeyPath, problems: _Problems) -> str:
-    value = entry.get(key, "")
-    if isinstance(value, str):
-        return value
-    problems.add((*path, key), f"{key}: {show_value(value)} is not a text; put it in quotes")
-    return ""
-
-
-def _check_keys(entry: dict, known: tuple[str, ...], path: KeyPath, where: str, problems: _Problems) -> None:
-    for key in entry:
-        if key not in known:
-            problems.add((*path, key), f"{where}{shorten(key)}: this key is unknown{suggest(key, known)}; the keys are {', '.join(known)}")
-
-
-def _guard(problems: _Problems, path: KeyPath, parse, missing):
-    try:
-        return parse()
-    except GradingProblem as problem:
-        problems.add(path, str(problem))
-        return missing

@@ -14,6 +14,7 @@ from pathlib import Path
 from grader.classroom.handout.gradescope import RULES, SECRET, SETTINGS
 from grader.classroom.intake.roster import parse_time
 from grader.cli.commands.grade import grade
+from grader.cli.commands.grading_request import Request
 from grader.files import write_whole
 
 NOT_GRADED = "Your submission could not be graded. This is not your fault; please ask your instructor to read the autograder's output."
@@ -30,9 +31,10 @@ def main() -> int:
         write_roster(roster, base / "submission", base / "submission_metadata.json")
         points = rules if rules.is_file() else None
         secret = _read_secret(base / "source" / SECRET)
-        status = grade(roster, grades, settings["chapters"], [], settings["seed"], points, 1, False, None, False, secret)
-        for written in grades.glob("gradescope/*.json"):  # there is one person
-            write_whole(results, written.read_bytes())
+        request = Request(roster, grades, tuple(settings["chapters"]), seed=settings["seed"], points=points)
+        status = grade(request, jobs=1, secret=secret)
+        if written := [path.read_bytes() for path in sorted(grades.glob("gradescope/*.json"))]:
+            write_whole(results, max(written, key=lambda data: json.loads(data)["score"]))  # a group has one score: with its latest extension
             return 0
     return status
 
@@ -46,16 +48,16 @@ def _read_secret(path: Path) -> str:
 
 
 def write_roster(path: Path, submission: Path, metadata: Path) -> None:
-    """Write a table with one row: name, path and time, from Gradescope's metadata if it can be read."""
-    name, submitted = "submission", ""
+    """Write a table with a row for each member of the group: name, path and time, from Gradescope's metadata if it can be read."""
+    names, submitted = ["submission"], ""
     try:
         facts = json.loads(metadata.read_text(encoding="utf-8"))
-        name = " and ".join(str(user["name"]).strip() for user in facts["users"]) or name
+        names = list(filter(None, (str(user["name"]).strip() for user in facts["users"]))) or names
         submitted = parse_time(facts["created_at"]).isoformat()
     except (OSError, ValueError, KeyError, TypeError) as problem:
         print(f"submission_metadata.json is incomplete, so the name or the time is missing: {type(problem).__name__}: {problem}")
     with path.open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file).writerows([("name", "path", "submitted"), (name.strip() or "submission", submission, submitted)])
+        csv.writer(file).writerows([("name", "path", "submitted"), *((name, submission, submitted) for name in names)])
 
 
 if __name__ == "__main__":

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
@@ -12,37 +12,40 @@ from grader.classroom import sanitize
 from grader.classroom.gradebook.gradebook import Gradebook
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.intake.reader import read_in_subprocess
-from grader.classroom.judging.rules import Rules, read_rules
+from grader.classroom.judging.rules import Rules
 from grader.classroom.report.numbers import format_count
+from grader.classroom.term.matching import name_by_roster
+from grader.cli.commands.grading_request import Request, read_request
 from grader.console.output import make_console, print_error, print_wrapped
 from grader.course.progress import format_points
-from grader.course.status import read_course
-from grader.course.syllabus import Chapter, Exercise
+from grader.course.syllabus import Exercise
 from grader.execution.sandbox.isolation import Isolation, available, missing_layers
-from grader.files import problem, write_whole
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+LINES = 20  # without a terminal: how many lines show the progress
 ALL_GRADED, SOME_NOT, WRONG_USE, INTERRUPTED = 0, 1, 2, 130
-ASKED = "asked.json"  # next to the gradebook: the arguments of the last run, for `regrade`
 
 
-def grade(
-    submissions: Path, out: Path, chapters: list[str], exercises: list[str], seed: int, points: Path | None, jobs: int | None, require_isolation: bool,
-    dask: str | None, changed: bool, secret: str = "",
-) -> int:  # fmt: skip
+def grade(request: Request, jobs: int | None = None, dask: str | None = None, changed: bool = False, fewer: bool = False, secret: str = "") -> int:
     """The exit status: 0 if everybody was graded, 1 if somebody could not be, 2 for wrong use, 130 if it was stopped."""
     try:
-        chosen = _select_exercises(chapters, exercises)
+        chosen, rules, course = request.resolve()
         notes: list[str] = []
+        submissions, out = request.submissions, request.out
         if submissions.is_dir() and out.resolve().is_relative_to(submissions.resolve()):
             raise GradingProblem(f"the folder for the grades, {sanitize.line(str(out))}, is inside the folder with the submissions; choose another one with --out")
         class_submissions = read_in_subprocess(submissions, notes.append)
-        rules = read_rules(points) if points else Rules()
-        dispatcher, at_once = _make_dispatcher(dask, [exercise.name for exercise in chosen], seed, require_isolation)
+        if course is not None:
+            class_submissions, more = name_by_roster(class_submissions, course.roster, course.assignment(request.assignment).groups)
+            notes += more
+        dispatcher, at_once = _make_dispatcher(dask, [exercise.name for exercise in chosen], request.seed, request.require_isolation)
         with closing(dispatcher), Gradebook(out, secret) as book:
+            if not fewer:
+                _refuse_other_exercises(book, [exercise.name for exercise in chosen], request)
             before = book.list_people()
-            _store_arguments(out, submissions, chapters, exercises, seed, points, require_isolation)
-            status = _grade_with_progress(class_submissions, book, chosen, seed, rules, out, dispatcher, jobs or at_once, notes)
+            request.store()
+            status = _grade_with_progress(class_submissions, book, chosen, request.seed, rules, out, dispatcher, jobs or at_once, notes)
+            _print_missing(before, book.list_people())
             if changed:
                 _print_changed(before, book.list_people())
             return status
@@ -54,12 +57,20 @@ def grade(
         return INTERRUPTED
 
 
-def regrade(name: str, out: Path, jobs: int | None) -> int:
-    """Grade one person's submission again, and everything else that is new or changed."""
-    asked = _read_arguments(out)
+def regrade(
+    name: str, out: Path, jobs: int | None, dask: str | None = None, submissions: Path | None = None, points: Path | None = None, require_isolation: bool = False
+) -> int:
+    """Grade one person's submission again, and everything else that is new or changed. The other arguments are those of the last run, except the given ones."""
+    asked = read_request(out)
     if asked is None:
         print_error(f"{out} is not a folder that `headway grade` has written to; choose the right one with --out")
         return WRONG_USE
+    if points and asked.course:
+        print_error("--points does not go with an assignment: course.toml has its points and rules; leave out --points")
+        return WRONG_USE
+    asked = replace(
+        asked, submissions=submissions or asked.submissions, points=points or asked.points, require_isolation=require_isolation or asked.require_isolation
+    )
     try:
         with Gradebook(out) as book:
             names = book.delete_verdicts(name)
@@ -68,46 +79,30 @@ def regrade(name: str, out: Path, jobs: int | None) -> int:
         return WRONG_USE
     if len(names) > 1:
         print_wrapped(make_console(), f"{', '.join(sorted(names))} submitted the same content; all of them are graded again.")
-    submissions, points = Path(asked["submissions"]), Path(asked["points"]) if asked["points"] else None
-    return grade(submissions, out, asked["chapters"], asked["exercises"], asked["seed"], points, jobs, asked["require_isolation"], None, False)
+    return grade(asked, jobs, dask)
 
 
-def _read_arguments(out: Path) -> dict | None:
-    """The arguments of the last run into this folder; None if they are missing or invalid."""
-    kinds = {"submissions": str, "chapters": list, "exercises": list, "seed": int, "require_isolation": bool, "points": str | None}
-    try:
-        asked = {"require_isolation": False} | json.loads((out / ASKED).read_text(encoding="utf-8"))
-        texts = [asked["submissions"], asked["points"] or "", *asked["chapters"], *asked["exercises"]]
-        sound = all(isinstance(asked[name], kind) for name, kind in kinds.items()) and all(isinstance(text, str) and "\0" not in text for text in texts)
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return None
-    return asked if sound else None
+def _refuse_other_exercises(book: Gradebook, chosen: list[str], request: Request) -> None:
+    """Fewer exercises than in the last run would remove columns of the table and pages of feedback that somebody may already have read."""
+    held = book.exercises_of_last_run()
+    if not held or set(held) <= set(chosen):
+        return
+    missing = [name for name in held if name not in chosen]
+    out = sanitize.line(str(request.out))
+    together = "" if request.assignment else f" grade all of them (--exercises {','.join([*held, *(name for name in chosen if name not in held)])}),"
+    where = "" if request.assignment else f" choose another folder (--out {out}-2),"
+    raise GradingProblem(
+        f"{out} holds the grades of {format_count(len(held), 'exercise')}, and this run leaves out {_list(missing)}, whose columns and feedback would disappear;"
+        f"{where}{together} or add --fewer to leave them out (their results stay in the gradebook)"
+    )
 
 
-def _store_arguments(out: Path, submissions: Path, chapters: list[str], exercises: list[str], seed: int, points: Path | None, require_isolation: bool) -> None:
-    asked = dict(submissions=str(submissions.resolve()), chapters=chapters, exercises=exercises, seed=seed, require_isolation=require_isolation)
-    try:
-        write_whole(out / ASKED, json.dumps(asked | {"points": str(points.resolve()) if points else None}, indent=1) + "\n")
-    except OSError as trouble:
-        raise GradingProblem(problem(trouble, f"write {ASKED} in {out}")) from trouble
+def _list(names: list[str], most: int = 5) -> str:
+    return ", ".join(names if len(names) <= most else [*names[:most], f"and {len(names) - most} more"])
 
 
 def _count_processors() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _select_exercises(chapters: list[str], exercises: list[str]) -> list[Exercise]:
-    """The exercises to grade, in the course's order; all if none is named."""
-    course = read_course()
-    wanted = {exercise.name for name in _split_names(chapters) for exercise in course.chapter(name).exercises}
-    for name in _split_names(exercises):
-        found = course.find(name)
-        wanted |= {exercise.name for exercise in (found.exercises if isinstance(found, Chapter) else [found])}
-    return [exercise for exercise in course.exercises if not wanted or exercise.name in wanted]
-
-
-def _split_names(words: list[str]) -> list[str]:
-    return [name.strip() for word in words for name in word.split(",") if name.strip()]
 
 
 def _choose_isolation(required: bool) -> Isolation:
@@ -153,7 +148,7 @@ def _grade_with_progress(
 
     def report_progress(done: int, of: int, last: str) -> None:
         progress.update(task, completed=done, total=of, last=sanitize.line(last)[:30] if last else "loading the tests")
-        if not console.is_terminal and of and (done in (0, of) or done % 25 == 0):
+        if not console.is_terminal and of and (done in (0, of) or done % max(1, of // LINES) == 0):
             console.print(f"graded {done} of {of}")
 
     try:
@@ -191,6 +186,15 @@ def _print_sentence(console, sentence: str, style: str = "") -> None:
         print_wrapped(console, sentence, style=style)
     else:
         console.print(sentence, soft_wrap=True)
+
+
+def _print_missing(before: dict[str, tuple[str, str]], after: dict[str, tuple[str, str]]) -> None:
+    """Say who was in the last run and is not in this one: perhaps somebody moved a file by mistake."""
+    kept = {name for name, _ in after.values()}
+    gone = sorted({name for name, _ in before.values()} - kept)
+    if gone:
+        sentence = f"Note: in the last run and not in this one: {_list(gone, 10)}. The table and the feedback leave them out; their results stay in the gradebook."
+        _print_sentence(make_console(), sentence, style="yellow")
 
 
 def _print_changed(before: dict[str, tuple[str, str]], after: dict[str, tuple[str, str]]) -> None:

@@ -1,0 +1,144 @@
+"""`headway override` gives points beside a verdict, and `headway note` adds a sentence to somebody's feedback. Both write the files of the last run again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+
+from grader.classroom import exports, report
+from grader.classroom.gradebook.corrections import Owner
+from grader.classroom.gradebook.gradebook import Gradebook
+from grader.classroom.intake.problems import GradingProblem
+from grader.classroom.judging.rules import Rules
+from grader.classroom.judging.scoring import CENT, format_points
+from grader.classroom.sanitize import line, shorten
+from grader.cli.commands.grading_request import read_request
+from grader.console.output import make_console, print_error
+from grader.course.syllabus import load_syllabus
+
+DONE, WRONG_USE = 0, 2
+
+
+def override(out: Path, name: str, exercise: str, points: str, because: str, revoke: bool) -> int:
+    """Give points, or revoke what was given; the exit status is 0, or 2 if that is not possible."""
+
+    def change(book: Gradebook, rules: Rules, now: datetime) -> str:
+        owner = book.find_owner(name)
+        found = load_syllabus().exercise(exercise)
+        if revoke:
+            if not book.corrections.revoke_override(owner, found.name, now):
+                raise GradingProblem(f"{shorten(name)} has no override of {found.name}; `headway override --list` shows all")
+            return f"The verdict on {found.name} counts again for {line(owner.name)}."
+        graded = book.exercises_of_last_run()
+        if found.name not in graded:
+            raise GradingProblem(f"{found.name} is not graded here; the exercises are {', '.join(graded)}")
+        given = _parse_points(points, Decimal(str(rules.points_of(found))), found.name)
+        if not because.strip():
+            raise GradingProblem('say why, with --because "..."; the learner reads it in the feedback')
+        book.corrections.override(owner, found.name, given, because, now)
+        return f"{line(owner.name)} now has {format_points(given)} points for {found.name}. Grading again does not change that."
+
+    return _change(out, change)
+
+
+def note(out: Path, name: str, text: str) -> int:
+    """Add a sentence to a person's feedback; the exit status is 0, or 2 if that is not possible."""
+
+    def change(book: Gradebook, rules: Rules, now: datetime) -> str:
+        if not text.strip():
+            raise GradingProblem('the note is empty; write it in quotes: headway note "NAME" "..."')
+        owner = book.find_owner(name)
+        book.corrections.remark(owner, text, now)
+        return f"The feedback of {line(owner.name)} now has this note."
+
+    return _change(out, change)
+
+
+def revoke_note(out: Path, number: int) -> int:
+    def change(book: Gradebook, rules: Rules, now: datetime) -> str:
+        if not book.corrections.revoke_remark(number, now):
+            raise GradingProblem(f"there is no note {number}; `headway note --list` shows all with their numbers")
+        return f"Note {number} is no longer in the feedback."
+
+    return _change(out, change)
+
+
+def list_overrides(out: Path) -> int:
+    """Print all overrides, also revoked ones."""
+
+    def lines(book: Gradebook) -> list[str]:
+        return [
+            f"{_who(one.owner)}, {one.exercise}: {format_points(one.points)} points, {_when(one.given)}{_until(one.revoked)}: {line(one.because)}"
+            for one in book.corrections.overrides(revoked=True)
+        ]
+
+    return _print_list(out, lines, "There are no overrides.")
+
+
+def list_notes(out: Path) -> int:
+    """Print all notes, also revoked ones."""
+
+    def lines(book: Gradebook) -> list[str]:
+        return [f"{one.number}  {_who(one.owner)}, {_when(one.given)}{_until(one.revoked)}: {line(one.text)}" for one in book.corrections.remarks(revoked=True)]
+
+    return _print_list(out, lines, "There are no notes.")
+
+
+def _change(out: Path, change: Callable[[Gradebook, Rules, datetime], str]) -> int:
+    """Change the gradebook, and write all files again."""
+    asked = read_request(out)
+    if asked is None:
+        print_error(f"{out} is not a folder that `headway grade` has written to; choose the right one with --out, or with --assignment")
+        return WRONG_USE
+    try:
+        _, rules, _ = asked.resolve()
+        with Gradebook(out) as book:
+            said = change(book, rules, datetime.now().astimezone())
+            book.continue_last_run()
+            graded = book.graded_class(rules)
+            exports.write_all(graded, out)
+            try:
+                report.write(graded, out)
+            except report.ReportProblem as problem:
+                print_error(str(problem))
+    except GradingProblem as trouble:
+        print_error(str(trouble))
+        return WRONG_USE
+    make_console().print(said, soft_wrap=True)
+    return DONE
+
+
+def _print_list(out: Path, lines: Callable[[Gradebook], list[str]], nothing: str) -> int:
+    try:
+        with Gradebook.read(out) as book:
+            found = lines(book)
+    except GradingProblem as trouble:
+        print_error(str(trouble))
+        return WRONG_USE
+    for words in found or [nothing]:
+        make_console().print(words, soft_wrap=True)
+    return DONE
+
+
+def _parse_points(text: str, most: Decimal, exercise: str) -> Decimal:
+    try:
+        points = Decimal(text)
+    except InvalidOperation:
+        points = Decimal("nan")
+    if not points.is_finite() or not 0 <= points <= most or points != points.quantize(CENT):
+        raise GradingProblem(f"{shorten(text)} is not a number of points from 0 to {format_points(most)}, which {exercise} is worth, with at most two decimal places")
+    return points
+
+
+def _who(owner: Owner) -> str:
+    return line(f"{owner.name} ({owner.slug})" if owner.slug else owner.name)
+
+
+def _when(iso: str) -> str:
+    return iso[:16].replace("T", " ")
+
+
+def _until(iso: str) -> str:
+    return f", revoked {_when(iso)}" if iso else ""

@@ -1,0 +1,96 @@
+"""What an instructor asks `headway grade` to do; stored next to the gradebook, so that `headway regrade` can ask for the same."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from grader.classroom.intake.problems import GradingProblem
+from grader.classroom.judging.rules import Rules, read_rules
+from grader.classroom.term.course_file import Course, find_course, read_course_file
+from grader.course.status import read_course
+from grader.course.syllabus import Exercise
+from grader.files import problem, write_whole
+
+ASKED = "asked.json"  # next to the gradebook
+
+
+@dataclass(frozen=True)
+class Request:
+    submissions: Path
+    out: Path
+    chapters: tuple[str, ...] = ()
+    exercises: tuple[str, ...] = ()
+    seed: int = 0
+    points: Path | None = None
+    require_isolation: bool = False
+    course: Path | None = None
+    assignment: str = ""  # of the course: it says which exercises, and the rules
+
+    def resolve(self) -> tuple[list[Exercise], Rules, Course | None]:
+        """The exercises to grade in the course's order (all if none is named), the rules, and the course. GradingProblem or UnknownName if they do not fit."""
+        if self.course is None:
+            course = read_course()
+            return course.chosen([*self.chapters, *self.exercises]), read_rules(self.points) if self.points else Rules(), None
+        term = read_course_file(self.course)
+        assignment = term.assignment(self.assignment)
+        return list(assignment.exercises), assignment.rules, term
+
+    def store(self) -> None:
+        paths = {"submissions": str(self.submissions.resolve()), "points": _absolute(self.points), "course": _absolute(self.course)}
+        asked = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "out"} | paths
+        try:
+            write_whole(self.out / ASKED, json.dumps(asked, indent=1) + "\n")
+        except OSError as trouble:
+            raise GradingProblem(problem(trouble, f"write {ASKED} in {self.out}")) from trouble
+
+
+def make_request(
+    submissions: Path, out: Path | None, chapters: str, exercises: str, seed: int, points: Path | None, require_isolation: bool, course: Path | None, assignment: str
+) -> Request:
+    """The request that these options mean. GradingProblem if they contradict each other."""
+    if course is None and not assignment:
+        return Request(submissions, out or Path("grades"), split_names(chapters), split_names(exercises), seed, points, require_isolation)
+    for option, value in {"--chapters": chapters, "--exercises": exercises, "--points": points}.items():
+        if value:
+            raise GradingProblem(f"{option} does not go with an assignment: course.toml says what is graded; leave out {option}, or --assignment and --course")
+    path = find_course(course)
+    term = read_course_file(path)
+    names = [one.name for one in term.assignments]
+    if not assignment and len(names) > 1:
+        raise GradingProblem(f"{path.name} has several assignments; name one with --assignment: {', '.join(names)}")
+    name = term.assignment(assignment or names[0]).name
+    return Request(submissions, out or term.folder(name), seed=seed, require_isolation=require_isolation, course=path, assignment=name)
+
+
+def folder_of(out: Path | None, course: Path | None, assignment: str) -> Path:
+    """The folder of a gradebook, for a command that reads or changes one."""
+    if course is None and not assignment:
+        return out or Path("grades")
+    return make_request(Path(), out, "", "", 0, None, False, course, assignment).out
+
+
+def read_request(out: Path) -> Request | None:
+    """The arguments of the last run into this folder; None if they are missing or invalid."""
+    paths = {"points": str | None, "course": str | None}
+    kinds = {"submissions": str, "chapters": list, "exercises": list, "seed": int, "require_isolation": bool, "assignment": str} | paths
+    try:
+        asked = {"require_isolation": False, "course": None, "assignment": ""} | json.loads((out / ASKED).read_text(encoding="utf-8"))
+        texts = [asked["submissions"], asked["points"] or "", asked["course"] or "", asked["assignment"], *asked["chapters"], *asked["exercises"]]
+        sound = all(isinstance(asked[name], kind) for name, kind in kinds.items()) and all(isinstance(text, str) and "\0" not in text for text in texts)
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+    if not sound:
+        return None
+    chapters, exercises = (split_names(",".join(asked[key])) for key in ("chapters", "exercises"))
+    points, course = (Path(asked[key]) if asked[key] else None for key in paths)
+    return Request(Path(asked["submissions"]), out, chapters, exercises, asked["seed"], points, asked["require_isolation"], course, asked["assignment"])
+
+
+def split_names(words: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in words.split(",") if name.strip())
+
+
+def _absolute(path: Path | None) -> str | None:
+    return str(path.resolve()) if path else None

@@ -1,0 +1,187 @@
+"""`headway grade --assignment`: a gradebook for each assignment, rules from course.toml, groups, and nothing that disappears without a word."""
+
+import json
+import os
+import sys
+
+import pytest
+from example_class import EXERCISES, submission
+from grade_command import EXERCISES_ASKED, count_graded, exports, hand_in, headway, marks, mistake
+from gradebook_runs import graded, start_gradebook
+from grader.classroom.gradebook.gradebook import Gradebook, GradebookProblem
+from grader.classroom.judging.rules import Rules
+from grader.classroom.term.matching import name_by_roster
+from grader.classroom.term.roster import Roster, RosterPerson
+from grader.cli.commands.autograde import write_roster
+from pytest_runs import solution
+
+COURSE = """\
+roster = [
+  { name = "Alpha One", login = "aone", group = "G1" }, { name = "Beta Two", login = "btwo", group = "G1" },
+  { name = "Gamma Three", login = "gthree" },
+]
+[assignments.week1]
+exercises = ["causal_mask"]
+due = 2026-12-01T23:59:00+01:00
+per_day = 50
+groups = true
+[assignments.week2]
+exercises = ["softmax", "causal_mask"]
+[extensions.week1]
+btwo = 2026-12-03T23:59:00+01:00
+"""
+
+
+@pytest.fixture(scope="module")
+def course(tmp_path_factory):
+    """A course whose first assignment is graded: Alpha handed in late for the group G1, and a stranger handed in, too."""
+    folder = tmp_path_factory.mktemp("course")
+    (folder / "course.toml").write_text(COURSE, encoding="utf-8")
+    hand_in(folder / "files", "one", solution("ch03"))
+    hand_in(folder / "files", "two", mistake("causal_mask"))
+    rows = "name,path,submitted\naone,files/one,2026-12-02T20:00:00+01:00\nStranger,files/two,2026-11-30T20:00:00+01:00\n"
+    (folder / "class.csv").write_text(rows, encoding="utf-8")
+    return folder, headway("grade", folder / "class.csv", "--course", folder / "course.toml", "--assignment", "week1", "-j", 1)
+
+
+def test_an_assignment_has_its_own_gradebook_and_rules(course):
+    folder, ran = course
+    assert ran.status == 0, ran.out
+    rows = marks(folder / "grades" / "week1")
+    assert {name: row["total"] for name, row in rows.items()} == {"Alpha One": "3.5", "Beta Two": "7", "Stranger": "0"}
+    assert "1 day late" in rows["Alpha One"]["late"] and not rows["Beta Two"]["late"]  # one submission, and an extension of one member
+    assert "Note: not in the roster: Stranger\n" in ran.out
+    assert "Note: no submission from 1 of the 3 people in the roster: Gamma Three\n" in ran.out
+    asked = json.loads((folder / "grades" / "week1" / "asked.json").read_text(encoding="utf-8"))
+    assert asked["assignment"] == "week1" and asked["course"] == str((folder / "course.toml").resolve())
+
+
+def test_a_regrade_finds_the_assignment_again(course):
+    folder, _ = course
+    out = folder / "grades" / "week1"
+    before = exports(out)
+    ran = headway("regrade", "Beta Two", "--course", folder / "course.toml", "--assignment", "week1", "-j", 1)
+    assert ran.status == 0 and "Alpha One, Beta Two submitted the same content" in ran.out and "3 people, 1 submission graded now" in ran.out, ran.out
+    assert exports(out) == before
+    ran = headway("regrade", "Beta Two", "--course", folder / "course.toml", "--assignment", "week2")
+    assert ran.status == 2 and "is not a folder that `headway grade` has written to" in ran.out
+    ran = headway("regrade", "Beta Two", "--out", out, "--points", folder / "rules.toml")
+    assert ran.status == 2 and "--points does not go with an assignment" in ran.out
+
+
+def test_fewer_exercises_in_the_same_folder_are_refused_with_the_way_out(course, tmp_path):
+    folder, _ = course
+    hand_in(tmp_path / "class", "Alpha", solution("ch03"))
+    out = tmp_path / "grades"
+    assert headway("grade", tmp_path / "class", "--out", out, *EXERCISES_ASKED).status == 0
+    before = exports(out)
+    ran = headway("grade", tmp_path / "class", "--out", out, "--exercises", "causal_mask,split_heads")
+    assert ran.status == 2 and exports(out) == before, ran.out
+    for words in ("holds the grades of 2 exercises", "leaves out softmax,", f"--out {out}-2", "--exercises softmax,causal_mask,split_heads", "--fewer"):
+        assert words in ran.out
+    ran = headway("grade", tmp_path / "class", "--out", out, "--exercises", "softmax,causal_mask,split_heads")
+    assert ran.status == 0 and {"softmax", "causal_mask", "split_heads"} <= marks(out)["Alpha"].keys()
+    ran = headway("grade", tmp_path / "class", "--out", out, "--exercises", "causal_mask", "--fewer")
+    assert ran.status == 0 and "softmax" not in marks(out)["Alpha"]
+    ran = headway("grade", tmp_path / "class", "--out", out, *EXERCISES_ASKED)
+    assert ran.status == 0 and "0 submissions graded now" in ran.out and marks(out)["Alpha"]["softmax"] == "10"  # its result was kept
+
+
+def test_people_of_the_last_run_do_not_disappear_without_a_word(tmp_path):
+    for name in ("Alpha", "Beta"):
+        hand_in(tmp_path / name / "class", name, solution("ch03"))
+        ran = headway("grade", tmp_path / name / "class", "--out", tmp_path / "grades", "--exercises", "causal_mask")
+    assert ran.status == 0 and "Note: in the last run and not in this one: Alpha." in ran.out, ran.out
+
+
+def test_contradicting_options_are_refused(course):
+    folder, _ = course
+    file = folder / "course.toml"
+    wrong = {
+        ("--course", file): "has several assignments; name one with --assignment: week1, week2",
+        ("--course", file, "--assignment", "wek1"): "has no assignment wek1; did you mean week1?",
+        ("--course", file, "--assignment", "week1", "--chapters", "ch01"): "--chapters does not go with an assignment",
+        ("--course", folder / "none.toml", "--assignment", "week1"): "`headway course init`",
+    }
+    for options, sentence in wrong.items():
+        ran = headway("grade", folder / "class.csv", *options)
+        assert ran.status == 2 and sentence in ran.out and len(ran.out.splitlines()) == 1, ran.out
+
+
+# ---- groups
+
+
+ROSTER = Roster((
+    RosterPerson("Alpha One", group="G1"), RosterPerson("Beta Two", group="G1"), RosterPerson("Gamma Three", group="G2"), RosterPerson("Delta Four", group="G2"),
+    RosterPerson("Eta Five"),
+))  # fmt: skip
+
+
+def named(*submissions, groups=True):
+    found, notes = name_by_roster(submissions, ROSTER, groups)
+    assert len({one.slug for one in found}) == len(found)
+    return {one.name: one.digest for one in found}, notes
+
+
+def test_a_groups_submission_counts_for_each_member():
+    one, two = submission("one, alpha", "first"), submission("g2", "second")
+    found, notes = named(one, two)
+    assert found == {"Alpha One": one.digest, "Beta Two": one.digest, "Gamma Three": two.digest, "Delta Four": two.digest}
+    assert notes == ["no submission from 1 of the 5 people in the roster: Eta Five"]
+    found, notes = named(one, two, groups=False)
+    assert found == {"Alpha One": one.digest, "g2": two.digest} and notes[0] == "not in the roster: g2"
+
+
+def test_a_members_own_submission_is_never_replaced():
+    own, groups = submission("Gamma Three", "own"), submission("G2", "of the group")
+    assert named(own, groups)[0] == {"Gamma Three": own.digest, "Delta Four": groups.digest}
+
+
+def test_of_different_submissions_in_a_group_the_others_get_the_newest_readable_one():
+    roster = Roster(tuple(RosterPerson(name, group="G") for name in ("A", "B", "C", "D")))
+    old, new = submission("A", "old"), submission("B", "new")
+    new = type(new)(**vars(new) | {"submitted": old.submitted.replace(hour=20)})
+    broken = type(new)(**vars(submission("C", problem="it is empty")) | {"submitted": old.submitted.replace(hour=22)})
+    found, notes = name_by_roster([old, broken, new], roster, True)
+    assert {one.name: one.digest for one in found}["D"] == new.digest
+    assert any("group G has different submissions, from A, C, B; its other members get the newest, of B" in note for note in notes)
+
+
+def test_two_submissions_of_one_person_are_both_kept_and_reported():
+    found, notes = named(submission("Alpha One", "a"), submission("One, Alpha", "b"), groups=False)
+    assert set(found) == {"Alpha One", "One, Alpha"} and sum("one of several submissions of Alpha One" in note for note in notes) == 2
+
+
+def test_the_autograder_keeps_each_member_of_a_gradescope_group(tmp_path):
+    (tmp_path / "metadata.json").write_text('{"users": [{"name": "Alpha One"}, {"name": "Beta Two"}], "created_at": "2026-12-02T20:00:00+01:00"}')
+    write_roster(tmp_path / "class.csv", tmp_path / "work", tmp_path / "metadata.json")
+    rows = (tmp_path / "class.csv").read_text(encoding="utf-8").splitlines()
+    assert [row.partition(",")[0] for row in rows] == ["name", "Alpha One", "Beta Two"]
+
+
+# ---- a gradebook that is read while a grader writes to it
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="folders are locked on Linux and macOS")
+def test_a_gradebook_is_read_during_a_run(tmp_path):
+    people = [submission("Alpha"), submission("Beta")]
+    graded(tmp_path, people[:1])
+    book, todo, _ = start_gradebook(tmp_path, people)
+    with book:
+        assert len(todo) == 1
+        with Gradebook.read(tmp_path) as reader:
+            found = {person.name: person.problem for person in reader.graded_class(Rules()).people}
+            assert found.keys() == {"Alpha", "Beta"} and not found["Alpha"] and "has not been graded yet" in found["Beta"]
+            assert reader.exercises_of_last_run() == [exercise.name for exercise in EXERCISES]
+            with pytest.raises(GradebookProblem):
+                reader.delete_verdicts("Alpha")
+        assert count_graded(tmp_path) == 1
+        with pytest.raises(GradebookProblem, match="is in use: another grader"):
+            Gradebook(tmp_path)
+    assert sorted(os.listdir(tmp_path)) == ["gradebook.sqlite"]
+
+
+def test_a_folder_without_a_gradebook_cannot_be_read(tmp_path):
+    with pytest.raises(GradebookProblem, match="has no gradebook"):
+        Gradebook.read(tmp_path)
+    assert not os.listdir(tmp_path)
