@@ -144,7 +144,7 @@ def test_of_different_submissions_in_a_group_the_others_get_the_newest_readable_
     broken = type(new)(**vars(submission("C", problem="it is empty")) | {"submitted": old.submitted.replace(hour=22)})
     found, notes = name_by_roster([old, broken, new], roster, True)
     assert {one.name: one.digest for one in found}["D"] == new.digest
-    assert any("group G has different submissions, from A, C, B; its other members get the newest, of B" in note for note in notes)
+    assert any("group G has different submissions, from A, B, C; its other members get the newest, of B" in note for note in notes)
 
 
 def test_two_submissions_of_one_person_are_both_kept_and_reported():
