@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -30,7 +31,7 @@ RequireIsolation = Annotated[
 
 
 def grade(
-    submissions: Annotated[Path, typer.Argument(metavar="SUBMISSIONS", help="A folder, an archive, or a table (CSV) of people and paths.")],
+    submissions: Annotated[Path, typer.Argument(metavar="SUBMISSIONS", help="A folder, an archive, a table (CSV) of people and paths, or one file.")],
     out: Out = None,
     assignment: AssignmentName = "",
     course: CourseFile = None,
@@ -41,6 +42,16 @@ def grade(
     jobs: Jobs = None,
     require_isolation: RequireIsolation = False,
     dask: Dask = None,
+    maps: Annotated[
+        list[str] | None,
+        typer.Option("--map", metavar="FILE=ch03", help="Read files of this name as this chapter, as in homework3.py=ch03. You can repeat it.", show_default=False),
+    ] = None,
+    copies: Annotated[
+        str, typer.Option(metavar="newest|fullest", help="Of several versions of a chapter, grade the newest, or the one with most exercises implemented.")
+    ] = "newest",
+    trust_file_dates: Annotated[
+        bool, typer.Option("--trust-file-dates", help="Where no other time is known, use the dates of files for late work. Copying changes these dates.")
+    ] = False,
     changed: Annotated[bool, typer.Option("--changed", help="List whose submission is new or changed. (Unchanged submissions are never graded twice.)")] = False,
     fewer: Annotated[bool, typer.Option("--fewer", help="Leave out exercises that the last run into this folder graded.")] = False,
 ) -> None:
@@ -53,6 +64,7 @@ def grade(
     from grader.cli.commands.grading_request import make_request
 
     request = _or_exit(make_request, submissions, out, chapters, exercises, seed, points, require_isolation, course, assignment)
+    request = replace(request, maps=tuple(maps or ()), copies=copies, trust_file_dates=trust_file_dates)
     raise typer.Exit(grade(request, jobs, dask, changed, fewer))
 
 

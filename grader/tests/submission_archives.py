@@ -10,6 +10,7 @@ import tarfile
 import zipfile
 from pathlib import Path
 
+from grader.classroom.intake.options import DEFAULTS, ReadOptions
 from grader.classroom.intake.submissions import Submission, read_submissions
 
 CHAPTER = "ch03_attention.py"
@@ -24,12 +25,15 @@ def write(path: Path, content: str | bytes = "x = 1\n", time: int | None = None)
     return path
 
 
-def by_name(path: Path) -> dict[str, Submission]:
-    return {submission.name: submission for submission in read_submissions(path)}
+TRUSTING = ReadOptions(trust_file_dates=True)
 
 
-def one(path: Path) -> Submission:
-    (submission,) = read_submissions(path)
+def by_name(path: Path, options: ReadOptions = DEFAULTS) -> dict[str, Submission]:
+    return {submission.name: submission for submission in read_submissions(path, options=options)}
+
+
+def one(path: Path, options: ReadOptions = DEFAULTS) -> Submission:
+    (submission,) = read_submissions(path, options=options)
     return submission
 
 

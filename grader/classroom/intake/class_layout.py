@@ -13,7 +13,17 @@ from zoneinfo import ZoneInfo
 
 from grader.classroom.intake.archives import CLASS, HEAD, detect_kind, read_members
 from grader.classroom.intake.entries import FoundFile, describe_entry, open_regular_file, walk_folder
-from grader.classroom.intake.file_names import KIT_FOLDERS, LONGEST_NAME, is_too_long, parse_chapter_name, parse_owner, strip_archive_suffix
+from grader.classroom.intake.file_names import (
+    KIT_FOLDERS,
+    LONGEST_NAME,
+    is_too_long,
+    parse_chapter_name,
+    parse_code_name,
+    parse_notebook_name,
+    parse_owner,
+    strip_archive_suffix,
+)
+from grader.classroom.intake.options import ReadOptions
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.intake.roster import GradescopeRecord, read_gradescope
 from grader.classroom.sanitize import shorten
@@ -31,6 +41,7 @@ class ClassInput:
     stem: str  # the name without its ending
     walk: Callable[[], Iterator[FoundFile]]
     folder: Path | None = None  # None for an archive
+    options: ReadOptions = field(default_factory=ReadOptions)
 
 
 @dataclass(frozen=True)
@@ -44,6 +55,7 @@ class Location:
     submitted: datetime | None = None
     time_from: str = ""
     problem: str = ""
+    late: bool = False  # marked as late in a file name of the learning platform
 
 
 @dataclass
@@ -84,7 +96,8 @@ class _NamesFound:
 
     entries: dict[tuple[str, ...], FoundFile] = field(default_factory=dict)  # of the two top levels
     packed: set[tuple[str, ...]] = field(default_factory=set)  # files of these levels that are archives, by content
-    chapters: set[tuple[str, ...]] = field(default_factory=set)  # folders with a file named exactly like a chapter
+    chapters: set[tuple[str, ...]] = field(default_factory=set)  # folders with a file named exactly like a chapter, or named in `--map`
+    mapped: set[tuple[str, ...]] = field(default_factory=set)  # the files named in `--map`
     above: set[tuple[str, ...]] = field(default_factory=set)  # those folders and their parents, of the two top levels
     records: dict[tuple[str, ...], dict[str, GradescopeRecord]] = field(default_factory=dict)  # Gradescope's, by the folder that contains them
     nbgrader_times: dict[str, str] = field(default_factory=dict)  # nbgrader's timestamp.txt, by person
@@ -104,7 +117,7 @@ class _NamesFound:
         """Does this entry contain chapters, or does its name say so?"""
         if found.kind == "folder":
             return found.path in self.above
-        owner = parse_owner(found.path[-1], False)
+        owner = None if found.path in self.mapped else parse_owner(found.path[-1], False)
         return bool(found.path in self.packed or (owner and owner.name))
 
 
@@ -129,6 +142,7 @@ def find_layout(class_input: ClassInput) -> ClassLayout:
     records = names.records.get(prefix, {})
     layout = ClassLayout(wrapper=len(prefix), escaped=names.escaped)
     groups: dict[tuple[str, str], list[FoundFile]] = {}
+    late: set[tuple[str, str]] = set()
     for found in names.below(prefix):
         top = found.path[-1]
         owner = parse_owner(top, found.kind == "folder" or found.path in names.packed or (found.kind != "file" and "." not in top))
@@ -139,10 +153,13 @@ def find_layout(class_input: ClassInput) -> ClassLayout:
         if found.kind == "file":
             layout.rests[top] = (owner.rest or top,)
         groups.setdefault((owner.name, owner.id), []).append(found)
+        if owner.late:
+            late.add((owner.name, owner.id))
     doubled = Counter(name for name, _ in groups)
     for (name, number), entries in groups.items():
         display = f"{name} ({number})" if number and doubled[name] > 1 else name
-        location = Location((display,), entries[0].path, entries[0].kind == "folder", number, problem=_describe_problem(entries, number))
+        problem, is_late = _describe_problem(entries, number), (name, number) in late
+        location = Location((display,), entries[0].path, entries[0].kind == "folder", number, problem=problem, late=is_late)
         if len(entries) == 1 and entries[0].path[-1] in records:
             record = records[entries[0].path[-1]]
             location = replace(location, names=record.names, submitted=record.submitted, time_from="Gradescope")
@@ -154,6 +171,7 @@ def find_layout(class_input: ClassInput) -> ClassLayout:
 
 def _read_names(class_input: ClassInput) -> _NamesFound:
     names = _NamesFound()
+    with_code: set[tuple[str, ...]] = set()  # folders with notebooks or Python files of any name, and their parents, of the two top levels
     for found in class_input.walk():
         path = found.path
         if not path:
@@ -167,9 +185,13 @@ def _read_names(class_input: ClassInput) -> _NamesFound:
             names.entries.setdefault(path[:depth], FoundFile(path[:depth], "folder"))
         if len(path) <= 2:
             names.entries.setdefault(path, found)
+        if found.kind == "file" and len(path) > 1 and parse_code_name(path[-1]):
+            with_code.update(path[:depth] for depth in range(min(len(path), 3)))
         if found.kind == "file" and not is_too_long(path):
             with suppress(Exception):  # an unreadable file does not show its owner; the problem is reported when the submission is read
                 _read_name(class_input, names, found)
+    if not names.chapters:  # names alone show no chapter, so any code may be somebody's chapter
+        names.above |= with_code
     if names.escaped and not names.entries:
         raise GradingProblem(f"{class_input.name} is not safe to read: a file in it has a path outside of it ({shorten(names.escaped[0])})")
     return names
@@ -178,8 +200,10 @@ def _read_names(class_input: ClassInput) -> _NamesFound:
 def _read_name(class_input: ClassInput, names: _NamesFound, found: FoundFile) -> None:
     path = found.path
     chapter = parse_chapter_name(path[-1])
-    if chapter:
-        if not chapter.person:
+    if class_input.options.find_module(path[-1]):
+        names.mapped.add(path)
+    if chapter or class_input.options.find_module(path[-1]):
+        if not (chapter and chapter.person):
             names.chapters.add(path[:-1])
             names.above.update(path[:depth] for depth in range(min(len(path), 3)))
     elif path[-1] in METADATA and (len(path) == 1 or (len(path) == 2 and _EXPORT.fullmatch(path[0]))):
@@ -234,10 +258,14 @@ def _describe_problem(entries: list[FoundFile], number: str) -> str:
             return "the submission is a link, and the grader does not follow links; submit the files themselves"
         if found.kind == "special":
             return "the submission is not a regular file, so the grader did not open it; submit chapter files or an archive"
-    if len(entries) > 1 and not number and not all(found.kind == "file" and parse_chapter_name(found.path[-1]) for found in entries):
+    if len(entries) > 1 and not number and not all(found.kind == "file" and _names_chapter(found.path[-1]) for found in entries):
         kinds = sorted("a folder" if found.kind == "folder" else shorten(found.path[-1]) for found in entries)
         return f"several submissions have this name ({' and '.join(kinds)}); keep one of them"
     return ""
+
+
+def _names_chapter(name: str) -> bool:
+    return bool(parse_chapter_name(name) or parse_notebook_name(name))
 
 
 def _parse_nbgrader_time(text: str) -> datetime | None:

@@ -15,6 +15,7 @@ KIT_FOLDERS = frozenset({"solutions", "grader", "tests"})  # next to an `exercis
 LONGEST_NAME = 255  # characters of a file or folder name, the most that file systems allow; also the most levels of folders
 LONGEST_SAFE = 120  # bytes: with a suffix and an extension this is well below the 255 that file systems allow
 
+_PACKAGING = frozenset({"__init__", "__main__", "conftest", "setup"})
 _RESERVED = re.compile(r"(?:con|prn|aux|nul|conin\$|conout\$|com[0-9]|lpt[0-9])", re.IGNORECASE)
 
 
@@ -34,6 +35,7 @@ class Owner:
     name: str
     id: str = ""  # a learning platform's number, which distinguishes two people with the same name
     rest: str = ""
+    late: bool = False  # marked as late by the learning platform
 
 
 def is_too_long(path: tuple[str, ...]) -> bool:
@@ -41,8 +43,35 @@ def is_too_long(path: tuple[str, ...]) -> bool:
     return len(path) > LONGEST_NAME or any(len(part) > LONGEST_NAME for part in path)
 
 
+@dataclass(frozen=True)
+class CodeName:
+    """The name of a notebook or of a Python file, which need not say a chapter."""
+
+    stem: str
+    number: int = 0  # of a copy, as in "attention (2).py"
+
+
+def parse_code_name(name: str) -> CodeName | None:
+    """The parts of the name of a notebook or Python file; None for other files, tests, and files that only make a package."""
+    stem, _, ending = _drop_text_ending(name).rpartition(".")
+    if len(name) > LONGEST_NAME or ending.lower() not in ("py", "ipynb") or not stem or stem.lower().startswith("test_") or stem.lower() in _PACKAGING:
+        return None
+    return CodeName(*_strip_copy_number(stem))
+
+
+def parse_notebook_name(name: str) -> ChapterName | None:
+    """The chapter in the name of a notebook, as in NAME_ch03_attention.ipynb, or None."""
+    return parse_chapter_name(f"{name[:-6]}.py") if name.lower().endswith(".ipynb") else None
+
+
+def _drop_text_ending(name: str) -> str:
+    """"ch03_attention.py" for "ch03_attention.py.txt", as some mail programs and editors rename it."""
+    return name[:-4] if name.lower().endswith(".py.txt") else name
+
+
 def parse_chapter_name(name: str) -> ChapterName | None:
     """The chapter in this file name, or None."""
+    name = _drop_text_ending(name)
     stem = name[:-3]
     small = stem.translate(_ASCII_LOWER)  # ASCII only, so that positions stay the same
     if len(name) > LONGEST_NAME or name[-3:].translate(_ASCII_LOWER) != ".py":
@@ -67,6 +96,8 @@ def parse_owner(name: str, is_folder: bool) -> Owner | None:
         return Owner(name)
     if canvas := _parse_canvas(name):
         return canvas
+    if chapter := parse_notebook_name(name):
+        return Owner(chapter.person, rest=name)
     chapter = parse_chapter_name(name)
     if chapter:
         return Owner(chapter.person, rest=f"{chapter.module}.py" if not chapter.copy else f"{chapter.module}-{chapter.copy}.py")
@@ -143,7 +174,7 @@ def _parse_canvas(name: str) -> Owner | None:
             late = place > 1 and parts[place - 1] == "LATE"
             person, rest = "_".join(parts[: place - late]), "_".join(parts[place + 2 :])
             if person and rest:
-                return Owner(person, parts[place], rest)
+                return Owner(person, parts[place], rest, late)
     return None
 
 

@@ -16,6 +16,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from grader.classroom.intake.options import ReadOptions
 from grader.classroom.intake.problems import GradingProblem, describe_error
 from grader.classroom.intake.submissions import ReadProgress, Submission, iterate_submissions
 
@@ -24,7 +25,8 @@ def main() -> None:
     job = json.loads(sys.stdin.readline())
     write_message = _take_stdout()
     limit_memory(job["memory"])
-    progress = ReadProgress(frozenset(job["done"]), job["refused"], _make_step_reporter(write_message, job["seconds"], job["chapter_seconds"]))
+    report = _make_step_reporter(write_message, job["seconds"], job["chapter_seconds"])
+    progress = ReadProgress(frozenset(job["done"]), job["refused"], report, ReadOptions(**job["options"]))
     try:
         for key, submissions in iterate_submissions(Path(job["path"]), lambda sentence: write_message({"note": sentence}), progress):
             write_message({"read": key, "submissions": [as_data(submission) for submission in submissions]})

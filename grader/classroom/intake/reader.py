@@ -19,6 +19,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from grader.classroom.intake.options import DEFAULTS, ReadOptions
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.intake.submissions import NAMES, NoteCallback, Submission, add_slugs
 from grader.course.syllabus import ROOT
@@ -54,13 +55,15 @@ class _ReadState:
     current: tuple[str, str] = (NAMES, "")  # the key and chapter that are being read
 
 
-def read_in_subprocess(path: Path, add_note: NoteCallback = lambda sentence: None, limits: ReadLimits = ReadLimits()) -> list[Submission]:
+def read_in_subprocess(
+    path: Path, add_note: NoteCallback = lambda sentence: None, limits: ReadLimits = ReadLimits(), options: ReadOptions = DEFAULTS
+) -> list[Submission]:
     """Like `read_submissions`: all submissions, sorted by name. GradingProblem if the input as a whole cannot be used."""
     state, stops = _ReadState(), Counter[tuple[str, str]]()
     while True:
         state.current = (NAMES, "")
         try:
-            _run_reader(path, state, limits)
+            _run_reader(path, state, limits, options)
             break
         except _ReaderStopped as stopped:
             stops[state.current] += 1
@@ -78,14 +81,15 @@ def _reject_current(state: _ReadState, why: str, path: Path) -> None:
         raise GradingProblem(f"the file names in {path.name} could not be read: {why}")
     refused = state.refused.setdefault(key, {})
     if chapter and len(refused) < MOST_CHAPTERS:
-        refused[chapter] = f"{chapter}.py cannot be read: {why}; simplify it"
+        refused[chapter] = f"{chapter if '.' in chapter else f'{chapter}.py'} cannot be read: {why}; simplify it"
     else:
         refused[""] = f"it cannot be read: {why}; submit only the chapter files"
 
 
-def _run_reader(path: Path, state: _ReadState, limits: ReadLimits) -> None:
+def _run_reader(path: Path, state: _ReadState, limits: ReadLimits, options: ReadOptions) -> None:
     """Run one process until everything is read; _ReaderStopped if it ends before."""
     job = dict(path=str(path), done=list(state.done), refused=state.refused, memory=limits.memory, seconds=limits.seconds, chapter_seconds=limits.chapter_seconds)
+    job |= dict(options=dict(chapters=dict(options.chapters), copies=options.copies, trust_file_dates=options.trust_file_dates))
     paths = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     command = [sys.executable, "-P", "-m", "grader.classroom.intake.read_process"]
     try:

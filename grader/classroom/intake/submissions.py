@@ -17,10 +17,12 @@ from grader.classroom.intake.archives import HEAD, detect_kind
 from grader.classroom.intake.class_layout import ClassInput, ClassLayout, Location, class_from_archive, class_from_folder, find_layout
 from grader.classroom.intake.commits import read_commit_time
 from grader.classroom.intake.entries import FoundFile, describe_entry, walk_folder
-from grader.classroom.intake.file_names import make_safe_name, parse_chapter_name, replace_undecodable
+from grader.classroom.intake.file_names import make_safe_name, parse_chapter_name, parse_code_name, parse_notebook_name, replace_undecodable
+from grader.classroom.intake.options import DEFAULTS, ReadOptions
 from grader.classroom.intake.problems import GradingProblem, UnreadableSubmission, describe_error
 from grader.classroom.intake.roster import RosterRow, read_roster
-from grader.classroom.intake.submission_files import SubmissionContent, SubmissionFiles, read_content
+from grader.classroom.intake.submission_content import SubmissionContent, read_content
+from grader.classroom.intake.submission_files import SubmissionFiles
 from grader.classroom.sanitize import shorten
 
 
@@ -34,7 +36,7 @@ class Submission:
     digest: str = ""  # a hash of the content (sources, broken chapters and problem), without the owner
     broken: dict[str, str] = field(default_factory=dict)  # module name → why that chapter cannot be read
     slug: str = ""  # a file name for this person, valid on every system and unique in the class
-    time_from: str = ""  # the source of `submitted`: "roster", "Gradescope", "nbgrader", "commit", "file"
+    time_from: str = ""  # the source of `submitted`: "roster", "Gradescope", "nbgrader", "commit", "file"; or UNTRUSTED, LATE_MARK
     zone_known: bool = True  # False if the time is local time from a zip archive
 
 
@@ -42,16 +44,19 @@ NoteCallback = Callable[[str], None]  # receives a sentence for the instructor t
 
 
 NAMES = "\0names"  # the key while the class's layout is determined
+UNTRUSTED = "untrusted file dates"  # there are only dates of files, which are not used, so `submitted` is None
+LATE_MARK = "late mark"  # a learning platform marks the submission as late but gives no time, so `submitted` is None
 HEARTBEAT = 1.0  # seconds between two progress reports while a long archive or folder is read
 
 
 @dataclass(frozen=True)
 class ReadProgress:
-    """What an earlier process has read, and the callback for progress reports."""
+    """What an earlier process has read, the callback for progress reports, and the instructor's options."""
 
     done: frozenset[str] = frozenset()  # keys of submissions that are not read again
     refused: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # key → chapter, or "" for the whole submission → why it is not read
     report: Callable[[str, str], None] = lambda key, chapter: None  # called before a submission (chapter "") and before each of its chapters
+    options: ReadOptions = field(default_factory=ReadOptions)
 
     def report_while_reading(self, founds: Iterable[FoundFile], key: str) -> Iterator[FoundFile]:
         """The same entries, with a progress report every second: a large class takes long, but the next entry never does."""
@@ -63,9 +68,9 @@ class ReadProgress:
             yield found
 
 
-def read_submissions(path: Path, add_note: NoteCallback = lambda sentence: None) -> list[Submission]:
+def read_submissions(path: Path, add_note: NoteCallback = lambda sentence: None, options: ReadOptions = DEFAULTS) -> list[Submission]:
     """All submissions, sorted by name. GradingProblem, one sentence, if the input as a whole cannot be used."""
-    return add_slugs(submission for _, found in iterate_submissions(path, add_note, ReadProgress()) for submission in found)
+    return add_slugs(submission for _, found in iterate_submissions(path, add_note, ReadProgress(options=options)) for submission in found)
 
 
 def add_slugs(submissions: Iterable[Submission]) -> list[Submission]:
@@ -98,11 +103,12 @@ def _read_file(path: Path, add_note: NoteCallback, progress: ReadProgress) -> It
     elif path.suffix.lower() == ".csv":
         for row in read_roster(path):
             yield from _read_guarded(f"line {row.line}", [row.name], progress, partial(_read_row, row, progress))
-    elif chapter := parse_chapter_name(path.name):
-        name = chapter.person or path.stem
+    elif parse_code_name(path.name):
+        chapter = parse_chapter_name(path.name) or parse_notebook_name(path.name)
+        name = chapter.person if chapter and chapter.person else path.stem
         yield from _read_guarded("", [name], progress, lambda: [_make_submission(name, *_read_path(path, "", progress))])
     else:
-        raise GradingProblem(f"{path.name} is not a folder, an archive, a table (.csv) or a chapter file with a name like ch03_attention.py")
+        raise GradingProblem(f"{path.name} is not a folder, an archive, a table (.csv), a Python file or a notebook")
 
 
 def _read_guarded(key: str, names: Sequence[str], progress: ReadProgress, read: Callable[[], list[Submission]]) -> Iterator[tuple[str, list[Submission]]]:
@@ -117,7 +123,7 @@ def _read_guarded(key: str, names: Sequence[str], progress: ReadProgress, read: 
             return
     except Exception as error:
         problem = f"it cannot be read: {describe_error(error)}"
-    yield key, [_make_submission(name, read_content(SubmissionFiles(problem=problem)), "file") for name in names]
+    yield key, [_make_submission(name, read_content(SubmissionFiles(problem=problem)), "") for name in names]
 
 
 def _read_row(row: RosterRow, progress: ReadProgress) -> list[Submission]:
@@ -134,7 +140,7 @@ def _read_row(row: RosterRow, progress: ReadProgress) -> list[Submission]:
 
 def _read_path(path: Path, key: str, progress: ReadProgress) -> tuple[SubmissionContent, str]:
     """One person's folder, archive or file."""
-    files = SubmissionFiles()
+    files = SubmissionFiles(options=progress.options)
     if path.is_dir():
         files.add_all(walk_folder(path))
         return _read_files(files, path, key, progress)
@@ -145,7 +151,7 @@ def _read_path(path: Path, key: str, progress: ReadProgress) -> tuple[Submission
 def _read_class(class_input: ClassInput, add_note: NoteCallback, progress: ReadProgress) -> Iterator[tuple[str, list[Submission]]]:
     progress.report(NAMES, "")
     try:
-        layout = find_layout(replace(class_input, walk=lambda: progress.report_while_reading(class_input.walk(), NAMES)))
+        layout = find_layout(replace(class_input, options=progress.options, walk=lambda: progress.report_while_reading(class_input.walk(), NAMES)))
     except UnreadableSubmission as trouble:
         raise GradingProblem(f"{class_input.name}: {trouble}") from None
     locations = [layout.single] if layout.single else list(dict.fromkeys(layout.locations.values()))
@@ -156,13 +162,15 @@ def _read_class(class_input: ClassInput, add_note: NoteCallback, progress: ReadP
 
     def read_location(location: Location) -> list[Submission]:
         """One submission for each person of a group (usually one person)."""
-        files = files_by_location.pop(location, None) or SubmissionFiles(problem=location.problem)
+        files = files_by_location.pop(location, None) or SubmissionFiles(problem=location.problem, options=progress.options)
         if class_input.folder and not files.problem:
             entries = layout.walk_location(location, class_input.folder)
             files.add_all(progress.report_while_reading(entries, _location_key(location)), path_of=lambda found: layout.locate(found.path)[1])
         folder = class_input.folder.joinpath(*location.folder) if class_input.folder and location.is_folder else None
         content, time_from = _read_files(files, folder, _location_key(location), progress)
         when = location.submitted
+        if location.late and not when:
+            time_from = LATE_MARK
         return [_make_submission(name, content, location.time_from if when else time_from, when) for name in location.names]
 
     for location in locations:
@@ -178,7 +186,7 @@ def _sort_archive_members(class_input: ClassInput, layout: ClassLayout, progress
             location, path = layout.locate(found.path)
             if location is None:
                 continue
-            files = files_by_location.setdefault(location, SubmissionFiles(problem=location.problem or progress.refused.get(_location_key(location), {}).get("", "")))
+            files = files_by_location.setdefault(location, _new_files(location, progress))
             if not files.problem and _location_key(location) not in progress.done:
                 if location is not last or time.monotonic() - reported > HEARTBEAT:
                     progress.report(_location_key(location), "")
@@ -187,6 +195,10 @@ def _sort_archive_members(class_input: ClassInput, layout: ClassLayout, progress
     except UnreadableSubmission as trouble:
         raise GradingProblem(f"{class_input.name}: {trouble}") from None
     return files_by_location
+
+
+def _new_files(location: Location, progress: ReadProgress) -> SubmissionFiles:
+    return SubmissionFiles(problem=location.problem or progress.refused.get(_location_key(location), {}).get("", ""), options=progress.options)
 
 
 def _location_key(location: Location) -> str:
@@ -207,19 +219,24 @@ def _list_names(names: list[str]) -> str:
 
 
 def _read_files(files: SubmissionFiles, folder: Path | None, key: str, progress: ReadProgress) -> tuple[SubmissionContent, str]:
-    """The content and the source of its time. For a git clone on disk that is the last commit: the files' own times are those of cloning."""
+    """The content and the source of its time. For a git clone on disk that is the last commit: the files' own times are those of cloning.
+
+    The times of files count only if the instructor says so, because copying and unpacking change them.
+    """
     content = read_content(files, progress.refused.get(key, {}), partial(progress.report, key))
+    by_file = "file" if progress.options.trust_file_dates else UNTRUSTED
     if folder is None:
-        return content, "file"
+        return content, by_file
     clones = {copy.path[:depth] for copy in files.best.values() for depth in range(len(copy.path))}
     times = [time for clone in clones if (time := read_commit_time(folder.joinpath(*clone)))]
     if times:
         return replace(content, submitted=max(times), zone_known=True), "commit"
-    return content, "file"
+    return content, by_file
 
 
 def _make_submission(name: str, content: SubmissionContent, time_from: str, when: datetime | None = None) -> Submission:
-    submitted = when or content.submitted
+    is_known = bool(when) or time_from not in (UNTRUSTED, LATE_MARK)
+    submitted = (when or content.submitted) if is_known else None
     return Submission(
         name=replace_undecodable(name),
         sources=content.sources,
@@ -228,6 +245,6 @@ def _make_submission(name: str, content: SubmissionContent, time_from: str, when
         submitted=submitted,
         digest=content.digest,
         broken=content.broken,
-        time_from=time_from if submitted else "",
+        time_from=time_from if submitted or time_from == LATE_MARK or (time_from == UNTRUSTED and content.submitted) else "",
         zone_known=content.zone_known if when is None else True,
     )

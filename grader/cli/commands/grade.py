@@ -12,6 +12,7 @@ from grader.classroom import sanitize
 from grader.classroom.gradebook.gradebook import Gradebook
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.intake.reader import read_in_subprocess
+from grader.classroom.intake.times import apply_late_marks, describe_unknown_times
 from grader.classroom.judging.rules import Rules
 from grader.classroom.report.numbers import format_count
 from grader.classroom.term.matching import name_by_roster
@@ -30,14 +31,17 @@ def grade(request: Request, jobs: int | None = None, dask: str | None = None, ch
     """The exit status: 0 if everybody was graded, 1 if somebody could not be, 2 for wrong use, 130 if it was stopped."""
     try:
         chosen, rules, course = request.resolve()
+        reading = request.reading()
         notes: list[str] = []
         submissions, out = request.submissions, request.out
         if submissions.is_dir() and out.resolve().is_relative_to(submissions.resolve()):
             raise GradingProblem(f"the folder for the grades, {sanitize.line(str(out))}, is inside the folder with the submissions; choose another one with --out")
-        class_submissions = read_in_subprocess(submissions, notes.append)
+        class_submissions = read_in_subprocess(submissions, notes.append, options=reading)
         if course is not None:
             class_submissions, more = name_by_roster(class_submissions, course.roster, course.assignment(request.assignment).groups)
             notes += more
+        class_submissions = apply_late_marks(class_submissions, rules.due, rules.grace, rules.extensions)
+        notes += describe_unknown_times(class_submissions) if rules.due else []
         dispatcher, at_once = _make_dispatcher(dask, [exercise.name for exercise in chosen], request.seed, request.require_isolation)
         with closing(dispatcher), Gradebook(out, secret) as book:
             if not fewer:

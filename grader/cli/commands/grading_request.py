@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
 
+from grader.classroom.intake.options import NEWEST, ReadOptions, parse_options
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.judging.rules import Rules, read_rules
 from grader.classroom.term.course_file import Course, find_course, read_course_file
@@ -27,6 +29,13 @@ class Request:
     require_isolation: bool = False
     course: Path | None = None
     assignment: str = ""  # of the course: it says which exercises, and the rules
+    maps: tuple[str, ...] = ()  # "homework3.py=ch03"
+    copies: str = NEWEST
+    trust_file_dates: bool = False
+
+    def reading(self) -> ReadOptions:
+        """How submissions are read. GradingProblem or UnknownName for an invalid option."""
+        return parse_options(self.maps, self.copies, self.trust_file_dates)
 
     def resolve(self) -> tuple[list[Exercise], Rules, Course | None]:
         """The exercises to grade in the course's order (all if none is named), the rules, and the course. GradingProblem or UnknownName if they do not fit."""
@@ -75,9 +84,11 @@ def read_request(out: Path) -> Request | None:
     """The arguments of the last run into this folder; None if they are missing or invalid."""
     paths = {"points": str | None, "course": str | None}
     kinds = {"submissions": str, "chapters": list, "exercises": list, "seed": int, "require_isolation": bool, "assignment": str} | paths
+    kinds |= {"maps": list, "copies": str, "trust_file_dates": bool}
+    defaults: dict[str, Any] = {"require_isolation": False, "course": None, "assignment": "", "maps": [], "copies": NEWEST, "trust_file_dates": False}
     try:
-        asked = {"require_isolation": False, "course": None, "assignment": ""} | json.loads((out / ASKED).read_text(encoding="utf-8"))
-        texts = [asked["submissions"], asked["points"] or "", asked["course"] or "", asked["assignment"], *asked["chapters"], *asked["exercises"]]
+        asked = defaults | json.loads((out / ASKED).read_text(encoding="utf-8"))
+        texts = [asked["submissions"], asked["points"] or "", asked["course"] or "", asked["assignment"], *asked["chapters"], *asked["exercises"], *asked["maps"]]
         sound = all(isinstance(asked[name], kind) for name, kind in kinds.items()) and all(isinstance(text, str) and "\0" not in text for text in texts)
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
@@ -85,7 +96,8 @@ def read_request(out: Path) -> Request | None:
         return None
     chapters, exercises = (split_names(",".join(asked[key])) for key in ("chapters", "exercises"))
     points, course = (Path(asked[key]) if asked[key] else None for key in paths)
-    return Request(Path(asked["submissions"]), out, chapters, exercises, asked["seed"], points, asked["require_isolation"], course, asked["assignment"])
+    reading = (tuple(asked["maps"]), asked["copies"], asked["trust_file_dates"])
+    return Request(Path(asked["submissions"]), out, chapters, exercises, asked["seed"], points, asked["require_isolation"], course, asked["assignment"], *reading)
 
 
 def split_names(words: str) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from grader.classroom.intake.file_names import LONGEST_NAME, ChapterName, Owner,
 from grader.classroom.intake.submissions import read_submissions
 from grader.classroom.judging.rules import Rules
 from grader.verdict.summary import Verdict
-from submission_archives import CHAPTER, by_name, one, tar_header, tar_member, tarred, write, zipped
+from submission_archives import CHAPTER, TRUSTING, by_name, one, tar_header, tar_member, tarred, write, zipped
 
 LONG = "_" * 65_000
 TOO_LONG = f"it contains a name longer than {LONGEST_NAME} characters (___________________________...); submit only the chapter files"
@@ -47,7 +47,7 @@ def test_names_of_platforms_and_people_are_parsed():
     for name in (*others, "a" * 300 + "_ch03_attention.py", "ch03_attention"):
         assert parse_chapter_name(name) is None, name
     assert parse_owner("A_B_12_assignsubmission_file_x_y.zip", False) == Owner("A_B", "12", "x_y.zip")
-    assert parse_owner("onealpha_LATE_12_345_x_y.py", False) == Owner("onealpha", "12", "x_y.py")
+    assert parse_owner("onealpha_LATE_12_345_x_y.py", False) == Owner("onealpha", "12", "x_y.py", late=True)
     assert parse_owner("one_alpha_12_345_x.py", False) == Owner("one_alpha", "12", "x.py")
 
 
@@ -72,7 +72,7 @@ def test_metadata_inside_a_submission_renames_no_person(tmp_path, form, metadata
     else:
         for name, text in files.items():
             write(path / name, text)
-    found = one(path)
+    found = one(path, TRUSTING)
     assert found.name == "alpha" and found.time_from == "file"
 
 

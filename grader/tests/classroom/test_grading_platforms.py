@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 import pytest
-from submission_archives import CHAPTER, by_name, one, write, zipped
+from submission_archives import CHAPTER, TRUSTING, by_name, one, write, zipped
 
 
 def test_moodle_exports_with_and_without_folders(tmp_path):
@@ -76,4 +76,4 @@ def test_nbgraders_time_stamps_count_only_in_its_own_folder(tmp_path):
         write(tmp_path / root / "alpha" / "hw" / CHAPTER, time=1_790_000_000)
         write(tmp_path / root / "alpha" / "hw" / "timestamp.txt", "2026-11-20 10:30:47.524219 UTC\n")
     assert one(tmp_path / "submitted").submitted == datetime(2026, 11, 20, 10, 30, 47, 524219, tzinfo=UTC)
-    assert one(tmp_path / "elsewhere").submitted == datetime.fromtimestamp(1_790_000_000, UTC)
+    assert one(tmp_path / "elsewhere", TRUSTING).submitted == datetime.fromtimestamp(1_790_000_000, UTC)

@@ -7,20 +7,21 @@ from datetime import UTC, datetime
 import pytest
 from grader.classroom.intake import commits
 from grader.classroom.intake.problems import GradingProblem
-from grader.classroom.intake.submissions import read_submissions
-from submission_archives import CHAPTER, by_name, clone, git, one, tarred, write, zipped
+from grader.classroom.intake.submissions import UNTRUSTED, read_submissions
+from submission_archives import CHAPTER, TRUSTING, by_name, clone, git, one, tarred, write, zipped
 
 # Times
 
 
-def test_submission_times_come_from_files_and_archives(tmp_path):
+def test_submission_times_come_from_files_and_archives_only_if_the_instructor_says_so(tmp_path):
     write(tmp_path / "alpha" / CHAPTER, time=1_790_000_000)
     write(tmp_path / "alpha" / "ch01_tokenizer.py", time=1_790_000_100)
     write(tmp_path / "alpha" / "notes.txt", time=1_799_000_000)
     write(tmp_path / "beta.tgz", tarred({CHAPTER: "x"}))
     write(tmp_path / "chi.zip", zipped({CHAPTER: "x"}))
     write(tmp_path / "delta.tgz", tarred({CHAPTER: "x"}, time=0))
-    found = by_name(tmp_path)
+    assert {(s.submitted, s.time_from) for s in read_submissions(tmp_path)} == {(None, UNTRUSTED), (None, "")}
+    found = by_name(tmp_path, TRUSTING)
     assert found["alpha"].submitted == datetime.fromtimestamp(1_790_000_100, UTC)
     assert found["beta"].submitted == datetime.fromtimestamp(1_795_000_000, UTC) and found["beta"].zone_known
     assert found["chi"].submitted == datetime(2026, 11, 20, 12, 30, tzinfo=UTC) and not found["chi"].zone_known
@@ -57,10 +58,10 @@ def test_nothing_in_a_clone_is_executed_and_no_link_in_it_is_followed(tmp_path):
     assert one(tmp_path / "class").time_from == "commit" and not touched.exists()
     (folder / ".git").rename(tmp_path / "moved")
     (folder / ".git").symlink_to(other / ".git")
-    assert one(tmp_path / "class").time_from == "file"
+    assert one(tmp_path / "class").time_from == UNTRUSTED
     (folder / ".git").unlink()
     write(folder / ".git", f"gitdir: {other / '.git'}\n")
-    assert one(tmp_path / "class").time_from == "file"
+    assert one(tmp_path / "class").time_from == UNTRUSTED
 
 
 @pytest.mark.parametrize(

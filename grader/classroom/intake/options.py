@@ -1,0 +1,48 @@
+"""What an instructor may decide about reading submissions: the chapter of a file, which of several copies counts, and whether file dates count."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from grader.classroom.intake.problems import GradingProblem
+from grader.classroom.sanitize import shorten
+from grader.course.syllabus import load_syllabus
+
+NEWEST, FULLEST = "newest", "fullest"
+COPIES = (NEWEST, FULLEST)
+_COPY_NUMBER = re.compile(r"(?: ?\(\d{1,3}\)|-\d{1,3})$")  # of a browser, as in "homework3 (1).py", and of Canvas, as in "homework3-1.py"
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    chapters: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))  # file name in small letters → module, from `--map`
+    copies: str = NEWEST  # of several copies of a chapter: the newest, or the one with most exercises implemented
+    trust_file_dates: bool = False  # may the date of a file decide whether a submission is late?
+
+    def find_module(self, name: str) -> str:
+        """The module that `--map` gives to a file of this name, also if the file is a numbered copy; "" if there is none."""
+        if not self.chapters:
+            return ""
+        stem, dot, ending = name.lower().rpartition(".")
+        return self.chapters.get(name.lower()) or self.chapters.get(_COPY_NUMBER.sub("", stem) + dot + ending, "")
+
+
+DEFAULTS = ReadOptions()
+
+
+def parse_options(maps: Iterable[str] = (), copies: str = NEWEST, trust_file_dates: bool = False) -> ReadOptions:
+    """The options as an instructor types them. GradingProblem for an invalid one, UnknownName for an unknown chapter."""
+    if copies not in COPIES:
+        raise GradingProblem(f"--copies {shorten(copies)}: this is unknown; write --copies {NEWEST} or --copies {FULLEST}")
+    chapters: dict[str, str] = {}
+    for words in maps:
+        name, equals, chapter = (part.strip() for part in words.rpartition("="))
+        if not name or not chapter or "/" in name or "\\" in name or not name.lower().endswith((".py", ".ipynb")):
+            raise GradingProblem(f"--map {shorten(words)}: write the name of a .py or .ipynb file, without folders, and its chapter, like --map homework3.py=ch03")
+        module = load_syllabus().chapter(chapter).name
+        if chapters.setdefault(name.lower(), module) != module:
+            raise GradingProblem(f"--map: {shorten(name)} is given two chapters, {chapters[name.lower()]} and {module}; keep one")
+    return ReadOptions(chapters, copies, trust_file_dates)

@@ -1,0 +1,160 @@
+"""Chooses the chapters among the files of one submission, and decodes them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from types import MappingProxyType
+
+from grader.classroom.intake.decoding import decode_chapter
+from grader.classroom.intake.file_names import KIT_FOLDERS
+from grader.classroom.intake.options import FULLEST
+from grader.classroom.intake.problems import UnreadableSubmission, describe_error
+from grader.classroom.intake.submission_files import ChapterCopy, SubmissionFiles
+from grader.classroom.intake.unnamed_files import FoundChapter, count_written_bytes, find_unnamed
+from grader.classroom.sanitize import shorten
+from grader.course.source import LARGEST, SourceProblem, TooComplex, parse, too_large
+
+
+@dataclass(frozen=True)
+class SubmissionContent:
+    """The chapters of a submission, chosen and decoded."""
+
+    sources: dict[str, str]
+    broken: dict[str, str]
+    problem: str
+    notes: tuple[str, ...]
+    submitted: datetime | None
+    zone_known: bool
+
+    @property
+    def digest(self) -> str:
+        """A hash of the content; owner, place and time make no difference."""
+        total = hashlib.sha256()
+        for part in ("sources", *_flatten(self.sources), "broken", *_flatten(self.broken), "problem", self.problem):
+            data = part.encode("utf-8", "surrogatepass")
+            total.update(b"%d:" % len(data) + data)
+        return total.hexdigest()
+
+
+def read_content(
+    files: SubmissionFiles, refused: Mapping[str, str] = MappingProxyType({}), before_chapter: Callable[[str], None] = lambda module: None
+) -> SubmissionContent:
+    """Choose and decode the chapters. `refused` says why a chapter or another file must not be read; `before_chapter` is called with each before it is read."""
+    if files.problem:
+        return SubmissionContent({}, {}, files.problem, (), None, True)
+    _drop_kit_copies(files)
+    _choose_fullest(files)
+    unnamed = find_unnamed(files, refused, before_chapter)
+    if not files.best and not files.oversized and not unnamed:
+        if len(files.archives) == 1:
+            inner = read_content(files.archives[0][1], refused, before_chapter)
+            return replace(inner, notes=(*files.notes, *inner.notes))
+        return SubmissionContent({}, {}, _explain_no_chapter(files), tuple(files.notes), None, True)
+    for name, _ in files.archives:
+        files.note(f"{shorten(name)} was not opened, because there are chapter files next to it")
+    sources, broken = {}, {}
+    for module in sorted({*files.best, *files.oversized, *unnamed}):
+        copy = files.best.get(module)
+        if module not in unnamed and copy is None:
+            broken[module] = str(too_large(f"{module}.py"))
+            continue
+        before_chapter(module)
+        try:
+            if module in refused:
+                raise UnreadableSubmission(refused[module])
+            sources[module] = _read_unnamed(files, unnamed[module]) if module in unnamed else _read_chapter(files, copy, f"{module}.py")
+        except (SourceProblem, UnreadableSubmission) as trouble:
+            broken[module] = str(trouble)
+        except Exception as error:
+            broken[module] = f"{module}.py cannot be read: {describe_error(error)}"
+        if copy is not None and module not in unnamed:
+            _note_other_copies(files, module, copy)
+    used = [*(copy for module, copy in files.best.items() if module not in unnamed), *(found.copy for found in unnamed.values())]
+    submitted, zone_known = max(((copy.time, copy.zone_known) for copy in used if copy.time), key=lambda one: one[0], default=(None, True))
+    problem = "" if sources else next(iter(broken.values()))
+    for sentence in broken.values():
+        if sentence != problem:
+            files.note(sentence)
+    return SubmissionContent(sources, broken, problem, tuple(files.notes), submitted, zone_known)
+
+
+def _read_chapter(files: SubmissionFiles, copy: ChapterCopy | None, file: str) -> str:
+    assert copy is not None
+    text, note = decode_chapter(copy.data, file)
+    if note:
+        files.note(note)
+    return _check_chapter(text, file)
+
+
+def _read_unnamed(files: SubmissionFiles, found: FoundChapter) -> str:
+    for note in found.notes:
+        files.note(note)
+    return _check_chapter(found.text, f"{found.module}.py")
+
+
+def _check_chapter(text: str, file: str) -> str:
+    """A chapter's text, if later steps can parse it without risk. Syntax errors are reported by grading, which shows more of them."""
+    if len(text.encode("utf-8", "replace")) > 4 * LARGEST:
+        raise too_large(file)
+    try:
+        parse(text, file)
+    except TooComplex:
+        raise
+    except SourceProblem:
+        pass
+    return text
+
+
+def _drop_kit_copies(files: SubmissionFiles) -> None:
+    """Remove the chapters of a copy of the kit that are not in its `exercises` folder."""
+    dropped = set()
+    for module, copy in list(files.best.items()):
+        for kit in files.kits:
+            if len(copy.path) > len(kit) + 1 and copy.path[: len(kit)] == kit and copy.path[len(kit)] in KIT_FOLDERS:
+                dropped.add(copy.path[len(kit)])
+                del files.best[module]
+                break
+    for folder in sorted(dropped):
+        files.note(f"the chapters in {folder}/ belong to the kit and were not read")
+    for others in files.others.values():
+        others[:] = [o for o in others if not any(o.path[: len(kit)] == kit and o.path[len(kit)] in KIT_FOLDERS for kit in files.kits if len(o.path) > len(kit) + 1)]
+
+
+def _choose_fullest(files: SubmissionFiles) -> None:
+    """With `--copies fullest`, choose the version of each chapter in which most exercises are implemented."""
+    if files.options.copies != FULLEST:
+        return
+    for module, others in files.others.items():
+        if module in files.best and others:
+            versions = sorted([files.best[module], *others], key=lambda copy: (-count_written_bytes(copy.data, module), copy.rank))
+            files.best[module], others[:] = versions[0], versions[1:]
+
+
+def _note_other_copies(files: SubmissionFiles, module: str, copy: ChapterCopy) -> None:
+    if copy.path[-1].lower() != f"{module}.py":
+        files.note(f"{shorten(copy.path[-1])} was used as {module}.py")
+    others = files.others.get(module)
+    if others:
+        paths = " and ".join(shorten("/".join(other.path)) for other in others[:2])
+        more = f" and {len(others) - 2} more" if len(others) > 2 else ""
+        files.note(f"there are several versions of {module}.py; {shorten('/'.join(copy.path))} was graded, not {paths}{more}")
+
+
+def _explain_no_chapter(files: SubmissionFiles) -> str:
+    if len(files.archives) > 1:
+        names = " and ".join(shorten(name) for name, _ in files.archives)
+        return f"it contains several archives ({names}) and no chapter file; submit one archive"
+    if files.notes:
+        return f"it contains no readable chapter: {files.notes[0]}"
+    if not files.file_count:
+        return "nothing was submitted: it is empty"
+    names = ", ".join(shorten(name, 30) for name in files.sample_names)
+    more = " and more" if files.file_count > len(files.sample_names) else ""
+    return f"it contains no chapter, only {names}{more}; name the chapter files like ch03_attention.py"
+
+
+def _flatten(texts: dict[str, str]) -> list[str]:
+    return [part for name in sorted(texts) for part in (name, texts[name])]

@@ -1,0 +1,241 @@
+"""Notebooks that are handed in: which code of their cells is graded, and what their owners are told."""
+
+import ast
+import json
+
+import nbformat
+import pytest
+from grader.classroom.intake.loose_code import read_code, write_chapter
+from grader.classroom.intake.notebooks import LARGEST_NOTEBOOK, read_cells
+from grader.classroom.intake.options import parse_options
+from grader.classroom.intake.problems import UnreadableSubmission
+from grader.classroom.intake.reader import read_in_subprocess
+from grader.classroom.intake.submissions import read_submissions
+from grader.course.source import definition, find_definition, is_written
+from grader.course.stubs import reference_stub
+from nbformat.v3 import new_code_cell as code_cell_3
+from nbformat.v3 import new_notebook as notebook_3
+from nbformat.v3 import new_worksheet
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+from pytest_runs import solution
+from submission_archives import CHAPTER, by_name, one, write, zipped
+
+MODULE = "ch03_attention"
+SOFTMAX = "def softmax(x, dim=-1):\n    powers = (x - shift(x, dim)).exp()\n    return powers / powers.sum(dim, keepdim=True)"
+SHIFT = "def shift(x, dim):\n    return x.amax(dim, keepdim=True)"
+
+
+def notebook(*cells: str, version: int = 4) -> str:
+    """A notebook file of these code cells; one that begins with "#: " is a cell of text."""
+    if version == 3:
+        made = notebook_3(worksheets=[new_worksheet(cells=[code_cell_3(input=text) for text in cells])])
+        return nbformat.writes(made, version=3)
+    made = new_notebook(cells=[new_markdown_cell(text[3:]) if text.startswith("#: ") else new_code_cell(text) for text in cells])
+    return nbformat.writes(made)
+
+
+def written(*cells: str, module: str = MODULE) -> str:
+    return write_chapter(read_code(read_cells(notebook(*cells).encode(), "hw.ipynb"), "hw.ipynb"), module).text
+
+
+def body(text: str, name: str) -> str:
+    return ast.unparse(ast.parse(definition(text, name).text))
+
+
+@pytest.mark.parametrize("version", [3, 4])
+def test_a_notebook_of_either_version_is_read(tmp_path, version):
+    write(tmp_path / "alpha" / "homework.ipynb", notebook("import torch", SHIFT, SOFTMAX, "print(softmax(torch.ones(3)))", version=version))
+    found = one(tmp_path)
+    assert not found.problem and list(found.sources) == [MODULE]
+    text = found.sources[MODULE]
+    assert body(text, "softmax") == SOFTMAX and body(text, "shift") == SHIFT and "print" not in text
+    assert found.notes == ("ch03_attention.py was made from homework.ipynb, whose cells are counted from the top: softmax from cell 3",)
+    assert is_written(text, "softmax") and not is_written(text, "causal_mask"), "the other exercises keep their stub"
+
+
+def test_outputs_and_text_are_not_code(tmp_path):
+    cell = new_code_cell(SOFTMAX, outputs=[new_output("stream", text="def causal_mask(n):\n    return 1\n")])
+    made = new_notebook(cells=[new_markdown_cell("def padding_mask(ids):\n    return 1"), new_code_cell(SHIFT), cell])
+    write(tmp_path / "alpha" / "homework.ipynb", nbformat.writes(made))
+    found = one(tmp_path)
+    assert not is_written(found.sources[MODULE], "causal_mask") and not is_written(found.sources[MODULE], "padding_mask")
+    assert found.notes[0].endswith("softmax from cell 3"), "cells of text are counted, as a reader counts them"
+
+
+def test_magics_and_shell_lines_are_left_out():
+    text = written(
+        "%matplotlib inline\n!pip install torch \\\n   numpy\nimport math\nfiles = !ls",
+        f"%%time\n{SHIFT}",
+        f"%%bash\n{SOFTMAX.replace('exp', 'wrong')}",
+        f"%%writefile ch03_attention.py\n{SOFTMAX}",
+        "softmax?",
+        "if True:\n    %timeit softmax(1)\n",
+        "def causal_mask(n):\n    !date\n    note = '''\n    %d'''\n    return note",
+    )
+    assert body(text, "softmax") == SOFTMAX and "def shift" in text
+    assert "pass" in body(text, "causal_mask") and "date" not in text and "timeit" not in text and "pip" not in text
+
+
+def test_the_last_definition_counts_also_for_helpers():
+    text = written(SOFTMAX.replace("exp", "tanh"), SHIFT.replace("amax", "amin"), SOFTMAX, SHIFT, "from torch import softmax")
+    assert body(text, "softmax") == SOFTMAX and body(text, "shift") == SHIFT
+    assert "tanh" not in text and "amin" not in text and "import softmax" not in text
+
+
+def test_only_what_the_exercises_need_is_kept_and_nothing_is_called(tmp_path):
+    touched = tmp_path / "touched"
+    harmful = f"open({str(touched)!r}, 'w')"
+    text = written(
+        "from __future__ import annotations\nimport torch\nfrom nothing_like_it import Trainer\nfrom pathlib import Path",
+        "EPS: float = 1e-9\nFLOOR = float('-inf')\nHEADS, SIZES = 4, [8 * n for n in range(3)]\nsquare = lambda x: x * x",
+        f"{harmful}\nfor epoch in range(3):\n    {harmful}\nwith {harmful}:\n    pass\nassert {harmful}\nmodel = {harmful}\nx: int = {harmful}",
+        f"if {harmful}:\n    def shift(x, dim):\n        return 0\n",
+        "try:\n    import einops\nexcept ImportError:\n    einops = None",
+        f"try:\n    {harmful}\nexcept OSError:\n    pass",
+        "def shift(x, dim):\n    return square(x).amax(dim, keepdim=True) + EPS * HEADS + (FLOOR if einops is None else 0)",
+        SOFTMAX,
+        "class Plot:\n    def draw(self):\n        return Path('.')",
+        "shift.__doc__ = 'largest'\nshift.calls = open",
+    )
+    compile(text, "chapter", "exec")
+    assert str(touched) not in text and not touched.exists() and "Trainer" not in text and "Plot" not in text and "Path" not in text
+    for kept in ("EPS: float = 1e-9", "FLOOR = float('-inf')", "HEADS, SIZES", "square = lambda", "except ImportError", "shift.__doc__ = 'largest'"):
+        assert kept in text, kept
+    assert text.startswith("from __future__ import annotations") and text.count("from __future__") == 2, "the stub's and the notebook's"
+
+
+def test_a_name_that_a_cell_computes_is_reported(tmp_path):
+    write(tmp_path / "alpha" / "hw.ipynb", notebook("import torch\nlargest = torch.rand(3).max()", SOFTMAX.replace("shift(x, dim)", "largest")))
+    [_, note] = one(tmp_path).notes
+    assert note == "cell 1 of hw.ipynb sets largest, which the exercises use, by running code; the grader runs no cells, so move it into a function"
+
+
+def test_a_class_keeps_the_base_that_exists_when_it_is_defined():
+    text = written("class Base:\n    one = 1", "class MultiHeadAttention(Base):\n    pass", "class Base:\n    one = 2")
+    assert text.count("class Base") == 2 and text.index("class Base") < text.index("class MultiHeadAttention(Base)")
+
+
+def test_lines_name_their_cell_without_changing_the_code():
+    code = 'def softmax(x, dim=-1):\n    """Two\n\n    lines."""\n    y = (x +  # one\n         1)\n    z = "a\\\n  b"\n\n    return f"""{\n    y}""", z'
+    text = written("#: text", code)
+    assert body(text, "softmax") == ast.unparse(ast.parse(code))
+    lines = definition(text, "softmax").text.splitlines()
+    assert lines[0] == "def softmax(x, dim=-1):  # cell 2" and lines[4] == "    y = (x +  # one  # cell 2" and lines[5] == "         1)  # cell 2"
+
+
+def test_each_chapter_of_a_notebook_gets_its_own_code(tmp_path):
+    gelu = "def gelu(x):\n    return torch.softmax(x, 0) * 0.5"
+    block = "class PreNormBlock(nn.Module):\n    def forward(self, x):\n        return gelu(softmax(x)) + C.shift"
+    cells = ["import torch\nfrom torch import nn\nfrom exercises.ch04_positions_in_attention import CausalSelfAttention as C", SHIFT, SOFTMAX, gelu, block]
+    write(tmp_path / "alpha" / "all.ipynb", notebook(*cells))
+    found = one(tmp_path)
+    assert list(found.sources) == [MODULE, "ch05_layers", "ch06_blocks"]
+    assert "torch.softmax" not in found.sources[MODULE], "what chapter 3 forbids is allowed in chapter 5"
+    last = found.sources["ch06_blocks"]
+    assert "from .ch05_layers import gelu\n" in last and f"from .{MODULE} import softmax\n" in last and "def gelu" not in last
+    assert "from .ch04_positions_in_attention import CausalSelfAttention as C  # cell 1\n" in last and "CausalSelfAttention as C" not in found.sources[MODULE]
+
+
+def test_given_definitions_of_a_chapter_are_there(tmp_path):
+    code = "class GPT(nn.Module):\n    def __init__(self, config: GPTConfig):\n        super().__init__()\n        self.heads = config.n_heads"
+    text = written("from exercises.ch07_models import GPTConfig, GPT", code, module="ch07_models")
+    assert find_definition(text, "GPTConfig") and body(text, "GPT") == ast.unparse(ast.parse(code))
+    assert "exercises" not in text.partition("class GPTConfig")[0].partition("import")[2]
+
+
+def test_a_cell_that_is_not_python_is_reported_and_the_others_count(tmp_path):
+    cells = [SHIFT, SOFTMAX, "def causal_mask(n:\n    return n", "return 3", "def padding_mask(ids):\n    return ids"]
+    write(tmp_path / "alpha" / "hw.ipynb", notebook(*cells))
+    found = one(tmp_path)
+    assert found.notes[0].startswith("cell 3 of hw.ipynb, line 1: ") and found.notes[0].endswith("(this cell was left out)")
+    assert is_written(found.sources[MODULE], "softmax") and is_written(found.sources[MODULE], "padding_mask")
+    assert not is_written(found.sources[MODULE], "causal_mask")
+
+
+def test_a_file_with_the_chapters_name_comes_first_unless_it_is_the_stub(tmp_path):
+    for person, text in (("alpha", SOFTMAX), ("beta", reference_stub(MODULE)), ("chi", "def softmax(:\n")):
+        write(tmp_path / person / CHAPTER, text)
+        write(tmp_path / person / "hw.ipynb", notebook(SHIFT, SOFTMAX))
+    found = by_name(tmp_path)
+    assert found["alpha"].sources == {MODULE: SOFTMAX} and found["alpha"].notes == ()
+    assert "# cell 2" in found["beta"].sources[MODULE]
+    assert found["chi"].sources == {MODULE: "def softmax(:\n"}, "a mistake in the chapter is its owner's to see"
+
+
+def test_the_newest_notebook_counts_or_the_fullest_if_asked(tmp_path):
+    write(tmp_path / "alpha" / "hw.ipynb", notebook(SHIFT, SOFTMAX, "def causal_mask(n):\n    return n"), time=1_780_000_000)
+    write(tmp_path / "alpha" / "hw (1).ipynb", notebook(SHIFT, SOFTMAX), time=1_790_000_000)
+    newest, [fullest] = one(tmp_path), read_submissions(tmp_path, options=parse_options(copies="fullest"))
+    assert not is_written(newest.sources[MODULE], "causal_mask") and is_written(fullest.sources[MODULE], "causal_mask")
+    assert newest.notes[-1] == "several files define exercises of ch03_attention; hw (1).ipynb was graded (the newest version), not hw.ipynb"
+    assert fullest.notes[-1] == "several files define exercises of ch03_attention; hw.ipynb was graded (the version with most exercises), not hw (1).ipynb"
+
+
+def test_notebooks_belong_to_people_in_every_form_of_a_class(tmp_path):
+    text = notebook(SHIFT, SOFTMAX)
+    write(tmp_path / "class" / "alpha.ipynb", text)
+    write(tmp_path / "class" / "beta_ch03_attention.ipynb", text)
+    write(tmp_path / "class" / "beta_ch05_layers.ipynb", notebook("def gelu(x):\n    return x"))
+    write(tmp_path / "class" / "onechi_LATE_12_345_homework.ipynb", text)
+    write(tmp_path / "class" / "delta.zip", zipped({"deep/hw.ipynb": text}))
+    found = by_name(tmp_path / "class")
+    assert {name: sorted(s.sources) for name, s in found.items()} == {
+        "alpha": [MODULE], "beta": [MODULE, "ch05_layers"], "delta": [MODULE], "onechi": [MODULE],
+    }  # fmt: skip
+    packed = by_name(write(tmp_path / "week3.zip", zipped({"export/alpha/hw.ipynb": text, "export/beta/hw.ipynb": text})))
+    assert {name: sorted(s.sources) for name, s in packed.items()} == {"alpha": [MODULE], "beta": [MODULE]}
+    assert one(write(tmp_path / "zeta.ipynb", text)).name == "zeta"
+
+
+def test_map_restricts_a_notebook_to_a_chapter(tmp_path):
+    write(tmp_path / "alpha" / "HW3.ipynb", notebook(SHIFT, SOFTMAX, "def gelu(x):\n    return x"))
+    [found] = read_submissions(tmp_path, options=parse_options(["hw3.ipynb=3"]))
+    assert list(found.sources) == [MODULE]
+
+
+@pytest.mark.parametrize(
+    "data, says",
+    [
+        (b"", "hw.ipynb is not a valid notebook; save it again in Jupyter"),
+        (b'{"cells": [', "hw.ipynb is not a valid notebook; save it again in Jupyter"),
+        (b"[" * 100_000, "hw.ipynb is not a valid notebook; save it again in Jupyter"),
+        (b"\xff\xfe\x00", "hw.ipynb is not a valid notebook; save it again in Jupyter"),
+        (b"[]", "hw.ipynb is not a notebook: it has no cells; save it again in Jupyter"),
+        (b'{"cells": 3}', "hw.ipynb is not a notebook: it has no cells; save it again in Jupyter"),
+        (b'{"worksheets": [{"cells": 3}, 4, {}]}', "hw.ipynb defines no exercise; its cells must define functions or classes with the names of the exercises"),
+        (b'{"cells": [3, {"cell_type": "code"}, {"cell_type": "code", "source": [1, {}]}]}', "hw.ipynb defines no exercise; its cells must define functions"),
+        (b'{"cells": [], "metadata": {"kernelspec": {"language": "R"}}}', "hw.ipynb is a notebook in r, and exercises are written in Python"),
+        (json.dumps({"cells": [{}] * 5001}).encode(), "hw.ipynb has more than 5000 cells; keep only the cells of the exercises"),
+        (b'{"cells": []}' + b" " * LARGEST_NOTEBOOK, "hw.ipynb is larger than 20,000 KB and was not read; delete its outputs"),
+    ],
+)
+def test_an_unusable_notebook_gives_its_owner_a_sentence(tmp_path, data, says):
+    write(tmp_path / "alpha" / "hw.ipynb", data)
+    write(tmp_path / "beta" / CHAPTER)
+    found = by_name(tmp_path)
+    assert found["alpha"].problem.startswith(f"it contains no readable chapter: {says}") and not found["beta"].problem
+
+
+def test_a_notebook_is_json_in_any_encoding_of_unicode():
+    for encoding in ("utf-8-sig", "utf-16", "utf-32"):
+        assert [cell.text for cell in read_cells(notebook("é = 1").encode(encoding), "hw.ipynb")] == ["é = 1"]
+    with pytest.raises(UnreadableSubmission):
+        read_cells("é".encode("latin-1"), "hw.ipynb")
+
+
+def test_a_cell_that_is_too_deep_for_python_costs_only_that_cell(tmp_path):
+    write(tmp_path / "alpha" / "hw.ipynb", notebook(SHIFT, SOFTMAX + "\n" + "x = " + "-" * 150_000 + "1"))
+    write(tmp_path / "beta" / "hw.ipynb", notebook(SHIFT, SOFTMAX))
+    found = {submission.name: submission for submission in read_in_subprocess(tmp_path)}
+    assert "cell 2 of hw.ipynb" in found["alpha"].problem and list(found["beta"].sources) == [MODULE]
+
+
+@pytest.mark.parametrize("chapter", ["ch01", "ch03", "ch07", "ch13"])
+def test_the_reference_in_cells_is_complete(chapter):
+    """Each statement of the solution in a cell of its own; every definition survives unchanged."""
+    text = solution(chapter)
+    tree = ast.parse(text)
+    module = next(name for name in ("ch01_tokenizer", "ch03_attention", "ch07_models", "ch13_backward") if name.startswith(chapter))
+    made = written(*(ast.unparse(node) for node in tree.body), module=module)
+    names = [node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)]
+    assert names and {name: body(made, name) for name in names} == {name: ast.unparse(next(n for n in tree.body if getattr(n, "name", "") == name)) for name in names}
