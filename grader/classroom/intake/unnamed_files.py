@@ -103,7 +103,7 @@ def _read_file(copy: ChapterCopy, add_note: Callable[[str], None]) -> Iterable[F
         add_note(note)
     if len(defined) == 1:
         [(module, names)] = defined.items()
-        return [FoundChapter(module, text, copy, len(names), (f"{file} was used as {module}.py, because it defines {_list(names)}",))]
+        return [FoundChapter(module, text, copy, len(names), (f"the file {file} was used as {module}.py, because it defines {_list(names)}",))]
     return _split_file(copy, file, text, defined)
 
 
@@ -111,7 +111,7 @@ def _split_file(copy: ChapterCopy, file: str, text: str, defined: dict[str, list
     """The chapters of one Python file with several. If it is not valid Python, each chapter gets all of it, and grading reports the line."""
     code = read_code([Cell(1, text)], file)
     for module, names in defined.items():
-        note = f"{file} was used as {module}.py, because it defines {_list(names)}"
+        note = f"the file {file} was used as {module}.py, because it defines {_list(names)}"
         if code.problems:
             yield FoundChapter(module, text, copy, len(names), (note,))
         else:
@@ -130,11 +130,11 @@ def _read_notebook(copy: ChapterCopy, file: str, add_note: Callable[[str], None]
         written = write_chapter(code, module)
         if len(written.text) > LARGEST:
             raise UnreadableSubmission(f"the code of {module} in {file} is larger than {LARGEST // 1000} KB; keep only the code of its exercises")
-        notes = [f"{module}.py was made from {file}, whose cells are counted from the top: {describe_cells(written)}"]
+        notes = [f"the notebook {file} was used as {module}.py: {describe_cells(written)} (cells are counted from the top)"]
         for name, cell in list(written.missing.items())[:MOST_SENTENCES]:
             notes.append(f"cell {cell} of {file} sets {shorten(name)}, which the exercises use, by running code; the grader runs no cells, so move it into a function")
         yield FoundChapter(module, written.text, copy, len(names), tuple(notes))
 
 
 def _list(names: list[str]) -> str:
-    return " and ".join(names) if len(names) < 3 else f"{', '.join(names[:2])} and {len(names) - 2} more exercises"
+    return " and ".join(names) if len(names) < 3 else f"{', '.join(names[:2])} and {len(names) - 2} more"

@@ -5,6 +5,7 @@ import json
 
 import nbformat
 import pytest
+from grade_command import headway, marks
 from grader.classroom.intake.loose_code import read_code, write_chapter
 from grader.classroom.intake.notebooks import LARGEST_NOTEBOOK, read_cells
 from grader.classroom.intake.options import parse_options
@@ -49,7 +50,7 @@ def test_a_notebook_of_either_version_is_read(tmp_path, version):
     assert not found.problem and list(found.sources) == [MODULE]
     text = found.sources[MODULE]
     assert body(text, "softmax") == SOFTMAX and body(text, "shift") == SHIFT and "print" not in text
-    assert found.notes == ("ch03_attention.py was made from homework.ipynb, whose cells are counted from the top: softmax from cell 3",)
+    assert found.notes == ("the notebook homework.ipynb was used as ch03_attention.py: softmax from cell 3 (cells are counted from the top)",)
     assert is_written(text, "softmax") and not is_written(text, "causal_mask"), "the other exercises keep their stub"
 
 
@@ -59,7 +60,7 @@ def test_outputs_and_text_are_not_code(tmp_path):
     write(tmp_path / "alpha" / "homework.ipynb", nbformat.writes(made))
     found = one(tmp_path)
     assert not is_written(found.sources[MODULE], "causal_mask") and not is_written(found.sources[MODULE], "padding_mask")
-    assert found.notes[0].endswith("softmax from cell 3"), "cells of text are counted, as a reader counts them"
+    assert "softmax from cell 3 " in found.notes[0], "cells of text are counted, as a reader counts them"
 
 
 def test_magics_and_shell_lines_are_left_out():
@@ -239,3 +240,21 @@ def test_the_reference_in_cells_is_complete(chapter):
     made = written(*(ast.unparse(node) for node in tree.body), module=module)
     names = [node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)]
     assert names and {name: body(made, name) for name in names} == {name: ast.unparse(next(n for n in tree.body if getattr(n, "name", "") == name)) for name in names}
+
+
+@pytest.mark.thorough
+def test_a_notebook_gets_the_marks_of_its_code_and_a_failure_names_the_cell(tmp_path):
+    text = solution("ch03")
+    cells = [ast.unparse(node) for node in ast.parse(text).body]
+    place = next(number for number, cell in enumerate(cells) if cell.startswith("def softmax"))
+    wrong = cells[place].replace("exps = ", "unknown_name\n    exps = ", 1)
+    assert wrong != cells[place]
+    write(tmp_path / "class" / "alpha" / "hw.ipynb", notebook(*cells, "while True:\n    pass"))
+    write(tmp_path / "class" / "beta" / "hw.ipynb", notebook(*cells, wrong, "%time softmax(1)"))
+    write(tmp_path / "class" / "chi" / CHAPTER, text)
+    ran = headway("grade", tmp_path / "class", "--out", tmp_path / "out", "--exercises", "softmax,causal_mask")
+    assert ran.status == 0, ran.out
+    found = {name: (row["softmax"], row["causal_mask"]) for name, row in marks(tmp_path / "out").items()}
+    assert found["alpha"] == found["chi"] == ("10", "7") and found["beta"] == ("0", "7")
+    feedback = (tmp_path / "out" / "feedback" / "beta.md").read_text(encoding="utf-8")
+    assert f"unknown_name  # cell {len(cells) + 1}" in feedback

@@ -142,8 +142,8 @@ def test_a_file_is_matched_by_what_it_defines(tmp_path):
     write(tmp_path / "epsilon" / "ch03_attention.py.txt", TWO)
     found = by_name(tmp_path)
     assert found["alpha"].sources == {MODULE: TWO}
-    assert found["alpha"].notes == ("attention.py was used as ch03_attention.py, because it defines softmax and causal_mask",)
-    assert found["beta"].notes == ("homework.py was used as ch03_attention.py, because it defines softmax, causal_mask and 1 more exercises",)
+    assert found["alpha"].notes == ("the file attention.py was used as ch03_attention.py, because it defines softmax and causal_mask",)
+    assert found["beta"].notes == ("the file homework.py was used as ch03_attention.py, because it defines softmax, causal_mask and 1 more",)
     assert found["chi"].sources == {MODULE: "def softmax(x:\n"}, "grading shows its owner the line"
     assert found["delta"].problem == "it contains no chapter, only plots.py; name the chapter files like ch03_attention.py"
     assert found["epsilon"].sources == {MODULE: TWO}
@@ -178,7 +178,7 @@ def test_one_file_with_several_chapters_is_divided(tmp_path):
     assert list(found.sources) == [MODULE, "ch05_layers"] and "# cell" not in "".join(found.sources.values())
     assert "gelu" not in found.sources[MODULE] and "print" not in found.sources[MODULE]
     assert f"from .{MODULE} import softmax\n" in found.sources["ch05_layers"]
-    assert found.notes[0] == "all.py was used as ch03_attention.py, because it defines softmax; only the code that they use was read"
+    assert found.notes[0] == "the file all.py was used as ch03_attention.py, because it defines softmax; only the code that they use was read"
 
 
 def test_the_kits_own_files_and_tests_are_not_matched(tmp_path):
