@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import collections
+import heapq
+import itertools
 import math
 
 import torch
@@ -78,3 +81,77 @@ def attention_backward(q, k, v, grad_out, mask=None):
     gw = torch.einsum("...qe,...ke->...qk", grad_out, v)
     gs = w * (gw - (w * gw).sum(-1, keepdim=True)) * scale
     return torch.einsum("...qk,...kd->...qd", gs, k), torch.einsum("...qk,...qd->...kd", gs, q), gv
+
+
+_numbers = itertools.count()
+
+
+class Scalar:
+    """Nodes are numbered as they are made, so a node's number is greater than those of all that it was made of."""
+
+    def __init__(self, value, made_of=None):
+        self.value, self.grad = float(value), 0.0
+        self.made_of, self.number = made_of or [], next(_numbers)
+
+    def combine(self, other, value, slope, other_slope):
+        return Scalar(value, [(self, slope)] + ([(other, other_slope)] if isinstance(other, Scalar) else []))
+
+    def __add__(self, other):
+        return self.combine(other, self.value + number(other), 1.0, 1.0)
+
+    def __mul__(self, other):
+        return self.combine(other, self.value * number(other), number(other), self.value)
+
+    def __truediv__(self, other):
+        y = number(other)
+        return self.combine(other, self.value / y, 1 / y, -self.value / y / y)
+
+    def __pow__(self, power):
+        return Scalar(self.value**power, [(self, power * self.value ** (power - 1) if power else 0.0)])
+
+    def exp(self):
+        return Scalar(math.exp(self.value), [(self, math.exp(self.value))])
+
+    def log(self):
+        return Scalar(math.log(self.value), [(self, self.value**-1)])
+
+    def __neg__(self):
+        return Scalar(-self.value, [(self, -1.0)])
+
+    def __sub__(self, other):
+        return self + -other
+
+    def __rsub__(self, other):
+        return -self + other
+
+    def __rtruediv__(self, other):
+        return Scalar(other) / self
+
+    __radd__, __rmul__ = __add__, __mul__
+
+    def nodes(self):
+        """Each node once, those made last first."""
+        heap, seen = [(-self.number, self)], {self.number}
+        while heap:
+            _, node = heapq.heappop(heap)
+            yield node
+            for part, _ in node.made_of:
+                if part.number not in seen:
+                    seen.add(part.number)
+                    heapq.heappush(heap, (-part.number, part))
+
+    def backward(self):
+        flow = collections.defaultdict(float, {self.number: 1.0})
+        for node in self.nodes():
+            gradient = flow.pop(node.number)
+            node.grad += gradient
+            for part, slope in node.made_of:
+                flow[part.number] += gradient * slope
+
+    def zero_grad(self):
+        for node in self.nodes():
+            node.grad = 0.0
+
+
+def number(x):
+    return x.value if isinstance(x, Scalar) else x

@@ -1,4 +1,4 @@
-"""Chapter 15 with as few reshapes as possible; the other exercises are the reference's."""
+"""Chapter 15 with as few reshapes as possible."""
 
 import math
 
@@ -47,6 +47,54 @@ def residual_distribution(target, draft):
     return torch.where(scaled.isnan(), target, scaled)
 
 
+def draw(probs: Tensor, generator) -> int:
+    """The inverse of the distribution function at a random number."""
+    edges = probs.double().cumsum(0)
+    place = torch.rand((), generator=generator, dtype=torch.float64) * edges[-1]
+    return int(torch.searchsorted(edges, place, right=True).clamp(max=len(edges) - 1))
+
+
+def accept_drafts(target_probs, draft_probs, drafted, generator=None):
+    luck = torch.rand(len(drafted), generator=generator, dtype=torch.float64).tolist()
+    refused = [i for i, token in enumerate(drafted) if luck[i] * float(draft_probs[i, token]) >= float(target_probs[i, token])]
+    stay = refused[0] if refused else len(drafted)
+    last = residual_distribution(target_probs[stay], draft_probs[stay]) if refused else target_probs[stay]
+    return [*(int(token) for token in drafted[:stay]), draw(last, generator)]
+
+
+def generate_speculative(model, draft, ids, max_new_tokens, n_draft=4, eos_id=None, temperature=1.0, generator=None):
+    if n_draft < 1:
+        raise ValueError(f"n_draft must be at least 1, not {n_draft}")
+    for each in (model, draft):
+        table = getattr(each, "pos_emb", None)
+        if table is not None and ids.shape[1] + max_new_tokens > each.config.max_len:
+            raise ValueError(f"the text does not fit into max_len = {each.config.max_len}")
+
+    def distribution(which, text):
+        logits = which(text)
+        logits = (logits[0] if isinstance(logits, tuple) else logits)[0]
+        if temperature:
+            return (logits / temperature).softmax(-1)
+        return (logits == logits.amax(-1, keepdim=True)).to(logits.dtype)
+
+    text, room, over = ids, max_new_tokens, False
+    with looking_at(model), looking_at(draft):
+        while room and not over:
+            guess, rows = text, []
+            for _ in range(min(n_draft, room - 1)):
+                rows.append(distribution(draft, guess)[-1])
+                token = draw(rows[-1], generator)
+                guess = torch.cat([guess, guess.new_tensor([[token]])], 1)
+                if token == eos_id:  # nothing is needed after it
+                    break
+            judged = distribution(model, guess)[text.shape[1] - 1 :]
+            for token in accept_drafts(judged, torch.stack(rows) if rows else judged[:0], guess[0, text.shape[1] :].tolist(), generator):
+                if not over:
+                    text = torch.cat([text, text.new_tensor([[token]])], 1)
+                    room, over = room - 1, token == eos_id
+    return text
+
+
 class PaddedGPT(GPT):
     def forward(self, ids, n_pad=None):
         B, T = ids.shape
@@ -73,6 +121,62 @@ class PaddedGPT(GPT):
             x = x + attn.W_out(merge_heads(weights @ v))
             x = x + block.ffn(block.ln2(x))
         return self.lm_head(self.ln_f(x))
+
+
+def generate_batch(model, prompts, max_new_tokens, eos_id=None, pad_id=0):
+    lengths = [len(prompt) for prompt in prompts]
+    if model.pos_emb is not None and max(lengths) + max_new_tokens > model.config.max_len:
+        raise ValueError(f"the longest text does not fit into max_len = {model.config.max_len}")
+    n_pad = max(lengths) - torch.tensor(lengths)
+    ids = nn.utils.rnn.pad_sequence([torch.tensor(prompt).flip(0) for prompt in prompts], batch_first=True, padding_value=pad_id).flip(1)
+    alive = torch.ones(len(prompts), dtype=torch.bool)
+    counts = torch.zeros(len(prompts), dtype=torch.long)
+    with looking_at(model):
+        for _ in range(max_new_tokens):
+            if not alive.any():
+                break
+            new = torch.einsum("bv->bv", model(ids, n_pad)[:, -1]).max(-1).indices
+            ids, counts = torch.cat([ids, new.unsqueeze(1)], 1), counts + alive
+            alive = alive & (new != (-1 if eos_id is None else eos_id))
+    return [row[pad : max(lengths) + count].tolist() for row, pad, count in zip(ids, n_pad, counts)]
+
+
+class BlockPool:
+    """One tensor of counts: a block with the count 0 is free."""
+
+    def __init__(self, n_blocks, block_size, n_heads, d_head, dtype=torch.float32):
+        self.k = torch.rand(n_blocks, n_heads, block_size, d_head, dtype=torch.float32).to(dtype)
+        self.v = self.k.clone()
+        self.counts = torch.zeros(n_blocks, dtype=torch.long)
+
+    @property
+    def block_size(self):
+        return self.k.shape[2]
+
+    @property
+    def n_free(self):
+        return int((self.counts == 0).sum())
+
+    def allocate(self):
+        if self.n_free == 0:
+            raise RuntimeError("every block has a holder")
+        block = int(self.counts.argmin())
+        self.counts[block] = 1
+        return block
+
+    def change(self, block, by):
+        if not (0 <= block < len(self.counts) and self.counts[block] > 0):
+            raise ValueError(f"nobody holds a block {block}")
+        self.counts[block] += by
+
+    def share(self, block):
+        self.change(block, 1)
+
+    def free(self, block):
+        self.change(block, -1)
+
+    def holders(self, block):
+        return int(self.counts[block])
 
 
 class PagedKVCache:
@@ -148,3 +252,17 @@ class QuantizedLinear(nn.Module):
     def forward(self, x):
         scaled = torch.einsum("...n,mn,m->...m", x, self.weight.to(x), self.scale.to(x))
         return scaled if self.bias is None else scaled.add(self.bias.to(x))
+
+
+def continuous_batches(requests, max_batch):
+    """The end of each request first; then a table of steps and requests."""
+    if max_batch < 1:
+        raise ValueError(f"max_batch must be at least 1, not {max_batch}")
+    spans = {}
+    for number in sorted(range(len(requests)), key=lambda number: (requests[number][0], number)):
+        arrival, tokens = requests[number]
+        ends = sorted((end for _, end in spans.values()), reverse=True)
+        start = max(arrival, ends[max_batch - 1] if len(ends) >= max_batch else 0)
+        spans[number] = start, start + tokens
+    last = max((end for _, end in spans.values()), default=0)
+    return [[number for number in sorted(spans) if spans[number][0] <= step < spans[number][1]] for step in range(last)]

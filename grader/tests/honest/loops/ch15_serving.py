@@ -1,9 +1,11 @@
-"""Chapter 15 with a loop wherever one will do; the other exercises are the reference's."""
+"""Chapter 15 with a loop wherever one will do."""
 
 import math
 
 import torch
+from torch import nn
 
+from .ch07_models import GPT
 from .ch09_sampling import looking_at
 
 
@@ -93,6 +95,24 @@ def generate_speculative(model, draft, ids, max_new_tokens, n_draft=4, eos_id=No
     return torch.tensor([tokens + new], dtype=ids.dtype)
 
 
+class PaddedGPT(GPT):
+    """The tokens of all texts are looked up at once. Then each text goes through the blocks without its padding."""
+
+    def forward(self, ids, n_pad=None):
+        if n_pad is None:
+            n_pad = torch.zeros(len(ids), dtype=torch.long)
+        x = self.token_emb(ids)
+        result = torch.zeros(*x.shape[:2], self.config.vocab_size, dtype=x.dtype)
+        for b in range(len(ids)):
+            text = x[b : b + 1, int(n_pad[b]) :]
+            if self.pos_emb is not None:
+                text = self.pos_emb(text)
+            for block in self.blocks:
+                text = block(text)
+            result[b, int(n_pad[b]) :] = self.lm_head(self.ln_f(text))[0]
+        return result
+
+
 def generate_batch(model, prompts, max_new_tokens, eos_id=None, pad_id=0):
     longest = max(map(len, prompts))
     config = model.config
@@ -113,6 +133,46 @@ def generate_batch(model, prompts, max_new_tokens, eos_id=None, pad_id=0):
                     if token == eos_id:
                         going.discard(i)
     return [list(prompt) + new for prompt, new in zip(prompts, written)]
+
+
+class BlockPool:
+    def __init__(self, n_blocks, block_size, n_heads, d_head, dtype=torch.float32):
+        self.block_size = block_size
+        self.k = torch.ones(n_blocks, n_heads, block_size, d_head, dtype=dtype)
+        self.v = torch.ones(n_blocks, n_heads, block_size, d_head, dtype=dtype)
+        self.count = [0] * n_blocks
+
+    @property
+    def n_free(self):
+        n = 0
+        for count in self.count:
+            if count == 0:
+                n += 1
+        return n
+
+    def allocate(self):
+        for block in reversed(range(len(self.count))):
+            if self.count[block] == 0:
+                self.count[block] = 1
+                return block
+        raise RuntimeError("no block is free")
+
+    def check(self, block):
+        if block < 0 or block >= len(self.count):
+            raise ValueError(f"there is no block {block}")
+        if self.count[block] == 0:
+            raise ValueError(f"block {block} is free")
+
+    def share(self, block):
+        self.check(block)
+        self.count[block] += 1
+
+    def free(self, block):
+        self.check(block)
+        self.count[block] -= 1
+
+    def holders(self, block):
+        return self.count[block]
 
 
 class PagedKVCache:
@@ -169,6 +229,26 @@ def quantize_int8(weight):
         if largest > 0:
             codes[i] = torch.round(row / largest * 127).to(torch.int8)
     return codes, torch.stack(scales)
+
+
+class QuantizedLinear(nn.Module):
+    def __init__(self, linear):
+        super().__init__()
+        weight, scale = quantize_int8(linear.weight.detach())
+        self.register_buffer("weight", weight)
+        self.register_buffer("scale", scale)
+        self.register_buffer("bias", None)
+        if linear.bias is not None:
+            self.bias = linear.bias.detach().clone()
+
+    def forward(self, x):
+        columns = []
+        for i, codes in enumerate(self.weight):
+            column = (x * codes.to(x.dtype)).sum(-1) * self.scale[i].to(x.dtype)
+            if self.bias is not None:
+                column = column + self.bias[i].to(x.dtype)
+            columns.append(column)
+        return torch.stack(columns, -1)
 
 
 def continuous_batches(requests, max_batch):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections import Counter, deque
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -80,3 +82,96 @@ def attention_backward(q: Tensor, k: Tensor, v: Tensor, grad_out: Tensor, mask: 
         gs = gs.masked_fill(~mask, 0)
     gs = gs.div(q.shape[-1] ** 0.5)
     return [torch.matmul(gs, k), torch.matmul(gs.transpose(-1, -2), q), torch.matmul(w.transpose(-1, -2), grad_out)]
+
+
+@dataclass(eq=False)
+class Scalar:
+    """A node of the graph. Its edges lead to the nodes that it was made of."""
+
+    value: float
+    grad: float = 0.0
+    edges: list[tuple[Scalar, float]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.value = float(self.value)
+
+    @staticmethod
+    def of(x: Scalar | float) -> Scalar:
+        return x if isinstance(x, Scalar) else Scalar(float(x))
+
+    @classmethod
+    def made(cls, value: float, *edges: tuple[Scalar, float]) -> Scalar:
+        return cls(float(value), edges=list(edges))
+
+    def __add__(self, other: Scalar | float) -> Scalar:
+        right = Scalar.of(other)
+        return Scalar.made(self.value + right.value, (self, 1.0), (right, 1.0))
+
+    def __sub__(self, other: Scalar | float) -> Scalar:
+        right = Scalar.of(other)
+        return Scalar.made(self.value - right.value, (self, 1.0), (right, -1.0))
+
+    def __mul__(self, other: Scalar | float) -> Scalar:
+        right = Scalar.of(other)
+        return Scalar.made(self.value * right.value, (self, right.value), (right, self.value))
+
+    def __truediv__(self, other: Scalar | float) -> Scalar:
+        right = Scalar.of(other)
+        quotient = self.value / right.value
+        return Scalar.made(quotient, (self, 1.0 / right.value), (right, -quotient / right.value))
+
+    def __pow__(self, exponent: float) -> Scalar:
+        return Scalar.made(self.value**exponent, (self, exponent * self.value ** (exponent - 1)))
+
+    def exp(self) -> Scalar:
+        result = math.exp(self.value)
+        return Scalar.made(result, (self, result))
+
+    def log(self) -> Scalar:
+        return Scalar.made(math.log(self.value), (self, 1.0 / self.value))
+
+    def __neg__(self) -> Scalar:
+        return Scalar.made(-self.value, (self, -1.0))
+
+    def __radd__(self, other: float) -> Scalar:
+        return Scalar.of(other) + self
+
+    def __rsub__(self, other: float) -> Scalar:
+        return Scalar.of(other) - self
+
+    def __rmul__(self, other: float) -> Scalar:
+        return Scalar.of(other) * self
+
+    def __rtruediv__(self, other: float) -> Scalar:
+        return Scalar.of(other) / self
+
+    def _reachable(self) -> dict[int, Scalar]:
+        """id -> node, of this node and all that it was made of."""
+        found: dict[int, Scalar] = {id(self): self}
+        frontier: deque[Scalar] = deque([self])
+        while frontier:
+            for part, _ in frontier.popleft().edges:
+                if id(part) not in found:
+                    found[id(part)] = part
+                    frontier.append(part)
+        return found
+
+    def backward(self) -> None:
+        """Kahn's algorithm: a node passes its gradient on when no edge that leads to it is left."""
+        nodes = self._reachable()
+        waiting_for: Counter[int] = Counter(id(part) for node in nodes.values() for part, _ in node.edges)
+        gradients: dict[int, float] = dict.fromkeys(nodes, 0.0)
+        gradients[id(self)] = 1.0
+        ready: list[Scalar] = [self]
+        while ready:
+            node = ready.pop()
+            node.grad += gradients[id(node)]
+            for part, slope in node.edges:
+                gradients[id(part)] += gradients[id(node)] * slope
+                waiting_for[id(part)] -= 1
+                if not waiting_for[id(part)]:
+                    ready.append(part)
+
+    def zero_grad(self) -> None:
+        for node in self._reachable().values():
+            node.grad = 0.0

@@ -1,8 +1,10 @@
-"""Chapter 15 in classes of its own; the other exercises are the reference's."""
+"""Chapter 15 in classes of its own."""
+
+from dataclasses import dataclass, field
 
 import torch
 import torch.nn.functional as F
-from torch import nn
+from torch import Tensor, nn
 
 from .ch03_attention import merge_heads, scaled_dot_product_attention, split_heads
 from .ch04_positions_in_attention import CausalSelfAttention, alibi_bias, apply_rope
@@ -19,6 +21,36 @@ def refuse_too_long(model, n_prompt, n_new):
     config = getattr(model, "config", None)
     if getattr(config, "positions", None) in ("learned", "sinusoidal") and n_prompt + n_new > config.max_len:
         raise ValueError(f"{n_prompt} + {n_new} tokens do not fit into max_len = {config.max_len}")
+
+
+@dataclass(frozen=True, order=True)
+class Beam:
+    score: float
+    new: tuple[int, ...] = field(compare=False)
+    finished: bool = field(compare=False)
+
+    def continued(self, token: int, log_prob: float, eos_id: int | None) -> "Beam":
+        return Beam(self.score + log_prob, (*self.new, token), token == eos_id)
+
+
+def beam_search(model: nn.Module, ids: Tensor, max_new_tokens: int, n_beams: int, eos_id: int | None = None) -> list[tuple[list[int], float]]:
+    if n_beams < 1:
+        raise ValueError(f"n_beams must be positive, not {n_beams}")
+    prompt: list[int] = ids[0].tolist()
+    beams: list[Beam] = [Beam(0.0, (), False)]
+    with looking_at(model):
+        for _ in range(max_new_tokens):
+            growing: list[Beam] = [beam for beam in beams if not beam.finished]
+            if not growing:
+                break
+            batch = torch.tensor([[*prompt, *beam.new] for beam in growing])
+            log_probs: Tensor = F.log_softmax(logits_of(model, batch)[:, -1], dim=-1)
+            best = log_probs.topk(min(n_beams, log_probs.size(-1)))  # a beam cannot have more than n_beams among the best
+            candidates: list[Beam] = [beam for beam in beams if beam.finished]
+            for beam, values, tokens in zip(growing, best.values.tolist(), best.indices.tolist()):
+                candidates.extend(beam.continued(token, value, eos_id) for token, value in zip(tokens, values))
+            beams = sorted(candidates, reverse=True)[:n_beams]
+    return [(list(beam.new), beam.score) for beam in beams]
 
 
 def residual_distribution(target, draft):
@@ -119,6 +151,39 @@ class PaddedGPT(GPT):
             x = block(x)
             block.attn.mask = None
         return self.lm_head(self.ln_f(x))
+
+
+@dataclass
+class Row:
+    """One text of a batch."""
+
+    text: list[int]
+    n_pad: int
+    finished: bool = False
+
+    def write(self, token: int, eos_id: int | None) -> None:
+        if not self.finished:
+            self.text.append(token)
+            self.finished = token == eos_id
+
+    def padded(self, length: int, pad_id: int) -> list[int]:
+        row = [pad_id] * self.n_pad + self.text
+        return row + [pad_id] * (length - len(row))
+
+
+def generate_batch(model: PaddedGPT, prompts: list[list[int]], max_new_tokens: int, eos_id: int | None = None, pad_id: int = 0) -> list[list[int]]:
+    longest: int = max(len(prompt) for prompt in prompts)
+    refuse_too_long(model, longest, max_new_tokens)
+    rows = [Row(list(prompt), longest - len(prompt)) for prompt in prompts]
+    pads = torch.tensor([row.n_pad for row in rows])
+    with looking_at(model):
+        for length in range(longest, longest + max_new_tokens):
+            if all(row.finished for row in rows):
+                break
+            logits: Tensor = model(torch.tensor([row.padded(length, pad_id) for row in rows]), pads)
+            for row, token in zip(rows, logits[:, -1].argmax(dim=-1).tolist()):
+                row.write(token, eos_id)
+    return [row.text for row in rows]
 
 
 class BlockPool:
