@@ -10,7 +10,8 @@ class TableModel(nn.Module):
     """Logits are table[a, b], (V, V, V), after tokens a and b; or table[b], (V, V). The token before the first one is 0.
 
     It has dropout, so that in train mode its logits differ each time, and one part that is in eval mode on purpose. It returns logits for
-    kind="logits", and a tuple that begins with them for kind="tuple". With `positions` it has a config, and refuses more than max_len tokens.
+    kind="logits", and a tuple that begins with them for kind="tuple". With `positions` it has a config
+    and a pos_emb that is None or not, as GPT has, and refuses more than max_len tokens.
     """
 
     def __init__(self, table, kind="tuple", positions=None, max_len=None):
@@ -22,6 +23,7 @@ class TableModel(nn.Module):
         self.kind, self.passes, self.most_read, self.graph = kind, 0, 0, False
         if positions is not None:
             self.config = SimpleNamespace(positions=positions, max_len=max_len, vocab_size=table.size(-1))
+            self.pos_emb = "a table" if positions in ("learned", "sinusoidal") else None  # as in GPT, where code may ask for it
 
     def forward(self, ids):
         T = ids.size(1)

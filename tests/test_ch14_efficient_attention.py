@@ -59,13 +59,14 @@ def test_a_query_that_sees_nothing_has_output_zero_and_lse_minus_infinity(learne
 @few
 @given(n=group_sizes, shift=st.sampled_from([1e4, -1e4]), seed=seeds)
 def test_very_large_and_very_small_scores_are_safe(learner, reference, n, shift, seed):
-    """The same number added to all scores of a query, even 10000 or -10000, changes no output, and is added to lse."""
+    """The same number added to all scores of a query changes no output, and is added to lse, even 10000 for one query and -10000 for the next."""
     q, k, v = double_qkv(seed, n)
-    q[..., 0], more = 1.0, k.clone()
+    signs = (-1.0) ** torch.arange(n.Tq, dtype=torch.float64)
+    q[..., 0], more = signs, k.clone()
     more[..., 0] += shift * n.d**0.5
     got = learner.attention_with_lse(q, more, v)
     output, lse = reference.attention_with_lse(q, k, v)
-    same_pair(got, (output, lse + shift), "attention_with_lse", f" with {shift:+g} added to all scores")
+    same_pair(got, (output, lse + shift * signs), "attention_with_lse", f" with {shift:+g} added to the scores of every second query, and {-shift:+g} to the others")
 
 
 def output_only(attention, q, k, v, mask):

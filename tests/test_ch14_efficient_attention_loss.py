@@ -119,11 +119,12 @@ def test_very_large_logits_give_a_finite_loss(learner, reference, n, seed):
 
 @exercise("chunked_cross_entropy", weight=4)
 def test_the_logits_of_all_positions_never_exist(learner, reference):
-    """With 128 positions, 512 words and chunk = 8, no tensor has a quarter of the 128 × 512 logits, forward or backward, and no more than that is kept."""
-    N, V, D, chunk = 128, 512, 8, 8
-    sizes(N=N, V=V, D=D, chunk=chunk)
-    hidden, weight, targets = tensor(1, N, D), tensor(2, V, D), token_ids(3, N, vocab=V)
-    targets[::5] = -100
+    """With 2 texts of 64 positions, 512 words and chunk = 8, no tensor has a quarter of the 128 × 512 logits, forward or backward, and no more is kept."""
+    B, T, V, D, chunk = 2, 64, 512, 8, 8
+    sizes(B=B, T=T, V=V, D=D, chunk=chunk)
+    hidden, weight, targets = tensor(1, B, T, D), tensor(2, V, D), token_ids(3, B, T, vocab=V)
+    targets[:, ::5] = -100
+    N = B * T
     watched = watch_gradients(learner, learner.chunked_cross_entropy, hidden, weight, targets, chunk, largest=N * V / 4, kept=N * V / 4)
     expected = at_once(reference, hidden, weight, targets)
     close(watched.result, expected.output, "the loss")
