@@ -1,7 +1,8 @@
 """`field`: what the kit says about wrong implementations that were written from the stubs and lessons alone, most with one fault, some with two.
 
 `grader/tests/field/chNN.toml` contains them. Each attempt has its `faults` in words, and under `known`, for each fault, the known mistakes that are
-true of it: several where several describe it, none where no known mistake does. A diagnosis that names any other mistake is false.
+true of it: several where several describe it, none where no known mistake does. A diagnosis that names any other mistake is false. Attempts without
+any such mistake are counted by themselves: they should be caught, and get no name.
 """
 
 from __future__ import annotations
@@ -35,10 +36,15 @@ class Attempt:
     def true_names(self) -> set[str]:
         return {mistake for mistakes in self.known for mistake in mistakes}
 
+    @property
+    def row(self) -> int:
+        """The row of the table: the number of faults, or 0 if no known mistake describes any of them."""
+        return len(self.faults) if self.true_names else 0
+
 
 @dataclass
 class Row:
-    """Counts of the attempts that have the same number of faults."""
+    """Counts of the attempts of one row."""
 
     tried: int = 0
     caught: int = 0
@@ -57,8 +63,8 @@ class Row:
             self.caught += 1
         if wrong := sorted(names - attempt.true_names):
             self.problems.append(f"{attempt.name} is named falsely: {', '.join(wrong)}")
-        elif not names:
-            self.problems.append(f"{attempt.name} is not named" + (f"; true would be {', '.join(sorted(attempt.true_names))}" if attempt.true_names else ""))
+        elif not names and attempt.true_names:
+            self.problems.append(f"{attempt.name} is not named; true would be {', '.join(sorted(attempt.true_names))}")
 
     @property
     def false(self) -> int:
@@ -84,20 +90,21 @@ def prove(options: argparse.Namespace) -> int:
     for name, found in chosen.items():
         solution = solution_of(load_syllabus().exercise(name))
         jobs.append(TryJob(name, False, 0, tuple(Subject("attempt", attempt.name, f"{solution}\n\n{attempt.code}") for attempt in found)))
-    rows = {1: Row(), 2: Row()}
+    rows = {1: Row(), 2: Row(), 0: Row()}
     try:
         for job, results in try_all([job for job in jobs if job.subjects], processes=options.jobs):
             for attempt, tried in zip(chosen[job.exercise], results, strict=True):
-                rows[len(attempt.faults)].add(attempt, tried)
+                rows[attempt.row].add(attempt, tried)
     except PoolBroken as problem:
         print(f"the attempts cannot be tried: {problem}")
         return 1
     for row in rows.values():
         for sentence in sorted(row.problems):
             print(f"  {sentence}")
-    words = {1: "one fault", 2: "two faults"}
+    words = {1: "one fault", 2: "two faults", 0: "no known mistake describes it"}
     head = ["", "tried", "caught", "named", "every fault named", "named falsely"]
-    print(table(head, [[words[faults], *map(str, (row.tried, row.caught, row.named, row.named_all, row.false))] for faults, row in rows.items()], words=1))
+    lines = [[words[key], str(row.tried), str(row.caught), *((str(row.named), str(row.named_all)) if key else ("–", "–")), str(row.false)] for key, row in rows.items()]
+    print(table(head, lines, words=1))
     single, double = rows[1], rows[2]
     goals = single.named >= NAMED_OF_SINGLE * single.tried and double.named >= NAMED_OF_DOUBLE * double.tried
     return 0 if goals and all(row.caught == row.tried and not row.false for row in rows.values()) else 1

@@ -36,6 +36,17 @@ def test_a_name_counts_only_if_it_is_true_of_the_code():
     assert row("passed").problems == ["softmax 1 passes all tests", "softmax 1 is not named; true would be a, b, c"]
 
 
+def test_attempts_that_no_known_mistake_describes_have_a_row_of_their_own():
+    """They need no name; a name would be false."""
+    one, two, none, half = (Attempt("softmax 1", "softmax", "", [""] * len(known), known) for known in ([["a"]], [["a"], ["b"]], [[]], [[], ["b"]]))
+    assert [attempt.row for attempt in (one, two, none, half)] == [1, 2, 0, 2]
+    row = Row()
+    row.add(none, Tried("attempt", "softmax 1", 0.0, "failed", {}, {}, [], [], 0.0))
+    assert not row.problems
+    row.add(none, Tried("attempt", "softmax 1", 0.0, "failed", {}, {}, ["a"], [], 0.0))
+    assert row.problems == ["softmax 1 is named falsely: a"] and row.false == 1 and row.caught == 2
+
+
 @pytest.mark.thorough
 def test_attempts_are_caught_and_never_named_falsely(capsys):
     run(["--exercise", "softmax", "--exercise", "load_balancing_loss"])
