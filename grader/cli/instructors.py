@@ -157,6 +157,20 @@ def note(
     raise typer.Exit(note(folder, name, text))
 
 
+def marks(
+    course: CourseFile = None,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="The folder to write to (default: grades, next to the course file).", show_default=False)] = None,
+) -> None:
+    """Add up the marks of a term (for instructors).
+
+    It writes marks.csv and marks.html, from the assignments that are graded so far.
+
+    Exit status: 0 if they are written, 2 if not."""
+    from grader.cli.commands.marks import marks
+
+    raise typer.Exit(marks(course, out))
+
+
 def handout(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to make.")],
     chapters: Annotated[str, typer.Option(metavar="ch03,ch05", help="The chapters that learners get (default: all).", autocompletion=completing.chapters)] = "",

@@ -14,7 +14,8 @@ from grader.cli.help_page import ForwardingCommand, ReadableCommand
 from grader.course.syllabus import UnknownName, is_handout
 from grader.version import __version__
 
-WHOLE_KIT_ONLY = ("stubs", "dev-check", "handout", "gradescope", "grade", "regrade", "override", "note", "course")  # a handout, which learners have, cannot do these
+INSTRUCTORS = ("handout", "gradescope", "grade", "regrade", "override", "note", "marks", "course")
+WHOLE_KIT_ONLY = ("stubs", "dev-check", *INSTRUCTORS)  # a handout, which learners have, cannot do these
 
 app = typer.Typer(
     name="headway",
@@ -226,7 +227,7 @@ def dev_check(
     raise typer.Exit(dev_check(split_names(names), full, fresh, table, changed))
 
 
-for command in (instructors.grade, instructors.regrade, instructors.override, instructors.note, instructors.handout, instructors.gradescope):
+for command in (instructors.grade, instructors.regrade, instructors.override, instructors.note, instructors.marks, instructors.handout, instructors.gradescope):
     app.command()(command)
 app.add_typer(instructors.course_commands, name="course")
 for registered in (*app.registered_commands, *instructors.course_commands.registered_commands):

@@ -21,24 +21,25 @@ _QUOTED = re.compile('[,;|\t"\r\n]')
 
 
 def write(graded: GradedClass, folder: Path) -> list[Path]:
+    rows = [[*BEFORE, *(exercise.name for exercise in graded.exercises)], *(_row(person, graded) for person in graded.people)]
+    return [write_if_changed(folder / NAME, format_table(rows))]
+
+
+def format_table(rows: list[list[str]]) -> str:
+    """The rows as CSV that Excel opens correctly."""
     # With a byte order mark: without it, Excel reads UTF-8 as the system's old code page and garbles every name with an accent. LibreOffice,
     # pandas and the importers of Moodle and Canvas ignore the mark; with Python's csv module use encoding="utf-8-sig".
-    return [write_if_changed(folder / NAME, "\ufeff" + _table(graded))]
-
-
-def _table(graded: GradedClass) -> str:
-    rows = [[*BEFORE, *(exercise.name for exercise in graded.exercises)], *(_row(person, graded) for person in graded.people)]
-    return "".join(",".join(map(_quote, row)) + "\r\n" for row in rows)
+    return "\ufeff" + "".join(",".join(map(_quote, row)) + "\r\n" for row in rows)
 
 
 def _row(person: Person, graded: GradedClass) -> list[str]:
     notes = [*person.notes, *correction_sentences(person), *person.remarks, *(f"{module}.py does not import" for module in person.broken)]
-    words = [_cell(text) for text in (person.late, person.problem, "; ".join(notes))]
+    words = [spreadsheet_text(text) for text in (person.late, person.problem, "; ".join(notes))]
     earned = [format_points(person.marks[exercise.name].earned) for exercise in graded.exercises]
-    return [_cell(person.name), format_points(person.total.earned), format_points(person.total.points), *words, *earned]
+    return [spreadsheet_text(person.name), format_points(person.total.earned), format_points(person.total.points), *words, *earned]
 
 
-def _cell(words: str) -> str:
+def spreadsheet_text(words: str) -> str:
     """Text that no spreadsheet runs as a formula: an apostrophe in front marks it as text."""
     return _FORMULA.sub(r"\g<0>'", sanitize.line(words))
 

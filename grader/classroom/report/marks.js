@@ -1,0 +1,53 @@
+// Optional: sorts a table by the column whose heading is pressed, and shows only the people that are searched for.
+const tables = [...document.querySelectorAll(".sortable")];
+const form = document.getElementById("find");
+const box = document.getElementById("name");
+const found = document.getElementById("found");
+const words = tables[0] ? [...tables[0].tBodies[0].rows].map(row => [...row.cells].slice(0, 3).map(cell => cell.textContent).join(" ").toLowerCase()) : [];
+const rows = tables.map(table => [...table.tBodies[0].rows]);
+
+function find() {
+  const wanted = box.value.trim().toLowerCase();
+  let many = 0;
+  words.forEach((text, place) => {
+    const hidden = !text.includes(wanted);
+    many += !hidden;
+    rows.forEach(of => { of[place].hidden = hidden; });
+  });
+  found.textContent = wanted ? `${many} of ${words.length} people` : "";
+}
+
+function value(row, column) {
+  const cell = row.cells[column];
+  const text = cell.dataset.value ?? cell.textContent.trim();
+  return text !== "" && !Number.isNaN(Number(text)) ? Number(text) : text;
+}
+
+function compare(a, b) {
+  if (typeof a !== typeof b) return typeof a === "number" ? 1 : -1;
+  return typeof a === "number" ? a - b : a.localeCompare(b);
+}
+
+function sort(table, heading) {
+  const column = heading.cellIndex;
+  const numbers = [...table.tBodies[0].rows].some(row => typeof value(row, column) === "number");
+  const first = numbers ? "descending" : "ascending";
+  const other = numbers ? "ascending" : "descending";
+  const order = heading.ariaSort === first ? other : first;
+  const sign = order === "ascending" ? 1 : -1;
+  const sorted = [...table.tBodies[0].rows].sort((a, b) => sign * compare(value(a, column), value(b, column)));
+  for (const cell of table.tHead.querySelectorAll("th")) cell.removeAttribute("aria-sort");
+  heading.ariaSort = order;
+  table.tBodies[0].append(...sorted);
+}
+
+form.hidden = false;
+form.addEventListener("submit", event => event.preventDefault());
+box.addEventListener("input", find);
+for (const table of tables) {
+  table.tHead.addEventListener("click", event => {
+    const button = event.target.closest("button");
+    if (button) sort(table, button.closest("th"));
+  });
+}
+find();

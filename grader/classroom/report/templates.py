@@ -1,0 +1,88 @@
+"""Makes a page that contains its style and script and fetches nothing.
+
+The page's content security policy allows only this style and this script, and no request: whatever a learner's text contains, it stays text.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from grader.classroom import sanitize
+from grader.classroom.report.numbers import format_count, format_number
+from grader.course.syllabus import UnknownName, load_syllabus
+
+HERE = Path(__file__).parent
+LONGEST = 4000  # characters of one piece of text
+
+
+class ReportProblem(RuntimeError):
+    """The report cannot be written; the message says what to do."""
+
+
+def render_template(name: str, **values: Any) -> str:
+    """The page NAME.html with NAME.css, NAME.js and these values."""
+    environment = _environment()
+    style, script = (_resource(f"{name}{suffix}") for suffix in (".css", ".js"))
+    policy = f"default-src 'none'; style-src {_csp_hash(style)}; script-src {_csp_hash(script)}; base-uri 'none'; form-action 'none'"
+    environment.globals |= values  # macros in other files see them, too
+    return environment.get_template(f"{name}.html").render(style=style, script=script, policy=policy)
+
+
+def _environment():
+    try:
+        from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    except ImportError:
+        raise ReportProblem("the class report needs Jinja, which is not installed: pip install -c constraints.txt -e '.[reports]'") from None
+    environment = Environment(
+        loader=FileSystemLoader(HERE), autoescape=True, finalize=_finalize, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )  # fmt: skip
+    environment.filters |= {"number": format_number, "chapter": _chapter, "breakable": _breakable, "percent": _percent, "date": _date}
+    environment.globals |= {"count": format_count}
+    return environment
+
+
+def _finalize(value: Any) -> Any:
+    """Sanitize every text before the template escapes it; values that are already markup come from the page itself."""
+    return value if hasattr(value, "__html__") or not isinstance(value, str) else sanitize.text(value, LONGEST)
+
+
+def _chapter(name: str) -> str:
+    """ch03 as "3 Attention", with a no-break space."""
+    try:
+        chapter = load_syllabus().chapter(name)
+    except UnknownName:
+        return name
+    return f"{chapter.number}\u00a0{chapter.title}"
+
+
+def _breakable(name: str) -> Any:
+    """A name in code that may be broken into lines after each underscore."""
+    from markupsafe import Markup, escape
+
+    return Markup(escape(sanitize.line(name)).replace("_", Markup("_<wbr>")))
+
+
+def _percent(part: Any, whole: Any = 1) -> str:
+    return f"{100 * float(part) / float(whole):.0f}" if whole else "0"
+
+
+def _date(iso: str) -> str:
+    """2026-11-20T18:04:00+01:00 as "2026-11-20 at 18:04, UTC+01:00"; other texts unchanged."""
+    try:
+        return datetime.fromisoformat(iso).strftime("%Y-%m-%d at %H:%M, %Z").rstrip(", ")
+    except ValueError:
+        return iso
+
+
+def _resource(name: str) -> Any:
+    from markupsafe import Markup
+
+    return Markup((HERE / name).read_text(encoding="utf-8"))
+
+
+def _csp_hash(content: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"

@@ -1,0 +1,113 @@
+"""The marks of a term: for each person the assignments, which of them count, and the total in percent. Exact, and rounded once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from fractions import Fraction
+
+from grader.classroom.judging.graded_class import GradedClass, Person
+from grader.classroom.term.course_file import Course
+from grader.classroom.term.roster import RosterPerson
+
+NOTHING = Decimal(0)
+
+
+@dataclass(frozen=True)
+class AssignmentMark:
+    """One person's mark in one assignment. `person` is None if nothing was submitted."""
+
+    points: Decimal
+    person: Person | None = None
+    counts: bool = True  # False if better ones count
+
+    @property
+    def earned(self) -> Decimal:
+        return self.person.total.earned if self.person else NOTHING
+
+    @property
+    def share(self) -> Fraction:
+        return Fraction(self.earned) / Fraction(self.points) if self.points else Fraction(0)
+
+    @property
+    def remark(self) -> str:
+        """Why the points are as they are; "" if there is nothing to say."""
+        if self.person is None:
+            words = ["missing"]
+        elif self.person.problem and not self.earned:
+            words = [f"not graded: {self.person.problem}"]
+        else:
+            words = [self.person.late] if self.person.late else []
+        return "; ".join([*words, *([] if self.counts else ["dropped: better ones count"])])
+
+
+    @property
+    def brief(self) -> str:
+        """The remark in a few words."""
+        words = "missing" if self.person is None else "not graded" if self.person.problem else self.person.late.partition(" (")[0]
+        return ", ".join(filter(None, [words, "" if self.counts else "dropped"]))
+
+
+@dataclass(frozen=True)
+class PersonMarks:
+    who: RosterPerson
+    in_roster: bool
+    marks: dict[str, AssignmentMark] = field(default_factory=dict)  # by assignment, the graded ones
+    percent: Decimal | None = None  # None if no assignment with a weight is graded
+
+    @property
+    def missing(self) -> list[str]:
+        return [name for name, mark in self.marks.items() if mark.person is None]
+
+
+@dataclass(frozen=True)
+class TermMarks:
+    course: Course
+    classes: dict[str, GradedClass]  # of the graded assignments, in the order of the course
+    people: tuple[PersonMarks, ...]  # the roster's, then those who are not in it
+    notes: tuple[str, ...] = ()
+
+
+def compute_term_marks(course: Course, classes: Mapping[str, GradedClass]) -> TermMarks:
+    """The marks so far: an assignment that is not graded yet does not count, and one that a person did not hand in counts as 0 points."""
+    graded = {one.name: classes[one.name] for one in course.assignments if one.name in classes}
+    notes: list[str] = []
+    found: dict[str, dict[str, Person]] = {person.name: {} for person in course.roster.people}
+    for name, one_class in graded.items():
+        for person in sorted(one_class.people, key=lambda one: course.roster.find(one.name) is None or one.name not in found):
+            known = course.roster.find(person.name)
+            own = found.setdefault(known.name if known else person.name, {})
+            if name in own:
+                notes.append(f"{name}: {own[name].name} and {person.name} are one person in the roster; only the first one counts")
+            else:
+                own[name] = person
+        asked = {exercise.name for exercise in course.assignment(name).exercises}
+        if asked != {exercise.name for exercise in one_class.exercises}:
+            notes.append(f"{name} was graded with other exercises than course.toml has now; grade it again")
+    roster = {person.name: person for person in course.roster.people}
+    strangers = sorted(found.keys() - roster.keys(), key=str.casefold)
+    people = [_person(course, roster.get(name), name, found[name], graded) for name in [*roster, *strangers]]
+    return TermMarks(course, graded, tuple(people), tuple(notes))
+
+
+def _person(course: Course, known: RosterPerson | None, name: str, found: dict[str, Person], graded: dict[str, GradedClass]) -> PersonMarks:
+    marks = {}
+    for assignment, one_class in graded.items():
+        person = found.get(assignment)
+        marks[assignment] = AssignmentMark(person.total.points if person else one_class.points, person)
+    for drop in course.drops:
+        taken = [name for name in drop.assignments if name in marks]
+        best = sorted(taken, key=lambda name: -marks[name].share)[: drop.best]  # of equal ones, the earlier
+        marks |= {name: replace(marks[name], counts=False) for name in taken if name not in best}
+    weights = {one.name: Fraction(one.weight) for one in course.assignments if one.name in marks and marks[one.name].counts}
+    whole = sum(weights.values())
+    total = sum((weights[name] * marks[name].share for name in weights), Fraction(0))
+    percent = _round(100 * total / whole) if whole else None
+    return PersonMarks(known or RosterPerson(name), known is not None, marks, percent)
+
+
+def _round(percent: Fraction) -> Decimal:
+    """To two decimal places, half up."""
+    hundredths = (200 * percent.numerator + percent.denominator) // (2 * percent.denominator)
+    return Decimal(hundredths).scaleb(-2)

@@ -1,0 +1,60 @@
+"""`headway marks` adds up a term: marks.csv, and marks.html for the instructor."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from grader.classroom.exports import term_table
+from grader.classroom.gradebook import sqlite_file
+from grader.classroom.gradebook.gradebook import Gradebook
+from grader.classroom.intake.problems import GradingProblem
+from grader.classroom.report import ReportProblem, marks_page
+from grader.classroom.report.numbers import format_count
+from grader.classroom.sanitize import line
+from grader.classroom.term.course_file import GRADES, find_course, read_course_file
+from grader.classroom.term.marks import compute_term_marks
+from grader.console.output import make_console, print_error
+from grader.course.status import short_path
+from grader.files import problem
+
+DONE, WRONG_USE = 0, 2
+SHOWN = 10  # names in one sentence
+
+
+def marks(named: Path | None, out: Path | None) -> int:
+    """Write the marks of the term; the exit status is 0, or 2 if that is not possible."""
+    try:
+        course = read_course_file(find_course(named))
+        classes = {}
+        for assignment in course.assignments:
+            folder = course.folder(assignment.name)
+            if (folder / sqlite_file.NAME).is_file():
+                with Gradebook.read(folder) as book:
+                    classes[assignment.name] = book.graded_class(assignment.rules)
+        if not classes:
+            raise GradingProblem(f"no assignment has been graded yet; run `headway grade SUBMISSIONS --assignment {course.assignments[0].name}`")
+        found = compute_term_marks(course, classes)
+        folder = out or course.path.parent / GRADES
+        written = [term_table.write(found, folder)]
+        try:
+            written.append(marks_page.write(found, folder))
+        except ReportProblem as trouble:
+            print_error(str(trouble))
+        except OSError as error:
+            raise GradingProblem(problem(error, f"write {marks_page.NAME} in {folder}")) from error
+    except GradingProblem as trouble:
+        print_error(str(trouble))
+        return WRONG_USE
+    console = make_console()
+    for name in found.classes:
+        missing = [person.who.name for person in found.people if name in person.missing]
+        words = f"; missing: {_list(missing)}" if missing else ""
+        console.print(line(f"{name}: {len(found.people) - len(missing)} of {format_count(len(found.people), 'person', 'people')}{words}", 2000), soft_wrap=True)
+    for note in found.notes:
+        console.print(line(f"Note: {note}"), soft_wrap=True)
+    console.print(f"Written: {' and '.join(short_path(path) for path in written)}.", soft_wrap=True)
+    return DONE
+
+
+def _list(names: list[str]) -> str:
+    return ", ".join(names if len(names) <= SHOWN else [*names[:SHOWN], f"and {len(names) - SHOWN} more"])

@@ -1,0 +1,137 @@
+"""The marks of a term: weights, drops, late points, and people who are missing, exact to the hundredth of a percent."""
+
+import csv
+import io
+from decimal import Decimal
+from fractions import Fraction
+
+import pytest
+from example_class import HOSTILE
+from grade_command import headway
+from grader.classroom.exports import term_table
+from grader.classroom.term.course_file import Drop
+from grader.classroom.term.marks import compute_term_marks
+from grader.classroom.term.roster import RosterPerson
+from term_examples import a_class_of, a_course, a_graded_person, a_term, an_assignment
+
+ALPHA, BETA = RosterPerson("Alpha One", email="alpha@example.edu", number="s1", canvas_id="11", moodle_id="501"), RosterPerson("Beta Two")
+ONE, TWO, THREE = an_assignment("one", ("softmax",), 20), an_assignment("two", ("softmax", "causal_mask"), 20), an_assignment("three", ("gelu",), 60)
+
+
+def percents(course, **classes):
+    return {person.who.name: person.percent for person in compute_term_marks(course, classes).people}
+
+
+def class_of(assignment, **shares):
+    return a_class_of(assignment, *(a_graded_person(name, assignment, (share,) * len(assignment.exercises)) for name, share in shares.items()))
+
+
+def test_a_total_is_the_weighted_mean_of_the_shares():
+    course = a_course(ONE, TWO, THREE)
+    assert percents(course, one=class_of(ONE, A=1, B=0), two=class_of(TWO, A=0.5, B=1), three=class_of(THREE, A=0.25, B=1)) == {
+        "A": Decimal("45.00"), "B": Decimal("80.00"),
+    }  # fmt: skip
+    third = a_graded_person("A", ONE, (1,), factor="0.3333")
+    assert percents(a_course(ONE), one=a_class_of(ONE, third)) == {"A": Decimal("33.33")}
+
+
+def test_an_assignment_that_is_not_graded_yet_does_not_count():
+    assert percents(a_course(ONE, TWO, THREE), one=class_of(ONE, A=0.5)) == {"A": Decimal("50.00")}
+
+
+def test_a_person_who_is_missing_gets_no_points_for_that_assignment():
+    marks = compute_term_marks(a_course(ONE, THREE, people=(ALPHA, BETA)), {"one": class_of(ONE, **{"Alpha One": 1}), "three": class_of(THREE, **{"Alpha One": 1})})
+    alpha, beta = marks.people
+    assert (alpha.percent, alpha.missing) == (Decimal(100), []) and (beta.percent, beta.missing) == (Decimal(0), ["one", "three"])
+    assert beta.marks["one"].points == 10 and beta.marks["one"].remark == "missing"
+
+
+def test_the_points_after_the_deduction_for_lateness_count():
+    late = a_graded_person("A", ONE, (1,), late="2 days late (submitted then): 20 % of the points earned are deducted", factor="0.8")
+    marks = compute_term_marks(a_course(ONE), {"one": a_class_of(ONE, late)})
+    [person] = marks.people
+    assert person.percent == Decimal(80) and person.marks["one"].remark.startswith("2 days late (") and person.marks["one"].brief == "2 days late"
+
+
+@pytest.mark.parametrize(
+    ("shares", "best", "percent", "dropped"),
+    [
+        ((1, 0.5, 0), 2, "75.00", ["three"]),
+        ((0, 0.5, 1), 2, "75.00", ["one"]),
+        ((0.5, 0.5, 0.5), 2, "50.00", ["three"]),
+        ((0.2, 0.9, 0.4), 1, "90.00", ["one", "three"]),
+        ((0.2, 0.9, 0.4), 3, "50.00", []),
+    ],
+)
+def test_only_the_best_assignments_count(shares, best, percent, dropped):
+    assignments = [an_assignment(name, ("softmax",), 10) for name in ("one", "two", "three")]
+    course = a_course(*assignments, drops=(Drop(("one", "two", "three"), best),))
+    [person] = compute_term_marks(course, {one.name: class_of(one, A=share) for one, share in zip(assignments, shares)}).people
+    assert person.percent == Decimal(percent) and [name for name, mark in person.marks.items() if not mark.counts] == dropped
+
+
+def test_drops_wait_until_more_are_graded_and_do_not_touch_other_assignments():
+    assignments = [an_assignment(name, ("softmax",), 10) for name in ("one", "two", "three")]
+    exam = an_assignment("exam", ("gelu",), 20)
+    course = a_course(*assignments, exam, drops=(Drop(("one", "two", "three"), 2),))
+    graded = {one.name: class_of(one, A=0.5) for one in assignments[:2]}
+    assert percents(course, **graded) == {"A": Decimal(50)}
+    assert percents(course, **graded, three=class_of(assignments[2], A=1), exam=class_of(exam, A=0)) == {"A": Decimal("37.50")}
+
+
+def test_people_who_are_not_in_the_roster_come_last_and_an_id_is_resolved():
+    graded = class_of(ONE, **{"Zeta": 1, "s1": 0.5, "Beta Two": 1})
+    marks = compute_term_marks(a_course(ONE, people=(ALPHA, BETA)), {"one": graded})
+    assert [(person.who.name, person.in_roster, person.percent) for person in marks.people] == [
+        ("Alpha One", True, Decimal(50)), ("Beta Two", True, Decimal(100)), ("Zeta", False, Decimal(100)),
+    ]  # fmt: skip
+
+
+def test_two_submissions_of_one_person_count_once_with_a_note():
+    graded = class_of(ONE, **{"s1": 0.1, "Alpha One": 1})
+    marks = compute_term_marks(a_course(ONE, people=(ALPHA,)), {"one": graded})
+    assert marks.people[0].percent == Decimal(100) and marks.notes == ("one: Alpha One and s1 are one person in the roster; only the first one counts",)
+
+
+def test_a_weight_of_zero_is_shown_and_does_not_count():
+    course = a_course(an_assignment("one", ("softmax",), 0), TWO)
+    [person] = compute_term_marks(course, {"one": class_of(ONE, A=1), "two": class_of(TWO, A=0.5)}).people
+    assert person.percent == Decimal(50) and person.marks["one"].earned == 10
+    assert percents(a_course(an_assignment("one", ("softmax",), 0)), one=class_of(ONE, A=1)) == {"A": None}
+
+
+def test_other_exercises_than_in_the_course_file_give_a_note():
+    marks = compute_term_marks(a_course(ONE), {"one": class_of(an_assignment("one", ("gelu",)), A=1)})
+    assert marks.notes == ("one was graded with other exercises than course.toml has now; grade it again",)
+
+
+def test_the_table_has_every_id_and_no_formula(tmp_path):
+    people = (ALPHA, RosterPerson("=1+1", login="@x"))
+    broken = a_graded_person("=1+1", ONE, (0,), problem=f"=cmd {HOSTILE}")
+    marks = compute_term_marks(a_course(ONE, TWO, people=people), {"one": a_class_of(ONE, a_graded_person("Alpha One", ONE, (0.25,)), broken)})
+    text = term_table.write(marks, tmp_path).read_bytes().decode("utf-8-sig")
+    alpha, other = csv.DictReader(io.StringIO(text))
+    assert alpha == {
+        "name": "Alpha One", "email": "alpha@example.edu", "login": "", "number": "s1", "canvas_id": "11", "moodle_id": "501", "section": "", "group": "",
+        "percent": "25", "one": "2.5", "one of": "10", "one remark": "",
+    }  # fmt: skip
+    assert other["name"] == "'=1+1" and other["login"] == "'@x" and other["one remark"].startswith("not graded: ") and "\x1b" not in text
+    assert term_table.write(marks, tmp_path).read_bytes().decode("utf-8-sig") == text
+
+
+def test_a_large_term_adds_up():
+    marks = a_term(400)
+    assert len(marks.people) == 400
+    for person in marks.people:
+        counted = [mark.share for mark in person.marks.values() if mark.counts]
+        assert len(counted) == 2 and abs(Fraction(person.percent) - 50 * sum(counted)) <= Fraction(5, 1000)
+        assert min(counted) >= max(mark.share for mark in person.marks.values() if not mark.counts)
+
+
+def test_marks_before_anything_is_graded_and_without_a_course_are_refused(tmp_path):
+    ran = headway("marks", "--course", tmp_path / "course.toml")
+    assert ran.status == 2 and "headway course init" in ran.out
+    (tmp_path / "course.toml").write_text('[assignments.week1]\nchapters = ["ch01"]\n', encoding="utf-8")
+    ran = headway("marks", "--course", tmp_path)
+    assert ran.status == 2 and "no assignment has been graded yet; run `headway grade SUBMISSIONS --assignment week1`" in ran.out
+    assert not (tmp_path / "grades").exists()
