@@ -17,19 +17,15 @@ def lock_folder(folder: Path) -> int | None:
     It locks the folder and not a file in it: then no file is left behind, and SQLite's own locks on its file are not affected.
     """
     try:
-        import fcntl
-    except ImportError:
-        return None
-    try:
         descriptor = os.open(folder, os.O_RDONLY)
     except OSError:
         return None
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _flock(descriptor)
     except BlockingIOError:
         os.close(descriptor)
         raise FolderInUse from None
-    except OSError:
+    except (ImportError, OSError):
         os.close(descriptor)
         return None
     return descriptor
@@ -38,4 +34,11 @@ def lock_folder(folder: Path) -> int | None:
 def unlock_folder(descriptor: int | None) -> None:
     if descriptor is not None:
         with contextlib.suppress(OSError):
-            os.close(descriptor)
+            _flock(descriptor, release=True)  # not only closed: a process forked from this one may have a copy of the descriptor
+        os.close(descriptor)
+
+
+def _flock(descriptor: int, release: bool = False) -> None:
+    import fcntl
+
+    fcntl.flock(descriptor, fcntl.LOCK_UN if release else fcntl.LOCK_EX | fcntl.LOCK_NB)
