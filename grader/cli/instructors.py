@@ -11,7 +11,7 @@ import typer
 from grader.cli.commands import completing
 
 T = TypeVar("T")
-course_commands = typer.Typer(help="Set up a course with its people and assignments (for instructors).", rich_markup_mode=None, no_args_is_help=True)
+course_commands = typer.Typer(help="Describe the course of a term (for instructors).", rich_markup_mode=None, no_args_is_help=True)
 
 AT_ONCE = "How many submissions run at the same time (default: one per processor)."
 
