@@ -20,6 +20,7 @@ from grade_command import PATIENCE, until
 from grader.classroom.judging import cluster as cluster_module
 from grader.classroom.judging import dask_worker
 from grader.cli.commands.grade import grade
+from grader.cli.commands.grading_request import Request
 from grader.course.syllabus import SOLUTIONS
 from kit_copy import posix
 from process_list import alive
@@ -28,7 +29,7 @@ pytestmark = [pytest.mark.thorough, posix]
 
 
 def graded(people, out, address=None, sandboxed=False):
-    return grade(people, out, [], ["softmax"], 0, None, None, sandboxed, address, False)
+    return grade(Request(people, out, exercises=("softmax",), require_isolation=sandboxed), dask=address)
 
 
 @pytest.fixture(scope="module")

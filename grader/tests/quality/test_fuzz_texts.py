@@ -20,7 +20,8 @@ from grader.classroom.intake.submissions import Submission
 from grader.classroom.judging import rules as rules_module
 from grader.classroom.judging.rules import read_rules
 from grader.classroom.judging.scoring import compute_marks, compute_total
-from grader.cli.commands.grade import ASKED, WRONG_USE, regrade
+from grader.cli.commands.grade import WRONG_USE, regrade
+from grader.cli.commands.grading_request import ASKED
 from grader.course.progress import FILE, load_hint_levels, load_scores, record_scores
 from grader.course.source import SourceProblem
 from grader.course.status import read_course
