@@ -172,32 +172,46 @@ def marks(
 
 
 def handout(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to make.")],
+    folder: Annotated[Path | None, typer.Argument(metavar="DIR", help="The folder to make.", show_default=False)] = None,
     chapters: Annotated[str, typer.Option(metavar="ch03,ch05", help="The chapters that learners get (default: all).", autocompletion=completing.chapters)] = "",
     hidden: Annotated[
         str,
         typer.Option(metavar="NAMES", help="Exercises that only you grade: the folder has neither their tests nor their reference.", autocompletion=completing.exercises),
     ] = "",
     force: Annotated[bool, typer.Option("--force", help="Replace an earlier handout.")] = False,
+    into: Annotated[
+        Path | None, typer.Option("--into", metavar="FOLDER", help="Update this earlier handout; its owner's work stays.", show_default=False)
+    ] = None,
 ) -> None:
     """Make the folder that learners get (for instructors).
 
     It contains stubs, lessons and tests. The reference is sealed."""
-    from grader.cli.commands.handout import handout
+    from grader.cli.commands.handout import handout, update_handout
 
+    if into is not None:
+        raise typer.Exit(update_handout(into, folder, chapters, hidden))
+    if folder is None:
+        raise typer.BadParameter("name the folder to make, or an earlier handout with --into", param_hint="DIR")
     raise typer.Exit(handout(folder, chapters, hidden, force))
 
 
 def gradescope(
     archive: Annotated[Path, typer.Argument(metavar="OUT.zip", help="The archive to make.")],
     chapters: Annotated[str, typer.Option(metavar="ch03,ch05", help="The chapters to grade (default: all).", autocompletion=completing.chapters)] = "",
+    exercises: Annotated[str, typer.Option(metavar="NAMES", help="The exercises to grade (default: all of these chapters).", autocompletion=completing.exercises)] = "",
+    hidden: Annotated[
+        str, typer.Option(metavar="NAMES", help="Exercises whose results students see after you publish the grades.", autocompletion=completing.exercises)
+    ] = "",
     points: Points = None,
     seed: Annotated[int, typer.Option(metavar="N", help="Draw other examples; the run stays repeatable.")] = 0,
+    torch_index: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="A package index with a CPU build of torch; PyTorch's page on its installation has the address.", show_default=False)
+    ] = "",
 ) -> None:
     """Make an autograder for Gradescope (for instructors)."""
     from grader.cli.commands.handout import gradescope
 
-    raise typer.Exit(gradescope(archive, chapters, points, seed))
+    raise typer.Exit(gradescope(archive, chapters, exercises, hidden, points, seed, torch_index))
 
 
 @course_commands.command()

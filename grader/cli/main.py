@@ -246,7 +246,8 @@ def main() -> None:
             command.hidden = (command.name or getattr(command.callback, "__name__", "")) in WHOLE_KIT_ONLY
         for group in app.registered_groups:
             group.hidden = group.name in WHOLE_KIT_ONLY
-        if sys.argv[1:2] and sys.argv[1] in WHOLE_KIT_ONLY:
+        updates = sys.argv[1:2] == ["handout"] and any(word.partition("=")[0] == "--into" for word in sys.argv)
+        if sys.argv[1:2] and sys.argv[1] in WHOLE_KIT_ONLY and not updates:
             print_error(f"`headway {sys.argv[1]}` does not work in a handout (the folder that learners get); it needs the whole kit")
             sys.exit(2)
     try:

@@ -8,14 +8,17 @@ in any folder. run_autograder starts `commands/autograde.py`.
 from __future__ import annotations
 
 import json
+import shlex
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 
+from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.judging.rules import read_rules
 from grader.course.stubs import reference_stub
-from grader.course.syllabus import EXERCISES, ROOT, SOLUTIONS, TESTS, Chapter, load_syllabus
+from grader.course.syllabus import EXERCISES, ROOT, SOLUTIONS, TESTS, Chapter, Exercise, load_syllabus
 from grader.files import write_whole
 
 SETTINGS, RULES, SECRET = "headway.json", "rules.toml", "secret"  # setup.sh makes the last one, so that equal kits give equal archives
@@ -45,7 +48,8 @@ python="$(find_python)" || { echo "Headway needs Python 3.11 or newer; choose a 
 
 "$python" -m venv "$here/venv"
 cd "$here/kit"
-"$here/venv/bin/python" -m pip install -c constraints.txt torch
+index=TORCH_INDEX  # a package index with a CPU build of torch, which is much smaller; empty: the usual index
+"$here/venv/bin/python" -m pip install -c constraints.txt ${index:+--index-url "$index"} torch
 "$here/venv/bin/python" -m pip install -c constraints.txt -e .
 
 umask 077  # the secret decides which examples are drawn besides the common ones
@@ -60,24 +64,72 @@ cd "$base/source/kit" && exec "$base/source/venv/bin/python" -m grader.cli.comma
 """
 
 
-def write_archive(path: Path, chapters: Iterable[str], seed: int = 0, rules: Path | None = None) -> tuple[Chapter, ...]:
-    """Write the archive, and return the chapters it grades. UnknownName for an unknown chapter, GradingProblem for invalid rules."""
+@dataclass(frozen=True)
+class Autograder:
+    """An archive that was made."""
+
+    path: Path
+    exercises: tuple[Exercise, ...]
+
+    @property
+    def chapters(self) -> tuple[Chapter, ...]:
+        return tuple(chapter for chapter in load_syllabus().chapters if any(exercise in self.exercises for exercise in chapter.exercises))
+
+
+def write_archive(
+    path: Path, chapters: Iterable[str], exercises: Iterable[str] = (), seed: int = 0, rules: Path | None = None, hidden: Iterable[str] = (), torch_index: str = ""
+) -> Autograder:
+    """Write the archive for these chapters and exercises, or for all; the results of hidden exercises are shown after publishing.
+
+    UnknownName for an unknown name, GradingProblem for invalid rules or a path that cannot be used.
+    """
     course = load_syllabus()
-    wanted = [course.chapter(name) for name in chapters] or [chapter for chapter in course.chapters if chapter.exercises]
-    graded = tuple(chapter for chapter in course.chapters if chapter in wanted)
+    graded = tuple(course.chosen([*(course.chapter(name).id for name in chapters), *exercises]))
+    secret = [course.exercise(name) for name in hidden]
+    for exercise in secret:
+        if exercise not in graded:
+            raise GradingProblem(f"--hidden {exercise.name}: this exercise is not graded here; add it to --exercises, or its chapter {exercise.chapter} to --chapters")
+    path = check_path(path)
     if rules is not None:
         read_rules(rules)
+    settings = {"chapters": [], "exercises": [exercise.name for exercise in graded], "hidden": [exercise.name for exercise in secret], "seed": seed}
     packed = BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
-        _add(archive, "setup.sh", SETUP, 0o755)
+        _add(archive, "setup.sh", SETUP.replace("TORCH_INDEX", shlex.quote(torch_index)), 0o755)
         _add(archive, "run_autograder", RUN, 0o755)
-        _add(archive, SETTINGS, json.dumps({"chapters": [chapter.id for chapter in graded], "seed": seed}) + "\n")
+        _add(archive, SETTINGS, json.dumps(settings) + "\n")
         if rules is not None:
             _add(archive, RULES, rules.read_bytes())
         for name, content in _kit():
             _add(archive, f"kit/{name}", content)
     write_whole(path, packed.getvalue())
-    return graded
+    return Autograder(path, graded)
+
+
+def check_path(path: Path) -> Path:
+    """The archive's path, which ends with .zip. GradingProblem if it is a folder, is in a missing one, or would replace another kind of file."""
+    if path.is_dir():
+        raise GradingProblem(f"{path} is a folder; name the archive's file, like {path / 'autograder.zip'}")
+    if path.suffix.lower() != ".zip":  # Gradescope accepts no other
+        path = path.with_name(f"{path.name}.zip")
+    if not path.parent.is_dir():
+        raise GradingProblem(f"the folder {path.parent} does not exist; make it first, or choose another")
+    if path.exists() and not zipfile.is_zipfile(path):
+        raise GradingProblem(f"{path} exists and is not a zip archive; choose another name")
+    return path
+
+
+def hide_results(results: dict, hidden: Collection[str]) -> dict:
+    """One person's results.json without what students may see only after the instructor has published the grades.
+
+    Gradescope hides the total too while a test is hidden, so the sentence with the points is left out.
+    """
+    if not any(set(test["tags"]) & set(hidden) for test in results["tests"]):
+        return results
+    tests = [test | {"visibility": "after_published"} if set(test["tags"]) & set(hidden) else test for test in results["tests"]]
+    _, _, rest = results["output"].partition("\n\n")
+    later = f"Your instructor shows the results of {' and '.join(sorted(hidden))} and your points later."
+    return results | {"tests": tests, "output": f"{later}\n\n{rest}" if rest else later}
 
 
 def _kit() -> Iterator[tuple[str, str | bytes]]:

@@ -17,6 +17,7 @@ from pathlib import Path
 from grader.classroom.handout import course_subset, templates
 from grader.classroom.handout.dependencies import find_all_hidden
 from grader.classroom.handout.sealed_reference import seal_mistakes, seal_reference
+from grader.classroom.handout.update import write_manifest
 from grader.course.source import read_source
 from grader.course.stubs import LOCK, LOCK_HEADER, fingerprint, reference_stub
 from grader.course.syllabus import EXERCISES, ROOT, TESTS, Chapter, load_syllabus
@@ -28,6 +29,8 @@ FOR_LEARNERS = (
     "classroom/__init__.py",
     "classroom/handout/__init__.py",
     "classroom/handout/summary.py",
+    "classroom/handout/templates.py",
+    "classroom/handout/update.py",
     "teaching/measurements/__init__.py",
     "teaching/measurements/_running.py",
 )
@@ -115,6 +118,7 @@ def _write(folder: Path, selected: list[Chapter], hidden: Collection[str]) -> Ha
     write_whole(folder / "README.md", templates.readme(tested, hidden))
     write_whole(folder / "Makefile", templates.MAKEFILE)
     write_whole(folder / ".github" / "workflows" / "grade.yml", templates.WORKFLOW)
+    write_manifest(folder)
     return Handout(folder, tested, {}, mistakes)
 
 

@@ -31,6 +31,7 @@ def _hidden(names: Collection[str]) -> str:
 MAKEFILE = """\
 # make learn   install Headway in .venv and show where you are
 # make test    test all of your code as it will be graded
+# make update FOLDER=../first    update an earlier handout with this one: your work there stays, and so does its environment
 
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check -q -c constraints.txt
@@ -40,13 +41,17 @@ PYTHON := $(shell for p in python3 python3.13 python3.12 python3.11; do \\
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 endif
 
-.PHONY: learn test
+.PHONY: learn test update
 
 learn: .venv/.learn
 	@$(BIN)/headway
 
 test: .venv/.learn
 	@$(BIN)/python -m pytest --worker
+
+update:
+	@test -x "$(FOLDER)/.venv/bin/python" || { echo "Name the folder of your earlier handout, where you ran make learn: make update FOLDER=../first"; exit 1; }
+	@"$(FOLDER)/.venv/bin/python" -m grader.cli handout --into "$(FOLDER)"
 
 .venv/.learn: pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "Headway needs Python 3.11 or newer; name yours with make learn PYTHON=..."; exit 1; }
@@ -131,6 +136,9 @@ returned next to what was expected, and which known mistake it is if your code b
 
 Earlier chapters use the reference solution, so you can start here. The tests compare your code with the reference in `reference/`. It is sealed, so that
 you do not read it by accident; a determined reader could open it. You learn most when you find your own solution.
+
+Do you have an earlier handout with your work? Run `make update FOLDER=../first` here, with the path of that folder. It gets the chapters of this one, your
+files stay as they are, and you go on there; you can delete this folder. Without make: `../first/.venv/bin/python -m grader.cli handout --into ../first`.
 
 Your progress is the small text file `exercises/progress.txt`. On GitHub, `.github/workflows/grade.yml` tests every push and shows the points on the run's page.
 """

@@ -11,7 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from grader.classroom.handout.gradescope import RULES, SECRET, SETTINGS
+from grader.classroom.handout.gradescope import RULES, SECRET, SETTINGS, hide_results
 from grader.classroom.intake.roster import parse_time
 from grader.cli.commands.grade import grade
 from grader.cli.commands.grading_request import Request
@@ -31,10 +31,11 @@ def main() -> int:
         write_roster(roster, base / "submission", base / "submission_metadata.json")
         points = rules if rules.is_file() else None
         secret = _read_secret(base / "source" / SECRET)
-        request = Request(roster, grades, tuple(settings["chapters"]), seed=settings["seed"], points=points)
+        request = Request(roster, grades, tuple(settings["chapters"]), tuple(settings["exercises"]), settings["seed"], points)
         status = grade(request, jobs=1, secret=secret)
         if written := [path.read_bytes() for path in sorted(grades.glob("gradescope/*.json"))]:
-            write_whole(results, max(written, key=lambda data: json.loads(data)["score"]))  # a group has one score: with its latest extension
+            best = max(map(json.loads, written), key=lambda found: found["score"])  # a group has one score: with its latest extension
+            write_whole(results, json.dumps(hide_results(best, settings["hidden"])))
             return 0
     return status
 

@@ -13,6 +13,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from grader.classroom.handout.gradescope import hide_results
 from grader.classroom.handout.summary import escape_markdown, format_summary
 from grader.course.source import definition, replace_definition
 from grader.course.syllabus import ROOT, load_syllabus
@@ -92,7 +93,7 @@ def autograder(tmp_path_factory, offline):
     base = tmp_path_factory.mktemp("gradescope") / "autograder"
     rules = base.parent / "rules.toml"
     rules.write_text("[points]\ngelu = 30\n\n[late]\ndue = 2026-11-01T23:00:00-07:00\nper_day = 10\n")
-    Kit(ROOT).run("gradescope", str(base.parent / "autograder.zip"), "--chapters", "ch05", "--points", str(rules))
+    Kit(ROOT).run("gradescope", str(base.parent / "autograder"), "--chapters", "ch05", "--points", str(rules), "--hidden", "gelu")
     shutil.unpack_archive(base.parent / "autograder.zip", base / "source")
     run(["bash", str(base / "source" / "setup.sh")], Path("/"), offline)
     put_into(base / "source" / "venv", installed())
@@ -128,6 +129,8 @@ def test_a_submission_gets_its_points_and_its_diagnosis(autograder, offline):
     assert earned["SwiGLU"] == 0 and earned["RMSNorm"] < points["RMSNorm"]
     assert found["score"] == pytest.approx(0.9 * sum(earned.values()), abs=0.006), "a day late"
     assert all(test["status"] in ("passed", "failed") and isinstance(test["number"], str) for test in found["tests"])
+    assert {test["visibility"] for test in tally_exercises.pop("gelu")} == {"after_published"} and "gelu" in found["output"] and "points." not in found["output"]
+    assert {test["visibility"] for tests in tally_exercises.values() for test in tests} == {"visible"} and "day late" in found["output"]
     assert found["extra_data"]["headway"]["name"] == "Alpha Example"
     assert found["extra_data"]["headway"]["exercises"]["RMSNorm"]["diagnosis"]
 
@@ -175,6 +178,39 @@ def test_the_archive_has_its_scripts_at_the_top_and_is_the_same_every_time(kit, 
         modes = {entry.filename: entry.external_attr >> 16 & 0o777 for entry in archive.infolist()}
     assert modes["setup.sh"] == modes["run_autograder"] == 0o755
     assert f"kit/solutions/{MODULE}.py" in modes and not any("grader/tests" in name or "variants" in name for name in modes)
+
+
+def test_the_archive_has_the_chosen_exercises_and_a_name_that_gradescope_accepts(kit, tmp_path):
+    names = ("--chapters", "ch05", "--exercises", "softmax", "--hidden", "RMSNorm")
+    said = kit.run("gradescope", str(tmp_path / "week 5"), *names, "--torch-index", "https://example.org/cpu?a=1&b='2'")
+    assert "week 5.zip" in said and "RMSNorm" in said and [path.name for path in tmp_path.glob("week*")] == ["week 5.zip"]
+    with zipfile.ZipFile(tmp_path / "week 5.zip") as archive:
+        settings, script = json.loads(archive.read("headway.json")), archive.read("setup.sh").decode()
+    assert settings["exercises"] == ["softmax", *(exercise.name for exercise in load_syllabus().chapter("5").exercises)] and settings["hidden"] == ["RMSNorm"]
+    lines = [line for line in script.splitlines() if line.startswith("index=") or "pip install" in line]
+    for setting, wanted in (("", "install -c constraints.txt torch"), (None, "install -c constraints.txt --index-url https://example.org/cpu?a=1&b='2' torch")):
+        text = "\n".join("index=''" if setting == "" and line.startswith("index=") else line for line in lines[:2])
+        shown = run(["bash", "-c", f"here=here\n{text}".replace('"$here/venv/bin/python"', "echo")], tmp_path, dict(os.environ))
+        assert wanted in shown
+
+
+def test_a_path_that_cannot_be_the_archive_is_refused_before_any_work(kit, tmp_path):
+    (tmp_path / "notes.zip").write_text("my notes")
+    assert "is a folder; name the archive's file" in kit.run("gradescope", str(tmp_path), status=2)
+    assert "does not exist; make it first" in kit.run("gradescope", str(tmp_path / "none" / "a.zip"), status=2)
+    assert "exists and is not a zip archive" in kit.run("gradescope", str(tmp_path / "notes"), status=2)
+    assert "--hidden gelu: this exercise is not graded here" in kit.run("gradescope", str(tmp_path / "a.zip"), "--chapters", "ch03", "--hidden", "gelu", status=2)
+    assert "did you mean softmax" in kit.run("gradescope", str(tmp_path / "a.zip"), "--hidden", "sofmax", status=2)
+    assert (tmp_path / "notes.zip").read_text() == "my notes" and not (tmp_path / "a.zip").exists()
+
+
+def test_hidden_results_reveal_neither_the_points_nor_the_tests():
+    seen = {"tags": ["ch05", "RMSNorm"], "visibility": "visible", "score": 1.0}
+    results = {"output": "31 of 40 points.\n\n1 day late.", "score": 31.0, "tests": [seen, seen | {"tags": ["ch05", "gelu"]}]}
+    hidden = hide_results(results, ["gelu"])
+    assert [test["visibility"] for test in hidden["tests"]] == ["visible", "after_published"] and hidden["score"] == 31.0
+    assert hidden["output"] == "Your instructor shows the results of gelu and your points later.\n\n1 day late."
+    assert hide_results(results, ["softmax"]) == hide_results(results, []) == results
 
 
 def test_invalid_rules_and_unknown_chapters_are_refused(kit, tmp_path):
