@@ -63,6 +63,9 @@ class Roster:
     def find(self, text: str) -> RosterPerson | None:
         """The only person with this name or id; None if there is none, or if there are several."""
         found = {person for key in _spellings(text) for person in self._by_key.get(key, ())}
+        if not found and (numbered := re.fullmatch(r"(.+) \((.+)\)", text.strip())):  # as submissions of people with the same name are called
+            person = self.find(numbered[2])
+            return person if person and _fold(person.name).startswith(_fold(numbered[1])) else None
         return found.pop() if len(found) == 1 else None
 
     def group(self, name: str) -> tuple[RosterPerson, ...]:

@@ -67,6 +67,12 @@ def test_two_people_with_one_name_get_different_names(tmp_path):
     found = people(tmp_path, "name,login\nAlpha One,a1\nAlpha One,a2\nBeta Two,b\n")
     assert [one.name for one in found.people] == ["Alpha One (a1)", "Alpha One (a2)", "Beta Two"]
     assert found.find("Alpha One") is None and found.find("a2") == found.people[1]
+    assert found.find("Alpha One (a2)") == found.people[1] and found.find("Beta Two (a2)") is None and found.find("Alpha One (b)") is None
+
+
+def test_two_submissions_with_one_name_belong_to_the_people_with_their_numbers(tmp_path):
+    found = people(tmp_path, "name,login,moodle_id\nAlpha One,a1,501\nAlpha One,a2,502\n")
+    assert [found.find(f"Alpha One ({number})") for number in (501, 502, 503)] == [*found.people, None]
 
 
 @pytest.mark.parametrize(
