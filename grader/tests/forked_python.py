@@ -19,6 +19,7 @@ import struct
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 AT_START = ("PYTHON", "OMP_", "MKL_", "KMP_", "LD_", "TORCH")  # variables that act when Python or torch starts
@@ -43,66 +44,62 @@ class _Server:
     """The process that has imported them; one for each process of the tests."""
 
     _started: _Server | None = None
+    _starting = threading.Lock()
 
     @classmethod
     def get(cls) -> _Server:
-        if cls._started is None or cls._started.process.poll() is not None:
-            cls._started = cls()
-            atexit.register(cls._started.close)
-        return cls._started
+        with cls._starting:
+            if cls._started is None or cls._started.process.poll() is not None:
+                cls._started = cls()
+                atexit.register(cls._started.close)
+            return cls._started
 
     def __init__(self) -> None:
+        self.sending = threading.Lock()
         self.socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         with theirs:
             command = [sys.executable, str(Path(__file__)), str(theirs.fileno())]
             self.process = subprocess.Popen(command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
 
     def run(self, module: str, arguments: list[str], cwd: Path, environment: dict[str, str], merged: bool, timeout: float) -> subprocess.CompletedProcess:
-        out = os.pipe()
+        """Several threads may call this at the same time."""
+        out, report = os.pipe(), os.pipe()
         errors = out if merged else os.pipe()
         request = json.dumps({"module": module, "arguments": arguments, "cwd": str(cwd), "environment": environment}).encode()
-        files = array.array("i", [out[1], errors[1]])
-        self.socket.sendmsg([struct.pack("!I", len(request))], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, files)])
-        self.socket.sendall(request)
-        for end in {out[1], errors[1]}:
+        files = array.array("i", [out[1], errors[1], report[1]])
+        with self.sending:
+            self.socket.sendmsg([struct.pack("!I", len(request))], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, files)])
+            self.socket.sendall(request)
+        for end in {out[1], errors[1], report[1]}:
             os.close(end)
-        (pid,) = struct.unpack("!i", _receive(self.socket, 4))
-        alarm = threading.Timer(timeout, os.kill, [pid, signal.SIGKILL])
-        alarm.start()
-        read: dict[int, bytes] = {}
-        readers = [threading.Thread(target=_read_all, args=(end, read)) for end in {out[0], errors[0]}]
-        for reader in readers:
-            reader.start()
-        (status,) = struct.unpack("!i", _receive(self.socket, 4))
-        alarm.cancel()
-        for reader in readers:
-            reader.join()
-        return subprocess.CompletedProcess([module, *arguments], status, read[out[0]], None if merged else read[errors[0]])
+        with open(report[0], "rb") as answer, ThreadPoolExecutor(2) as readers:
+            pid = _number(answer)
+            alarm = threading.Timer(timeout, os.kill, [pid, signal.SIGKILL])
+            alarm.start()
+            reading = {end: readers.submit(_read_all, end) for end in {out[0], errors[0]}}
+            status = _number(answer)
+            alarm.cancel()
+        return subprocess.CompletedProcess([module, *arguments], status, reading[out[0]].result(), None if merged else reading[errors[0]].result())
 
     def close(self) -> None:
         self.socket.close()  # the server ends when it reads the end
         self.process.wait()
 
 
-def _read_all(end: int, read: dict[int, bytes]) -> None:
+def _read_all(end: int) -> bytes:
     with open(end, "rb") as file:
-        read[end] = file.read()
+        return file.read()
 
 
-def _receive(connection: socket.socket, size: int) -> bytes:
-    data = b""
-    while len(data) < size:
-        piece = connection.recv(size - len(data))
-        if not piece:
-            raise EOFError("the process that starts commands has ended")
-        data += piece
-    return data
+def _number(file: io.BufferedReader) -> int:
+    return struct.unpack("!i", file.read(4))[0]
 
 
 def _serve(connection: socket.socket) -> None:
-    """Fork a process for each request and answer with its process number, then with its status; return in the forked process only."""
+    """Fork a process for each request; return in the forked processes only."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     while True:
-        head, ancillary, _, _ = connection.recvmsg(4, socket.CMSG_SPACE(2 * array.array("i").itemsize))
+        head, ancillary, _, _ = connection.recvmsg(4, socket.CMSG_SPACE(3 * array.array("i").itemsize))
         if not head:
             os._exit(0)
         files = array.array("i")
@@ -110,15 +107,34 @@ def _serve(connection: socket.socket) -> None:
             files.frombytes(data)
         (size,) = struct.unpack("!I", head + _receive(connection, 4 - len(head)))
         request = json.loads(_receive(connection, size))
-        pid = os.fork()
-        if not pid:
+        if not os.fork():
             connection.close()
-            _become(request, *files)
-            return
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            if _is_the_command(*files):
+                _become(request, *files[:2])
+                return
         for file in set(files):
             os.close(file)
-        connection.sendall(struct.pack("!i", pid))
-        connection.sendall(struct.pack("!i", os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])))
+
+
+def _receive(connection: socket.socket, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        data += connection.recv(size - len(data)) or sys.exit("the tests ended in the middle of a request")
+    return data
+
+
+def _is_the_command(out: int, errors: int, report: int) -> bool:
+    """True in the process that becomes the command. Its parent reports its process number and then its status."""
+    pid = os.fork()
+    if not pid:
+        os.close(report)
+        return True
+    for file in {out, errors}:
+        os.close(file)
+    os.write(report, struct.pack("!i", pid))
+    os.write(report, struct.pack("!i", os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])))
+    os._exit(0)
 
 
 def _become(request: dict, out: int, errors: int) -> None:

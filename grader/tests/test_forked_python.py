@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import forked_python
 import pytest
@@ -59,3 +60,14 @@ def test_a_command_that_does_not_end_is_killed(tmp_path):
     (tmp_path / "endless.py").write_text("import os, signal\nprint('begun', flush=True)\nsignal.pause()")
     done = forked_python.run("endless", [], tmp_path, dict(os.environ) | {"PYTHONPATH": str(tmp_path)}, timeout=1)
     assert done.returncode == -9 and done.stdout in (b"begun\n", b"")
+
+
+def test_commands_of_several_threads_run_at_the_same_time(tmp_path):
+    (tmp_path / "meeting.py").write_text(
+        "import os, sys, time\nmine, other = sys.argv[1:]\nopen(mine, 'w').close()\nwhile not os.path.exists(other): time.sleep(0.01)\nprint(mine)"
+    )
+    environment = dict(os.environ) | {"PYTHONPATH": str(tmp_path)}
+    pairs = [(f"{i}{side}", f"{i}{other}") for i in range(4) for side, other in ("ab", "ba")]
+    with ThreadPoolExecutor(len(pairs)) as pool:
+        done = list(pool.map(lambda pair: forked_python.run("meeting", list(pair), tmp_path, environment), pairs))
+    assert [(each.returncode, each.stdout.decode().strip()) for each in done] == [(0, mine) for mine, _ in pairs]

@@ -152,7 +152,9 @@ def run(place: Path) -> Run:
                 found.servers |= set(_children_called(grader.pid, b"grader.classroom.judging.server"))
                 members |= descendants(grader.pid)
                 time.sleep(0.1)
-            members |= {pid: start_time for pid, start_time in descendants(os.getpid()).items() if pid not in before}
+            reparented = {pid: start_time for pid, start_time in descendants(os.getpid()).items() if pid not in before}
+            others = {pid for earlier in before for pid in descendants(earlier)}  # such as new processes of a browser that an earlier test started
+            members |= {pid: start_time for pid, start_time in reparented.items() if pid not in others}
             deadline = time.monotonic() + 20
             while (remaining := still_running(members)) and time.monotonic() < deadline:
                 time.sleep(0.1)
