@@ -118,6 +118,7 @@ def _write(folder: Path, selected: list[Chapter], hidden: Collection[str]) -> Ha
     write_whole(folder / "README.md", templates.readme(tested, hidden))
     write_whole(folder / "Makefile", templates.MAKEFILE)
     write_whole(folder / ".github" / "workflows" / "grade.yml", templates.WORKFLOW)
+    write_whole(folder / ".gitlab-ci.yml", templates.GITLAB)
     write_manifest(folder)
     return Handout(folder, tested, {}, mistakes)
 

@@ -6,6 +6,7 @@ import json
 import sys
 from pathlib import Path
 
+LONGEST = 60_000  # characters; a comment on GitHub has at most 65,536
 MARKS = {"passed": "passed", "failed": "fails", "error": "does not run", "timeout": "ran out of time", "todo": "to do"}
 
 
@@ -20,7 +21,12 @@ def format_summary(results: dict) -> str:
         failures = list(_describe_failures(exercise))
         if failures:
             lines += ["", f"## {exercise['name']}", "", *failures]
-    return "\n".join(lines) + "\n"
+    return _shorten("\n".join(lines) + "\n")
+
+
+def _shorten(page: str) -> str:
+    """The page, as long as a comment may be."""
+    return page if len(page) <= LONGEST else page[: page.rfind("\n", 0, LONGEST)] + "\n\nThe rest is in the log of the step that runs the tests.\n"
 
 
 def _describe_failures(exercise: dict):
@@ -49,7 +55,7 @@ def main() -> int:
     try:
         results = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        print("# Headway\n\nThe tests did not finish, so there are no points to show. The log of the step `Grade` shows the reason.")
+        print("# Headway\n\nThe tests did not finish, so there are no points to show. The log of the step that runs the tests shows the reason.")
         return 0
     print(format_summary(results), end="")
     return 0

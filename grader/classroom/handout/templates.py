@@ -1,4 +1,4 @@
-"""The texts of a handout: README.md, Makefile and the workflow that grades a push on GitHub."""
+"""The texts of a handout: README.md, Makefile, and the workflows that grade a push on GitHub and on GitLab."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ update:
 """
 
 WORKFLOW = """\
-# Grades every push, and shows the points and the failures on the run's page.
+# Grades every push: the points and the failures are on the run's page, and in a comment on the commit. It needs no other service.
 # A red cross means that a test fails; a stub that is not implemented yet is not a failure.
 name: grade
 on: [push, workflow_dispatch]
@@ -77,6 +77,8 @@ jobs:
     timeout-minutes: 30
     steps:
       - uses: actions/checkout@v4
+        with:
+          persist-credentials: false
       - uses: actions/setup-python@v5
         with:
           python-version: "3.12"
@@ -88,7 +90,50 @@ jobs:
         run: python -m pytest --worker --results results.json
       - name: Summary
         if: always()
-        run: python -m grader.classroom.handout.summary results.json >> "$GITHUB_STEP_SUMMARY"
+        run: python -m grader.classroom.handout.summary results.json | tee summary.md >> "$GITHUB_STEP_SUMMARY"
+      - uses: actions/upload-artifact@v4
+        if: always()
+        with:
+          name: verdict
+          path: summary.md
+
+  comment:  # in a job of its own, so that no code of the repository runs with the right to write
+    needs: grade
+    if: always()
+    runs-on: ubuntu-latest
+    permissions:
+      contents: write
+    steps:
+      - uses: actions/download-artifact@v4
+        with:
+          name: verdict
+      - name: Comment
+        env:
+          GH_TOKEN: ${{ github.token }}
+        run: gh api --silent "repos/$GITHUB_REPOSITORY/commits/$GITHUB_SHA/comments" -F body=@summary.md
+"""
+
+GITLAB = """\
+# Grades every push: the points and the failures are at the end of the job's log, in its artifact summary.md and, if you allow it, in a comment on the
+# commit. For comments, make a project access token with the scope "api", and store it as the masked CI/CD variable HEADWAY_TOKEN.
+# A red cross means that a test fails; a stub that is not implemented yet is not a failure.
+grade:
+  image: python:3.12
+  timeout: 30 minutes
+  script:
+    - python -m pip install -c constraints.txt torch
+    - python -m pip install -c constraints.txt -e .
+    - python -m pytest --worker --results results.json
+  after_script:
+    - python -m grader.classroom.handout.summary results.json | tee summary.md
+    - |
+      if [ -n "$HEADWAY_TOKEN" ]; then
+        curl --fail --silent --show-error --output /dev/null --header "PRIVATE-TOKEN: $HEADWAY_TOKEN" --form "note=<summary.md" \\
+          "$CI_API_V4_URL/projects/$CI_PROJECT_ID/repository/commits/$CI_COMMIT_SHA/comments"
+      fi
+  artifacts:
+    when: always
+    paths: [summary.md, results.json]
 """
 
 _README = """\
@@ -140,5 +185,6 @@ you do not read it by accident; a determined reader could open it. You learn mos
 Do you have an earlier handout with your work? Run `make update FOLDER=../first` here, with the path of that folder. It gets the chapters of this one, your
 files stay as they are, and you go on there; you can delete this folder. Without make: `../first/.venv/bin/python -m grader.cli handout --into ../first`.
 
-Your progress is the small text file `exercises/progress.txt`. On GitHub, `.github/workflows/grade.yml` tests every push and shows the points on the run's page.
+Your progress is the small text file `exercises/progress.txt`. On GitHub, `.github/workflows/grade.yml` tests every push and
+writes the points in a comment on the commit; on GitLab, `.gitlab-ci.yml` does.
 """

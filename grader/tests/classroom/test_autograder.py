@@ -243,7 +243,7 @@ def test_the_workflow_of_a_handout_grades_a_push_and_posts_the_summary(tmp_path,
     run([sys.executable, "-m", "venv", str(tmp_path / "python")], tmp_path, offline)  # as actions/setup-python: a Python first on the path
     runner = offline | {"PATH": f"{tmp_path / 'python' / 'bin'}{os.pathsep}{offline['PATH']}", "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md"), "CI": "true"}
     steps = steps_of((repository / ".github" / "workflows" / "grade.yml").read_text(encoding="utf-8"))
-    assert [name for name, _, _ in steps] == ["Install", "Grade", "Summary"]
+    assert [name for name, _, _ in steps] == ["Install", "Grade", "Summary", "Comment"]
     failed = False
     for name, script, always in steps:
         if failed and not always:

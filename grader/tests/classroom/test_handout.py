@@ -172,6 +172,7 @@ def test_it_contains_only_what_a_learner_needs(made):
         "reference/ch01_tokenizer.sealed", "reference/ch02_embeddings.sealed", f"reference/{MODULE}.sealed", f"reference/{MODULE}.mistakes",
         f"reference/{MODULE}.stub",
     }  # fmt: skip
+    assert {".gitlab-ci.yml", ".handout.json"} <= names
     assert {"README.md", "Makefile", ".github/workflows/grade.yml", f"exercises/{MODULE}.md", f"exercises/pictures/{MODULE}.svg"} <= names
     assert str(ROOT) not in "".join(path.read_bytes().decode("utf-8", "replace") for path in made.root.rglob("*") if path.is_file())
 

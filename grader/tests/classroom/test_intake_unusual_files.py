@@ -93,6 +93,17 @@ def test_all_archives_of_a_submission_share_one_limit():
     assert (budget.limits().unpacked, budget.limits().members) == (10, 2)
 
 
+def test_archives_that_are_too_large_only_together_are_refused(tmp_path):
+    """Each of the two unpacks to 160 MB, and 300 MB are allowed."""
+    zeros = bytes(160_000_000)
+    inner = zipped({"junk.bin": zeros, CHAPTER: "x"})
+    write(tmp_path / "alpha.zip", zipped({"junk.bin": zeros, "inner.zip": inner}))
+    write(tmp_path / "beta.zip", zipped({"inner.zip": inner}))
+    found = by_name(tmp_path)
+    assert found["alpha"].problem == "the archive has more than 140 MB when unpacked; submit only the chapter files"
+    assert found["beta"].sources == {MODULE: "x"}
+
+
 BOMB = """
 import io, os, resource, sys, zipfile
 sys.path[:0] = [{tests!r}]
