@@ -157,6 +157,7 @@ def test_more_exercises_or_fewer_do_not_lose_an_override(tmp_path):
 # ---- the commands
 
 
+@pytest.mark.thorough
 def test_override_and_note_from_the_command_line(tmp_path):
     hand_in(tmp_path / "class", "Alpha", solution("ch03"))
     hand_in(tmp_path / "class", "Beta", (tmp_path / "class" / "Alpha" / "ch03_attention.py").read_text(encoding="utf-8") + "\n\ndef softmax(x, dim):\n    return x\n")

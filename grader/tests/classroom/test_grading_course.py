@@ -56,6 +56,7 @@ def test_an_assignment_has_its_own_gradebook_and_rules(course):
     assert asked["assignment"] == "week1" and asked["course"] == str((folder / "course.toml").resolve())
 
 
+@pytest.mark.thorough
 def test_a_regrade_finds_the_assignment_again(course):
     folder, _ = course
     out = folder / "grades" / "week1"
@@ -69,6 +70,7 @@ def test_a_regrade_finds_the_assignment_again(course):
     assert ran.status == 2 and "--points does not go with an assignment" in ran.out
 
 
+@pytest.mark.thorough
 def test_fewer_exercises_in_the_same_folder_are_refused_with_the_way_out(course, tmp_path):
     folder, _ = course
     hand_in(tmp_path / "class", "Alpha", solution("ch03"))
@@ -87,6 +89,7 @@ def test_fewer_exercises_in_the_same_folder_are_refused_with_the_way_out(course,
     assert ran.status == 0 and "0 submissions graded now" in ran.out and marks(out)["Alpha"]["softmax"] == "10"  # its result was kept
 
 
+@pytest.mark.thorough
 def test_people_of_the_last_run_do_not_disappear_without_a_word(tmp_path):
     for name in ("Alpha", "Beta"):
         hand_in(tmp_path / name / "class", name, solution("ch03"))
