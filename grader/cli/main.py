@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from grader.cli import instructors, own_models
+from grader.cli import exporting, instructors, own_models
 from grader.cli.arguments import AnyDrawable, AnyExercise, AnyName, AnyWalk, ExerciseName, Names, RequiredName, join_optional, join_words, split_names
 from grader.cli.commands import completing
 from grader.cli.help_page import ForwardingCommand, ReadableCommand
 from grader.course.syllabus import UnknownName, is_handout
 from grader.version import __version__
 
-INSTRUCTORS = ("handout", "gradescope", "grade", "regrade", "override", "note", "marks", "course")
+INSTRUCTORS = ("handout", "gradescope", "grade", "regrade", "override", "note", "marks", "course", "export")
 WHOLE_KIT_ONLY = ("stubs", "dev-check", *INSTRUCTORS)  # a handout, which learners have, cannot do these
 
 app = typer.Typer(
@@ -229,8 +229,10 @@ def dev_check(
 
 for command in (instructors.grade, instructors.regrade, instructors.override, instructors.note, instructors.marks, instructors.handout, instructors.gradescope):
     app.command()(command)
-app.add_typer(instructors.course_commands, name="course")
-for registered in (*app.registered_commands, *instructors.course_commands.registered_commands):
+GROUPS = {"course": instructors.course_commands, "export": exporting.export_commands}
+for name, group in GROUPS.items():
+    app.add_typer(group, name=name)
+for registered in (*app.registered_commands, *(command for group in GROUPS.values() for command in group.registered_commands)):
     if registered.cls is not ForwardingCommand:
         registered.cls = ReadableCommand
 

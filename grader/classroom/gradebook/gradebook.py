@@ -128,6 +128,9 @@ class Gradebook:
         with self._transaction():
             self._database.execute("DELETE FROM people")
             self._database.executemany("INSERT INTO people VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+            self._database.execute("DELETE FROM ids")
+            ids = [(to_storable(s.slug), field, to_storable(value)) for s in submissions for field, value in s.ids.items()]
+            self._database.executemany("INSERT INTO ids VALUES (?, ?, ?)", ids)
             graded = self._query("SELECT digest, exercises FROM verdicts WHERE conditions = ?", self._conditions)
         with self._damage_check():
             done = {digest for digest, exercises in graded if asked <= set(columns.parse_names(exercises))}
@@ -138,6 +141,15 @@ class Gradebook:
         people = self._query("SELECT slug, name, digest FROM people")
         with self._damage_check():
             return {slug: (sanitize.line(name), digest) for slug, name, digest in map(columns.require_texts, people)}
+
+    def list_ids(self) -> dict[str, dict[str, str]]:
+        """What learning platforms call each person, by file name."""
+        found: dict[str, dict[str, str]] = {}
+        rows = self._query("SELECT slug, field, value FROM ids")
+        with self._damage_check():
+            for slug, field, value in map(columns.require_texts, rows):
+                found.setdefault(slug, {})[field] = value
+        return found
 
     def equal_results(self, fingerprints: Mapping[str, str]) -> dict[str, ExerciseResult]:
         """Results of the exercises with these fingerprints, found under the current conditions in other submissions."""

@@ -13,7 +13,7 @@ from grader.classroom.intake.problems import GradingProblem
 from grader.files import problem
 
 NAME = "gradebook.sqlite"
-FORMAT = 3  # version of the tables below
+FORMAT = 4  # version of the tables below
 PATIENCE = 60  # seconds to wait for another program that reads, or for the grader to store a submission
 APPLICATION_ID = 0x48647779  # SQLite's application_id: "Hdwy"
 
@@ -49,8 +49,10 @@ TABLES = (
         given TEXT NOT NULL, revoked TEXT NOT NULL)""",
     """CREATE TABLE IF NOT EXISTS remarks (    -- sentences of the instructor for a person's feedback
         id INTEGER PRIMARY KEY, name TEXT NOT NULL, slug TEXT NOT NULL, text TEXT NOT NULL, given TEXT NOT NULL, revoked TEXT NOT NULL)""",
+    """CREATE TABLE IF NOT EXISTS ids (        -- what learning platforms call the people of the last run
+        slug TEXT NOT NULL, field TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY (slug, field)) WITHOUT ROWID""",
 )
-TABLES_OF = {1: 5, 2: 9}  # the number of tables of earlier versions
+TABLES_OF = {1: 5, 2: 9, 3: 11}  # the number of tables of earlier versions
 
 
 class Connection(sqlite3.Connection):

@@ -52,6 +52,7 @@ class Location:
     folder: tuple[str, ...] = ()
     is_folder: bool = False
     id: str = ""
+    ids: tuple[dict[str, str], ...] = field(default=(), compare=False)  # of the people in `names`: "canvas_id", "moodle_id", "email", "number"
     submitted: datetime | None = None
     time_from: str = ""
     problem: str = ""
@@ -141,7 +142,7 @@ def find_layout(class_input: ClassInput) -> ClassLayout:
     prefix = _find_wrapper(class_input, names)
     records = names.records.get(prefix, {})
     layout = ClassLayout(wrapper=len(prefix), escaped=names.escaped)
-    groups: dict[tuple[str, str], list[FoundFile]] = {}
+    groups: dict[tuple[str, str, str], list[FoundFile]] = {}
     late: set[tuple[str, str]] = set()
     for found in names.below(prefix):
         top = found.path[-1]
@@ -152,17 +153,18 @@ def find_layout(class_input: ClassInput) -> ClassLayout:
             continue
         if found.kind == "file":
             layout.rests[top] = (owner.rest or top,)
-        groups.setdefault((owner.name, owner.id), []).append(found)
+        groups.setdefault((owner.name, owner.id, owner.platform), []).append(found)
         if owner.late:
             late.add((owner.name, owner.id))
-    doubled = Counter(name for name, _ in groups)
-    for (name, number), entries in groups.items():
+    doubled = Counter(name for name, _, _ in groups)
+    for (name, number, platform), entries in groups.items():
         display = f"{name} ({number})" if number and doubled[name] > 1 else name
+        ids = {f"{platform}_id": number} if number else {}
         problem, is_late = _describe_problem(entries, number), (name, number) in late
-        location = Location((display,), entries[0].path, entries[0].kind == "folder", number, problem=problem, late=is_late)
+        location = Location((display,), entries[0].path, entries[0].kind == "folder", number, (ids,), problem=problem, late=is_late)
         if len(entries) == 1 and entries[0].path[-1] in records:
             record = records[entries[0].path[-1]]
-            location = replace(location, names=record.names, submitted=record.submitted, time_from="Gradescope")
+            location = replace(location, names=record.names, ids=record.ids, submitted=record.submitted, time_from="Gradescope")
         elif submitted := _parse_nbgrader_time(names.nbgrader_times.get(name, "")):
             location = replace(location, submitted=submitted, time_from="nbgrader")
         layout.locations.update({found.path[-1]: location for found in entries})

@@ -36,6 +36,7 @@ class Owner:
     id: str = ""  # a learning platform's number, which distinguishes two people with the same name
     rest: str = ""
     late: bool = False  # marked as late by the learning platform
+    platform: str = ""  # "canvas" or "moodle", whose number it is
 
 
 def is_too_long(path: tuple[str, ...]) -> bool:
@@ -163,7 +164,7 @@ def _parse_moodle(name: str) -> Owner | None:
     person, marker, rest = name.partition("_assignsubmission_")
     kind = next((kind for kind in ("file", "onlinetext") if rest.startswith(kind)), "")
     person, _, number = person.rpartition("_")
-    return Owner(person, number, rest[len(kind) :].removeprefix("_")) if kind and person and number.isdecimal() else None
+    return Owner(person, number, rest[len(kind) :].removeprefix("_"), platform="moodle") if kind and person and number.isdecimal() else None
 
 
 def _parse_canvas(name: str) -> Owner | None:
@@ -174,7 +175,7 @@ def _parse_canvas(name: str) -> Owner | None:
             late = place > 1 and parts[place - 1] == "LATE"
             person, rest = "_".join(parts[: place - late]), "_".join(parts[place + 2 :])
             if person and rest:
-                return Owner(person, parts[place], rest, late)
+                return Owner(person, parts[place], rest, late, "canvas")
     return None
 
 

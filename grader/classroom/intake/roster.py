@@ -6,7 +6,7 @@ import csv
 import io
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from grader.classroom.sanitize import shorten
 
 COLUMNS = ("name", "path", "submitted")
 LARGEST = 20_000_000
+_ID = re.compile(r"[\w][\w.@+-]{0,200}")  # an e-mail address or a student number
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,7 @@ class RosterRow:
 class GradescopeRecord:
     names: tuple[str, ...]  # of all people in the group
     submitted: datetime | None
+    ids: tuple[dict[str, str], ...] = ()  # their "email" and "number", where the export has them
 
 
 def read_roster(path: Path) -> list[RosterRow]:
@@ -42,7 +44,7 @@ def read_roster(path: Path) -> list[RosterRow]:
 
 def read_cells(path: Path) -> list[tuple[int, list[str]]]:
     """The rows of a CSV that are not empty, each with its line; commas, semicolons or tabs separate the cells. GradingProblem if it is not CSV."""
-    text = _read_text(path)
+    text = read_text(path)
     first = text.partition("\n")[0]
     try:
         reader = csv.reader(io.StringIO(text, newline=""), delimiter=max(",;\t", key=first.count), strict=True)
@@ -80,13 +82,22 @@ def read_gradescope(text: str) -> dict[str, GradescopeRecord]:
         elif key := re.fullmatch(r"  :(\w+):(.*)", line):
             section = key[1]
             if section == "created_at":
-                found[folder] = GradescopeRecord(found[folder].names, _parse_gradescope_time(key[2]))
-        elif section == "submitters" and (name := re.fullmatch(r" {2,6}(?:- )?(?:  )?:name: +(.+)", line)):
-            found[folder] = GradescopeRecord((*found[folder].names, _parse_yaml_string(name[1].strip())), found[folder].submitted)
+                found[folder] = replace(found[folder], submitted=_parse_gradescope_time(key[2]))
+        elif section == "submitters" and (entry := re.fullmatch(r" {2,6}(?:- )?(?:  )?:(name|sid|email): +(.+)", line)):
+            found[folder] = _add_submitter(found[folder], entry[1], _parse_yaml_string(entry[2].strip()))
     return {folder: recorded for folder, recorded in found.items() if recorded.names}
 
 
-def _read_text(path: Path) -> str:
+def _add_submitter(record: GradescopeRecord, key: str, text: str) -> GradescopeRecord:
+    """Gradescope writes each person's name first, then the ids."""
+    if key == "name":
+        return replace(record, names=(*record.names, text), ids=(*record.ids, {}))
+    if not record.names or not _ID.fullmatch(text):
+        return record
+    return replace(record, ids=(*record.ids[:-1], record.ids[-1] | {"number" if key == "sid" else "email": text}))
+
+
+def read_text(path: Path) -> str:
     try:
         with path.open("rb") as file:
             data = file.read(LARGEST + 1)

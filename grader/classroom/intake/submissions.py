@@ -38,6 +38,7 @@ class Submission:
     slug: str = ""  # a file name for this person, valid on every system and unique in the class
     time_from: str = ""  # the source of `submitted`: "roster", "Gradescope", "nbgrader", "commit", "file"; or UNTRUSTED, LATE_MARK
     zone_known: bool = True  # False if the time is local time from a zip archive
+    ids: dict[str, str] = field(default_factory=dict)  # what the learning platform calls the person: "canvas_id", "moodle_id", "email", "number"
 
 
 NoteCallback = Callable[[str], None]  # receives a sentence for the instructor that is not about a single person
@@ -171,7 +172,8 @@ def _read_class(class_input: ClassInput, add_note: NoteCallback, progress: ReadP
         when = location.submitted
         if location.late and not when:
             time_from = LATE_MARK
-        return [_make_submission(name, content, location.time_from if when else time_from, when) for name in location.names]
+        found = [_make_submission(name, content, location.time_from if when else time_from, when) for name in location.names]
+        return [replace(one, ids=ids) for one, ids in zip(found, location.ids or [{}] * len(found), strict=True)]
 
     for location in locations:
         yield from _read_guarded(_location_key(location), location.names, progress, partial(read_location, location))

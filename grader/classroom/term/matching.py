@@ -9,9 +9,10 @@ from datetime import UTC, datetime
 
 from grader.classroom.intake.submissions import Submission, add_slugs
 from grader.classroom.sanitize import shorten
-from grader.classroom.term.roster import Roster
+from grader.classroom.term.roster import Roster, RosterPerson
 
 SHOWN = 10  # names in a note
+PLATFORM_IDS = ("canvas_id", "moodle_id")
 
 
 def name_by_roster(submissions: Sequence[Submission], roster: Roster, groups: bool) -> tuple[list[Submission], list[str]]:
@@ -22,7 +23,7 @@ def name_by_roster(submissions: Sequence[Submission], roster: Roster, groups: bo
     if not roster.people:
         return list(submissions), []
     notes: list[str] = []
-    found = [(submission, roster.find(submission.name)) for submission in submissions]
+    found = [(submission, find_owner(submission, roster)) for submission in submissions]
     owners = Counter(person for _, person in found if person)
     named, strangers = [], []
     for submission, person in found:
@@ -30,7 +31,7 @@ def name_by_roster(submissions: Sequence[Submission], roster: Roster, groups: bo
         if person and owners[person] == 1:
             named.append(replace(submission, name=person.name))
         elif members:
-            named += [replace(submission, name=member.name) for member in members if not owners[member]]
+            named += [replace(submission, name=member.name, ids={}) for member in members if not owners[member]]
         else:
             named.append(submission)
             if person:
@@ -49,6 +50,17 @@ def name_by_roster(submissions: Sequence[Submission], roster: Roster, groups: bo
     return add_slugs(named), notes
 
 
+def find_owner(submission: Submission, roster: Roster) -> RosterPerson | None:
+    """The person with the ids of this submission; else the only one with its name, unless that person has another id."""
+    by_id = {person for field, value in submission.ids.items() for person in roster.people if getattr(person, field) == value}
+    if by_id:
+        return by_id.pop() if len(by_id) == 1 else None
+    person = roster.find(submission.name)
+    if person and any(getattr(person, field) not in ("", submission.ids.get(field, "")) for field in PLATFORM_IDS if field in submission.ids):
+        return None
+    return person
+
+
 def _share_in_groups(named: Sequence[Submission], roster: Roster) -> tuple[list[Submission], list[str]]:
     """The submissions of members who have none: the newest of their group."""
     by_name = {submission.name: submission for submission in named}
@@ -63,7 +75,7 @@ def _share_in_groups(named: Sequence[Submission], roster: Roster) -> tuple[list[
         if len({one.digest for one in own}) > 1:
             names = _list([one.name for one in own])
             notes.append(f"group {shorten(group)} has different submissions, from {names}; its other members get the newest, of {shorten(best.name)}")
-        more += [replace(best, name=member.name) for member in rest]
+        more += [replace(best, name=member.name, ids={}) for member in rest]
     return more, notes
 
 

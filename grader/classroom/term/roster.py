@@ -70,7 +70,7 @@ class Roster:
 
     def group(self, name: str) -> tuple[RosterPerson, ...]:
         """The people of this group, in the roster's order."""
-        return tuple(person for person in self.people if person.group and _fold(person.group) == _fold(name))
+        return tuple(person for person in self.people if person.group and fold(person.group) == fold(name))
 
     def suggest(self, text: str) -> str:
         """The end of a sentence about a name that is not in the roster."""
@@ -82,7 +82,7 @@ class Roster:
     def _by_key(self) -> dict[str, set[RosterPerson]]:
         found: dict[str, set[RosterPerson]] = {}
         for person in self.people:
-            keys = {key for key in map(_fold, (getattr(person, field) for field in UNIQUE)) if key}
+            keys = {key for key in map(fold, (getattr(person, field) for field in UNIQUE)) if key}
             for key in keys | set(_spellings(person.name)) | {_squash(person.name), _squash(_last_first(person.name))}:
                 found.setdefault(key, set()).add(person)
         return found
@@ -146,7 +146,7 @@ def _parse_person(file: str, line: int, cells: dict[str, str]) -> RosterPerson |
         raise GradingProblem(f"{file}, line {line}: the name is missing")
     moodle = re.sub(r"(?i)^participant\s*", "", cells.get("moodle_id", ""))
     known = {field: cells[field] for field in FIELDS if field in cells}
-    return RosterPerson(**known | {"name": _first_last(name), "moodle_id": moodle})
+    return RosterPerson(**known | {"name": first_last(name), "moodle_id": moodle})
 
 
 def _distinct(file: str, numbered: Sequence[tuple[int, RosterPerson]], word: str = "line") -> tuple[RosterPerson, ...]:
@@ -154,16 +154,16 @@ def _distinct(file: str, numbered: Sequence[tuple[int, RosterPerson]], word: str
     seen: dict[tuple[str, str], int] = {}
     for line, person in numbered:
         for field in UNIQUE:
-            value = _fold(getattr(person, field))
+            value = fold(getattr(person, field))
             if value and (field, value) in seen:
                 raise GradingProblem(
                     f"{file}, {word} {line}: the {field} {shorten(getattr(person, field))} is also in {word} {seen[field, value]}; each person has one of their own"
                 )
             seen[field, value] = line
-    names = [_fold(person.name) for _, person in numbered]
+    names = [fold(person.name) for _, person in numbered]
     people = []
     for line, person in numbered:
-        if names.count(_fold(person.name)) > 1:
+        if names.count(fold(person.name)) > 1:
             extra = next((getattr(person, field) for field in UNIQUE if getattr(person, field)), "")
             if not extra:
                 raise GradingProblem(f"{file}, {word} {line}: two people are called {shorten(person.name)}; give each an email, a login or a number")
@@ -174,10 +174,10 @@ def _distinct(file: str, numbered: Sequence[tuple[int, RosterPerson]], word: str
 
 def _spellings(text: str) -> list[str]:
     """The keys under which a name is found: as it is, with the surname last, and without a number in brackets."""
-    return list(dict.fromkeys(filter(None, (_fold(text), _fold(_first_last(text))))))
+    return list(dict.fromkeys(filter(None, (fold(text), fold(first_last(text))))))
 
 
-def _first_last(name: str) -> str:
+def first_last(name: str) -> str:
     """"Alpha One" for "One, Alpha"."""
     last, comma, first = name.partition(",")
     return f"{first.strip()} {last.strip()}" if comma and first.strip() and last.strip() and "," not in first else name
@@ -190,8 +190,8 @@ def _last_first(name: str) -> str:
 
 def _squash(name: str) -> str:
     """As Canvas writes a name in the name of a file: "onealpha"."""
-    return re.sub(r"[\W_]", "", _fold(name))
+    return re.sub(r"[\W_]", "", fold(name))
 
 
-def _fold(text: str) -> str:
+def fold(text: str) -> str:
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())

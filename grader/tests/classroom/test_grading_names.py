@@ -46,9 +46,9 @@ def test_names_of_platforms_and_people_are_parsed():
     others = ("test_ch03_attention.py", "ch03_attention.txt", "ch03_attentions.py", "xch03_attention.py", "_ch03_attention.py")
     for name in (*others, "a" * 300 + "_ch03_attention.py", "ch03_attention"):
         assert parse_chapter_name(name) is None, name
-    assert parse_owner("A_B_12_assignsubmission_file_x_y.zip", False) == Owner("A_B", "12", "x_y.zip")
-    assert parse_owner("onealpha_LATE_12_345_x_y.py", False) == Owner("onealpha", "12", "x_y.py", late=True)
-    assert parse_owner("one_alpha_12_345_x.py", False) == Owner("one_alpha", "12", "x.py")
+    assert parse_owner("A_B_12_assignsubmission_file_x_y.zip", False) == Owner("A_B", "12", "x_y.zip", platform="moodle")
+    assert parse_owner("onealpha_LATE_12_345_x_y.py", False) == Owner("onealpha", "12", "x_y.py", late=True, platform="canvas")
+    assert parse_owner("one_alpha_12_345_x.py", False) == Owner("one_alpha", "12", "x.py", platform="canvas")
 
 
 RENAMED = """---
