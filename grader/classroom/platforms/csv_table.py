@@ -109,4 +109,4 @@ def _unquote(cell: str) -> str:
 
 
 def _quote(text: str, separator: str) -> str:
-    return '"' + text.replace('"', '""') + '"' if separator in text or re.search(r'[",;\t\r\n]|^\s|\s$', text) else text
+    return '"' + text.replace('"', '""') + '"' if separator in text or re.search(r'["\r\n]|^\s|\s$', text) else text

@@ -150,6 +150,15 @@ def test_of_different_submissions_in_a_group_the_others_get_the_newest_readable_
     assert any("group G has different submissions, from A, B, C; its other members get the newest, of B" in note for note in notes)
 
 
+def test_the_id_in_a_file_name_decides_whose_submission_it_is():
+    roster = Roster((RosterPerson("Alpha One", canvas_id="11", email="a@example.edu"), RosterPerson("Beta Two", canvas_id="12", group="G"), RosterPerson("Chi", group="G")))
+    people = [submission("twobeta", ids={"canvas_id": "12"}), submission("Alpha One", ids={"canvas_id": "99"}), submission("renamed", ids={"email": "a@example.edu"})]
+    found, notes = name_by_roster(people, roster, True)
+    assert {one.name: one.ids for one in found if one.name != "Alpha One"} == {"Beta Two": {"canvas_id": "12"}, "Chi": {}}
+    assert sorted(str(one.ids) for one in found if one.name == "Alpha One") == ["{'canvas_id': '99'}", "{'email': 'a@example.edu'}"]
+    assert "not in the roster: Alpha One" in notes
+
+
 def test_two_submissions_of_one_person_are_both_kept_and_reported():
     found, notes = named(submission("Alpha One", "a"), submission("One, Alpha", "b"), groups=False)
     assert set(found) == {"Alpha One", "One, Alpha"} and sum("one of several submissions of Alpha One" in note for note in notes) == 2

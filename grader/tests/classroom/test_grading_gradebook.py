@@ -205,7 +205,7 @@ def test_a_gradebook_of_the_first_format_keeps_its_results_and_gets_a_secret(tmp
     people = a_class(4)
     assert graded(tmp_path, people) == 3
     database = sqlite3.connect(tmp_path / "gradebook.sqlite")
-    for table in ("secret", "equal_exercises", "judged_alone"):
+    for table in ("secret", "equal_exercises", "judged_alone", "ids"):
         database.execute(f"DROP TABLE {table}")
     database.execute("PRAGMA user_version = 1")
     database.commit()
@@ -216,6 +216,13 @@ def test_a_gradebook_of_the_first_format_keeps_its_results_and_gets_a_secret(tmp
         assert book.equal_results({"softmax": "f"}) == {} and book.graded_class(RULES).people[1].results
         book.store_verdict(people[0].digest, verdict_of(people[0].digest), {"softmax": ["f"]})
         assert book.equal_results({"softmax": "f"}).keys() == {"softmax"}
+
+
+def test_ids_of_learning_platforms_are_those_of_the_last_run(tmp_path):
+    for ids in ({"canvas_id": "007", "number": "1"}, {"canvas_id": "8"}):
+        graded(tmp_path, [submission("Alpha", ids=ids), submission("Beta")])
+        with Gradebook.read(tmp_path) as book:
+            assert list(book.list_ids().values()) == [ids]
 
 
 def test_a_result_counts_for_equal_exercises_as_long_as_it_is_stored(tmp_path):

@@ -19,6 +19,7 @@ def test_moodle_exports_with_and_without_folders(tmp_path):
         "Participant 9": "p",
     }
     assert {name: s.sources["ch03_attention"] for name, s in by_name(tmp_path / "b").items()} == {"Alpha One": "a", "Beta": "b"}
+    assert {name: s.ids for name, s in by_name(tmp_path / "b").items()} == {"Alpha One": {"moodle_id": "4711"}, "Beta": {"moodle_id": "12"}}
 
 
 def test_canvas_with_late_marks_and_resubmissions(tmp_path):
@@ -30,6 +31,7 @@ def test_canvas_with_late_marks_and_resubmissions(tmp_path):
     found = by_name(tmp_path)
     assert found["onealpha"].sources == {"ch01_tokenizer": "t", "ch03_attention": "second"}
     assert found["twobeta"].sources == {"ch03_attention": "b"}
+    assert {name: one.ids["canvas_id"] for name, one in found.items()} == {"onealpha": "123", "twobeta": "124", "twochi": "125"}
     assert found["twochi"].problem == "it contains no chapter, only report.pdf; name the chapter files like ch03_attention.py"
 
 
@@ -67,6 +69,7 @@ def test_a_gradescope_export_with_a_group_in_it(tmp_path, form):
             write((path / "assignment_5_export" if form == "inside" else path) / name, text)
     found = by_name(path)
     assert {name: s.sources["ch03_attention"] for name, s in found.items()} == {"Alpha One": "a", "O'Learner: <b>": "o", "Zéro": "o", "submission_13": "?"}
+    assert found["Alpha One"].ids == {"number": "1", "email": "alpha@example.org"} and found["O'Learner: <b>"].ids == {} and found["Zéro"].ids == {"number": "3"}
     assert found["Alpha One"].submitted == datetime(2026, 11, 20, 9, 21, 27, tzinfo=UTC) and found["Alpha One"].time_from == "Gradescope"
     assert found["Zéro"].submitted == datetime(2026, 11, 20, 17, 21, 27, tzinfo=UTC)
 

@@ -1,0 +1,269 @@
+"""`headway export`: the marks go into the tables that Canvas, Moodle and Gradescope exported, and nothing else in these tables changes."""
+
+import csv
+import io
+import zipfile
+
+import pytest
+from example_class import submission
+from grader.cli.main import app
+from platform_tables import CANVAS, COURSE, GRADESCOPE, GRADESCOPE_ROSTER, MOODLE, grade, make_course, write
+from typer.testing import CliRunner
+
+
+@pytest.fixture(scope="module")
+def course(tmp_path_factory):
+    return make_course(tmp_path_factory.mktemp("course"))
+
+
+def export(folder, *arguments, course=True):
+    """The exit status and what was printed."""
+    where = ("--course", folder / "course.toml", "--assignment", "week3") if course else ()
+    done = CliRunner().invoke(app, ["export", *map(str, (*arguments, *where))], env={"COLUMNS": "200"})
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    return done.exit_code, done.output
+
+
+def refused(folder, *arguments, course=True):
+    """The one sentence of a refusal, without the name of the program."""
+    status, said = export(folder, *arguments, course=course)
+    assert status == 2 and len(said.splitlines()) == 1, said
+    return said
+
+
+def rows(path):
+    return list(csv.reader(io.StringIO(path.read_text(encoding="utf-8-sig"))))
+
+
+# ---- Canvas
+
+
+@pytest.mark.parametrize("mark", ["", "\ufeff"], ids=["without a byte order mark", "with one"])
+def test_in_a_canvas_gradebook_only_the_cells_of_the_assignment_change(course, tmp_path, mark):
+    file = write(tmp_path / "canvas.csv", mark + CANVAS)
+    status, said = export(course, "canvas", file)
+    assert status == 1, said  # Stranger is in no row
+    wanted = CANVAS.replace(',4.00,,80.00', ',4.00,10,80.00').replace('S1,,3.00,,', 'S1,,8,,')
+    assert (tmp_path / "canvas-graded.csv").read_bytes().decode() == mark + wanted
+    assert file.read_bytes().decode() == mark + CANVAS
+    assert "2 grades written into the column Attention (8002), 0 the same as before." in said
+    assert "Grades that differ from those in the file (1): Beta Two: 3.00, now 8\n" in said
+    assert "In the file, but without a submission (1): Gamma Three\n" in said and "Test" not in said
+    assert "Graded, but not found in the file (1): Stranger\n" in said
+
+
+def test_what_was_written_is_the_same_as_before_when_it_is_exported_again(course, tmp_path):
+    for platform, text in {"canvas": CANVAS, "moodle": MOODLE, "gradescope": GRADESCOPE}.items():
+        first = tmp_path / f"{platform}.csv"
+        export(course, platform, write(first, text))
+        again = first.with_name(f"{platform}-graded.csv")
+        _, said = export(course, platform, again, "--to", tmp_path / f"{platform}-2.csv")
+        assert "0 grades written" in said and "2 the same as before" in said, said
+        assert (tmp_path / f"{platform}-2.csv").read_bytes() == again.read_bytes()
+
+
+def test_a_canvas_gradebook_with_semicolons_keeps_its_decimal_comma(tmp_path):
+    folder = make_course(tmp_path, course=COURSE.replace("softmax = 8", "softmax = 7.5").replace("causal_mask = 2", "causal_mask = 2.5"))
+    text = CANVAS.replace(",", ";").replace('"One; Alpha"', '"One, Alpha"').replace('"Two; Beta"', '"Two, Beta"').replace(".00", ",00")
+    assert export(folder, "canvas", write(tmp_path / "canvas.csv", text))[0] == 1
+    assert (tmp_path / "canvas-graded.csv").read_bytes().decode() == text.replace(";4,00;;80,00", ";4,00;10;80,00").replace("S1;;3,00;;", "S1;;7,5;;")
+
+
+def test_an_excused_person_and_one_without_the_assignment_keep_their_words(course, tmp_path):
+    text = CANVAS.replace("S1,,3.00,,", "S1,,EX,,").replace(",4.00,,80.00", ",4.00,N/A,80.00")
+    status, said = export(course, "canvas", write(tmp_path / "canvas.csv", text))
+    assert (tmp_path / "canvas-graded.csv").read_bytes().decode() == text
+    assert "Not changed in the file (2): Alpha One: N/A; Beta Two: EX" in said
+
+
+def test_grades_that_are_there_can_be_kept_and_missing_people_get_zeros(course, tmp_path):
+    file = write(tmp_path / "canvas.csv", CANVAS)
+    _, said = export(course, "canvas", file, "--keep", "--zeros")
+    assert [row[6] for row in rows(tmp_path / "canvas-graded.csv")[3:]] == ["10", "3.00", "0", ""]
+    assert "Not changed in the file (1): Beta Two: 3.00, not 8" in said
+
+
+def test_a_new_assignment_is_made_only_if_it_is_asked_for(course, tmp_path):
+    file = write(tmp_path / "canvas.csv", CANVAS.replace("Attention (8002)", "Other (8002)"))
+    said = refused(course, "canvas", file)
+    assert "has no assignment week3 or Attention; its assignments are: Intro, part 1 (8001), Other (8002)" in said and "--new" in said
+    assert export(course, "canvas", file, "--new")[0] == 1
+    before, after = rows(file), rows(tmp_path / "canvas-graded.csv")
+    assert [row[-1] for row in after if len(row) == 10] == ["Attention", "10", "10", "8"]
+    assert [row[:9] for row in after] == before
+    assert export(course, "canvas", file, "--column", "other", "--force")[0] == 1 and rows(tmp_path / "canvas-graded.csv")[3][6] == "10"
+
+
+def test_two_assignments_with_one_title_are_distinguished_by_their_number(course, tmp_path):
+    file = write(tmp_path / "canvas.csv", CANVAS.replace("Intro, part 1 (8001)", "Attention (8001)").replace("5.00,10.00", "10.00,10.00"))
+    assert "several assignments of this title: Attention (8001), Attention (8002)" in refused(course, "canvas", file)
+    assert export(course, "canvas", file, "--column", "8001")[0] == 1
+    assert rows(tmp_path / "canvas-graded.csv")[3][5] == "10"
+
+
+# ---- Moodle
+
+
+def test_in_a_moodle_worksheet_only_grades_and_comments_change(course, tmp_path):
+    file = write(tmp_path / "moodle.csv", MOODLE)
+    status, said = export(course, "moodle", file)
+    lines = MOODLE.splitlines(keepends=True)
+    lines[1] = lines[1].replace(",,10.00", ",10,10.00").replace("-,\n", "-,10 of 10 points.\n")
+    lines[2] = lines[2].replace(",3.00,10.00", ",8,10.00").replace('PM",\n', 'PM",8 of 10 points.\n')
+    assert status == 1 and (tmp_path / "moodle-graded.csv").read_text(encoding="utf-8") == "".join(lines)
+    with zipfile.ZipFile(tmp_path / "moodle-graded-feedback.zip") as archive:
+        found = {name: archive.read(name).decode() for name in archive.namelist()}
+    assert found.keys() == {f"{name}_assignsubmission_file_/feedback.md" for name in ("Alpha One_501", "Beta Two_502")}
+    assert found["Beta Two_502_assignsubmission_file_/feedback.md"].startswith("# Feedback for Beta Two\n\n**8 of 10 points.**")
+
+
+def test_comments_of_the_instructor_stay_and_earlier_ones_of_headway_are_replaced(course, tmp_path):
+    text = MOODLE.replace('AM",-,\n', 'AM",-,"Nice, but see me"\n').replace('PM",\n', 'PM",2 of 10 points.\n')
+    _, said = export(course, "moodle", write(tmp_path / "moodle.csv", text))
+    assert [row[-1] for row in rows(tmp_path / "moodle-graded.csv")[1:]] == ["Nice, but see me", "8 of 10 points.", ""]
+    assert "1 comment in the worksheet is not from Headway, and stayed." in said
+
+
+def test_a_locked_grade_and_hidden_names_are_respected(course, tmp_path):
+    cells = [[cell for place, cell in enumerate(row) if place not in (1, 2)] for row in csv.reader(io.StringIO(MOODLE))]  # as in anonymous marking
+    cells[2][4] = "No"
+    file = write(tmp_path / "moodle.csv", "".join(",".join(f'"{cell}"' for cell in row) + "\n" for row in cells))
+    _, said = export(course, "moodle", file)
+    assert [row[2] for row in rows(tmp_path / "moodle-graded.csv")[1:]] == ["10", "3.00", ""]
+    assert "Not changed in the file (1): 502: 3.00 (Moodle does not allow a change)" in said
+    assert zipfile.ZipFile(tmp_path / "moodle-graded-feedback.zip").namelist()[0] == "Participant_501_assignsubmission_file_/feedback.md"
+
+
+def test_points_are_converted_to_another_largest_grade_only_on_request(course, tmp_path):
+    file = write(tmp_path / "moodle.csv", MOODLE.replace("10.00", "30.00"))
+    said = refused(course, "moodle", file)
+    assert "the largest grade of Grade is 30, and 10 points can be earned here" in said and not (tmp_path / "moodle-graded.csv").exists()
+    assert not (tmp_path / "moodle-graded-feedback.zip").exists()
+    for option, grades in {"--scale": ["30", "24", ""], "--no-scale": ["10", "8", ""]}.items():
+        assert export(course, "moodle", file, option, "--force")[0] == 1
+        assert [row[4] for row in rows(tmp_path / "moodle-graded.csv")[1:]] == grades
+    assert "is 'Good', not a number" in refused(course, "moodle", write(tmp_path / "words.csv", MOODLE.replace("10.00", "Good")))
+
+
+def test_equal_marks_give_equal_archives(course, tmp_path):
+    file = write(tmp_path / "moodle.csv", MOODLE)
+    found = set()
+    for _ in range(2):
+        export(course, "moodle", file, "--force")
+        found.add((tmp_path / "moodle-graded-feedback.zip").read_bytes())
+    assert len(found) == 1
+
+
+# ---- Gradescope and plain
+
+
+def test_gradescopes_grades_and_roster_get_the_score(course, tmp_path):
+    file = write(tmp_path / "grades.csv", GRADESCOPE)
+    assert export(course, "gradescope", file)[0] == 1
+    wanted = GRADESCOPE.replace("S1,,10.0", "S1,10,10.0").replace("S1,3.0,10.0", "S1,8,10.0")
+    assert (tmp_path / "grades-graded.csv").read_text(encoding="utf-8") == wanted
+    assert export(course, "gradescope", write(tmp_path / "roster.csv", GRADESCOPE_ROSTER))[0] == 1
+    assert [row[6:] for row in rows(tmp_path / "roster-graded.csv")] == [["Total Score", "Max Points"], ["10", "10"], []]
+
+
+def test_a_plain_table_has_everybody_with_every_id(course, tmp_path):
+    assert export(course, "plain", "--to", tmp_path / "all.csv")[0] == 0
+    header, *people = rows(tmp_path / "all.csv")
+    assert header == ["name", "email", "login", "number", "canvas_id", "moodle_id", "section", "group", "points", "of", "remark"]
+    assert people == [
+        ["Alpha One", "alpha@example.edu", "aone", "007", "11", "501", "S1", "", "10", "10", ""],
+        ["Beta Two", "beta@example.edu", "btwo", "008", "12", "502", "S1", "", "8", "10", ""],
+        ["Gamma Three", "gamma@example.edu", "gthree", "009", "13", "503", "S2", "", "", "", "nothing was submitted"],
+        ["Stranger", "", "", "", "", "", "", "", "2", "10", ""],
+    ]  # fmt: skip
+
+
+def test_ids_come_back_byte_for_byte_and_names_are_no_formulas(tmp_path):
+    roster = "name,login,number\n=1+1,+a-1,-007\n"
+    folder = make_course(tmp_path, [submission("=1+1", slug="s")], roster=roster)
+    assert export(folder, "plain")[0] == 0
+    assert rows(folder / "grades" / "week3" / "marks.csv")[1][:4] == ["'=1+1", "", "+a-1", "-007"]
+
+
+# ---- who is who
+
+
+def test_ids_of_file_names_find_the_row_without_a_roster(tmp_path):
+    people = [submission("onealpha", slug="a", ids={"canvas_id": "11"}), submission("Beta Two", slug="b"), submission("gthree", slug="c"), submission("Three Gamma", slug="d")]
+    grade(tmp_path / "grades", people, None)
+    file = write(tmp_path / "canvas.csv", CANVAS.replace("5.00,10.00,", "5.00,15.00,"))
+    status, said = export(tmp_path, "canvas", file, "--out", tmp_path / "grades", "--column", "Attention", "--no-scale", course=False)
+    assert status == 1 and "Graded, but not found in the file (1): Three Gamma\n" in said
+    assert [bool(row[6]) for row in rows(tmp_path / "canvas-graded.csv")[3:]] == [True, True, True, False]
+
+
+def test_an_equal_name_with_another_id_is_another_person(tmp_path):
+    people = [submission("Alpha One", slug="a", ids={"canvas_id": "77"}), submission("Beta Two", slug="b", ids={"canvas_id": "12"})]
+    grade(tmp_path / "grades", people, None)
+    options = ("--out", tmp_path / "grades", "--column", "Attention", "--no-scale")
+    status, said = export(tmp_path, "canvas", write(tmp_path / "canvas.csv", CANVAS), *options, course=False)
+    assert status == 1 and "Alpha One (the name fits line 4, but the Canvas id differs)" in said
+    assert [row[6] for row in rows(tmp_path / "canvas-graded.csv")[3:]][0] == ""
+
+
+def test_nobody_gets_a_grade_by_a_guess(tmp_path):
+    twins = CANVAS.replace('"Three, Gamma"', '"Two, Beta"')
+    people = [submission(name, slug=name.replace(" ", "")) for name in ("Beta Two", "One Alpha", "Alpha One", "aone", "Delta Four")]
+    grade(tmp_path / "grades", people, None)
+    options = ("--out", tmp_path / "grades", "--column", "Attention", "--no-scale")
+    status, said = export(tmp_path, "canvas", write(tmp_path / "c.csv", twins + '"Four, Delta",14,,x,S1,,,,\r\n'), *options, course=False)
+    assert status == 1, said
+    assert [row[0] for row in rows(tmp_path / "c-graded.csv")[3:] if row[6] not in ("", "3.00")] == ["Four, Delta"]
+    for words in ("Beta Two (its name fits lines 5 and 6)", "Alpha One (several submissions fit line 4)", "aone (several submissions fit line 4)", "One Alpha;"):
+        assert words in said, said
+
+
+def test_who_could_not_be_graded_is_named_and_not_changed(tmp_path):
+    people = [submission("Alpha One", slug="a"), submission("Beta Two", slug="b", problem="the archive is damaged")]
+    folder = make_course(tmp_path, people)
+    file = write(tmp_path / "canvas.csv", CANVAS)
+    status, said = export(folder, "canvas", file)
+    assert status == 1 and "Not graded, so not changed (1): Beta Two\n" in said and rows(tmp_path / "canvas-graded.csv")[4][6] == "3.00"
+    assert export(folder, "canvas", file, "--zeros", "--force")[0] == 0 and rows(tmp_path / "canvas-graded.csv")[4][6] == "0"
+
+
+# ---- bad input
+
+
+BAD = {
+    "a Moodle worksheet": (MOODLE, "is a Moodle grading worksheet, not a Canvas gradebook; use `headway export moodle`"),
+    "no ids": ("Student,Section,Attention (1)\nAlpha,S1,\n", "it must have the columns Student, ID and Section"),
+    "two rows with one id": (CANVAS.replace("btwo", "aone"), "line 5: the login aone is also in line 4"),
+    "a column twice": (CANVAS.replace("SIS User ID", "ID"), "line 1: the column ID appears twice"),
+    "empty": ("", "is empty"),
+    "blank": ("\n\n", "is empty"),
+    "an open quote": (CANVAS + '"Four', "line 8: this is not CSV (a quote is not closed)"),
+    "text after a quote": (CANVAS + '"Four"x,1\n', "line 8: this is not CSV (there is text after a closing quote)"),
+    "too many cells": (CANVAS + "Four,1,2,3,4,5,6,7,8,9,10\n", "line 8: there are 11 cells for 9 columns"),
+    "nobody of the class": (CANVAS.split('"One')[0] + '"Four, Delta",14,,x,S1,,,,\n', "nobody in canvas.csv is in this gradebook (1 people there, 3 here)"),
+    "a read-only column": (CANVAS.replace("10.00,(read", "(read only),(read"), "Canvas computes the column Attention (8002) itself"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_a_table_that_does_not_fit_is_refused_with_a_sentence(course, tmp_path, case):
+    text, sentence = BAD[case]
+    file = write(tmp_path / "canvas.csv", text)
+    assert sentence in refused(course, "canvas", file)
+    assert file.read_bytes().decode() == text and not (tmp_path / "canvas-graded.csv").exists()
+
+
+def test_other_wrong_uses_are_refused_with_a_sentence(course, tmp_path):
+    file = write(tmp_path / "canvas.csv", CANVAS)
+    assert "does not exist; name the file that you downloaded" in refused(course, "canvas", tmp_path / "none.csv")
+    assert "line 4: the text is not UTF-8" in refused(course, "canvas", write(tmp_path / "latin.csv", CANVAS.replace("Alpha", "Älpha"), "latin-1"))
+    assert "is the file that you exported, and it is never overwritten" in refused(course, "canvas", file, "--to", file, "--force")
+    write(tmp_path / "other.csv", "precious")
+    assert "exists already; add --force" in refused(course, "canvas", file, "--to", tmp_path / "other.csv")
+    assert (tmp_path / "other.csv").read_text() == "precious"
+    assert "is not a folder that `headway grade` has written to" in refused(course, "canvas", file, "--out", tmp_path / "none", course=False)
+    assert "is a Canvas gradebook, not a Moodle grading worksheet" in refused(course, "moodle", file)
+    assert "is a Canvas gradebook, not a Gradescope table" in refused(course, "gradescope", file)
+    assert "no column Last modified (grade), which Moodle needs" in refused(course, "moodle", write(tmp_path / "m.csv", MOODLE.replace("Last modified (grade)", "x")))
+    assert "line 2: the identifier 'Alpha' is not like Participant 123" in refused(course, "moodle", write(tmp_path / "m.csv", MOODLE.replace("Participant 501", "Alpha")))
+    assert "did you mean week3?" in refused(course, "canvas", file, "--course", course / "course.toml", "--assignment", "wek3", course=False)
