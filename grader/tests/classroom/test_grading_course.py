@@ -151,7 +151,8 @@ def test_of_different_submissions_in_a_group_the_others_get_the_newest_readable_
 
 
 def test_the_id_in_a_file_name_decides_whose_submission_it_is():
-    roster = Roster((RosterPerson("Alpha One", canvas_id="11", email="a@example.edu"), RosterPerson("Beta Two", canvas_id="12", group="G"), RosterPerson("Chi", group="G")))
+    alpha = RosterPerson("Alpha One", canvas_id="11", email="a@example.edu")
+    roster = Roster((alpha, RosterPerson("Beta Two", canvas_id="12", group="G"), RosterPerson("Chi", group="G")))
     people = [submission("twobeta", ids={"canvas_id": "12"}), submission("Alpha One", ids={"canvas_id": "99"}), submission("renamed", ids={"email": "a@example.edu"})]
     found, notes = name_by_roster(people, roster, True)
     assert {one.name: one.ids for one in found if one.name != "Alpha One"} == {"Beta Two": {"canvas_id": "12"}, "Chi": {}}

@@ -189,7 +189,7 @@ def test_ids_come_back_byte_for_byte_and_names_are_no_formulas(tmp_path):
 
 
 def test_ids_of_file_names_find_the_row_without_a_roster(tmp_path):
-    people = [submission("onealpha", slug="a", ids={"canvas_id": "11"}), submission("Beta Two", slug="b"), submission("gthree", slug="c"), submission("Three Gamma", slug="d")]
+    people = [submission("onealpha", slug="a", ids={"canvas_id": "11"}), *(submission(name, slug=name[:2]) for name in ("Beta Two", "gthree", "Three Gamma"))]
     grade(tmp_path / "grades", people, None)
     file = write(tmp_path / "canvas.csv", CANVAS.replace("5.00,10.00,", "5.00,15.00,"))
     status, said = export(tmp_path, "canvas", file, "--out", tmp_path / "grades", "--column", "Attention", "--no-scale", course=False)
@@ -264,6 +264,8 @@ def test_other_wrong_uses_are_refused_with_a_sentence(course, tmp_path):
     assert "is not a folder that `headway grade` has written to" in refused(course, "canvas", file, "--out", tmp_path / "none", course=False)
     assert "is a Canvas gradebook, not a Moodle grading worksheet" in refused(course, "moodle", file)
     assert "is a Canvas gradebook, not a Gradescope table" in refused(course, "gradescope", file)
-    assert "no column Last modified (grade), which Moodle needs" in refused(course, "moodle", write(tmp_path / "m.csv", MOODLE.replace("Last modified (grade)", "x")))
-    assert "line 2: the identifier 'Alpha' is not like Participant 123" in refused(course, "moodle", write(tmp_path / "m.csv", MOODLE.replace("Participant 501", "Alpha")))
+    write(tmp_path / "m.csv", MOODLE.replace("Last modified (grade)", "x"))
+    assert "no column Last modified (grade), which Moodle needs" in refused(course, "moodle", tmp_path / "m.csv")
+    write(tmp_path / "m.csv", MOODLE.replace("Participant 501", "Alpha"))
+    assert "line 2: the identifier 'Alpha' is not like Participant 123" in refused(course, "moodle", tmp_path / "m.csv")
     assert "did you mean week3?" in refused(course, "canvas", file, "--course", course / "course.toml", "--assignment", "wek3", course=False)
