@@ -103,7 +103,7 @@ def plain(
     out: GradesFolder = None,
     assignment: AssignmentName = "",
     course: CourseFile = None,
-    to: Annotated[Path | None, typer.Option("--to", metavar="FILE", help="The file to write (default: marks.csv, with the grades).", show_default=False)] = None,
+    to: Annotated[Path | None, typer.Option("--to", metavar="FILE", help="The file to write (default: plain.csv, with the grades).", show_default=False)] = None,
     force: Force = False,
 ) -> None:
     """Write a table (CSV) of everybody with all ids and the points.

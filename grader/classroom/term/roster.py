@@ -65,7 +65,7 @@ class Roster:
         found = {person for key in _spellings(text) for person in self._by_key.get(key, ())}
         if not found and (numbered := re.fullmatch(r"(.+) \((.+)\)", text.strip())):  # as submissions of people with the same name are called
             person = self.find(numbered[2])
-            return person if person and _fold(person.name).startswith(_fold(numbered[1])) else None
+            return person if person and fold(person.name).startswith(fold(numbered[1])) else None
         return found.pop() if len(found) == 1 else None
 
     def group(self, name: str) -> tuple[RosterPerson, ...]:

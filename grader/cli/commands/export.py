@@ -94,7 +94,7 @@ def _export(wanted: Wanted, file: Path | None, write: Callable[[Path, _Grades], 
         folder = folder_of(wanted.out, wanted.course, wanted.assignment)
         if file is not None and not file.exists():
             raise GradingProblem(f"{file} does not exist; name the file that you downloaded from the learning platform")
-        target = wanted.to or (file.with_name(f"{file.stem}-graded.csv") if file else folder / "marks.csv")
+        target = wanted.to or (file.with_name(f"{file.stem}-graded.csv") if file else folder / "plain.csv")
         _refuse_replacing(target, file, wanted)
         return write(target, _read_grades(folder))
     except GradingProblem as trouble:

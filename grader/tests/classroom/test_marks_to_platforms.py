@@ -182,7 +182,7 @@ def test_ids_come_back_byte_for_byte_and_names_are_no_formulas(tmp_path):
     roster = "name,login,number\n=1+1,+a-1,-007\n"
     folder = make_course(tmp_path, [submission("=1+1", slug="s")], roster=roster)
     assert export(folder, "plain")[0] == 0
-    assert rows(folder / "grades" / "week3" / "marks.csv")[1][:4] == ["'=1+1", "", "+a-1", "-007"]
+    assert rows(folder / "grades" / "week3" / "plain.csv")[1][:4] == ["'=1+1", "", "+a-1", "-007"]
 
 
 # ---- who is who
