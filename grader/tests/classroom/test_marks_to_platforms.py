@@ -3,9 +3,12 @@
 import csv
 import io
 import zipfile
+from datetime import UTC, datetime
 
 import pytest
 from example_class import submission
+from grader.classroom.gradebook.corrections import Owner
+from grader.classroom.gradebook.gradebook import Gradebook
 from grader.cli.main import app
 from platform_tables import CANVAS, COURSE, GRADESCOPE, GRADESCOPE_ROSTER, MOODLE, grade, make_course, write
 from typer.testing import CliRunner
@@ -101,6 +104,12 @@ def test_two_assignments_with_one_title_are_distinguished_by_their_number(course
     assert rows(tmp_path / "canvas-graded.csv")[3][5] == "10"
 
 
+def test_the_same_grade_in_another_form_stays_as_it_is(course, tmp_path):
+    text = CANVAS.replace("S1,,3.00,,", "S1,,8.00,,")
+    _, said = export(course, "canvas", write(tmp_path / "canvas.csv", text))
+    assert rows(tmp_path / "canvas-graded.csv")[4][6] == "8.00" and "1 grade written" in said and "1 the same as before" in said and "differ" not in said
+
+
 # ---- Moodle
 
 
@@ -152,6 +161,16 @@ def test_equal_marks_give_equal_archives(course, tmp_path):
         export(course, "moodle", file, "--force")
         found.add((tmp_path / "moodle-graded-feedback.zip").read_bytes())
     assert len(found) == 1
+    with zipfile.ZipFile(tmp_path / "moodle-graded-feedback.zip") as archive:
+        assert {entry.date_time for entry in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
+
+
+def test_a_comment_is_neither_a_formula_nor_html(tmp_path):
+    folder = make_course(tmp_path)
+    with Gradebook(folder / "grades" / "week3") as book:
+        book.corrections.remark(Owner("Alpha One"), "=1+1 is <b>; =2", datetime(2026, 11, 20, tzinfo=UTC))
+    export(folder, "moodle", write(tmp_path / "moodle.csv", MOODLE))
+    assert rows(tmp_path / "moodle-graded.csv")[1][-1] == "10 of 10 points. =1+1 is &lt;b&gt;; '=2."
 
 
 # ---- Gradescope and plain
