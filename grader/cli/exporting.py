@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from grader.cli.instructors import AssignmentName, CourseFile
 
-export_commands = typer.Typer(help="Write the marks into a learning platform's table (for instructors).", rich_markup_mode=None, no_args_is_help=True)
+export_commands = typer.Typer(help="Write the marks into a platform's table (for instructors).", rich_markup_mode=None, no_args_is_help=True)
 
 Exported = Annotated[Path, typer.Argument(metavar="FILE", help="The file that you exported. It stays as it is.", show_default=False)]
 GradesFolder = Annotated[

@@ -1,7 +1,7 @@
 """Commands in a process that is forked from one which has imported torch and pytest, without the seconds that these imports take.
 
 The kit itself is imported in the forked process, from the folder that PYTHONPATH names, as in a process of its own. A command whose environment
-changes how Python or torch starts gets a process of its own; so does every command where fork is missing.
+or folders change how Python or torch starts gets a process of its own; so does every command where fork is missing.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ IMPORTED = "torch, pytest, rich.console, rich.progress, typer, asyncio, unittest
 
 def run(module: str, arguments: list[str], cwd: Path, environment: dict[str, str], merged: bool = False, timeout: float = 300) -> subprocess.CompletedProcess:
     """`python -m MODULE ARGUMENTS` without input: its status and output in bytes; `merged` puts the errors into the output."""
-    if not hasattr(os, "fork") or _at_start(environment) != _at_start(dict(os.environ)):
+    folders = [cwd, *environment.get("PYTHONPATH", "").split(os.pathsep)]
+    customised = any((Path(folder) / f"{name}.py").exists() for folder in folders for name in ("sitecustomize", "usercustomize"))
+    if customised or not hasattr(os, "fork") or _at_start(environment) != _at_start(dict(os.environ)):
         errors = subprocess.STDOUT if merged else subprocess.PIPE
         command = [sys.executable, "-m", module, *arguments]
         return subprocess.run(command, cwd=cwd, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, timeout=timeout)

@@ -56,6 +56,12 @@ def test_a_variable_that_acts_when_python_starts_gets_a_process_of_its_own(tmp_p
     assert len(hashes) == 1
 
 
+def test_a_sitecustomize_acts_too(tmp_path):
+    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['colorsys'] = None\n")
+    (tmp_path / "shown.py").write_text("import colorsys")
+    assert forked_python.run("shown", [], tmp_path, dict(os.environ) | {"PYTHONPATH": str(tmp_path)}).returncode == 1
+
+
 def test_a_command_that_does_not_end_is_killed(tmp_path):
     (tmp_path / "endless.py").write_text("import os, signal\nprint('begun', flush=True)\nsignal.pause()")
     done = forked_python.run("endless", [], tmp_path, dict(os.environ) | {"PYTHONPATH": str(tmp_path)}, timeout=1)

@@ -112,6 +112,8 @@ def check_path(path: Path) -> Path:
         raise GradingProblem(f"{path} is a folder; name the archive's file, like {path / 'autograder.zip'}")
     if path.suffix.lower() != ".zip":  # Gradescope accepts no other
         path = path.with_name(f"{path.name}.zip")
+    if path.parent.exists() and not path.parent.is_dir():
+        raise GradingProblem(f"could not write {path}: {path.parent} is a file, not a folder")
     if not path.parent.is_dir():
         raise GradingProblem(f"the folder {path.parent} does not exist; make it first, or choose another")
     if path.exists() and not zipfile.is_zipfile(path):
