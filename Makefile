@@ -32,7 +32,7 @@ test: .venv/.dev
 # What `make test` leaves out: dev-check without trusting any record, and the tests that take long or need a browser or a cluster.
 test-rest: .venv/.dev
 	$(BIN)/headway dev-check --fresh
-	$(BIN)/python -m pytest -n 3 --dist loadfile -m "thorough and not alone" grader/tests
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "thorough and not alone" grader/tests
 	$(BIN)/python -m pytest -m "thorough and alone" grader/tests
 	$(MAKE) test-lowest test-newest
 

@@ -10,7 +10,15 @@ from grader.course.syllabus import EXERCISES, ROOT, SOLUTIONS, TESTS
 from kit_copy import Kit
 from warm_runs import WarmKit
 
+LONGEST = ("test_attacks", "test_grading_run", "test_lessons_measured", "test_autograder", "test_bad_input", "test_whole_course", "test_compare_command",
+           "test_grading_cluster", "test_handout", "test_whole_term")  # fmt: skip  # minutes each, of their thorough tests
+
 signal.signal(signal.SIGINT, signal.default_int_handler)  # started in the background, every process of the tests would ignore Control-C
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The files that take longest come first: at the end, one of them would run alone."""
+    items.sort(key=lambda item: LONGEST.index(item.path.stem) if item.path.stem in LONGEST else len(LONGEST))
 
 
 @pytest.fixture(scope="session")

@@ -19,7 +19,9 @@ def problem_sentence(person: Person) -> str:
 
 def make_sentence(words: str) -> str:
     shown = sanitize.line(words)
-    return shown[:1].upper() + shown[1:] + ("" if shown.endswith((".", "!", "?")) or not shown else ".")
+    first = shown.partition(" ")[0].rstrip(",.:;!?")
+    is_word = first.replace("'", "").replace("-", "").isalpha()  # and not the name of a file or a function
+    return (shown[:1].upper() if is_word else shown[:1]) + shown[1:] + ("" if shown.endswith((".", "!", "?")) or not shown else ".")
 
 
 def correction_sentences(person: Person) -> list[str]:

@@ -41,7 +41,7 @@ function showExercises(exercises) {
 }
 
 function showFront({ earned, points, share, begun, chapters, exercises, next }) {
-  const lead = document.querySelector("main > .lead");
+  const lead = document.querySelector("main .lead");
   if (!lead || !document.querySelector(".front")) return;
   const box = place(lead.parentElement, "done", "section", (node) => lead.after(node));
   box.setAttribute("aria-label", "What you have done");
