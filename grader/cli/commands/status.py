@@ -9,6 +9,9 @@ from grader.course.syllabus import EXERCISES, Chapter, is_handout
 from rich.console import Console
 from rich.text import Text
 
+TITLE = 22  # columns of a title; a bar gives its columns to longer ones
+WIDE = 60  # columns of a terminal in which all titles are as wide as the longest one
+
 
 def status() -> int:
     """Print the points of each chapter, and the next exercise."""
@@ -19,8 +22,9 @@ def status() -> int:
     beside = console.width - len(heading) - 1
     console.print(Text.assemble(heading, total.rjust(beside) if beside >= len(total) + 2 else f"\n{total}"))
     console.print()
+    longest = max(len(chapter.title) for chapter in course.chapters) if console.width >= WIDE else 0
     for chapter in course.chapters:
-        console.print(_chapter_line(chapter, scores, chapter is here, console.width), no_wrap=True, overflow="ellipsis")
+        console.print(_chapter_line(chapter, scores, chapter is here, console.width, longest), no_wrap=True, overflow="ellipsis")
     console.print()
     if not scores and here is not None:
         print_wrapped(console, "You have not passed an exercise yet. Each one needs a few lines of code; start with the first.")
@@ -56,15 +60,16 @@ def list_all() -> int:
     return 0
 
 
-def _chapter_line(chapter: Chapter, scores: dict[str, Score], here: bool, width: int) -> Text:
+def _chapter_line(chapter: Chapter, scores: dict[str, Score], here: bool, width: int, longest: int) -> Text:
     """One line for a chapter; in a narrow terminal the bar is left out first, never the points."""
-    line = Text.assemble((f" {'>' if here else ' '} {chapter.number:>2}  {chapter.title:<22} ", "bold" if here else ""))
+    line = Text.assemble((f" {'>' if here else ' '} {chapter.number:>2}  {chapter.title:<{longest or TITLE}} ", "bold" if here else ""))
     if not chapter.exercises:
         return line.append(_why_empty(), "dim")
     points = points_earned(chapter, scores)
     tally = f"{format_earned(points, chapter.points):>5}/{format_points(chapter.points)}"
     if (room := width - len(line) - len(tally) - 4) > 3:
-        line.append("  ").append_text(progress_bar(1.0 if is_complete(chapter, scores) else points / chapter.points, min(room, 20))).append("  ")
+        share = 1.0 if is_complete(chapter, scores) else points / chapter.points
+        line.append("  ").append_text(progress_bar(share, min(room, 20 - max(longest - TITLE, 0)))).append("  ")
     line.append(tally)
     passes = sum(is_passed(exercise, scores) for exercise in chapter.exercises)
     count = f"  {passes} of {len(chapter.exercises)} passed"

@@ -62,7 +62,7 @@ def test_all_done_says_so(kit):
 
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
 def test_a_terminal_without_these_characters_gets_ascii(kit, encoding):
-    kit.record(build_vocab=10)
+    kit.record(build_vocab=10, WordTokenizer=20)
     assert "##" in kit.run(PYTHONIOENCODING=encoding, PYTHONUTF8="0")
 
 
