@@ -36,7 +36,7 @@ def canvas(
     column: Annotated[
         str, typer.Option("--column", metavar="TITLE", help="The assignment in Canvas (default: the name or title in course.toml).", show_default=False)
     ] = "",
-    new: Annotated[bool, typer.Option("--new", help="Add a column if there is none; Canvas makes an assignment of it.")] = False,
+    new: Annotated[bool, typer.Option("--new", help="Add a missing column; Canvas makes an assignment of it.")] = False,
     scale: Scale = None,
     keep: Keep = False,
     zeros: Zeros = False,

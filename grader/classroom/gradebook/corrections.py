@@ -103,7 +103,7 @@ class Corrections:
 
 
 def find_owner(name: str, people: Sequence[tuple[str, str]]) -> Owner | None:
-    """The person with this name or file name, of these names and file names. GradebookProblem if several people have the name; None if nobody has it."""
+    """Return the person with this name or file name; None for an unknown name. GradebookProblem if several people have the name."""
     wanted = to_storable(name)
     names = [known for known, _ in people]
     found = [(known, slug) for known, slug in people if wanted in (known, slug, f"{sanitize.line(known)} ({slug})")]

@@ -85,7 +85,7 @@ def connect(folder: Path) -> Connection:
         raise
     try:
         with translate_sqlite_errors(path):
-            if lock is None:  # then nobody can read during a run
+            if lock is None:  # such a gradebook cannot be read during a run
                 database.execute("PRAGMA locking_mode = EXCLUSIVE")
             database.execute("PRAGMA synchronous = FULL")
             database.execute("PRAGMA foreign_keys = ON")

@@ -23,7 +23,7 @@ class ReadOptions:
     trust_file_dates: bool = False  # may the date of a file decide whether a submission is late?
 
     def find_module(self, name: str) -> str:
-        """The module that `--map` gives to a file of this name, also if the file is a numbered copy; "" if there is none."""
+        """Return the module that `--map` names for this file or for a numbered copy of it, else an empty text."""
         if not self.chapters:
             return ""
         stem, dot, ending = name.lower().rpartition(".")

@@ -29,11 +29,16 @@ def describe_unknown_times(submissions: Sequence[Submission]) -> list[str]:
     names = [submission.name for submission in submissions if submission.time_from == UNTRUSTED]
     if not names:
         return []
-    if len(names) == 1 < len(submissions):
-        which = f"the time of {shorten(names[0])}'s submission is unknown, so it counts"
-    else:
-        which = f"the times of {'all' if len(names) == len(submissions) else len(names)} submissions are unknown, so they count"
+    one = len(names) == 1 < len(submissions)
     return [
-        f"{which} as on time. The files have dates, but copying and unpacking change them; --trust-file-dates uses them anyway. "
+        f"{describe_times_of(names, len(submissions))} {'is unknown, so it counts' if one else 'are unknown, so they count'} as on time. "
+        "The files have dates, but copying and unpacking change them; --trust-file-dates uses them anyway. "
         "For reliable times, grade a table with the columns name,path,submitted"
     ]
+
+
+def describe_times_of(names: Sequence[str], total: int) -> str:
+    """The subject of a sentence about these people of a class: "the time of NAME's submission", or "the times of ..."."""
+    if len(names) == 1 < total:
+        return f"the time of {shorten(names[0])}'s submission"
+    return f"the times of {'all' if len(names) == total else len(names)} submissions"

@@ -26,6 +26,7 @@ from typing import Protocol
 
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.intake.submissions import Submission
+from grader.classroom.intake.times import describe_times_of
 from grader.classroom.judging.scoring import CENT, format_points, split_points
 from grader.classroom.judging.toml_values import LARGEST, parse_days, parse_number, parse_span, parse_time_value, read_toml, show_value, suggest
 from grader.classroom.sanitize import shorten
@@ -107,12 +108,9 @@ class Rules:
         names = [submission.name for submission in submissions if submission.time_from == "file"]
         if self.due is None or not names:
             return []
-        if len(names) == 1 < len(submissions):
-            which = f"the time of {shorten(names[0])}'s submission comes"
-        else:
-            which = f"the times of {'all' if len(names) == len(submissions) else len(names)} submissions come"
+        comes = "comes" if len(names) == 1 < len(submissions) else "come"
         return [
-            f"{which} from the dates of the files, which copying and unpacking may change and a learner can set; "
+            f"{describe_times_of(names, len(submissions))} {comes} from the dates of the files, which copying and unpacking may change and a learner can set; "
             "for reliable times, grade a table with the columns name,path,submitted"
         ]
 

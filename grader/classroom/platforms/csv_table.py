@@ -1,4 +1,4 @@
-"""A CSV table that keeps every byte of the cells that nobody changes: quotes, spaces, leading zeros, line ends and the byte order mark."""
+"""A CSV table in which unchanged cells keep every byte: quotes, spaces, leading zeros, line ends and the byte order mark."""
 
 from __future__ import annotations
 

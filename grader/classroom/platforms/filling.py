@@ -53,7 +53,7 @@ def fill(sheet: Sheet, marks: Sequence[PersonMark], options: Options) -> Filled:
     found = match(sheet.learners, marks)
     if not found.pairs:
         raise GradingProblem(
-            f"nobody in {sheet.table.name} is in this gradebook ({len(sheet.learners)} people there, {len(marks)} here); "
+            f"no person in {sheet.table.name} is in this gradebook ({len(sheet.learners)} people there, {len(marks)} here); "
             "check the file, the assignment and the roster's ids"
         )
     done = Filled(pairs=found.pairs)
@@ -112,7 +112,7 @@ def _grade(sheet: Sheet, row: TableRow, mark: PersonMark, scale: bool | None) ->
 
 
 def parse_grade(text: str) -> Decimal | None:
-    """The number in a cell, with a decimal point or comma; None if there is none."""
+    """The number in a cell, with a decimal point or comma; None for a cell without a number."""
     if not re.fullmatch(r"-?[0-9]{1,9}(?:[.,][0-9]{1,9})?", text):
         return None
     try:

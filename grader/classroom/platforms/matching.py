@@ -91,7 +91,7 @@ def _names(mark: PersonMark) -> set[str]:
 
 
 def _contradiction(mark: PersonMark, learner: Learner, fields: Sequence[str]) -> str:
-    """The first field that both have, with different values; "" if there is none."""
+    """Return the first field that both have with different values, else an empty text."""
     for name in fields:
         mine, other = mark.ids.get(name, ""), learner.ids.get(name, "")
         if mine and other and mine.casefold() != other.casefold():

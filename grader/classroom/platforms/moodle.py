@@ -63,7 +63,7 @@ def open_sheet(path: Path, column: str) -> Sheet:
 
 
 def write_comments(table: CsvTable, pairs: Sequence[tuple[Learner, PersonMark]]) -> int:
-    """Fill the column of comments, where it is empty or has an earlier comment of ours; return how many comments of others were kept."""
+    """Fill empty cells of the comments column and replace earlier comments by Headway; return how many other comments were kept."""
     column = table.column(COMMENTS)
     kept = 0
     if column is None:

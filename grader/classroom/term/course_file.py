@@ -158,7 +158,7 @@ def _assignment(
     if not isinstance(groups, bool):
         problems.add((*path, "groups"), f"{where}groups: {show_value(groups)} is not true or false")
     elif groups and not any(person.group for person in roster.people):
-        problems.add((*path, "groups"), f"{where}groups: nobody in the roster has a group; fill its column group, or leave this out")
+        problems.add((*path, "groups"), f"{where}groups: no person in the roster has a group; fill its column group, or leave this out")
     title = read_text(entry, "title", path, problems) or name
     rules = _rules(name, entry, late, points, extensions, roster, problems)
     return Assignment(name, title, tuple(exercises), tuple(hidden), weight, groups is True, rules)

@@ -18,7 +18,7 @@ PLATFORM_IDS = ("canvas_id", "moodle_id")
 def name_by_roster(submissions: Sequence[Submission], roster: Roster, groups: bool) -> tuple[list[Submission], list[str]]:
     """The submissions under the names of the roster, and sentences for the instructor.
 
-    A submission that belongs to nobody in the roster keeps its name. With `groups`, each member of a group without a submission of their own gets the group's.
+    A submission of a person who is not in the roster keeps its name. With `groups`, a member without an own submission gets that of the group.
     """
     if not roster.people:
         return list(submissions), []

@@ -61,7 +61,7 @@ class Roster:
     people: tuple[RosterPerson, ...] = ()
 
     def find(self, text: str) -> RosterPerson | None:
-        """The only person with this name or id; None if there is none, or if there are several."""
+        """Return the person with this name or id; None unless exactly one person has it."""
         found = {person for key in _spellings(text) for person in self._by_key.get(key, ())}
         if not found and (numbered := re.fullmatch(r"(.+) \((.+)\)", text.strip())):  # as submissions of people with the same name are called
             person = self.find(numbered[2])
@@ -131,7 +131,7 @@ def _find_columns(file: str, header: list[str]) -> dict[str, int]:
     if "name" not in places and not {"first", "last"} <= places.keys():
         known = "name (or Full name, Student, First name and Last name)"
         near = difflib.get_close_matches("name", names, n=1, cutoff=0.6)
-        offer = f"; did you mean name, in place of {shorten(near[0])}?" if near else ""
+        offer = f"; is {shorten(near[0])} the column of names? Then call it name" if near else ""
         raise GradingProblem(f"{file}, line 1: no column has the names of the people: it must be called {known}{offer}")
     return places
 

@@ -96,7 +96,7 @@ def _refuse_other_exercises(book: Gradebook, chosen: list[str], request: Request
     together = "" if request.assignment else f" grade all of them (--exercises {','.join([*held, *(name for name in chosen if name not in held)])}),"
     where = "" if request.assignment else f" choose another folder (--out {out}-2),"
     raise GradingProblem(
-        f"{out} holds the grades of {format_count(len(held), 'exercise')}, and this run leaves out {_list(missing)}, whose columns and feedback would disappear;"
+        f"{out} contains the grades of {format_count(len(held), 'exercise')}, and this run leaves out {_list(missing)}, whose columns and feedback would disappear;"
         f"{where}{together} or add --fewer to leave them out (their results stay in the gradebook)"
     )
 

@@ -79,7 +79,7 @@ def test_fewer_exercises_in_the_same_folder_are_refused_with_the_way_out(course,
     before = exports(out)
     ran = headway("grade", tmp_path / "class", "--out", out, "--exercises", "causal_mask,split_heads")
     assert ran.status == 2 and exports(out) == before, ran.out
-    for words in ("holds the grades of 2 exercises", "leaves out softmax,", f"--out {out}-2", "--exercises softmax,causal_mask,split_heads", "--fewer"):
+    for words in ("contains the grades of 2 exercises", "leaves out softmax,", f"--out {out}-2", "--exercises softmax,causal_mask,split_heads", "--fewer"):
         assert words in ran.out
     ran = headway("grade", tmp_path / "class", "--out", out, "--exercises", "softmax,causal_mask,split_heads")
     assert ran.status == 0 and {"softmax", "causal_mask", "split_heads"} <= marks(out)["Alpha"].keys()

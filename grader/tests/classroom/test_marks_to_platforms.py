@@ -259,7 +259,7 @@ BAD = {
     "an open quote": (CANVAS + '"Four', "line 8: this is not CSV (a quote is not closed)"),
     "text after a quote": (CANVAS + '"Four"x,1\n', "line 8: this is not CSV (there is text after a closing quote)"),
     "too many cells": (CANVAS + "Four,1,2,3,4,5,6,7,8,9,10\n", "line 8: there are 11 cells for 9 columns"),
-    "nobody of the class": (CANVAS.split('"One')[0] + '"Four, Delta",14,,x,S1,,,,\n', "nobody in canvas.csv is in this gradebook (1 people there, 3 here)"),
+    "nobody of the class": (CANVAS.split('"One')[0] + '"Four, Delta",14,,x,S1,,,,\n', "no person in canvas.csv is in this gradebook (1 people there, 3 here)"),
     "a read-only column": (CANVAS.replace("10.00,(read", "(read only),(read"), "Canvas computes the column Attention (8002) itself"),
 }
 
