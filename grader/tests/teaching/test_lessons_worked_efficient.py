@@ -1,6 +1,7 @@
 """The worked examples of chapter 14's lesson, computed again with the reference."""
 
 import math
+import weakref
 
 import pytest
 import torch
@@ -66,16 +67,22 @@ def test_the_window(chapter):
 
 def test_what_a_block_keeps(solutions):
     block, x = solutions("ch06_blocks").PreNormBlock(64, 4), torch.randn(2, 32, 64, requires_grad=True)
-    known, saved = StorageWatch([x, block]).known, {}
+    known, saved = StorageWatch([x, block]).known, []
 
-    def note(tensor):
-        storage = tensor.untyped_storage()
-        saved[storage._cdata] = storage.nbytes() // tensor.element_size()
-        return tensor
+    class Saved:  # lives as long as autograd keeps the tensor: an unused result is freed during the pass, and its address is used again
+        def __init__(self, tensor):
+            self.tensor = tensor
 
-    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+    def save(tensor):
+        saved.append(weakref.ref(kept := Saved(tensor)))
+        return kept
+
+    with torch.autograd.graph.saved_tensors_hooks(save, lambda kept: kept.tensor):
         output = block(x)
-    assert output.requires_grad and says("ch14", "autograd keeps {} numbers from inside the block", sum(n for key, n in saved.items() if key not in known))
+    tensors = [kept.tensor for kept in (ref() for ref in saved) if kept]
+    numbers = {tensor.untyped_storage()._cdata: tensor.untyped_storage().nbytes() // tensor.element_size() for tensor in tensors}
+    assert output.requires_grad
+    assert says("ch14", "autograd keeps {} numbers from inside the block", sum(many for key, many in numbers.items() if key not in known))
 
 
 def test_bytes_of_scores_and_logits():
