@@ -19,6 +19,7 @@ from grader.classroom.judging.graded_class import GradedClass
 from grader.classroom.judging.rules import Rules
 from grader.classroom.judging.sharing import Part, Plan, Planner
 from grader.classroom.judging.versions import versions
+from grader.classroom.report.context import NO_CONTEXT, ReportContext
 from grader.course.syllabus import Exercise
 from grader.verdict.summary import Verdict
 
@@ -53,6 +54,7 @@ class GradingOutcome:
 def grade_class(
     submissions: Sequence[Submission], book: Gradebook, exercises: Sequence[Exercise], seed: int, rules: Rules, folder: Path,
     dispatcher: AnyDispatcher, at_once: int, report_progress: Callable[[int, int, str], None] = lambda done, of, name: None, share: bool = True,
+    context: ReportContext = NO_CONTEXT,
 ) -> GradingOutcome:  # fmt: skip
     """Grade what is not graded yet, then write all files. `report_progress` gets the number of graded submissions, of all, and the last name.
 
@@ -76,7 +78,7 @@ def grade_class(
     graded_class = book.graded_class(rules)
     written = exports.write_all(graded_class, folder)
     try:
-        written.append(report.write(graded_class, folder))
+        written.append(report.write(graded_class, folder, context))
     except report.ReportProblem as problem:
         notes.append(str(problem))
     return GradingOutcome(graded_class, len(todo), judged, shared, written, notes)

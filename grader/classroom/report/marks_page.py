@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from decimal import Decimal
-from fractions import Fraction
 from pathlib import Path
 from statistics import median_low
 
-from grader.classroom.judging.graded_class import GradedClass, Mark
-from grader.classroom.report.numbers import format_number
+from grader.classroom.judging.graded_class import GradedClass
+from grader.classroom.report.heatmap import ColumnGroup, make_heatmap
 from grader.classroom.report.templates import render_template
 from grader.classroom.term.marks import PersonMarks, TermMarks
 from grader.files import write_whole
 
 NAME = "marks.html"
 SHOWN_AT_ONCE = 10  # names in one sentence
-Cell = tuple[str, str, str]  # the class of its colour, the value for sorting, the text
 
 
 @dataclass(frozen=True)
@@ -40,7 +38,7 @@ def write(marks: TermMarks, folder: Path) -> Path:
 
 def render(marks: TermMarks) -> str:
     assignments = [_summary(marks, name, one_class) for name, one_class in marks.classes.items()]
-    columns = [(one.name, exercise, points) for one in assignments for exercise, points in one.exercises]
+    groups = [ColumnGroup(one.title, one.exercises, [person.marks[one.name].person for person in marks.people]) for one in assignments]
     percents = [person.percent for person in marks.people if person.percent is not None]
     return render_template(
         "marks",
@@ -54,8 +52,7 @@ def render(marks: TermMarks) -> str:
         drops=marks.course.drops,
         notes=marks.notes,
         at_once=SHOWN_AT_ONCE,
-        rows=[(person, [_cell(person, name, exercise) for name, exercise, _ in columns]) for person in marks.people],
-        means=[_mean(marks, name, exercise, points) for name, exercise, points in columns],
+        map=make_heatmap(marks.people, groups),
     )
 
 
@@ -70,23 +67,3 @@ def _summary(marks: TermMarks, name: str, one_class: GradedClass) -> AssignmentS
         [person for person in done if (one := person.marks[name].person) and one.problem],
         [(exercise.name, worth[exercise.name].points if exercise.name in worth else Decimal(0)) for exercise in one_class.exercises],
     )  # fmt: skip
-
-
-def _cell(person: PersonMarks, assignment: str, exercise: str) -> Cell:
-    graded = person.marks[assignment].person
-    if graded is None or (graded.problem and exercise not in graded.given):
-        return "", "", "–"
-    mark = graded.marks[exercise]
-    return _level(mark), str(mark.earned), format_number(mark.earned) + ("*" if exercise in graded.given else "")
-
-
-def _mean(marks: TermMarks, assignment: str, exercise: str, points: Decimal) -> Cell:
-    earned = [one.marks[exercise].earned for one in marks.classes[assignment].people if not one.problem]
-    mean = sum(earned, Decimal(0)) / len(earned) if earned else Decimal(0)
-    return _level(Mark(mean, points)), str(mean), format_number(mean)
-
-
-def _level(mark: Mark) -> str:
-    """Which of the five colours this share of the points has."""
-    share = Fraction(mark.earned) / Fraction(mark.points) if mark.points else Fraction(1)
-    return "l4" if share >= 1 else "l3" if share >= Fraction(4, 5) else "l2" if share >= Fraction(1, 2) else "l1" if share > 0 else "l0"

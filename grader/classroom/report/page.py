@@ -2,57 +2,108 @@
 
 from __future__ import annotations
 
+import re
+from datetime import datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 from grader.classroom.judging.graded_class import GradedClass
 from grader.classroom.report import tally
+from grader.classroom.report.context import NO_CONTEXT, ReportContext
+from grader.classroom.report.heatmap import ColumnGroup, Heatmap, make_heatmap
 from grader.classroom.report.people import failure_rows, make_person_section, test_title
-from grader.classroom.report.templates import render_template
+from grader.classroom.report.standing import Standing, compare_with_previous, compute_standings, format_change
+from grader.classroom.report.templates import format_chapter, render_template
+from grader.classroom.term.roster import Roster, RosterPerson
 from grader.files import write_whole
 
 NAME = "report.html"
 PRODUCTS = {"kit": "Headway", "torch": "torch", "python": "Python"}
-SHOWN_AT_ONCE = 12  # mistakes and exercises; the others are collapsed below them
+SHOWN_AT_ONCE = 12  # exercises with mistakes, and people in a list; the others are collapsed below them
+FAILURES_IN_FULL = 6000  # in the whole page
+NARROW = 40  # columns of exercises that fit on a sheet of paper
 
 
-def write(graded: GradedClass, folder: Path) -> Path:
+def write(graded: GradedClass, folder: Path, context: ReportContext = NO_CONTEXT) -> Path:
     """Write report.html into `folder`. ReportProblem if Jinja is missing, OSError if the file cannot be written."""
     path = Path(folder) / NAME
-    write_whole(path, render(graded))
+    write_whole(path, render(graded, context))
     return path
 
 
-def render(graded: GradedClass) -> str:
-    return render_template("page", failure_rows=failure_rows, test_title=test_title, **_template_values(graded))
+def render(graded: GradedClass, context: ReportContext = NO_CONTEXT) -> str:
+    return render_template("page", failure_rows=failure_rows, test_title=test_title, first_sentence=first_sentence, **_template_values(graded, context))
 
 
-def _template_values(graded: GradedClass) -> dict[str, Any]:
+def _template_values(graded: GradedClass, context: ReportContext) -> dict[str, Any]:
     everyone = list(enumerate(graded.people, start=1))
     done = [(place, person) for place, person in everyone if not person.problem]
     people = [person for _, person in done]
-    exercises = [exercise.name for exercise in graded.exercises]
     tallies = tally.tally_exercises(graded, people)
+    mistakes = tally.tally_misconceptions(done)
+    standings = compute_standings(graded, context)
+    missing, strangers = _compare_with_roster(graded, context.roster)
     return {
         "graded": graded,
+        "context": context,
+        "newest": max((person.submitted for person in graded.people if _is_time(person.submitted)), key=datetime.fromisoformat, default=""),
         "many": len(people),
         "spread": tally.measure_distribution(people),
         "tallies": [one for one in tallies if one.started],
         "untouched": [one.exercise.name for one in tallies if not one.started],
         "chapters": tally.tally_chapters(graded, people),
-        "mistakes": tally.tally_misconceptions(done),
+        "mistakes": mistakes,
+        "groups": tally.group_by_exercise(mistakes),
         "started": {one.exercise.name: one.started for one in tallies},
         "tests": tally.tally_unexplained(done),
         "refused": [(place, person) for place, person in everyone if person.problem],
         "broken": tally.list_broken_chapters(done),
         "shortcuts": _shortcuts(done),
         "late": sum(bool(person.late) for person in people),
-        "shown": [make_person_section(place, person, exercises) for place, person in everyone],
+        "at_risk": sorted((one for one in standings if one.is_at_risk), key=lambda one: (one.share, one.started)),
+        "missing": missing,
+        "strangers": strangers,
+        "compared": compare_with_previous(standings, context),
+        "changes": [format_change(one.change) for one in standings],
+        "map": _make_map(graded, standings),
+        "narrow": NARROW,
+        "shown": [make_person_section(place, person, graded.exercises, max(2, FAILURES_IN_FULL // len(everyone))) for place, person in everyone],
         "versions": ", ".join(f"{PRODUCTS.get(name, name)} {version}" for name, version in sorted(graded.versions.items())),
         "at_once": SHOWN_AT_ONCE,
     }
 
 
+def first_sentence(text: str) -> tuple[str, str]:
+    """The first sentence of a text, and the rest."""
+    first, *rest = re.split(r"(?<=[.!?]) (?=[A-Z])", text, maxsplit=1)
+    return first, rest[0] if rest else ""
+
+
 def _shortcuts(done: list[tally.NumberedPerson]) -> list[tuple[tally.NumberedPerson, str, list[str]]]:
     """The people who called a forbidden function, with the exercise and how."""
     return [((place, person), result.exercise.name, result.forbidden) for place, person in done for result in person.results if result.forbidden]
+
+
+def _compare_with_roster(graded: GradedClass, roster: Roster) -> tuple[list[RosterPerson], list[tally.NumberedPerson]]:
+    """The people of the roster without a submission, and those with a submission who are not in the roster."""
+    if not roster.people:
+        return [], []
+    found = [(place, person, roster.find(person.name)) for place, person in enumerate(graded.people, start=1)]
+    known = {who for _, _, who in found if who}
+    return [who for who in roster.people if who not in known], [(place, person) for place, person, who in found if who is None]
+
+
+def _make_map(graded: GradedClass, standings: list[Standing]) -> Heatmap:
+    worth = {name: mark.points for person in graded.people for name, mark in person.marks.items()}
+    chapters: dict[str, list[tuple[str, Decimal]]] = {}
+    for exercise in graded.exercises:
+        chapters.setdefault(exercise.chapter, []).append((exercise.name, worth.get(exercise.name, Decimal(0))))
+    return make_heatmap(standings, [ColumnGroup(format_chapter(chapter), names, [*graded.people]) for chapter, names in chapters.items()])
+
+
+def _is_time(text: str) -> bool:
+    try:
+        return datetime.fromisoformat(text).tzinfo is not None
+    except ValueError:
+        return False

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from grader.classroom.judging.graded_class import Person
 from grader.classroom.report.numbers import format_count, format_number
-from grader.classroom.report.tally import KINDS, classify, plain_name
+from grader.classroom.report.tally import KINDS, classify_all, plain_name
+from grader.course.syllabus import Exercise
 from grader.plugin.layout import ALSO
 from grader.verdict.results import Diagnosis, ExerciseResult, Failure, TestResult, replaced_sentences
 
@@ -26,6 +28,8 @@ class IncompleteExercise:
     first: TestResult | None
     also: list[str]
     more: int
+    follows: str  # a failing exercise that this one uses, so that this failure may only be a consequence
+    in_full: bool  # whether the page shows the failure in full
 
 
 @dataclass(frozen=True)
@@ -49,29 +53,31 @@ class PersonSection:
     todo: list[str]
 
 
-def make_person_section(place: int, person: Person, exercises: list[str]) -> PersonSection:
-    results = {result.exercise.name: result for result in person.results}
-    kinds = {name: classify(results.get(name)) for name in exercises}
-    named = {kind: [name for name in exercises if kinds[name] == kind] for kind in KINDS}
+def make_person_section(place: int, person: Person, exercises: Sequence[Exercise], most: int = 1_000_000) -> PersonSection:
+    """The section; failures are shown in full for at most `most` exercises, because a page about a whole course of many people must load."""
+    kinds = classify_all(person, exercises)
+    named = {kind: [name for name, its_kind in kinds.items() if its_kind == kind] for kind in KINDS}
     broken = [
-        BrokenChapter(module, failure, [result.exercise.name for result in person.results if result.exercise.module == module])
+        BrokenChapter(module, failure, [exercise.name for exercise in exercises if exercise.module == module])
         for module, failure in sorted(person.broken.items())
     ]
-    incomplete = [result for result in person.results if kinds.get(result.exercise.name, "todo") not in ("passed", "todo")]
+    runs = [result for result in person.results if result.exercise.module not in person.broken]
+    incomplete = [result for result in runs if kinds.get(result.exercise.name, "todo") not in ("passed", "todo")]
     return PersonSection(
         place, person,
         f"{format_number(person.total.earned)} of {format_number(person.total.points)}",
         [_count_kind(len(names), kind) for kind, names in named.items() if names],
-        [_describe_exercise(person, result) for result in incomplete if result.exercise.module not in person.broken],
+        [_describe_exercise(person, result, number < most) for number, result in enumerate(incomplete)],
         broken, named["passed"], named["todo"],
     )  # fmt: skip
 
 
 def _count_kind(many: int, kind: str) -> str:
-    return {"todo": f"{many} not started", "error": format_count(many, "error")}.get(kind, f"{many} {kind}")
+    words = {"todo": f"{many} not started", "error": format_count(many, "error"), "consequence": format_count(many, "consequence")}
+    return words.get(kind, f"{many} {kind}")
 
 
-def _describe_exercise(person: Person, result: ExerciseResult) -> IncompleteExercise:
+def _describe_exercise(person: Person, result: ExerciseResult, in_full: bool) -> IncompleteExercise:
     mark = person.marks.get(result.exercise.name)
     points = f"{format_number(mark.earned)} of {format_number(mark.points)}" if mark else ""
     failures = result.failures
@@ -80,7 +86,7 @@ def _describe_exercise(person: Person, result: ExerciseResult) -> IncompleteExer
     named = len(also) if len(also) == ALSO + 1 else min(len(also), ALSO)
     return IncompleteExercise(
         result.exercise.name, result.exercise.chapter, points, result.forbidden, replaced_sentences(result.replaced), result.diagnosis,
-        first, also[:named], len(also) - named,
+        first, also[:named], len(also) - named, result.follows, in_full,
     )  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from statistics import median_low
@@ -12,7 +12,7 @@ from grader.classroom.judging.graded_class import GradedClass, Person
 from grader.course.syllabus import Exercise
 from grader.verdict.results import Diagnosis, ExerciseResult, Failure, TestResult
 
-KINDS = ("passed", "partly", "failed", "error", "todo")
+KINDS = ("passed", "partly", "failed", "error", "consequence", "todo")
 STRUGGLING = ("partly", "failed", "error")
 NumberedPerson = tuple[int, Person]  # a person's number in the class, used for links, and the person
 
@@ -43,12 +43,12 @@ class ExerciseTally:
 
     @property
     def struggling(self) -> int:
-        """The number of people who started the exercise and did not get full points."""
+        """The number of people who started the exercise and did not get full points, for a reason in this exercise."""
         return sum(self.kinds[kind] for kind in STRUGGLING)
 
     @property
     def started(self) -> int:
-        return self.struggling + self.kinds["passed"]
+        return self.struggling + self.kinds["passed"] + self.kinds["consequence"]
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,19 @@ class MisconceptionTally:
 
 
 @dataclass
+class ExerciseMistakes:
+    """The known mistakes of one exercise: those of several people, and those of one person each."""
+
+    exercise: Exercise
+    shared: list[MisconceptionTally] = field(default_factory=list)
+    single: list[MisconceptionTally] = field(default_factory=list)
+
+    @property
+    def people(self) -> int:
+        return len({place for one in [*self.shared, *self.single] for place, _ in one.who})
+
+
+@dataclass
 class UnexplainedTally:
     """One exercise with failures in which no known mistake was recognised."""
 
@@ -81,20 +94,38 @@ class UnexplainedTally:
     first_messages: Counter[str] = field(default_factory=Counter)  # the first message -> number of people
 
     @property
+    def is_single(self) -> bool:
+        return len(self.who) == 1
+
+    @property
     def usual_message(self) -> tuple[str, int] | None:
         """The most frequent first message and its count; None if no two people got the same message."""
         return next(((words, people) for words, people in self.first_messages.most_common(1) if people > 1), None)
 
 
-def classify(result: ExerciseResult | None) -> str:
-    """passed; partly (some of the points); failed (none); error (it did not run to its end); todo (not started)."""
+def classify(result: ExerciseResult | None, is_broken: bool = False) -> str:
+    """Return the kind of a result, one of KINDS.
+
+    passed; partly (some of the points); failed (none); error (it did not run to its end); todo (not started); consequence (something else is the
+    cause: the chapter does not import, or the exercise uses another one that fails).
+    """
+    if is_broken:
+        return "consequence"
     if result is None or not result.tests:
         return "todo"
     if result.outcome == "passed":
         return "passed"
+    if result.follows:
+        return "consequence"
     if result.earned > 0:
         return "partly"
     return {"todo": "todo", "failed": "failed"}.get(result.outcome, "error")
+
+
+def classify_all(person: Person, exercises: Iterable[Exercise]) -> dict[str, str]:
+    """The kind of the result of each exercise."""
+    results = {result.exercise.name: result for result in person.results}
+    return {exercise.name: classify(results.get(exercise.name), exercise.module in person.broken) for exercise in exercises}
 
 
 def measure_distribution(people: list[Person]) -> PointDistribution | None:
@@ -103,7 +134,7 @@ def measure_distribution(people: list[Person]) -> PointDistribution | None:
         return None
     totals = sorted(person.total.earned for person in people)
     tenths = Counter(_tenth(person) for person in people)
-    labels = [f"{10 * tenth} to {10 * tenth + 9} %" for tenth in range(10)] + ["100 %"]
+    labels = [f"{10 * tenth}–{10 * tenth + 9}" for tenth in range(10)] + ["100"]
     bins = tuple(Bin(label, tenths[tenth]) for tenth, label in enumerate(labels))
     return PointDistribution(bins, totals[0], median_low(totals), totals[-1], sum(totals, Decimal(0)) / len(totals))
 
@@ -117,9 +148,8 @@ def tally_exercises(graded: GradedClass, people: list[Person]) -> list[ExerciseT
     """All exercises, sorted by the number of people who struggle, largest first."""
     tallies = {exercise.name: ExerciseTally(exercise) for exercise in graded.exercises}
     for person in people:
-        results = {result.exercise.name: result for result in person.results}
-        for name, tally in tallies.items():
-            tally.kinds[classify(results.get(name))] += 1
+        for name, kind in classify_all(person, graded.exercises).items():
+            tallies[name].kinds[kind] += 1
     return sorted(tallies.values(), key=lambda tally: (-tally.struggling, -tally.kinds["todo"]))
 
 
@@ -127,15 +157,15 @@ def tally_chapters(graded: GradedClass, people: list[Person]) -> list[ChapterTal
     """All chapters, in the course's order."""
     tallies = []
     for chapter in dict.fromkeys(exercise.chapter for exercise in graded.exercises):
-        names = [exercise.name for exercise in graded.exercises if exercise.chapter == chapter]
+        exercises = [exercise for exercise in graded.exercises if exercise.chapter == chapter]
+        names = [exercise.name for exercise in exercises]
         passed = struggling = untouched = 0
         shares = Decimal(0)
         for person in people:
-            results = {result.exercise.name: result for result in person.results}
-            kinds = {classify(results.get(name)) for name in names}
+            kinds = set(classify_all(person, exercises).values())
             passed += kinds == {"passed"}
             untouched += kinds == {"todo"}
-            struggling += bool(kinds & set(STRUGGLING))
+            struggling += bool(kinds & {*STRUGGLING, "consequence"})
             shares += _share(person, names)
         tallies.append(ChapterTally(chapter, len(names), passed, struggling, untouched, shares / max(1, len(people))))
     return tallies
@@ -157,6 +187,15 @@ def tally_misconceptions(people: Iterable[NumberedPerson]) -> list[Misconception
                 one.who.append((place, person))
                 one.example = one.example or next((test for test in result.failures if test.details), None)
     return sorted(found.values(), key=lambda one: (-len(one.who), one.exercise.module, one.exercise.name, one.diagnosis.id))
+
+
+def group_by_exercise(mistakes: Sequence[MisconceptionTally]) -> list[ExerciseMistakes]:
+    """The mistakes of each exercise; first the exercise with most people."""
+    groups: dict[str, ExerciseMistakes] = {}
+    for one in mistakes:
+        group = groups.setdefault(one.exercise.name, ExerciseMistakes(one.exercise))
+        (group.shared if len(one.who) > 1 else group.single).append(one)
+    return sorted(groups.values(), key=lambda group: -group.people)
 
 
 def tally_unexplained(people: Iterable[NumberedPerson]) -> list[UnexplainedTally]:

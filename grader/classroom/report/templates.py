@@ -24,9 +24,9 @@ class ReportProblem(RuntimeError):
 
 
 def render_template(name: str, **values: Any) -> str:
-    """The page NAME.html with NAME.css, NAME.js and these values."""
+    """The page NAME.html with NAME.css, NAME.js and these values. Every page also has shared.css and shared.js."""
     environment = _environment()
-    style, script = (_resource(f"{name}{suffix}") for suffix in (".css", ".js"))
+    style, script = (_resource(f"shared{suffix}") + _resource(f"{name}{suffix}") for suffix in (".css", ".js"))
     policy = f"default-src 'none'; style-src {_csp_hash(style)}; script-src {_csp_hash(script)}; base-uri 'none'; form-action 'none'"
     environment.globals |= values  # macros in other files see them, too
     return environment.get_template(f"{name}.html").render(style=style, script=script, policy=policy)
@@ -40,7 +40,7 @@ def _environment():
     environment = Environment(
         loader=FileSystemLoader(HERE), autoescape=True, finalize=_finalize, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )  # fmt: skip
-    environment.filters |= {"number": format_number, "chapter": _chapter, "breakable": _breakable, "percent": _percent, "date": _date}
+    environment.filters |= {"number": format_number, "chapter": format_chapter, "breakable": _breakable, "percent": _percent, "date": _date}
     environment.globals |= {"count": format_count}
     return environment
 
@@ -50,7 +50,7 @@ def _finalize(value: Any) -> Any:
     return value if hasattr(value, "__html__") or not isinstance(value, str) else sanitize.text(value, LONGEST)
 
 
-def _chapter(name: str) -> str:
+def format_chapter(name: str) -> str:
     """ch03 as "3 Attention", with a no-break space."""
     try:
         chapter = load_syllabus().chapter(name)

@@ -13,6 +13,7 @@ from grader.classroom.gradebook.gradebook import Gradebook
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.judging.rules import Rules
 from grader.classroom.judging.scoring import CENT, format_points
+from grader.classroom.report.context import read_context
 from grader.classroom.sanitize import line, shorten
 from grader.cli.commands.grading_request import read_request
 from grader.console.output import make_console, print_error
@@ -93,14 +94,14 @@ def _change(out: Path, change: Callable[[Gradebook, Rules, datetime], str]) -> i
         print_error(f"{out} is not a folder that `headway grade` has written to; choose the right one with --out, or with --assignment")
         return WRONG_USE
     try:
-        _, rules, _ = asked.resolve()
+        _, rules, course = asked.resolve()
         with Gradebook(out) as book:
             said = change(book, rules, datetime.now().astimezone())
             book.continue_last_run()
             graded = book.graded_class(rules)
             exports.write_all(graded, out)
             try:
-                report.write(graded, out)
+                report.write(graded, out, read_context(course, asked.assignment)[0])
             except report.ReportProblem as problem:
                 print_error(str(problem))
     except GradingProblem as trouble:

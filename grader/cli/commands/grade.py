@@ -14,6 +14,7 @@ from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.intake.reader import read_in_subprocess
 from grader.classroom.intake.times import apply_late_marks, describe_unknown_times
 from grader.classroom.judging.rules import Rules
+from grader.classroom.report.context import ReportContext, read_context
 from grader.classroom.report.numbers import format_count
 from grader.classroom.term.matching import name_by_roster
 from grader.cli.commands.grading_request import Request, read_request
@@ -48,7 +49,9 @@ def grade(request: Request, jobs: int | None = None, dask: str | None = None, ch
                 _refuse_other_exercises(book, [exercise.name for exercise in chosen], request)
             before = book.list_people()
             request.store()
-            status = _grade_with_progress(class_submissions, book, chosen, request.seed, rules, out, dispatcher, jobs or at_once, notes)
+            context, more = read_context(course, request.assignment)
+            notes += more
+            status = _grade_with_progress(class_submissions, book, chosen, request.seed, rules, out, dispatcher, jobs or at_once, notes, context)
             _print_missing(before, book.list_people())
             if changed:
                 _print_changed(before, book.list_people())
@@ -139,8 +142,9 @@ def _connect_cluster(address: str, names: list[str], seed: int, require_isolatio
 
 
 def _grade_with_progress(
-    class_submissions, book: Gradebook, chosen: list[Exercise], seed: int, rules: Rules, out: Path, dispatcher, at_once: int, notes: list[str]
-) -> int:
+    class_submissions, book: Gradebook, chosen: list[Exercise], seed: int, rules: Rules, out: Path, dispatcher, at_once: int, notes: list[str],
+    context: ReportContext,
+) -> int:  # fmt: skip
     """Grade the class, with a bar or lines that show how far it is, and print the summary. The exit status."""
     from grader.classroom.grade import grade_class
     from grader.classroom.judging.dispatch import GradingStopped
@@ -157,7 +161,7 @@ def _grade_with_progress(
 
     try:
         with progress:
-            outcome = grade_class(class_submissions, book, chosen, seed, rules, out, dispatcher, at_once, report_progress)
+            outcome = grade_class(class_submissions, book, chosen, seed, rules, out, dispatcher, at_once, report_progress, context=context)
     except GradingStopped as trouble:
         print_error(str(trouble))
         return WRONG_USE

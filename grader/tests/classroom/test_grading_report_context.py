@@ -1,0 +1,112 @@
+"""What the class report says about the course: dates, the roster, who may need help, and the change since the assignment before."""
+
+from dataclasses import replace
+from datetime import datetime
+from decimal import Decimal
+from fractions import Fraction
+
+import pytest
+import report_examples as classes
+from grade_command import hand_in, headway
+from grader.classroom.report.context import NO_CONTEXT, PreviousAssignment, ReportContext, read_context
+from grader.classroom.report.page import first_sentence, render
+from grader.classroom.report.standing import compare_with_previous, compute_standings, format_change
+from grader.classroom.report.tally import group_by_exercise, tally_misconceptions
+from grader.classroom.term.roster import Roster, RosterPerson
+from pytest_runs import solution
+from report_examples import graded, person, result
+
+DUE = datetime.fromisoformat("2026-12-01T23:59:00+01:00")
+CONTEXT = ReportContext(
+    "Transformers", "Week 3", DUE, Roster(tuple(RosterPerson(name, section="S1") for name in ("one", "two", "three", "absent"))),
+    PreviousAssignment("Week 2", {"one": Fraction(1, 2), "two": Fraction(1), "seven": Fraction(1)}),
+)  # fmt: skip
+
+
+def test_the_page_names_course_assignment_and_dates():
+    page = render(classes.small(), CONTEXT)
+    for words in ("<title>Week 3, Transformers: class report, 7 people, 3 exercises</title>", '<p class="course">Transformers</p>', "<h1>Week 3: class report</h1>",
+                  "Due 2026-12-01 at 23:59, UTC+01:00.", "The newest submission is from 2026-11-20 at 18:04, UTC+01:00."):  # fmt: skip
+        assert words in page
+    assert render(classes.small(), CONTEXT) == page
+    alone = render(classes.small())
+    assert "<h1>Class report</h1>" in alone and "Due" not in alone and "Roster" not in alone and "Change" not in alone
+
+
+def test_people_of_the_roster_without_a_submission_and_strangers_are_listed():
+    page = render(classes.small(), CONTEXT)
+    assert "1 person without a submission:" in page and "<bdi>absent</bdi>" in page
+    assert "4 people with a submission, but not in the roster:" in page
+    assert "without a submission" not in render(classes.small(), replace(CONTEXT, roster=Roster()))
+
+
+def test_people_with_few_points_or_few_exercises_started_are_at_risk():
+    half = [result("softmax", "passed"), result("causal_mask", "passed")]
+    people = [
+        person("good", *half, result("gelu", "passed")),
+        person("slow", result("gelu", "passed")),  # 16 of 29 points, but one of three exercises
+        person("weak", result("softmax", "failed"), result("causal_mask", "failed"), result("gelu", "failed")),
+        replace(person("refused"), problem="the archive is empty"),
+        person("late", *half, result("gelu", "passed"), total=classes.Mark(Decimal(0), Decimal(29)), late="too late"),
+    ]
+    standings = compute_standings(graded(*people), NO_CONTEXT)
+    assert [one.person.name for one in standings if one.is_at_risk] == ["slow", "weak"]
+    assert [one.started for one in standings] == [3, 1, 3, 0, 3]
+
+
+def test_a_person_is_compared_with_their_own_share_of_the_assignment_before():
+    standings = compute_standings(classes.small(), CONTEXT)
+    assert [format_change(one.change) for one in standings] == ["+50", "−83", "", "", "", "", ""]  # person seven was not graded, the others have no share before
+    compared = compare_with_previous(standings, CONTEXT)
+    assert (compared.people, compared.before) == (2, Fraction(3, 4)) and compared.now == (standings[0].share + standings[1].share) / 2
+    page = render(classes.small(), CONTEXT)
+    assert "The 2 people who have this assignment and Week 2 earned <b>59 %</b> of the points on average, and 75 % in Week 2." in page
+    assert compare_with_previous(compute_standings(classes.small(), NO_CONTEXT), NO_CONTEXT) is None
+    assert format_change(0) == "0"
+
+
+def test_mistakes_are_grouped_by_exercise_and_a_person_counts_once():
+    again = replace(classes.OVERFLOW, id="another")
+    both = replace(classes.OVERFLOW, also=again)
+    people = [(1, person("one", result("softmax", "failed", diagnosis=both), result("causal_mask", "failed", diagnosis=classes.DIAGONAL))),
+              (2, person("two", result("softmax", "failed", diagnosis=classes.OVERFLOW)))]  # fmt: skip
+    softmax, mask = group_by_exercise(tally_misconceptions(people))
+    assert (softmax.exercise.name, softmax.people) == ("softmax", 2)
+    assert ([one.diagnosis.id for one in softmax.shared], [one.diagnosis.id for one in softmax.single]) == (["scores_not_shifted"], ["another"])
+    assert (mask.people, mask.shared, len(mask.single)) == (1, [], 1)
+
+
+def test_a_title_is_the_first_sentence_of_the_diagnosis():
+    assert first_sentence("One thing is wrong. The other is not.") == ("One thing is wrong.", "The other is not.")
+    assert first_sentence("It adds 0.5 to x. y is right") == ("It adds 0.5 to x. y is right", "")
+    assert first_sentence("") == ("", "")
+
+
+@pytest.mark.thorough
+def test_the_report_of_a_course_compares_with_the_assignment_graded_before(tmp_path):
+    """Real runs: week 1 with a mistake, then week 2 without it."""
+    text = solution("ch03")
+    (tmp_path / "roster.csv").write_text("name\nAlpha\nBeta\nGamma\n", encoding="utf-8")
+    (tmp_path / "course.toml").write_text(
+        'title = "A term"\nroster = "roster.csv"\n[assignments.week1]\nexercises = ["causal_mask"]\n'
+        '[assignments.week2]\ntitle = "Second week"\nexercises = ["softmax"]\n[assignments.week3]\nexercises = ["softmax"]\n',
+        encoding="utf-8",
+    )
+    hand_in(tmp_path / "in", "Alpha", text.replace("def causal_mask", "def not_causal_mask"))
+    hand_in(tmp_path / "in", "Beta", text)
+    course = ("--course", tmp_path / "course.toml")
+    for week in ("week1", "week2"):
+        assert headway("grade", tmp_path / "in", *course, "--assignment", week, "-j", 1).status == 0
+    pages = {week: (tmp_path / "grades" / week / "report.html").read_text(encoding="utf-8") for week in ("week1", "week2")}
+    assert "<h1>Second week: class report</h1>" in pages["week2"] and "<bdi>Gamma</bdi>" in pages["week2"]
+    assert "earned <b>100 %</b> of the points on average, and 50 % in week1." in pages["week2"] and "+100 since week1" in pages["week2"]
+    assert "on average" not in pages["week1"]
+    assert headway("note", "Alpha", "Good.", *course, "--assignment", "week2").status == 0
+    assert "+100 since week1" in (tmp_path / "grades" / "week2" / "report.html").read_text(encoding="utf-8")
+    (tmp_path / "grades" / "week1" / "gradebook.sqlite").write_bytes(b"SQLite format 3\0 and no more")
+    ran = headway("grade", tmp_path / "in", *course, "--assignment", "week2", "-j", 1)
+    assert ran.status == 0 and "the report does not compare with week1" in ran.out
+
+
+def test_without_a_course_there_is_no_context():
+    assert read_context(None, "") == (NO_CONTEXT, [])
