@@ -48,7 +48,7 @@ class GradingOutcome:
     @property
     def ungraded(self) -> list[str]:
         """The names of people who could not be graded."""
-        return [person.name for person in self.graded_class.people if person.problem]
+        return [person.name for person in self.graded_class.people if person.problem and not person.missing]
 
 
 def grade_class(

@@ -182,17 +182,20 @@ def handout(
     into: Annotated[
         Path | None, typer.Option("--into", metavar="FOLDER", help="Update this earlier handout; its owner's work stays.", show_default=False)
     ] = None,
+    assignment: AssignmentName = "",
+    course: CourseFile = None,
 ) -> None:
     """Make the folder that learners get (for instructors).
 
-    It contains stubs, lessons and tests. The reference is sealed."""
+    It contains stubs, lessons and tests. The reference is sealed. With --assignment it has the chapters of the assignment's exercises, and
+    hides those that course.toml calls hidden: their stubs are there, but neither their tests nor their reference."""
     from grader.cli.commands.handout import handout, update_handout
 
     if into is not None:
-        raise typer.Exit(update_handout(into, folder, chapters, hidden))
+        raise typer.Exit(update_handout(into, folder, chapters, hidden, course, assignment))
     if folder is None:
         raise typer.BadParameter("name the folder to make, or an earlier handout with --into", param_hint="DIR")
-    raise typer.Exit(handout(folder, chapters, hidden, force))
+    raise typer.Exit(handout(folder, chapters, hidden, force, course, assignment))
 
 
 def gradescope(
@@ -207,11 +210,18 @@ def gradescope(
     torch_index: Annotated[
         str, typer.Option(metavar="ADDRESS", help="A package index with a CPU build of torch; PyTorch's page on its installation has the address.", show_default=False)
     ] = "",
+    assignment: AssignmentName = "",
+    course: CourseFile = None,
 ) -> None:
-    """Make an autograder for Gradescope (for instructors)."""
+    """Make an autograder for Gradescope (for instructors).
+
+    With --assignment it grades the exercises of the assignment by the rules of course.toml. Students see the results of its hidden exercises
+    after you publish the grades.
+
+    If the rules for late work have no due date, the due date in Gradescope counts. An extension in Gradescope always counts."""
     from grader.cli.commands.handout import gradescope
 
-    raise typer.Exit(gradescope(archive, chapters, exercises, hidden, points, seed, torch_index))
+    raise typer.Exit(gradescope(archive, chapters, exercises, hidden, points, seed, torch_index, course, assignment))
 
 
 @course_commands.command()

@@ -1,4 +1,4 @@
-"""grades.csv: a row per person and a column per exercise, for spreadsheets and learning platforms."""
+"""grades.csv: a row per person and a column per exercise, for spreadsheets and learning platforms. Missing people of the roster have a row, too."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ _QUOTED = re.compile('[,;|\t"\r\n]')
 
 
 def write(graded: GradedClass, folder: Path) -> list[Path]:
-    rows = [[*BEFORE, *(exercise.name for exercise in graded.exercises)], *(_row(person, graded) for person in graded.people)]
+    people = sorted([*graded.people, *graded.missing], key=lambda one: (one.name.casefold(), one.name, one.slug)) if graded.missing else graded.people
+    rows = [[*BEFORE, *(exercise.name for exercise in graded.exercises)], *(_row(person, graded) for person in people)]
     return [write_if_changed(folder / NAME, format_table(rows))]
 
 
@@ -34,7 +35,7 @@ def format_table(rows: list[list[str]]) -> str:
 
 def _row(person: Person, graded: GradedClass) -> list[str]:
     notes = [*person.notes, *correction_sentences(person), *person.remarks, *(f"{module}.py does not import" for module in person.broken)]
-    words = [spreadsheet_text(text) for text in (person.late, person.problem, "; ".join(notes))]
+    words = [spreadsheet_text(text) for text in (person.late, "missing" if person.missing else person.problem, "; ".join(notes))]
     earned = [format_points(person.marks[exercise.name].earned) for exercise in graded.exercises]
     return [spreadsheet_text(person.name), format_points(person.total.earned), format_points(person.total.points), *words, *earned]
 

@@ -14,6 +14,8 @@ NOT_RUN = "Some tests of this exercise were not run, because earlier ones took t
 
 def problem_sentence(person: Person) -> str:
     """The sentence that says why nothing could be graded, or ""."""
+    if person.missing:
+        return make_sentence(person.problem)
     return make_sentence(f"this submission could not be graded: {person.problem}") if person.problem else ""
 
 

@@ -15,7 +15,7 @@ connections and locks do not survive a fork.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
@@ -25,7 +25,7 @@ from grader.classroom.gradebook import columns, sqlite_file
 from grader.classroom.gradebook.columns import to_storable
 from grader.classroom.gradebook.corrections import Corrections, Owner, find_owner
 from grader.classroom.gradebook.messages import describe_changes, describe_unknown_name
-from grader.classroom.gradebook.people import distinct_names, make_person, parse_submission, sort_key, to_iso
+from grader.classroom.gradebook.people import add_missing, distinct_names, make_person, parse_submission, sort_key, to_iso
 from grader.classroom.gradebook.sqlite_file import GradebookProblem
 from grader.classroom.intake.submissions import Submission
 from grader.classroom.judging.graded_class import GradedClass
@@ -222,11 +222,12 @@ class Gradebook:
     def corrections(self) -> Corrections:
         return Corrections(self._database, self.path)
 
-    def find_owner(self, name: str) -> Owner:
-        """The person that an override or a remark is for. GradebookProblem, with similar names, if there is no such person."""
+    def find_owner(self, name: str, find_missing: Callable[[Sequence[str]], Sequence[str]] = lambda names: ()) -> Owner:
+        """The person that an override or a remark is for, also a missing one. GradebookProblem, with similar names, if there is no such person."""
         people = self._query("SELECT name, slug FROM people ORDER BY name")
         with self._damage_check():
             known = [(columns.require_texts(row)[0], row[1]) for row in people]
+        known += [(missing, "") for missing in find_missing([one for one, _ in known])]
         owner = find_owner(name, known)
         if owner is None:
             raise GradebookProblem(describe_unknown_name(name, [known_name for known_name, _ in known]))
@@ -241,16 +242,17 @@ class Gradebook:
         rows = self._query("SELECT * FROM people ORDER BY rowid")  # by name
         with self._damage_check():
             people = [parse_submission(columns.require_texts(row[:-1]), bool(row[-1])) for row in rows]
+        people = add_missing(people, rules.find_missing([person.name for person in people]))
         found: dict[str, Verdict | str] = {}
         for person in people:
             if not person.problem and person.digest not in found:
                 found[person.digest] = self._stored_verdict(person.digest)
         names = distinct_names(people)
         overrides, remarks = self.corrections.overrides(), self.corrections.remarks()
-        return GradedClass(
-            tuple(make_person(one, names[one.slug], found.get(one.digest, ""), self._exercises, rules, overrides, remarks) for one in people),
-            self._exercises, self._seed, self._versions,
-        )  # fmt: skip
+        everybody = [make_person(one, names[one.slug], found.get(one.digest, ""), self._exercises, rules, overrides, remarks) for one in people]
+        shown = tuple(person for person in everybody if not person.missing or person.given or person.remarks)
+        rest = tuple(person for person in everybody if person.missing and not person.given and not person.remarks)
+        return GradedClass(shown, self._exercises, self._seed, self._versions, rest)
 
     def _stored_verdict(self, digest: str) -> Verdict | str:
         """The results of this content under the current conditions and for this run's exercises, or the sentence that says why there are none."""

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from grader.classroom import sanitize
 from grader.classroom.gradebook import columns
 from grader.classroom.gradebook.corrections import Override, Remark
+from grader.classroom.intake.file_names import make_safe_name
 from grader.classroom.intake.submissions import Submission
 from grader.classroom.judging import scoring
 from grader.classroom.judging.graded_class import GivenPoints, Mark, Person
 from grader.classroom.judging.rules import Lateness, Rules
 from grader.course.syllabus import Exercise
 from grader.verdict.summary import Verdict
+
+NOTHING = "nothing was submitted"
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,7 @@ class StoredSubmission:
     notes: tuple[str, ...]
     submitted: datetime | None
     zone_known: bool
+    missing: bool = False
 
 
 def parse_submission(texts: Sequence[str], zone_known: bool) -> StoredSubmission:
@@ -37,6 +41,15 @@ def parse_submission(texts: Sequence[str], zone_known: bool) -> StoredSubmission
     if when and when.tzinfo is None:
         raise ValueError("a time has no time zone")
     return StoredSubmission(slug, name, digest, problem, tuple(columns.parse_names(notes)), when, zone_known)
+
+
+def add_missing(people: Sequence[StoredSubmission], missing: Iterable[str]) -> list[StoredSubmission]:
+    """These people and the missing ones of the roster, by name."""
+    taken: set[str] = set()
+    for person in people:
+        make_safe_name(person.slug, taken)  # it is one already; this only reserves it
+    more = [StoredSubmission(make_safe_name(name, taken), name, "", NOTHING, (), None, True, missing=True) for name in missing]
+    return sorted([*people, *more], key=sort_key)
 
 
 def distinct_names(people: Sequence[StoredSubmission]) -> dict[str, str]:
@@ -53,7 +66,7 @@ def _visible_form(name: str) -> str:
     return "".join(character for character in unicodedata.normalize("NFKC", name) if unicodedata.category(character) != "Cf")
 
 
-def sort_key(person: Submission) -> tuple[str, str, str]:
+def sort_key(person: Submission | StoredSubmission) -> tuple[str, str, str]:
     return (person.name.casefold(), person.name, person.slug)
 
 
@@ -88,4 +101,5 @@ def make_person(
         remarks=tuple(sanitize.line(one.text) for one in remarks if one.owner.is_for(person.name, person.slug)),
         late=sanitize.line(late.sentence) if late.days else "",
         total=scoring.compute_total(marks.values(), late.factor),
+        missing=person.missing,
     )

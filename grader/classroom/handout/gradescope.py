@@ -16,7 +16,7 @@ from io import BytesIO
 from pathlib import Path
 
 from grader.classroom.intake.problems import GradingProblem
-from grader.classroom.judging.rules import read_rules
+from grader.classroom.judging.rules import Rules, format_rules
 from grader.course.stubs import reference_stub
 from grader.course.syllabus import EXERCISES, ROOT, SOLUTIONS, TESTS, Chapter, Exercise, load_syllabus
 from grader.files import write_whole
@@ -77,11 +77,11 @@ class Autograder:
 
 
 def write_archive(
-    path: Path, chapters: Iterable[str], exercises: Iterable[str] = (), seed: int = 0, rules: Path | None = None, hidden: Iterable[str] = (), torch_index: str = ""
+    path: Path, chapters: Iterable[str], exercises: Iterable[str] = (), seed: int = 0, rules: Rules | None = None, hidden: Iterable[str] = (), torch_index: str = ""
 ) -> Autograder:
     """Write the archive for these chapters and exercises, or for all; the results of hidden exercises are shown after publishing.
 
-    UnknownName for an unknown name, GradingProblem for invalid rules or a path that cannot be used.
+    UnknownName for an unknown name, GradingProblem for a path that cannot be used.
     """
     course = load_syllabus()
     graded = tuple(course.chosen([*(course.chapter(name).id for name in chapters), *exercises]))
@@ -90,8 +90,6 @@ def write_archive(
         if exercise not in graded:
             raise GradingProblem(f"--hidden {exercise.name}: this exercise is not graded here; add it to --exercises, or its chapter {exercise.chapter} to --chapters")
     path = check_path(path)
-    if rules is not None:
-        read_rules(rules)
     settings = {"chapters": [], "exercises": [exercise.name for exercise in graded], "hidden": [exercise.name for exercise in secret], "seed": seed}
     packed = BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -99,7 +97,7 @@ def write_archive(
         _add(archive, "run_autograder", RUN, 0o755)
         _add(archive, SETTINGS, json.dumps(settings) + "\n")
         if rules is not None:
-            _add(archive, RULES, rules.read_bytes())
+            _add(archive, RULES, format_rules(rules))
         for name, content in _kit():
             _add(archive, f"kit/{name}", content)
     write_whole(path, packed.getvalue())

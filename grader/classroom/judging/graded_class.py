@@ -29,7 +29,10 @@ class GivenPoints:
 
 @dataclass(frozen=True)
 class Person:
-    """One graded submission. If it could not be graded, `problem` is a sentence and there are no results."""
+    """One graded submission. If it could not be graded, `problem` is a sentence and there are no results.
+
+    `missing` is for a person of the roster who submitted nothing.
+    """
 
     name: str
     slug: str  # a file name on any system, unique in this class
@@ -44,14 +47,16 @@ class Person:
     remarks: tuple[str, ...] = ()  # sentences of the instructor
     late: str = ""  # a sentence, if it is late
     total: Mark = Mark(Decimal(0), Decimal(0))  # with the deduction for lateness
+    missing: bool = False
 
 
 @dataclass(frozen=True)
 class GradedClass:
-    people: tuple[Person, ...]  # by name
+    people: tuple[Person, ...]  # by name; a missing one only with points or a remark of the instructor
     exercises: tuple[Exercise, ...]  # the graded ones, in the course's order
     seed: int
     versions: dict[str, str]  # of what the marks depend on: kit, torch, Python, ...
+    missing: tuple[Person, ...] = ()  # the other missing people of the roster
 
     @property
     def points(self) -> Decimal:

@@ -17,7 +17,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -28,7 +29,7 @@ from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.intake.submissions import Submission
 from grader.classroom.intake.times import describe_times_of
 from grader.classroom.judging.scoring import CENT, format_points, split_points
-from grader.classroom.judging.toml_values import LARGEST, parse_days, parse_number, parse_span, parse_time_value, read_toml, show_value, suggest
+from grader.classroom.judging.toml_values import LARGEST, UNITS, parse_days, parse_number, parse_span, parse_time_value, read_toml, show_value, suggest
 from grader.classroom.sanitize import shorten
 from grader.course.syllabus import Chapter, Exercise, Syllabus, UnknownName, load_syllabus
 
@@ -71,6 +72,12 @@ class Rules:
     most: Decimal = Decimal(100)  # the largest deduction in percent, up to `last` days
     last: int | None = None  # days; later submissions get 0 points
     extensions: dict[str, datetime] = field(default_factory=dict)  # by the person's name
+    find_missing: Callable[[Sequence[str]], Sequence[str]] = field(default=lambda names: (), compare=False)  # the people of the roster who are not among these
+
+    @property
+    def has_deductions(self) -> bool:
+        """Whether a late submission loses points."""
+        return bool(self.per_day) or self.last is not None
 
     def points_of(self, exercise: Exercise) -> float:
         """What this exercise is worth."""
@@ -121,17 +128,33 @@ class Rules:
         ]
 
 
-def read_rules(path: Path) -> Rules:
-    """The rules in this file. GradingProblem, with the key, if a value is invalid."""
+def read_rules(path: Path, needs_due: bool = True) -> Rules:
+    """The rules in this file. GradingProblem, with the key, if a value is invalid. Without `needs_due` another place has the due date."""
     path = Path(path)
     tables, _ = read_toml(path, "rules")
     try:
-        return _parse_rules(tables, load_syllabus())
+        return _parse_rules(tables, load_syllabus(), needs_due)
     except GradingProblem as problem:
         raise GradingProblem(f"{path.name}, {problem}") from None
 
 
-def _parse_rules(tables: dict, syllabus: Syllabus) -> Rules:
+def format_rules(rules: Rules) -> str:
+    """The rules as the text of a file that `read_rules` reads."""
+    lines = ["[points]", *(f"{exercise} = {format(points, 'f')}" for exercise, points in rules.points.items()), "", "[late]"]
+    lines += [f"due = {rules.due.isoformat()}"] if rules.due else []
+    minutes = int(rules.grace.total_seconds() // 60)
+    lines += [f'grace = "{minutes}m"' if minutes < 100_000 else f'grace = "{-(-minutes // UNITS["d"])}d"']
+    lines += [f"per_day = {format(rules.per_day, 'f')}", f"most = {format(rules.most, 'f')}"]
+    lines += [f"last = {rules.last}"] if rules.last is not None else []
+    extended = [f"{_quote(name)} = {until.isoformat()}" for name, until in rules.extensions.items()]
+    return "\n".join([*lines, "", "[extensions]", *extended, ""])
+
+
+def _quote(name: str) -> str:
+    return json.dumps(name, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _parse_rules(tables: dict, syllabus: Syllabus, needs_due: bool) -> Rules:
     for name, table in tables.items():
         if name not in TABLES:
             raise GradingProblem(f"[{shorten(name)}]: this table is unknown{suggest(name, TABLES)}; the tables are [points], [late] and [extensions]")
@@ -143,7 +166,7 @@ def _parse_rules(tables: dict, syllabus: Syllabus) -> Rules:
             raise GradingProblem(f"[late] {shorten(key)}: this key is unknown{suggest(key, LATE_KEYS)}; the keys are {', '.join(LATE_KEYS)}")
     due = parse_time_value("[late] due", late["due"]) if "due" in late else None
     extensions = {name: parse_time_value(f"[extensions] {shorten(name)!r}", value) for name, value in tables.get("extensions", {}).items()}
-    if due is None and (late or extensions):
+    if needs_due and due is None and (late or extensions):
         raise GradingProblem("[late] due is missing; add the due date")
     for name, until in extensions.items():
         if due and until < due:

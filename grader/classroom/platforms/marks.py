@@ -45,7 +45,7 @@ class PersonMark:
 def collect_marks(graded: GradedClass, ids: Mapping[str, Mapping[str, str]], roster: Roster) -> list[PersonMark]:
     """A mark for each person, with the ids from the names of submitted files, and the other ones from the roster."""
     found = []
-    for person in graded.people:
+    for person in (one for one in graded.people if not one.missing or one.given):
         who = roster.find(person.name)
         known = {name: value for name in IDS if who and (value := getattr(who, name))}
         found.append(PersonMark(person, {**known, **ids.get(person.slug, {})}, who))

@@ -7,7 +7,7 @@ from grader.classroom.platforms.csv_table import CsvTable
 from grader.classroom.sanitize import shorten
 
 KINDS = {
-    "canvas": ("a Canvas gradebook", {"student", "id", "section"}),
+    "canvas": ("a Canvas gradebook", {"id", "sis login id", "section"}),
     "moodle": ("a Moodle grading worksheet", {"identifier", "grade"}),
     "gradescope": ("a Gradescope table", {"sid", "email"}),
 }

@@ -85,6 +85,12 @@ class Course:
         names = [one.name for one in self.assignments]
         raise GradingProblem(f"{self.path.name} has no assignment {shorten(name)}{suggest(name, names)}; its assignments are {', '.join(names)}")
 
+    def hidden_in(self, assignment: Assignment) -> list[str]:
+        """What a handout for this assignment hides: the hidden exercises of its chapters, of this assignment and of the others."""
+        chapters = {exercise.chapter for exercise in assignment.exercises}
+        names = {name for one in self.assignments for name in one.hidden}
+        return [exercise.name for exercise in load_syllabus().exercises if exercise.name in names and exercise.chapter in chapters]
+
     def folder(self, name: str) -> Path:
         """The folder of an assignment's gradebook."""
         return self.path.parent / GRADES / name
@@ -183,7 +189,8 @@ def _rules(name: str, entry: dict, late: dict[str, Any], points: dict[str, Decim
         elif when and due and when < due:
             problems.add(path, f"{place}: {when.isoformat(' ', 'minutes')} is before the general due date")
         found[person.name if person else who] = when
-    return Rules(points=points, extensions={who: when for who, when in found.items() if when}, **late | own)
+    extended = {who: when for who, when in found.items() if when}
+    return Rules(points=points, extensions=extended, find_missing=roster.find_missing, **late | own)
 
 
 LATE_VALUES: dict[str, Callable[[str, object], Any]] = {

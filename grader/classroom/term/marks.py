@@ -35,6 +35,8 @@ class AssignmentMark:
         """Why the points are as they are; "" if there is nothing to say."""
         if self.person is None:
             words = ["missing"]
+        elif self.person.missing:
+            words = ["missing, points given by the instructor"]
         elif self.person.problem and not self.earned:
             words = [f"not graded: {self.person.problem}"]
         else:
@@ -45,7 +47,7 @@ class AssignmentMark:
     @property
     def brief(self) -> str:
         """The remark in a few words."""
-        words = "missing" if self.person is None else "not graded" if self.person.problem else self.person.late.partition(" (")[0]
+        words = "missing" if self.person is None or self.person.missing else "not graded" if self.person.problem else self.person.late.partition(" (")[0]
         return ", ".join(filter(None, [words, "" if self.counts else "dropped"]))
 
 
@@ -75,7 +77,8 @@ def compute_term_marks(course: Course, classes: Mapping[str, GradedClass]) -> Te
     notes: list[str] = []
     found: dict[str, dict[str, Person]] = {person.name: {} for person in course.roster.people}
     for name, one_class in graded.items():
-        for person in sorted(one_class.people, key=lambda one: course.roster.find(one.name) is None or one.name not in found):
+        handed_in = [person for person in one_class.people if not person.missing or person.given]
+        for person in sorted(handed_in, key=lambda one: course.roster.find(one.name) is None or one.name not in found):
             known = course.roster.find(person.name)
             own = found.setdefault(known.name if known else person.name, {})
             if name in own:

@@ -23,8 +23,8 @@ from grader.classroom.sanitize import shorten
 # The header cells, in lower case, that mean a field. The first one is what the roster itself uses.
 HEADERS = {
     "name": ("name", "full name", "student", "student name", "learner"),
-    "first": ("first name", "given name", "first names"),
-    "last": ("last name", "surname", "family name"),
+    "first": ("first name", "given name", "first names", "firstname"),
+    "last": ("last name", "surname", "family name", "lastname"),
     "email": ("email", "e-mail", "email address", "e-mail address", "mail"),
     "login": ("login", "sis login id", "login id", "username", "user name"),
     "number": ("number", "student number", "student id", "sid", "sis user id", "id number", "matriculation number"),
@@ -71,6 +71,11 @@ class Roster:
     def group(self, name: str) -> tuple[RosterPerson, ...]:
         """The people of this group, in the roster's order."""
         return tuple(person for person in self.people if person.group and fold(person.group) == fold(name))
+
+    def find_missing(self, names: Iterable[str]) -> list[str]:
+        """The people whom none of these names or ids means, in the roster's order."""
+        found = {self.find(name) for name in names}
+        return [person.name for person in self.people if person not in found]
 
     def suggest(self, text: str) -> str:
         """The end of a sentence about a name that is not in the roster."""
@@ -126,7 +131,7 @@ def _find_columns(file: str, header: list[str]) -> dict[str, int]:
             if spelling in names:
                 places[field] = names.index(spelling)
                 break
-    if "canvas_id" in places and names[places["canvas_id"]] == "id" and "student" not in names:
+    if "canvas_id" in places and names[places["canvas_id"]] == "id" and not {"student", "lastname"} & set(names):
         del places["canvas_id"]  # a bare "ID" is Canvas' own only in a Canvas gradebook
     if "name" not in places and not {"first", "last"} <= places.keys():
         known = "name (or Full name, Student, First name and Last name)"
@@ -141,6 +146,8 @@ def _parse_person(file: str, line: int, cells: dict[str, str]) -> RosterPerson |
     name = cells.get("name", "") or f"{cells.get('first', '')} {cells.get('last', '')}".strip()
     role = cells.pop("role", "").lower()
     if name.lower() == "points possible" or name.lower() in TEST_STUDENTS or role in STAFF:
+        return None
+    if not any(cells.values()):  # Canvas writes "Manual Posting" below the titles of some assignments, in a row without a person
         return None
     if not name:
         raise GradingProblem(f"{file}, line {line}: the name is missing")

@@ -10,9 +10,12 @@ import json
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from grader.classroom.handout.gradescope import RULES, SECRET, SETTINGS, hide_results
+from grader.classroom.handout.gradescope_rules import add_gradescope_dates
 from grader.classroom.intake.roster import parse_time
+from grader.classroom.judging.rules import format_rules, read_rules
 from grader.cli.commands.grade import grade
 from grader.cli.commands.grading_request import Request
 from grader.files import write_whole
@@ -28,8 +31,11 @@ def main() -> int:
     rules = base / "source" / RULES
     with tempfile.TemporaryDirectory(prefix="headway-") as place:
         roster, grades = Path(place) / "class.csv", Path(place) / "grades"
-        write_roster(roster, base / "submission", base / "submission_metadata.json")
-        points = rules if rules.is_file() else None
+        facts = read_metadata(base / "submission_metadata.json")
+        write_roster(roster, base / "submission", facts)
+        points = Path(place) / RULES if rules.is_file() else None
+        if points:
+            points.write_text(format_rules(add_gradescope_dates(read_rules(rules, needs_due=False), facts)), encoding="utf-8")
         secret = _read_secret(base / "source" / SECRET)
         request = Request(roster, grades, tuple(settings["chapters"]), tuple(settings["exercises"]), settings["seed"], points)
         status = grade(request, jobs=1, secret=secret)
@@ -48,14 +54,22 @@ def _read_secret(path: Path) -> str:
         return ""
 
 
-def write_roster(path: Path, submission: Path, metadata: Path) -> None:
-    """Write a table with a row for each member of the group: name, path and time, from Gradescope's metadata if it can be read."""
+def read_metadata(path: Path) -> Any:
+    """What Gradescope says about the submission; None if it cannot be read."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as problem:
+        print(f"{path.name} cannot be read: {type(problem).__name__}: {problem}")
+        return None
+
+
+def write_roster(path: Path, submission: Path, facts: Any) -> None:
+    """Write a table with a row for each member of the group: name, path and time, as far as Gradescope's metadata has them."""
     names, submitted = ["submission"], ""
     try:
-        facts = json.loads(metadata.read_text(encoding="utf-8"))
         names = list(filter(None, (str(user["name"]).strip() for user in facts["users"]))) or names
         submitted = parse_time(facts["created_at"]).isoformat()
-    except (OSError, ValueError, KeyError, TypeError) as problem:
+    except (ValueError, KeyError, TypeError) as problem:
         print(f"submission_metadata.json is incomplete, so the name or the time is missing: {type(problem).__name__}: {problem}")
     with path.open("w", encoding="utf-8", newline="") as file:
         csv.writer(file).writerows([("name", "path", "submitted"), *((name, submission, submitted) for name in names)])

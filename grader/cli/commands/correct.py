@@ -26,7 +26,7 @@ def override(out: Path, name: str, exercise: str, points: str, because: str, rev
     """Give points, or revoke what was given; the exit status is 0, or 2 if that is not possible."""
 
     def change(book: Gradebook, rules: Rules, now: datetime) -> str:
-        owner = book.find_owner(name)
+        owner = book.find_owner(name, rules.find_missing)
         found = load_syllabus().exercise(exercise)
         if revoke:
             if not book.corrections.revoke_override(owner, found.name, now):
@@ -50,7 +50,7 @@ def note(out: Path, name: str, text: str) -> int:
     def change(book: Gradebook, rules: Rules, now: datetime) -> str:
         if not text.strip():
             raise GradingProblem('the note is empty; write it in quotes: headway note "NAME" "..."')
-        owner = book.find_owner(name)
+        owner = book.find_owner(name, rules.find_missing)
         book.corrections.remark(owner, text, now)
         return f"The feedback of {line(owner.name)} now has this note."
 

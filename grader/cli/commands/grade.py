@@ -170,7 +170,7 @@ def _grade_with_progress(
 
 
 def _print_summary(console, outcome, out: Path, notes: list[str]) -> None:
-    people, points = outcome.graded_class.people, outcome.graded_class.points
+    people, points = [person for person in outcome.graded_class.people if not person.missing], outcome.graded_class.points
     totals = [float(person.total.earned) for person in people if not person.problem]
     counts = f"{format_count(len(people), 'person', 'people')}, {format_count(outcome.graded_now, 'submission')} graded now"
     console.print(f"{counts}, {format_points(float(points))} points possible.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 from grader.classroom.intake.options import NEWEST, ReadOptions, parse_options
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.judging.rules import Rules, read_rules
-from grader.classroom.term.course_file import Course, find_course, read_course_file
+from grader.classroom.term.course_file import Assignment, Course, find_course, read_course_file
 from grader.course.status import read_course
 from grader.course.syllabus import Exercise
 from grader.files import problem, write_whole
@@ -59,9 +60,18 @@ def make_request(
     submissions: Path, out: Path | None, chapters: str, exercises: str, seed: int, points: Path | None, require_isolation: bool, course: Path | None, assignment: str
 ) -> Request:
     """The request that these options mean. GradingProblem if they contradict each other."""
-    if course is None and not assignment:
+    found = choose_assignment(course, assignment, {"--chapters": chapters, "--exercises": exercises, "--points": points})
+    if found is None:
         return Request(submissions, out or Path("grades"), split_names(chapters), split_names(exercises), seed, points, require_isolation)
-    for option, value in {"--chapters": chapters, "--exercises": exercises, "--points": points}.items():
+    term, name = found[0], found[1].name
+    return Request(submissions, out or term.folder(name), seed=seed, require_isolation=require_isolation, course=term.path, assignment=name)
+
+
+def choose_assignment(course: Path | None, assignment: str, others: Mapping[str, object]) -> tuple[Course, Assignment] | None:
+    """The course and the assignment that these options name; None if they name none. GradingProblem if one of the other options, by name, is given too."""
+    if course is None and not assignment:
+        return None
+    for option, value in others.items():
         if value:
             raise GradingProblem(f"{option} does not go with an assignment: course.toml says what is graded; leave out {option}, or --assignment and --course")
     path = find_course(course)
@@ -69,8 +79,7 @@ def make_request(
     names = [one.name for one in term.assignments]
     if not assignment and len(names) > 1:
         raise GradingProblem(f"{path.name} has several assignments; name one with --assignment: {', '.join(names)}")
-    name = term.assignment(assignment or names[0]).name
-    return Request(submissions, out or term.folder(name), seed=seed, require_isolation=require_isolation, course=path, assignment=name)
+    return term, term.assignment(assignment or names[0])
 
 
 def folder_of(out: Path | None, course: Path | None, assignment: str) -> Path:

@@ -17,14 +17,15 @@ if TYPE_CHECKING:
     from grader.classroom.handout.update import Update
 
 
-def handout(folder: Path, chapters: str, hidden: str, force: bool) -> int:
+def handout(folder: Path, chapters: str, hidden: str, force: bool, course: Path | None = None, assignment: str = "") -> int:
     """Make the folder for learners; the exit status is 0, or 2 if that is not possible."""
     read_course()
     from grader.classroom.handout.handout_folder import HandoutProblem, make_handout
+    from grader.classroom.intake.problems import GradingProblem
 
     try:
-        made = make_handout(folder, _names(chapters), _names(hidden), force)
-    except HandoutProblem as trouble:
+        made = make_handout(folder, *_choose(chapters, hidden, course, assignment), force)
+    except (HandoutProblem, GradingProblem) as trouble:
         print_error(str(trouble))
         return 2
     except OSError as trouble:
@@ -44,7 +45,18 @@ def handout(folder: Path, chapters: str, hidden: str, force: bool) -> int:
     return 0
 
 
-def update_handout(into: Path, folder: Path | None, chapters: str, hidden: str) -> int:
+def _choose(chapters: str, hidden: str, course: Path | None, assignment: str) -> tuple[list[str], list[str]]:
+    """The chapters and the hidden exercises: those that are named, or those of an assignment. GradingProblem if both are named."""
+    from grader.cli.commands.grading_request import choose_assignment
+
+    chosen = choose_assignment(course, assignment, {"--chapters": chapters, "--hidden": hidden})
+    if chosen is None:
+        return _names(chapters), _names(hidden)
+    term, one = chosen
+    return list(dict.fromkeys(exercise.chapter for exercise in one.exercises)), term.hidden_in(one)
+
+
+def update_handout(into: Path, folder: Path | None, chapters: str, hidden: str, course: Path | None = None, assignment: str = "") -> int:
     """Update an earlier handout: from this one, or in the whole kit from one that is made for it. The exit status: 0, 1 for conflicts, 2 if it is impossible."""
     from grader.classroom.handout.update import UpdateProblem, update_folder
 
@@ -53,18 +65,19 @@ def update_handout(into: Path, folder: Path | None, chapters: str, hidden: str) 
         return 2
     try:
         if is_handout():
-            if chapters or hidden:
-                print_error("this handout is used as it is; leave out --chapters and --hidden")
+            if chapters or hidden or course or assignment:
+                print_error("this handout is used as it is; leave out --chapters, --hidden, --assignment and --course")
                 return 2
             update = update_folder(ROOT, into)
         else:
             read_course()
             from grader.classroom.handout.handout_folder import HandoutProblem, make_handout
+            from grader.classroom.intake.problems import GradingProblem
 
             with tempfile.TemporaryDirectory(prefix="headway-") as place:
                 try:
-                    made = make_handout(Path(place) / "handout", _names(chapters), _names(hidden))
-                except HandoutProblem as trouble:
+                    made = make_handout(Path(place) / "handout", *_choose(chapters, hidden, course, assignment))
+                except (HandoutProblem, GradingProblem) as trouble:
                     print_error(str(trouble))
                     return 2
                 update = update_folder(made.folder, into)
@@ -93,14 +106,23 @@ def _print_update(update: Update) -> int:
     return int(bool(update.conflicts))
 
 
-def gradescope(archive: Path, chapters: str, exercises: str, hidden: str, points: Path | None, seed: int, torch_index: str) -> int:
+def gradescope(
+    archive: Path, chapters: str, exercises: str, hidden: str, points: Path | None, seed: int, torch_index: str, course: Path | None = None, assignment: str = ""
+) -> int:
     """Make the archive for Gradescope; the exit status is 0, or 2 if that is not possible."""
     read_course()
     from grader.classroom.handout.gradescope import write_archive
+    from grader.classroom.handout.gradescope_rules import rules_of_assignment
     from grader.classroom.intake.problems import GradingProblem
+    from grader.classroom.judging.rules import read_rules
+    from grader.cli.commands.grading_request import choose_assignment
 
     try:
-        made = write_archive(archive, _names(chapters), _names(exercises), seed, points, _names(hidden), torch_index)
+        chosen = choose_assignment(course, assignment, {"--chapters": chapters, "--exercises": exercises, "--hidden": hidden, "--points": points})
+        names, secret, rules = _names(exercises), _names(hidden), read_rules(points, needs_due=False) if points else None
+        if chosen is not None:
+            names, secret, rules = [exercise.name for exercise in chosen[1].exercises], list(chosen[1].hidden), rules_of_assignment(*chosen)
+        made = write_archive(archive, _names(chapters), names, seed, rules, secret, torch_index)
     except GradingProblem as trouble:
         print_error(str(trouble))
         return 2
@@ -108,13 +130,17 @@ def gradescope(archive: Path, chapters: str, exercises: str, hidden: str, points
         print_error(problem(trouble, f"write {short_path(archive)}"))
         return 2
     console = make_console()
-    if exercises:
+    if chosen is not None:
+        whole = chosen[1].title
+    elif exercises:
         whole = ", ".join(exercise.name for exercise in made.exercises)
     else:
         whole = ", ".join(f"{chapter.id} {chapter.title}" for chapter in made.chapters) if chapters else "all chapters"
     print_wrapped(console, f"The autograder for {whole} is in {short_path(made.path)}. Upload this file under Configure Autograder.")
-    if hidden:
-        print_wrapped(console, f"Students see the results of {', '.join(_names(hidden))}, and their points, after you have published the grades.")
+    if secret:
+        print_wrapped(console, f"Students see the results of {', '.join(secret)}, and their points, after you have published the grades.")
+    if rules is not None and rules.has_deductions and rules.due is None:
+        print_wrapped(console, "Your rules have no due date, so the due date of the assignment in Gradescope counts, and the extensions there.")
     print_wrapped(console, "It contains the reference and the tests, so do not give it to students. Choose a base image with Python 3.11 or newer (Ubuntu 24.04).")
     if not torch_index:
         print_wrapped(console, "setup.sh installs torch with its files for graphics cards, some GB; --torch-index ADDRESS installs a CPU build instead.")

@@ -12,6 +12,13 @@ CANVAS = """Student,ID,SIS User ID,SIS Login ID,Section,"Week 1 (123)"
 "Two, Beta",12,s2,btwo,S1,
 "Student, Test",99,,x,S1,
 """
+CANVAS_WITH_TWO_NAMES = """LastName,FirstName,ID,SIS User ID,SIS Login ID,Section,"Week 1 (123)"
+,,,,,,Manual Posting
+    Points Possible,,,,,,10
+One,Alpha,11,s1,aone,S1,7
+Two,Beta,12,s2,btwo,S1,
+Student,Test,99,,x,S1,
+"""
 MOODLE = """Identifier,"Full name","Email address",Status,Grade,"Maximum Grade","Feedback comments"
 "Participant 501","Alpha One",alpha@example.edu,Submitted,,10.00,
 "Participant 502","Beta Two",beta@example.edu,"No submission",,10.00,
@@ -33,12 +40,13 @@ def people(tmp_path, text, name="people.csv"):
     ("text", "fields"),
     [
         (CANVAS, ("canvas_id", "number", "login", "section")),
+        (CANVAS_WITH_TWO_NAMES, ("canvas_id", "number", "login", "section")),
         (MOODLE, ("moodle_id", "email")),
         (PARTICIPANTS, ("number", "email", "group")),
         (GRADESCOPE, ("number", "email", "section")),
         ("name,email\nAlpha One,alpha@example.edu\nBeta Two,beta@example.edu\n", ("email",)),
     ],
-    ids=["Canvas", "Moodle", "Moodle participants", "Gradescope", "plain"],
+    ids=["Canvas", "Canvas with two names", "Moodle", "Moodle participants", "Gradescope", "plain"],
 )
 def test_an_export_gives_the_people_with_their_ids(tmp_path, text, fields):
     found = people(tmp_path, text).people

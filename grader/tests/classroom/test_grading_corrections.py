@@ -1,8 +1,11 @@
 """Points and notes of the instructor: beside the verdict, never changed by grading, shown in every export, listed, revocable."""
 
+import csv
+import io
 import json
 import sqlite3
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 
@@ -10,10 +13,14 @@ import pytest
 from example_class import EXERCISES, HOSTILE, RULES, a_class, submission
 from grade_command import EXERCISES_ASKED, exports, hand_in, headway, marks
 from gradebook_runs import exported, graded, start_gradebook
+from grader.classroom.exports import write_all
 from grader.classroom.gradebook.corrections import Owner
 from grader.classroom.gradebook.gradebook import Gradebook, GradebookProblem
 from grader.classroom.report.page import render
+from grader.classroom.term.marks import compute_term_marks
+from grader.classroom.term.roster import Roster, RosterPerson
 from pytest_runs import solution
+from term_examples import a_course, an_assignment
 
 NOW = datetime(2026, 5, 3, 12, tzinfo=UTC)
 LATER = datetime(2026, 5, 4, 12, tzinfo=UTC)
@@ -116,6 +123,50 @@ def test_a_name_that_two_people_have_needs_the_file_name(tmp_path):
         assert [bool(person.given) for person in book.graded_class(RULES).people] == [False, True, False]
         with pytest.raises(GradebookProblem, match="did you mean Beta"):
             book.find_owner("Betta")
+
+
+def test_missing_people_have_a_row_and_may_get_points(tmp_path):
+    roster = Roster(tuple(map(RosterPerson, ("Alpha", "Delta", "Gamma", "Zeta"))))
+    rules = replace(RULES, find_missing=roster.find_missing)
+    people = [submission("Alpha", slug="Alpha"), submission("beta", slug="beta")]
+    graded(tmp_path, people)
+    book, _, _ = start_gradebook(tmp_path, people)
+    with book:
+        first = book.graded_class(rules)
+        assert [person.name for person in first.people] == ["Alpha", "beta"] and [person.name for person in first.missing] == ["Delta", "Gamma", "Zeta"]
+        before = {path.relative_to(tmp_path).as_posix(): path.read_bytes() for path in write_all(first, tmp_path)}
+        book.corrections.override(book.find_owner("Gamma", rules.find_missing), SOFTMAX, Decimal(5), "an oral exam", NOW)
+        book.corrections.remark(book.find_owner("Zeta", rules.find_missing), "Where were you?", NOW)
+        with pytest.raises(GradebookProblem, match="did you mean Gamma"):
+            book.find_owner("Gama", rules.find_missing)
+        second = book.graded_class(rules)
+        made = {path.relative_to(tmp_path).as_posix(): path.read_bytes() for path in write_all(second, tmp_path)}
+    rows = list(csv.DictReader(io.StringIO(made["grades.csv"].decode("utf-8-sig"))))
+    assert [(row["name"], row["total"], row["problem"]) for row in rows[2:]] == [("Delta", "0", "missing"), ("Gamma", "5", "missing"), ("Zeta", "0", "missing")]
+    assert [row["of"] for row in rows] == ["32"] * 5 and rows[2][SOFTMAX] == "0" and "An oral exam" in rows[3]["notes"]
+    files = {name for name in before if "/" in name}
+    assert {name for name in made if "/" in name} - files == {"feedback/Gamma.md", "feedback/Zeta.md", "gradescope/Gamma.json", "gradescope/Zeta.json"}
+    assert "Nothing was submitted." in made["feedback/Gamma.md"].decode() and json.loads(made["gradescope/Gamma.json"])["score"] == 5
+    assert all(made[name] == before[name] for name in files)
+
+    course = a_course(replace(an_assignment("week1", tuple(one.name for one in EXERCISES)), rules=rules), people=roster.people)
+    marks_of = {person.who.name: person.marks["week1"] for person in compute_term_marks(course, {"week1": second}).people}
+    assert {name: (one.earned, one.remark) for name, one in marks_of.items() if name[0] in "DGZ"} == {
+        "Delta": (0, "missing"), "Gamma": (5, "missing, points given by the instructor"), "Zeta": (0, "missing"),
+    }  # fmt: skip
+
+
+def test_a_person_who_submits_later_keeps_the_points(tmp_path):
+    rules = replace(RULES, find_missing=Roster((RosterPerson("Alpha"), RosterPerson("Gamma"))).find_missing)
+    graded(tmp_path, [submission("Alpha")])
+    book, _, _ = start_gradebook(tmp_path, [submission("Alpha")])
+    with book:
+        book.corrections.override(book.find_owner("Gamma", rules.find_missing), SOFTMAX, Decimal(5), "an oral exam", NOW)
+    graded(tmp_path, [submission("Alpha"), submission("Gamma")])
+    book, _, _ = start_gradebook(tmp_path, [submission("Alpha"), submission("Gamma")])
+    with book:
+        gamma = book.graded_class(rules).people[1]
+    assert gamma.results and not gamma.missing and gamma.marks[SOFTMAX].earned == 5
 
 
 def test_a_gradebook_of_the_second_format_keeps_its_results_and_gets_the_tables(tmp_path):

@@ -12,7 +12,7 @@ from grader.classroom.gradebook.gradebook import Gradebook, GradebookProblem
 from grader.classroom.judging.rules import Rules
 from grader.classroom.term.matching import name_by_roster
 from grader.classroom.term.roster import Roster, RosterPerson
-from grader.cli.commands.autograde import write_roster
+from grader.cli.commands.autograde import read_metadata, write_roster
 from pytest_runs import solution
 
 COURSE = """\
@@ -167,7 +167,7 @@ def test_two_submissions_of_one_person_are_both_kept_and_reported():
 
 def test_the_autograder_keeps_each_member_of_a_gradescope_group(tmp_path):
     (tmp_path / "metadata.json").write_text('{"users": [{"name": "Alpha One"}, {"name": "Beta Two"}], "created_at": "2026-12-02T20:00:00+01:00"}')
-    write_roster(tmp_path / "class.csv", tmp_path / "work", tmp_path / "metadata.json")
+    write_roster(tmp_path / "class.csv", tmp_path / "work", read_metadata(tmp_path / "metadata.json"))
     rows = (tmp_path / "class.csv").read_text(encoding="utf-8").splitlines()
     assert [row.partition(",")[0] for row in rows] == ["name", "Alpha One", "Beta Two"]
 

@@ -1,99 +1,55 @@
-"""A term from the first command to the last: three assignments with groups, extensions and points of the instructor; killed, continued, added up."""
+"""A term from the first command to the last, with 400 people in three assignments: killed, continued, corrected, added up, exported and read in again."""
 
-import csv
 import json
 import shutil
 import signal
 import subprocess
 import sys
+import zipfile
 from decimal import Decimal
 
 import pytest
-from grade_command import ENDLESS, MODULE, command, count_graded, exports, headway, marks, mistake, until
+from grade_command import command, count_graded, exports, headway, marks, until
 from grader.quality.benchmarks.processes import descendants, still_running
-from pytest_runs import environment, solution
+from large_course import ASKED, LEARNERS, PEOPLE, WORTH, make_term, percent, read_rows, write_canvas, write_gradescope, write_moodle
+from pytest_runs import environment
 
 pytestmark = [pytest.mark.thorough, pytest.mark.skipif(not sys.platform.startswith("linux"), reason="processes are looked up in /proc")]
-
-PEOPLE = [f"Learner {number:02}" for number in range(36)]
-COURSE = """\
-title = "A term"
-roster = "roster.csv"
-[late]
-per_day = 20
-[assignments.week1]
-exercises = ["causal_mask"]
-weight = 25
-due = 2026-10-01T20:00:00+00:00
-groups = true
-[assignments.week2]
-exercises = ["softmax", "causal_mask"]
-weight = 25
-due = 2026-10-08T20:00:00+00:00
-[assignments.week3]
-exercises = ["softmax"]
-weight = 50
-[extensions.week1]
-l04 = 2026-10-05T20:00:00+00:00
-[extensions.week2]
-"Learner 04" = 2026-10-20T20:00:00+00:00
-[[drops]]
-assignments = ["week1", "week2"]
-best = 1
-"""
 
 
 @pytest.fixture(scope="module")
 def course(tmp_path_factory):
-    """The course and its submissions: four contents, three people in a group, and a few who hand in nothing."""
+    """The folder of the course, and who handed in what."""
     folder = tmp_path_factory.mktemp("term")
-    right = solution("ch03")
-    contents = {
-        "right": right,
-        "slow": right + ENDLESS.format("causal_mask"),
-        "stub": right.replace("def softmax", "def not_softmax"),
-        "wrong": mistake("causal_mask"),
-    }
-    for name, text in contents.items():
-        (folder / "files" / name).mkdir(parents=True)
-        (folder / "files" / name / f"{MODULE}.py").write_text(text, encoding="utf-8")
-    rows = [("Full name", "Username", "ID number", "Groups")]
-    rows += [(name, f"l{number:02}", f"s{number}", f"G{number // 3}") for number, name in enumerate(PEOPLE)]
-    _write(folder / "export.csv", rows)
-    kinds = list(contents)
-    _write_class(folder / "week1.csv", [(f"G{group}", kinds[group % 4], f"2026-10-0{1 + group % 3}T19:00:00+00:00") for group in range(11)])
-    people = [(name, kinds[number % 4], f"2026-10-{8 + number % 3:02}T19:00:00+00:00") for number, name in enumerate(PEOPLE)]
-    _write_class(folder / "week2.csv", people[:-1])
-    _write_class(folder / "week3.csv", [(f"l{number:02}", *row[1:]) for number, row in enumerate(people) if number % 7])
-    ran = headway("course", "init", folder / "export.csv", "--into", folder)
-    assert ran.status == 0 and "roster.csv has 36 people" in " ".join(ran.out.split()), ran.out
-    (folder / "course.toml").write_text(COURSE, encoding="utf-8")
+    term = make_term(folder)
+    ran = headway("course", "init", folder / "people.csv", "--into", folder)
+    assert ran.status == 0 and f"roster.csv has {PEOPLE} people" in " ".join(ran.out.split()), ran.out
+    shutil.copy(folder / "rules.toml", folder / "course.toml")
     ran = headway("course", "check", folder / "course.toml")
     assert ran.status == 0 and "The best 1 of week1, week2 count." in ran.out, ran.out
-    return folder
+    return folder, term
 
 
-def _write(path, rows):
-    with path.open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file).writerows(rows)
+def _where(folder, week):
+    return ("--course", folder / "course.toml", "--assignment", week)
 
 
-def _write_class(path, rows):
-    _write(path, [("name", "path", "submitted"), *((name, f"files/{kind}", when) for name, kind, when in rows)])
+def _submissions(folder, week):
+    return folder / ("week3" if week == "week3" else f"{week}.csv")
 
 
 def _grade(folder, week):
-    return headway("grade", folder / f"{week}.csv", "--course", folder / "course.toml", "--assignment", week, "-j", 1)
+    return headway("grade", _submissions(folder, week), *_where(folder, week), "-j", 2)
 
 
 def _kill_during(folder, week):
-    """Kill the grader as soon as it has stored something, while it waits for the slow content."""
+    """Kill the grader after it has stored something, while it waits for the slow content."""
     out = folder / "grades" / week
     grader = subprocess.Popen(
-        command("grade", folder / f"{week}.csv", "--course", folder / "course.toml", "--assignment", week, "-j", 1),
+        command("grade", _submissions(folder, week), *_where(folder, week), "-j", 1),
         env=environment(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
-    until(lambda: count_graded(out) >= 1, "one graded submission")
+    until(lambda: count_graded(out) >= 2, "two graded submissions")
     members = descendants(grader.pid)
     grader.send_signal(signal.SIGKILL)
     assert grader.wait(120) == -signal.SIGKILL
@@ -101,63 +57,121 @@ def _kill_during(folder, week):
     return count_graded(out)
 
 
-def test_a_term_is_graded_killed_continued_and_adds_up(course):
+def test_a_term_of_400_people_is_graded_killed_continued_corrected_and_exported(course):
+    folder, term = course
     for week in ("week1", "week3"):
-        assert _grade(course, week).status == 0
-    stored = _kill_during(course, "week2")
-    assert 1 <= stored < 4
-    ran = headway("marks", "--course", course)  # also before the killed run is continued
-    assert ran.status == 0, ran.out
-    ran = _grade(course, "week2")
-    assert ran.status == 0 and f"35 people, {4 - stored} submission" in ran.out, ran.out
-    calm = course.parent / "calm"
-    shutil.copytree(course, calm, ignore=shutil.ignore_patterns("grades"))
+        ran = _grade(folder, week)
+        assert ran.status == 0, ran.out
+    stored = _kill_during(folder, "week2")
+    assert 2 <= stored < 5
+    ran = _grade(folder, "week2")
+    assert ran.status == 0 and f"{len(term.handed_in['week2'])} people, {5 - stored} submission" in ran.out, ran.out
+    calm = folder.parent / "calm"
+    shutil.copytree(folder, calm, ignore=shutil.ignore_patterns("grades"))
     assert _grade(calm, "week2").status == 0
-    assert exports(course / "grades" / "week2") == exports(calm / "grades" / "week2")
+    assert exports(folder / "grades" / "week2") == exports(calm / "grades" / "week2")
 
-    week1, week2 = (marks(course / "grades" / week) for week in ("week1", "week2"))
-    assert len(week1) == 33 and len(week2) == 35
-    by_group = [[week1[name]["causal_mask"] for name in PEOPLE[3 * group : 3 * group + 3]] for group in range(11)]
-    assert all(len(set(points)) == 1 for points in by_group) and {points[0] for points in by_group} == {"0", "7"}
-    # G1 handed in a day late, and G2 two days; one member of G1 has an extension
-    assert [bool(week1[name]["late"]) for name in PEOPLE[:9]] == [False, False, False, True, False, True, True, True, True]
-    assert bool(week2["Learner 01"]["late"]) and not week2["Learner 04"]["late"]  # both a day late; one of them has an extension
+    _correct(folder, term)
+    ran = headway("marks", "--course", folder)
+    assert ran.status == 0, ran.out
+    points = _compare_marks(folder, term)
+    _compare_exports(folder, term, points)
 
-    where = ("--course", course, "--assignment", "week2")
-    assert headway("override", "Learner 03", "causal_mask", 6, "--because", "nearly right", *where).status == 0
-    assert headway("note", "Learner 03", "Well explained", *where).status == 0
-    assert headway("regrade", "Learner 03", *where, "-j", 1).status == 0
-    week2 = marks(course / "grades" / "week2")
-    assert week2["Learner 03"]["causal_mask"] == "6" and "nearly right" in week2["Learner 03"]["notes"].casefold()
-
-    assert headway("marks", "--course", course).status == 0
-    _compare_totals(course)
-    before = exports(course / "grades")
-    for week in ("week1", "week2", "week3"):
-        ran = _grade(course, week)
+    before = exports(folder / "grades")
+    for week in ASKED:
+        ran = _grade(folder, week)
         assert ran.status == 0 and ", 0 submissions graded now" in ran.out, ran.out
-    assert headway("marks", "--course", course).status == 0
-    assert exports(course / "grades") == before
+    assert headway("marks", "--course", folder).status == 0
+    assert exports(folder / "grades") == before
 
 
-def _compare_totals(course):
-    """The table of the term, each assignment's table and the files for Gradescope have the same points; computed here again from the tables."""
-    tables = {week: marks(course / "grades" / week) for week in ("week1", "week2", "week3")}
-    with (course / "grades" / "marks.csv").open(encoding="utf-8-sig", newline="") as file:
-        term = {row["name"]: row for row in csv.DictReader(file)}
-    assert list(term) == PEOPLE
+def _correct(folder, term):
+    """Overrides: a member of a group, a late person, and one who has handed in nothing; one is revoked, and one is regraded."""
+    absent = next(one.number for one in LEARNERS if one.number not in term.handed_in["week3"])
+    gave = [("week1", 8, "causal_mask", "3.5"), ("week2", 7, "causal_mask", "6"), ("week2", 35, "softmax", "0"), ("week3", absent, "softmax", "8")]
+    for week, number, exercise, points in [*gave, ("week2", 1, "softmax", "9")]:
+        ran = headway("override", LEARNERS[number].name, exercise, points, "--because", "an oral exam", *_where(folder, week))
+        assert ran.status == 0, ran.out
+    term.given = {(week, number, exercise): Decimal(points) for week, number, exercise, points in gave}
+    assert headway("override", LEARNERS[1].name, "softmax", "--revoke", *_where(folder, "week2")).status == 0
+    assert headway("note", LEARNERS[7].name, "Well explained", *_where(folder, "week2")).status == 0
+    assert headway("regrade", LEARNERS[7].name, *_where(folder, "week2"), "-j", 2).status == 0
+
+
+def _compare_marks(folder, term):
+    """Each person's points by week: in the table of the assignment, in that of the term, in the files for Gradescope, and as computed here."""
+    rows = {row["name"]: row for row in read_rows(folder / "grades" / "marks.csv")}
+    assert list(rows) == [one.name for one in LEARNERS]
+    tables = {week: marks(folder / "grades" / week) for week in ASKED}
+    wrong = {row["causal_mask"] for number, (content, _) in term.handed_in["week2"].items() if content == "wrong" and ("week2", number, "causal_mask") not in term.given
+             for row in [tables["week2"][LEARNERS[number].name]]}  # fmt: skip
+    assert len(wrong) == 1 and 0 <= Decimal(min(wrong)) < WORTH["causal_mask"]
+    points = {}
     for week, table in tables.items():
+        points[week] = {one.number: term.expected(week, one.number, Decimal(min(wrong))) for one in LEARNERS}
+        assert {name: Decimal(row["total"] or 0) for name, row in table.items()} == {one.name: points[week][one.number] for one in LEARNERS}
         scores = {}
-        for path in (course / "grades" / week / "gradescope").glob("*.json"):
+        for path in (folder / "grades" / week / "gradescope").glob("*.json"):
             data = json.loads(path.read_text(encoding="utf-8"))
             scores[data["extra_data"]["headway"]["name"]] = Decimal(str(data["score"]))
-        assert scores == {name: Decimal(row["total"]) for name, row in table.items()}
-    for name, row in term.items():
-        shares = {}
-        for week, table in tables.items():
-            points = Decimal(table[name]["total"]) if name in table else Decimal(0)
-            assert Decimal(row[week]) == points and ("missing" in row[f"{week} remark"]) == (name not in table)
-            shares[week] = points / Decimal(row[f"{week} of"])
-        percent = (25 * max(shares["week1"], shares["week2"]) + 50 * shares["week3"]) / 75 * 100
-        assert abs(Decimal(row["percent"]) - percent) < Decimal("0.0051"), name  # `percent` itself is rounded, to 28 digits
-    assert {row["number"] for row in term.values()} == {f"s{number}" for number in range(36)}
+        assert scores == {LEARNERS[number].name: points[week][number] for number in _people_with_marks(term, week)}
+    for one in LEARNERS:
+        row = rows[one.name]
+        assert {week: Decimal(row[week]) for week in ASKED} == {week: points[week][one.number] for week in ASKED}
+        assert abs(Decimal(row["percent"]) - percent({week: points[week][one.number] for week in ASKED})) < Decimal("0.0051"), one.name
+        assert (row["number"], row["email"], row["group"]) == (one.ids["number"], one.email, f"G{one.group}")
+        for week in ASKED:
+            assert ("missing" in row[f"{week} remark"]) == (one.number not in term.handed_in[week])
+            assert tables[week][one.name]["problem"] == ("" if one.number in term.handed_in[week] else "missing")
+    return points
+
+
+def _people_with_marks(term, week):
+    return sorted({*term.handed_in[week], *(number for where, number, _ in term.given if where == week)})
+
+
+def _compare_exports(folder, term, points):
+    """The marks go into the tables of every system, and come back from them: as grades that are there already, and as a roster."""
+    place = folder / "platforms"
+    place.mkdir()
+    canvas = write_canvas(place / "canvas.csv")
+    for week in ASKED:
+        to, known = ("--to", place / f"canvas-{week}.csv"), _people_with_marks(term, week)
+        _export("canvas", canvas, *to, *_where(folder, week))
+        canvas = place / f"canvas-{week}.csv"
+        moodle, gradescope = write_moodle(place / f"moodle-{week}.csv", week), write_gradescope(place / f"gradescope-{week}.csv", week)
+        for system, file in {"moodle": moodle, "gradescope": gradescope}.items():
+            _export(system, file, *_where(folder, week))
+        for system, file in {"canvas": canvas, "moodle": place / f"moodle-{week}-graded.csv", "gradescope": place / f"gradescope-{week}-graded.csv"}.items():
+            said = _export(system, file, "--to", place / "again.csv", "--force", *_where(folder, week))
+            assert "0 grades written into" in said and f"{len(known)} the same as before" in said, said
+            assert (place / "again.csv").read_bytes() == file.read_bytes()
+        _export("plain", *_where(folder, week))
+        title = {"week1": "Masks (8001)", "week2": "Scores (8002)", "week3": "Heads (8003)"}[week]
+        found = {
+            "canvas": {row["ID"]: row[title] for row in read_rows(canvas)[1:]},
+            "moodle": {row["Identifier"].split()[1]: row["Grade"] for row in read_rows(place / f"moodle-{week}-graded.csv")},
+            "gradescope": {row["SID"]: row["Total Score"] for row in read_rows(place / f"gradescope-{week}-graded.csv")},
+            "plain": {row["number"]: row["points"] for row in read_rows(folder / "grades" / week / "plain.csv")},
+        }
+        keys = {"canvas": "canvas_id", "moodle": "moodle_id", "gradescope": "number", "plain": "number"}
+        for system, grades in found.items():
+            wanted = {one.ids[keys[system]]: points[week][one.number] if one.number in known else None for one in LEARNERS}
+            assert {key: Decimal(grade) if grade else None for key, grade in grades.items()} == wanted, (week, system)
+        with zipfile.ZipFile(place / f"moodle-{week}-graded-feedback.zip") as archive:
+            pages = {name.split("_")[1]: archive.read(name).decode() for name in archive.namelist()}
+        assert pages.keys() == {LEARNERS[number].ids["moodle_id"] for number in known}
+        for number in known:
+            total = points[week][number].normalize()
+            assert f"**{total:f} of " in pages[LEARNERS[number].ids["moodle_id"]]
+    for export in (canvas, place / "moodle-week1-graded.csv", place / "gradescope-week1-graded.csv", folder / "grades" / "week1" / "plain.csv"):
+        ran = headway("course", "init", export, "--into", place / f"from-{export.stem}")
+        assert ran.status == 0 and f"roster.csv has {PEOPLE} people" in " ".join(ran.out.split()), ran.out
+        roster = {row["name"]: row for row in read_rows(place / f"from-{export.stem}" / "roster.csv")}
+        assert all(roster[one.name][field] in ("", value) for one in LEARNERS for field, value in one.ids.items())
+
+
+def _export(*arguments):
+    ran = headway("export", *arguments)
+    assert ran.status == 0, ran.out
+    return ran.out

@@ -1,0 +1,171 @@
+"""What an assignment of course.toml gives: its handout, and its autograder for Gradescope with the dates that Gradescope knows."""
+
+import json
+import zipfile
+from dataclasses import replace
+from datetime import datetime, timedelta
+from decimal import Decimal
+
+import pytest
+from grader.classroom.handout.gradescope_rules import add_gradescope_dates
+from grader.classroom.intake.problems import GradingProblem
+from grader.classroom.judging.rules import Rules, format_rules, read_rules
+from grader.classroom.term.course_file import read_course_file
+from grader.cli.main import app
+from grader.course.syllabus import load_syllabus
+from typer.testing import CliRunner
+
+COURSE = """\
+roster = [{ name = "Alpha One", email = "Alpha@example.edu" }, { name = "Beta Two" }]
+[late]
+per_day = 10
+[points]
+softmax = 20
+[assignments.week1]
+exercises = ["softmax", "split_qkv", "gelu"]
+hidden = ["split_qkv"]
+due = 2026-12-01T23:59:00+01:00
+[assignments.week2]
+title = "The rest"
+exercises = ["fuse_qkv", "RMSNorm"]
+hidden = ["fuse_qkv"]
+[assignments.week3]
+chapters = ["ch06"]
+[extensions.week1]
+"Alpha One" = 2026-12-03T23:59:00+01:00
+"""
+DUE = datetime.fromisoformat("2026-12-01T23:59:00+01:00")
+LATE = Rules(due=DUE, per_day=Decimal(10))
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "course.toml").write_text(COURSE, encoding="utf-8")
+    return tmp_path
+
+
+def headway(folder, *arguments, assignment=True):
+    """The exit status and what was printed, in one line."""
+    where = ("--course", folder) if assignment else ()
+    done = CliRunner().invoke(app, [*map(str, (*arguments, *where))], env={"COLUMNS": "200"})
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    return done.exit_code, " ".join(done.output.split())
+
+
+# ---- the handout
+
+
+def test_a_handout_has_the_assignments_chapters_and_hides_what_the_course_hides(folder):
+    status, said = headway(folder, "handout", folder / "out", "--assignment", "week1")
+    assert status == 0 and "hidden: split_qkv hidden: fuse_qkv" in said.replace("hidden: fuse_qkv hidden: split_qkv", "hidden: split_qkv hidden: fuse_qkv"), said
+    made = load_syllabus(folder / "out" / "exercises" / "syllabus.toml")
+    names = [exercise.name for exercise in made.exercises]
+    assert "softmax" in names and "gelu" in names and "causal_mask" in names and not {"split_qkv", "fuse_qkv"} & set(names)
+    assert [chapter.id for chapter in made.chapters if chapter.exercises] == ["ch03", "ch05"]
+    tests = "".join(path.read_text(encoding="utf-8") for path in (folder / "out" / "tests").glob("test_*.py"))
+    assert "split_qkv" not in tests and "def split_qkv" in (folder / "out" / "exercises" / "ch03_attention.py").read_text(encoding="utf-8")
+    status, said = headway(folder, "handout", "--into", folder / "out", "--assignment", "week3")
+    assert status == 0 and (folder / "out" / "exercises" / "ch06_blocks.py").is_file(), said
+
+
+def test_only_hidden_exercises_of_the_same_chapters_are_hidden(folder):
+    course = read_course_file(folder / "course.toml")
+    hidden = {one.name: course.hidden_in(one) for one in course.assignments}
+    assert hidden == {"week1": ["fuse_qkv", "split_qkv"], "week2": ["fuse_qkv", "split_qkv"], "week3": []}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("handout", "out", "--assignment", "week1", "--hidden", "softmax"), "--hidden does not go with an assignment"),
+        (("handout", "out", "--assignment", "weak1"), "course.toml has no assignment weak1; did you mean week1?"),
+        (("handout", "out"), "course.toml has several assignments; name one with --assignment: week1, week2, week3"),
+        (("gradescope", "out.zip", "--assignment", "week1", "--points", "rules.toml"), "--points does not go with an assignment"),
+        (("gradescope", "out.zip", "--assignment", "week1", "--exercises", "gelu"), "--exercises does not go with an assignment"),
+    ],
+)
+def test_options_that_contradict_the_course_are_refused(folder, arguments, sentence):
+    status, said = headway(folder, *arguments)
+    assert status == 2 and sentence in said, said
+
+
+# ---- the autograder for Gradescope
+
+
+def read_archive(path):
+    with zipfile.ZipFile(path) as archive:
+        return json.loads(archive.read("headway.json")), archive.read("rules.toml").decode("utf-8")
+
+
+def test_an_autograder_has_the_assignments_exercises_and_rules(folder):
+    status, said = headway(folder, "gradescope", folder / "a", "--assignment", "week1")
+    assert status == 0 and "The autograder for week1 is in" in said and "Students see the results of split_qkv" in said and "due date" not in said, said
+    settings, text = read_archive(folder / "a.zip")
+    assert settings["exercises"] == ["softmax", "split_qkv", "gelu"] and settings["hidden"] == ["split_qkv"]
+    (folder / "rules.toml").write_text(text, encoding="utf-8")
+    rules = read_rules(folder / "rules.toml")
+    assert rules.points == {"softmax": Decimal(20)} and rules.due == DUE and rules.per_day == 10
+    assert rules.extensions == dict.fromkeys(("Alpha One", "Alpha@example.edu"), DUE + timedelta(days=2))
+
+
+def test_rules_without_a_due_date_use_that_of_gradescope(folder):
+    status, said = headway(folder, "gradescope", folder / "b.zip", "--assignment", "week2")
+    assert status == 0 and "Your rules have no due date, so the due date of the assignment in Gradescope counts" in said, said
+    (folder / "rules.toml").write_text("[late]\nper_day = 25\n", encoding="utf-8")
+    status, said = headway(folder, "gradescope", folder / "c.zip", "--chapters", "ch05", "--points", folder / "rules.toml", assignment=False)
+    assert status == 0 and "Your rules have no due date" in said, said
+    assert "per_day = 25" in read_archive(folder / "c.zip")[1]
+    with pytest.raises(GradingProblem, match="due is missing"):
+        read_rules(folder / "rules.toml")  # as `headway grade` reads them: nothing else has a due date
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        Rules(),
+        LATE,
+        Rules(dict.fromkeys(("softmax", "gelu"), Decimal("7.25")), DUE, timedelta(minutes=90), Decimal("12.5"), Decimal(50), 0),
+        Rules(due=DUE, grace=timedelta(days=99_999), extensions={'Al"pha \\ One': DUE + timedelta(days=1), "a\x7fé@x": DUE + timedelta(hours=1)}),
+    ],
+)
+def test_formatted_rules_are_read_back(tmp_path, rules):
+    (tmp_path / "rules.toml").write_text(format_rules(rules), encoding="utf-8")
+    assert read_rules(tmp_path / "rules.toml", needs_due=False) == rules
+
+
+def metadata(due=None, **users):
+    """As Gradescope documents it: the dates of the assignment, and those of each person."""
+    shown = {"due_date": due.isoformat(timespec="microseconds") if due else None, "late_due_date": None, "title": "Week 1"}
+    people = [{"id": 7, "name": name, "email": f"{name.lower()}@example.edu", "assignment": shown | {"due_date": until.isoformat()}} for name, until in users.items()]
+    return {"created_at": "2026-12-02T10:00:00.000000+01:00", "assignment": shown, "users": people}
+
+
+def test_the_due_date_of_gradescope_counts_where_the_rules_have_none():
+    rules = add_gradescope_dates(replace(LATE, due=None), metadata(DUE, Alpha=DUE))
+    assert rules.due == DUE and rules.extensions == {}
+    assert add_gradescope_dates(LATE, metadata(DUE + timedelta(days=5), Alpha=DUE + timedelta(days=5))) == LATE
+
+
+def test_an_extension_of_gradescope_counts_for_its_person_only():
+    later = DUE + timedelta(days=2)
+    for rules in (LATE, replace(LATE, due=None)):
+        found = add_gradescope_dates(rules, metadata(DUE, Alpha=later, Beta=DUE))
+        assert found.due == DUE and found.extensions == {"Alpha": later}
+
+
+def test_the_latest_extension_counts_also_under_the_email_address():
+    extended = replace(LATE, extensions={"ALPHA@example.edu": DUE + timedelta(days=3), "Beta": DUE + timedelta(days=1), "Chi": DUE + timedelta(days=9)})
+    found = add_gradescope_dates(extended, metadata(DUE, Alpha=DUE + timedelta(days=2), Beta=DUE + timedelta(days=2)))
+    assert found.extensions == {"Alpha": DUE + timedelta(days=3), "Beta": DUE + timedelta(days=2)}
+
+
+def test_without_deductions_the_dates_of_gradescope_change_nothing():
+    assert add_gradescope_dates(Rules(), metadata(DUE, Alpha=DUE + timedelta(days=2))) == Rules()
+
+
+@pytest.mark.parametrize(
+    "facts", [None, [], "x", {}, {"assignment": None, "users": 3}, {"assignment": {"due_date": "soon"}, "users": [None, {"name": 3}, {"assignment": []}]}]
+)
+def test_metadata_without_dates_leaves_the_rules_as_they_are(facts):
+    assert add_gradescope_dates(LATE, facts) == LATE
+    assert add_gradescope_dates(replace(LATE, due=None), facts).due is None
