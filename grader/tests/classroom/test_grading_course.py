@@ -48,7 +48,7 @@ def test_an_assignment_has_its_own_gradebook_and_rules(course):
     folder, ran = course
     assert ran.status == 0, ran.out
     rows = marks(folder / "grades" / "week1")
-    assert {name: row["total"] for name, row in rows.items()} == {"Alpha One": "3.5", "Beta Two": "7", "Stranger": "0"}
+    assert {name: row["total"] for name, row in rows.items()} == {"Alpha One": "3.5", "Beta Two": "7", "Stranger": "0", "Gamma Three": "0"}
     assert "1 day late" in rows["Alpha One"]["late"] and not rows["Beta Two"]["late"]  # one submission, and an extension of one member
     assert "Note: not in the roster: Stranger\n" in ran.out
     assert "Note: no submission from 1 of the 3 people in the roster: Gamma Three\n" in ran.out
