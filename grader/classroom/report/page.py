@@ -57,7 +57,7 @@ def _template_values(graded: GradedClass, context: ReportContext) -> dict[str, A
         "groups": tally.group_by_exercise(mistakes),
         "started": {one.exercise.name: one.started for one in tallies},
         "tests": tally.tally_unexplained(done),
-        "refused": [(place, person) for place, person in everyone if person.problem],
+        "refused": [(place, person) for place, person in everyone if person.problem and not person.missing],
         "broken": tally.list_broken_chapters(done),
         "shortcuts": _shortcuts(done),
         "late": sum(bool(person.late) for person in people),
@@ -89,7 +89,7 @@ def _compare_with_roster(graded: GradedClass, roster: Roster) -> tuple[list[Rost
     """The people of the roster without a submission, and those with a submission who are not in the roster."""
     if not roster.people:
         return [], []
-    found = [(place, person, roster.find(person.name)) for place, person in enumerate(graded.people, start=1)]
+    found = [(place, person, roster.find(person.name)) for place, person in enumerate(graded.people, start=1) if not person.missing]
     known = {who for _, _, who in found if who}
     return [who for who in roster.people if who not in known], [(place, person) for place, person, who in found if who is None]
 
