@@ -20,19 +20,20 @@ endif
 learn: .venv/.learn
 	@$(BIN)/headway
 
+# Three pytest processes at once compute with one thread each: with more threads than processors they wait for each other.
 test: .venv/.dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/headway stubs --check
 	$(BIN)/python -m pytest --target solutions
 	$(BIN)/headway dev-check --changed
-	$(BIN)/python -m pytest -n 3 --dist loadfile -m "not thorough and not alone" grader/tests
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 3 --dist loadfile -m "not thorough and not alone" grader/tests
 	$(BIN)/python -m pytest -m "alone and not thorough" grader/tests
 
 # What `make test` leaves out: dev-check without trusting any record, and the tests that take long or need a browser or a cluster.
 test-rest: .venv/.dev
 	$(BIN)/headway dev-check --fresh
-	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "thorough and not alone" grader/tests
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "thorough and not alone" grader/tests
 	$(BIN)/python -m pytest -m "thorough and alone" grader/tests
 	$(MAKE) test-lowest test-newest
 
@@ -69,7 +70,7 @@ proof: .venv/.dev
 	@$(BIN)/python -m grader.quality.proof $(ONLY)
 
 help:
-	@sed -n 's/^# //p' Makefile
+	@sed -n '/^# /!q; s///p' Makefile
 
 .venv/.learn: pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "Headway needs Python 3.11 or newer; name yours with make learn PYTHON=..."; exit 1; }

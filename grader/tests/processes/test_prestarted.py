@@ -11,6 +11,7 @@ SERVER_OPTIONS = ["--prestarted"]
 pytestmark = [pytest.mark.alone, pytest.mark.skipif(not sys.platform.startswith("linux"), reason="what is left is read from /proc, which is Linux's")]
 
 
+@pytest.mark.thorough
 def test_a_prestarted_process_prints_what_a_cold_run_prints(warm):
     write_softmax(warm.kit, "x = x * 2")
     output = warm.ask()

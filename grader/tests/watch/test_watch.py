@@ -102,6 +102,7 @@ def only_the_watch(kit) -> bool:
     return True
 
 
+@pytest.mark.thorough
 def test_a_newer_save_stops_the_run_before(kit):
     with watching(kit, "softmax") as terminal:
         terminal.wait("Write the code and save the file")
