@@ -127,29 +127,33 @@ def test_caches_of_one_pool_do_not_mix(learner):
 
 @exercise("PagedKVCache", weight=4)
 def test_a_fork_shares_until_it_writes(learner):
-    """A fork has the same past and takes no block. The first append in mid-block copies the shared block, and neither cache sees the other's appends."""
+    """A fork takes no block, also by an append of no position. The first append in mid-block copies the shared block; neither sees the other's appends."""
     n, seed = drawn()
     pool = pool_of(learner, n)
     text = Text(learner.PagedKVCache(pool), n)
     text.append(seed, 10)
     counted = [pool.n_free]
     branch = text.fork()
+    branch.append(seed + 9, 0)
     counted.append(pool.n_free)
     table = text.cache.blocks, branch.cache.blocks, [pool.holders(block) for block in text.cache.blocks]
     branch.append(seed + 1, 1)
     counted.append(pool.n_free)
     once = text.state(), branch.state(), [pool.holders(block) for block in text.cache.blocks]
+    own = text.cache.blocks
     text.append(seed + 2, 1)
+    own = own, text.cache.blocks
     counted.append(pool.n_free)
     text.append(seed + 3, 3)
     branch.append(seed + 4, 4)
     counted.append(pool.n_free)
     ends = text.state(), branch.state()
-    same(table[0], table[1], "the fork's block table, compared with the cache's, before anything is appended,")
+    same(table[0], table[1], "the fork's block table, compared with the cache's, before any position is appended,")
     same(table[2], [2, 2, 2], "the list of the numbers of holders of the three blocks that a cache and its fork share")
     check_text(once[0], n, "of a cache whose fork has appended one position")
     check_text(once[1], n, "of the fork after it has appended one position")
     same(once[2], [2, 2, 1], "the list of holders of the cache's blocks, after its fork has copied the last one,")
+    same(own[1], own[0], "the cache's table after one more position in its last block, which nobody shares now, compared with the one before,")
     check_text(ends[0], n, "of the cache after both have appended")
     check_text(ends[1], n, "of the fork after both have appended")
     same(counted, [8, 8, 7, 7, 5], "the list of n_free of 11 blocks: with 10 positions; forked; one more in the fork; one more in the cache; 3 and 4 more")
