@@ -15,6 +15,7 @@ from typing import Protocol
 from grader.classroom import exports, report
 from grader.classroom.gradebook.gradebook import Gradebook
 from grader.classroom.intake.submissions import Submission
+from grader.classroom.judging.better_versions import choose_versions, find_points_in, list_variants
 from grader.classroom.judging.graded_class import GradedClass
 from grader.classroom.judging.rules import Rules
 from grader.classroom.judging.sharing import Part, Plan, Planner
@@ -62,9 +63,29 @@ def grade_class(
     """
     notes = [note for note in [book.start_run(seed, exercises, versions())] if note]
     notes += rules.find_warnings(submissions)
-    todo = book.submissions_to_do(submissions)
+    todo = book.submissions_to_do(submissions, [variant for submission in submissions for variant in list_variants(submission)])
     report_progress(0, len(todo), "")
     planner = Planner(book, exercises, seed, share)
+    judged, shared = _grade_and_store(todo, book, dispatcher, at_once, planner, report_progress)
+    find_points = find_points_in(book.find_verdict, exercises, rules.points_of)
+    chosen = [choose_versions(submission, find_points) for submission in submissions]
+    if any(submission.versions for submission in submissions):
+        mixed = book.submissions_to_do(chosen)  # the better versions of different chapters: no chapter is new
+        more = _grade_and_store(mixed, book, dispatcher, at_once, planner, lambda done, of, name: None)
+        judged, shared = judged + more[0], shared + more[1]
+    graded_class = book.graded_class(rules)
+    written = exports.write_all(graded_class, folder)
+    try:
+        written.append(report.write(graded_class, folder, context))
+    except report.ReportProblem as problem:
+        notes.append(str(problem))
+    return GradingOutcome(graded_class, len(todo), judged, shared, written, notes)
+
+
+def _grade_and_store(
+    todo: Sequence[Submission], book: Gradebook, dispatcher: AnyDispatcher, at_once: int, planner: Planner, report_progress: Callable[[int, int, str], None]
+) -> tuple[int, int]:
+    """Grade these; the numbers of exercises whose tests were run, and of those that were judged before."""
     judged = shared = 0
     with closing(_grade_all(todo, dispatcher, at_once, planner)) as verdicts:
         for number, (submission, plan, verdict) in enumerate(verdicts, start=1):
@@ -75,13 +96,7 @@ def grade_class(
             else:
                 book.store_verdict(submission.digest, verdict)
             report_progress(number, len(todo), submission.name)
-    graded_class = book.graded_class(rules)
-    written = exports.write_all(graded_class, folder)
-    try:
-        written.append(report.write(graded_class, folder, context))
-    except report.ReportProblem as problem:
-        notes.append(str(problem))
-    return GradingOutcome(graded_class, len(todo), judged, shared, written, notes)
+    return judged, shared
 
 
 def _grade_all(todo: Sequence[Submission], dispatcher: AnyDispatcher, at_once: int, planner: Planner) -> Generator[tuple[Submission, Plan, Verdict | str], None, None]:

@@ -47,7 +47,11 @@ def grade(
         typer.Option("--map", metavar="FILE=ch03", help="Read files of this name as this chapter, as in homework3.py=ch03. You can repeat it.", show_default=False),
     ] = None,
     copies: Annotated[
-        str, typer.Option(metavar="newest|fullest", help="Of several versions of a chapter, grade the newest, or the one with most exercises implemented.")
+        str,
+        typer.Option(
+            metavar="newest|fullest|better",
+            help="Of several versions of a chapter: the newest, the one with most exercises implemented, or the one with most points (up to three are judged).",
+        ),
     ] = "newest",
     trust_file_dates: Annotated[
         bool, typer.Option("--trust-file-dates", help="Where no other time is known, use the dates of files for late work. Copying changes these dates.")

@@ -117,8 +117,8 @@ class Gradebook:
             self._database.execute("INSERT OR REPLACE INTO run VALUES (1, ?, ?)", (self._conditions, columns.to_json(names)))
             return describe_changes(seed, self._versions, names, *self._parse_last_run(*last[0])) if last else ""
 
-    def submissions_to_do(self, submissions: Iterable[Submission]) -> list[Submission]:
-        """Store the submissions, and return those that must still be graded: one for each content, sorted by name."""
+    def submissions_to_do(self, submissions: Iterable[Submission], variants: Sequence[Submission] = ()) -> list[Submission]:
+        """Store the submissions, and return those of them and of `variants` that must still be graded: one for each content, sorted by name."""
         submissions = sorted(submissions, key=sort_key)
         rows = [
             (to_storable(s.slug), to_storable(s.name), s.digest, to_storable(s.problem), columns.to_json(s.notes), to_iso(s.submitted), s.zone_known)
@@ -134,7 +134,7 @@ class Gradebook:
             graded = self._query("SELECT digest, exercises FROM verdicts WHERE conditions = ?", self._conditions)
         with self._damage_check():
             done = {digest for digest, exercises in graded if asked <= set(columns.parse_names(exercises))}
-        return list({s.digest: s for s in reversed(submissions) if not s.problem and s.digest not in done}.values())[::-1]
+        return list({s.digest: s for s in reversed(sorted([*submissions, *variants], key=sort_key)) if not s.problem and s.digest not in done}.values())[::-1]
 
     def list_people(self) -> dict[str, tuple[str, str]]:
         """Each person's name and the digest of their submission, by file name."""
@@ -246,7 +246,7 @@ class Gradebook:
         found: dict[str, Verdict | str] = {}
         for person in people:
             if not person.problem and person.digest not in found:
-                found[person.digest] = self._stored_verdict(person.digest)
+                found[person.digest] = self.find_verdict(person.digest)
         names = distinct_names(people)
         overrides, remarks = self.corrections.overrides(), self.corrections.remarks()
         everybody = [make_person(one, names[one.slug], found.get(one.digest, ""), self._exercises, rules, overrides, remarks) for one in people]
@@ -254,7 +254,7 @@ class Gradebook:
         rest = tuple(person for person in everybody if person.missing and not person.given and not person.remarks)
         return GradedClass(shown, self._exercises, self._seed, self._versions, rest)
 
-    def _stored_verdict(self, digest: str) -> Verdict | str:
+    def find_verdict(self, digest: str) -> Verdict | str:
         """The results of this content under the current conditions and for this run's exercises, or the sentence that says why there are none."""
         key = (self._conditions, digest)
         verdicts = self._query("SELECT exercises, problem, broken, notes FROM verdicts WHERE conditions = ? AND digest = ?", *key)

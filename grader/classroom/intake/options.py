@@ -11,15 +11,15 @@ from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.sanitize import shorten
 from grader.course.syllabus import load_syllabus
 
-NEWEST, FULLEST = "newest", "fullest"
-COPIES = (NEWEST, FULLEST)
+NEWEST, FULLEST, BETTER = "newest", "fullest", "better"
+COPIES = (NEWEST, FULLEST, BETTER)
 _COPY_NUMBER = re.compile(r"(?: ?\(\d{1,3}\)|-\d{1,3})$")  # of a browser, as in "homework3 (1).py", and of Canvas, as in "homework3-1.py"
 
 
 @dataclass(frozen=True)
 class ReadOptions:
     chapters: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))  # file name in small letters → module, from `--map`
-    copies: str = NEWEST  # of several copies of a chapter: the newest, or the one with most exercises implemented
+    copies: str = NEWEST  # of several copies of a chapter: the newest, the one with most exercises implemented, or the one with most points
     trust_file_dates: bool = False  # may the date of a file decide whether a submission is late?
 
     def find_module(self, name: str) -> str:
@@ -36,7 +36,7 @@ DEFAULTS = ReadOptions()
 def parse_options(maps: Iterable[str] = (), copies: str = NEWEST, trust_file_dates: bool = False) -> ReadOptions:
     """The options as an instructor types them. GradingProblem for an invalid one, UnknownName for an unknown chapter."""
     if copies not in COPIES:
-        raise GradingProblem(f"--copies {shorten(copies)}: this is unknown; write --copies {NEWEST} or --copies {FULLEST}")
+        raise GradingProblem(f"--copies {shorten(copies)}: this is unknown; write --copies {NEWEST}, --copies {FULLEST} or --copies {BETTER}")
     chapters: dict[str, str] = {}
     for words in maps:
         name, equals, chapter = (part.strip() for part in words.rpartition("="))

@@ -19,6 +19,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from grader.classroom.intake.chapter_versions import ChapterVersion
 from grader.classroom.intake.options import DEFAULTS, ReadOptions
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.intake.submissions import NAMES, NoteCallback, Submission, add_slugs
@@ -147,7 +148,8 @@ def _apply_message(message: dict[str, Any], state: _ReadState) -> bool:
 
 def _parse_submission(data: dict[str, Any]) -> Submission:
     when = data["submitted"]
-    return Submission(**data | {"notes": tuple(data["notes"]), "submitted": datetime.fromisoformat(when) if when else None})
+    versions = tuple(ChapterVersion(**version | {"notes": tuple(version["notes"])}) for version in data["versions"])
+    return Submission(**data | {"notes": tuple(data["notes"]), "submitted": datetime.fromisoformat(when) if when else None, "versions": versions})
 
 
 def _describe_exit(status: int, limits: ReadLimits, is_chapter: bool) -> _ReaderStopped:

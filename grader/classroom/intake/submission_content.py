@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from types import MappingProxyType
 
+from grader.classroom.intake.chapter_versions import MOST_VERSIONS, ChapterVersion
 from grader.classroom.intake.decoding import decode_chapter
 from grader.classroom.intake.file_names import KIT_FOLDERS
-from grader.classroom.intake.options import FULLEST
+from grader.classroom.intake.options import BETTER, FULLEST
 from grader.classroom.intake.problems import UnreadableSubmission, describe_error
 from grader.classroom.intake.submission_files import ChapterCopy, SubmissionFiles
 from grader.classroom.intake.unnamed_files import FoundChapter, count_written_bytes, find_unnamed
@@ -28,15 +29,20 @@ class SubmissionContent:
     notes: tuple[str, ...]
     submitted: datetime | None
     zone_known: bool
+    versions: tuple[ChapterVersion, ...] = ()  # all versions of the chapters that have several, the newest first, if the better one counts
 
     @property
     def digest(self) -> str:
-        """A hash of the content; owner, place and time make no difference."""
-        total = hashlib.sha256()
-        for part in ("sources", *_flatten(self.sources), "broken", *_flatten(self.broken), "problem", self.problem):
-            data = part.encode("utf-8", "surrogatepass")
-            total.update(b"%d:" % len(data) + data)
-        return total.hexdigest()
+        return hash_content(self.sources, self.broken, self.problem)
+
+
+def hash_content(sources: Mapping[str, str], broken: Mapping[str, str], problem: str) -> str:
+    """A hash of the content; owner, place and time make no difference."""
+    total = hashlib.sha256()
+    for part in ("sources", *_flatten(sources), "broken", *_flatten(broken), "problem", problem):
+        data = part.encode("utf-8", "surrogatepass")
+        total.update(b"%d:" % len(data) + data)
+    return total.hexdigest()
 
 
 def read_content(
@@ -56,6 +62,7 @@ def read_content(
     for name, _ in files.archives:
         files.note(f"{shorten(name)} was not opened, because there are chapter files next to it")
     sources, broken = {}, {}
+    versions: list[ChapterVersion] = []
     for module in sorted({*files.best, *files.oversized, *unnamed}):
         copy = files.best.get(module)
         if module not in unnamed and copy is None:
@@ -65,20 +72,24 @@ def read_content(
         try:
             if module in refused:
                 raise UnreadableSubmission(refused[module])
-            sources[module] = _read_unnamed(files, unnamed[module]) if module in unnamed else _read_chapter(files, copy, f"{module}.py")
+            sources[module] = _check_chapter(unnamed[module].text, f"{module}.py") if module in unnamed else _read_chapter(files, copy, f"{module}.py")
         except (SourceProblem, UnreadableSubmission) as trouble:
             broken[module] = str(trouble)
         except Exception as error:
             broken[module] = f"{module}.py cannot be read: {describe_error(error)}"
+        several = _list_versions(files, sources[module], copy, unnamed.get(module)) if module in sources and files.options.copies == BETTER else []
+        versions += several
+        for note in unnamed[module].notes if module in unnamed and not several else ():
+            files.note(note)
         if copy is not None and module not in unnamed:
-            _note_other_copies(files, module, copy)
+            _note_other_copies(files, module, copy, bool(several))
     used = [*(copy for module, copy in files.best.items() if module not in unnamed), *(found.copy for found in unnamed.values())]
     submitted, zone_known = max(((copy.time, copy.zone_known) for copy in used if copy.time), key=lambda one: one[0], default=(None, True))
     problem = "" if sources else next(iter(broken.values()))
     for sentence in broken.values():
         if sentence != problem:
             files.note(sentence)
-    return SubmissionContent(sources, broken, problem, tuple(files.notes), submitted, zone_known)
+    return SubmissionContent(sources, broken, problem, tuple(files.notes), submitted, zone_known, tuple(versions))
 
 
 def _read_chapter(files: SubmissionFiles, copy: ChapterCopy | None, file: str) -> str:
@@ -89,10 +100,27 @@ def _read_chapter(files: SubmissionFiles, copy: ChapterCopy | None, file: str) -
     return _check_chapter(text, file)
 
 
-def _read_unnamed(files: SubmissionFiles, found: FoundChapter) -> str:
-    for note in found.notes:
-        files.note(note)
-    return _check_chapter(found.text, f"{found.module}.py")
+def _list_versions(files: SubmissionFiles, text: str, copy: ChapterCopy | None, unnamed: FoundChapter | None) -> list[ChapterVersion]:
+    """The chosen version and those after it, the newest first, that can be read; empty if there is only one."""
+    module = unnamed.module if unnamed else copy.module if copy else ""
+    others: list[tuple[ChapterCopy, str | None, tuple[str, ...]]]
+    if unnamed:
+        found = [ChapterVersion(module, "/".join(unnamed.copy.path), text, unnamed.notes)]
+        others = [(one.copy, one.text, one.notes) for one in unnamed.others]
+    else:
+        found = [ChapterVersion(module, "/".join(copy.path) if copy else "", text)]
+        others = [(one, None, ()) for one in sorted(files.others.get(module, []), key=lambda one: one.rank)]
+    for other, decoded, notes in others:
+        try:
+            if decoded is None:
+                decoded, note = decode_chapter(other.data, f"{module}.py")
+                notes = (note,) if note else ()
+            decoded = _check_chapter(decoded, f"{module}.py")
+        except (SourceProblem, UnreadableSubmission):
+            continue
+        if len(found) < MOST_VERSIONS and decoded not in [one.text for one in found]:
+            found.append(ChapterVersion(module, "/".join(other.path), decoded, notes))
+    return found if len(found) > 1 else []
 
 
 def _check_chapter(text: str, file: str) -> str:
@@ -133,7 +161,9 @@ def _choose_fullest(files: SubmissionFiles) -> None:
             files.best[module], others[:] = versions[0], versions[1:]
 
 
-def _note_other_copies(files: SubmissionFiles, module: str, copy: ChapterCopy) -> None:
+def _note_other_copies(files: SubmissionFiles, module: str, copy: ChapterCopy, all_judged: bool) -> None:
+    if all_judged:  # the note is written when the better one is known
+        return
     if copy.path[-1].lower() != f"{module}.py":
         files.note(f"{shorten(copy.path[-1])} was used as {module}.py")
     others = files.others.get(module)
@@ -156,5 +186,5 @@ def _explain_no_chapter(files: SubmissionFiles) -> str:
     return f"it contains no chapter, only {names}{more}; name the chapter files like ch03_attention.py"
 
 
-def _flatten(texts: dict[str, str]) -> list[str]:
+def _flatten(texts: Mapping[str, str]) -> list[str]:
     return [part for name in sorted(texts) for part in (name, texts[name])]

@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from grader.classroom.intake.archives import HEAD, detect_kind
+from grader.classroom.intake.chapter_versions import ChapterVersion
 from grader.classroom.intake.class_layout import ClassInput, ClassLayout, Location, class_from_archive, class_from_folder, find_layout
 from grader.classroom.intake.commits import read_commit_time
 from grader.classroom.intake.entries import FoundFile, describe_entry, walk_folder
@@ -39,6 +40,7 @@ class Submission:
     time_from: str = ""  # the source of `submitted`: "roster", "Gradescope", "nbgrader", "commit", "file"; or UNTRUSTED, LATE_MARK
     zone_known: bool = True  # False if the time is local time from a zip archive
     ids: dict[str, str] = field(default_factory=dict)  # what the learning platform calls the person: "canvas_id", "moodle_id", "email", "number"
+    versions: tuple[ChapterVersion, ...] = ()  # all versions of the chapters that have several, if the one with most points counts
 
 
 NoteCallback = Callable[[str], None]  # receives a sentence for the instructor that is not about a single person
@@ -249,4 +251,5 @@ def _make_submission(name: str, content: SubmissionContent, time_from: str, when
         broken=content.broken,
         time_from=time_from if submitted or time_from == LATE_MARK or (time_from == UNTRUSTED and content.submitted) else "",
         zone_known=content.zone_known if when is None else True,
+        versions=content.versions,
     )

@@ -1,18 +1,18 @@
 """Finds chapters in notebooks and in Python files whose names do not say a chapter: by the exercises that they define.
 
 A file that has the chapter's name comes first, unless it is an unchanged stub. Of several files that define a chapter's exercises, the newest counts; with
-`--copies fullest`, the one in which most exercises are implemented. A note says which file was used, and for what.
+`--copies fullest`, the one in which most exercises are implemented; with `--copies better`, the one with most points. A note says which file was used, and for what.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from grader.classroom.intake.decoding import decode_chapter
 from grader.classroom.intake.loose_code import describe_cells, find_chapters, find_defined, read_code, write_chapter
 from grader.classroom.intake.notebooks import Cell, read_cells
-from grader.classroom.intake.options import FULLEST
+from grader.classroom.intake.options import BETTER, FULLEST
 from grader.classroom.intake.problems import UnreadableSubmission, describe_error
 from grader.classroom.intake.submission_files import ChapterCopy, SubmissionFiles
 from grader.classroom.sanitize import shorten
@@ -31,6 +31,7 @@ class FoundChapter:
     copy: ChapterCopy
     defined: int  # exercises
     notes: tuple[str, ...]
+    others: tuple[FoundChapter, ...] = ()  # other versions, if the better one counts
 
 
 def find_unnamed(files: SubmissionFiles, refused: Mapping[str, str], before_file: Callable[[str], None]) -> dict[str, FoundChapter]:
@@ -85,11 +86,13 @@ def _choose(files: SubmissionFiles, module: str, chapters: list[FoundChapter]) -
         candidates.sort(key=lambda chapter: -count_written(chapter.text, module))
     chosen, *others = candidates
     if different := [other for other in others if other.text != chosen.text]:
+        if files.options.copies == BETTER:
+            return replace(chosen, others=tuple(different))
         paths = " and ".join(shorten("/".join(other.copy.path)) for other in different[:2])
         more = f" and {len(different) - 2} more" if len(different) > 2 else ""
         why = "the version with most exercises" if files.options.copies == FULLEST else "the newest version"
         sentence = f"several files define exercises of {module}; {shorten('/'.join(chosen.copy.path))} was graded ({why}), not {paths}{more}"
-        return FoundChapter(module, chosen.text, chosen.copy, chosen.defined, (*chosen.notes, sentence))
+        return replace(chosen, notes=(*chosen.notes, sentence))
     return chosen
 
 
