@@ -220,7 +220,7 @@ def test_wrong_options_are_refused_with_a_sentence():
         parse_options(["hw.py=ch03", "HW.py=ch05"])
     with pytest.raises(UnknownName, match="did you mean ch03_attention"):
         parse_options(["hw.py=ch03_atention"])
-    with pytest.raises(GradingProblem, match="write --copies newest or --copies fullest"):
+    with pytest.raises(GradingProblem, match="write --copies newest, --copies fullest or --copies better"):
         parse_options(copies="best")
     assert parse_options() == DEFAULTS
 
