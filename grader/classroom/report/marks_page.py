@@ -61,8 +61,9 @@ def _summary(marks: TermMarks, name: str, one_class: GradedClass) -> AssignmentS
     done = [person for person in marks.people if name not in person.missing]
     earned = [person.marks[name].earned for person in done]
     worth = next((person.marks for person in one_class.people), {})
+    submitted = sum(1 for person in done if (one := person.marks[name].person) and not one.missing)
     return AssignmentSummary(
-        name, assignment.title, assignment.weight, one_class.points, len(done), sum(earned, Decimal(0)) / len(earned) if earned else Decimal(0),
+        name, assignment.title, assignment.weight, one_class.points, submitted, sum(earned, Decimal(0)) / len(earned) if earned else Decimal(0),
         [person for person in marks.people if name in person.missing],
         [person for person in done if (one := person.marks[name].person) and one.problem and not one.missing],
         [(exercise.name, worth[exercise.name].points if exercise.name in worth else Decimal(0)) for exercise in one_class.exercises],
