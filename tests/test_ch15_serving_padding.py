@@ -97,7 +97,7 @@ def test_padding_may_have_any_ids(learner, reference):
 def test_a_batch_may_be_padding_in_its_first_columns(learner, reference):
     """All rows may have pads, also unequal numbers of them."""
     n, seed = drawn()
-    texts = texts_of(seed, n, (7, 2, 6))
+    texts = texts_of(seed, n, (7, 1, 6))
     ids, n_pad = padded(texts, 1)
     ids, n_pad = torch.cat([token_ids(seed, 3, 2, vocab=n.V), ids], dim=1), n_pad + 2
     models = {positions: pair(learner, reference, n, seed, positions=positions) for positions in ALL_POSITIONS}
@@ -276,11 +276,19 @@ def test_one_pass_for_each_new_position(learner, reference):
     texts, passes = ask(learner.generate_batch, mine, prompts, 6, {})
     single, few = ask(learner.generate_batch, mine, prompts[1:2], 6, {"eos_id": eos})
     ended = one_by_one(reference, model, prompts[1:2], 6, eos)
+    written = one_by_one(reference, model, prompts[2:], 6)[0]  # a text and its own continuation end at different steps
+    given, last = [prompts[2], written[:6]], [token for i, token in enumerate(written) if i > 4 and token not in written[5:i]][-1]
+    both, passes_of_both = ask(learner.generate_batch, mine, given, 9, {"eos_id": last})
+    both_ended = one_by_one(reference, model, given, 9, last)
     same(texts, free, "the list of texts of three prompts")
     same(single, ended, "the list with the text of one prompt")
     holds(passes == 6, f"six new positions should take 6 passes of the model; they took {passes}")
     new = len(ended[0]) - 2
     holds(few == new, f"a text that is finished after {new} new tokens should take {new} passes of the model; it took {few}")
+    same(both, both_ended, "the list of a text and of another one that has its first new token in the prompt")
+    steps = [len(text) - len(prompt) for text, prompt in zip(both_ended, given)]
+    ends = f"two texts that are finished after {steps[0]} and {steps[1]} new tokens"
+    holds(passes_of_both == max(steps), f"{ends} should take {max(steps)} passes of the model; they took {passes_of_both}")
 
 
 @exercise("generate_batch", weight=2)

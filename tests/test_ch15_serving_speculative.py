@@ -113,11 +113,14 @@ def test_the_model_judges_all_drafts_in_one_pass(learner, V, seed):
     bad, opposite = model_of(learner, table), model_of(learner, -table)
     refused = learner.generate_speculative(bad, opposite, PROMPT, 8, temperature=0.0)
     most = bad.passes
+    model = model_of(learner, table)
+    learner.generate_speculative(model, model_of(learner, table), PROMPT, 21, temperature=0.0)
     for n, n_draft, temperature, shape, passes in found:
         what = f"{n} tokens with n_draft={n_draft}, temperature {temperature} and the model as its own draft"
         same(tuple(shape), (1, 3 + n), f"the shape of the text of {what}")
         expected = -(-n // (n_draft + 1))
         holds(passes == expected, f"{what} should take {expected} passes of the model, because no draft is refused; they took {passes}")
+    holds(model.passes == 5, f"21 tokens should take 5 passes of the model without n_draft given, because it is 4 then; they took {model.passes}")
     same(refused, greedy_text(table, PROMPT, 8), "the text with a draft that is always refused")
     holds(most <= 8, f"8 tokens should take at most 8 passes of the model with any draft; they took {most}")
 
@@ -141,7 +144,7 @@ def texts_written(generate, large, small, temperature, seed):
     return [generate(LastToken(large), LastToken(small), prompt, 100, 2, None, temperature, generator)[0].tolist() for _ in range(12)]
 
 
-LARGE = torch.tensor([[1.5, 0.0, -1.0], [-0.8, 0.4, 1.2], [0.3, 1.4, -0.3]], dtype=torch.float64)
+LARGE = torch.tensor([[1.9, 0.1, -0.9], [-0.8, 0.4, 1.2], [0.3, 1.4, -0.3]], dtype=torch.float64)
 SMALL = torch.tensor([[0.2, 0.9, 0.1], [0.5, 0.9, -0.4], [1.0, 0.0, 0.6]], dtype=torch.float64)
 
 
@@ -160,12 +163,12 @@ def test_tokens_are_distributed_as_the_models_own(learner):
 
 
 def with_generators(generate, model, draft, ids, seed):
-    """Texts with two generators of one seed, of another seed, and second texts with the first two; torch's global seed differs each time."""
-    first, again, other = (torch.Generator().manual_seed(seed + i) for i in (0, 0, 1))
+    """Texts with two generators of one seed, of another seed, with temperature=1 given, and second texts with the first two; torch's seed differs."""
+    first, again, other, third = (torch.Generator().manual_seed(seed + i) for i in (0, 0, 1, 0))
     found = []
-    for i, generator in enumerate((first, again, other, first, again)):
+    for i, (generator, options) in enumerate(((first, {}), (again, {}), (other, {}), (third, {"temperature": 1.0}), (first, {}), (again, {}))):
         torch.manual_seed(seed + 40 + i)
-        found.append(generate(model, draft, ids, 40, generator=generator))
+        found.append(generate(model, draft, ids, 40, generator=generator, **options))
     return found
 
 
@@ -176,8 +179,9 @@ def test_the_same_generator_writes_the_same_text(learner, seed):
     """All random numbers come from the generator: the same seed writes the same text, whatever torch's global seed is."""
     tables = (tensor(seed + i, 6, 6, 6, scale=0.5, dtype=torch.float64) for i in (0, 1))
     model, small = (model_of(learner, table) for table in tables)
-    first, again, other, second, second_again = learner.bring(with_generators)(learner.generate_speculative, model, small, PROMPT, seed)
+    first, again, other, given, second, second_again = learner.bring(with_generators)(learner.generate_speculative, model, small, PROMPT, seed)
     same(again, first, "the text with a second generator of the same seed")
+    same(given, first, "the text with temperature=1.0 and a generator of the same seed, compared with the one without a temperature,")
     same(second_again, second, "the second text with a second generator of the same seed")
     holds(not torch.equal(first, other), "a generator with another seed should write another text; it wrote the same 40 tokens")
     holds(not torch.equal(first, second), "a second text with the same generator should draw new numbers; it is the same")
