@@ -41,6 +41,7 @@ class Submission:
     zone_known: bool = True  # False if the time is local time from a zip archive
     ids: dict[str, str] = field(default_factory=dict)  # what the learning platform calls the person: "canvas_id", "moodle_id", "email", "number"
     versions: tuple[ChapterVersion, ...] = ()  # all versions of the chapters that have several, if the one with most points counts
+    group: str = ""  # the same text for people who handed in one submission together
 
 
 NoteCallback = Callable[[str], None]  # receives a sentence for the instructor that is not about a single person
@@ -175,7 +176,8 @@ def _read_class(class_input: ClassInput, add_note: NoteCallback, progress: ReadP
         if location.late and not when:
             time_from = LATE_MARK
         found = [_make_submission(name, content, location.time_from if when else time_from, when) for name in location.names]
-        return [replace(one, ids=ids) for one, ids in zip(found, location.ids or [{}] * len(found), strict=True)]
+        group = _location_key(location) if len(found) > 1 else ""
+        return [replace(one, ids=ids, group=group) for one, ids in zip(found, location.ids or [{}] * len(found), strict=True)]
 
     for location in locations:
         yield from _read_guarded(_location_key(location), location.names, progress, partial(read_location, location))

@@ -23,22 +23,22 @@ class ReportProblem(RuntimeError):
     """The report cannot be written; the message says what to do."""
 
 
-def render_template(name: str, **values: Any) -> str:
-    """The page NAME.html with NAME.css, NAME.js and these values. Every page also has shared.css and shared.js."""
-    environment = _environment()
-    style, script = (_resource(f"shared{suffix}") + _resource(f"{name}{suffix}") for suffix in (".css", ".js"))
+def render_template(name: str, folder: Path = HERE, **values: Any) -> str:
+    """The page NAME.html of this folder with NAME.css, NAME.js (if there is one) and these values. Every page also has shared.css and shared.js."""
+    environment = _environment(folder)
+    style, script = (_resource(HERE / f"shared{suffix}") + _resource(folder / f"{name}{suffix}") for suffix in (".css", ".js"))
     policy = f"default-src 'none'; style-src {_csp_hash(style)}; script-src {_csp_hash(script)}; base-uri 'none'; form-action 'none'"
     environment.globals |= values  # macros in other files see them, too
     return environment.get_template(f"{name}.html").render(style=style, script=script, policy=policy)
 
 
-def _environment():
+def _environment(folder: Path):
     try:
         from jinja2 import Environment, FileSystemLoader, StrictUndefined
     except ImportError:
         raise ReportProblem("the class report needs Jinja, which is not installed: pip install -c constraints.txt -e '.[reports]'") from None
     environment = Environment(
-        loader=FileSystemLoader(HERE), autoescape=True, finalize=_finalize, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=FileSystemLoader([folder, HERE]), autoescape=True, finalize=_finalize, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )  # fmt: skip
     environment.filters |= {"number": format_number, "chapter": format_chapter, "breakable": _breakable, "percent": _percent, "date": _date}
     environment.globals |= {"count": format_count}
@@ -78,10 +78,10 @@ def _date(iso: str) -> str:
         return iso
 
 
-def _resource(name: str) -> Any:
+def _resource(path: Path) -> Any:
     from markupsafe import Markup
 
-    return Markup((HERE / name).read_text(encoding="utf-8"))
+    return Markup(path.read_text(encoding="utf-8") if path.exists() else "")
 
 
 def _csp_hash(content: str) -> str:

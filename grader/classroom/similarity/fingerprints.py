@@ -7,41 +7,27 @@ The numbers are the same on every machine.
 
 from __future__ import annotations
 
-import ast
 import zlib
 from array import array
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from grader.classroom.similarity.tokens import VARIABLE, Token, find_definitions, fixed_names, parse_checked, read_tokens
 
 LENGTH = 7
 WINDOW = 4
 Piece = int
+Run = tuple[Piece, int, int]  # its number, and the places of its tokens: from, and up to but not including
 NAMES = 1 << 32  # codes from here on are texts; smaller ones are distances of variables
 
 
-@dataclass(frozen=True)
-class Fingerprints:
-    """The pieces of one exercise of one person, or of all other definitions of a chapter (`name` is ""), with the lines of each piece."""
-
-    module: str
-    name: str
-    pieces: dict[Piece, list[tuple[int, int]]]
-    lines: tuple[tuple[int, int], ...]  # the first and the last line of each definition
-
-
-def fingerprint_chapter(module: str, text: str) -> list[Fingerprints]:
-    """The fingerprints of a chapter. SourceProblem if it is not valid Python."""
+def chapter_pieces(text: str) -> dict[str, set[Piece]]:
+    """The pieces of each exercise that a chapter defines, and under "" those of its other definitions. SourceProblem if it is not valid Python."""
     tree = parse_checked(text)
     fixed = fixed_names(tree)
-    found = []
+    found = {}
     for name, nodes in find_definitions(tree).items():
-        pieces: dict[Piece, list[tuple[int, int]]] = {}
-        for node in nodes:
-            for number, first, last in winnow(list(number_runs(read_tokens(node, fixed)))):
-                pieces.setdefault(number, []).append((first, last))
-        found.append(Fingerprints(module, name, pieces, tuple(map(_lines, nodes))))
+        runs = [winnow(list(number_runs(read_tokens(node, fixed)))) for node in nodes]
+        found[name] = {number for part in runs for number, _, _ in part}
     return found
 
 
@@ -52,8 +38,8 @@ def all_pieces(text: str) -> set[Piece]:
     return {number for node in [*tree.body, tree] for number, _, _ in number_runs(read_tokens(node, fixed))}
 
 
-def number_runs(tokens: Sequence[Token]) -> Iterator[tuple[Piece, int, int]]:
-    """The number of each run of tokens, with its first and last line."""
+def number_runs(tokens: Sequence[Token]) -> Iterator[Run]:
+    """Each run of tokens with its number."""
     last: dict[str, int] = {}
     codes = array("Q")
     for place, (text, _) in enumerate(tokens):
@@ -65,10 +51,10 @@ def number_runs(tokens: Sequence[Token]) -> Iterator[tuple[Piece, int, int]]:
     for start in range(len(codes) - LENGTH + 1):
         run = array("Q", [0 if place < code < NAMES else code for place, code in enumerate(codes[start : start + LENGTH])])
         data = run.tobytes()
-        yield zlib.crc32(data) << 32 | zlib.crc32(data, 1), tokens[start][1], tokens[start + LENGTH - 1][1]
+        yield zlib.crc32(data) << 32 | zlib.crc32(data, 1), start, start + LENGTH
 
 
-def winnow(runs: Sequence[tuple[Piece, int, int]]) -> Iterator[tuple[Piece, int, int]]:
+def winnow(runs: Sequence[Run]) -> Iterator[Run]:
     """Of each WINDOW runs the one with the smallest number, the first of several; each run once."""
     numbers = [run[0] for run in runs]
     previous = -1
@@ -79,6 +65,3 @@ def winnow(runs: Sequence[tuple[Piece, int, int]]) -> Iterator[tuple[Piece, int,
             yield runs[place]
             previous = place
 
-
-def _lines(node: ast.stmt) -> tuple[int, int]:
-    return min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", ()))]), node.end_lineno or node.lineno

@@ -1,6 +1,6 @@
 """Compares the people of a class with each other, exercise by exercise.
 
-What the course explains is left out. Of the rest, what few people wrote counts more: the weight of a piece is 1 if only one or two people have it, and falls
+What the course explains is left out (works.py). Of the rest, what few people wrote counts more: the weight of a piece is 1 if only one or two people have it, and falls
 with the logarithm to 0 if all have it. So a usual way to solve an exercise makes nobody alike, but a group that shares unusual code stays visible.
 """
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from math import log
 
-from grader.classroom.similarity.fingerprints import Fingerprints, Piece
+from grader.classroom.similarity.fingerprints import Piece
 
 SMALLEST = 10.0  # the weight of an exercise's pieces from which it can be alike; less says nothing
 ALIKE = 60  # percent from which two versions of an exercise are alike
@@ -31,8 +31,8 @@ class Work:
     name: str
     digest: str
     group: str = ""  # people with the same group handed in together
-    fingerprints: tuple[Fingerprints, ...] = ()
-    sources: Mapping[str, str] = field(default_factory=dict)
+    pieces: Mapping[Exercise, Set[Piece]] = field(default_factory=dict)  # that the course does not explain
+    sources: Mapping[str, str] = field(default_factory=dict)  # module → text
 
 
 @dataclass(frozen=True)
@@ -58,13 +58,18 @@ class Pair:
         return sum(one.weight for one in self.alike)
 
     @property
+    def alike_exercises(self) -> int:
+        """Without other definitions."""
+        return sum(bool(one.name) for one in self.alike)
+
+    @property
     def is_listed(self) -> bool:
         return self.weight >= (ENOUGH if self.percent >= LISTED else PLENTY)
 
 
-def find_pairs(works: Sequence[Work], explained: Set[Piece]) -> list[Pair]:
+def find_pairs(works: Sequence[Work]) -> list[Pair]:
     """The pairs that a person should look at, those with most alike code first."""
-    rest = [{(one.module, one.name): one.pieces.keys() - explained for one in work.fingerprints} for work in works]
+    rest = [work.pieces for work in works]
     weights = _weigh(rest, [work.group or f"\0{place}" for place, work in enumerate(works)])
     totals = [{exercise: sum(weights[piece] for piece in pieces) for exercise, pieces in one.items()} for one in rest]
     shared = _weigh_shared(rest, weights)

@@ -1,0 +1,79 @@
+"""`headway similarity` lists pairs of people with similar code: similarity.html and similarity.csv."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from grader.classroom.intake.problems import GradingProblem
+from grader.classroom.intake.reader import read_in_subprocess
+from grader.classroom.report import ReportProblem
+from grader.classroom.report.numbers import format_count
+from grader.classroom.sanitize import line, shorten
+from grader.classroom.similarity import page, table
+from grader.classroom.similarity.comparison import Comparison, compare
+from grader.classroom.term.matching import name_by_roster
+from grader.cli.commands.grading_request import Request, read_request
+from grader.console.output import make_console, print_error, print_wrapped
+from grader.course.status import short_path
+
+DONE, WRONG_USE = 0, 2
+SHOWN = 10  # pairs on the terminal
+WARNING = "A percentage proves nothing: people may have learned together or used the same source. Read both sides before you speak with anyone."
+
+
+def similarity(request: Request, is_named: bool) -> int:
+    """Compare the class; the exit status is 0, or 2 if that is not possible. Unless submissions are named, those of the last `headway grade` are compared."""
+    try:
+        request = request if is_named else _last_request(request)
+        chosen, _, course = request.resolve()
+        notes: list[str] = []
+        out = request.out
+        if request.submissions.is_dir() and out.resolve().is_relative_to(request.submissions.resolve()):
+            raise GradingProblem(f"the folder for the result, {line(str(out))}, is inside the folder with the submissions; choose another one with --out")
+        submissions = read_in_subprocess(request.submissions, notes.append, options=request.reading())
+        groups: dict[str, str] = {}
+        if course is not None:
+            in_groups = course.assignment(request.assignment).groups
+            submissions, more = name_by_roster(submissions, course.roster, in_groups)
+            notes += more
+            groups = {person.name: person.group for person in course.roster.people if person.group} if in_groups else {}
+        comparison = compare(submissions, chosen, groups)
+        written = [table.write(comparison, out)]
+        try:
+            written.append(page.write(comparison, out, request.assignment or line(request.submissions.resolve().name)))
+        except ReportProblem as trouble:
+            print_error(str(trouble))
+    except GradingProblem as trouble:
+        print_error(str(trouble))
+        return WRONG_USE
+    _print(comparison, notes, written)
+    return DONE
+
+
+def _last_request(request: Request) -> Request:
+    """The arguments of the last `headway grade` into this folder."""
+    asked = read_request(request.out)
+    if asked is None:
+        raise GradingProblem(f"{line(str(request.out))} is not a folder that `headway grade` has written to; name the submissions, or that folder with --out")
+    return replace(asked, chapters=request.chapters or asked.chapters, exercises=request.exercises or asked.exercises)
+
+
+def _print(comparison: Comparison, notes: list[str], written: list[Path]) -> None:
+    console = make_console()
+    found = format_count(comparison.found, "pair") if comparison.found else "no pair"
+    console.print(f"{format_count(comparison.compared, 'person', 'people')} compared, {found} to look at.")
+    for names in comparison.identical:
+        many = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+        console.print(line(f"Identical files: {', '.join(map(shorten, names[:SHOWN]))}{many}.", 2000), soft_wrap=True)
+    for pair in comparison.pairs[:SHOWN]:
+        first, second = map(shorten, comparison.names(pair))
+        alike = f"{pair.alike_exercises} of {format_count(pair.compared, 'exercise')} similar"
+        console.print(f"{pair.percent:>4} %  {first} and {second}: {alike}", soft_wrap=True, markup=False, highlight=False)
+    if comparison.found > SHOWN:
+        console.print(f"        and {format_count(comparison.found - SHOWN, 'more pair')}")
+    if comparison.found:
+        print_wrapped(console, WARNING)
+    for note in [*notes, *comparison.notes]:
+        console.print(line(f"Note: {note}", 2000), soft_wrap=True, markup=False, highlight=False)
+    console.print(f"Written: {' and '.join(short_path(path) for path in written)}.", soft_wrap=True)
