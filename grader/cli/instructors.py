@@ -22,6 +22,10 @@ Out = Annotated[
 ]
 CourseFile = Annotated[Path | None, typer.Option("--course", metavar="FILE", help="The course file (default: course.toml in this folder).", show_default=False)]
 AssignmentName = Annotated[str, typer.Option("--assignment", metavar="NAME", help="An assignment of course.toml.", show_default=False)]
+Maps = Annotated[
+    list[str] | None,
+    typer.Option("--map", metavar="FILE=ch03", help="Read files of this name as this chapter, as in homework3.py=ch03. You can repeat it.", show_default=False),
+]
 Points = Annotated[Path | None, typer.Option(metavar="FILE", help="Your own points and rules for late work (TOML).", show_default=False)]
 Jobs = Annotated[int | None, typer.Option("-j", "--jobs", min=1, max=64, metavar="N", help=AT_ONCE, show_default=False)]
 Dask = Annotated[str | None, typer.Option(metavar="ADDRESS", help="Grade on a Dask cluster.", show_default=False)]
@@ -42,10 +46,7 @@ def grade(
     jobs: Jobs = None,
     require_isolation: RequireIsolation = False,
     dask: Dask = None,
-    maps: Annotated[
-        list[str] | None,
-        typer.Option("--map", metavar="FILE=ch03", help="Read files of this name as this chapter, as in homework3.py=ch03. You can repeat it.", show_default=False),
-    ] = None,
+    maps: Maps = None,
     copies: Annotated[
         str,
         typer.Option(
@@ -173,6 +174,37 @@ def marks(
     from grader.cli.commands.marks import marks
 
     raise typer.Exit(marks(course, out))
+
+
+def similarity(
+    submissions: Annotated[
+        Path | None,
+        typer.Argument(metavar="SUBMISSIONS", help="As for `headway grade` (default: those that the last run into --out graded).", show_default=False),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="The folder to write to (default: grades, or grades/NAME for an assignment).", show_default=False),
+    ] = None,
+    assignment: AssignmentName = "",
+    course: CourseFile = None,
+    chapters: Annotated[str, typer.Option(metavar="ch03,ch05", help="The chapters to compare (default: all).", autocompletion=completing.chapters)] = "",
+    exercises: Annotated[str, typer.Option(metavar="NAMES", help="The exercises to compare (default: all of these chapters).", autocompletion=completing.exercises)] = "",
+    maps: Maps = None,
+    copies: Annotated[
+        str, typer.Option(metavar="newest|fullest", help="Of several versions of a chapter: the newest, or the one with most exercises implemented.")
+    ] = "newest",
+) -> None:
+    """List pairs with similar code (for instructors).
+
+    It writes similarity.html, with the code of each pair side by side, and similarity.csv. Renamed variables, other comments and another
+    order of functions make no difference. Code that the course explains is left out. A percentage proves nothing.
+
+    Exit status: 0 if they are written, 2 if not."""
+    from grader.cli.commands.grading_request import make_request
+    from grader.cli.commands.similarity import similarity
+
+    request = _or_exit(make_request, submissions or Path(), out, chapters, exercises, 0, None, False, course, assignment)
+    raise typer.Exit(similarity(replace(request, maps=tuple(maps or ()), copies=copies), submissions is not None))
 
 
 def handout(

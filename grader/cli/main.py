@@ -14,7 +14,7 @@ from grader.cli.help_page import ForwardingCommand, ReadableCommand
 from grader.course.syllabus import UnknownName, is_handout
 from grader.version import __version__
 
-INSTRUCTORS = ("handout", "gradescope", "grade", "regrade", "override", "note", "marks", "course", "export")
+INSTRUCTORS = ("handout", "gradescope", "grade", "regrade", "override", "note", "marks", "similarity", "course", "export")
 WHOLE_KIT_ONLY = ("stubs", "dev-check", *INSTRUCTORS)  # a handout, which learners have, cannot do these
 
 app = typer.Typer(
@@ -227,7 +227,10 @@ def dev_check(
     raise typer.Exit(dev_check(split_names(names), full, fresh, table, changed))
 
 
-for command in (instructors.grade, instructors.regrade, instructors.override, instructors.note, instructors.marks, instructors.handout, instructors.gradescope):
+for command in (
+    instructors.grade, instructors.regrade, instructors.override, instructors.note, instructors.marks, instructors.similarity, instructors.handout,
+    instructors.gradescope,
+):  # fmt: skip
     app.command()(command)
 GROUPS = {"course": instructors.course_commands, "export": exporting.export_commands}
 for name, group in GROUPS.items():

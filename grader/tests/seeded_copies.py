@@ -1,12 +1,25 @@
-"""Makes copies of code as somebody makes them who wants to hide that it is a copy."""
+"""Honest courses to compare, and copies of code as somebody makes them who wants to hide that it is a copy."""
 
 from __future__ import annotations
 
 import ast
-import random
 from collections.abc import Callable
 
+from grader.classroom.intake.submissions import Submission
 from grader.course.source import Definition
+from grader.course.syllabus import ROOT
+
+HONEST = ROOT / "grader" / "tests" / "honest"
+
+
+def honest_courses() -> dict[str, dict[str, str]]:
+    """Style → chapter → text."""
+    folders = [folder for folder in sorted(HONEST.iterdir()) if any(folder.glob("ch*.py"))]
+    return {folder.name: {path.stem: path.read_text(encoding="utf-8") for path in sorted(folder.glob("ch*.py"))} for folder in folders}
+
+
+def a_submission(name: str, sources: dict[str, str], group: str = "") -> Submission:
+    return Submission(name, sources, digest=repr(sorted(sources.items())), group=group)
 
 
 def rename_variables(text: str) -> str:
@@ -90,7 +103,3 @@ CHANGES: dict[str, Callable[[str], str]] = {
     "changed statements": change_statements,
     "all of these": do_everything,
 }
-
-
-def a_mixed_class(choices: dict[str, list[str]], people: int, seed: int) -> list[dict[str, str]]:
-    raise NotImplementedError(random.Random(seed), choices, people)

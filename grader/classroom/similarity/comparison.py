@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from grader.classroom.intake.submissions import Submission
-from grader.classroom.similarity.excerpts import Line, mark_lines
+from grader.classroom.similarity.excerpts import Line, mark_both
 from grader.classroom.similarity.explained import explained_pieces
 from grader.classroom.similarity.pairs import AlikeExercise, Pair, Work, find_pairs, list_identical
 from grader.classroom.similarity.works import has_written, read_works
 from grader.course.syllabus import Exercise
 
-MOST_PAIRS = 1000  # in the table; the page shows fewer of them side by side
+MOST_PAIRS = 300  # in the table; the page shows fewer of them side by side
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,8 @@ class Comparison:
 
     def excerpts(self, pair: Pair, alike: AlikeExercise) -> tuple[list[Line], list[Line]]:
         """The lines of an exercise of both people."""
-        first, second = (mark_lines(self.works[place].sources[alike.module], alike.name, alike.pieces) for place in (pair.first, pair.second))
-        return first, second
+        first, second = (self.works[place].sources[alike.module] for place in (pair.first, pair.second))
+        return mark_both((first, second), alike.name, alike.pieces)
 
     def count_lines(self, pair: Pair) -> int:
         """How many lines of the first person are alike."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from textwrap import dedent
 
 from grader.classroom.similarity.fingerprints import Piece, all_pieces
@@ -18,7 +19,8 @@ _FENCED = re.compile(r"^```[a-z]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _INDENTED = re.compile(r"(?:^(?: {4}.*)?\n)+", re.MULTILINE)
 
 
-def explained_pieces() -> set[Piece]:
+@cache
+def explained_pieces() -> frozenset[Piece]:
     """Every piece of the course's own code."""
     found: set[Piece] = set()
     for text in _course_texts():
@@ -26,7 +28,7 @@ def explained_pieces() -> set[Piece]:
             found |= all_pieces(text)
         except SourceProblem:  # an indented block of a lesson may be a formula
             continue
-    return found
+    return frozenset(found)
 
 
 def _course_texts() -> Iterator[str]:

@@ -8,8 +8,8 @@ The numbers are the same on every machine.
 from __future__ import annotations
 
 import zlib
-from array import array
 from collections.abc import Iterator, Sequence
+from struct import Struct
 
 from grader.classroom.similarity.tokens import VARIABLE, Token, find_definitions, fixed_names, parse_checked, read_tokens
 
@@ -18,6 +18,7 @@ WINDOW = 4
 Piece = int
 Run = tuple[Piece, int, int]  # its number, and the places of its tokens: from, and up to but not including
 NAMES = 1 << 32  # codes from here on are texts; smaller ones are distances of variables
+_pack = Struct(f"<{LENGTH}Q").pack
 
 
 def chapter_pieces(text: str) -> dict[str, set[Piece]]:
@@ -41,7 +42,7 @@ def all_pieces(text: str) -> set[Piece]:
 def number_runs(tokens: Sequence[Token]) -> Iterator[Run]:
     """Each run of tokens with its number."""
     last: dict[str, int] = {}
-    codes = array("Q")
+    codes: list[int] = []
     for place, (text, _) in enumerate(tokens):
         if text[0] == VARIABLE:
             codes.append(place - last.get(text, place))
@@ -49,9 +50,8 @@ def number_runs(tokens: Sequence[Token]) -> Iterator[Run]:
         else:
             codes.append(NAMES | zlib.crc32(text.encode("utf-8", "surrogatepass")))
     for start in range(len(codes) - LENGTH + 1):
-        run = array("Q", [0 if place < code < NAMES else code for place, code in enumerate(codes[start : start + LENGTH])])
-        data = run.tobytes()
-        yield zlib.crc32(data) << 32 | zlib.crc32(data, 1), start, start + LENGTH
+        run = [0 if place < code < NAMES else code for place, code in enumerate(codes[start : start + LENGTH])]
+        yield zlib.crc32(_pack(*run)), start, start + LENGTH
 
 
 def winnow(runs: Sequence[Run]) -> Iterator[Run]:
@@ -64,4 +64,3 @@ def winnow(runs: Sequence[Run]) -> Iterator[Run]:
         if place != previous:
             yield runs[place]
             previous = place
-

@@ -1,7 +1,7 @@
 """Compares the people of a class with each other, exercise by exercise.
 
 What the course explains is left out (works.py). Of the rest, what few people wrote counts more: the weight of a piece is 1 if only one or two people have it, and falls
-with the logarithm to 0 if all have it. So a usual way to solve an exercise makes nobody alike, but a group that shares unusual code stays visible.
+with the logarithm to 0 if all of a class have it. So a usual way to solve an exercise makes nobody alike, but a group that shares unusual code stays visible.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ ALIKE = 60  # percent from which two versions of an exercise are alike
 ENOUGH = 25.0  # the weight of all alike exercises from which a pair is listed, if it has LISTED percent;
 LISTED = 40
 PLENTY = 60.0  # and from which it is listed anyway: somebody may have copied a part of the work
-COMMON_PEOPLE, COMMON_SHARE = 20, 4  # what more than 20 people and more than a quarter of the class have is not counted at all
+SMALL_CLASS = 20  # in a smaller class a piece has the weight that it would have in this one: three of three people are no usual way
+COMMON_SHARE = 4  # what more than a quarter of a large class has is not counted at all
 UNIT = 1000  # weights are whole numbers of thousandths, so that sums do not depend on their order
 Exercise = tuple[str, str]  # the chapter's module, and the exercise's name, or "" for the other definitions
 
@@ -50,7 +51,7 @@ class Pair:
     second: int
     percent: int  # of everything that both wrote
     alike: tuple[AlikeExercise, ...]
-    compared: int  # exercises that both wrote
+    compared: int  # exercises in which both have enough code to compare
     identical: bool  # the same files
 
     @property
@@ -88,7 +89,7 @@ def find_pairs(works: Sequence[Work]) -> list[Pair]:
             both = totals[first].keys() & totals[second].keys()
             same = sum(shared[exercise][first, second] for exercise in both)
             percent = _percent(same, sum(totals[first][exercise] + totals[second][exercise] for exercise in both))
-            compared = sum(bool(name) for _, name in both)
+            compared = sum(bool(one[1]) and min(totals[first][one], totals[second][one]) >= SMALLEST * UNIT for one in both)
             identical = works[first].digest == works[second].digest
             pairs.append(Pair(first, second, percent, tuple(sorted(ones, key=lambda one: (-one.weight, one.module, one.name))), compared, identical))
     return sorted(filter(lambda pair: pair.is_listed, pairs), key=lambda pair: (-pair.weight * pair.percent, pair.first, pair.second))
@@ -114,7 +115,7 @@ def _weigh(rest: Sequence[Mapping[Exercise, Set[Piece]]], owners: Sequence[str])
         for pieces in exercises.values():
             for piece in pieces:
                 having[piece].add(owner)
-    people = len(set(owners))
+    people = max(SMALL_CLASS, len(set(owners)))
     by_count = {count: _weight_of(count, people) for count in range(1, people + 1)}
     return {piece: by_count[len(found)] for piece, found in having.items()}
 
@@ -123,7 +124,7 @@ def _weight_of(count: int, people: int) -> int:
     """The weight of what `count` of `people` have."""
     if count <= 2:
         return UNIT
-    if count > max(COMMON_PEOPLE, people // COMMON_SHARE):
+    if count > max(SMALL_CLASS, people // COMMON_SHARE):
         return 0
     return round(UNIT * log(people / count) / log(people / 2))
 
@@ -146,8 +147,8 @@ def _count(having: Mapping[Piece, list[int]], weights: Mapping[Piece, int]) -> C
         if len(people) > 1:
             together[tuple(people)] += weights[piece]
     found: Counter[tuple[int, int]] = Counter()
-    for people, weight in together.items():
-        for pair in combinations(people, 2):
+    for owners, weight in together.items():
+        for pair in combinations(owners, 2):
             found[pair] += weight
     return found
 

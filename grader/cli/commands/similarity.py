@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from grader.classroom.intake.options import BETTER
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.intake.reader import read_in_subprocess
 from grader.classroom.report import ReportProblem
@@ -27,7 +28,7 @@ def similarity(request: Request, is_named: bool) -> int:
     try:
         request = request if is_named else _last_request(request)
         chosen, _, course = request.resolve()
-        notes: list[str] = []
+        notes = ["of several versions of a chapter, the newest is compared; --copies better is for grading"] if request.copies == BETTER else []
         out = request.out
         if request.submissions.is_dir() and out.resolve().is_relative_to(request.submissions.resolve()):
             raise GradingProblem(f"the folder for the result, {line(str(out))}, is inside the folder with the submissions; choose another one with --out")

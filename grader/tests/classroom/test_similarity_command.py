@@ -1,0 +1,116 @@
+"""`headway similarity`: from submissions or from the last run of `headway grade`, and with bad input."""
+
+import csv
+
+import pytest
+from grade_command import headway
+from grader.cli.commands.grading_request import Request
+from seeded_copies import CHANGES, honest_courses
+
+COURSES = honest_courses()
+CHAPTER = "ch03_attention"
+COPY = CHANGES["all of these"](COURSES["typed"][CHAPTER])
+
+
+def hand_in(folder, people, module=CHAPTER):
+    for name, data in people.items():
+        (folder / name).mkdir(parents=True, exist_ok=True)
+        (folder / name / f"{module}.py").write_bytes(data if isinstance(data, bytes) else data.encode())
+    return folder
+
+
+def rows(out):
+    with (out / "similarity.csv").open(encoding="utf-8-sig", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.fixture
+def submissions(tmp_path):
+    return hand_in(tmp_path / "in", {"Alpha": COURSES["typed"][CHAPTER], "Beta": COPY, "Chi": COURSES["loops"][CHAPTER]})
+
+
+def test_the_best_pairs_are_printed_and_both_files_are_written(submissions, tmp_path):
+    ran = headway("similarity", submissions, "--out", tmp_path / "out")
+    assert ran.status == 0
+    assert ran.out.splitlines()[0] == "3 people compared, 1 pair to look at."
+    assert " %  Alpha and Beta: " in ran.out and "A percentage proves nothing" in ran.out and "similarity.html" in ran.out
+    [row] = rows(tmp_path / "out")
+    assert row["person"] == "Alpha" and row["other person"] == "Beta" and int(row["percent"]) >= 70 and row["identical files"] == "no"
+    assert int(row["alike lines"]) > 20 and "MultiHeadAttention" in row["exercises"]
+    before = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
+    assert sorted(before) == ["similarity.csv", "similarity.html"]
+    headway("similarity", submissions, "--out", tmp_path / "out", PYTHONHASHSEED="7")
+    assert before == {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
+
+
+def test_without_submissions_those_of_the_last_grading_are_compared(submissions, tmp_path):
+    Request(submissions, tmp_path / "grades", chapters=("ch03",)).store()
+    ran = headway("similarity", "--out", tmp_path / "grades")
+    assert ran.status == 0 and "Alpha and Beta" in ran.out
+    ran = headway("similarity", "--out", tmp_path / "grades", "--chapters", "ch05")
+    assert ran.status == 0 and ran.out.startswith("0 people compared, no pair to look at.") and rows(tmp_path / "grades") == []
+
+
+def test_bad_input_costs_only_its_own_author(submissions, tmp_path):
+    hand_in(submissions, {"Syntax": "def f(:\n", "Binary": b"\x80\x00\xff", "Deep": f"x = {'(' * 300}1{')' * 300}\n", "Huge": "x = 1\n" * 60_000, "Nothing": ""})
+    hand_in(submissions, {"Long": "def softmax(x, dim=-1):\n" + "    x = x + 1\n" * 50_000})
+    (submissions / "Broken.zip").write_bytes(b"PK\x03\x04 and no more")
+    (submissions / "Empty").mkdir()
+    ran = headway("similarity", submissions, "--out", tmp_path / "out")
+    assert ran.status == 0 and [row["other person"] for row in rows(tmp_path / "out")] == ["Beta"]
+    for name in ("Syntax", "Binary", "Deep", "Huge", "Long", "Broken", "Empty"):
+        assert f"Note: {name}: " in ran.out, name
+    assert "Note: Alpha: " not in ran.out
+
+
+def test_a_file_that_would_do_something_is_not_run(submissions, tmp_path):
+    mark = tmp_path / "mark"
+    code = f"open({str(mark)!r}, 'w').write('ran')\n"
+    hand_in(submissions, {"Evil": code + COURSES["terse"][CHAPTER], "Evil 2": code + COPY})
+    assert headway("similarity", submissions, "--out", tmp_path / "out").status == 0
+    assert not mark.exists() and len(rows(tmp_path / "out")) == 3
+
+
+@pytest.mark.parametrize(
+    "arguments, sentence",
+    [
+        (["nowhere", "--out", "{}/out"], "nowhere does not exist"),
+        (["--out", "{}/out"], "out is not a folder that `headway grade` has written to; name the submissions, or that folder with --out"),
+        (["{}/in", "--out", "{}/in/out"], "is inside the folder with the submissions; choose another one with --out"),
+        (["{}/in", "--out", "{}/out", "--copies", "oldest"], "write --copies newest"),
+        (["{}/in", "--out", "{}/out", "--chapters", "ch99"], "ch99"),
+        (["{}/in", "--assignment", "week3", "--course", "{}/course.toml"], "course.toml"),
+        (["{}/in", "--out", "{}/file"], "/file/similarity.csv: "),
+    ],
+)
+def test_a_wrong_command_is_one_sentence_and_status_2(submissions, tmp_path, arguments, sentence):
+    (tmp_path / "file").write_text("a file")
+    ran = headway("similarity", *(word.format(tmp_path) for word in arguments))
+    assert ran.status == 2 and sentence in ran.out and not (tmp_path / "out").exists()
+
+
+def test_groups_of_the_course_are_no_pairs(submissions, tmp_path):
+    (tmp_path / "roster.csv").write_text("name,group\nAlpha,1\nBeta,1\nChi,2\n", encoding="utf-8")
+    course = tmp_path / "course.toml"
+    for groups in (True, False):
+        course.write_text(f'roster = "roster.csv"\n[assignments.week3]\nchapters = ["ch03"]\ngroups = {str(groups).lower()}\n', encoding="utf-8")
+        ran = headway("similarity", submissions, "--course", course, "--assignment", "week3")
+        assert ran.status == 0 and len(rows(tmp_path / "grades" / "week3")) == (0 if groups else 1)
+
+
+def test_people_of_one_gradescope_submission_are_no_pair(tmp_path):
+    folder = hand_in(tmp_path / "in", {"submission_1": COURSES["typed"][CHAPTER], "submission_2": COPY})
+    (folder / "submission_metadata.yml").write_text(
+        "submission_1:\n  :submitters:\n  - :name: Alpha\n    :sid: '1'\n  - :name: Beta\n    :sid: '2'\nsubmission_2:\n  :submitters:\n  - :name: Chi\n    :sid: '3'\n",
+        encoding="utf-8",
+    )
+    ran = headway("similarity", folder, "--out", tmp_path / "out")
+    assert [(row["person"], row["other person"]) for row in rows(tmp_path / "out")] == [("Alpha", "Chi"), ("Beta", "Chi")]
+    assert "Identical" not in ran.out
+
+
+def test_a_name_that_is_a_formula_or_an_escape_stays_text(tmp_path):
+    people = {"=1+1": COURSES["typed"][CHAPTER], "\x1b[31mred": COPY}
+    ran = headway("similarity", hand_in(tmp_path / "in", people), "--out", tmp_path / "out")
+    [row] = rows(tmp_path / "out")
+    assert ran.status == 0 and "\x1b" not in ran.out and "'=1+1" in row.values() and "red" in row.values()

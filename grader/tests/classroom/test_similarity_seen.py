@@ -1,0 +1,114 @@
+"""similarity.html in a real browser: complete, in light and dark, on a phone, on paper, and under attack."""
+
+import re
+
+import pytest
+import report_examples
+from browser import Browser, needs_chromium
+from contrast import CONTRAST
+from grader.classroom.similarity import page as similarity_page
+from grader.classroom.similarity.comparison import compare
+from grader.course.syllabus import load_syllabus
+from seeded_copies import CHANGES, a_submission, honest_courses
+
+pytestmark = [pytest.mark.thorough, needs_chromium]
+COURSES = honest_courses()
+CHAPTERS = ("ch03_attention", "ch05_layers")
+VISIBLE = "[...document.querySelectorAll('{}')].filter(one => one.checkVisibility()).map(one => one.textContent)"
+
+
+def a_class(many):
+    """So many people, the first of the five honest courses alone; the others copied, with changes."""
+    changes = list(CHANGES.values())
+    people = [a_submission(f"Learner {number:03}", {module: course[module] for module in CHAPTERS}) for number, course in enumerate(COURSES.values())]
+    for number in range(5, many):
+        course = list(COURSES.values())[number % 5]
+        people.append(a_submission(f"Learner {number:03}", {module: changes[number % 4](course[module]) for module in CHAPTERS}))
+    return compare([*people, a_submission("Broken", {"ch03_attention": "def f(:\n"})], load_syllabus().exercises, {})
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    with Browser(tmp_path_factory.mktemp("browser")) as one:
+        yield one
+
+
+@pytest.fixture(scope="module", params=[5, 7, 100])
+def written(request, tmp_path_factory):
+    comparison = a_class(request.param)
+    return comparison, similarity_page.write(comparison, tmp_path_factory.mktemp("similarity"), "Week 3")
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    return similarity_page.write(a_class(7), tmp_path_factory.mktemp("small"), "Week 3")
+
+
+def test_the_page_says_what_a_percentage_means_and_shows_every_pair(browser, written):
+    comparison, path = written
+    page = browser.open(path)
+    assert page.requests == [path.as_uri()] and page.errors == []
+    assert "It proves nothing." in page.js("document.querySelector('.meaning').textContent")
+    shown = comparison.pairs[: similarity_page.MOST_PAIRS]
+    assert page.js("[...document.querySelectorAll('.pairs tbody tr')].map(row => row.cells[1].textContent)") == [f"{pair.percent} %" for pair in shown]
+    assert page.js("document.querySelectorAll('section.pair').length") == len(shown) == min(comparison.found, 40)
+    assert "1 file or submission is not compared" in page.js("document.body.textContent")
+
+
+def test_a_link_leads_to_the_code_side_by_side(browser, small):
+    page = browser.open(small)
+    page.js("document.querySelector('.pairs tbody a').click()")
+    assert page.js("document.querySelector(':target').textContent").startswith("Learner 000 and Learner 005: ")
+    box = "(one => { const box = one.getBoundingClientRect(); return [box.left, box.top, box.width]; })"
+    left, right = page.js(f"[...document.querySelector('.sides').children].map{box}")
+    assert left[1] == right[1] and right[0] >= left[0] + left[2]
+    alike = page.js("[...document.querySelector('.sides').children].map(one => [one.querySelectorAll('.alike').length, one.querySelectorAll('pre span').length])")
+    assert all(0 < marked <= lines for marked, lines in alike)
+    assert page.js("document.querySelectorAll('.alike mark').length === document.querySelectorAll('.alike').length")  # not by colour alone
+
+
+def test_a_press_on_a_heading_sorts(browser, written):
+    comparison, path = written
+    page = browser.open(path)
+    if comparison.pairs:
+        page.js("document.querySelectorAll('.pairs thead button')[1].click()")
+        percents = page.js("[...document.querySelectorAll('.pairs tbody tr')].map(row => Number(row.cells[1].dataset.value))")
+        assert percents == sorted(percents, reverse=True)
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_all_text_has_enough_contrast(browser, small, dark):
+    text, _ = browser.open(small, dark=dark).js(CONTRAST)
+    assert len(text) >= 6 and min(text.values()) >= 4.5, text
+
+
+def test_a_phone_does_not_scroll_sideways_and_stacks_the_code(browser, written):
+    page = browser.open(written[1], width=360, height=740)
+    assert page.js("[innerWidth, document.scrollingElement.scrollWidth]") == [360, 360]
+    if written[0].pairs:
+        left, right = page.js("[...document.querySelector('.sides').children].map(one => one.getBoundingClientRect().left)")
+        assert left == right
+
+
+def test_in_print_the_page_is_black_on_white(browser, small, tmp_path):
+    page = browser.open(small, media="print", dark=True, width=1000)
+    assert page.js("getComputedStyle(document.documentElement).backgroundColor") == "rgb(255, 255, 255)"
+    assert 1 <= len(re.findall(rb"/Type\s*/Page\b", page.pdf(tmp_path / "similarity.pdf").read_bytes())) <= 20
+
+
+def test_without_a_script_the_page_can_be_read(browser, small):
+    page = browser.open(small, script=False)
+    assert page.js(VISIBLE.format("section.pair h2"))[0].startswith("Learner 000 and Learner 005")
+
+
+def test_names_and_code_that_are_markup_stay_text(browser, tmp_path):
+    nasty = report_examples.SCRIPT
+    helper = f"\n\ndef helper(x):\n    '''{nasty}'''\n    # {nasty}\n    return x.roll(7, dims=0)[1].add(5), {nasty!r}\n"
+    code = COURSES["typed"]["ch03_attention"] + helper
+    people = [a_submission(name, {"ch03_attention": code}) for name in (report_examples.SCRIPT, report_examples.TURNED, "")]
+    path = similarity_page.write(compare(people, load_syllabus().exercises, {}), tmp_path, report_examples.SCRIPT)
+    page = browser.open(path)
+    assert page.errors == [] and page.requests == [path.as_uri()]
+    assert page.js("[document.scripts.length, document.images.length, document.styleSheets.length]") == [1, 0, 1]
+    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", page.js("document.body.textContent"))
+    assert len(page.js(VISIBLE.format("section.pair h2"))) == 3
