@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from grader.cli.instructors import AssignmentName, CourseFile
+from grader.cli.instructors import AssignmentName, CourseFile, Key
 
 export_commands = typer.Typer(help="Write the marks into a platform's table (for instructors).", rich_markup_mode=None, no_args_is_help=True)
 
@@ -41,6 +41,7 @@ def canvas(
     keep: Keep = False,
     zeros: Zeros = False,
     force: Force = False,
+    key: Key = None,
 ) -> None:
     """Write the marks into a Canvas gradebook (CSV), to import there.
 
@@ -50,7 +51,7 @@ def canvas(
     from grader.classroom.platforms.filling import Options
     from grader.cli.commands.export import Wanted, export_canvas
 
-    raise typer.Exit(export_canvas(file, Wanted(out, course, assignment, to, force, Options(scale, keep, zeros)), column, new))
+    raise typer.Exit(export_canvas(file, Wanted(out, course, assignment, to, force, Options(scale, keep, zeros), key), column, new))
 
 
 @export_commands.command()
@@ -65,6 +66,7 @@ def moodle(
     keep: Keep = False,
     zeros: Zeros = False,
     force: Force = False,
+    key: Key = None,
 ) -> None:
     """Write the marks into a Moodle grading worksheet (CSV).
 
@@ -74,7 +76,7 @@ def moodle(
     from grader.classroom.platforms.filling import Options
     from grader.cli.commands.export import Wanted, export_moodle
 
-    raise typer.Exit(export_moodle(file, Wanted(out, course, assignment, to, force, Options(scale, keep, zeros)), column))
+    raise typer.Exit(export_moodle(file, Wanted(out, course, assignment, to, force, Options(scale, keep, zeros), key), column))
 
 
 @export_commands.command()
@@ -88,6 +90,7 @@ def gradescope(
     keep: Keep = False,
     zeros: Zeros = False,
     force: Force = False,
+    key: Key = None,
 ) -> None:
     """Write the marks into Gradescope's grades or roster (CSV).
 
@@ -95,7 +98,7 @@ def gradescope(
     from grader.classroom.platforms.filling import Options
     from grader.cli.commands.export import Wanted, export_gradescope
 
-    raise typer.Exit(export_gradescope(file, Wanted(out, course, assignment, to, force, Options(scale, keep, zeros))))
+    raise typer.Exit(export_gradescope(file, Wanted(out, course, assignment, to, force, Options(scale, keep, zeros), key)))
 
 
 @export_commands.command()
@@ -105,10 +108,11 @@ def plain(
     course: CourseFile = None,
     to: Annotated[Path | None, typer.Option("--to", metavar="FILE", help="The file to write (default: plain.csv, with the grades).", show_default=False)] = None,
     force: Force = False,
+    key: Key = None,
 ) -> None:
     """Write a table (CSV) of everybody with all ids and the points.
 
     Exit status: 0 if it is written, 2 if not."""
     from grader.cli.commands.export import Wanted, export_plain
 
-    raise typer.Exit(export_plain(Wanted(out, course, assignment, to, force)))
+    raise typer.Exit(export_plain(Wanted(out, course, assignment, to, force, key=key)))

@@ -33,6 +33,8 @@ RequireIsolation = Annotated[
     bool, typer.Option("--require-isolation", help="Refuse to run if a layer of the sandbox is missing; `headway doctor` lists the layers.")
 ]
 
+Key = Annotated[Path | None, typer.Option("--key", metavar="FILE", help="The key of the pseudonyms, if the grades are anonymous and it has moved.", show_default=False)]
+
 
 def grade(
     submissions: Annotated[Path, typer.Argument(metavar="SUBMISSIONS", help="A folder, an archive, a table (CSV) of people and paths, or one file.")],
@@ -59,17 +61,27 @@ def grade(
     ] = False,
     changed: Annotated[bool, typer.Option("--changed", help="List whose submission is new or changed. (Unchanged submissions are never graded twice.)")] = False,
     fewer: Annotated[bool, typer.Option("--fewer", help="Leave out exercises that the last run into this folder graded.")] = False,
+    anonymous: Annotated[bool, typer.Option("--anonymous", help="Write pseudonyms instead of names; the key is one file that you keep.")] = False,
+    key: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="The key (default: anonymous_key.csv, next to the course file or to the folder of the grades).", show_default=False),
+    ] = None,
 ) -> None:
     """Grade a class (for instructors).
 
     With --assignment, course.toml says what is graded, and by which rules.
+
+    With --anonymous, no file but the key has a name, an e-mail address, a login or a student number. What learners write into their code or print
+    stays as it is, and may contain their names.
 
     Exit status: 0 if every submission was graded, 1 if some could not be graded, 2 if the command is wrong."""
     from grader.cli.commands.grade import grade
     from grader.cli.commands.grading_request import make_request
 
     request = _or_exit(make_request, submissions, out, chapters, exercises, seed, points, require_isolation, course, assignment)
-    request = replace(request, maps=tuple(maps or ()), copies=copies, trust_file_dates=trust_file_dates)
+    if key is not None and not anonymous:
+        raise typer.BadParameter("--key goes with --anonymous; add it, or leave out --key")
+    request = replace(request, maps=tuple(maps or ()), copies=copies, trust_file_dates=trust_file_dates, anonymous=anonymous, key=key)
     raise typer.Exit(grade(request, jobs, dask, changed, fewer))
 
 
@@ -83,6 +95,7 @@ def regrade(
     jobs: Jobs = None,
     require_isolation: RequireIsolation = False,
     dask: Dask = None,
+    key: Key = None,
 ) -> None:
     """Grade one person again (for instructors).
 
@@ -90,7 +103,7 @@ def regrade(
     from grader.cli.commands.grade import regrade
     from grader.cli.commands.grading_request import folder_of
 
-    raise typer.Exit(regrade(name, _or_exit(folder_of, out, course, assignment), jobs, dask, submissions, points, require_isolation))
+    raise typer.Exit(regrade(name, _or_exit(folder_of, out, course, assignment), jobs, dask, submissions, points, require_isolation, key))
 
 
 def _or_exit(make: Callable[..., T], *arguments: Any) -> T:
@@ -119,6 +132,7 @@ def override(
     out: Out = None,
     assignment: AssignmentName = "",
     course: CourseFile = None,
+    key: Key = None,
 ) -> None:
     """Give points beside the verdict (for instructors).
 
@@ -134,7 +148,7 @@ def override(
         raise typer.Exit(list_overrides(folder))
     if not name or not exercise or not (points or revoke):
         raise typer.BadParameter("write NAME EXERCISE POINTS --because TEXT, NAME EXERCISE --revoke, or --list")
-    raise typer.Exit(override(folder, name, exercise, points, because, revoke))
+    raise typer.Exit(override(folder, name, exercise, points, because, revoke, key))
 
 
 def note(
@@ -145,6 +159,7 @@ def note(
     out: Out = None,
     assignment: AssignmentName = "",
     course: CourseFile = None,
+    key: Key = None,
 ) -> None:
     """Add a sentence to a person's feedback (for instructors).
 
@@ -156,15 +171,16 @@ def note(
     if show:
         raise typer.Exit(list_notes(folder))
     if revoke is not None:
-        raise typer.Exit(revoke_note(folder, revoke))
+        raise typer.Exit(revoke_note(folder, revoke, key))
     if not name or not text:
         raise typer.BadParameter("write NAME TEXT, --revoke NUMBER, or --list")
-    raise typer.Exit(note(folder, name, text))
+    raise typer.Exit(note(folder, name, text, key))
 
 
 def marks(
     course: CourseFile = None,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="The folder to write to (default: grades, next to the course file).", show_default=False)] = None,
+    key: Key = None,
 ) -> None:
     """Add up the marks of a term (for instructors).
 
@@ -173,7 +189,7 @@ def marks(
     Exit status: 0 if they are written, 2 if not."""
     from grader.cli.commands.marks import marks
 
-    raise typer.Exit(marks(course, out))
+    raise typer.Exit(marks(course, out, key))
 
 
 def similarity(

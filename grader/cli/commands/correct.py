@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
@@ -11,10 +12,10 @@ from grader.classroom import exports, report
 from grader.classroom.gradebook.corrections import Owner
 from grader.classroom.gradebook.gradebook import Gradebook
 from grader.classroom.intake.problems import GradingProblem
-from grader.classroom.judging.rules import Rules
 from grader.classroom.judging.scoring import CENT, format_points
 from grader.classroom.report.context import read_context
 from grader.classroom.sanitize import line, shorten
+from grader.cli.commands.anonymity import HiddenNames, hide_names_for
 from grader.cli.commands.grading_request import read_request
 from grader.console.output import make_console, print_error
 from grader.course.syllabus import load_syllabus
@@ -22,11 +23,11 @@ from grader.course.syllabus import load_syllabus
 DONE, WRONG_USE = 0, 2
 
 
-def override(out: Path, name: str, exercise: str, points: str, because: str, revoke: bool) -> int:
+def override(out: Path, name: str, exercise: str, points: str, because: str, revoke: bool, key: Path | None = None) -> int:
     """Give points, or revoke what was given; the exit status is 0, or 2 if that is not possible."""
 
-    def change(book: Gradebook, rules: Rules, now: datetime) -> str:
-        owner = book.find_owner(name, rules.find_missing)
+    def change(book: Gradebook, names: HiddenNames, now: datetime) -> str:
+        owner = book.find_owner(names.find(name), names.rules.find_missing)
         found = load_syllabus().exercise(exercise)
         if revoke:
             if not book.corrections.revoke_override(owner, found.name, now):
@@ -35,35 +36,35 @@ def override(out: Path, name: str, exercise: str, points: str, because: str, rev
         graded = book.exercises_of_last_run()
         if found.name not in graded:
             raise GradingProblem(f"{found.name} is not graded here; the exercises are {', '.join(graded)}")
-        given = _parse_points(points, Decimal(str(rules.points_of(found))), found.name)
+        given = _parse_points(points, Decimal(str(names.rules.points_of(found))), found.name)
         if not because.strip():
             raise GradingProblem('say why, with --because "..."; the learner reads it in the feedback')
-        book.corrections.override(owner, found.name, given, because, now)
+        book.corrections.override(owner, found.name, given, names.scrub(because), now)
         return f"{line(owner.name)} now has {format_points(given)} points for {found.name}. Grading again does not change that."
 
-    return _change(out, change)
+    return _change(out, change, key)
 
 
-def note(out: Path, name: str, text: str) -> int:
+def note(out: Path, name: str, text: str, key: Path | None = None) -> int:
     """Add a sentence to a person's feedback; the exit status is 0, or 2 if that is not possible."""
 
-    def change(book: Gradebook, rules: Rules, now: datetime) -> str:
+    def change(book: Gradebook, names: HiddenNames, now: datetime) -> str:
         if not text.strip():
             raise GradingProblem('the note is empty; write it in quotes: headway note "NAME" "..."')
-        owner = book.find_owner(name, rules.find_missing)
-        book.corrections.remark(owner, text, now)
+        owner = book.find_owner(names.find(name), names.rules.find_missing)
+        book.corrections.remark(owner, names.scrub(text), now)
         return f"The feedback of {line(owner.name)} now has this note."
 
-    return _change(out, change)
+    return _change(out, change, key)
 
 
-def revoke_note(out: Path, number: int) -> int:
-    def change(book: Gradebook, rules: Rules, now: datetime) -> str:
+def revoke_note(out: Path, number: int, key: Path | None = None) -> int:
+    def change(book: Gradebook, names: HiddenNames, now: datetime) -> str:
         if not book.corrections.revoke_remark(number, now):
             raise GradingProblem(f"there is no note {number}; `headway note --list` shows all with their numbers")
         return f"Note {number} is no longer in the feedback."
 
-    return _change(out, change)
+    return _change(out, change, key)
 
 
 def list_overrides(out: Path) -> int:
@@ -87,7 +88,7 @@ def list_notes(out: Path) -> int:
     return _print_list(out, lines, "There are no notes.")
 
 
-def _change(out: Path, change: Callable[[Gradebook, Rules, datetime], str]) -> int:
+def _change(out: Path, change: Callable[[Gradebook, HiddenNames, datetime], str], key: Path | None) -> int:
     """Change the gradebook, and write all files again."""
     asked = read_request(out)
     if asked is None:
@@ -95,13 +96,14 @@ def _change(out: Path, change: Callable[[Gradebook, Rules, datetime], str]) -> i
         return WRONG_USE
     try:
         _, rules, course = asked.resolve()
+        names = hide_names_for(replace(asked, key=key or asked.key), rules, course)
         with Gradebook(out) as book:
-            said = change(book, rules, datetime.now().astimezone())
+            said = change(book, names, datetime.now().astimezone())
             book.continue_last_run()
-            graded = book.graded_class(rules)
+            graded = book.graded_class(names.rules)
             exports.write_all(graded, out)
             try:
-                report.write(graded, out, read_context(course, asked.assignment)[0])
+                report.write(graded, out, read_context(names.course, asked.assignment)[0])
             except report.ReportProblem as problem:
                 print_error(str(problem))
     except GradingProblem as trouble:

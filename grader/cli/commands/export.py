@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from grader.classroom.anonymous.pseudonyms import Pseudonyms
 from grader.classroom.exports.feedback import page
 from grader.classroom.gradebook.gradebook import Gradebook
 from grader.classroom.intake.problems import GradingProblem
@@ -17,7 +18,8 @@ from grader.classroom.report.numbers import format_count
 from grader.classroom.sanitize import line
 from grader.classroom.term.course_file import Assignment
 from grader.classroom.term.roster import Roster
-from grader.cli.commands.grading_request import folder_of, read_request
+from grader.cli.commands.anonymity import hide_names_for
+from grader.cli.commands.grading_request import Request, folder_of, read_request
 from grader.console.output import make_console, print_error
 from grader.files import problem, write_whole
 
@@ -35,6 +37,7 @@ class Wanted:
     to: Path | None  # the file to write
     force: bool = False
     options: Options = Options()
+    key: Path | None = None  # of the pseudonyms, if it has moved
 
 
 @dataclass(frozen=True)
@@ -94,23 +97,36 @@ def _export(wanted: Wanted, file: Path | None, write: Callable[[Path, _Grades], 
         folder = folder_of(wanted.out, wanted.course, wanted.assignment)
         if file is not None and not file.exists():
             raise GradingProblem(f"{file} does not exist; name the file that you downloaded from the learning platform")
-        target = wanted.to or (file.with_name(f"{file.stem}-graded.csv") if file else folder / "plain.csv")
+        asked = _read_request(folder, wanted.key)
+        target = wanted.to or (file.with_name(f"{file.stem}-graded.csv") if file else _place_for_names(folder, asked))
         _refuse_replacing(target, file, wanted)
-        return write(target, _read_grades(folder))
+        return write(target, _read_grades(folder, asked))
     except GradingProblem as trouble:
         print_error(str(trouble))
         return WRONG_USE
 
 
-def _read_grades(folder: Path) -> _Grades:
+def _read_request(folder: Path, key: Path | None) -> Request:
     asked = read_request(folder)
     if asked is None:
         raise GradingProblem(f"{folder} is not a folder that `headway grade` has written to; choose the right one with --out, or with --assignment")
+    return replace(asked, key=key or asked.key)
+
+
+def _place_for_names(folder: Path, asked: Request) -> Path:
+    """Where the table with names is written: for anonymous grades next to the key, and not among the files without names."""
+    return asked.key_path.with_name(f"{folder.resolve().name}-plain.csv") if asked.anonymous else folder / "plain.csv"
+
+
+def _read_grades(folder: Path, asked: Request) -> _Grades:
     _, rules, course = asked.resolve()
+    pseudonyms = Pseudonyms.read(asked.key_path) if asked.anonymous else None
     with Gradebook.read(folder) as book:
-        graded, ids = book.graded_class(rules), book.list_ids()
+        graded, ids = book.graded_class(hide_names_for(asked, rules, course).rules), book.list_ids()
     if not graded.people:
         raise GradingProblem(f"the gradebook in {folder} has no people yet; run `headway grade` first")
+    if pseudonyms:
+        graded, ids = pseudonyms.show_class(graded), pseudonyms.show_ids(graded)
     roster = course.roster if course else Roster()
     return _Grades(graded, collect_marks(graded, ids, roster), roster, course.assignment(asked.assignment) if course else None)
 

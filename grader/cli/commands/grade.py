@@ -9,6 +9,7 @@ from pathlib import Path
 from statistics import median
 
 from grader.classroom import sanitize
+from grader.classroom.anonymous.pseudonyms import Pseudonyms, hide_names
 from grader.classroom.gradebook.gradebook import Gradebook
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.intake.reader import read_in_subprocess
@@ -17,6 +18,8 @@ from grader.classroom.judging.rules import Rules
 from grader.classroom.report.context import ReportContext, read_context
 from grader.classroom.report.numbers import format_count
 from grader.classroom.term.matching import name_by_roster
+from grader.classroom.term.roster import Roster
+from grader.cli.commands.anonymity import refuse_mixing
 from grader.cli.commands.grading_request import Request, read_request
 from grader.console.output import make_console, print_error, print_wrapped
 from grader.course.progress import format_points
@@ -37,10 +40,15 @@ def grade(request: Request, jobs: int | None = None, dask: str | None = None, ch
         submissions, out = request.submissions, request.out
         if submissions.is_dir() and out.resolve().is_relative_to(submissions.resolve()):
             raise GradingProblem(f"the folder for the grades, {sanitize.line(str(out))}, is inside the folder with the submissions; choose another one with --out")
+        refuse_mixing(request)
         class_submissions = read_in_subprocess(submissions, notes.append, options=reading)
         if course is not None:
             class_submissions, more = name_by_roster(class_submissions, course.roster, course.assignment(request.assignment).groups)
             notes += more
+        if request.anonymous:
+            pseudonyms, class_submissions, rules, notes = hide_names(request.key_path, class_submissions, course.roster if course else Roster(), rules, notes)
+            course = pseudonyms.hide_course(course) if course else None
+            notes.append(f"{sanitize.line(str(request.key_path))} is the key of the pseudonyms; only you should have it")
         class_submissions = apply_late_marks(class_submissions, rules.due, rules.grace, rules.extensions)
         notes += describe_unknown_times(class_submissions) if rules.due else []
         dispatcher, at_once = _make_dispatcher(dask, [exercise.name for exercise in chosen], request.seed, request.require_isolation)
@@ -65,7 +73,8 @@ def grade(request: Request, jobs: int | None = None, dask: str | None = None, ch
 
 
 def regrade(
-    name: str, out: Path, jobs: int | None, dask: str | None = None, submissions: Path | None = None, points: Path | None = None, require_isolation: bool = False
+    name: str, out: Path, jobs: int | None, dask: str | None = None, submissions: Path | None = None, points: Path | None = None, require_isolation: bool = False,
+    key: Path | None = None,
 ) -> int:
     """Grade one person's submission again, and everything else that is new or changed. The other arguments are those of the last run, except the given ones."""
     asked = read_request(out)
@@ -76,9 +85,13 @@ def regrade(
         print_error("--points does not go with an assignment: course.toml has its points and rules; leave out --points")
         return WRONG_USE
     asked = replace(
-        asked, submissions=submissions or asked.submissions, points=points or asked.points, require_isolation=require_isolation or asked.require_isolation
-    )
+        asked, submissions=submissions or asked.submissions, points=points or asked.points, require_isolation=require_isolation or asked.require_isolation,
+        key=key or asked.key,
+    )  # fmt: skip
     try:
+        if asked.anonymous:
+            refuse_mixing(asked)
+            name = Pseudonyms.read(asked.key_path).find(name)
         with Gradebook(out) as book:
             names = book.delete_verdicts(name)
     except GradingProblem as trouble:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from grader.classroom.anonymous import key_file
 from grader.classroom.intake.options import NEWEST, ReadOptions, parse_options
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.judging.rules import Rules, read_rules
@@ -33,6 +34,13 @@ class Request:
     maps: tuple[str, ...] = ()  # "homework3.py=ch03"
     copies: str = NEWEST
     trust_file_dates: bool = False
+    anonymous: bool = False
+    key: Path | None = None  # of the pseudonyms; None for the usual place
+
+    @property
+    def key_path(self) -> Path:
+        """The usual place is next to the course file, so that all assignments share it; else next to the folder of the grades, never in it."""
+        return self.key or (self.course or self.out.resolve()).parent / key_file.NAME
 
     def reading(self) -> ReadOptions:
         """How submissions are read. GradingProblem or UnknownName for an invalid option."""
@@ -49,7 +57,8 @@ class Request:
 
     def store(self) -> None:
         paths = {"submissions": str(self.submissions.resolve()), "points": _absolute(self.points), "course": _absolute(self.course)}
-        asked = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "out"} | paths
+        hiding = {"anonymous": True, "key": _absolute(self.key)} if self.anonymous else {}
+        asked = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in ("out", "anonymous", "key")} | paths | hiding
         try:
             write_whole(self.out / ASKED, json.dumps(asked, indent=1) + "\n")
         except OSError as trouble:
@@ -91,21 +100,22 @@ def folder_of(out: Path | None, course: Path | None, assignment: str) -> Path:
 
 def read_request(out: Path) -> Request | None:
     """The arguments of the last run into this folder; None if they are missing or invalid."""
-    paths = {"points": str | None, "course": str | None}
+    paths = {"points": str | None, "course": str | None, "key": str | None}
     kinds = {"submissions": str, "chapters": list, "exercises": list, "seed": int, "require_isolation": bool, "assignment": str} | paths
-    kinds |= {"maps": list, "copies": str, "trust_file_dates": bool}
+    kinds |= {"maps": list, "copies": str, "trust_file_dates": bool, "anonymous": bool}
     defaults: dict[str, Any] = {"require_isolation": False, "course": None, "assignment": "", "maps": [], "copies": NEWEST, "trust_file_dates": False}
+    defaults |= {"anonymous": False, "key": None}
     try:
         asked = defaults | json.loads((out / ASKED).read_text(encoding="utf-8"))
-        texts = [asked["submissions"], asked["points"] or "", asked["course"] or "", asked["assignment"], *asked["chapters"], *asked["exercises"], *asked["maps"]]
+        texts = [asked["submissions"], *(asked[path] or "" for path in paths), asked["assignment"], *asked["chapters"], *asked["exercises"], *asked["maps"]]
         sound = all(isinstance(asked[name], kind) for name, kind in kinds.items()) and all(isinstance(text, str) and "\0" not in text for text in texts)
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
     if not sound:
         return None
     chapters, exercises = (split_names(",".join(asked[key])) for key in ("chapters", "exercises"))
-    points, course = (Path(asked[key]) if asked[key] else None for key in paths)
-    reading = (tuple(asked["maps"]), asked["copies"], asked["trust_file_dates"])
+    points, course, key = (Path(asked[path]) if asked[path] else None for path in paths)
+    reading = (tuple(asked["maps"]), asked["copies"], asked["trust_file_dates"], asked["anonymous"], key)
     return Request(Path(asked["submissions"]), out, chapters, exercises, asked["seed"], points, asked["require_isolation"], course, asked["assignment"], *reading)
 
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from grader.classroom.exports import term_table
-from grader.classroom.gradebook import sqlite_file
-from grader.classroom.gradebook.gradebook import Gradebook
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.report import ReportProblem, marks_page
 from grader.classroom.report.numbers import format_count
 from grader.classroom.sanitize import line
 from grader.classroom.term.course_file import GRADES, find_course, read_course_file
 from grader.classroom.term.marks import compute_term_marks
+from grader.cli.commands.graded_term import read_classes
 from grader.console.output import make_console, print_error
 from grader.course.status import short_path
 from grader.files import problem
@@ -21,16 +20,11 @@ DONE, WRONG_USE = 0, 2
 SHOWN = 10  # names in one sentence
 
 
-def marks(named: Path | None, out: Path | None) -> int:
+def marks(named: Path | None, out: Path | None, key: Path | None = None) -> int:
     """Write the marks of the term; the exit status is 0, or 2 if that is not possible."""
     try:
         course = read_course_file(find_course(named))
-        classes = {}
-        for assignment in course.assignments:
-            folder = course.folder(assignment.name)
-            if (folder / sqlite_file.NAME).is_file():
-                with Gradebook.read(folder) as book:
-                    classes[assignment.name] = book.graded_class(assignment.rules)
+        course, classes = read_classes(course, key)
         if not classes:
             raise GradingProblem(f"no assignment has been graded yet; run `headway grade SUBMISSIONS --assignment {course.assignments[0].name}`")
         found = compute_term_marks(course, classes)
