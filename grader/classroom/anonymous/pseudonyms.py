@@ -163,17 +163,7 @@ def hide_names(
     people += [(name, {}) for name in rules.extensions if name not in named]
     pseudonyms, owned = add_people(path, people)
     scrubber = Scrubber(pseudonyms.entries)
-    hidden = []
-    for submission, place in zip(submissions, places):
-        entry = owned[place]
-
-        def scrub(text: str, entry: KeyEntry = entry) -> str:
-            return scrubber.scrub(text, entry)
-
-        hidden.append(replace(
-            submission, name=entry.pseudonym, ids={}, problem=scrub(submission.problem), notes=tuple(map(scrub, submission.notes)),
-            broken={module: scrub(why) for module, why in submission.broken.items()},
-        ))  # fmt: skip
+    hidden = [_hide_submission(submission, owned[place], scrubber) for submission, place in zip(submissions, places)]
     submitted = {one.name for one in hidden}
     extensions = {entry.pseudonym: rules.extensions[name] for (name, _), entry in zip(people, owned) if name in rules.extensions}
     said = [scrubber.scrub(note) for note in notes]
@@ -182,3 +172,20 @@ def hide_names(
     kept = {name: until for name, until in extensions.items() if name in submitted}
     find_missing = _hide_roster(roster, owned[: len(roster.people)]).find_missing
     return pseudonyms, add_slugs(hidden), replace(rules, extensions=kept, find_missing=find_missing), said
+
+
+def _hide_submission(submission: Submission, entry: KeyEntry, scrubber: Scrubber) -> Submission:
+    """`group` stays: it is only compared, and never written."""
+
+    def scrub(texts: Iterable[str]) -> tuple[str, ...]:
+        return tuple(scrubber.scrub(text, entry) for text in texts)
+
+    return replace(
+        submission,
+        name=entry.pseudonym,
+        ids={},
+        problem=scrubber.scrub(submission.problem, entry),
+        notes=scrub(submission.notes),
+        broken=dict(zip(submission.broken, scrub(submission.broken.values()))),
+        versions=tuple(replace(one, file=scrubber.scrub(one.file, entry), notes=scrub(one.notes)) for one in submission.versions),
+    )

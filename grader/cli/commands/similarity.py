@@ -5,15 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from grader.classroom.anonymous.key_file import read_key
+from grader.classroom.anonymous.pseudonyms import hide_names
 from grader.classroom.intake.options import BETTER
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.intake.reader import read_in_subprocess
+from grader.classroom.judging.rules import Rules
 from grader.classroom.report import ReportProblem
 from grader.classroom.report.numbers import format_count
 from grader.classroom.sanitize import line, shorten
 from grader.classroom.similarity import page, table
 from grader.classroom.similarity.comparison import Comparison, compare
 from grader.classroom.term.matching import name_by_roster
+from grader.classroom.term.roster import Roster
 from grader.cli.commands.grading_request import Request, read_request
 from grader.console.output import make_console, print_error, print_wrapped
 from grader.course.status import short_path
@@ -34,11 +38,16 @@ def similarity(request: Request, is_named: bool) -> int:
             raise GradingProblem(f"the folder for the result, {line(str(out))}, is inside the folder with the submissions; choose another one with --out")
         submissions = read_in_subprocess(request.submissions, notes.append, options=request.reading())
         groups: dict[str, str] = {}
+        in_groups = False
         if course is not None:
             in_groups = course.assignment(request.assignment).groups
             submissions, more = name_by_roster(submissions, course.roster, in_groups)
             notes += more
-            groups = {person.name: person.group for person in course.roster.people if person.group} if in_groups else {}
+        if (key := _key_of(request)) is not None:
+            pseudonyms, submissions, _, notes = hide_names(key, submissions, course.roster if course else Roster(), Rules(), notes)
+            course = pseudonyms.hide_course(course) if course else None
+        if course is not None and in_groups:
+            groups = {person.name: person.group for person in course.roster.people if person.group}
         comparison = compare(submissions, chosen, groups)
         written = [table.write(comparison, out)]
         try:
@@ -58,6 +67,15 @@ def _last_request(request: Request) -> Request:
     if asked is None:
         raise GradingProblem(f"{line(str(request.out))} is not a folder that `headway grade` has written to; name the submissions, or that folder with --out")
     return replace(asked, chapters=request.chapters or asked.chapters, exercises=request.exercises or asked.exercises)
+
+
+def _key_of(request: Request) -> Path | None:
+    """The key of the pseudonyms, if the grades in this folder are anonymous. GradingProblem if it is missing."""
+    asked = read_request(request.out)
+    if asked is None or not asked.anonymous:
+        return None
+    read_key(asked.key_path)
+    return asked.key_path
 
 
 def _print(comparison: Comparison, notes: list[str], written: list[Path]) -> None:

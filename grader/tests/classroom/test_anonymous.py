@@ -15,6 +15,7 @@ from grade_command import Ran, hand_in, headway, marks, mistake
 from grader.classroom.anonymous.key_file import KeyEntry, read_key
 from grader.classroom.anonymous.pseudonyms import Pseudonyms, add_people, hide_names
 from grader.classroom.anonymous.scrubbing import Scrubber
+from grader.classroom.intake.chapter_versions import ChapterVersion
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.judging.rules import Rules
 from grader.classroom.term.roster import Roster, RosterPerson
@@ -229,6 +230,17 @@ def test_the_marks_of_a_term_have_pseudonyms(course):
         assert not found_in(text) and pseudonym(course, "Alphaname Onefamily") in text
 
 
+@pytest.mark.thorough
+def test_pairs_of_similar_code_have_pseudonyms(course):
+    ran = run(course, "similarity", assignment="week1")
+    assert ran.status == 0 and not found_in(ran.out), ran.out
+    assert (course / "grades" / "week1" / "similarity.html").is_file()
+    check_hidden(course)
+    ran = run(course, "similarity", course / "week1", assignment="week1")
+    assert ran.status == 0 and not found_in(ran.out), ran.out
+    check_hidden(course)
+
+
 # ---- the parts
 
 
@@ -311,15 +323,19 @@ def test_submissions_rules_and_notes_lose_their_names(tmp_path):
     until = datetime.fromisoformat("2026-10-09T20:00:00+00:00")
     roster = Roster((RosterPerson("Alpha One", email="alpha@example.edu"), RosterPerson("Beta Two")))
     people = [
-        replace(submission("Alpha One", slug="Alpha_One"), notes=("alpha_one.py is chapter 3",), ids={"canvas_id": "77"}),
+        replace(
+            submission("Alpha One", slug="Alpha_One"), notes=("alpha_one.py is chapter 3",), ids={"canvas_id": "77"},
+            versions=(ChapterVersion("ch03_attention", "one_alpha/ch03 (2).py", "", ("read from alpha.py",)),),
+        ),
         replace(submission("Gamma", "b", slug="Gamma"), problem="gamma.zip is empty", broken={"ch05": "Gamma's file is damaged"}),
-    ]
+    ]  # fmt: skip
     rules = Rules(extensions={"Alpha One": until, "Beta Two": until})
     key, hidden, rules, notes = hide_names(tmp_path / "key.csv", people, roster, rules, ["no submission from Beta Two", "not in the roster: Gamma"])
     by_name = {key.entry(one.name).name: one for one in hidden}
     alpha, gamma = by_name["Alpha One"], by_name["Gamma"]
     beta = key.find("Beta Two")
     assert alpha.notes == (f"{alpha.name}.py is chapter 3",) and alpha.slug == alpha.name.replace(" ", "_") and alpha.ids == {}
+    assert alpha.versions == (ChapterVersion("ch03_attention", f"{alpha.name}/ch03 (2).py", "", (f"read from {alpha.name}.py",)),)
     assert gamma.problem == f"{gamma.name}.zip is empty" and gamma.broken == {"ch05": f"{gamma.name}'s file is damaged"}
     assert rules.extensions == {alpha.name: until}
     assert notes[:2] == [f"no submission from {beta}", f"not in the roster: {gamma.name}"] and beta in notes[2]
