@@ -38,6 +38,9 @@ def test_people_of_the_roster_without_a_submission_and_strangers_are_listed():
     assert "1 person without a submission:" in page and "<bdi>absent</bdi>" in page
     assert "4 people with a submission, but not in the roster:" in page
     assert "without a submission" not in render(classes.small(), replace(CONTEXT, roster=Roster()))
+    absent = classes.Person("absent", "absent", "", problem="nothing was submitted", missing=True, remarks=("Where are you?",))
+    page = render(graded(*classes.small().people, absent), CONTEXT)
+    assert "1 person without a submission:" in page, "also with a note of the instructor"
 
 
 def test_people_with_few_points_or_few_exercises_started_are_at_risk():
