@@ -124,11 +124,13 @@ def test_members_of_a_group_are_no_pair():
     assert named(compared(*together, a_submission("C", {CHAPTER: rename_variables(text)}))) == [("A", "C"), ("B", "C")]
 
 
-def test_a_way_that_many_share_makes_nobody_similar():
-    """Thirty people wrote chapter 3 in the same way, and only two of them chapter 5."""
+@pytest.mark.parametrize("many", [18, 30])
+def test_a_way_that_many_share_makes_nobody_similar(many):
+    """So many people, of 22 or 34, wrote chapter 3 in the same way, and only two of them chapter 9."""
     usual, rare = COURSES["functional"], COURSES["typed"]
-    people = [a_submission(f"P{number}", {CHAPTER: usual[CHAPTER]} | ({"ch09_sampling": rare["ch09_sampling"]} if number in (3, 7) else {})) for number in range(30)]
-    assert named(compared(*people)) == [("P3", "P7")]
+    people = [a_submission(f"P{number}", {CHAPTER: usual[CHAPTER]} | ({"ch09_sampling": rare["ch09_sampling"]} if number in (3, 7) else {})) for number in range(many)]
+    others = [a_submission(style, {CHAPTER: course[CHAPTER]}) for style, course in COURSES.items() if course is not usual]
+    assert named(compared(*people, *others)) == [("P3", "P7")]
 
 
 @pytest.mark.parametrize("size", [3, 8])
@@ -191,3 +193,13 @@ def test_marked_lines_are_the_common_ones():
     assert [line.number for line in first] == [1, 2, 3, 4, 6] == [line.number for line in second]
     assert [line.text for line in first[1:3]] == ["    (docstring)", "    # note"]
     assert first[3].is_alike and not first[2].is_alike and not second[4].is_alike
+
+
+def test_other_definitions_are_shown_in_the_same_order_on_both_sides():
+    from grader.classroom.similarity.excerpts import mark_both
+
+    helpers = [f"def helper_{number}(x):\n    return [x.roll({number}, dims=0)[1].add(5) for _ in range({number})]\n" for number in range(4)]
+    texts = "\n".join(helpers), "def alone(y):\n    return 1\n\n" + "\n".join(helpers[::-1])
+    common = chapter_pieces(texts[0])[""] & chapter_pieces(texts[1])[""]
+    first, second = mark_both(texts, "", common)
+    assert [line.text for line in first] == [line.text for line in second] and len(first) == 8 and all(line.is_alike for line in first)
