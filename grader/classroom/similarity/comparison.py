@@ -12,7 +12,7 @@ from grader.classroom.similarity.pairs import AlikeExercise, Pair, Work, find_pa
 from grader.classroom.similarity.works import has_written, read_works
 from grader.course.syllabus import Exercise
 
-MOST_PAIRS = 300  # in the table; the page shows fewer of them side by side
+MOST_PAIRS = 200  # in the table; the page shows fewer of them side by side
 
 
 @dataclass(frozen=True)
