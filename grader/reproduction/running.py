@@ -59,7 +59,9 @@ def verdict_of(run: ScriptRun, facts: dict[str, Any]) -> str:
     if kind in ("raised", "import", "time") or run.error is not None:
         return _verdict_of_error(run.error, facts)
     if "got" in run.space and "expected" in run.space:
-        return "right" if agrees(run.space["got"], run.space["expected"], facts.get("tolerance")) else "wrong"
+        got, expected = run.space["got"], run.space["expected"]
+        right = agrees(got, expected, facts.get("tolerance")) and (kind != "rule" or _has_same_bits(got, expected))
+        return "right" if right else "wrong"
     if "holds" in run.space:
         return "right" if run.space["holds"] else "wrong"
     return "wrong" if _same_results(run.space, facts) else "changed"
@@ -91,6 +93,16 @@ def agrees(got: Any, expected: Any, tolerance: float | None) -> bool:
     return True
 
 
+def _has_same_bits(got: Any, expected: Any) -> bool:
+    """Is nothing changed, not even a last digit? A rule such as "the call must not change its argument" has no tolerance."""
+    return _packed(got) == _packed(expected)
+
+
+def _packed(value: Any) -> tuple[Any, list[bytes]]:
+    tree, buffers = pack(value, lambda part: [0, getattr(part, "__name__", type(part).__name__)])
+    return tree, [bytes(part) for part in buffers]
+
+
 def _without_nan(value: Any) -> Any:
     if isinstance(value, float):
         return "nan" if math.isnan(value) else value
@@ -107,7 +119,7 @@ def _same_results(space: dict[str, Any], facts: dict[str, Any]) -> bool:
         try:
             before = unpack(entry["reply"]["value"], [base64.b64decode(part) for part in entry["out"]], lambda handle: str(handle[1]))
             now = eval(code, dict(space))
-            plain = unpack(*pack(now, lambda value: [0, getattr(value, "__name__", type(value).__name__)]), lambda handle: str(handle[1]))
+            plain = unpack(*_packed(now), lambda handle: str(handle[1]))
         except Exception:
             return False
         if not agrees(plain, before["output"] if entry["op"] == "gradients" else before, None):

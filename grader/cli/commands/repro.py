@@ -87,16 +87,16 @@ def _conclusion(verdict: str, run: ScriptRun, stored: StoredScript, exercise: Ex
     if run.error is not None:
         return f"{'Importing the chapter' if stored.facts.get('kind') == 'import' else 'The call'} raises {error_line(run.error)}."
     if verdict == "wrong":
-        return "The call still breaks the rule." if stored.facts.get("kind") == "rule" else f"The result is still wrong{_difference(run)}."
+        return f"The call still breaks the rule{_difference(run, 0.0)}." if stored.facts.get("kind") == "rule" else f"The result is still wrong{_difference(run)}."
     return f"The result is another one now. Run {tests} to find out whether it is right."
 
 
-def _difference(run: ScriptRun) -> str:
+def _difference(run: ScriptRun, tol: float | None = None) -> str:
     """Where two tensors first differ, and how many of their values; empty for anything else."""
     got, expected = run.space.get("got"), run.space.get("expected")
     if not (isinstance(got, Tensor) and isinstance(expected, Tensor)) or got.is_meta or expected.is_meta:
         return ""
-    found = first_difference(got, expected, tolerance(expected))
+    found = first_difference(got, expected, tolerance(expected) if tol is None else tol)
     return f": it {found.removeprefix('it ')}" if found.startswith(("first", "differs")) else f": {found}" if found else ""
 
 

@@ -145,6 +145,14 @@ def test_an_error_ends_in_the_learners_line(leave):
     assert left.run()[0] == "right"
 
 
+def test_an_argument_that_changes_in_its_last_digit_is_changed(leave):
+    at_once = "    exps = torch.exp(x - largest)\n"
+    script = leave("softmax", at_once, f"    x.data.mul_(1 + 2**-20)\n{at_once}", lambda learner, _: learner.softmax(X, -1))
+    assert script.run()[0] == "wrong" and "before  # the call must not change its argument" in script.text
+    script.fix()
+    assert script.run()[0] == "right"
+
+
 def test_a_result_that_is_nan_is_the_same_again():
     assert agrees(math.nan, math.nan, None) and agrees([1.0, {"a": math.nan}], [1.0, {"a": math.nan}], None)
     assert not agrees(1.0, math.nan, None) and not agrees([math.nan], [1.0], None)
