@@ -13,7 +13,7 @@ from grader.classroom.report import tally
 from grader.classroom.report.context import NO_CONTEXT, ReportContext
 from grader.classroom.report.heatmap import ColumnGroup, Heatmap, make_heatmap
 from grader.classroom.report.people import failure_rows, make_person_section, test_title
-from grader.classroom.report.standing import Standing, compare_with_previous, compute_standings, format_change
+from grader.classroom.report.person_progress import PersonProgress, compare_with_previous, compute_progress, format_change
 from grader.classroom.report.templates import format_chapter, render_template
 from grader.classroom.term.roster import Roster, RosterPerson
 from grader.files import write_whole
@@ -42,7 +42,7 @@ def _template_values(graded: GradedClass, context: ReportContext) -> dict[str, A
     people = [person for _, person in done]
     tallies = tally.tally_exercises(graded, people)
     mistakes = tally.tally_misconceptions(done)
-    standings = compute_standings(graded, context)
+    progress = compute_progress(graded, context)
     missing, strangers = _compare_with_roster(graded, context.roster)
     return {
         "graded": graded,
@@ -61,12 +61,12 @@ def _template_values(graded: GradedClass, context: ReportContext) -> dict[str, A
         "broken": tally.list_broken_chapters(done),
         "shortcuts": _shortcuts(done),
         "late": sum(bool(person.late) for person in people),
-        "at_risk": sorted((one for one in standings if one.is_at_risk), key=lambda one: (one.share, one.started)),
+        "at_risk": sorted((one for one in progress if one.is_at_risk), key=lambda one: (one.share, one.started)),
         "missing": missing,
         "strangers": strangers,
-        "compared": compare_with_previous(standings, context),
-        "changes": [format_change(one.change) for one in standings],
-        "map": _make_map(graded, standings),
+        "compared": compare_with_previous(progress, context),
+        "changes": [format_change(one.change) for one in progress],
+        "map": _make_map(graded, progress),
         "narrow": NARROW,
         "shown": [make_person_section(place, person, graded.exercises, max(2, FAILURES_IN_FULL // len(everyone))) for place, person in everyone],
         "versions": ", ".join(f"{PRODUCTS.get(name, name)} {version}" for name, version in sorted(graded.versions.items())),
@@ -94,12 +94,12 @@ def _compare_with_roster(graded: GradedClass, roster: Roster) -> tuple[list[Rost
     return [who for who in roster.people if who not in known], [(place, person) for place, person, who in found if who is None]
 
 
-def _make_map(graded: GradedClass, standings: list[Standing]) -> Heatmap:
+def _make_map(graded: GradedClass, progress: list[PersonProgress]) -> Heatmap:
     worth = {name: mark.points for person in graded.people for name, mark in person.marks.items()}
     chapters: dict[str, list[tuple[str, Decimal]]] = {}
     for exercise in graded.exercises:
         chapters.setdefault(exercise.chapter, []).append((exercise.name, worth.get(exercise.name, Decimal(0))))
-    return make_heatmap(standings, [ColumnGroup(format_chapter(chapter), names, [*graded.people]) for chapter, names in chapters.items()])
+    return make_heatmap(progress, [ColumnGroup(format_chapter(chapter), names, [*graded.people]) for chapter, names in chapters.items()])
 
 
 def _is_time(text: str) -> bool:

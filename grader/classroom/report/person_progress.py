@@ -1,4 +1,4 @@
-"""How each person stands: the share of the points, how much is started, the change since the assignment before, and who may need help."""
+"""Each person's progress: the share of the points, how much is started, the change since the assignment before, and who may need help."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ HALF = Fraction(1, 2)
 
 
 @dataclass(frozen=True)
-class Standing:
+class PersonProgress:
     place: int  # the person's number in the class, used for links
     person: Person
     share: Fraction  # of the points, before the deduction for lateness
@@ -42,19 +42,19 @@ class Comparison:
     now: Fraction
 
 
-def compute_standings(graded: GradedClass, context: ReportContext) -> list[Standing]:
+def compute_progress(graded: GradedClass, context: ReportContext) -> list[PersonProgress]:
     """Everybody, in the order of the class."""
     before = context.previous.shares if context.previous else {}
-    standings = []
+    progress = []
     for place, person in enumerate(graded.people, start=1):
         kinds = [] if person.problem else [*classify_all(person, graded.exercises).values()]
         started = len(kinds) - kinds.count("todo")
-        standings.append(Standing(place, person, compute_share(person), started, len(graded.exercises), before.get(person.name)))
-    return standings
+        progress.append(PersonProgress(place, person, compute_share(person), started, len(graded.exercises), before.get(person.name)))
+    return progress
 
 
-def compare_with_previous(standings: list[Standing], context: ReportContext) -> Comparison | None:
-    both = [(one.before, one.share) for one in standings if one.before is not None and not one.person.problem]
+def compare_with_previous(progress: list[PersonProgress], context: ReportContext) -> Comparison | None:
+    both = [(one.before, one.share) for one in progress if one.before is not None and not one.person.problem]
     if context.previous is None or not both:
         return None
     return Comparison(context.previous.title, len(both), sum(old for old, _ in both) / Fraction(len(both)), sum(new for _, new in both) / Fraction(len(both)))
