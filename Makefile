@@ -27,7 +27,7 @@ test: .venv/.dev
 	$(BIN)/headway stubs --check
 	$(BIN)/python -m pytest --target solutions
 	$(BIN)/headway dev-check --changed
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 3 --dist loadfile -m "not thorough and not alone" grader/tests
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "not thorough and not alone" grader/tests
 	$(BIN)/python -m pytest -m "alone and not thorough" grader/tests
 
 # What `make test` leaves out: dev-check without trusting any record, and the tests that take long or need a browser or a cluster.
