@@ -100,7 +100,7 @@ def test_a_stub_comes_after_what_is_written():
     assert [exercise.name for exercise in changes.changed] == ["causal_mask", "padding_mask"] and not changes.stubs
     assert after(stub) == ("causal_mask", "You changed causal_mask, so it is tested now.")
     one, other = COURSE.exercise("causal_mask"), COURSE.exercise("padding_mask")
-    assert decide(COURSE.exercise("softmax"), Changes((one, other), stubs=frozenset({"causal_mask"})), ()).exercise is other
+    assert decide(COURSE.exercise("softmax"), Changes((one, other), stubs=frozenset({"causal_mask"})), ()).exercise == other
 
 
 def test_a_helper_tests_the_current_exercise_if_it_uses_it_else_the_first_that_does():
@@ -126,7 +126,7 @@ def test_a_pinned_watch_stays_and_names_what_waits():
     assert after(MASK, pinned=True) == ("softmax", "You changed causal_mask. The watch is pinned to softmax; press p to test causal_mask.")
     assert after(SOFTMAX, pinned=True) == ("softmax", "")
     changes = compare(TEXT, TEXT.replace(*MASK), MODULE)
-    assert decide(COURSE.exercise("softmax"), changes, (), pinned=True).waiting is COURSE.exercise("causal_mask")
+    assert decide(COURSE.exercise("softmax"), changes, (), pinned=True).waiting == COURSE.exercise("causal_mask")
     assert after(("return x / LIMIT", "return x"), current="causal_mask", pinned=True)[1].startswith("You changed scaled. The watch is pinned")
 
 
