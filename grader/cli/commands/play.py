@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from grader.models.play.session import Session
 
 DONE, FAILED, UNUSABLE, INTERRUPTED = 0, 1, 2, 130
-PATIENCE = 5.0  # seconds that Control-C waits for the present token of every text
 
 
 @dataclass(frozen=True)
@@ -168,13 +167,10 @@ def _run_web(engine: Engine, opener: Opener, port: int, browser: bool) -> int:
             serving.serve_forever(poll_interval=0.2)
         except KeyboardInterrupt:
             pass
-        has_stopped = api.close(PATIENCE)
-    if not has_stopped:  # a step in a model that does not end also hides what is printed, and Python's own end could break off in the middle of torch
-        opener.close()
-        print("\nStopped.", file=sys.__stdout__, flush=True)
-        os._exit(DONE)
-    make_console().print("\nStopped.")
-    return DONE
+    # Other threads may still write texts. What is printed meanwhile is hidden, and Python's own end would abort a thread that is inside torch.
+    opener.close()
+    print("\nStopped.", file=sys.__stdout__, flush=True)
+    os._exit(DONE)
 
 
 def _say_where(address: str, opened: bool) -> None:

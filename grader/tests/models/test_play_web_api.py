@@ -12,7 +12,7 @@ from grader.models.play.engine import Ending, Piece
 from grader.models.play.settings import Settings
 from grader.models.play.web import api as api_module
 from grader.models.play.web.request_data import Request, WrongRequest, read_request
-from grader.models.play.web.turns import Closed, Turns
+from grader.models.play.web.turns import Turns
 from grader.models.tokenizers import BpeModelTokenizer
 from grader.tests.models.own_models import GPT, MOE, TRANSLATOR
 from grader.tests.models.page_engines import SECONDS, api_of, engine_of_learner, random_engine
@@ -247,16 +247,3 @@ def test_turns_come_in_the_order_of_the_requests():
     long.join(SECONDS)
     short.join(SECONDS)
     assert order.index("short") == 1
-
-
-def test_after_the_end_there_are_no_more_turns(api):
-    text = api.write(Request(text="the cat", settings=Settings(length=9)))
-    next(text)
-    assert api.close(SECONDS)
-    with pytest.raises(Closed):
-        next(text)
-    with pytest.raises(Closed):
-        api.describe()
-    turns = Turns()
-    with turns.turn():
-        assert not turns.close(0.01)  # a step that does not end

@@ -29,10 +29,6 @@ class Api:
         self._models = models
         self._turns = Turns()
 
-    def close(self, seconds: float) -> bool:
-        """Stop every text after its present token. Returns whether they have stopped."""
-        return self._turns.close(seconds)
-
     # ---- answers
 
     def describe(self) -> Data:

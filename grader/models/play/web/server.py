@@ -17,7 +17,6 @@ from typing import Any
 from grader.console.local_server import HOST, POLICY, LocalServer, is_own_host
 from grader.models.play.web.api import Api, Data
 from grader.models.play.web.request_data import Request, WrongRequest, read_request
-from grader.models.play.web.turns import Closed
 from grader.teaching import book
 
 LARGEST = 1 << 20  # bytes of a request
@@ -121,8 +120,6 @@ class _Handler(BaseHTTPRequestHandler):
             answer()
         except WrongRequest as problem:
             self._send(400, {"problem": str(problem)[:1].upper() + str(problem)[1:] + ("" if str(problem).endswith("?") else ".")})
-        except Closed:
-            self.close_connection = True
 
     def _stream(self, events: Generator[Data, None, None]) -> None:
         """Send each event as a line of JSON. The text ends when the page has closed the connection."""
