@@ -15,20 +15,23 @@ PYTHON := $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 endif
 
+unexport PYTHONDONTWRITEBYTECODE  # each run reads what the runs before it have compiled
+
 .PHONY: learn test test-rest test-all test-lowest test-newest book readme bench proof help
 
 learn: .venv/.learn
 	@$(BIN)/headway
 
-# Three pytest processes at once compute with one thread each: with more threads than processors they wait for each other.
+# Three pytest processes at once compute with one thread each: with more threads than processors they wait for each other. The single process
+# comes first and keeps the compiled tests, which the three then read.
 test: .venv/.dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/headway stubs --check
 	$(BIN)/python -m pytest --target solutions
 	$(BIN)/headway dev-check --changed
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "not thorough and not alone" grader/tests
 	$(BIN)/python -m pytest -m "alone and not thorough" grader/tests
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "not thorough and not alone" grader/tests
 
 # What `make test` leaves out: dev-check without trusting any record, and the tests that take long or need a browser or a cluster.
 test-rest: .venv/.dev
