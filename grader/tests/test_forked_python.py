@@ -18,7 +18,7 @@ def alone(module, arguments, cwd, environment):
 @pytest.mark.parametrize(
     ("module", "arguments"),
     [
-        ("grader.cli.main", ["check", "softmax"]),
+        pytest.param("grader.cli.main", ["check", "softmax"], marks=pytest.mark.thorough),
         ("grader.cli.main", ["check", "nothing_like_it"]),
         ("grader.cli.main", ["list"]),
         ("pytest", ["--exercise", "softmax", "--target", "solutions", "-q", "-p", "no:cacheprovider"]),

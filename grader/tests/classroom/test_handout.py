@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import forked_python
 import pytest
 from grader.classroom.handout import course_subset
 from grader.classroom.handout.dependencies import find_all_hidden
@@ -43,10 +44,14 @@ def handout(made, tmp_path):
     return Kit(tmp_path / "handout")
 
 
+def run_pytest(kit: Kit, *arguments: str) -> subprocess.CompletedProcess:
+    """`python -m pytest ARGUMENTS` in this folder."""
+    return forked_python.run("pytest", list(arguments), kit.root, kit.environment())
+
+
 def run_there(kit: Kit, *arguments: str, results: Path) -> dict:
     """The results of `python -m pytest ARGUMENTS` in this folder, without times and without the target."""
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments, f"--results={results}"]
-    done = subprocess.run(command, cwd=kit.root, env=kit.environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=600)
+    done = run_pytest(kit, "-p", "no:cacheprovider", *arguments, f"--results={results}")
     assert results.exists(), done.stdout + done.stderr
     data = json.loads(results.read_text(encoding="utf-8"))
     for exercise in data["exercises"]:
@@ -197,10 +202,8 @@ def test_it_contains_no_tests_reference_or_mistakes_of_a_hidden_exercise(said_an
     assert {entry[1] for entry in mistakes} == {exercise.name for exercise in load_syllabus().chapter("3").exercises} - set(HIDDEN)
     assert "def fuse_qkv(" in handout.file(MODULE).read_text(), "its stub is there"
     assert "fuse_qkv has no tests here, because only your instructor grades it" in handout.run("check", "fuse_qkv", status=2)
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "--exercise", "fuse_qkv"], cwd=handout.root, env=handout.environment(), capture_output=True, text=True
-    )  # fmt: skip
-    assert done.returncode == 4 and "only your instructor grades it" in done.stderr
+    done = run_pytest(handout, "--exercise", "fuse_qkv")
+    assert done.returncode == 4 and b"only your instructor grades it" in done.stderr
 
 
 def test_hiding_an_exercise_also_hides_those_that_need_it_with_the_reason():
@@ -257,10 +260,8 @@ def test_a_sealed_chapter_is_the_same_tree_without_its_docstrings():
 def test_a_damaged_reference_gives_a_message_and_no_mark(handout):
     path = handout.root / "reference" / f"{MODULE}.sealed"
     path.write_bytes(path.read_bytes()[:-1] + b"?")
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "--exercise", "softmax"], cwd=handout.root, env=handout.environment(), capture_output=True, text=True
-    )  # fmt: skip
-    assert done.returncode == 4 and f"reference/{MODULE}.sealed is damaged" in done.stderr and "Traceback" not in done.stdout + done.stderr
+    done = run_pytest(handout, "--exercise", "softmax")
+    assert done.returncode == 4 and f"reference/{MODULE}.sealed is damaged".encode() in done.stderr and b"Traceback" not in done.stdout + done.stderr
 
 
 # ---- wrong use

@@ -23,6 +23,13 @@ def toy_boundary(request):
         yield boundary
 
 
+@pytest.fixture(scope="module")
+def pool():
+    pool = WorkerPool()
+    yield pool
+    pool.close()
+
+
 @pytest.fixture
 def toy(toy_boundary):
     toy_boundary.begin(7)
@@ -125,8 +132,7 @@ def test_a_thread_left_running_is_reported_and_a_joined_one_is_accepted(toy):
     ],
 )
 @pytest.mark.parametrize("kind", QUICK_KINDS)
-def test_a_chapter_that_does_not_import_is_one_sentence(kind, text, line, words):
-    pool = WorkerPool()
+def test_a_chapter_that_does_not_import_is_one_sentence(pool, kind, text, line, words):
     boundary = make_boundary(kind, pool, text)
     try:
         with pytest.raises(ChapterBroken, match=words) as caught:
@@ -135,7 +141,6 @@ def test_a_chapter_that_does_not_import_is_one_sentence(kind, text, line, words)
         assert (where.line if where else 0) == line and (where is None or where.file == FILENAME.rpartition("/")[2])
     finally:
         boundary.connection.close()
-        pool.close()
 
 
 @pytest.mark.parametrize(("folder", "why"), [("kit/solutions", ": while this chapter is tested, that one is the reference's. Define helpers"), ("mine", "$")])

@@ -59,7 +59,7 @@ def test_a_walk_names_exactly_the_exercises_that_run(name):
     check_required_exercises(name)
 
 
-@pytest.mark.parametrize("name", WALKS)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.thorough] * (name in ("heads", "patching"))) for name in WALKS])  # these train a model
 def test_a_walk_fits_the_page_and_is_the_same_twice(name):
     check_page(name)
 

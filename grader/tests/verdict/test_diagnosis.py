@@ -2,9 +2,9 @@
 
 import contextlib
 import json
-import subprocess
-import sys
+import os
 
+import forked_python
 import pytest
 from grader.course.known_mistakes import StaleEdit, misconceptions
 from grader.course.source import definition, replace_definition
@@ -55,6 +55,10 @@ def causal_mask(q_len, k_len=None):
 '''
 
 
+def run_pytest(*arguments: str) -> str:
+    return forked_python.run("pytest", list(arguments), ROOT, {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "utf-8"}).stdout.decode()
+
+
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("mistaken")
@@ -66,12 +70,9 @@ def run(tmp_path_factory):
     def results(kind):
         names = [word for name in ("softmax", "split_heads", "causal_mask") for word in ("--exercise", name)]
         out = folder / f"{kind}.json"
-        done = subprocess.run(
-            [sys.executable, "-m", "pytest", f"--target={folder}", *names, *["--worker"][: kind == "worker"], "--results", str(out)],
-            cwd=ROOT, capture_output=True, text=True,
-        )  # fmt: skip
+        said = run_pytest(f"--target={folder}", *names, *["--worker"][: kind == "worker"], "--results", str(out))
         found = {exercise["name"]: exercise for exercise in json.loads(out.read_text())["exercises"]}
-        return found, done.stdout
+        return found, said
 
     return {kind: results(kind) for kind in ("local", "worker")}
 
@@ -97,8 +98,7 @@ def test_the_same_wrong_numbers_in_most_tests_name_a_mistake_too(tmp_path, wrong
     text = replace_definition(reference_of("ch09_sampling").text, "top_k_filter", wrong.strip() + "\n")
     (tmp_path / "ch09_sampling.py").write_text(text, encoding="utf-8")
     out = tmp_path / "results.json"
-    command = [sys.executable, "-m", "pytest", f"--target={tmp_path}", "--exercise", "top_k_filter", "--results", str(out)]
-    subprocess.run(command, cwd=ROOT, capture_output=True)
+    run_pytest(f"--target={tmp_path}", "--exercise", "top_k_filter", "--results", str(out))
     (found,) = json.loads(out.read_text())["exercises"]
     assert found["outcome"] == "failed" and (found["diagnosis"] or {}).get("id") == named
 

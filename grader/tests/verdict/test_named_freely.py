@@ -35,6 +35,7 @@ def named():
     return found
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("place", range(len(TEXTS)), ids=[f"{place}-{text.strip().partition(':')[0].removeprefix('# ')}" for place, text in enumerate(TEXTS)])
 def test_a_common_mistake_is_named_in_code_of_another_style(named, place):
     _, expected, _ = _read(TEXTS[place])
