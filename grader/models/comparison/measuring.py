@@ -107,7 +107,7 @@ def compare(folders: Sequence[Path], prompts: Sequence[str], device: str, report
     own = _find_parts([_read(folder) for folder in folders], report_progress)
     try:
         with explaining_crashes(own.parts, (CheckpointProblem, ComparisonProblem, PlayProblem)), report_progress("measuring both models", 3) as advance:
-            torch.set_num_threads(trainer.available_cores())
+            torch.set_num_threads(trainer.default_threads())
             return _compare(folders, prompts, device, own, advance)
     finally:
         own.close()

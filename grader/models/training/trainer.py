@@ -207,13 +207,17 @@ def prepare_torch(seed: int, threads: int | None = None) -> None:
     """Seed the generators, and let torch add in the same order every time."""
     random.seed(seed)
     torch.manual_seed(seed)
-    torch.set_num_threads(threads or available_cores())
+    torch.set_num_threads(threads or default_threads())
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.use_deterministic_algorithms(True, warn_only=True)
     torch.utils.deterministic.fill_uninitialized_memory = False  # it would only cost time: nothing reads such memory
 
 
-def available_cores() -> int:
+def default_threads() -> int:
+    """As many as processors, or as OMP_NUM_THREADS says."""
+    wanted = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
+    if wanted.isdecimal() and int(wanted):
+        return int(wanted)
     try:
         return len(os.sched_getaffinity(0))
     except AttributeError:  # not on every system

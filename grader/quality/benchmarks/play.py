@@ -21,7 +21,7 @@ from grader.models.play.opening import CACHE
 from grader.models.play.settings import Settings
 from grader.models.stories.corpus import story
 from grader.models.tokenizers import WordModelTokenizer
-from grader.models.training.trainer import available_cores
+from grader.models.training.trainer import default_threads
 from grader.quality.benchmarks.figures import format_seconds, machine, median_or_nan, print_figure, table
 from grader.teaching.walks.parts import Parts
 
@@ -83,7 +83,7 @@ def run(arguments: list[str]) -> int:
     parser.add_argument("--preset", choices=tuple(PRESETS), default="tiny", help="the size of the model (tiny)")
     parser.add_argument("--tokens", type=int, nargs="+", default=list(LENGTHS), metavar="N", help=f"lengths of text ({' '.join(map(str, LENGTHS))})")
     parser.add_argument("--runs", type=int, default=3, metavar="N", help="how often each is written (3)")
-    parser.add_argument("--threads", type=int, default=available_cores(), metavar="N", help="threads of torch (as many as processors)")
+    parser.add_argument("--threads", type=int, default=default_threads(), metavar="N", help="threads of torch (as many as processors, or OMP_NUM_THREADS)")
     parser.add_argument("--clock", choices=tuple(CLOCKS), default="wall", help="wall time, or processor time, for a busy machine (wall)")
     options = parser.parse_args(arguments)
     before = torch.get_num_threads()

@@ -21,7 +21,7 @@ from grader.models.design import PRESETS, Design, build_model
 from grader.models.training.corpora import Batch, StoryCorpus, count_targets
 from grader.models.training.run import training_exercises
 from grader.models.training.settings import RECIPES, Recipe
-from grader.models.training.trainer import Trainer, available_cores, prepare_torch
+from grader.models.training.trainer import Trainer, default_threads, prepare_torch
 from grader.quality.benchmarks.figures import format_seconds, machine, median_or_nan, print_figure, table
 from grader.quality.benchmarks.torch_layers import EXCHANGES, TorchGPT
 from grader.quality.benchmarks.workplace import solved_chapter
@@ -177,7 +177,7 @@ def run(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m grader.quality.benchmarks train", description=__doc__.partition("\n")[0])
     parser.add_argument("--preset", choices=tuple(PRESETS), default="tiny", help="the size of the model (tiny)")
     parser.add_argument("--steps", type=int, default=30, metavar="N", help="steps of each (30)")
-    parser.add_argument("--threads", type=int, default=available_cores(), metavar="N", help="threads of torch (as many as processors)")
+    parser.add_argument("--threads", type=int, default=default_threads(), metavar="N", help="threads of torch (as many as processors, or OMP_NUM_THREADS)")
     parser.add_argument("--clock", choices=tuple(CLOCKS), default="wall", help="wall time, or processor time, for a busy machine (wall)")
     options = parser.parse_args(arguments)
     before = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()

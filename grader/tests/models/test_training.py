@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+import os
 import re
 
 import pytest
@@ -16,7 +17,7 @@ from grader.models.own_parts import CodeProblem
 from grader.models.training import run
 from grader.models.training.own_text import TextProblem
 from grader.models.training.run import Training
-from grader.models.training.trainer import NotANumber
+from grader.models.training.trainer import NotANumber, default_threads
 from own_models import parameters, solved
 from trainings import Silent, Trainings, stop_after
 
@@ -104,6 +105,12 @@ def test_the_seed_decides(trainings):
     one, two, other = (finished(trainings.begin(name, steps=3, seed=seed)) for name, seed in (("one", 1), ("two", 1), ("other", 2)))
     same(one, two)
     assert one.trainer.history.losses != other.trainer.history.losses
+
+
+@pytest.mark.parametrize(("wanted", "threads"), [("3", 3), ("4,2", 4), ("", None), ("0", None), ("many", None)])
+def test_the_threads_are_those_of_the_environment_or_one_for_each_processor(monkeypatch, wanted, threads):
+    monkeypatch.setenv("OMP_NUM_THREADS", wanted)
+    assert default_threads() == (threads or len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else threads or os.cpu_count())
 
 
 def test_with_minutes_the_steps_are_planned_and_the_plan_is_saved(trainings):

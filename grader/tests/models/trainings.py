@@ -12,7 +12,7 @@ from grader.models import checkpoint, design
 from grader.models.comparison import measuring
 from grader.models.design import Design
 from grader.models.own_parts import OwnParts
-from grader.models.training import corpora, run, settings, trainer
+from grader.models.training import corpora, run, settings
 from grader.models.training.settings import Recipe, Settings
 from grader.teaching.walks.parts import Parts
 from grader.teaching.walks.progress_line import hide_progress
@@ -49,7 +49,7 @@ class Trainings:
         monkeypatch.setattr(measuring, "find_own_parts", self._own)
         for name, size in (("VOCABULARY_STORIES", 300), ("VALIDATION_STORIES", 8), ("BPE_SAMPLE", 3000), ("VALIDATION_TOKENS", 400)):
             monkeypatch.setattr(corpora, name, size)
-        monkeypatch.setattr(trainer, "available_cores", lambda: 1)  # more threads slow small models down on a busy machine
+        monkeypatch.setenv("OMP_NUM_THREADS", "1")  # more threads slow small models down on a busy machine
 
     def _own(self, names, report_progress) -> OwnParts:
         passed = {name for name in names if load_syllabus().exercise(name).module in self.chapters}
