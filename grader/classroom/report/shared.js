@@ -48,7 +48,11 @@ function offerSearch(words, lists) {
     found.textContent = wanted ? `${many} of ${texts.length} people` : "";
   };
   form.hidden = false;
-  form.addEventListener("submit", event => event.preventDefault());
-  box.addEventListener("input", find);
+  form.addEventListener("submit", event => { event.preventDefault(); find(); });
+  let timer;
+  box.addEventListener("input", () => {  // a large map takes long to draw, so it is drawn once the typing stops
+    clearTimeout(timer);
+    timer = setTimeout(find, 200);
+  });
   find();
 }

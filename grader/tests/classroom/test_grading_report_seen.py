@@ -195,6 +195,7 @@ def test_people_are_found_by_name(browser, small):
     page = browser.open(small)
     page.js("document.getElementById('name').focus()")
     page.type("THREE")
+    page.until(lambda: page.js("document.getElementById('found').textContent"))
     assert page.js("[...document.querySelectorAll('.person h3')].filter(name => name.checkVisibility()).map(name => name.textContent)") == ["three"]
     assert page.js("document.getElementById('found').textContent") == "1 of 7 people"
     assert page.js("[...document.querySelectorAll('.heat tbody tr')].filter(row => row.checkVisibility()).map(row => row.cells[0].textContent)") == ["three"]

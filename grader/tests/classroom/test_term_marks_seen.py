@@ -75,10 +75,11 @@ def test_people_are_found_by_name_section_and_group(browser, small):
     page = browser.open(small)
     page.js("document.getElementById('name').focus()")
     page.type("learner 003")
+    page.until(lambda: page.js("document.getElementById('found').textContent"))
     assert names(page, "term") == names(page, "exercises") == ["Learner 003"]
     assert page.js("document.getElementById('found').textContent") == "1 of 12 people"
     press_heading(page, "term", "Percent")
-    page.js("document.getElementById('name').value = 'G2'; document.getElementById('name').dispatchEvent(new Event('input'))")
+    page.js("document.getElementById('name').value = 'G2'; document.getElementById('name').form.requestSubmit()")
     assert sorted(names(page, "term")) == names(page, "exercises") == ["Learner 006", "Learner 007", "Learner 008"]
 
 

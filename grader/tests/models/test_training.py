@@ -110,7 +110,8 @@ def test_the_seed_decides(trainings):
 @pytest.mark.parametrize(("wanted", "threads"), [("3", 3), ("4,2", 4), ("", None), ("0", None), ("many", None)])
 def test_the_threads_are_those_of_the_environment_or_one_for_each_processor(monkeypatch, wanted, threads):
     monkeypatch.setenv("OMP_NUM_THREADS", wanted)
-    assert default_threads() == (threads or len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else threads or os.cpu_count())
+    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    assert default_threads() == (threads or processors)
 
 
 def test_with_minutes_the_steps_are_planned_and_the_plan_is_saved(trainings):
