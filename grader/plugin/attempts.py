@@ -23,7 +23,7 @@ class Attempt:
     tests: dict[str, list[TestResult]] = field(default_factory=dict)  # by exercise
     shortcuts: dict[str, set[str]] = field(default_factory=dict)
     broken: dict[str, Any] = field(default_factory=dict)
-    examples: dict[str, FailedExample] = field(default_factory=dict)
+    examples: dict[tuple[str, str], FailedExample] = field(default_factory=dict)
     traces: Traces = field(default_factory=Traces)
     names: set[str] = field(default_factory=set)  # of the learner's chapter that the test used
 

@@ -60,7 +60,7 @@ class GradedRun:
     shortcuts: dict[str, set[str]] = field(default_factory=dict)
     broken: dict[str, Failure] = field(default_factory=dict)  # chapters that do not import
     scripts: Path | None = None  # where each failure leaves a script for `headway repro`
-    examples: dict[str, FailedExample] = field(default_factory=dict)  # of the failed tests
+    examples: dict[tuple[str, str], FailedExample] = field(default_factory=dict)  # of the failed tests, by exercise and test
     notes: list[str] = field(default_factory=list)  # sentences for the end of the run
     collected: dict[str, dict[str, pytest.Item]] = field(default_factory=dict)  # by file and name: also tests that were not selected
     prepare: Callable[[pytest.Item], None] = lambda _: None  # makes a collected test ready to be judged
@@ -111,7 +111,7 @@ class GradedRun:
             self._note_unexplained(test, error)
             return
         if example is not None:
-            self.examples[test] = example
+            self.examples[exercise.name, test] = example
 
     def _todo_message(self, exercise: Exercise, missing: str) -> str:
         """The message of a test with outcome "todo": the exercise is not implemented, or it needs another one that is not."""
@@ -127,8 +127,8 @@ class GradedRun:
             own = None
         return missing if own and "raise NotImplementedError" not in own.text else NOT_IMPLEMENTED
 
-    def message_of(self, test: str) -> str:
-        return next((t.message for result in self.results.values() for t in result.tests if t.name == test), "")
+    def message_of(self, exercise: Exercise, test: str) -> str:
+        return next(t.message for t in self.results[exercise.name].tests if t.name == test)
 
     def conclude(self) -> None:
         """After the last test: look for shortcuts, name known mistakes, record progress."""

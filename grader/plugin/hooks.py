@@ -234,11 +234,12 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo) -> Gener
     outcome = outcome_of(problem, failed=report.failed)
     printed = report.capstdout if outcome != "passed" else ""
     promise = " ".join((_function(item).obj.__doc__ or item.name).split())
-    run.record_test(_exercise_of(item), item.name, outcome, report.duration, problem, promise, printed)
+    exercise = _exercise_of(item)
+    run.record_test(exercise, item.name, outcome, report.duration, problem, promise, printed)
     report.headway = outcome
     report.sections = []
     report.outcome = {"passed": "passed", "todo": "skipped"}.get(outcome, "failed")
-    report.longrepr = (str(item.path), item.location[1] or 0, "todo") if outcome == "todo" else None if outcome == "passed" else run.message_of(item.name)
+    report.longrepr = (str(item.path), item.location[1] or 0, "todo") if outcome == "todo" else None if outcome == "passed" else run.message_of(exercise, item.name)
     return report
 
 

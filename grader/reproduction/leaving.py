@@ -18,7 +18,7 @@ from grader.verdict.results import ExerciseResult
 from grader.verdict.trial import Trial
 
 
-def leave_script(result: ExerciseResult, examples: Mapping[str, FailedExample], trial: Trial, folder: Path) -> None:
+def leave_script(result: ExerciseResult, examples: Mapping[tuple[str, str], FailedExample], trial: Trial, folder: Path) -> None:
     """Write the script of the failed test that is shown in full, and note the command in the result."""
     name = result.exercise.name
     in_notebook = trial.target.override is not None
@@ -27,7 +27,7 @@ def leave_script(result: ExerciseResult, examples: Mapping[str, FailedExample], 
         if result.outcome == "passed" and not result.partial:
             remove_script(name, folder)
         return
-    example = examples.get(result.failures[0].name)
+    example = examples.get((name, result.failures[0].name))
     if example is None or trial.target.folder is None:
         remove_script(name, folder)
         return

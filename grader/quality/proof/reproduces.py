@@ -109,7 +109,7 @@ class _Cases:
         if not failures:
             yield Reproduction(name, label, "", "none", "no test failed")
         for test in failures:
-            example = run.examples.get(test.name)
+            example = run.examples.get((name, test.name))
             if example is None:
                 yield Reproduction(name, label, test.name, "none", f"no script for: {test.message}")
                 continue

@@ -20,6 +20,16 @@ def test_a_failure_is_run_again_until_it_is_fixed(kit):
     assert "has changed since" in out and "The call now returns the expected value. Run headway check softmax for all tests." in " ".join(out.split())
 
 
+def test_exercises_whose_tests_have_one_name_have_their_own_scripts(kit):
+    """test_only_differences_of_logits_count is a test of both filters."""
+    kit.solve("ch09_sampling")
+    kit.edit("ch09_sampling", "torch.softmax(ordered, dim=-1)", "ordered.exp() / ordered.exp().sum(-1, keepdim=True)")
+    kit.edit("ch09_sampling", "torch.softmax(logits, dim=-1)  # (..., V)", "logits.exp() / logits.exp().sum(-1, keepdim=True)")
+    kit.run("check", "ch09", status=1)
+    for name in ("top_p_filter", "min_p_filter"):
+        assert f".{name}(" in (kit.exercises / ".headway" / "repro" / f"{name}.py").read_text()
+
+
 @pytest.mark.thorough
 def test_the_debugger_stops_at_the_failure_and_a_pass_removes_the_script(kit):
     kit.solve("ch03_attention")
