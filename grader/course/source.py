@@ -181,15 +181,16 @@ def find_definition(text: str, name: str, file: str = "the file") -> Segment | N
 
 
 @lru_cache(maxsize=256)
-def is_written(text: str, name: str) -> bool:
+def is_written(text: str, name: str, file: str = "the file") -> bool:
     """Whether `text` defines `name`, and no function of it still ends as a stub does: with a bare `raise NotImplementedError`."""
-    found = next((node for node in reversed(parse(text).body) if name in bound_names(node)), None)
-    functions = [node for node in ast.walk(found) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)] if found else []
-    return found is not None and not any(_is_stub_line(line) for function in functions for line in function.body)
+    found = next((node for node in reversed(parse(text, file).body) if name in bound_names(node)), None)
+    return found is not None and not has_stub_line(found)
 
 
-def _is_stub_line(node: ast.stmt) -> bool:
-    return isinstance(node, ast.Raise) and isinstance(node.exc, ast.Name) and node.exc.id == "NotImplementedError"
+def has_stub_line(node: ast.AST) -> bool:
+    """Whether a function in this syntax tree has the line of a stub, at its own level and not below an `if`."""
+    lines = [line for part in ast.walk(node) if isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef) for line in part.body]
+    return any(isinstance(line, ast.Raise) and isinstance(line.exc, ast.Name) and line.exc.id == "NotImplementedError" for line in lines)
 
 
 def replace_definition(text: str, name: str, new: str, file: str = "the file") -> str:

@@ -62,17 +62,18 @@ def read_course(path: Path | None = None) -> Syllabus:
 def current_scores() -> dict[str, Score]:
     """The saved score of each exercise that has code: a stub has no points, even if an earlier version of the code earned some."""
     scores = load_scores()
-    stubs = {exercise.name for exercise in read_course().exercises if exercise.name in scores and _is_stub_now(exercise)}
+    stubs = {exercise.name for exercise in read_course().exercises if exercise.name in scores and is_stub_now(exercise)}
     return {name: score for name, score in scores.items() if name not in stubs}
 
 
 def current_score(exercise: Exercise) -> Score | None:
     """The saved score of one exercise; None for a stub."""
     score = load_scores().get(exercise.name)
-    return None if score is None or _is_stub_now(exercise) else score
+    return None if score is None or is_stub_now(exercise) else score
 
 
-def _is_stub_now(exercise: Exercise) -> bool:
+def is_stub_now(exercise: Exercise) -> bool:
+    """Whether the learner's file still has the exercise's stub."""
     try:
         return is_stub(exercise, read_source(EXERCISES / f"{exercise.module}.py"))
     except SourceProblem:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from grader.course.source import SourceProblem, parse
+from grader.course.source import SourceProblem, has_stub_line, parse
 from grader.course.source_check import FORBIDDEN_ROOTS, forbidden_calls, reference_imports
 from grader.course.syllabus import Exercise, load_syllabus
 from grader.execution.overrides import DefinitionOverride
@@ -53,7 +53,7 @@ def _other_exercises(exercise: Exercise, space: dict[str, Any]) -> dict[str, Any
     names = [other.name for other in load_syllabus().chapter(exercise.chapter).exercises if other.name != exercise.name]
     found = {name: space[name] for name in names if isinstance(space.get(name), type | types.FunctionType)}
     own = {name: thing for name, thing in found.items() if thing.__module__ == space.get("__name__")}
-    return {name: thing for name, thing in own.items() if not ((piece := piece_of(thing)) and "raise NotImplementedError" in piece.text)}
+    return {name: thing for name, thing in own.items() if not ((piece := piece_of(thing)) and has_stub_line(parse(piece.text)))}
 
 
 def unwrap(value: Any) -> Any:

@@ -8,9 +8,8 @@ from typing import Any
 
 from grader.course.progress import FILE as SCORES
 from grader.course.progress import Score, format_earned, format_points
-from grader.course.source import SourceProblem, read_source
-from grader.course.status import current_scores, is_complete, is_passed, next_step, points_earned, read_course
-from grader.course.stubs import is_stub
+from grader.course.source import SourceProblem
+from grader.course.status import current_scores, is_complete, is_passed, is_stub_now, next_step, points_earned, read_course
 from grader.course.syllabus import EXERCISES, Exercise
 from grader.verdict import last_verdicts
 from grader.verdict.last_verdicts import LastVerdict, fingerprint, load_verdicts
@@ -77,7 +76,7 @@ def progress() -> dict[str, Any]:
 
 def _state(exercise: Exercise, scores: dict[str, Score], verdict: LastVerdict | None) -> dict[str, str]:
     """Return "passed", "failed", "changed" (since the verdict `was`) or "untried", and what the verdict says."""
-    if _is_stub(exercise):
+    if is_stub_now(exercise):
         return {"state": "untried", "says": ""}
     if verdict is None:
         return {"state": "passed" if is_passed(exercise, scores) else "untried", "says": ""}
@@ -85,10 +84,3 @@ def _state(exercise: Exercise, scores: dict[str, Score], verdict: LastVerdict | 
     if verdict.code != fingerprint(exercise):
         return {"state": "changed", "says": "", "was": outcome}
     return {"state": {"todo": "untried"}.get(outcome, outcome), "says": verdict.says}
-
-
-def _is_stub(exercise: Exercise) -> bool:
-    try:
-        return is_stub(exercise, read_source(EXERCISES / f"{exercise.module}.py"))
-    except SourceProblem:
-        return False

@@ -7,7 +7,7 @@ import io
 import re
 from collections.abc import Callable
 
-from grader.course.source import SourceProblem, find_definition
+from grader.course.source import SourceProblem, is_written
 from grader.course.syllabus import Exercise
 from grader.execution.errors import ChapterBroken, ExtendDeadline, HostDied, LearnerError, OutOfTime, Todo
 from grader.execution.proxy import Implementation
@@ -80,10 +80,9 @@ def _describe_agreement(pairs: list[Pair]) -> str:
 
 def _is_written(exercise: Exercise, target: Target) -> bool:
     try:
-        own = find_definition(target.source(exercise.module).text, exercise.name)
+        return is_written(target.source(exercise.module).text, exercise.name)
     except (SourceProblem, ChapterBroken):
         return False
-    return own is not None and "raise NotImplementedError" not in own.text
 
 
 def _explain_missing_picture(exercise: Exercise, problem: BaseException, trial: Trial) -> str:

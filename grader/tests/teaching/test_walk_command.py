@@ -45,7 +45,7 @@ def half(template, tmp_path_factory):
     """A learner who has done part of the course, and one run of the walk `inference`.
 
     Chapter 1 is not Python, chapter 2 does not import, chapter 5 is correct. In chapter 3 split_heads is not written, attention lacks its
-    square root, softmax is correct and prints, and merge_heads passes its tests but raises in the walk.
+    square root, softmax is correct, prints and refuses complex numbers, and merge_heads passes its tests but raises in the walk.
     """
     kit = _copied(template, tmp_path_factory)
     for module in ("ch01_tokenizer", "ch02_embeddings", "ch03_attention", "ch05_layers"):
@@ -54,7 +54,7 @@ def half(template, tmp_path_factory):
     kit.edit("ch02_embeddings", "import math", "import math\nimport a_module_that_is_not_there")
     kit.edit("ch03_attention", "heads = x.reshape(B, T, n_heads, D // n_heads)", "raise NotImplementedError")
     kit.edit("ch03_attention", "scores = scores / math.sqrt(q.size(-1))", "scores = scores / q.size(-1)")
-    kit.edit("ch03_attention", "largest = x.amax", 'print("HERE I AM")\n    largest = x.amax')
+    kit.edit("ch03_attention", "largest = x.amax", 'print("HERE I AM")\n    if x.is_complex():\n        raise NotImplementedError\n    largest = x.amax')
     kit.edit("ch03_attention", "return x.transpose(1, 2)", 'if len(x) == 20:\n        raise RuntimeError("not twenty")\n    return x.transpose(1, 2)')
     return kit, *_walk(kit, "inference")
 

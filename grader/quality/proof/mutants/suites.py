@@ -45,7 +45,7 @@ class SuiteRunner:
         self.run: GradedRun = session.config.stash[hooks.RUN]
         self.last = ""  # how the last test ended
         self.run.record_test = self._note  # type: ignore[method-assign, assignment]
-        self.run.message_of = lambda test: ""  # type: ignore[method-assign]  # messages are not shown
+        self.run.message_of = lambda exercise, test: ""  # type: ignore[method-assign]  # messages are not shown
         restart_capture(session.config)
         trial.TEST_SECONDS = math.inf
         self.tests = [item for item in session.items if isinstance(item, pytest.Function)]
