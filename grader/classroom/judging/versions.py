@@ -10,8 +10,11 @@ from pathlib import Path
 from grader.course.syllabus import EXERCISES, ROOT, SOLUTIONS, TESTS
 from grader.version import __version__
 
-# Parts of the kit that only display results or that grading never runs: a change there changes no mark.
-WITHOUT_EFFECT = {"cli", "console", "exports", "notebook", "quality", "report", "solution_diff.py", "teaching", "tests", "watch"}
+# Parts of the kit that only display results or that judging never runs: a change there changes no verdict.
+WITHOUT_EFFECT = {
+    "anonymous", "cli", "console", "exports", "handout", "models", "notebook", "platforms", "quality", "report", "similarity", "solution_diff.py",
+    "teaching", "term", "tests", "watch",
+}  # fmt: skip
 
 
 def versions() -> dict[str, str]:
