@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -17,10 +18,11 @@ import hypothesis
 import pytest
 import torch
 from grader.course.known_mistakes import misconceptions
-from grader.course.source import find_definition
+from grader.course.source import Definition, find_definition, parse
 from grader.course.suites import tests_in
 from grader.course.syllabus import ROOT, TESTS, Exercise, load_syllabus, suites_of
-from grader.execution.target import reference_of
+from grader.execution.names_used import names_used
+from grader.execution.target import reference_of, resolve, uses
 
 GRADER = ROOT / "grader"
 DECIDING = ("course", "execution", "plugin", "quality/devcheck", "system", "verdict")  # rooms of grader/ that a result depends on
@@ -44,21 +46,40 @@ def _parts(exercise: Exercise) -> Iterator[object]:
     yield _machinery()
     yield [version.partition("+")[0] for version in (torch.__version__, hypothesis.__version__, pytest.__version__)]  # torch appends its build after a +
     yield exercise.name, exercise.chapter, exercise.module, exercise.points, exercise.forbids, exercise.own_forbids, exercise.gradient
-    number = load_syllabus().chapter(exercise.chapter).number
-    for chapter in load_syllabus().chapters:
-        if chapter.number <= number and (reference := reference_of(chapter.name)):
-            yield chapter.name, meaning(reference.text)
-            if chapter.name == exercise.module:
-                own = find_definition(reference.text, exercise.name)
-                yield own.text if own else None  # with its comments: the edits of mistakes may touch them
+    own = find_definition(_reference(exercise.module), exercise.name)
+    yield own.text if own else None  # with its comments: the edits of mistakes may touch them
     suites = suites_with(exercise)
-    for path in suites:
-        yield path.name, meaning(path.read_text(encoding="utf-8"), exercise.name)
-    for path in _helpers(suites):
-        yield path.name, _meaning_of(path)
-    yield [(m.id, m.replace, m.with_) for m in misconceptions(exercise.module) if m.exercise == exercise.name]
-    variants = TESTS / "variants" / exercise.module / f"{exercise.name}.py"
-    yield variants.read_text(encoding="utf-8") if variants.is_file() else None
+    tests = [(path.name, meaning(path.read_text(encoding="utf-8"), exercise.name)) for path in suites]
+    tests += [(path.name, meaning(path.read_text(encoding="utf-8"))) for path in _helpers(suites)]
+    mistakes = [(m.id, m.replace, m.with_) for m in misconceptions(exercise.module) if m.exercise == exercise.name]
+    path = TESTS / "variants" / exercise.module / f"{exercise.name}.py"
+    variants = path.read_text(encoding="utf-8") if path.is_file() else ""
+    yield from tests
+    yield mistakes
+    yield variants
+    yield from _reference_parts(exercise, set(re.findall(r"\w+", f"{tests} {mistakes} {variants}")))
+
+
+def _reference_parts(exercise: Exercise, words: set[str]) -> Iterator[object]:
+    """Of the reference's chapters: all but the functions and classes that neither the exercise nor its tests, mistakes and variants can reach."""
+    target, course = resolve("solutions"), load_syllabus()
+    chapters = [chapter for chapter in course.chapters if chapter.number <= course.chapter(exercise.chapter).number and reference_of(chapter.name)]
+    names = {chapter.name: names_used(_reference(chapter.name)) for chapter in chapters}
+    roots = {(module, name) for module, found in names.items() for name in found.statements if name in words | found.run_at_import | {exercise.name}}
+    reached = roots.union(*(uses(target, module, name) for module, name in roots))
+    for module in names:
+        yield module, [code for name, code in _reference_statements(module) if not name or (module, name) in reached]
+
+
+@cache
+def _reference_statements(module: str) -> list[tuple[str, str]]:
+    """Each statement of the reference's chapter, with the name of the function or class that it defines, or "" for another one."""
+    return [(node.name if isinstance(node, Definition) else "", _dump(node)) for node in parse(_reference(module)).body]
+
+
+def _reference(module: str) -> str:
+    found = reference_of(module)
+    return found.text if found else ""
 
 
 def suites_with(exercise: Exercise) -> list[Path]:
@@ -77,8 +98,8 @@ def deciding_files() -> list[Path]:
 def _machinery() -> str:
     digest = hashlib.sha256()
     for path in deciding_files():
-        text = _meaning_of(path) if path.suffix == ".py" else path.read_text(encoding="utf-8")
-        digest.update(repr((path.relative_to(GRADER).as_posix(), text)).encode())
+        text = path.read_text(encoding="utf-8")
+        digest.update(repr((path.relative_to(GRADER).as_posix(), meaning(text) if path.suffix == ".py" else text)).encode())
     return digest.hexdigest()
 
 
@@ -87,26 +108,28 @@ def _helpers(suites: list[Path]) -> list[Path]:
     found: set[Path] = set()
     waiting = list(suites)
     while waiting:
-        for node in ast.walk(ast.parse(waiting.pop().read_text(encoding="utf-8"))):
-            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-            new = {path for name in names if (path := TESTS / f"{name.replace('.', '/')}.py").is_file()} - found
-            found |= new
-            waiting += new
+        new = _imported(waiting.pop()) - found
+        found |= new
+        waiting += new
     return sorted(found)
 
 
 @cache
-def _meaning_of(path: Path) -> str:
-    return meaning(path.read_text(encoding="utf-8"))
+def _imported(suite: Path) -> set[Path]:
+    """The modules of tests/ that this file imports."""
+    nodes = list(ast.walk(ast.parse(suite.read_text(encoding="utf-8"))))
+    names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    names += [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]
+    return {path for name in names if (path := TESTS / f"{name.replace('.', '/')}.py").is_file()}
 
 
 @cache
 def meaning(source: str, exercise: str = "") -> str:
-    """What a Python module does, as a digest: its syntax tree without docstrings; for an `exercise`, also without the tests of others."""
+    """What a Python module does: its syntax tree without docstrings; for an `exercise`, also without the tests of others."""
     tree = ast.parse(source)
     if exercise:
         tree.body = [node for node in tree.body if _belongs_to(node, exercise)]
-    return hashlib.sha256(_dump(tree).encode("utf-8", "surrogatepass")).hexdigest()
+    return _dump(tree)
 
 
 def _belongs_to(statement: ast.stmt, exercise: str) -> bool:

@@ -1,7 +1,10 @@
 """The record of what dev-check found correct: its form, what a fingerprint depends on, and how it is used."""
 
 import ast
+import json
 import re
+import subprocess
+import sys
 
 import pytest
 from grader.course.syllabus import ROOT, TESTS, load_syllabus
@@ -95,3 +98,29 @@ def test_correct_exercises_are_recorded_and_not_tried_again_until_they_change(ki
     said = kit.run("dev-check", "causal_mask", "--changed", status=1)
     assert "the variant `wrong` is correct and gets" in said and "not tried" not in said
     assert "causal_mask" not in record.read_text(encoding="utf-8")
+
+
+@pytest.mark.thorough
+def test_a_change_of_the_reference_concerns_only_the_exercises_that_reach_it(kit):
+    def fingerprints() -> dict[str, str]:
+        names = ("causal_mask", "softmax", "MultiHeadAttention", "GPT", "gelu", "top_p_filter")
+        ask = (
+            "import json; from grader.course.syllabus import load_syllabus; from grader.quality.devcheck.fingerprint import fingerprint\n"
+            f"print(json.dumps({{name: fingerprint(load_syllabus().exercise(name)) for name in {names}}}))"
+        )
+        done = subprocess.run([sys.executable, "-c", ask], cwd=kit.root, env=kit.environment(), capture_output=True, text=True, check=True)
+        return json.loads(done.stdout)
+
+    def changed_by(old: str, new: str) -> set[str]:
+        path = kit.root / "solutions" / "ch03_attention.py"
+        text = path.read_text(encoding="utf-8")
+        assert old in text
+        path.write_text(text.replace(old, new), encoding="utf-8")
+        after = fingerprints()
+        path.write_text(text, encoding="utf-8")
+        return {name for name, value in before.items() if after[name] != value}
+
+    before = fingerprints()
+    assert changed_by("def softmax(", "def unused_filter(x):\n    return x\n\n\ndef softmax(") == set()
+    assert changed_by("largest = x.amax", "largest = 0 + x.amax") == {"softmax", "MultiHeadAttention", "GPT", "top_p_filter"}
+    assert changed_by("import math", "import math\nmath.tau") == before.keys()
