@@ -7,8 +7,6 @@ A table's header carries the exercise and the mistake's id, and the table descri
     with = "torch.exp(x)"
     says = "..."
     hint = "..."
-
-`[room]` gives, for an exercise, the reason why it has few mistakes; so `room` cannot be the name of an exercise.
 """
 
 from __future__ import annotations
@@ -22,7 +20,6 @@ from grader.course.sealed import reader as sealed
 from grader.course.source import definition, replace_definition
 from grader.course.syllabus import TESTS
 
-ROOM = "room"
 KEYS = ("replace", "with", "says", "hint")
 
 
@@ -64,12 +61,7 @@ def misconceptions(module: str, exercise: str | None = None) -> tuple[Misconcept
     tables = _tables(module)
     if tables is None:
         return tuple(Misconception(m.id, m.exercise, "", "", m.says, m.hint, m) for m in sealed.read_mistakes(module))
-    return tuple(_misconception(module, exercise, name, table) for exercise, mistakes in tables.items() if exercise != ROOM for name, table in mistakes.items())
-
-
-def reasons_for_few(module: str) -> dict[str, str]:
-    """Why an exercise has fewer known mistakes than it should, by the exercise's name."""
-    return (_tables(module) or {}).get(ROOM, {})
+    return tuple(_misconception(module, exercise, name, table) for exercise, mistakes in tables.items() for name, table in mistakes.items())
 
 
 @cache

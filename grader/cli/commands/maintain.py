@@ -17,14 +17,16 @@ def write_stubs_command() -> int:
     for outcome in outcomes:
         if outcome.state == "failed":
             print_error(outcome.sentence)
-        else:
+        elif outcome.state != "unchanged":
             print_wrapped(make_console(), outcome.sentence)
+    if unchanged := sum(outcome.state == "unchanged" for outcome in outcomes):
+        make_console().print(f"{unchanged} stub{'s are' if unchanged > 1 else ' is'} unchanged.")
     if not outcomes:
         make_console().print("No chapter has a solution yet.")
     for name in write_lesson_pictures():
         print_wrapped(make_console(), f"exercises/pictures/{name} was drawn again.")
     if write_readme_table():
-        print_wrapped(make_console(), "README.md has the table of today's chapters and exercises.")
+        print_wrapped(make_console(), "README.md: the table of chapters and exercises was changed.")
     return int(any(outcome.state == "failed" for outcome in outcomes))
 
 

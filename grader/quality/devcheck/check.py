@@ -38,13 +38,14 @@ def run(
     """
     began, messages_to = time.monotonic(), sys.stderr if table else sys.stdout
     exercises = load_syllabus().chosen(names)
-    problems = list(_static(exercises, everything=not names))
+    in_files = {exercise.name: [sentence for check in invariants.OF_AN_EXERCISE for sentence in check(exercise)] for exercise in exercises}
+    problems = [*_around(exercises, everything=not names), *(sentence for sentences in in_files.values() for sentence in sentences)]
     recorded = unchanged(exercises) if changed else set()
     tried_now = [exercise for exercise in exercises if exercise.name not in recorded]
     rows = {exercise.name: Row(exercise, mutants=mutants(exercise) if table else None) for exercise in tried_now}
     jobs, stale = _jobs(tried_now, full)
     problems += stale.values()
-    broken = set(stale)
+    broken = {name for name, sentences in in_files.items() if sentences} | set(stale)
     try:
         for job, tried in try_all(jobs, fresh):
             found = [sentence for entry in tried for sentence in _problems_of(rows[job.exercise], job, entry)]
@@ -63,6 +64,8 @@ def run(
     if recorded:
         many += f"; {len(recorded)} unchanged since tests/checked.toml was written and not tried"
     print(f"dev-check: {many}: {word} ({time.monotonic() - began:.0f} s)", file=messages_to)
+    if len(names) == 1 and not problems and not table:
+        print(f"For changes of the reference that no test catches: python -m grader.quality.proof mutants {names[0]}", file=messages_to)
     return 1 if problems else 0
 
 
@@ -73,7 +76,8 @@ def _record(intact: list[Exercise], broken: list[Exercise]) -> None:
         print(problem(error, "write tests/checked.toml"), file=sys.stderr)
 
 
-def _static(exercises: list[Exercise], everything: bool):
+def _around(exercises: list[Exercise], everything: bool):
+    """What can be checked of the kit and of these exercises' chapters without running code."""
     if everything:
         for of_the_kit in invariants.OF_THE_KIT:
             yield from of_the_kit()
@@ -81,9 +85,6 @@ def _static(exercises: list[Exercise], everything: bool):
         if any(exercise.chapter == chapter.id for exercise in exercises):
             for of_a_chapter in invariants.OF_A_CHAPTER:
                 yield from of_a_chapter(chapter)
-    for exercise in exercises:
-        for of_an_exercise in invariants.OF_AN_EXERCISE:
-            yield from of_an_exercise(exercise)
 
 
 def _jobs(exercises: list[Exercise], full: bool) -> tuple[list[TryJob], dict[str, str]]:
@@ -132,7 +133,12 @@ def _problems_of(row: Row, job: TryJob, tried: Tried):
             yield f"{exercise.name}: the mistake {tried.name} is not caught {at}"
         elif tried.names != [tried.name]:
             row.unnamed.add(tried.name)
-            yield f"{exercise.name}: the mistake {tried.name} is {'taken for ' + ' and '.join(tried.names) if tried.names else 'not named'} {at}; fails {failed[0][:160]}"
+            named = "taken for " + " and ".join(tried.names) if tried.names else "not named"
+            same = row.behaviours.setdefault(tuple(failed), tried.name)
+            why = f"fails {failed[0][:160]}"
+            if same != tried.name:
+                why = f"fails the same tests with the same messages as {same}; two mistakes with the same behaviour are one"
+            yield f"{exercise.name}: the mistake {tried.name} is {named} {at}; {why}"
     elif tried.earned > TRIVIAL_SHARE * points:
         passed = [test for test, outcome in tried.outcomes.items() if outcome == "passed"]
         yield f"{exercise.name}: `{tried.name}` is trivial code and earns {tried.earned:g} of {points:g} {at}, by {', '.join(passed)}"

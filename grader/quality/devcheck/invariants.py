@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from grader.course.known_mistakes import ROOM, CatalogueProblem, misconceptions, reasons_for_few
+from grader.course.known_mistakes import CatalogueProblem, misconceptions
 from grader.course.readme_table import check_readme_table
 from grader.course.source import Definition, SourceProblem, definition, find_definition
 from grader.course.stubs import check_stubs, reference_stub
@@ -27,8 +27,6 @@ def names_are_unique() -> Iterator[str]:
     for name, count in Counter(exercise.name for exercise in load_syllabus().exercises).items():
         if count > 1:
             yield f"{name}: {count} exercises have this name; names must be unique, because everything is found by name"
-    if any(exercise.name == ROOM for exercise in load_syllabus().exercises):
-        yield f"{ROOM}: rename this exercise; [{ROOM}] has another meaning in tests/misconceptions"
 
 
 def stubs_are_in_step() -> Iterator[str]:
@@ -62,8 +60,8 @@ def lesson_is_whole(chapter: Chapter) -> Iterator[str]:
         if section not in lines:
             yield f"{chapter.id}: exercises/{path.name} has no section `{section}`"
     for exercise in chapter.exercises:
-        if f"`{exercise.name}" not in text:
-            yield f"{chapter.id}: exercises/{path.name} never mentions `{exercise.name}`"
+        if not re.search(rf"^\*\*`{exercise.name}\b", text, re.MULTILINE):
+            yield f"{chapter.id}: no paragraph of exercises/{path.name} begins with **`{exercise.name}`**"
     for picture in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", text):
         if not (EXERCISES / picture).is_file():
             yield f"{chapter.id}: exercises/{path.name} shows {picture}, which is not there"
@@ -79,8 +77,6 @@ def catalogue_names_exercises(chapter: Chapter) -> Iterator[str]:
     for mistake in mistakes:
         if mistake.exercise not in known:
             yield f"{chapter.id}: [{mistake.exercise}.{mistake.id}] in tests/misconceptions/{chapter.name}.toml: this chapter has no exercise {mistake.exercise}"
-    for name in sorted(reasons_for_few(chapter.name).keys() - known):
-        yield f"{chapter.id}: [{ROOM}] in tests/misconceptions/{chapter.name}.toml: this chapter has no exercise {name}"
 
 
 def tests_stay_in_their_chapter(chapter: Chapter) -> Iterator[str]:
@@ -159,13 +155,12 @@ def _wants_names(suite: Path, exercise: str) -> bool:
 
 
 def catalogue_is_rich(exercise: Exercise) -> Iterator[str]:
-    """An exercise has eight mistakes and three variants, or the catalogue's [room] gives a reason why there are fewer."""
     with suppress(CatalogueProblem):  # `catalogue_names_exercises` reports it
         mistakes = len(misconceptions(exercise.module, exercise.name))
-        if mistakes < LEAST_MISTAKES and exercise.name not in reasons_for_few(exercise.module):
-            yield f"{exercise.name}: {mistakes} known mistakes; at least {LEAST_MISTAKES}, or a reason under [{ROOM}] in {exercise.module}.toml"
+        if mistakes < LEAST_MISTAKES:
+            yield f"{exercise.name}: {mistakes} known mistakes in tests/misconceptions/{exercise.module}.toml; at least {LEAST_MISTAKES}"
     if len(variants(exercise)) < LEAST_VARIANTS:
-        yield f"{exercise.name}: {len(variants(exercise))} variants; at least {LEAST_VARIANTS}"
+        yield f"{exercise.name}: {len(variants(exercise))} variants in tests/variants/{exercise.module}/{exercise.name}.py; at least {LEAST_VARIANTS}"
 
 
 OF_THE_KIT = (names_are_unique, stubs_are_in_step, readme_table_is_in_step, pictures_are_in_step)

@@ -28,6 +28,7 @@ class Row:
     known: set[str] = field(default_factory=set)
     missed: set[str] = field(default_factory=set)  # not caught at some seed, in process or in a worker
     unnamed: set[str] = field(default_factory=set)  # not named at some seed, in process or in a worker
+    behaviours: dict[tuple[str, ...], str] = field(default_factory=dict)  # failed tests with their messages → the first unnamed mistake that fails so
     accepted: set[str] = field(default_factory=set)
     refused: set[str] = field(default_factory=set)
     milliseconds: float = 0.0

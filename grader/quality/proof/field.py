@@ -86,6 +86,8 @@ def prove(options: argparse.Namespace) -> int:
     for attempt in attempts():
         if attempt.exercise in chosen:
             chosen[attempt.exercise].append(attempt)
+    if lacking := [name for name, found in chosen.items() if not found]:
+        print(f"No attempts in {FOLDER.relative_to(ROOT)}: {', '.join(lacking)}. They are best written by a person who has not read the tests.")
     jobs = []
     for name, found in chosen.items():
         solution = solution_of(load_syllabus().exercise(name))

@@ -101,6 +101,16 @@ def test_correct_exercises_are_recorded_and_not_tried_again_until_they_change(ki
 
 
 @pytest.mark.thorough
+def test_an_exercise_with_a_broken_promise_is_not_recorded(kit):
+    record, syllabus = kit.root / "tests" / "checked.toml", kit.exercises / "syllabus.toml"
+    text = syllabus.read_text(encoding="utf-8")
+    start = text.index('why = "', text.index('name = "causal_mask"'))
+    syllabus.write_text(text[:start] + 'why = ""' + text[text.index("\n", start) :], encoding="utf-8")
+    assert "its `why` in the syllabus is empty" in kit.run("dev-check", "causal_mask", status=1)
+    assert "causal_mask" not in record.read_text(encoding="utf-8")
+
+
+@pytest.mark.thorough
 def test_a_change_of_the_reference_concerns_only_the_exercises_that_reach_it(kit):
     def fingerprints() -> dict[str, str]:
         names = ("causal_mask", "softmax", "MultiHeadAttention", "GPT", "gelu", "top_p_filter")
