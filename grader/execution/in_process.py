@@ -1,7 +1,7 @@
 """Runs the learner's code in the process of the tests: quick, good for printing and debugging, and without protection.
 
 Its time limit works for Python code only: a loop inside C cannot be interrupted from its own process. So pytest has it in a fork, and
-kills that (plugin/forked_judge.py), and the process of a server's run ends itself (call_watch.py). A worker does not have this gap.
+kills that (plugin/forked_runner.py), and the process of a server's run ends itself (call_watch.py). A worker does not have this gap.
 """
 
 from __future__ import annotations

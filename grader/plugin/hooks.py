@@ -26,9 +26,9 @@ from grader.course.syllabus import TESTS, UnknownName, load_syllabus  # noqa: E4
 from grader.execution.target import NoTarget, resolve  # noqa: E402
 from grader.plugin import exercise_items, terminal  # noqa: E402
 from grader.plugin.example_runs import ExampleRuns  # noqa: E402
-from grader.plugin.forked_judge import ForkedJudge  # noqa: E402
+from grader.plugin.forked_runner import ForkedRunner  # noqa: E402
 from grader.plugin.graded_run import GradedRun, outcome_of  # noqa: E402
-from grader.plugin.judging import Judging, exercise_of  # noqa: E402
+from grader.plugin.item_runner import ItemRunner, exercise_of  # noqa: E402
 from grader.plugin.selection import is_wanted, register_the_rest  # noqa: E402
 from grader.reproduction.files import FOLDER  # noqa: E402
 from grader.verdict.examples import collect_pinned, seed_examples, use_headway_profile  # noqa: E402
@@ -42,9 +42,9 @@ if _collecting:
 
 pytest_plugins = ["grader.plugin.early"]
 RUN = pytest.StashKey[GradedRun]()
-JUDGING = pytest.StashKey[Judging]()
+RUNNER = pytest.StashKey[ItemRunner]()
 EXAMPLES = pytest.StashKey[ExampleRuns]()
-FORKED = pytest.StashKey[ForkedJudge]()
+FORKED = pytest.StashKey[ForkedRunner]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -63,8 +63,8 @@ def pytest_configure(config: pytest.Config) -> None:
     run = config.stash[RUN] = GradedRun(trial, set(chapters), names, scripts=FOLDER)
     config.stash[EXAMPLES] = ExampleRuns(None if option.no_recordings else Recordings())
     run.prepare = functools.partial(_register, run)
-    judging = config.stash[JUDGING] = Judging(run)
-    config.stash[FORKED] = ForkedJudge(judging)
+    runner = config.stash[RUNNER] = ItemRunner(run)
+    config.stash[FORKED] = ForkedRunner(runner)
 
 
 def pytest_report_header(config: pytest.Config) -> list[str] | None:
@@ -196,11 +196,11 @@ def pytest_end_chapter(item: pytest.Item, nextitem: pytest.Item | None) -> Gener
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
     """Replaces pytest's own function for graded tests of other code than the reference: it reports the verdict only, whatever was tried to find it."""
-    judging, forked = item.config.stash[JUDGING], item.config.stash[FORKED]
-    if not judging.concerns(item) and not forked.concerns(item):
+    runner, forked = item.config.stash[RUNNER], item.config.stash[FORKED]
+    if not runner.may_replace(item) and not forked.needs_fork(item):
         return None
     item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
-    for report in judging.accept(item, forked.judge(item)):
+    for report in runner.accept(item, forked.run_test(item)):
         item.ihook.pytest_runtest_logreport(report=report)
     item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
     return True
@@ -285,6 +285,6 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     run = config.stash.get(RUN, None)
     if run is not None:
         config.stash[FORKED].close()
-        config.stash[JUDGING].conclude()  # after the verdict is shown
+        config.stash[RUNNER].conclude()  # after the verdict is shown
         run.trial.close()
         run.trial.pool.close()

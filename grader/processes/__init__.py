@@ -14,7 +14,7 @@ Everything that runs graded tests in the background uses it: `headway check`, th
                                    or Reserve.start() where forking is not safe     streams to /dev/null, dies with the server
                                    (prestarted.py); the server goes on              |
                                                                                     Service.runners[type(job)]:
-                                                                                      CheckJob    prepare_session  (check_run.py)
+                                                                                      CheckJob    prepare_check  (check_run.py)
                                                                                       PictureJob  draw             (picture_run.py)
                                                                                       GradeJob    prepare_run      (classroom/judging/server.py)
                                                                                       TryJob, MutantsJob, CountJob  (quality/server.py)

@@ -16,7 +16,7 @@ from grader.execution.worker import WorkerPool
 from grader.plugin.capture import restart_capture
 from grader.plugin.graded_run import GradedRun
 from grader.plugin.hooks import EXAMPLES, RUN
-from grader.plugin.judging import exercise_of
+from grader.plugin.item_runner import exercise_of
 from grader.processes.job import CheckJob
 from grader.processes.limits import limit_this_process
 from grader.processes.report import Report, reporter_on
@@ -28,7 +28,7 @@ QUIET = -1  # as `pytest -q`: dots and the verdict, without a header
 IMPORT_SECONDS = 10.0  # torch is loaded already: other imports of a chapter are quick
 
 
-def prepare_session(session: pytest.Session, job: CheckJob, report: Report, fork: bool = True) -> None:
+def prepare_check(session: pytest.Session, job: CheckJob, report: Report, fork: bool = True) -> None:
     """Select the tests of this job, and set up its trial and its reporter; pytest's own loop runs the tests next. `fork`: is forking safe here?"""
     limit_this_process()
     with contextlib.suppress(OSError):  # a folder that is gone: paths are shown whole

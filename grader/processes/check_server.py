@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def service(fork: bool, options: list[str]) -> Service:
-    from grader.processes.check_run import preload_exercise, preload_mistakes, prepare_session
+    from grader.processes.check_run import preload_exercise, preload_mistakes, prepare_check
     from grader.processes.picture_run import draw
 
     class CheckService(Service):
@@ -31,7 +31,7 @@ def service(fork: bool, options: list[str]) -> Service:
             if isinstance(job, CheckJob):
                 preload_mistakes(job)
 
-    return CheckService({CheckJob: partial(prepare_session, fork=fork), PictureJob: partial(draw, fork=fork)}, public=True)
+    return CheckService({CheckJob: partial(prepare_check, fork=fork), PictureJob: partial(draw, fork=fork)}, public=True)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from grader.execution.exit_reason import PROCESS_BROKEN
 from grader.plugin.attempts import Attempt
 from grader.plugin.capture import restart_capture
 from grader.plugin.graded_run import GradedRun
-from grader.plugin.hooks import JUDGING, RUN
+from grader.plugin.hooks import RUN, RUNNER
 from grader.processes.forked import MOST_PROCESSES
 from grader.processes.report import Report
 from grader.system import process_tree
@@ -54,7 +54,7 @@ class Sharing:
         self.reported = 0  # number of tests, from the first on
         self.found: dict[int, Attempt] = {}  # by place, and not reported yet
         self.siblings: list[Sibling] = []
-        self.judging = session.config.stash[JUDGING]
+        self.runner = session.config.stash[RUNNER]
         self.shared = False  # does a test report nothing, because only its first attempt is made here?
         self.last = Attempt()  # the attempt made last
 
@@ -80,7 +80,7 @@ class Sharing:
         """While tests are shared: make the first attempt only. The process that reports decides, because it has the results of all tests before this one."""
         if not self.shared:
             return None
-        self.last = self.judging.first_attempt(item)
+        self.last = self.runner.first_attempt(item)
         return True
 
     def _share(self) -> None:
@@ -184,7 +184,7 @@ class Sharing:
         found, item, hook = self.found.pop(self.reported), self.session.items[self.reported], self.session.config.hook
         self.reported += 1
         hook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
-        for report in self.judging.accept(item, self.judging.settle(item, found)):
+        for report in self.runner.accept(item, self.runner.settle(item, found)):
             hook.pytest_runtest_logreport(report=report)
         hook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
 

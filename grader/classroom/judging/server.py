@@ -27,7 +27,7 @@ from grader.execution.worker import WorkerPool
 from grader.plugin import hooks
 from grader.plugin.capture import restart_capture
 from grader.plugin.graded_run import GradedRun
-from grader.plugin.judging import PASSED, exercise_of
+from grader.plugin.item_runner import PASSED, exercise_of
 from grader.processes import limits
 from grader.processes.job import Job
 from grader.processes.report import Report, reporter_on
@@ -133,7 +133,7 @@ def prepare_session(session: pytest.Session, job: GradeJob, report: Report, pool
     target = Target("submission", None, job.sources, unread=job.unread)
     until = time.monotonic() + job.seconds
     run.trial = Trial(target, job.in_worker, job.whole, job.seed, pool=pool, extend_deadline=report.extend_deadline, until=until, seeds=job.seeds)
-    config.stash[hooks.JUDGING].states.update(dict.fromkeys(job.passed, PASSED))
+    config.stash[hooks.RUNNER].states.update(dict.fromkeys(job.passed, PASSED))
     session.items[:] = [item for item in session.items if (exercise := exercise_of(item)) and exercise.name in names]
     session.testscollected = len(session.items)
     for item in session.items:

@@ -1,4 +1,4 @@
-"""Judges the tests of a plain pytest run in a fork of its process, which can be killed, so that a call that never returns costs its own test only.
+"""Runs the tests of a plain pytest run in a fork of its process, which can be killed, so that a call that never returns costs its own test only.
 
 The fork writes the deadline of each call into memory that it shares with this process (execution/call_watch.py). This process waits, kills the fork
 if a call is late, and continues with that test and all later ones in a worker. It does the same if the fork ends.
@@ -21,7 +21,7 @@ from grader.execution.call_watch import SharedDeadline
 from grader.execution.exit_reason import PROCESS_BROKEN, describe_exit
 from grader.plugin.attempts import Attempt
 from grader.plugin.capture import restart_capture
-from grader.plugin.judging import Judging, exercise_of
+from grader.plugin.item_runner import ItemRunner, exercise_of
 from grader.system import process_tree
 
 LOOK_SECONDS = 0.05  # between two looks at the deadline
@@ -32,24 +32,24 @@ class ForkLost(Exception):
     """The fork was killed because a call was late, or it ended; the message says which."""
 
 
-class ForkedJudge:
-    """Judges the tests of one run, in a fork of this process where that is possible."""
+class ForkedRunner:
+    """Runs the tests of one session, in a fork of this process where that is possible."""
 
-    def __init__(self, judging: Judging) -> None:
-        self.judging, self.run = judging, judging.run
+    def __init__(self, runner: ItemRunner) -> None:
+        self.runner, self.run = runner, runner.run
         self.allowed = True  # not in a server's run, which its server ends if it does not end by itself
         self.deadline = SharedDeadline()
         self.pid = 0
         self.sock: socket.socket | None = None
 
-    def concerns(self, item: pytest.Item) -> bool:
+    def needs_fork(self, item: pytest.Item) -> bool:
         """Whether this test runs code that may not return: not the reference's, and not code in a worker."""
         return exercise_of(item) is not None and not self.run.trial.in_worker and self.run.trial.target.label != "solutions" and self._can_fork(item.config)
 
-    def judge(self, item: pytest.Item) -> Attempt:
+    def run_test(self, item: pytest.Item) -> Attempt:
         """The verdict on this test."""
-        if not self.concerns(item):
-            return self.judging.judge(item)
+        if not self.needs_fork(item):
+            return self.runner.run_test(item)
         try:
             if self.sock is None:
                 self._start(item.session)
@@ -60,7 +60,7 @@ class ForkedJudge:
             exercise = exercise_of(item)
             assert exercise is not None
             self.run.trial.move_to_worker(exercise)
-            return self.judging.judge(item)
+            return self.runner.run_test(item)
         except BaseException:  # Control-C
             self.close()
             raise
@@ -106,7 +106,7 @@ class ForkedJudge:
         with suppress(OSError):  # it has ended: reading says so
             self.sock.sendall(_framed(item.nodeid))
         found, states = self._receive(self.sock)
-        self.judging.states |= states
+        self.runner.states |= states
         return found
 
     def _receive(self, sock: socket.socket) -> tuple[Attempt, dict[str, str]]:
@@ -131,17 +131,17 @@ class ForkedJudge:
     # ---- the fork
 
     def _serve(self, session: pytest.Session, sock: socket.socket) -> None:
-        """Judge each test whose id comes, until the connection is closed. What is accepted here too decides about the tests that follow."""
+        """Run each test whose id comes, until the connection is closed. What is accepted here too decides about the tests that follow."""
         self.run.trial.call_watch = self.deadline
         restart_capture(session.config)
         faulthandler.disable()  # a crash is a sentence of the parent's; pytest would print the frames of the kit
         items = {item.nodeid: item for item in session.items}
         while (head := sock.recv(8, socket.MSG_WAITALL)) and len(head) == 8:
             item = items[pickle.loads(sock.recv(int.from_bytes(head, "little"), socket.MSG_WAITALL))]
-            found = self.judging.judge(item)
-            self.judging.accept(item, found)
+            found = self.runner.run_test(item)
+            self.runner.accept(item, found)
             self.deadline.end()
-            sock.sendall(_framed((found, self.judging.states)))
+            sock.sendall(_framed((found, self.runner.states)))
         _exit(0)
 
 

@@ -1,5 +1,5 @@
-"""Judges each test so that a mistake costs its own points only: while one exercise is judged, the others of its chapter that it uses are the learner's
-where they pass all their tests, and the reference's where they fail, run out of time, or are not written.
+"""Runs each graded test so that a mistake costs its own points only: while one exercise is tested, the others of its chapter that it uses are the
+learner's where they pass all their tests, and the reference's where they fail, run out of time, or are not written.
 
 A test runs first with the learner's own chapter. What is not written is replaced from the beginning, and so is what is known to fail. If the test
 fails, the states of the exercises that it uses are looked up, or found by running their tests, and it runs again with those replaced that fail. A test
@@ -30,28 +30,28 @@ MOST_ATTEMPTS = 4  # at one test: each may use names that the one before it did 
 _EXERCISE = pytest.StashKey[Exercise | None]()
 
 
-class Judging:
-    """Judges the tests of one run."""
+class ItemRunner:
+    """Runs the tests of one session, each up to a few times with other definitions replaced, until its outcome is decided."""
 
     def __init__(self, run: GradedRun) -> None:
         self.run = run
         self.states: dict[str, str] = {}  # of exercises whose tests were run for the sake of others
         self._texts: dict[str, str] = {}
-        self.judged: list[str] = []  # exercises whose state is being found; they use each other's own definitions
+        self.in_progress: list[str] = []  # exercises whose state is being found; they use each other's own definitions
 
-    def concerns(self, item: pytest.Item) -> bool:
+    def may_replace(self, item: pytest.Item) -> bool:
         """Whether definitions may have to be replaced for this test; otherwise pytest runs it as any other."""
         trial, exercise = self.run.trial, exercise_of(item)
         return exercise is not None and not trial.whole and trial.target.folder != SOLUTIONS and reference_of(exercise.module) is not None
 
-    def judge(self, item: pytest.Item) -> Attempt:
+    def run_test(self, item: pytest.Item) -> Attempt:
         """The attempt that decides this test."""
         return self.settle(item, self.first_attempt(item))
 
     def first_attempt(self, item: pytest.Item) -> Attempt:
         """A test with everything replaced that is known to need it, without running other tests."""
         exercise = _require(exercise_of(item))
-        if not self.concerns(item):
+        if not self.may_replace(item):
             return attempt(self.run, item)
         used = self._used_by(exercise, set())
         wanted = {name for name in used if self._known_failure(name)} | self._needed_at_import(exercise)
@@ -59,7 +59,7 @@ class Judging:
 
     def settle(self, item: pytest.Item, found: Attempt) -> Attempt:
         """The verdict after a first attempt: that one, or one with other definitions replaced."""
-        if found.cannot_change or not self.concerns(item):
+        if found.cannot_change or not self.may_replace(item):
             return found
         exercise = _require(exercise_of(item))
         last, tried = found, {found.replaced}
@@ -140,15 +140,15 @@ class Judging:
 
     def _state(self, name: str) -> str:
         """`passed`, or why the exercise is to be replaced; its tests are run where that is not known."""
-        if name in self.judged:
+        if name in self.in_progress:
             return PASSED
         if (known := self._known_state(name)) is not None:
             return known
-        self.judged.append(name)
+        self.in_progress.append(name)
         try:
             self.states[name] = self._find_state(load_syllabus().exercise(name))
         finally:
-            self.judged.remove(name)
+            self.in_progress.remove(name)
         return self.states[name]
 
     def _known_state(self, name: str) -> str | None:
@@ -169,7 +169,7 @@ class Judging:
     def _find_state(self, exercise: Exercise) -> str:
         result = ExerciseResult(exercise)
         for item in exercise_items.items_of(self.run, exercise):
-            found = self.judge(item)
+            found = self.run_test(item)
             result.tests += found.tests.get(exercise.name, ())
             if not found.passed:
                 return _reason(found.outcomes, any(found.shortcuts.values()))
@@ -228,7 +228,7 @@ def exercise_of(item: pytest.Item) -> Exercise | None:
 
 
 def _require(exercise: Exercise | None) -> Exercise:
-    assert exercise is not None, "only graded tests are judged"
+    assert exercise is not None, "only graded tests are run here"
     return exercise
 
 
