@@ -1,1 +1,2 @@
-"""The command line: `main.py` parses, each module of `commands/` does one command."""
+"""The command line. `main.py` parses, with `instructors.py`, `own_models.py` and `exporting.py` for groups of commands; `commands/` does what each one says.
+"""

@@ -1,5 +1,19 @@
 """The boundary between tests and implementations: everything that a test does to an implementation passes through here.
 
-`proxy.py` is the tests' side, `host.py` the implementation's side. `in_process.py` connects them in one process, `worker.py` over a socket to a
-process in a sandbox (`sandbox/`). `target.py` says whose code is tested, `chapter_package.py` makes an importable package of it, and `values.py`
-says which values can cross."""
+`proxy.py` is the tests' side, `host.py` the implementation's side; begin with these two. What connects them:
+
+    in_process.py, call_watch.py   in one process, with a time limit
+    worker.py, worker_process.py, zygote.py, wire.py   over a socket to a process of its own; `sandbox/` isolates it
+    host_connection.py, reference_connection.py   what crosses, and the reference's recorded answers
+    values.py, gradients.py        which values can cross, and calls with gradient
+
+Whose code runs:
+
+    target.py, overrides.py        a folder, texts, or an object of a notebook
+    chapter_package.py             an importable package of chapters
+    replacing.py, reference_parts.py, rebinding.py   with some definitions replaced by the reference's
+    names_used.py                  which definitions use which others
+
+What is noticed meanwhile: the calls (`calls.py`, `inner_calls.py`), changed arguments, threads, forbidden functions (`forbidden/`), the line where time
+ran out (`last_line.py`), and errors (`errors.py`, `descriptions.py`, `error_notes.py`, `exit_reason.py`).
+"""

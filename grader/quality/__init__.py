@@ -1,1 +1,8 @@
-"""Checks whether the kit keeps its promises: dev-check, proofs that run for hours, benchmarks, the README's pictures. Not part of an installed package."""
+"""Checks whether the kit keeps its promises. Not part of an installed package.
+
+    devcheck/     `headway dev-check`: what every exercise promises
+    proof/        `make proof`: proofs that run for minutes or hours; the mutants
+    benchmarks/   `make bench`: how fast the kit is
+    readme/       `make readme`: pictures recorded from real runs
+    server.py     the server that runs the jobs of dev-check and of the proofs
+"""
