@@ -21,7 +21,7 @@ from grader.files import problem, write_whole
 
 BEGIN = "### BEGIN SOLUTION"
 END = "### END SOLUTION"
-LOCK = ".stubs.toml"
+FINGERPRINTS = ".stubs.toml"
 
 STUB_INTRODUCTION = """\
 Write your own code wherever NotImplementedError is raised, from top to bottom. The TODO steps say what to do, the lesson
@@ -53,7 +53,7 @@ ERROR_RULE = """\
   It may be raised when an object is made or at the first call. An assert with such a message is accepted too.
 """
 
-LOCK_HEADER = """\
+FINGERPRINTS_HEADER = """\
 # Made by `headway stubs`: the fingerprint (sha256) of every stub as it was made. A chapter whose fingerprint is another
 # has been worked on, and is never overwritten.
 """
@@ -146,15 +146,15 @@ def fingerprint(text: str) -> str:
 
 
 def write_stubs(exercises: Path = EXERCISES, solutions: Path = SOLUTIONS, modules: Iterable[str] | None = None) -> list[StubOutcome]:
-    """Write the stubs that were not edited, and the lock file; one outcome for each chapter."""
-    locked, outcomes = read_lock(exercises), []
-    made = dict(locked)
+    """Write the stubs that were not edited, and the file of fingerprints; one outcome for each chapter."""
+    fingerprints, outcomes = read_fingerprints(exercises), []
+    made = dict(fingerprints)
     for module in _modules(modules):
         if not (solutions / f"{module}.py").exists():
             continue
         try:
             text = reference_stub(module, solutions)
-            outcome = _write_one(exercises / f"{module}.py", module, text, locked.get(module))
+            outcome = _write_one(exercises / f"{module}.py", module, text, fingerprints.get(module))
         except SourceProblem as error:
             outcome = StubOutcome(module, "failed", str(error))
         except OSError as error:
@@ -162,18 +162,18 @@ def write_stubs(exercises: Path = EXERCISES, solutions: Path = SOLUTIONS, module
         else:
             made[module] = fingerprint(text)
         outcomes.append(outcome)
-    if made != locked:
+    if made != fingerprints:
         try:
-            write_whole(exercises / LOCK, LOCK_HEADER + "".join(f'{name} = "{made[name]}"\n' for name in sorted(made)))
+            write_whole(exercises / FINGERPRINTS, FINGERPRINTS_HEADER + "".join(f'{name} = "{made[name]}"\n' for name in sorted(made)))
         except OSError as error:
-            outcomes.append(StubOutcome(LOCK, "failed", problem(error, f"write {exercises.name}/{LOCK}")))
+            outcomes.append(StubOutcome(FINGERPRINTS, "failed", problem(error, f"write {exercises.name}/{FINGERPRINTS}")))
     return outcomes
 
 
 def check_stubs(exercises: Path = EXERCISES, solutions: Path = SOLUTIONS, modules: Iterable[str] | None = None) -> list[str]:
-    """One sentence for each stub that does not match its solution or the lock file."""
+    """One sentence for each stub that does not match its solution or the file of fingerprints."""
     problems = []
-    locked = read_lock(exercises)
+    fingerprints = read_fingerprints(exercises)
     for module in _modules(modules):
         if not (solutions / f"{module}.py").exists():
             continue
@@ -187,19 +187,19 @@ def check_stubs(exercises: Path = EXERCISES, solutions: Path = SOLUTIONS, module
         except SourceProblem as error:
             problems.append(str(error))
             continue
-        if present == wanted and locked.get(module) == wanted:
+        if present == wanted and fingerprints.get(module) == wanted:
             continue
-        if present in (wanted, locked.get(module)):
+        if present in (wanted, fingerprints.get(module)):
             problems.append(f"{shown} is older than its solution; run `headway stubs`")
         else:
             problems.append(f"{shown} was edited, so it is not the stub; `headway reset {module[:4]}` restores the stub")
     return problems
 
 
-def read_lock(exercises: Path = EXERCISES) -> dict[str, str]:
-    """The fingerprint of each stub when it was made; an unreadable lock file counts as empty, and then nothing is overwritten."""
+def read_fingerprints(exercises: Path = EXERCISES) -> dict[str, str]:
+    """The fingerprint of each stub when it was made; an unreadable file counts as empty, and then nothing is overwritten."""
     try:
-        data = tomllib.loads((exercises / LOCK).read_text(encoding="utf-8"))
+        data = tomllib.loads((exercises / FINGERPRINTS).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
     return {name: value for name, value in data.items() if isinstance(value, str)}
@@ -207,13 +207,13 @@ def read_lock(exercises: Path = EXERCISES) -> dict[str, str]:
 
 def modified_chapters(modules: Iterable[str], exercises: Path = EXERCISES) -> list[str]:
     """The chapters whose files exist and differ from their stubs."""
-    locked, found = read_lock(exercises), []
+    fingerprints, found = read_fingerprints(exercises), []
     for module in modules:
         path = exercises / f"{module}.py"
-        if module not in locked or not path.exists():
+        if module not in fingerprints or not path.exists():
             continue
         try:
-            touched = fingerprint(read_source(path)) != locked[module]
+            touched = fingerprint(read_source(path)) != fingerprints[module]
         except SourceProblem:
             touched = True
         if touched:
@@ -221,7 +221,7 @@ def modified_chapters(modules: Iterable[str], exercises: Path = EXERCISES) -> li
     return found
 
 
-def _write_one(path: Path, module: str, text: str, locked: str | None) -> StubOutcome:
+def _write_one(path: Path, module: str, text: str, recorded: str | None) -> StubOutcome:
     shown = f"{path.parent.name}/{path.name}"
     if path.exists():
         try:
@@ -230,7 +230,7 @@ def _write_one(path: Path, module: str, text: str, locked: str | None) -> StubOu
             present = ""
         if present == fingerprint(text):
             return StubOutcome(module, "unchanged", f"{shown} is already the stub")
-        if present != locked:
+        if present != recorded:
             return StubOutcome(module, "kept", f"{shown} was edited, so it was not changed; `headway reset {module[:4]}` restores the stub")
     write_whole(path, text)
     return StubOutcome(module, "written", f"{shown} written")

@@ -15,5 +15,5 @@ Whose code runs:
     names_used.py                  which definitions use which others
 
 What is noticed meanwhile: the calls (`calls.py`, `inner_calls.py`), changed arguments, threads, forbidden functions (`forbidden/`), the line where time
-ran out (`last_line.py`), and errors (`errors.py`, `descriptions.py`, `error_notes.py`, `exit_reason.py`).
+ran out (`stuck_line.py`), and errors (`errors.py`, `descriptions.py`, `error_notes.py`, `exit_reason.py`).
 """

@@ -55,7 +55,7 @@ class SharedDeadline(CallWatch):
 
 
 class ExitWhenLate(CallWatch):
-    """Ends this process when a call is late, after writing a text that begins with `last_line.BEGINNING` to a file: a native thread of faulthandler does it.
+    """Ends this process when a call is late, after writing a text that begins with `stuck_line.BEGINNING` to a file: a native thread of faulthandler does it.
 
     For processes that share no memory with their server. Starting that thread takes 50 us a call.
     """

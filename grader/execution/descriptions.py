@@ -11,8 +11,8 @@ from types import CodeType, FrameType
 from grader.execution.chapter_package import ChapterPackage
 from grader.execution.error_notes import line_of_recursion, note_of
 from grader.execution.errors import Where, builtin_kind, message_of
-from grader.execution.last_line import MOST_FRAMES, Line, loop_or_line
 from grader.execution.overrides import DefinitionOverride
+from grader.execution.stuck_line import MOST_FRAMES, Line, loop_or_line
 
 
 class Descriptions:

@@ -11,7 +11,7 @@ import struct
 import time
 from typing import Any
 
-from grader.execution import last_line
+from grader.execution import stuck_line
 from grader.execution.values import MAX_BYTES, MAX_NODES
 
 _HEAD = struct.Struct("<4sI")
@@ -53,7 +53,7 @@ def send(sock: socket.socket, body: Any, buffers: list[bytes]) -> None:
 def receive(sock: socket.socket, deadline: float | None = None, allowance: Allowance | None = None) -> tuple[Any, list[bytes]]:
     """One frame. EOFError when the other side is gone, DeadlinePassed past the deadline, MalformedFrame when it is not a frame or too much."""
     head = _exactly(sock, _HEAD.size, deadline)
-    if deadline is not None and last_line.BEGINNING.startswith(head):
+    if deadline is not None and stuck_line.BEGINNING.startswith(head):
         raise DeadlinePassed(head)
     magic, size = _HEAD.unpack(head)
     if magic != _MAGIC or size > MAX_HEAD:

@@ -92,13 +92,13 @@ class ExampleRuns:
     def _recording(self, item: pytest.Function, seed: int, trial: Trial) -> Iterator[None]:
         """Record the examples of this context, and store them if all of them pass."""
         recording, self._recordable = Recording(), True
-        self._drawn, trial.noted = recording.examples, recording.answers
+        self._drawn, trial.answers_to_record = recording.examples, recording.answers
         try:
             yield
             if self.recordings and self._recordable and not comparing.current.mismatches:
                 self.recordings.store(item.nodeid, seed, recording)
         finally:
-            self._drawn = trial.noted = None
+            self._drawn = trial.answers_to_record = None
 
     def _note(self, arguments: dict[str, Any], fixtures: dict[str, Any]) -> None:
         assert self._drawn is not None
@@ -157,11 +157,11 @@ def _replay_own(item: pytest.Function, trial: Trial, recording: Recording) -> Ex
 @contextmanager
 def _answers_of(recording: Recording, trial: Trial) -> Iterator[None]:
     """In this context the reference's answers are the recorded ones, as far as they fit."""
-    trial.recorded = iter(recording.answers)
+    trial.recorded_answers = iter(recording.answers)
     try:
         yield
     finally:
-        trial.recorded = iter(())
+        trial.recorded_answers = iter(())
 
 
 def _run_examples(test: Any, fixtures: dict[str, Any], examples: list[Example]) -> Exception | None:

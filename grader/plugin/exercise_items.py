@@ -28,7 +28,7 @@ def items_of(run: GradedRun, exercise: Exercise) -> list[pytest.Item]:
                 items |= {item.name: item for item in _collect(run, suite)}
             found += [item for item in items.values() if item.name.partition("[")[0] in expected]
     for item in found:
-        run.prepare(item)
+        run.wrap_test(item)
     return found
 
 

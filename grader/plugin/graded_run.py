@@ -63,8 +63,8 @@ class GradedRun:
     examples: dict[tuple[str, str], FailedExample] = field(default_factory=dict)  # of the failed tests, by exercise and test
     notes: list[str] = field(default_factory=list)  # sentences for the end of the run
     collected: dict[str, dict[str, pytest.Item]] = field(default_factory=dict)  # by file and name: also tests that were not selected
-    prepare: Callable[[pytest.Item], None] = lambda _: None  # makes a collected test ready to be judged
-    prepared: set[str] = field(default_factory=set)  # the tests that are ready, by their ids
+    wrap_test: Callable[[pytest.Item], None] = lambda _: None  # makes a collected test begin its examples at the boundary
+    wrapped: set[str] = field(default_factory=set)  # the tests for which that is done, by their ids
     newly_passed: list[Exercise] = field(default_factory=list)  # passed in this run for the first time
 
     def register_test(self, exercise: Exercise, test: str, weight: float) -> None:
@@ -80,7 +80,7 @@ class GradedRun:
         if outcome == "todo":
             result.message = self._todo_message(exercise, str(problem))
         elif outcome != "passed":
-            details = self._explain_failure(problem, test, promise, printable(printed[-4000:], 4000))
+            details = self._failure_of(problem, test, promise, printable(printed[-4000:], 4000))
             result.message, result.explanation, result.details = details.message, details.explanation, details
             result.seed = self.trial.run_seed
             if isinstance(problem, ChapterBroken):
@@ -90,7 +90,7 @@ class GradedRun:
         self.results.setdefault(exercise.name, ExerciseResult(exercise)).tests.append(result)
         return result
 
-    def _explain_failure(self, problem: BaseException | None, test: str, promise: str, printed: str) -> Failure:
+    def _failure_of(self, problem: BaseException | None, test: str, promise: str, printed: str) -> Failure:
         try:
             return explain_failure(problem, promise, self.trial.current_boundary, comparing.current, printed)
         except Exception as error:  # of the kit, or of torch that code in process has changed: the outcome stands, and the run goes on
@@ -147,7 +147,7 @@ class GradedRun:
             self._find_shortcuts(result)
             self._mark_consequences(result)
             try:
-                self._explain(result)
+                self._add_explanations(result)
             except Exception as problem:  # code in process may have changed torch itself; the outcomes stand
                 self._note_unexplained(result.exercise.name, problem)
         self._record_progress()
@@ -158,7 +158,7 @@ class GradedRun:
         result.tests.sort(key=lambda test: places[test.name])
         self.trial.records.get(result.exercise.name, []).sort(key=lambda record: places[record.test])
 
-    def _explain(self, result: ExerciseResult) -> None:
+    def _add_explanations(self, result: ExerciseResult) -> None:
         """Add what helps a learner to the outcomes: the diagnosis, the test to show first, what is written, the script."""
         if any(test.outcome == "failed" for test in result.tests) and not result.follows:
             result.diagnosis = diagnose(result.exercise, self.trial.records.get(result.exercise.name, []), self.map_mistakes)

@@ -29,7 +29,7 @@ from grader.plugin.example_runs import ExampleRuns  # noqa: E402
 from grader.plugin.forked_runner import ForkedRunner  # noqa: E402
 from grader.plugin.graded_run import GradedRun, outcome_of  # noqa: E402
 from grader.plugin.item_runner import ItemRunner, exercise_of  # noqa: E402
-from grader.plugin.selection import is_wanted, register_the_rest  # noqa: E402
+from grader.plugin.selection import is_wanted, register_unselected  # noqa: E402
 from grader.reproduction.files import FOLDER  # noqa: E402
 from grader.verdict.examples import collect_pinned, seed_examples, use_headway_profile  # noqa: E402
 from grader.verdict.hypothesis_internals import drop_patch, skip_database_key  # noqa: E402
@@ -62,7 +62,7 @@ def pytest_configure(config: pytest.Config) -> None:
     trial = Trial(target, option.worker, option.whole, option.seed)
     run = config.stash[RUN] = GradedRun(trial, set(chapters), names, scripts=FOLDER)
     config.stash[EXAMPLES] = ExampleRuns(None if option.no_recordings else Recordings())
-    run.prepare = functools.partial(_register, run)
+    run.wrap_test = functools.partial(_add_test, run)
     runner = config.stash[RUNNER] = ItemRunner(run)
     config.stash[FORKED] = ForkedRunner(runner)
 
@@ -104,12 +104,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if not is_wanted(exercise, run):
             left.append(item)
             continue
-        run.prepare(item)
+        run.wrap_test(item)
         kept.append(item)
     if all(item.get_closest_marker("exercise") for item in kept):
-        kept.sort(key=lambda item: load_syllabus().exercises.index(_exercise_of(item)))  # then what an exercise uses is judged before it
+        kept.sort(key=lambda item: load_syllabus().exercises.index(_marked_exercise(item)))  # then what an exercise uses is judged before it
         items[:] = [*kept, *left]
-    register_the_rest(kept, run)
+    register_unselected(kept, run)
     if left:
         config.hook.pytest_deselected(items=left)
         items[:] = kept
@@ -127,18 +127,18 @@ def _function(item: pytest.Item) -> pytest.Function:
     return item
 
 
-def _register(run: GradedRun, item: pytest.Item) -> None:
+def _add_test(run: GradedRun, item: pytest.Item) -> None:
     """Make a graded test ready to run, once."""
-    if item.nodeid in run.prepared:
+    if item.nodeid in run.wrapped:
         return
-    run.prepared.add(item.nodeid)
+    run.wrapped.add(item.nodeid)
     mark = item.get_closest_marker("exercise")
     assert mark is not None
     run.register_test(load_syllabus().exercise(mark.args[0]), item.name, float(mark.kwargs.get("weight", 1.0)))
-    _prepare(_function(item), run)
+    _wrap_examples(_function(item), run)
 
 
-def _prepare(item: pytest.Function, run: GradedRun) -> None:
+def _wrap_examples(item: pytest.Function, run: GradedRun) -> None:
     """Begin every example at the boundary, and hide the warnings of libraries, which do not help a learner."""
     item.add_marker(pytest.mark.filterwarnings("ignore"))
     handle, wrap = getattr(item.obj, "hypothesis", None), item.config.stash[EXAMPLES].each_example
@@ -155,24 +155,24 @@ def give_seed(item: pytest.Item, run: GradedRun) -> None:
     """The run's seed decides which examples hypothesis draws for this test."""
     test = _function(item).obj
     if hasattr(test, "hypothesis"):
-        seed_examples(test, item.name, run.trial.seed_of(_exercise_of(item).name))
+        seed_examples(test, item.name, run.trial.seed_of(_marked_exercise(item).name))
 
 
 @pytest.fixture
 def learner(request: pytest.FixtureRequest):
     """The graded implementation, behind the boundary."""
     run = request.config.stash[RUN]
-    return run.trial.learner(_exercise_of(request.node).chapter)
+    return run.trial.learner(_marked_exercise(request.node).chapter)
 
 
 @pytest.fixture
 def reference(request: pytest.FixtureRequest):
     """The reference implementation of the same chapter, behind another boundary."""
     run = request.config.stash[RUN]
-    return run.trial.reference(_exercise_of(request.node).chapter)
+    return run.trial.reference(_marked_exercise(request.node).chapter)
 
 
-def _exercise_of(item: pytest.Item):
+def _marked_exercise(item: pytest.Item):
     mark = item.get_closest_marker("exercise")
     if mark is None:
         raise pytest.UsageError(f"{item.nodeid} uses an implementation but belongs to no exercise; mark it with @exercise(NAME)")
@@ -209,7 +209,7 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
     if item.get_closest_marker("exercise"):
-        item.config.stash[RUN].trial.begin_test(_exercise_of(item), item.name)
+        item.config.stash[RUN].trial.begin_test(_marked_exercise(item), item.name)
     return (yield)
 
 
@@ -234,7 +234,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo) -> Gener
     outcome = outcome_of(problem, failed=report.failed)
     printed = report.capstdout if outcome != "passed" else ""
     promise = " ".join((_function(item).obj.__doc__ or item.name).split())
-    exercise = _exercise_of(item)
+    exercise = _marked_exercise(item)
     run.record_test(exercise, item.name, outcome, report.duration, problem, promise, printed)
     report.headway = outcome
     report.sections = []

@@ -13,7 +13,7 @@ def is_wanted(exercise: Exercise, run: GradedRun) -> bool:
     return (not run.chapters or exercise.chapter in run.chapters) and (not run.names or exercise.name in run.names)
 
 
-def register_the_rest(items: list[pytest.Item], run: GradedRun) -> None:
+def register_unselected(items: list[pytest.Item], run: GradedRun) -> None:
     """Register all tests of an exercise's suites, even if only some were selected (`pytest FILE::TEST`, `--lf`): one test is not the whole exercise."""
     exercises = [exercise for item in items if (exercise := exercise_of(item)) and item.path.resolve().parent == TESTS]
     for chapter in {exercise.chapter for exercise in exercises}:

@@ -10,11 +10,11 @@ Everything that runs graded tests in the background uses it: `headway check`, th
                                    also in exercises/.headway/engine.json
     ask(job)         ---job---->   requested(): is the token right, is the job
                                    of a type that the Service knows?
-                     <-accepted--  Forks.start() (forked.py)  ------------------>   new session and process group, limits,
-                                   or Reserve.start() where forking is not safe     streams to /dev/null, dies with the server
-                                   (prestarted.py); the server goes on              |
+                     <-accepted--  ForkingStarter.start() (forked.py)  -------->   new session and process group, limits,
+                                   or PrestartingStarter.start() where forking      streams to /dev/null, dies with the server
+                                   is not safe (prestarted.py); the server goes on  |
                                                                                     Service.runners[type(job)]:
-                                                                                      CheckJob    prepare_check  (check_run.py)
+                                                                                      CheckJob    prepare_check    (check_run.py)
                                                                                       PictureJob  draw             (picture_run.py)
                                                                                       GradeJob    prepare_run      (classroom/judging/server.py)
                                                                                       TryJob, MutantsJob, CountJob  (quality/server.py)
@@ -22,8 +22,8 @@ Everything that runs graded tests in the background uses it: `headway check`, th
                      <--messages-  <--------- text, begun, verdict, ... ------------  Report (report.py); job.py lists them
                      <---done----  end of the run: kill its process group, then   <-- done, and exit
                                    all orphans that it left (system/process_tree.py)
-                                   Forks.fork_in_advance(): the process for the     copies the pages that the last run wrote to
-                                   next run of the same exercise  -------------->   (system/page_copies.py), and waits for its job
+                                   ForkingStarter.fork_in_advance(): the process    copies the pages that the last run wrote to
+                                   for the next run of the exercise  ---------->    (system/page_copies.py), and waits for its job
 
 How a run ends otherwise:
 
@@ -34,10 +34,10 @@ How a run ends otherwise:
     the server is killed               the kernel kills its runs (die_with_parent); their workers see their sockets close
     the kit's files change             the server answers the next job with `stale` and ends; the client starts another
 
-`Forks.start()` and `Server.serve()` return twice, as `os.fork` does: in the server, and in the new process with its `Assignment`. The preloaded pytest session then
-goes on there as the session of that run.
+`ForkingStarter.start()` and `Server.serve()` return twice, as `os.fork` does: in the server, and in the new process with its `Assignment`. The preloaded
+pytest session then goes on there as the session of that run.
 
 To run another type of job: a dataclass derived from `Job`, a function `(session, job, report)`, and a `Service` that connects them.
-Where forking is not safe (macOS, Windows) `Reserve` keeps one process ahead that has loaded everything and connected to the server
+Where forking is not safe (macOS, Windows) `PrestartingStarter` keeps one process ahead that has loaded everything and connected to the server
 (system/handshake.py); it runs one job.
 """

@@ -40,7 +40,7 @@ def prepare_check(session: pytest.Session, job: CheckJob, report: Report, fork: 
     run.names = names
     run.trial = Trial(run.trial.target, job.in_worker, pool=WorkerPool(fork=fork, warm=True), import_seconds=IMPORT_SECONDS, extend_deadline=report.extend_deadline)
     run.trial.call_watch = report.call_watch
-    run.trial.hurried |= names if job.hurried and len(names) == 1 else set()
+    run.trial.short_limit |= names if job.hurried and len(names) == 1 else set()
     run.map_mistakes = map_in_two_processes if fork and count_processes() > 1 else map
     session.items[:] = [item for item in session.items if (exercise := exercise_of(item)) and exercise.name in names]
     session.items.sort(key=lambda item: item.name not in job.first)

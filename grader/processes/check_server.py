@@ -23,11 +23,11 @@ def service(fork: bool, options: list[str]) -> Service:
         def loaded(self, session: pytest.Session) -> None:
             self.session = session
 
-        def prepare(self, job: Job) -> None:
+        def before_first_run(self, job: Job) -> None:
             if self.session and isinstance(job, CheckJob):
                 preload_exercise(self.session, job)
 
-        def prepare_further(self, job: Job) -> None:
+        def after_first_run(self, job: Job) -> None:
             if isinstance(job, CheckJob):
                 preload_mistakes(job)
 

@@ -43,13 +43,13 @@ class ForkedProcess:
         return status
 
 
-class Forks:
+class ForkingStarter:
     """Forks a process for each run. The functions are called in the server, once for all runs of an exercise: before the first, and after it."""
 
-    def __init__(self, before_first: Callable[[Job], None], after_first: Callable[[Job], None]) -> None:
-        self.before_first, self.after_first = before_first, after_first
+    def __init__(self, before_first_run: Callable[[Job], None], after_first_run: Callable[[Job], None]) -> None:
+        self.before_first_run, self.after_first_run = before_first_run, after_first_run
         self.prepared = ""  # the exercise that this process is prepared for
-        self.further = False  # also for further runs of it?
+        self.prepared_for_more = False  # whether `after_first_run` was called too
         self.waiting: ForkedProcess | None = None  # a process that was forked in advance, for this exercise
         self.pages = PageList()  # that a run of this exercise has written to
 
@@ -70,9 +70,9 @@ class Forks:
         """Call this after a run: fork the process for a further run of its exercise. In the new process, return what waits for that run's job."""
         if self.waiting or not isinstance(job, CheckJob) or job.name != self.prepared:
             return None
-        if not self.further:
-            _try(self.after_first, job)
-            self.further = True
+        if not self.prepared_for_more:
+            _try(self.after_first_run, job)
+            self.prepared_for_more = True
         found = _fork()
         if isinstance(found, ForkedProcess):
             self.waiting = found
@@ -88,8 +88,8 @@ class Forks:
         name = job.name if isinstance(job, CheckJob) else ""
         if name != self.prepared:
             self.pages.clear()
-            _try(self.before_first, job)
-            self.prepared, self.further = name, False
+            _try(self.before_first_run, job)
+            self.prepared, self.prepared_for_more = name, False
 
     def _wait(self, sock: socket.socket, deadline: SharedDeadline) -> Assignment:
         with _named(WAITING):

@@ -85,7 +85,7 @@ class PrestartedProcess:
         return status
 
 
-class Reserve:
+class PrestartingStarter:
     """Keeps one more prestarted process than is needed."""
 
     def __init__(self, module: str, *options: str) -> None:

@@ -16,7 +16,7 @@ from functools import partial
 from typing import cast
 
 from grader.execution.exit_reason import describe_exit
-from grader.execution.last_line import BEGINNING
+from grader.execution.stuck_line import BEGINNING
 from grader.processes.job import Job, Lines, decode, encode, requested
 from grader.processes.kit_version import Stamp, stamp
 from grader.processes.service import Assignment, Child, Service, Starter

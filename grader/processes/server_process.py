@@ -21,7 +21,7 @@ from typing import IO, TYPE_CHECKING
 from grader.course.syllabus import EXERCISES
 from grader.files import write_whole
 from grader.processes.job import encode
-from grader.processes.prestarted import COLD, NeverReady, Reserve, serve_one_job
+from grader.processes.prestarted import COLD, NeverReady, PrestartingStarter, serve_one_job
 from grader.processes.server import Server
 from grader.processes.service import Assignment, Service, Starter
 from grader.system import process_tree
@@ -54,7 +54,7 @@ def main(module: str, make_service: Callable[[bool, list[str]], Service], argume
             if fork:
                 _serve_by_forks(service, out, lifeline)
             else:
-                with contextlib.closing(Reserve(module, *others)) as reserve:
+                with contextlib.closing(PrestartingStarter(module, *others)) as reserve:
                     _serve(service, reserve, out, lifeline)
         finally:
             service.close()
@@ -87,7 +87,7 @@ def _in_a_sentence(problem: Exception) -> str:
 
 def _serve_by_forks(service: Service, out: IO[bytes], lifeline: io.RawIOBase) -> None:
     """Fork each run from this process, which loads everything first."""
-    from grader.processes.forked import Forks
+    from grader.processes.forked import ForkingStarter
     from grader.processes.preloaded_session import load_session
 
     def wait(session: pytest.Session) -> Assignment | None:
@@ -96,7 +96,7 @@ def _serve_by_forks(service: Service, out: IO[bytes], lifeline: io.RawIOBase) ->
         except Exception as problem:  # raised below: pytest would print it
             problems.append(problem)
             return None
-        return _serve(service, Forks(service.prepare, service.prepare_further), out, lifeline)
+        return _serve(service, ForkingStarter(service.before_first_run, service.after_first_run), out, lifeline)
 
     problems: list[Exception] = []
     ready = load_session(wait, service.runners)

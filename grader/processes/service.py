@@ -31,10 +31,10 @@ class Service:
     def loaded(self, session: pytest.Session) -> None:
         """Called in a server that forks its runs, when the suites are loaded."""
 
-    def prepare(self, job: Job) -> None:
+    def before_first_run(self, job: Job) -> None:
         """Called in a server that forks its runs, before the first of several runs of the same exercise."""
 
-    def prepare_further(self, job: Job) -> None:
+    def after_first_run(self, job: Job) -> None:
         """Called in such a server when the first of these runs has ended, before it forks the process of the next."""
 
     def before_start(self, job: Job) -> None:

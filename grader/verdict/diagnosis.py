@@ -23,12 +23,12 @@ from grader.verdict.replay import open_mistaken, open_reference
 from grader.verdict.results import Diagnosis
 from grader.verdict.traces import Record
 
-ENOUGH = 3.0  # unusual values that a mistake must explain in several tests, or twice as many in one, if it does not explain every test
-SOME = 0.5  # that two mistakes must explain which explain every test
-CERTAIN = 12.0  # that a mistake must explain, or MANY tests, if its answer is different in a corner case
-MANY = 3
-SHARE = 4  # it must explain one in so many of the failed tests
-FEW = 3  # mistakes, or a quarter of them: if more explain a test, it does not count, because such an answer shows none of them
+LEAST_WEIGHT = 3.0  # unusual values that a mistake must explain in several tests, or twice as many in one, if it does not explain every test
+LEAST_PAIR_WEIGHT = 0.5  # that two mistakes must explain which explain every test
+CORNER_CASE_WEIGHT = 12.0  # that a mistake must explain, or CORNER_CASE_TESTS tests, if its answer is different in a corner case
+CORNER_CASE_TESTS = 3
+ONE_TEST_OF = 4  # it must explain one in so many of the failed tests
+COMMON_ANSWER = 3  # mistakes, or a quarter of them: if more explain a test, it does not count, because such an answer shows none of them
 MOST_PAIRS = 120  # that are tried
 
 Passing = list[tuple[Record, int]]  # with the number of replies, from the first on, that correct code gives
@@ -58,7 +58,7 @@ class Candidate:
         if self.breaks or CORNER not in ends:
             return not self.breaks
         places = self.explained()
-        return len(ends) == 1 and (len(places) >= MANY or sum(self.matches[place].weight for place in places) >= CERTAIN)
+        return len(ends) == 1 and (len(places) >= CORNER_CASE_TESTS or sum(self.matches[place].weight for place in places) >= CORNER_CASE_WEIGHT)
 
     def explained(self) -> list[int]:
         """The places of the records that it explains."""
@@ -109,7 +109,7 @@ def _search(exercise: Exercise, known: list[Misconception], failing: list[Facts]
     """
     alone = list(each(lambda mistake: _compare(exercise, (mistake,), failing, passing), known))
     explaining = [sum(one.matches[place].weight > 0 for one in alone) for place in range(len(failing))]
-    failing = [replace(facts, weights=facts.without_weight()) if many > max(FEW, len(alone) // 4) else facts for facts, many in zip(failing, explaining)]
+    failing = [replace(facts, weights=facts.without_weight()) if many > max(COMMON_ANSWER, len(alone) // 4) else facts for facts, many in zip(failing, explaining)]
     alone = [replace(one, matches=[replace(match, weight=min(match.weight, facts.most)) for match, facts in zip(one.matches, failing)]) for one in alone]
     possible = sorted((one for one in alone if one.possible), key=lambda one: -one.weight)
     pairs = [(one.mistakes[0], other.mistakes[0]) for one, other in combinations(possible, 2) if one.weight][:MOST_PAIRS]
@@ -146,11 +146,11 @@ def _best_pair(together: list[Candidate], alone: list[Candidate]) -> Candidate |
 
     def has_simpler_rival(pair: Candidate) -> bool:
         needs_both = [place for place in range(len(pair.matches)) if not any(single[one].matches[place].full for one in pair.mistakes)]
-        most = max(ENOUGH, *(single[one].weight for one in pair.mistakes))
+        most = max(LEAST_WEIGHT, *(single[one].weight for one in pair.mistakes))
         rivals = [one for one in alone if one.possible and one.mistakes[0] not in pair.mistakes]
         return any(sum(one.matches[place].weight for place in needs_both if one.matches[place].full) > most for one in rivals)
 
-    together = [pair for pair in together if pair.weight >= SOME and all(gain(pair, one) > 0 for one in pair.mistakes) and not has_simpler_rival(pair)]
+    together = [pair for pair in together if pair.weight >= LEAST_PAIR_WEIGHT and all(gain(pair, one) > 0 for one in pair.mistakes) and not has_simpler_rival(pair)]
     if not together:
         return None
     if len(together) == 1:
@@ -164,7 +164,7 @@ def _best_partly(possible: list[Candidate], failing: list[Facts]) -> Candidate |
     """The mistake that explains the most tests, if it is only one, and perhaps a second one that explains other tests."""
     certain = [one for one in possible if not any(match.end == CONFLICT for match in one.matches)]
     best = _only_best(certain, set())
-    if best is None or SHARE * len(best.explained()) < len(failing):
+    if best is None or ONE_TEST_OF * len(best.explained()) < len(failing):
         return None
     other = _only_best(certain, set(best.explained()))
     if other is None:
@@ -181,6 +181,6 @@ def _only_best(possible: list[Candidate], without: set[int]) -> Candidate | None
         return len(places), sum(candidate.matches[place].weight for place in places)
 
     ranked = sorted(possible, key=score, reverse=True)
-    if not ranked or score(ranked[0])[1] < (ENOUGH if score(ranked[0])[0] > 1 else 2 * ENOUGH) or (len(ranked) > 1 and score(ranked[1]) == score(ranked[0])):
+    if not ranked or score(ranked[0])[1] < (LEAST_WEIGHT if score(ranked[0])[0] > 1 else 2 * LEAST_WEIGHT) or (len(ranked) > 1 and score(ranked[1]) == score(ranked[0])):
         return None
     return ranked[0]

@@ -45,7 +45,7 @@ def explain_failure(problem: BaseException | None, promise: str, boundary: Bound
     if mismatches := example.mismatches or ([problem] if isinstance(problem, Mismatch) else []):
         if is_result_missing and mismatches[0].lacks_value:
             return Failure(message=_sentence(returned_none(_name(call)), capital=False), **common)
-        return _mismatch(mismatches, call, common)
+        return _explain_mismatch(mismatches, call, common)
     if is_result_missing and "NoneType" in str(problem):
         return Failure(message=_sentence(returned_none(_name(call)), capital=False), **common)
     if isinstance(problem, WrongResult):
@@ -117,7 +117,7 @@ def _error_text(problem: LearnerError) -> str:
     return f"{problem.type_name}: {problem.message}" if problem.message.strip() else problem.type_name
 
 
-def _mismatch(mismatches: list[Mismatch], call: Call | None, common: dict) -> Failure:
+def _explain_mismatch(mismatches: list[Mismatch], call: Call | None, common: dict) -> Failure:
     first = mismatches[0]
     message = ". ".join(dict.fromkeys(mismatch.sentence for mismatch in mismatches[:4]))
     got = expected = difference = ""

@@ -50,16 +50,16 @@ class Trial:
     import_seconds: float = IMPORT_SECONDS
     extend_deadline: ExtendDeadline = lambda _: None
     call_watch: CallWatch = field(default_factory=CallWatch)  # for calls in process
-    hurried: set[str] = field(default_factory=set)  # exercises with a call that did not return: all their calls get LATER_CALL_SECONDS
-    until: float = math.inf  # on the monotonic clock: no test starts after that
+    short_limit: set[str] = field(default_factory=set)  # exercises with a call that did not return: all their calls get LATER_CALL_SECONDS
+    end_time: float = math.inf  # on the monotonic clock: no test starts after that
     records: dict[str, list[Record]] = field(default_factory=dict)
     seeds: dict[str, int] = field(default_factory=dict)  # of exercises whose own examples are drawn by another seed than `seed`
 
     def __post_init__(self) -> None:
         self._boundaries: dict[_Package, Boundary] = {}
         self._references: dict[str, Boundary] = {}
-        self.recorded: Iterator[list[Answer]] = iter(())  # the reference's answers in the examples that come next, as far as they are recorded
-        self.noted: list[list[Answer]] | None = None  # if not None, the answers of each example are added here
+        self.recorded_answers: Iterator[list[Answer]] = iter(())  # the reference's answers in the examples that come next, as far as they are recorded
+        self.answers_to_record: list[list[Answer]] | None = None  # if not None, the answers of each example are added here
         self._broken: dict[_Package, ChapterBroken] = {}
         self._learner_waits = not self.in_worker
         self.names: set[str] = set()  # of the target that the running test has used
@@ -69,8 +69,8 @@ class Trial:
         self._record_bytes: dict[str, int] = {}  # exercise → bytes of its records
         self._running: Exercise | None = None
         self._test = ""
-        self._spent = 0.0  # before this test began
-        self._spent_before = 0.0  # in boundaries that are closed
+        self._seconds_before_test = 0.0  # before this test began
+        self._seconds_of_closed = 0.0  # in boundaries that are closed
         self.example_seed = 0
         self.run_seed = 0  # that drew the running example; 0 for the examples of all runs
         self.own_examples = False  # whether the examples are those of this run's seed, not the common ones of all runs
@@ -117,7 +117,7 @@ class Trial:
     def move_to_worker(self, exercise: Exercise) -> None:
         """From now on the code runs in a worker, forked from this process, because a call for this exercise did not return or ended the process."""
         self.in_worker, self.pool = True, WorkerPool(warm=True)
-        self.hurried.add(exercise.name)
+        self.short_limit.add(exercise.name)
 
     def _package(self, chapter: str) -> _Package:
         """The chapter package of the running test. A worker with a definition of the reference judges one exercise only."""
@@ -131,7 +131,7 @@ class Trial:
 
     def _close(self, package: _Package) -> None:
         boundary = self._boundaries.pop(package)
-        self._spent_before += boundary.spent
+        self._seconds_of_closed += boundary.spent
         with contextlib.suppress(NoWorker):  # starting the next worker reports the problem
             boundary.connection.close()
 
@@ -168,9 +168,9 @@ class Trial:
     # ---- a test, and an example of it
 
     @property
-    def _at_work(self) -> float:
+    def _seconds_used(self) -> float:
         """Seconds in which the learner's code ran. The test's own work does not count, because it takes long on a busy machine."""
-        return self._spent_before + sum(boundary.spent for boundary in self._boundaries.values())
+        return self._seconds_of_closed + sum(boundary.spent for boundary in self._boundaries.values())
 
     @property
     def _exercise(self) -> Exercise:
@@ -189,7 +189,7 @@ class Trial:
     def begin_test(self, exercise: Exercise, test: str) -> None:
         if self.in_worker and self._running and self._running.chapter != exercise.chapter:
             self.end_chapter(self._running.chapter)
-        self._running, self._test, self._spent, self.names, self.run_seed = exercise, test, self._at_work, set(), 0
+        self._running, self._test, self._seconds_before_test, self.names, self.run_seed = exercise, test, self._seconds_used, set(), 0
         comparing.new_test()
 
     def begin_example(self) -> None:
@@ -198,18 +198,18 @@ class Trial:
         exercise = self._exercise
         if broken := self._broken.get(self._package(exercise.chapter)):
             raise broken
-        if time.monotonic() > self.until:
+        if time.monotonic() > self.end_time:
             raise OutOfTime("not run: the time for one submission was over")
         if self.timeouts.get(exercise.name, 0) >= TIMEOUTS_AN_EXERCISE:
             raise OutOfTime("not run: other tests of this exercise ran out of time before it")
-        if self._at_work - self._spent > TEST_SECONDS and not InProcessHost.debugged:
+        if self._seconds_used - self._seconds_before_test > TEST_SECONDS and not InProcessHost.debugged:
             raise OutOfTime(f"the test did not end within {TEST_SECONDS:g} s")
         comparing.new_example()
         self.run_seed = self.seed_of(exercise.name) if self.own_examples else 0
         self.example_seed = zlib.crc32(f"{self.run_seed} {self._test}".encode())
         self._begin_reference(exercise.chapter)
         boundary = self.boundary(exercise.chapter)
-        hurry = exercise.name in self.hurried or self._learner_waits and bool(self.timeouts.get(exercise.name))
+        hurry = exercise.name in self.short_limit or self._learner_waits and bool(self.timeouts.get(exercise.name))
         boundary.connection.seconds = min(self.call_seconds, LATER_CALL_SECONDS) if hurry else self.call_seconds
         if isinstance(boundary.connection, Worker):
             boundary.connection.waited = self.call_seconds if hurry and not self.timeouts.get(exercise.name) else 0.0
@@ -224,9 +224,9 @@ class Trial:
     def _begin_reference(self, chapter: str) -> None:
         reference = self._reference(load_syllabus().chapter(chapter))
         assert isinstance(reference.connection, ReferenceConnection)
-        if self.noted is not None:
-            self.noted.append([])
-        reference.connection.begin_example(next(self.recorded, []), self.noted[-1] if self.noted is not None else None)
+        if self.answers_to_record is not None:
+            self.answers_to_record.append([])
+        reference.connection.begin_example(next(self.recorded_answers, []), self.answers_to_record[-1] if self.answers_to_record is not None else None)
         reference.begin(self.example_seed)
 
     def end_test(self, outcome: str) -> list[str]:

@@ -19,7 +19,7 @@ from grader.classroom.handout.dependencies import find_all_hidden
 from grader.classroom.handout.sealed_reference import seal_mistakes, seal_reference
 from grader.classroom.handout.update import write_manifest
 from grader.course.source import read_source
-from grader.course.stubs import LOCK, LOCK_HEADER, fingerprint, reference_stub
+from grader.course.stubs import FINGERPRINTS, FINGERPRINTS_HEADER, fingerprint, reference_stub
 from grader.course.syllabus import EXERCISES, ROOT, TESTS, Chapter, load_syllabus
 from grader.files import write_whole
 
@@ -125,7 +125,7 @@ def _write(folder: Path, selected: list[Chapter], hidden: Collection[str]) -> Ha
 
 def _write_exercises(folder: Path, selected: list[Chapter], hidden: Collection[str]) -> None:
     """Write stubs, their lock, lessons, pictures and the syllabus."""
-    lock = LOCK_HEADER
+    lock = FINGERPRINTS_HEADER
     for chapter in selected:
         stub = reference_stub(chapter.name)
         write_whole(folder / f"{chapter.name}.py", stub)
@@ -138,7 +138,7 @@ def _write_exercises(folder: Path, selected: list[Chapter], hidden: Collection[s
         write_whole(folder / path.name, _without_lost_links(read_source(path), folder))
     for path in sorted(EXERCISES.glob("pictures/ch00_*.svg")):
         _copy(path, folder / "pictures" / path.name)
-    write_whole(folder / LOCK, lock)
+    write_whole(folder / FINGERPRINTS, lock)
     syllabus = read_source(EXERCISES / "syllabus.toml")
     write_whole(folder / "syllabus.toml", course_subset.reduce_syllabus(syllabus, [chapter.id for chapter in selected], selected[-1].number, hidden))
     if len(selected) == sum(bool(chapter.exercises) for chapter in load_syllabus().chapters):

@@ -20,12 +20,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from grader.classroom.handout import templates
-from grader.course.stubs import LOCK, LOCK_HEADER
+from grader.course.stubs import FINGERPRINTS, FINGERPRINTS_HEADER
 from grader.course.syllabus import load_syllabus
 from grader.files import write_whole
 
 MANIFEST = ".handout.json"
-SYLLABUS, LOCK_FILE, README = "exercises/syllabus.toml", f"exercises/{LOCK}", "README.md"
+SYLLABUS, LOCK_FILE, README = "exercises/syllabus.toml", f"exercises/{FINGERPRINTS}", "README.md"
 INSTALLED = ("pyproject.toml", "constraints.txt")  # when they change, the environment is installed again
 
 
@@ -101,7 +101,7 @@ def _offered_content(new: Path, folder: Path, path: str) -> bytes:
     if path == LOCK_FILE and (old := _read_or_none(folder / path)):
         lines = dict(re.findall(r'^(\w+) = ("\w+")$', old.decode("utf-8", "replace"), re.MULTILINE))
         lines |= dict(re.findall(r'^(\w+) = ("\w+")$', content.decode("utf-8"), re.MULTILINE))
-        return (LOCK_HEADER + "".join(f"{name} = {value}\n" for name, value in sorted(lines.items()))).encode("utf-8")
+        return (FINGERPRINTS_HEADER + "".join(f"{name} = {value}\n" for name, value in sorted(lines.items()))).encode("utf-8")
     if path == README:
         chapters = [chapter for chapter in load_syllabus(folder / SYLLABUS).chapters if chapter.exercises]
         return templates.readme(chapters, [name for chapter in chapters for name in chapter.hidden]).encode("utf-8")

@@ -132,7 +132,7 @@ def prepare_session(session: pytest.Session, job: GradeJob, report: Report, pool
     run.scripts = None
     target = Target("submission", None, job.sources, unread=job.unread)
     until = time.monotonic() + job.seconds
-    run.trial = Trial(target, job.in_worker, job.whole, job.seed, pool=pool, extend_deadline=report.extend_deadline, until=until, seeds=job.seeds)
+    run.trial = Trial(target, job.in_worker, job.whole, job.seed, pool=pool, extend_deadline=report.extend_deadline, end_time=until, seeds=job.seeds)
     config.stash[hooks.RUNNER].states.update(dict.fromkeys(job.passed, PASSED))
     session.items[:] = [item for item in session.items if (exercise := exercise_of(item)) and exercise.name in names]
     session.testscollected = len(session.items)

@@ -6,7 +6,7 @@ import os
 import forked_python
 import pytest
 from grader.course.source import SourceProblem, definition
-from grader.course.stubs import check_stubs, fingerprint, modified_chapters, read_lock, reference_stub, stub_text, write_stubs
+from grader.course.stubs import check_stubs, fingerprint, modified_chapters, read_fingerprints, reference_stub, stub_text, write_stubs
 from grader.course.syllabus import SOLUTIONS, load_syllabus
 
 MODULES = [chapter.name for chapter in load_syllabus().chapters if (SOLUTIONS / f"{chapter.name}.py").exists()]
@@ -154,7 +154,7 @@ def test_without_a_lock_nothing_is_overwritten(folders):
     write(folders)
     (folders[0] / ".stubs.toml").write_text("this is = = no toml")
     (folders[1] / "ch01_adding.py").write_text(SOLUTION.replace("TODO 1", "TODO 9"))
-    assert read_lock(folders[0]) == {}
+    assert read_fingerprints(folders[0]) == {}
     assert write(folders)[0].state == "kept"
 
 

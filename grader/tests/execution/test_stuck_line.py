@@ -9,8 +9,8 @@ from grader.course.chapter_source import ChapterSource
 from grader.course.syllabus import load_syllabus
 from grader.execution.errors import ChapterBroken, OutOfTime
 from grader.execution.in_process import InProcessHost
-from grader.execution.last_line import BEGINNING, find_line
 from grader.execution.proxy import Boundary, Implementation
+from grader.execution.stuck_line import BEGINNING, find_line
 from grader.execution.target import Target
 from grader.execution.worker import Worker, WorkerPool
 from grader.verdict.trial import CALL_SECONDS, LATER_CALL_SECONDS, Trial
