@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 
 import pytest
 import torch
@@ -102,6 +103,31 @@ def test_the_end_mark_among_the_bars_ends_the_text(browser, parts, words):  # no
         page.js("document.querySelector('.candidate:not(.there)').click()")  # another token takes its place, and the text goes on
         finished(page)
         assert page.js("document.querySelectorAll('.token.written').length") == 5 and page.errors == []
+
+
+def test_a_late_answer_about_the_end_of_the_text_leaves_the_bars_of_the_token_that_was_chosen_meanwhile(browser, parts, words):  # noqa: F811
+    engine, asked, answered = random_engine(parts, words), threading.Event(), threading.Event()
+    likeliest = engine.likeliest
+
+    def slow(*args):
+        asked.set()
+        assert answered.wait(60)
+        return likeliest(*args)
+
+    with served(api_of(engine)) as server:
+        page = opened(browser, server.address)
+        write(page, "the cat sat", 4)
+        engine.likeliest = slow
+        answers = "performance.getEntriesByName(new URL('api/likeliest', location), 'resource').length"
+        before = page.js(answers)
+        set_slider(page, "temperature", 0.5)  # the page asks again what is likely at the end
+        assert asked.wait(60)
+        page.js(f"{TOKENS}[4].click()")
+        shown = page.js("document.querySelector('#next-where').textContent")
+        answered.set()
+        page.until(lambda: page.js(answers) > before)
+        page.js("new Promise(done => setTimeout(done, 50))")
+        assert "the model wrote" in shown and page.js("document.querySelector('#next-where').textContent") == shown
 
 
 def test_the_mouse_shades_the_tokens_that_a_head_looks_at(browser, address, engine):

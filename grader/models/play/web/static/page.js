@@ -119,11 +119,12 @@ async function lookInside(onlyBars = false) {
   const ids = pane.ids.slice(0, place);
   const model = pane.info.model;
   if (!pane.tokens.length) return;
+  const outdated = () => pane !== active || pane.busy || place !== (pane.chosen ?? pane.tokens.length); // an answer about an earlier choice or text
   if (pane.chosen === null || onlyBars || !showWritten(pane)) {
     if (!ids.length) bars.clear("The first token has nothing before it.");
     else await guarded(pane, async () => {
       const data = await askFor.likeliest("likeliest", { model, ids, settings: settings.current() });
-      if (!data || pane.busy) return;
+      if (!data || outdated()) return;
       const ended = pane.ended && place === pane.tokens.length;
       const there = ended ? pane.info.end_id : (pane.tokens[place]?.id ?? null);
       const what = ended ? " the text ended" : there === null ? "" : `; the text has “${pane.shown(place)}”`;
@@ -146,7 +147,7 @@ async function lookInside(onlyBars = false) {
   }, (sentence) => { heads.set(null); find("attention-says").textContent = sentence; });
   await guarded(pane, async () => {
     const data = ids.length ? await askFor.lens("lens", { model, ids }) : { layers: [] };
-    if (!data || active !== pane || pane.busy) return;
+    if (!data || outdated()) return;
     showLens(data.layers, pane.tokens[place]?.id ?? null);
     find("lens-where").textContent = ids.length ? `what each layer would say after “${pane.before(place)}”` : "The first token has nothing before it.";
   }, (sentence) => { showLens([]); find("lens-where").textContent = sentence; });
