@@ -132,7 +132,7 @@ class _Checker:
     def _add(self, line: int, spelled: str, path: str) -> None:
         name = path.rpartition(".")[2]
         what = spelled if name in spelled else f"{spelled} ({path})"
-        self.found[line, what] = f"line {line}{self.inside} uses {what}, which this exercise asks you to write yourself"
+        self.found[line, what] = f"line {line}{self.inside} uses {what}; this exercise is to be solved without it"
 
     def _is_forbidden(self, path: str) -> bool:
         root, *rest = path.split(".")

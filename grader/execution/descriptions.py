@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dis
 import linecache
 import re
 import traceback
@@ -9,10 +10,12 @@ from pathlib import Path
 from types import CodeType, FrameType
 
 from grader.execution.chapter_package import ChapterPackage
-from grader.execution.error_notes import line_of_recursion, note_of
+from grader.execution.error_notes import frames_of, line_of_recursion, note_of
 from grader.execution.errors import Where, builtin_kind, message_of
 from grader.execution.overrides import DefinitionOverride
 from grader.execution.stuck_line import MOST_FRAMES, Line, loop_or_line
+
+RAISE = dis.opmap["RAISE_VARARGS"]  # the instruction of a `raise`
 
 
 class Descriptions:
@@ -30,17 +33,32 @@ class Descriptions:
             where = [self._display_name(problem.filename), problem.lineno or 0, (problem.text or "").strip()]
             message = problem.msg
         else:
-            for frame in traceback.extract_tb(problem.__traceback__)[-400:]:
-                if frame.filename in self.own_files:
-                    where = [self._display_name(frame.filename), frame.lineno or 0, (frame.line or "").strip()[:160]]
+            where = self._last_line(problem)
             if isinstance(problem, RecursionError) and (line := line_of_recursion(problem, self.own_files)):
                 where = [self._display_name(line[0]), line[1], linecache.getline(*line).strip()[:160]]
-        note = note_of(problem, self.own_files)
+        note = note_of(problem, self.own_files) or self._caller_note(problem)
         if isinstance(problem, ImportError):
             message = self._explain_import_error(message)
         if isinstance(problem, SystemExit):
             message = f"it ended the program ({message or 'sys.exit()'})"
         return {"kind": kind, "type": type(problem).__name__, "builtin": builtin_kind(problem), "message": message, "where": where, "note": note}
+
+    def _last_line(self, problem: BaseException) -> list | None:
+        """The last line of the learner's files in the traceback: file, number, code."""
+        frames = [frame for frame in traceback.extract_tb(problem.__traceback__)[-400:] if frame.filename in self.own_files]
+        return [self._display_name(frames[-1].filename), frames[-1].lineno or 0, (frames[-1].line or "").strip()[:160]] if frames else None
+
+    def _caller_note(self, problem: BaseException) -> str:
+        """If the last line is in another definition than the one that was called: the line that called that definition, where the fault may be."""
+        frames = [(frame, line) for frame, line in frames_of(problem.__traceback__) if frame.f_code.co_filename in self.own_files]
+        if not frames:
+            return ""
+        (last, _), calling = frames[-1], [each for each in frames if _definition_of(each[0]) != _definition_of(frames[-1][0])]
+        if not calling:
+            return ""
+        frame, line = calling[-1]
+        code = linecache.getline(frame.f_code.co_filename, line).strip()
+        return f"`{_definition_of(last)[1]}` was called in {self._display_name(frame.f_code.co_filename)}, line {line}: `{code[:80]}`."
 
     def _explain_import_error(self, message: str) -> str:
         """The message of an ImportError about another chapter: why the name is missing, without the path, which may be the reference's."""
@@ -53,13 +71,13 @@ class Descriptions:
         return f"there is no {name[1]} in {name[2]}.py{why}"
 
     def _chapter_code_raising(self, problem: BaseException) -> CodeType | None:
-        """The code of a stub that raised NotImplementedError; None if torch raised it (for a module without `forward`, for example)."""
+        """The code of a stub that raised NotImplementedError; None if torch raised it (for an operation that bool tensors do not have, for example)."""
         last = problem.__traceback__
         while last is not None and last.tb_next is not None:
             last = last.tb_next
-        code = last.tb_frame.f_code if last is not None else None
-        if code is None:
+        if last is None or last.tb_frame.f_code.co_code[last.tb_lasti] != RAISE:  # torch's functions in C have no frame, so the last one is their caller's
             return None
+        code = last.tb_frame.f_code
         written = {source.filename for source in self.package.sources.values()} | self.own_files
         beside = self.override and folder_of(code.co_filename) == folder_of(self.filename)  # a chapter of the learner's that the notebook itself imported
         return code if code.co_filename in written or beside else None
@@ -80,6 +98,11 @@ class Descriptions:
     def _display_name(self, filename: str) -> str:
         """The name of a file of the learner's in messages."""
         return (self.override.files.get(filename) if self.override else None) or _base(filename)
+
+
+def _definition_of(frame: FrameType) -> tuple[str, str]:
+    """The file, and the top-level function or class, that a frame runs."""
+    return frame.f_code.co_filename, frame.f_code.co_qualname.partition(".")[0]
 
 
 def folder_of(filename: str) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 LAST_FRAMES = 200  # of an endless recursion that are looked at
+TOO_DEEP = "without end, or too often: Python allows about 1,000 calls inside each other"
 _TORCH = (torch, torch.nn, torch.nn.functional, torch.Tensor)
 
 
@@ -22,8 +23,8 @@ def note_of(problem: BaseException, own_files: Collection[str]) -> str:
     """The sentence, or ""."""
     try:
         if isinstance(problem, RecursionError):
-            return _note_of_recursion(_frames(problem.__traceback__), own_files)
-        name, candidates = _misspelt(problem, str(problem), _frames(problem.__traceback__))
+            return _note_of_recursion(frames_of(problem.__traceback__), own_files)
+        name, candidates = _misspelt(problem, str(problem), frames_of(problem.__traceback__))
         near = nearest(name, candidates) if name else ""
         return f"Did you mean `{near}`?" if near else ""
     except BaseException:  # looking at the learner's objects may run the learner's code
@@ -39,11 +40,11 @@ def nearest(name: str, candidates: Iterable[str]) -> str:
 
 def line_of_recursion(problem: RecursionError, own_files: Collection[str]) -> tuple[str, int] | None:
     """The file and line of the learner's call that repeats most."""
-    counts = Counter((frame.f_code.co_filename, line) for frame, line in _own(_frames(problem.__traceback__), own_files))
+    counts = Counter((frame.f_code.co_filename, line) for frame, line in _own(frames_of(problem.__traceback__), own_files))
     return counts.most_common(1)[0][0] if counts else None
 
 
-def _frames(traceback: TracebackType | None) -> list[tuple[FrameType, int]]:
+def frames_of(traceback: TracebackType | None) -> list[tuple[FrameType, int]]:
     found = []
     while traceback is not None:
         found.append((traceback.tb_frame, traceback.tb_lineno))
@@ -59,8 +60,8 @@ def _note_of_recursion(frames: list[tuple[FrameType, int]], own_files: Collectio
     counts = Counter(frame.f_code.co_qualname for frame, _ in _own(frames, own_files))
     many = [name for name, count in counts.items() if count >= 10]
     if len(many) == 1:
-        return f"`{many[0]}` calls itself without end."
-    return f"`{'`, `'.join(many[:-1])}` and `{many[-1]}` call each other without end." if 1 < len(many) <= 4 else ""
+        return f"`{many[0]}` calls itself {TOO_DEEP}."
+    return f"`{'`, `'.join(many[:-1])}` and `{many[-1]}` call each other {TOO_DEEP}." if 1 < len(many) <= 4 else ""
 
 
 def _misspelt(problem: BaseException, message: str, frames: list[tuple[FrameType, int]]) -> tuple[str, Iterable[str]]:

@@ -22,7 +22,7 @@ from grader.execution.errors import HostDied, OutOfTime
 from grader.execution.forbidden import shortcuts
 from grader.execution.forbidden.reports import Notice
 from grader.execution.gradients import NoGradient, gradients, is_cut_off, is_defined_in, with_gradient
-from grader.execution.inner_calls import NOTE, InnerCalls, compile_helper
+from grader.execution.inner_calls import InnerCalls, compile_helper
 from grader.execution.overrides import DefinitionOverride
 from grader.execution.rebinding import inheriting_classes, replaced
 from grader.execution.replacing import is_replacement, replacement_module
@@ -84,6 +84,7 @@ class Host:
             except (OutOfTime, HostDied):
                 raise
             except BaseException as problem:
+                self.inner_calls.forget_finished()
                 return {"error": self.descriptions.describe(problem)}, []
             finally:
                 if getpid() != self.pid:
@@ -181,7 +182,7 @@ class Host:
 
     def do_bring(self, name: str, source: str) -> Any:
         """Define a small helper of the test here."""
-        space = {"torch": torch, "nn": torch.nn, "F": torch.nn.functional, "math": math, NOTE: self.inner_calls.call_and_note}
+        space = {"torch": torch, "nn": torch.nn, "F": torch.nn.functional, "math": math, **self.inner_calls.names()}
         exec(compile_helper(source, _BROUGHT), space)
         return space[name]
 

@@ -10,10 +10,17 @@ from types import CodeType
 from typing import Any
 
 NOTE = "_headway_call"  # the name under which an instrumented helper finds `call_and_note`
+NOTE_STATEMENT = "_headway_statement"  # the same for a call whose result is not used, such as `result.backward()`
 
 
 class _CallsThroughNote(ast.NodeTransformer):
     """Rewrites `f(x)` as `_headway_call(f, x)`; calls of builtins stay, because `super()` and `locals()` depend on their frame."""
+
+    def visit_Expr(self, node: ast.Expr) -> ast.AST:
+        self.generic_visit(node)
+        if isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Name) and node.value.func.id == NOTE:
+            node.value.func.id = NOTE_STATEMENT
+        return node
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         if node.name == "__torch_dispatch__":  # runs at each of torch's operators and calls nothing else of the learner's: it must be fast
@@ -43,21 +50,41 @@ class InnerCalls:
     def __init__(self, is_learners: Callable[[Any], bool]) -> None:
         self.is_learners = is_learners
         self.number = 0  # of the running call
-        self.last: dict[int, tuple[str, tuple, dict, bool]] = {}  # name, arguments, and whether it returned None
+        self.last: dict[int, tuple[str, tuple, dict, bool]] = {}  # name, arguments, and whether its caller got None as a value
+        self.is_running = False
 
     def clear(self) -> None:
         self.number = 0
+        self.is_running = False
         self.last.clear()
 
     def call_and_note(self, target: Any, /, *args: Any, **options: Any) -> Any:
+        return self._call(target, args, options, True)
+
+    def call_statement(self, target: Any, /, *args: Any, **options: Any) -> Any:
+        return self._call(target, args, options, False)
+
+    def _call(self, target: Any, args: tuple, options: dict, is_value: bool) -> Any:
         if not self.is_learners(target):
             return target(*args, **options)
         noted = _name_of(target), args, options
         self.last[self.number] = *noted, False
+        self.is_running = True  # stays so if the call raises an exception
         result = target(*args, **options)
-        if result is None:
+        self.is_running = False
+        if result is None and is_value:
             self.last[self.number] = *noted, True
         return result
+
+    def names(self) -> dict[str, Callable]:
+        """What an instrumented helper needs among its names."""
+        return {NOTE: self.call_and_note, NOTE_STATEMENT: self.call_statement}
+
+    def forget_finished(self) -> None:
+        """Forget the last call of a helper that raised an exception, unless that call raised it or gave None: an operator or the helper itself did."""
+        if not self.is_running and not self.last.get(self.number, ("", (), {}, False))[3]:
+            self.last.pop(self.number, None)
+        self.is_running = False
 
 
 def _name_of(target: Any) -> str:

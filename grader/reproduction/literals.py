@@ -39,7 +39,8 @@ def value_key(value: Any) -> str:
     """Text that only equal values have."""
     if isinstance(value, Tensor):
         plain = value.detach().contiguous()
-        return f"{plain.dtype} {tuple(plain.shape)} {plain.device} {b'' if plain.is_meta else plain.reshape(-1).view(torch.uint8).numpy().tobytes()!r}"
+        numbers = b"" if plain.is_meta else bytes(plain.reshape(-1).view(torch.uint8).tolist())  # not through numpy, which torch does not need
+        return f"{plain.dtype} {tuple(plain.shape)} {plain.device} {numbers!r}"
     if isinstance(value, list | tuple):
         return f"{type(value).__name__}({', '.join(map(value_key, value))})"
     if isinstance(value, dict):

@@ -216,8 +216,13 @@ def _whole_number(value: Any) -> Any:
 
 def _capitalize(what: str) -> str:
     """Capitalise the start of a sentence, unless it is a name from the code."""
-    first = what.split(" ")[0]
-    return what if any(mark in first for mark in "_.([`=") or (len(first) == 1 and first != "a") else what[:1].upper() + what[1:]
+    return what if begins_with_code(what) else what[:1].upper() + what[1:]
+
+
+def begins_with_code(text: str) -> bool:
+    """Does it begin with a name or an expression, such as `x`, `a / b` or `layer.weight`, and not with a word?"""
+    first, _, rest = text.partition(" ")
+    return any(mark in first for mark in "_.([`=") or (len(first) == 1 and (first != "a" or rest[:1] in tuple("+-*/=")))
 
 
 def _name(dtype: torch.dtype) -> str:

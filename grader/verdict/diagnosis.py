@@ -18,7 +18,7 @@ from typing import Any
 
 from grader.course.known_mistakes import Misconception, misconceptions
 from grader.course.syllabus import Exercise
-from grader.verdict.evidence import CONFLICT, CORNER, OTHER_FAULT, Facts, Match, agrees, facts_of, first_different, match
+from grader.verdict.evidence import CONFLICT, CORNER, OTHER_FAULT, Facts, Match, agrees, distance, facts_of, first_different, match
 from grader.verdict.replay import open_mistaken, open_reference
 from grader.verdict.results import Diagnosis
 from grader.verdict.traces import Record
@@ -84,10 +84,14 @@ def diagnose(exercise: Exercise, records: list[Record], each: Map = map) -> Diag
     if not wrong:
         return None
     known = list(misconceptions(exercise.module, exercise.name))
+    with open_reference(exercise) as reference:  # a mistake must be nearer than the reference to replies that are wrong by little
+        nearly_right = [(record, distance(reference, record)) for record in wrong if agrees(reference, record)]
 
     def fits(mistake: Misconception) -> bool:
         with open_mistaken(exercise, mistake) as replayer:
-            return all(agrees(replayer, record) for record in wrong)
+            if replayer is None or not all(agrees(replayer, record) for record in wrong):
+                return False
+            return all(distance(replayer, record) < gap / 2 for record, gap in nearly_right)
 
     fitting = [mistake for mistake, fit in zip(known, each(fits, known)) if fit]
     with open_reference(exercise) as reference:  # behind the first reply that is not the reference's, correct code may differ

@@ -5,11 +5,15 @@ from __future__ import annotations
 import re
 
 NO_MEMORY = re.compile("allocate memory|not enough memory|bad_alloc")
+MISSING_RETURN = "Is a `return` missing? list.sort, append, set.add and dict.update also return None."
 NO_SUPER = "does not call `super().__init__()`; call it first in `__init__`, before anything is assigned to self"
 
 _WITHOUT_SUPER = re.compile(
     r"before Module\.__init__\(\) call|has no attribute '(_parameters|_modules|_buffers|_non_persistent_buffers_set|_\w*hooks\w*)'"
 )
+_ARGUMENT_COUNTS = re.compile(r"(?:\w+\.)*(\w+)\(\) takes (\d+) positional arguments? but (\d+) (?:were|was) given")
+_TWO_DTYPES = re.compile(r"same dtype, but (?:got|found):? ([\w: ]+?) (?:!=|and) ([\w: ]+)")
+_DTYPES = {"double": "float64", "float": "float32", "half": "float16", "long": "int64", "int": "int32", "char": "int8", "signed char": "int8", "byte": "uint8"}
 # A message of Python or torch, and what it means; the message itself is added in parentheses.
 _MEANINGS = (
     (r"The size of tensor a \((\d+)\) must match the size of tensor b \((\d+)\) at non-singleton dimension (\d+)",
@@ -27,13 +31,14 @@ _MEANINGS = (
      r"uses None as a value; does a function that it calls end without `return`?"),
     (r"a (?:view of a )?leaf Variable that requires grad is being used in an in-place operation",
      r"changes a parameter in place while gradients are recorded; compute a new tensor, or use torch.no_grad() where that is intended"),
-    (r"\w[\w.]*\(\) takes (\d+) positional arguments? but (\d+) (?:were|was) given",
-     r"calls a function with \2 arguments that takes \1; in a method, is `self` missing, or one too many?"),
-)  # fmt: skip
+    )  # fmt: skip
 
 
-def describe_known_error(type_name: str, message: str) -> str:
-    """A plain predicate for an error, "uses index 5 in dimension 0, which has only 3 places (IndexError: ...)"; or ""."""
+def describe_known_error(type_name: str, message: str, in_code: bool = True) -> str:
+    """A plain predicate for an error, "uses index 5 in dimension 0, which has only 3 places (IndexError: ...)"; or "".
+
+    `in_code`: a line of the learner's code raised it; if not, the call itself did.
+    """
     if type_name == "MemoryError" or (type_name == "RuntimeError" and NO_MEMORY.search(message)):
         many = re.search(r"tried to allocate (\d+) bytes", message)
         return "ran out of memory" + (f": it asked for {int(many[1]):,} bytes at once" if many else "")
@@ -45,6 +50,11 @@ def describe_known_error(type_name: str, message: str) -> str:
         return "stops in the debugger, which has no input here; " + (f"to debug, run `{message}` in a terminal" if message else "remove that line")
     if type_name == "AttributeError" and _WITHOUT_SUPER.search(message):
         return f"{NO_SUPER} ({type_name}: {message})"
+    if (counts := _ARGUMENT_COUNTS.search(message)):
+        return f"{_describe_counts(counts, in_code)} ({type_name}: {message})"
+    if dtypes := _TWO_DTYPES.search(message):
+        one, other = (_DTYPES.get(name.lower(), name) for name in dtypes.groups())
+        return f"combines tensors of two dtypes, {one} and {other}; convert one of them, for example with .to(x.dtype) ({type_name}: {message})"
     for pattern, meaning in _MEANINGS:
         if found := re.search(pattern, message):
             return f"{found.expand(meaning)} ({type_name}: {message})"
@@ -53,4 +63,13 @@ def describe_known_error(type_name: str, message: str) -> str:
 
 def returned_none(what: str) -> str:
     """The sentence about a call without a result, the same wherever the missing value is noticed."""
-    return f"{what} returned None; is a `return` missing?"
+    return f"{what} returned None. {MISSING_RETURN}"
+
+
+def _describe_counts(counts: re.Match[str], in_code: bool) -> str:
+    """The predicate for a call with too many arguments; Python counts `self` as one."""
+    name, takes, gets = counts[1], int(counts[2]), int(counts[3])
+    taken = f"{takes} argument{'s' * (takes != 1)}"
+    if in_code:
+        return f"calls `{name}`, which takes {taken}, with {gets}; in a method, is `self` missing, or one too many?"
+    return f"takes {taken} and gets {gets}; compare the line of its `def` with the stub (in a method, is `self` missing?)"

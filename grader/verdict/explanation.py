@@ -11,7 +11,7 @@ import torch
 from grader.execution.calls import Call, Label
 from grader.execution.errors import ChapterBroken, HostDied, LearnerError, OutOfTime, RuleBroken, WrongResult
 from grader.execution.proxy import Boundary, Handle
-from grader.verdict.comparing import Example, Mismatch
+from grader.verdict.comparing import Example, Mismatch, begins_with_code
 from grader.verdict.error_sentences import NO_MEMORY, NO_SUPER, describe_known_error, returned_none
 from grader.verdict.failed_calls import MOST_CALLS, find_calls, moments_of
 from grader.verdict.relations.engine import explain
@@ -54,7 +54,7 @@ def explain_failure(problem: BaseException | None, promise: str, boundary: Bound
         start = "" if call is None or problem.message.startswith(call.what.partition("(")[0]) else f"{call.what}: "
         return Failure(message=_sentence(start + problem.message, capital=False), where=str(problem.where or ""), **common)
     if isinstance(problem, LearnerError):
-        text = describe_known_error(problem.type_name, problem.message) or f"raised {_error_text(problem)}"
+        text = describe_known_error(problem.type_name, problem.message, problem.where is not None) or f"raised {_error_text(problem)}"
         if problem.where is None and call is not None and call is not problem.call and NO_SUPER not in text:  # a helper of the test raised it, after the call
             text = f"returned a value with which the test cannot continue ({_error_text(problem)})"
         return Failure(message=_sentence(f"{_name(call)} {text}", False, problem.note), where=str(problem.where or ""), **common)
@@ -132,6 +132,7 @@ def _explain_mismatch(mismatches: list[Mismatch], call: Call | None, common: dic
         has_values = not (first.got.is_meta or first.expected.is_meta)
         if first.got.shape == first.expected.shape and first.got.numel() > 1 and comparable and has_values:
             difference = first_difference(first.got, first.expected, first.tol)
+        explanation = [line for line in explanation if line.rstrip(".").replace("Its dtype is", "has dtype") not in message]
     elif first.compared and not isinstance(first.expected, Tensor) and not isinstance(first.got, Tensor):
         explanation = explain_plain(first.got, first.expected)
     if explanation and isinstance(first.got, Tensor) and got.startswith("[") and first.got.numel() <= 24:
@@ -150,7 +151,7 @@ def _format_for_label(value: Any) -> str:
 
 
 def _name(call: Call | None) -> str:
-    return call.what if call else "the chapter"
+    return "the chapter" if call is None else f"`{call.what}`, a function of the test," if call.is_helpers else call.what
 
 
 def _lines_of_calls(calls: list[Call]) -> list[str]:
@@ -214,7 +215,5 @@ def name_of_object(value: Any) -> str | None:
 def _sentence(text: str, capital: bool = True, note: str = "") -> str:
     """One line with a full stop; a capital in front unless it begins with a name. A note is a sentence that follows."""
     text = re.sub(r"\s+", " ", text).strip()
-    first = text.split(" ")[0]
-    named = any(mark in first for mark in "_.([`=") or (len(first) == 1 and first != "a")
-    start = text[:1].upper() if capital and not named else text[:1]
+    start = text[:1].upper() if capital and not begins_with_code(text) else text[:1]
     return start + text[1:] + ("" if text.endswith((".", "!", "?", ":")) else ".") + (f" {note}" if note else "")

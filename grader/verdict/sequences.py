@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from grader.verdict.error_sentences import MISSING_RETURN
 from grader.verdict.relations.phrases import join_words
 
 MOST = 2000  # items; longer values are not explained
@@ -15,7 +16,7 @@ MOST = 2000  # items; longer values are not explained
 def explain_plain(got: Any, expected: Any) -> list[str]:
     """At most two sentences, each true for these two values."""
     if got is None and expected is not None:
-        return ["The result is None. Is a `return` missing? list.sort, append, set.add and dict.update also return None."]
+        return [] if isinstance(expected, float) else [f"The result is None. {MISSING_RETURN}"]  # a float may be a part, such as a gradient
     try:
         return _explain(got, expected)[:2]
     except (TypeError, ValueError, OverflowError, RuntimeError):  # values that cannot be hashed, compared or counted, such as tensors

@@ -1,5 +1,5 @@
 # in process: yes
-# message: which this exercise asks you to write yourself
+# message: this exercise is to be solved without it
 """Hopes that each line doubles the number of ways to follow a name."""
 
 import torch

@@ -163,7 +163,7 @@ def softmax(x):
 @pytest.mark.parametrize("text", SHORTCUTS.values(), ids=SHORTCUTS)
 def test_a_shortcut_is_found(text):
     (sentence, *_) = forbidden_calls(text, "softmax", FORBIDS)
-    assert sentence.startswith("line ") and sentence.endswith("which this exercise asks you to write yourself")
+    assert sentence.startswith("line ") and sentence.endswith("this exercise is to be solved without it")
 
 
 @pytest.mark.parametrize("text", HONEST.values(), ids=HONEST)
@@ -173,7 +173,7 @@ def test_honest_code_is_accepted(text):
 
 def test_the_sentence_names_the_line_and_the_helper():
     text = SHORTCUTS["in a helper function"]
-    assert forbidden_calls(text, "softmax", FORBIDS) == ["line 3 (in _h) uses torch.softmax, which this exercise asks you to write yourself"]
+    assert forbidden_calls(text, "softmax", FORBIDS) == ["line 3 (in _h) uses torch.softmax; this exercise is to be solved without it"]
     renamed = SHORTCUTS["imported under another name"]
     assert "line 3 uses s (torch.nn.functional.softmax)" in forbidden_calls(renamed, "softmax", FORBIDS)[0]
 

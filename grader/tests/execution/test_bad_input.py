@@ -81,7 +81,7 @@ FIRST = {
     "SinusoidalPositions": (klass("SinusoidalPositions", "quit()"), ENDED),
     "softmax": (function("softmax", "left_running()\nreturn right(*args, **options)"), "left a thread running"),
     "causal_mask": (function("causal_mask", "yield right(*args, **options)"), "should be a tensor"),
-    "padding_mask": (function("padding_mask", "return None"), "padding_mask returned None; is a `return` missing"),
+    "padding_mask": (function("padding_mask", "return None"), "padding_mask returned None. Is a `return` missing?"),
     "scaled_dot_product_attention": (
         function("scaled_dot_product_attention", "return torch.zeros(2).as_subclass(YesTensor), 1"),
         "YesTensor, a subclass of torch.Tensor",

@@ -16,6 +16,7 @@ from grader.execution.target import Target
 from grader.reproduction.example import keep_example
 from grader.reproduction.files import store_script
 from grader.reproduction.leaving import make_script
+from grader.reproduction.literals import value_key
 from grader.reproduction.running import StillRunning, agrees, run_script, verdict_of
 from grader.verdict import comparing
 from grader.verdict.comparing import close, holds, same, shaped
@@ -286,3 +287,15 @@ def test_a_changed_list_is_the_list_that_is_compared(leave):
 
     left = leave("merge_pair", "    merged = []", "    ids.append(0)\n    merged = []", test)
     assert "merge_pair(ids, (1, 2), 9)" in left.text and left.run()[0] == "wrong"
+
+
+def test_scripts_need_no_numpy(monkeypatch):
+    """A learner's environment has none, and torch raises a RuntimeError where it would need it."""
+
+    def unavailable(*_):
+        raise RuntimeError("Numpy is not available")
+
+    monkeypatch.setattr(torch.Tensor, "numpy", unavailable)
+    one = value_key([torch.tensor([1.0, 2.0]), {"a": torch.tensor(3)}])
+    assert one == value_key([torch.tensor([1.0, 2.0]), {"a": torch.tensor(3)}])
+    assert one != value_key([torch.tensor([1.0, 2.5]), {"a": torch.tensor(3)}]) and one != value_key([torch.tensor([[1.0], [2.0]]), {"a": torch.tensor(3)}])

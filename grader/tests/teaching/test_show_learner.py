@@ -53,7 +53,7 @@ def test_missing_numbers_are_distinguished_from_numbers():
     "body, sentence",
     [
         ("raise NotImplementedError", "Your code is not implemented yet. This shows the reference's result."),
-        ("return None", "causal_mask returned None; is a `return` missing?"),
+        ("return None", "causal_mask returned None. Is a `return` missing?"),
         ("return torch.ones(7)", "The result has shape (7,); it should be (7, 7)."),
         ("return 1 / 0", "causal_mask raised ZeroDivisionError: division by zero. (ch03_attention.py, line"),
         ("while True: pass", "The call did not end within 5 s."),

@@ -4,6 +4,7 @@ import pytest
 import torch
 from boundaries import forks
 from grader.course.chapter_source import ChapterSource
+from grader.execution.errors import Todo
 from grader.execution.in_process import InProcessHost
 from grader.execution.proxy import Boundary, Implementation, gradients, parameters
 from grader.execution.worker import Worker, WorkerPool
@@ -46,9 +47,22 @@ def once(x):
     return once(y)  # once
 def first(x): return second(x)
 def second(x): return first(x)
+
+def takes_one(x): return x.sum()
+def passes_two(x): return takes_one(x, 0)
+def passes_a_word(x):
+    return takes_one("x")  # passes_a_word
+def two_dtypes(x): return x.double() @ x.to(torch.int8)
+def torch_cannot(x): return (x > 0) @ (x > 0)
+def stub(x): raise NotImplementedError
+
+class Number:
+    def __init__(self, value): self.value, self.grad = value, None
+    def __mul__(self, other): return Number(self.value * other)
+    def backward(self): self.grad = 1.0
 '''
 X = torch.ones(2, 2)
-NONE = "nothing returned None; is a `return` missing?"
+NONE = "nothing returned None. Is a `return` missing? list.sort, append, set.add and dict.update also return None."
 
 
 @pytest.fixture(scope="module", params=["local", pytest.param("fork", marks=forks)])
@@ -139,5 +153,50 @@ def test_a_missing_super_init_is_said_as_that(boundary):
 
 def test_an_endless_recursion_says_which_function_calls_itself_and_where(boundary):
     failure = failure_of(boundary, lambda toy: toy.once(X))
-    assert failure.message.endswith("`once` calls itself without end.") and failure.where.endswith("return once(y)  # once")
-    assert message_of(boundary, lambda toy: toy.first(X)).endswith("`first` and `second` call each other without end.")
+    too_deep = "without end, or too often: Python allows about 1,000 calls inside each other."
+    assert failure.message.endswith(f"`once` calls itself {too_deep}") and failure.where.endswith("return once(y)  # once")
+    assert message_of(boundary, lambda toy: toy.first(X)).endswith(f"`first` and `second` call each other {too_deep}")
+
+
+def test_a_wrong_number_of_arguments_says_which_function_takes_how_many(boundary):
+    assert "takes_one takes 1 argument and gets 2; compare the line of its `def` with the stub" in message_of(boundary, lambda toy: toy.takes_one(X, 0))
+    assert "passes_two calls `takes_one`, which takes 1 argument, with 2;" in message_of(boundary, lambda toy: toy.passes_two(X))
+
+
+def test_an_error_in_another_definition_names_the_line_that_called_it(boundary):
+    failure = failure_of(boundary, lambda toy: toy.passes_a_word(X))
+    assert failure.where.endswith("def takes_one(x): return x.sum()")
+    assert failure.message.endswith('`takes_one` was called in ch03_toy.py, line 40: `return takes_one("x") # passes_a_word`.')
+
+
+def test_two_dtypes_are_named_as_in_code(boundary):
+    assert "two_dtypes combines tensors of two dtypes, float64 and int8; convert one of them" in message_of(boundary, lambda toy: toy.two_dtypes(X))
+
+
+def test_an_operation_that_torch_does_not_have_is_an_error_and_not_a_stub(boundary):
+    failure = failure_of(boundary, lambda toy: toy.torch_cannot(X))
+    assert "NotImplementedError" in failure.message and "not implemented for 'Bool'" in failure.message and failure.where.startswith("ch03_toy.py")
+    with pytest.raises(Todo):
+        boundary.begin(1)
+        Implementation(boundary).stub(X)
+
+
+def multiplied(Number, value):
+    """An operator of the learner's, not a call, raises the exception."""
+    return (2 * Number(value)).value
+
+
+def gradient_of(Number, value):
+    number = Number(value)
+    number.backward()
+    return [number.value, None]
+
+
+def test_an_operator_that_fails_in_a_helper_is_not_blamed_on_the_call_before_it(boundary):
+    failure = failure_of(boundary, lambda toy: toy.bring(multiplied)(toy.Number, 3.0))
+    assert failure.called == ["multiplied(Number, 3.0)"]
+    assert failure.message.startswith("`multiplied`, a function of the test, raised TypeError: unsupported operand type(s) for *: 'int' and 'Number'")
+
+
+def test_a_method_whose_result_a_helper_does_not_use_needs_no_return(boundary):
+    assert message_of(boundary, lambda toy: close(toy.bring(gradient_of)(toy.Number, 3.0), [3.0, 1.0])) == "The result[1] came out wrong."
