@@ -15,6 +15,7 @@ from typing import Any
 from grader.verdict.results import REASONS, Diagnosis, ExerciseResult, Failure, TestResult
 
 LONG = 20_000  # characters of one text; a failure as a learner sees it is far shorter
+LONGEST_LINE = 500  # characters of one sentence
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])?")
 _JOINERS = "\u200c\u200d"  # invisible, but part of the spelling of Persian and Indic names and of emoji; they do not change the direction
 
@@ -28,7 +29,7 @@ def text(words: str, length: int = LONG) -> str:
     return "".join(character if _is_plain(character) else f"⟨U+{ord(character):04X}⟩" for character in words)
 
 
-def line(words: str, length: int = 500) -> str:
+def line(words: str, length: int = LONGEST_LINE) -> str:
     """The text in one line, for names and sentences."""
     return " ".join(text(re.sub(r"\s", " ", words), length).split())
 

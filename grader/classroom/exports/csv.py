@@ -35,14 +35,15 @@ def format_table(rows: list[list[str]]) -> str:
 
 def _row(person: Person, graded: GradedClass) -> list[str]:
     notes = [*person.notes, *correction_sentences(person), *person.remarks, *(f"{module}.py does not import" for module in person.broken)]
-    words = [spreadsheet_text(text) for text in (person.late, "missing" if person.missing else person.problem, "; ".join(notes))]
+    words = [spreadsheet_text(text) for text in (person.late, "missing" if person.missing else person.problem)]
+    words.append(spreadsheet_text("; ".join(notes), sanitize.LONG))
     earned = [format_points(person.marks[exercise.name].earned) for exercise in graded.exercises]
     return [spreadsheet_text(person.name), format_points(person.total.earned), format_points(person.total.points), *words, *earned]
 
 
-def spreadsheet_text(words: str) -> str:
+def spreadsheet_text(words: str, length: int = sanitize.LONGEST_LINE) -> str:
     """Text that no spreadsheet runs as a formula: an apostrophe in front marks it as text."""
-    return _FORMULA.sub(r"\g<0>'", sanitize.line(words))
+    return _FORMULA.sub(r"\g<0>'", sanitize.line(words, length))
 
 
 def _quote(cell: str) -> str:

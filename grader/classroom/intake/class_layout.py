@@ -7,9 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
-from zoneinfo import ZoneInfo
 
 from grader.classroom.intake.archives import CLASS, HEAD, detect_kind, read_members
 from grader.classroom.intake.entries import FoundFile, describe_entry, open_regular_file, walk_folder
@@ -23,6 +22,7 @@ from grader.classroom.intake.file_names import (
     parse_owner,
     strip_archive_suffix,
 )
+from grader.classroom.intake.nbgrader import find_assignment, parse_stamp
 from grader.classroom.intake.options import ReadOptions
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.intake.roster import GradescopeRecord, read_gradescope
@@ -57,6 +57,11 @@ class Location:
     time_from: str = ""
     problem: str = ""
     late: bool = False  # marked as late in a file name of the learning platform
+    stamps: tuple[tuple[str, datetime], ...] = ()  # nbgrader's time of each folder in it
+
+    def set_time(self, found: FoundFile, path: tuple[str, ...]) -> FoundFile:
+        """The file with the time stamp of its folder, if nbgrader wrote stamps: copying changes the dates of files. `path` is the path in the submission."""
+        return replace(found, time=dict(self.stamps).get(path[0]), zone_known=True) if self.stamps and path else found
 
 
 @dataclass
@@ -101,7 +106,7 @@ class _NamesFound:
     mapped: set[tuple[str, ...]] = field(default_factory=set)  # the files named in `--map`
     above: set[tuple[str, ...]] = field(default_factory=set)  # those folders and their parents, of the two top levels
     records: dict[tuple[str, ...], dict[str, GradescopeRecord]] = field(default_factory=dict)  # Gradescope's, by the folder that contains them
-    nbgrader_times: dict[str, str] = field(default_factory=dict)  # nbgrader's timestamp.txt, by person
+    stamps: dict[str, dict[str, datetime]] = field(default_factory=dict)  # nbgrader's times, by person and assignment
     escaped: list[str] = field(default_factory=list)  # paths that lead out of the archive
 
     def below(self, prefix: tuple[str, ...]) -> list[FoundFile]:
@@ -165,8 +170,8 @@ def find_layout(class_input: ClassInput) -> ClassLayout:
         if len(entries) == 1 and entries[0].path[-1] in records:
             record = records[entries[0].path[-1]]
             location = replace(location, names=record.names, ids=record.ids, submitted=record.submitted, time_from="Gradescope")
-        elif submitted := _parse_nbgrader_time(names.nbgrader_times.get(name, "")):
-            location = replace(location, submitted=submitted, time_from="nbgrader")
+        elif stamps := names.stamps.get(name):
+            location = replace(location, stamps=tuple(sorted(stamps.items())), time_from="nbgrader")
         layout.locations.update({found.path[-1]: location for found in entries})
     return layout
 
@@ -210,8 +215,9 @@ def _read_name(class_input: ClassInput, names: _NamesFound, found: FoundFile) ->
             names.above.update(path[:depth] for depth in range(min(len(path), 3)))
     elif path[-1] in METADATA and (len(path) == 1 or (len(path) == 2 and _EXPORT.fullmatch(path[0]))):
         names.records[path[:-1]] = read_gradescope(_read_text(found, LARGEST_METADATA))
-    elif path[-1] == "timestamp.txt" and len(path) == 3 and class_input.stem == "submitted":
-        names.nbgrader_times[path[0]] = max(names.nbgrader_times.get(path[0], ""), _read_text(found, 100).strip())
+    elif handed_in := find_assignment(path, class_input.stem):
+        if stamp := parse_stamp(_read_text(found, 100)):
+            names.stamps.setdefault(handed_in[0], {})[handed_in[1]] = stamp
     elif len(path) <= 2 and "." not in path[-1]:
         with found.open() as file:
             if detect_kind(file.read(HEAD)):
@@ -268,12 +274,3 @@ def _describe_problem(entries: list[FoundFile], number: str) -> str:
 
 def _names_chapter(name: str) -> bool:
     return bool(parse_chapter_name(name) or parse_notebook_name(name))
-
-
-def _parse_nbgrader_time(text: str) -> datetime | None:
-    """The time in nbgrader's "2026-12-01 10:30:47.524219 UTC"; None if it is invalid."""
-    clock, _, zone = text.rpartition(" ")
-    try:
-        return datetime.fromisoformat(clock).replace(tzinfo=UTC if zone in ("UTC", "GMT") else ZoneInfo(zone))
-    except (ValueError, OSError, KeyError):
-        return None

@@ -97,11 +97,9 @@ def parse_owner(name: str, is_folder: bool) -> Owner | None:
         return Owner(name)
     if canvas := _parse_canvas(name):
         return canvas
-    if chapter := parse_notebook_name(name):
-        return Owner(chapter.person, rest=name)
-    chapter = parse_chapter_name(name)
-    if chapter:
-        return Owner(chapter.person, rest=f"{chapter.module}.py" if not chapter.copy else f"{chapter.module}-{chapter.copy}.py")
+    if chapter := parse_notebook_name(name) or parse_chapter_name(name):
+        number, ending = f"-{chapter.copy}" if chapter.copy else "", ".ipynb" if name.lower().endswith(".ipynb") else ".py"
+        return Owner(chapter.person, rest=f"{chapter.module}{number}{ending}")
     stem = strip_archive_suffix(name)
     if stem:
         return Owner(stem, rest=name)

@@ -1,4 +1,4 @@
-"""What an instructor may decide about reading submissions: the chapter of a file, which of several copies counts, and whether file dates count."""
+"""How submissions are read: the chapter of a file, which of several copies counts, whether file dates count, and which chapters are graded."""
 
 from __future__ import annotations
 
@@ -21,19 +21,34 @@ class ReadOptions:
     chapters: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))  # file name in small letters → module, from `--map`
     copies: str = NEWEST  # of several copies of a chapter: the newest, the one with most exercises implemented, or the one with most points
     trust_file_dates: bool = False  # may the date of a file decide whether a submission is late?
+    modules: frozenset[str] = frozenset()  # the graded chapters; empty for all
+    assignment: str = ""  # of several versions of a chapter, the one in a folder with this name comes first
 
-    def find_module(self, name: str) -> str:
-        """Return the module that `--map` names for this file or for a numbered copy of it, else an empty text."""
+    def find_mapped(self, name: str) -> str:
+        """Return the name in `--map` that fits this file or a numbered copy of it, else an empty text."""
         if not self.chapters:
             return ""
         stem, dot, ending = name.lower().rpartition(".")
-        return self.chapters.get(name.lower()) or self.chapters.get(_COPY_NUMBER.sub("", stem) + dot + ending, "")
+        return next((one for one in (name.lower(), _COPY_NUMBER.sub("", stem) + dot + ending) if one in self.chapters), "")
+
+    def find_module(self, name: str) -> str:
+        """Return the module that `--map` names for this file or for a numbered copy of it, else an empty text."""
+        return self.chapters.get(self.find_mapped(name), "")
+
+    def is_graded(self, module: str) -> bool:
+        return not self.modules or module in self.modules
+
+    def is_in_assignment(self, path: tuple[str, ...]) -> bool:
+        """Is this file in a folder with the name of the assignment?"""
+        return bool(self.assignment) and self.assignment.casefold() in (part.casefold() for part in path[:-1])
 
 
 DEFAULTS = ReadOptions()
 
 
-def parse_options(maps: Iterable[str] = (), copies: str = NEWEST, trust_file_dates: bool = False) -> ReadOptions:
+def parse_options(
+    maps: Iterable[str] = (), copies: str = NEWEST, trust_file_dates: bool = False, modules: Iterable[str] = (), assignment: str = ""
+) -> ReadOptions:
     """The options as an instructor types them. GradingProblem for an invalid one, UnknownName for an unknown chapter."""
     if copies not in COPIES:
         raise GradingProblem(f"--copies {shorten(copies)}: this is unknown; write --copies {NEWEST}, --copies {FULLEST} or --copies {BETTER}")
@@ -45,4 +60,4 @@ def parse_options(maps: Iterable[str] = (), copies: str = NEWEST, trust_file_dat
         module = load_syllabus().chapter(chapter).name
         if chapters.setdefault(name.lower(), module) != module:
             raise GradingProblem(f"--map: {shorten(name)} is given two chapters, {chapters[name.lower()]} and {module}; keep one")
-    return ReadOptions(chapters, copies, trust_file_dates)
+    return ReadOptions(chapters, copies, trust_file_dates, frozenset(modules), assignment)

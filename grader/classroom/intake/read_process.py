@@ -26,7 +26,8 @@ def main() -> None:
     write_message = _take_stdout()
     limit_memory(job["memory"])
     report = _make_step_reporter(write_message, job["seconds"], job["chapter_seconds"])
-    progress = ReadProgress(frozenset(job["done"]), job["refused"], report, ReadOptions(**job["options"]))
+    options = ReadOptions(**job["options"] | {"modules": frozenset(job["options"]["modules"])})
+    progress = ReadProgress(frozenset(job["done"]), job["refused"], report, options)
     try:
         for key, submissions in iterate_submissions(Path(job["path"]), lambda sentence: write_message({"note": sentence}), progress):
             write_message({"read": key, "submissions": [as_data(submission) for submission in submissions]})

@@ -22,6 +22,7 @@ from typing import Any
 from grader.classroom.intake.chapter_versions import ChapterVersion
 from grader.classroom.intake.options import DEFAULTS, ReadOptions
 from grader.classroom.intake.problems import GradingProblem
+from grader.classroom.intake.several_people import refuse_classes
 from grader.classroom.intake.submissions import NAMES, NoteCallback, Submission, add_slugs
 from grader.course.syllabus import ROOT
 
@@ -72,7 +73,9 @@ def read_in_subprocess(
                 _reject_current(state, stopped.why, path)
     for sentence in state.notes:
         add_note(sentence)
-    return add_slugs(submission for submissions in state.done.values() for submission in submissions)
+    submissions = [submission for found in state.done.values() for submission in found]
+    refuse_classes(path, submissions, add_note)
+    return add_slugs(submissions)
 
 
 def _reject_current(state: _ReadState, why: str, path: Path) -> None:
@@ -90,7 +93,7 @@ def _reject_current(state: _ReadState, why: str, path: Path) -> None:
 def _run_reader(path: Path, state: _ReadState, limits: ReadLimits, options: ReadOptions) -> None:
     """Run one process until everything is read; _ReaderStopped if it ends before."""
     job = dict(path=str(path), done=list(state.done), refused=state.refused, memory=limits.memory, seconds=limits.seconds, chapter_seconds=limits.chapter_seconds)
-    job |= dict(options=dict(chapters=dict(options.chapters), copies=options.copies, trust_file_dates=options.trust_file_dates))
+    job |= dict(options=vars(options) | {"chapters": dict(options.chapters), "modules": sorted(options.modules)})
     paths = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     command = [sys.executable, "-P", "-m", "grader.classroom.intake.read_process"]
     try:
@@ -149,7 +152,8 @@ def _apply_message(message: dict[str, Any], state: _ReadState) -> bool:
 def _parse_submission(data: dict[str, Any]) -> Submission:
     when = data["submitted"]
     versions = tuple(ChapterVersion(**version | {"notes": tuple(version["notes"])}) for version in data["versions"])
-    return Submission(**data | {"notes": tuple(data["notes"]), "submitted": datetime.fromisoformat(when) if when else None, "versions": versions})
+    texts = {name: tuple(data[name]) for name in ("notes", "mapped", "other_code", "people")}
+    return Submission(**data | texts | {"submitted": datetime.fromisoformat(when) if when else None, "versions": versions})
 
 
 def _describe_exit(status: int, limits: ReadLimits, is_chapter: bool) -> _ReaderStopped:

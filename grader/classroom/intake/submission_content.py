@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -13,6 +14,7 @@ from grader.classroom.intake.decoding import decode_chapter
 from grader.classroom.intake.file_names import KIT_FOLDERS
 from grader.classroom.intake.options import BETTER, FULLEST
 from grader.classroom.intake.problems import UnreadableSubmission, describe_error
+from grader.classroom.intake.several_people import NO_PEOPLE, People, find_people
 from grader.classroom.intake.submission_files import ChapterCopy, SubmissionFiles
 from grader.classroom.intake.unnamed_files import FoundChapter, count_written_bytes, find_unnamed
 from grader.classroom.sanitize import shorten
@@ -30,6 +32,10 @@ class SubmissionContent:
     submitted: datetime | None
     zone_known: bool
     versions: tuple[ChapterVersion, ...] = ()  # all versions of the chapters that have several, the newest first, if the better one counts
+    paths: tuple[tuple[str, ...], ...] = ()  # of the files whose chapters are graded; for an archive, its own path
+    mapped: tuple[str, ...] = ()  # the names in `--map` that fit a file
+    other_code: tuple[str, ...] = ()  # the names of files with code, if no chapter was found
+    people: People = NO_PEOPLE  # whose files these seem to be, if they are several people's
 
     @property
     def digest(self) -> str:
@@ -56,11 +62,14 @@ def read_content(
     unnamed = find_unnamed(files, refused, before_chapter)
     if not files.best and not files.oversized and not unnamed:
         if len(files.archives) == 1:
-            inner = read_content(files.archives[0][1], refused, before_chapter)
-            return replace(inner, notes=(*files.notes, *inner.notes))
-        return SubmissionContent({}, {}, _explain_no_chapter(files), tuple(files.notes), None, True)
-    for name, _ in files.archives:
-        files.note(f"{shorten(name)} was not opened, because there are chapter files next to it")
+            path, inner_files = files.archives[0]
+            inner = read_content(inner_files, refused, before_chapter)
+            return replace(inner, notes=(*files.notes, *inner.notes), paths=(path,) if inner.paths else (), people=inner.people.in_archive(path))
+        people = find_people({"": [path for path, _ in files.archives]})
+        other_code = tuple(dict.fromkeys(copy.path[-1] for copy in files.unnamed))
+        return SubmissionContent({}, {}, _explain_no_chapter(files), tuple(files.notes), None, True, other_code=other_code, people=people)
+    for path, _ in files.archives:
+        files.note(f"{shorten(path[-1])} was not opened, because there are chapter files next to it")
     sources, broken = {}, {}
     versions: list[ChapterVersion] = []
     for module in sorted({*files.best, *files.oversized, *unnamed}):
@@ -77,25 +86,30 @@ def read_content(
             broken[module] = str(trouble)
         except Exception as error:
             broken[module] = f"{module}.py cannot be read: {describe_error(error)}"
+        if not files.options.is_graded(module):  # then its notes help nobody
+            continue
         several = _list_versions(files, sources[module], copy, unnamed.get(module)) if module in sources and files.options.copies == BETTER else []
         versions += several
         for note in unnamed[module].notes if module in unnamed and not several else ():
             files.note(note)
         if copy is not None and module not in unnamed:
             _note_other_copies(files, module, copy, bool(several))
-    used = [*(copy for module, copy in files.best.items() if module not in unnamed), *(found.copy for found in unnamed.values())]
-    submitted, zone_known = max(((copy.time, copy.zone_known) for copy in used if copy.time), key=lambda one: one[0], default=(None, True))
-    problem = "" if sources else next(iter(broken.values()))
-    for sentence in broken.values():
-        if sentence != problem:
+    used = files.best | {module: found.copy for module, found in unnamed.items()}
+    graded = [copy for module, copy in used.items() if files.options.is_graded(module)] or [*used.values()]
+    times = [files.earliest[copy.module, copy.data] for copy in graded if (copy.module, copy.data) in files.earliest]
+    submitted, zone_known = max(times, key=lambda one: one[0], default=(None, True))
+    problem = "" if sources else next((broken[module] for module in broken if files.options.is_graded(module)), next(iter(broken.values())))
+    for module, sentence in broken.items():
+        if sentence != problem and files.options.is_graded(module):
             files.note(sentence)
-    return SubmissionContent(sources, broken, problem, tuple(files.notes), submitted, zone_known, tuple(versions))
+    paths, people = tuple(copy.path for copy in graded), find_people(files.places)
+    return SubmissionContent(sources, broken, problem, tuple(files.notes), submitted, zone_known, tuple(versions), paths, people=people)
 
 
 def _read_chapter(files: SubmissionFiles, copy: ChapterCopy | None, file: str) -> str:
     assert copy is not None
     text, note = decode_chapter(copy.data, file)
-    if note:
+    if note and files.options.is_graded(copy.module):
         files.note(note)
     return _check_chapter(text, file)
 
@@ -128,12 +142,19 @@ def _check_chapter(text: str, file: str) -> str:
     if len(text.encode("utf-8", "replace")) > 4 * LARGEST:
         raise too_large(file)
     try:
-        parse(text, file)
+        tree = parse(text, file)
     except TooComplex:
         raise
     except SourceProblem:
-        pass
+        return text
+    if not any(map(_does_something, tree.body)):
+        raise UnreadableSubmission(f"{file} {'has only comments and imports' if text.strip() else 'is empty'}; submit the file with your code")
     return text
+
+
+def _does_something(statement: ast.stmt) -> bool:
+    """False for an import and for a docstring."""
+    return not isinstance(statement, ast.Import | ast.ImportFrom | ast.Pass) and not (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant))
 
 
 def _drop_kit_copies(files: SubmissionFiles) -> None:
@@ -175,7 +196,7 @@ def _note_other_copies(files: SubmissionFiles, module: str, copy: ChapterCopy, a
 
 def _explain_no_chapter(files: SubmissionFiles) -> str:
     if len(files.archives) > 1:
-        names = " and ".join(shorten(name) for name, _ in files.archives)
+        names = " and ".join(shorten(path[-1]) for path, _ in files.archives)
         return f"it contains several archives ({names}) and no chapter file; submit one archive"
     if files.notes:
         return f"it contains no readable chapter: {files.notes[0]}"

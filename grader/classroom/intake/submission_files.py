@@ -13,7 +13,16 @@ from typing import BinaryIO, cast
 
 from grader.classroom.intake.archives import HEAD, MB, PERSON, Limits, detect_kind, read_members
 from grader.classroom.intake.entries import DEEPEST, FoundFile, ReadableFile
-from grader.classroom.intake.file_names import KIT_FOLDERS, LONGEST_NAME, ChapterName, is_too_long, parse_chapter_name, parse_code_name, strip_archive_suffix
+from grader.classroom.intake.file_names import (
+    KIT_FOLDERS,
+    LONGEST_NAME,
+    ChapterName,
+    is_too_long,
+    parse_chapter_name,
+    parse_code_name,
+    parse_notebook_name,
+    strip_archive_suffix,
+)
 from grader.classroom.intake.notebooks import LARGEST_NOTEBOOK
 from grader.classroom.intake.options import ReadOptions
 from grader.classroom.intake.problems import UnreadableSubmission, describe_error
@@ -71,7 +80,11 @@ class SubmissionFiles:
     unnamed: list[ChapterCopy] = field(default_factory=list)  # notebooks, and Python files whose names do not say a chapter
     kits: set[tuple[str, ...]] = field(default_factory=set)  # folders that contain `exercises` with chapters
     oversized: dict[str, tuple[str, ...]] = field(default_factory=dict)  # chapters that are too large
-    archives: list[tuple[str, SubmissionFiles]] = field(default_factory=list)
+    archives: list[tuple[tuple[str, ...], SubmissionFiles]] = field(default_factory=list)
+    places: dict[str, list[tuple[str, ...]]] = field(default_factory=dict)  # the paths of all copies of each chapter, outside of the kit's folders
+    earliest: dict[tuple[str, bytes], tuple[datetime, bool]] = field(default_factory=dict)  # the first time of equal copies, and whether its zone is known
+    mapped: set[str] = field(default_factory=set)  # the names in `--map` that fit a file
+    has_stamps: bool = False  # are the times of files nbgrader's?
     notes: list[str] = field(default_factory=list)
     problem: str = ""
     file_count: int = 0
@@ -91,10 +104,16 @@ class SubmissionFiles:
         except Exception as error:  # a fault in one submission must not affect any other
             self.problem = self.problem or f"{shorten('/'.join(path))} cannot be read: {describe_error(error)}"
 
-    def add_all(self, founds: Iterable[FoundFile], path_of: Callable[[FoundFile], tuple[str, ...]] = lambda found: found.path) -> None:
+    def add_all(
+        self,
+        founds: Iterable[FoundFile],
+        path_of: Callable[[FoundFile], tuple[str, ...]] = lambda found: found.path,
+        set_time: Callable[[FoundFile, tuple[str, ...]], FoundFile] = lambda found, path: found,
+    ) -> None:
         try:
             for found in founds:
-                self.add(found, path_of(found))
+                path = path_of(found)
+                self.add(set_time(found, path), path)
                 if self.problem:
                     break
         except UnreadableSubmission as trouble:
@@ -143,6 +162,8 @@ class SubmissionFiles:
     def _find_chapter(self, name: str) -> ChapterName | None:
         """The chapter of a Python file, by `--map` or by its name."""
         module = self.options.find_module(name)
+        if module:
+            self.mapped.add(self.options.find_mapped(name))
         if module and not name.lower().endswith(".ipynb"):
             code = parse_code_name(name)
             return ChapterName(module, copy=code.number if code else 0)
@@ -159,12 +180,23 @@ class SubmissionFiles:
         if len(data) > most:
             self.note(f"{shorten('/'.join(path))} is larger than {most // 1000:,} KB and was not read" + ("; delete its outputs" if is_notebook else ""))
             return
-        self._count_bytes(len(data))
-        newest = -found.time.timestamp() if found.time else 0.0
-        self.unnamed.append(ChapterCopy(path, data, found.time, found.zone_known, (newest, -number, path), self.options.find_module(path[-1]), number))
+        module, named = self.options.find_module(path[-1]), parse_notebook_name(path[-1])
+        self._count_bytes(module, data, found)
+        chapter = ChapterName(module or named.module, "" if module else named.person, named.copy) if named else ChapterName(module, copy=number)
+        rank = self._rank(found, path, data, chapter, len(path) if chapter.module else 0, is_notebook)
+        self.unnamed.append(ChapterCopy(path, data, found.time, found.zone_known, rank, module, number))
 
-    def _count_bytes(self, more: int) -> None:
-        self.byte_count += more
+    def _rank(self, found: FoundFile, path: tuple[str, ...], data: bytes, chapter: ChapterName, depth: int, is_notebook: bool = False) -> tuple:
+        """Of several copies of a chapter, the one with the smallest rank comes first: it is not empty, in the assignment's folder, newer than the others."""
+        in_kit, is_elsewhere = any(part in KIT_FOLDERS for part in path[:-1]), not self.options.is_in_assignment(path)
+        newest = -found.time.timestamp() if found.time else 0.0
+        return in_kit, _is_blank(data), is_elsewhere, bool(chapter.person), depth, newest, -chapter.copy, is_notebook, path
+
+    def _count_bytes(self, module: str, data: bytes, found: FoundFile) -> None:
+        if found.time:
+            time = (found.time, found.zone_known)
+            self.earliest[module, data] = min(self.earliest.get((module, data), time), time)
+        self.byte_count += len(data)
         if self.byte_count > MAX_TOTAL:
             raise UnreadableSubmission("it contains far too many copies of the chapters; submit one of each")
 
@@ -174,12 +206,13 @@ class SubmissionFiles:
         if len(data) > LARGEST:
             self.oversized.setdefault(chapter.module, path)
             return
-        self._count_bytes(len(data))
+        self._count_bytes(chapter.module, data, found)
         if len(path) > 1 and path[-2] == "exercises":
             self.kits.add(path[:-2])
-        newest = -found.time.timestamp() if found.time else 0.0
-        in_kit = any(part in KIT_FOLDERS for part in path[:-1])
-        copy = ChapterCopy(path, data, found.time, found.zone_known, (in_kit, bool(chapter.person), len(path), newest, -chapter.copy, path), chapter.module, chapter.copy)
+        if not any(part in KIT_FOLDERS for part in path[:-1]):
+            self.places.setdefault(chapter.module, []).append(path)
+        rank = self._rank(found, path, data, chapter, len(path))
+        copy = ChapterCopy(path, data, found.time, found.zone_known, rank, chapter.module, chapter.copy)
         known = self.best.get(chapter.module)
         loser: ChapterCopy | None = copy
         if known is None or copy.rank < known.rank:
@@ -196,18 +229,24 @@ class SubmissionFiles:
         if len(self.archives) >= MAX_ARCHIVES or not self.budget.archives:
             return
         self.budget.archives -= 1
-        inner_files = SubmissionFiles(options=self.options, depth=self.depth + 1, budget=self.budget)
+        inner_files = SubmissionFiles(options=self.options, depth=self.depth + 1, budget=self.budget, mapped=self.mapped, has_stamps=self.has_stamps)
         try:
             with found.open() as file:
                 head = file.read(HEAD)
                 if "." not in path[-1] and not detect_kind(head):
                     return
-                inner_files.add_all(self.budget.count(read_members(_make_seekable(file, head, found.size), found.size, self.budget.limits())))
+                members = self.budget.count(read_members(_make_seekable(file, head, found.size), found.size, self.budget.limits()))
+                inner_files.add_all(replace(member, time=found.time, zone_known=True) if self.has_stamps else member for member in members)
         except UnreadableSubmission as trouble:
             inner_files.problem = str(trouble)
         except Exception as error:
             inner_files.problem = f"{shorten(path[-1])} cannot be read: {describe_error(error)}"
-        self.archives.append((path[-1], inner_files))
+        self.archives.append((path, inner_files))
+
+
+def _is_blank(data: bytes) -> bool:
+    """Does this file contain only empty lines and comments?"""
+    return all(not line.strip() or line.lstrip().startswith(b"#") for line in data.splitlines())
 
 
 def _make_seekable(file: ReadableFile, head: bytes, size: int) -> BinaryIO:

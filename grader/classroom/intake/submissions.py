@@ -19,12 +19,15 @@ from grader.classroom.intake.class_layout import ClassInput, ClassLayout, Locati
 from grader.classroom.intake.commits import read_commit_time
 from grader.classroom.intake.entries import FoundFile, describe_entry, walk_folder
 from grader.classroom.intake.file_names import make_safe_name, parse_chapter_name, parse_code_name, parse_notebook_name, replace_undecodable
+from grader.classroom.intake.nbgrader import find_submitted
 from grader.classroom.intake.options import DEFAULTS, ReadOptions
 from grader.classroom.intake.problems import GradingProblem, UnreadableSubmission, describe_error
 from grader.classroom.intake.roster import RosterRow, read_roster
+from grader.classroom.intake.several_people import NO_PEOPLE, refuse_classes
 from grader.classroom.intake.submission_content import SubmissionContent, read_content
 from grader.classroom.intake.submission_files import SubmissionFiles
 from grader.classroom.sanitize import shorten
+from grader.course.syllabus import EXERCISES, ROOT, SOLUTIONS, TESTS
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,10 @@ class Submission:
     ids: dict[str, str] = field(default_factory=dict)  # what the learning platform calls the person: "canvas_id", "moodle_id", "email", "number"
     versions: tuple[ChapterVersion, ...] = ()  # all versions of the chapters that have several, if the one with most points counts
     group: str = ""  # the same text for people who handed in one submission together
+    mapped: tuple[str, ...] = ()  # the names in `--map` that fit one of its files
+    other_code: tuple[str, ...] = ()  # the names of files with code, if it contains no chapter
+    people: tuple[str, ...] = ()  # the names of several people whose files these seem to be
+    people_in: str = ""  # the folder or archive of the class that contains them
 
 
 NoteCallback = Callable[[str], None]  # receives a sentence for the instructor that is not about a single person
@@ -74,7 +81,9 @@ class ReadProgress:
 
 def read_submissions(path: Path, add_note: NoteCallback = lambda sentence: None, options: ReadOptions = DEFAULTS) -> list[Submission]:
     """All submissions, sorted by name. GradingProblem, one sentence, if the input as a whole cannot be used."""
-    return add_slugs(submission for _, found in iterate_submissions(path, add_note, ReadProgress(options=options)) for submission in found)
+    submissions = [submission for _, found in iterate_submissions(path, add_note, ReadProgress(options=options)) for submission in found]
+    refuse_classes(Path(path), submissions, add_note)
+    return add_slugs(submissions)
 
 
 def add_slugs(submissions: Iterable[Submission]) -> list[Submission]:
@@ -87,7 +96,11 @@ def iterate_submissions(path: Path, add_note: NoteCallback, progress: ReadProgre
     """Each key with its submission (for a group, one per person)."""
     path = Path(path).expanduser()
     if path.is_dir():
-        yield from _read_class(class_from_folder(path), add_note, progress)
+        if path.resolve() in (ROOT, EXERCISES, SOLUTIONS, TESTS):
+            raise GradingProblem(f"{path} belongs to the kit itself; name the folder with the submissions")
+        if submitted := find_submitted(path):
+            add_note(f"{path.resolve().name} is the folder of an nbgrader course, so its folder {submitted.name} was read")
+        yield from _read_class(class_from_folder(submitted or path), add_note, progress)
     elif not path.exists():
         raise GradingProblem(f"{path} does not exist")
     elif not path.is_file():
@@ -159,6 +172,9 @@ def _read_class(class_input: ClassInput, add_note: NoteCallback, progress: ReadP
     except UnreadableSubmission as trouble:
         raise GradingProblem(f"{class_input.name}: {trouble}") from None
     locations = [layout.single] if layout.single else list(dict.fromkeys(layout.locations.values()))
+    if class_input.folder and (kit := [one for one in locations if class_input.folder.joinpath(*one.folder).resolve() == ROOT]):
+        add_note(f"ignored because it is the kit itself: {shorten(kit[0].names[0])}")
+        locations.remove(kit[0])
     if not locations:
         raise GradingProblem(f"{class_input.name} contains no submissions: it has no folder, no archive and no file with a name like NAME_ch03_attention.py")
     _report_ignored_files(layout, add_note)
@@ -166,18 +182,26 @@ def _read_class(class_input: ClassInput, add_note: NoteCallback, progress: ReadP
 
     def read_location(location: Location) -> list[Submission]:
         """One submission for each person of a group (usually one person)."""
-        files = files_by_location.pop(location, None) or SubmissionFiles(problem=location.problem, options=progress.options)
+        files = files_by_location.pop(location, None) or _new_files(location, progress)
         if class_input.folder and not files.problem:
             entries = layout.walk_location(location, class_input.folder)
-            files.add_all(progress.report_while_reading(entries, _location_key(location)), path_of=lambda found: layout.locate(found.path)[1])
-        folder = class_input.folder.joinpath(*location.folder) if class_input.folder and location.is_folder else None
+            files.add_all(progress.report_while_reading(entries, _location_key(location)), lambda found: layout.locate(found.path)[1], location.set_time)
+        folder = class_input.folder.joinpath(*location.folder) if class_input.folder and location.is_folder and not location.stamps else None
         content, time_from = _read_files(files, folder, _location_key(location), progress)
         when = location.submitted
         if location.late and not when:
             time_from = LATE_MARK
-        found = [_make_submission(name, content, location.time_from if when else time_from, when) for name in location.names]
+        if location.stamps:
+            content = _note_several_stamps(content, location)
+        if layout.single:
+            content = replace(content, people=NO_PEOPLE)
+        elif content.people.problem:
+            content = replace(content, sources={}, broken={}, versions=(), problem=content.people.problem)
+        time_from = location.time_from if when or location.stamps else time_from
+        found = [_make_submission(name, content, time_from, when) for name in location.names]
         group = _location_key(location) if len(found) > 1 else ""
-        return [replace(one, ids=ids, group=group) for one, ids in zip(found, location.ids or [{}] * len(found), strict=True)]
+        people_in = "/".join([*location.folder, *(content.people.folder if location.is_folder else ())]) if content.people.names else ""
+        return [replace(one, ids=ids, group=group, people_in=people_in) for one, ids in zip(found, location.ids or [{}] * len(found), strict=True)]
 
     for location in locations:
         yield from _read_guarded(_location_key(location), location.names, progress, partial(read_location, location))
@@ -197,14 +221,25 @@ def _sort_archive_members(class_input: ClassInput, layout: ClassLayout, progress
                 if location is not last or time.monotonic() - reported > HEARTBEAT:
                     progress.report(_location_key(location), "")
                     last, reported = location, time.monotonic()
-                files.add(found, path)
+                files.add(location.set_time(found, path), path)
     except UnreadableSubmission as trouble:
         raise GradingProblem(f"{class_input.name}: {trouble}") from None
     return files_by_location
 
 
 def _new_files(location: Location, progress: ReadProgress) -> SubmissionFiles:
-    return SubmissionFiles(problem=location.problem or progress.refused.get(_location_key(location), {}).get("", ""), options=progress.options)
+    problem = location.problem or progress.refused.get(_location_key(location), {}).get("", "")
+    return SubmissionFiles(problem=problem, options=progress.options, has_stamps=bool(location.stamps))
+
+
+def _note_several_stamps(content: SubmissionContent, location: Location) -> SubmissionContent:
+    """The content with a note, if its chapters are from folders with different time stamps."""
+    stamps = dict(location.stamps)
+    folders = sorted({path[0] for path in content.paths if path[0] in stamps}, key=lambda folder: stamps[folder])
+    if len({stamps[folder] for folder in folders}) < 2:
+        return content
+    sentence = f"the chapters are from several assignments of nbgrader ({' and '.join(map(shorten, folders))}), so the newest time stamp counts"
+    return replace(content, notes=(*content.notes, sentence))
 
 
 def _location_key(location: Location) -> str:
@@ -229,11 +264,11 @@ def _read_files(files: SubmissionFiles, folder: Path | None, key: str, progress:
 
     The times of files count only if the instructor says so, because copying and unpacking change them.
     """
-    content = read_content(files, progress.refused.get(key, {}), partial(progress.report, key))
+    content = replace(read_content(files, progress.refused.get(key, {}), partial(progress.report, key)), mapped=tuple(sorted(files.mapped)))
     by_file = "file" if progress.options.trust_file_dates else UNTRUSTED
     if folder is None:
         return content, by_file
-    clones = {copy.path[:depth] for copy in files.best.values() for depth in range(len(copy.path))}
+    clones = {path[:depth] for path in content.paths for depth in range(len(path))}
     times = [time for clone in clones if (time := read_commit_time(folder.joinpath(*clone)))]
     if times:
         return replace(content, submitted=max(times), zone_known=True), "commit"
@@ -254,4 +289,7 @@ def _make_submission(name: str, content: SubmissionContent, time_from: str, when
         time_from=time_from if submitted or time_from == LATE_MARK or (time_from == UNTRUSTED and content.submitted) else "",
         zone_known=content.zone_known if when is None else True,
         versions=content.versions,
+        mapped=content.mapped,
+        other_code=content.other_code,
+        people=content.people.names,
     )

@@ -1,7 +1,8 @@
 """Finds chapters in notebooks and in Python files whose names do not say a chapter: by the exercises that they define.
 
-A file that has the chapter's name comes first, unless it is an unchanged stub. Of several files that define a chapter's exercises, the newest counts; with
-`--copies fullest`, the one in which most exercises are implemented; with `--copies better`, the one with most points. A note says which file was used, and for what.
+A Python file or notebook that has the chapter's name comes first, unless it is an unchanged stub. Of several files that define a chapter's exercises, the
+newest counts; with `--copies fullest`, the one in which most exercises are implemented; with `--copies better`, the one with most points. A note says
+which file was used, and for what.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from grader.classroom.intake.decoding import decode_chapter
+from grader.classroom.intake.file_names import parse_notebook_name
 from grader.classroom.intake.loose_code import describe_cells, find_chapters, find_defined, read_code, write_chapter
 from grader.classroom.intake.notebooks import Cell, read_cells
 from grader.classroom.intake.options import BETTER, FULLEST
@@ -33,6 +35,16 @@ class FoundChapter:
     notes: tuple[str, ...]
     others: tuple[FoundChapter, ...] = ()  # other versions, if the better one counts
 
+    @property
+    def is_named(self) -> bool:
+        """Does the file's name, or the instructor, say this chapter?"""
+        named = parse_notebook_name(self.copy.path[-1])
+        return self.module in (self.copy.module, named.module if named else "")
+
+    @property
+    def path(self) -> str:
+        return shorten("/".join(self.copy.path))
+
 
 def find_unnamed(files: SubmissionFiles, refused: Mapping[str, str], before_file: Callable[[str], None]) -> dict[str, FoundChapter]:
     """The chapters, by module, that are used. Problems of a file become notes of the submission."""
@@ -43,14 +55,17 @@ def find_unnamed(files: SubmissionFiles, refused: Mapping[str, str], before_file
         try:
             if name in refused:
                 raise UnreadableSubmission(refused[name])
-            for chapter in _read_file(copy, files.note):
-                if not _is_better_named(files, chapter):
-                    found.setdefault(chapter.module, []).append(chapter)
+            for chapter in _read_file(copy, files):
+                found.setdefault(chapter.module, []).append(chapter)
+                files.places.setdefault(chapter.module, []).append(copy.path)
         except (SourceProblem, UnreadableSubmission) as trouble:
             files.note(str(trouble))
         except Exception as error:
             files.note(f"{shorten(name)} cannot be read: {describe_error(error)}")
-    return {module: _choose(files, module, chapters) for module, chapters in found.items()}
+    chosen = {module: _choose(files, module, candidates) for module, chapters in found.items() if (candidates := _find_candidates(files, module, chapters))}
+    for module, chapters in found.items():
+        _note_fuller_files(files, module, chapters, chosen.get(module))
+    return chosen
 
 
 def count_written(text: str, module: str) -> int:
@@ -69,17 +84,48 @@ def count_written_bytes(data: bytes, module: str) -> int:
         return -1
 
 
-def _is_better_named(files: SubmissionFiles, chapter: FoundChapter) -> bool:
-    """Is there a file with the chapter's name that is more than an unchanged stub?"""
-    named = files.best.get(chapter.module)
-    if named is None:
-        return chapter.module in files.oversized
-    return count_written_bytes(named.data, chapter.module) != 0 or count_written(chapter.text, chapter.module) == 0
+def _find_candidates(files: SubmissionFiles, module: str, chapters: list[FoundChapter]) -> list[FoundChapter]:
+    """The files that may count instead of the Python file with the chapter's name: notebooks with its name, or others if that file is an unchanged stub."""
+    python = files.best.get(module)
+    begun = [chapter for chapter in chapters if count_written(chapter.text, module) != 0]
+    if named := [chapter for chapter in begun if chapter.is_named]:
+        return [*_read_python(files, module), *named]
+    if python is None:
+        return [] if module in files.oversized else chapters
+    return begun if count_written_bytes(python.data, module) == 0 else []
+
+
+def _read_python(files: SubmissionFiles, module: str) -> list[FoundChapter]:
+    """The Python files with the chapter's name that can be read and are no unchanged stubs."""
+    found = []
+    for copy in [files.best[module], *files.others.get(module, [])] if module in files.best else []:
+        try:
+            text, note = decode_chapter(copy.data, f"{module}.py")
+        except SourceProblem:
+            continue
+        if count_written(text, module) != 0:
+            found.append(FoundChapter(module, text, copy, 0, (note,) if note else ()))
+    return found
+
+
+def _note_fuller_files(files: SubmissionFiles, module: str, chapters: list[FoundChapter], chosen: FoundChapter | None) -> None:
+    """A note on a file of another name that implements more exercises than the file that is used because of its name."""
+    used = chosen.copy if chosen else files.best.get(module)
+    if used is None or (chosen and not chosen.is_named) or not files.options.is_graded(module):
+        return
+    most = count_written(chosen.text, module) if chosen else count_written_bytes(used.data, module)
+    for chapter in chapters:
+        if not chapter.is_named and count_written(chapter.text, module) > most:
+            used_path = shorten("/".join(used.path))
+            files.note(f"{chapter.path} implements more exercises of {module} and was not used, because {used_path} has the chapter's name")
 
 
 def _choose(files: SubmissionFiles, module: str, chapters: list[FoundChapter]) -> FoundChapter:
-    """The chapter that counts, with a note on the others. A file with few of the exercises (a helper of that name) does not replace one with many."""
-    most = max(chapter.defined for chapter in chapters)
+    """The chapter that counts, with a note on the others.
+
+    A file with few of the exercises (a helper of that name) does not replace one with many, unless its name says the chapter.
+    """
+    most = 0 if any(chapter.is_named for chapter in chapters) else max(chapter.defined for chapter in chapters)
     candidates = [chapter for chapter in chapters if 2 * chapter.defined >= most]
     candidates.sort(key=lambda chapter: chapter.copy.rank)
     if files.options.copies == FULLEST:
@@ -88,22 +134,22 @@ def _choose(files: SubmissionFiles, module: str, chapters: list[FoundChapter]) -
     if different := [other for other in others if other.text != chosen.text]:
         if files.options.copies == BETTER:
             return replace(chosen, others=tuple(different))
-        paths = " and ".join(shorten("/".join(other.copy.path)) for other in different[:2])
+        paths = " and ".join(other.path for other in different[:2])
         more = f" and {len(different) - 2} more" if len(different) > 2 else ""
         why = "the version with most exercises" if files.options.copies == FULLEST else "the newest version"
-        sentence = f"several files define exercises of {module}; {shorten('/'.join(chosen.copy.path))} was graded ({why}), not {paths}{more}"
+        sentence = f"several files define exercises of {module}; {chosen.path} was graded ({why}), not {paths}{more}"
         return replace(chosen, notes=(*chosen.notes, sentence))
     return chosen
 
 
-def _read_file(copy: ChapterCopy, add_note: Callable[[str], None]) -> Iterable[FoundChapter]:
+def _read_file(copy: ChapterCopy, files: SubmissionFiles) -> Iterable[FoundChapter]:
     file = shorten(copy.path[-1])
     if copy.path[-1].lower().endswith(".ipynb"):
-        return _read_notebook(copy, file, add_note)
+        return _read_notebook(copy, file, files.note)
     text, note = decode_chapter(copy.data, file)
     defined = {module: names for module, names in find_defined(text).items() if copy.module in ("", module)}
-    if note and defined:
-        add_note(note)
+    if note and any(map(files.options.is_graded, defined)):
+        files.note(note)
     if len(defined) == 1:
         [(module, names)] = defined.items()
         return [FoundChapter(module, text, copy, len(names), (f"the file {file} was used as {module}.py, because it defines {_list(names)}",))]

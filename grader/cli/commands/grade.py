@@ -11,6 +11,7 @@ from statistics import median
 from grader.classroom import sanitize
 from grader.classroom.anonymous.pseudonyms import Pseudonyms, hide_names
 from grader.classroom.gradebook.gradebook import Gradebook
+from grader.classroom.intake.mapped_files import describe_maps
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.intake.reader import read_in_subprocess
 from grader.classroom.intake.times import apply_late_marks, describe_unknown_times
@@ -35,13 +36,14 @@ def grade(request: Request, jobs: int | None = None, dask: str | None = None, ch
     """The exit status: 0 if everybody was graded, 1 if somebody could not be, 2 for wrong use, 130 if it was stopped."""
     try:
         chosen, rules, course = request.resolve()
-        reading = request.reading()
+        reading = request.reading(chosen)
         notes: list[str] = []
         submissions, out = request.submissions, request.out
         if submissions.is_dir() and out.resolve().is_relative_to(submissions.resolve()):
             raise GradingProblem(f"the folder for the grades, {sanitize.line(str(out))}, is inside the folder with the submissions; choose another one with --out")
         refuse_mixing(request)
         class_submissions = read_in_subprocess(submissions, notes.append, options=reading)
+        notes += describe_maps(reading, class_submissions)
         if course is not None:
             class_submissions, more = name_by_roster(class_submissions, course.roster, course.assignment(request.assignment).groups)
             notes += more

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -42,9 +42,9 @@ class Request:
         """The usual place is next to the course file, so that all assignments share it; else next to the folder of the grades, never in it."""
         return self.key or (self.course or self.out.resolve()).parent / key_file.NAME
 
-    def reading(self) -> ReadOptions:
-        """How submissions are read. GradingProblem or UnknownName for an invalid option."""
-        return parse_options(self.maps, self.copies, self.trust_file_dates)
+    def reading(self, chosen: Iterable[Exercise]) -> ReadOptions:
+        """How submissions are read to grade these exercises. GradingProblem or UnknownName for an invalid option."""
+        return parse_options(self.maps, self.copies, self.trust_file_dates, {exercise.module for exercise in chosen}, self.assignment)
 
     def resolve(self) -> tuple[list[Exercise], Rules, Course | None]:
         """The exercises to grade in the course's order (all if none is named), the rules, and the course. GradingProblem or UnknownName if they do not fit."""

@@ -36,7 +36,7 @@ def similarity(request: Request, is_named: bool) -> int:
         out = request.out
         if request.submissions.is_dir() and out.resolve().is_relative_to(request.submissions.resolve()):
             raise GradingProblem(f"the folder for the result, {line(str(out))}, is inside the folder with the submissions; choose another one with --out")
-        submissions = read_in_subprocess(request.submissions, notes.append, options=request.reading())
+        submissions = read_in_subprocess(request.submissions, notes.append, options=request.reading(chosen))
         groups: dict[str, str] = {}
         in_groups = False
         if course is not None:

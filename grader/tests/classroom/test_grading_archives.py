@@ -49,9 +49,11 @@ def test_links_and_devices_in_archives_are_not_followed(tmp_path):
             info = tarfile.TarInfo(name)
             info.type, info.linkname = kind, target
             out.addfile(info)
-        out.addfile(tarfile.TarInfo("ch02_embeddings.py"), io.BytesIO())
+        info = tarfile.TarInfo("ch02_embeddings.py")
+        info.size = 6
+        out.addfile(info, io.BytesIO(b"x = 1\n"))
     found = archive(tmp_path / "a", tar.getvalue(), "alpha.tar")
-    assert found.sources == {"ch02_embeddings": ""}
+    assert found.sources == {"ch02_embeddings": "x = 1\n"}
     assert [note for note in found.notes if "does not follow" in note] == [f"{n} is a link, which the grader does not follow" for n in (CHAPTER, "ch01_tokenizer.py")]
     link = zipfile.ZipInfo(CHAPTER)
     link.external_attr = 0o120777 << 16

@@ -107,6 +107,13 @@ def test_the_table_has_a_row_per_person_and_a_column_per_exercise(graded, tmp_pa
     assert late["late"].startswith("1 day late (submitted 2026-05-02 10:00, ") and late["notes"].startswith("there were two files")
 
 
+def test_no_note_is_cut_off_in_the_table(tmp_path):
+    notes = tuple(f"there are several versions of chapter {number}, and this is a long sentence about them{' and them' * 10}" for number in range(20))
+    [path] = csv_export.write(one(notes=notes), tmp_path)
+    [_, row] = csv.reader(io.StringIO(path.read_bytes().decode("utf-8-sig"), newline=""))
+    assert row[5] == "; ".join(notes)
+
+
 @pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t=", "\r=", "\n=", " =", "\x1b[1m=", "\x00=", "\u202e=", "\uff1d", "\u00a0@", "\ufeff="])
 def test_no_cell_is_a_formula(start, tmp_path):
     words = f"{start}1+cmd|' /C calc'!A0"

@@ -163,6 +163,50 @@ def test_a_file_with_the_chapters_name_comes_first_unless_it_is_the_stub(tmp_pat
     assert found["chi"].sources == {MODULE: "def softmax(:\n"}, "a mistake in the chapter is its owner's to see"
 
 
+CAUSAL = "def causal_mask(n):\n    return n"
+BEGUN = "def softmax(x, dim=-1):\n    return x\n"
+
+
+@pytest.mark.parametrize("newer, copies, graded", [("ipynb", "newest", "ipynb"), ("py", "newest", "py"), ("", "newest", "py"), ("py", "fullest", "ipynb")])
+def test_a_notebook_with_the_chapters_name_is_a_version_like_any_other(tmp_path, newer, copies, graded):
+    name = CHAPTER[:-3]
+    write(tmp_path / "class" / "alpha" / CHAPTER, BEGUN, time=1_790_000_000 + (newer == "py"))
+    write(tmp_path / "class" / "alpha" / f"{name}.ipynb", notebook(SHIFT, SOFTMAX, CAUSAL), time=1_790_000_000 + (newer == "ipynb"))
+    for ending in ("py", "ipynb"):  # the same files, in a folder without folders
+        write(tmp_path / "flat" / f"alpha_{name}.{ending}", (tmp_path / "class" / "alpha" / f"{name}.{ending}").read_text(), time=1_790_000_000 + (newer == ending))
+    other = {"py": "ipynb", "ipynb": "py"}[graded]
+    for folder in ("class", "flat"):
+        [found] = read_submissions(tmp_path / folder, options=parse_options(copies=copies))
+        assert is_written(found.sources[MODULE], "causal_mask") == (graded == "ipynb")
+        why = "the newest version" if copies == "newest" else "the version with most exercises"
+        assert found.notes[-1] == f"several files define exercises of {MODULE}; {name}.{graded} was graded ({why}), not {name}.{other}"
+
+
+def test_of_a_chapter_and_its_notebook_the_better_one_can_count(tmp_path):
+    write(tmp_path / "alpha" / CHAPTER, BEGUN, time=1_790_000_001)
+    write(tmp_path / "alpha" / "ch03_attention (1).py", "def softmax(:\n", time=1_790_000_002)
+    write(tmp_path / "alpha" / "ch03_attention.ipynb", notebook(SHIFT, SOFTMAX, CAUSAL), time=1_790_000_000)
+    [found] = read_submissions(tmp_path, options=parse_options(copies="better"))
+    assert [version.file for version in found.versions] == ["ch03_attention (1).py", CHAPTER, "ch03_attention.ipynb"]
+    assert "softmax from cell 2" in found.versions[2].notes[0]
+
+
+def test_a_notebook_named_by_map_is_a_version_and_a_stub_is_none(tmp_path):
+    write(tmp_path / "alpha" / CHAPTER, BEGUN, time=1_780_000_000)
+    write(tmp_path / "alpha" / "hw.ipynb", notebook(SHIFT, SOFTMAX), time=1_790_000_000)
+    [found] = read_submissions(tmp_path, options=parse_options(["hw.ipynb=ch03"]))
+    assert "# cell 2" in found.sources[MODULE] and "not ch03_attention.py" in found.notes[-1]
+    write(tmp_path / "alpha" / "ch03_attention.ipynb", notebook(reference_stub(MODULE)), time=1_795_000_000)
+    assert one(tmp_path).sources == {MODULE: BEGUN}, "an unchanged stub is not a version, also in a notebook"
+
+
+def test_a_note_names_a_file_of_another_name_that_implements_more(tmp_path):
+    write(tmp_path / "alpha" / CHAPTER, BEGUN)
+    write(tmp_path / "alpha" / "mine.py", f"{BEGUN}\n\n{CAUSAL}\n")
+    write(tmp_path / "alpha" / "try.py", BEGUN)
+    assert one(tmp_path).notes == ("mine.py implements more exercises of ch03_attention and was not used, because ch03_attention.py has the chapter's name",)
+
+
 def test_the_newest_notebook_counts_or_the_fullest_if_asked(tmp_path):
     write(tmp_path / "alpha" / "hw.ipynb", notebook(SHIFT, SOFTMAX, "def causal_mask(n):\n    return n"), time=1_780_000_000)
     write(tmp_path / "alpha" / "hw (1).ipynb", notebook(SHIFT, SOFTMAX), time=1_790_000_000)
