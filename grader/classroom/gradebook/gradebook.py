@@ -25,7 +25,7 @@ from grader.classroom.gradebook import columns, sqlite_file
 from grader.classroom.gradebook.columns import to_storable
 from grader.classroom.gradebook.corrections import Corrections, Owner, find_owner
 from grader.classroom.gradebook.messages import describe_changes, describe_unknown_name
-from grader.classroom.gradebook.people import add_missing, distinct_names, make_person, parse_submission, sort_key, to_iso
+from grader.classroom.gradebook.people import add_missing, distinct_names, make_person, parse_submission, sort_key, store_time
 from grader.classroom.gradebook.sqlite_file import GradebookProblem
 from grader.classroom.intake.submissions import Submission
 from grader.classroom.judging.graded_class import GradedClass
@@ -121,7 +121,7 @@ class Gradebook:
         """Store the submissions, and return those of them and of `variants` that must still be graded: one for each content, sorted by name."""
         submissions = sorted(submissions, key=sort_key)
         rows = [
-            (to_storable(s.slug), to_storable(s.name), s.digest, to_storable(s.problem), columns.to_json(s.notes), to_iso(s.submitted), s.zone_known)
+            (to_storable(s.slug), to_storable(s.name), s.digest, to_storable(s.problem), columns.to_json(s.notes), store_time(s), s.zone_known)
             for s in submissions
         ]
         asked = {exercise.name for exercise in self._exercises}

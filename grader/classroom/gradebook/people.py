@@ -11,7 +11,7 @@ from grader.classroom import sanitize
 from grader.classroom.gradebook import columns
 from grader.classroom.gradebook.corrections import Override, Remark
 from grader.classroom.intake.file_names import make_safe_name
-from grader.classroom.intake.submissions import Submission
+from grader.classroom.intake.submissions import LATE_MARK, Submission
 from grader.classroom.judging import scoring
 from grader.classroom.judging.graded_class import GivenPoints, Mark, Person
 from grader.classroom.judging.rules import Lateness, Rules
@@ -33,14 +33,16 @@ class StoredSubmission:
     submitted: datetime | None
     zone_known: bool
     missing: bool = False
+    is_marked_late: bool = False
 
 
 def parse_submission(texts: Sequence[str], zone_known: bool) -> StoredSubmission:
     slug, name, digest, problem, notes, submitted = texts
-    when = datetime.fromisoformat(submitted) if submitted else None
+    is_marked_late = submitted == LATE_MARK
+    when = datetime.fromisoformat(submitted) if submitted and not is_marked_late else None
     if when and when.tzinfo is None:
         raise ValueError("a time has no time zone")
-    return StoredSubmission(slug, name, digest, problem, tuple(columns.parse_names(notes)), when, zone_known)
+    return StoredSubmission(slug, name, digest, problem, tuple(columns.parse_names(notes)), when, zone_known, is_marked_late=is_marked_late)
 
 
 def add_missing(people: Sequence[StoredSubmission], missing: Iterable[str]) -> list[StoredSubmission]:
@@ -74,6 +76,11 @@ def to_iso(moment: datetime | None) -> str:
     return moment.isoformat() if moment else ""
 
 
+def store_time(submission: Submission) -> str:
+    """The time as the gradebook stores it, or the mark of a learning platform that gives no time."""
+    return LATE_MARK if submission.is_marked_late else to_iso(submission.submitted)
+
+
 def make_person(
     person: StoredSubmission, name: str, found: Verdict | str, exercises: Sequence[Exercise], rules: Rules, overrides: Sequence[Override], remarks: Sequence[Remark]
 ) -> Person:
@@ -93,7 +100,8 @@ def make_person(
         digest=person.digest,
         problem=sanitize.line(problem),
         notes=tuple(sanitize.line(note) for note in (*person.notes, *verdict.notes, *([] if late.days else filter(None, [late.sentence])))),
-        submitted=to_iso(person.submitted),
+        submitted=to_iso(rules.find_time(person)),
+        is_untimed=late.is_unknown,
         results=tuple(verdict.results),
         broken=dict(verdict.broken),
         marks=marks,

@@ -13,7 +13,7 @@ from grader.classroom.intake.problems import GradingProblem
 from grader.files import problem
 
 NAME = "gradebook.sqlite"
-FORMAT = 4  # version of the tables below
+FORMAT = 5  # version of the tables below
 PATIENCE = 60  # seconds to wait for another program that reads, or for the grader to store a submission
 APPLICATION_ID = 0x48647779  # SQLite's application_id: "Hdwy"
 
@@ -26,7 +26,8 @@ TABLES = (
         one INTEGER PRIMARY KEY CHECK (one = 1), conditions INTEGER NOT NULL REFERENCES conditions, exercises TEXT NOT NULL)""",
     """CREATE TABLE people (           -- the submissions of the last run
         slug TEXT PRIMARY KEY, name TEXT NOT NULL, digest TEXT NOT NULL, problem TEXT NOT NULL, notes TEXT NOT NULL,
-        submitted TEXT NOT NULL, zone_known INTEGER NOT NULL)""",
+        submitted TEXT NOT NULL,  -- a time, empty, or LATE_MARK
+        zone_known INTEGER NOT NULL)""",
     """CREATE TABLE verdicts (         -- each content that was graded and for which exercises, or why grading failed
         conditions INTEGER NOT NULL REFERENCES conditions, digest TEXT NOT NULL,
         exercises TEXT NOT NULL, problem TEXT NOT NULL, broken TEXT NOT NULL, notes TEXT NOT NULL,
@@ -52,7 +53,7 @@ TABLES = (
     """CREATE TABLE IF NOT EXISTS ids (        -- what learning platforms call the people of the last run
         slug TEXT NOT NULL, field TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY (slug, field)) WITHOUT ROWID""",
 )
-TABLES_OF = {1: 5, 2: 9, 3: 11}  # the number of tables of earlier versions
+TABLES_OF = {1: 5, 2: 9, 3: 11, 4: 12}  # the number of tables of earlier versions
 
 
 class Connection(sqlite3.Connection):

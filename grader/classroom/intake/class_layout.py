@@ -59,6 +59,10 @@ class Location:
     late: bool = False  # marked as late in a file name of the learning platform
     stamps: tuple[tuple[str, datetime], ...] = ()  # nbgrader's time of each folder in it
 
+    @property
+    def is_from_canvas(self) -> bool:
+        return any("canvas_id" in ids for ids in self.ids)
+
     def set_time(self, found: FoundFile, path: tuple[str, ...]) -> FoundFile:
         """The file with the time stamp of its folder, if nbgrader wrote stamps: copying changes the dates of files. `path` is the path in the submission."""
         return replace(found, time=dict(self.stamps).get(path[0]), zone_known=True) if self.stamps and path else found

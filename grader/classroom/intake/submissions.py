@@ -40,7 +40,7 @@ class Submission:
     digest: str = ""  # a hash of the content (sources, broken chapters and problem), without the owner
     broken: dict[str, str] = field(default_factory=dict)  # module name → why that chapter cannot be read
     slug: str = ""  # a file name for this person, valid on every system and unique in the class
-    time_from: str = ""  # the source of `submitted`: "roster", "Gradescope", "nbgrader", "commit", "file"; or UNTRUSTED, LATE_MARK
+    time_from: str = ""  # the source of `submitted`: "roster", "Gradescope", "nbgrader", "commit", "file"; or why it is None: UNTRUSTED, LATE_MARK, NO_LATE_MARK
     zone_known: bool = True  # False if the time is local time from a zip archive
     ids: dict[str, str] = field(default_factory=dict)  # what the learning platform calls the person: "canvas_id", "moodle_id", "email", "number"
     versions: tuple[ChapterVersion, ...] = ()  # all versions of the chapters that have several, if the one with most points counts
@@ -50,13 +50,18 @@ class Submission:
     people: tuple[str, ...] = ()  # the names of several people whose files these seem to be
     people_in: str = ""  # the folder or archive of the class that contains them
 
+    @property
+    def is_marked_late(self) -> bool:
+        return self.time_from == LATE_MARK
+
 
 NoteCallback = Callable[[str], None]  # receives a sentence for the instructor that is not about a single person
 
 
 NAMES = "\0names"  # the key while the class's layout is determined
 UNTRUSTED = "untrusted file dates"  # there are only dates of files, which are not used, so `submitted` is None
-LATE_MARK = "late mark"  # a learning platform marks the submission as late but gives no time, so `submitted` is None
+LATE_MARK = "late mark"  # Canvas marks the submission as late but gives no time, so `submitted` is None
+NO_LATE_MARK = "no late mark"  # Canvas gives no time and does not mark the submission as late, so `submitted` is None
 HEARTBEAT = 1.0  # seconds between two progress reports while a long archive or folder is read
 
 
@@ -189,8 +194,10 @@ def _read_class(class_input: ClassInput, add_note: NoteCallback, progress: ReadP
         folder = class_input.folder.joinpath(*location.folder) if class_input.folder and location.is_folder and not location.stamps else None
         content, time_from = _read_files(files, folder, _location_key(location), progress)
         when = location.submitted
-        if location.late and not when:
+        if location.late:
             time_from = LATE_MARK
+        elif location.is_from_canvas and time_from == UNTRUSTED:
+            time_from = NO_LATE_MARK
         if location.stamps:
             content = _note_several_stamps(content, location)
         if layout.single:
@@ -276,7 +283,8 @@ def _read_files(files: SubmissionFiles, folder: Path | None, key: str, progress:
 
 
 def _make_submission(name: str, content: SubmissionContent, time_from: str, when: datetime | None = None) -> Submission:
-    is_known = bool(when) or time_from not in (UNTRUSTED, LATE_MARK)
+    marks = (LATE_MARK, NO_LATE_MARK)
+    is_known = bool(when) or time_from not in (UNTRUSTED, *marks)
     submitted = (when or content.submitted) if is_known else None
     return Submission(
         name=replace_undecodable(name),
@@ -286,7 +294,7 @@ def _make_submission(name: str, content: SubmissionContent, time_from: str, when
         submitted=submitted,
         digest=content.digest,
         broken=content.broken,
-        time_from=time_from if submitted or time_from == LATE_MARK or (time_from == UNTRUSTED and content.submitted) else "",
+        time_from=time_from if submitted or time_from in marks or (time_from == UNTRUSTED and content.submitted) else "",
         zone_known=content.zone_known if when is None else True,
         versions=content.versions,
         mapped=content.mapped,

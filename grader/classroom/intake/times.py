@@ -1,40 +1,35 @@
-"""Times that submissions lack: what a learning platform's mark "late" means, and what the instructor should know."""
+"""What the instructor should know about submissions without a time."""
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
-from dataclasses import replace
-from datetime import datetime, timedelta
+from collections.abc import Sequence
 
-from grader.classroom.intake.submissions import LATE_MARK, UNTRUSTED, Submission
+from grader.classroom.intake.submissions import LATE_MARK, NO_LATE_MARK, UNTRUSTED, Submission
 from grader.classroom.sanitize import shorten
 
-LATE_NOTE = "Canvas marks this submission as late but gives no time, so the shortest delay is assumed"
-EXTENDED_NOTE = "Canvas marks this submission as late but gives no time; because of the extension it counts as on time"
-
-
-def apply_late_marks(submissions: Sequence[Submission], due: datetime | None, grace: timedelta, extended: Container[str]) -> list[Submission]:
-    """The submissions, with the earliest late time for each that is only marked as late. Canvas does not know of an extension (`extended`) in the rules."""
-    return [_apply(submission, due + grace, extended) if due and submission.time_from == LATE_MARK else submission for submission in submissions]
-
-
-def _apply(submission: Submission, end: datetime, extended: Container[str]) -> Submission:
-    if submission.name in extended:
-        return replace(submission, notes=(*submission.notes, EXTENDED_NOTE))
-    return replace(submission, submitted=end + timedelta(seconds=1), notes=(*submission.notes, LATE_NOTE))
+CANVAS = "Canvas gives no times: submissions that it marks as late count as late by the shortest delay, and the others as on time"
 
 
 def describe_unknown_times(submissions: Sequence[Submission]) -> list[str]:
-    """A sentence for the instructor if submissions count as on time although files have dates."""
-    names = [submission.name for submission in submissions if submission.time_from == UNTRUSTED]
-    if not names:
-        return []
-    one = len(names) == 1 < len(submissions)
-    return [
-        f"{describe_times_of(names, len(submissions))} {'is unknown, so it counts' if one else 'are unknown, so they count'} as on time. "
-        "The files have dates, but copying and unpacking change them; --trust-file-dates uses them anyway. "
-        "For reliable times, grade a table with the columns name,path,submitted"
-    ]
+    """Sentences for the instructor on submissions that count as on time, or as late by the shortest delay, because their time is unknown."""
+    kinds: dict[str, list[str]] = {}
+    for one in submissions:
+        if one.submitted is None and not one.problem:
+            kinds.setdefault(one.time_from, []).append(one.name)
+    sentences = [CANVAS] if kinds.keys() & {LATE_MARK, NO_LATE_MARK} else []
+    if names := kinds.get(""):
+        sentences.append(_describe_on_time(names, len(submissions)))
+    if names := kinds.get(UNTRUSTED):
+        sentences.append(
+            f"{_describe_on_time(names, len(submissions))}. The files have dates, but copying and unpacking change them; --trust-file-dates uses them anyway. "
+            "For reliable times, grade a table with the columns name,path,submitted"
+        )
+    return sentences
+
+
+def _describe_on_time(names: Sequence[str], total: int) -> str:
+    one = len(names) == 1 < total
+    return f"{describe_times_of(names, total)} {'is unknown, so it counts' if one else 'are unknown, so they count'} as on time"
 
 
 def describe_times_of(names: Sequence[str], total: int) -> str:

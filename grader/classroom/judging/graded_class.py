@@ -39,7 +39,8 @@ class Person:
     digest: str  # of the submitted content
     problem: str = ""
     notes: tuple[str, ...] = ()
-    submitted: str = ""  # ISO, if known
+    submitted: str = ""  # ISO, if known, in the time zone of the due date
+    is_untimed: bool = False  # its time is unknown, so it counts as on time
     results: tuple[ExerciseResult, ...] = ()  # in the course's order, with what the learner would see of each failed test in `details`
     broken: dict[str, Failure] = field(default_factory=dict)  # chapters that do not import
     marks: dict[str, Mark] = field(default_factory=dict)  # by exercise, without any deduction for lateness

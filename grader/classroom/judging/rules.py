@@ -36,6 +36,8 @@ from grader.course.syllabus import Chapter, Exercise, Syllabus, UnknownName, loa
 TABLES = ("points", "late", "extensions")
 LATE_KEYS = ("due", "grace", "per_day", "most", "last")
 DAY = timedelta(days=1)
+MARKED = "late according to Canvas (time unknown; the shortest delay counts)"
+EXTENDED = "late according to Canvas (time unknown), but on time because of the extension"
 
 
 class DatedSubmission(Protocol):
@@ -53,6 +55,9 @@ class DatedSubmission(Protocol):
     @property
     def zone_known(self) -> bool: ...
 
+    @property
+    def is_marked_late(self) -> bool: ...
+
 
 @dataclass(frozen=True)
 class Lateness:
@@ -60,7 +65,8 @@ class Lateness:
 
     days: int = 0  # started days
     factor: Decimal = Decimal(1)
-    sentence: str = ""  # "" if it is on time
+    sentence: str = ""  # "" if there is nothing to say
+    is_unknown: bool = False  # it counts as on time because its time is unknown
 
 
 @dataclass(frozen=True)
@@ -87,19 +93,30 @@ class Rules:
         """When this person's submission is due."""
         return self.extensions.get(name, self.due)
 
+    def find_time(self, submission: DatedSubmission) -> datetime | None:
+        """The time of this submission, in the time zone of its due date."""
+        due, when = self.find_due_date(submission.name), submission.submitted
+        if due is None or when is None:
+            return when
+        return when.astimezone(due.tzinfo) if submission.zone_known else when.replace(tzinfo=due.tzinfo)
+
     def compute_lateness(self, submission: DatedSubmission) -> Lateness:
-        """How late this submission is. A submission without a known time counts as on time, and the sentence says so."""
-        due = self.find_due_date(submission.name)
+        """How late this submission is. One without a known time counts as on time, or as late by the shortest delay if Canvas marks it as late."""
+        due, when = self.find_due_date(submission.name), self.find_time(submission)
         if due is None:
             return Lateness()
-        if submission.submitted is None:
-            return Lateness(sentence="" if submission.problem else "the time of submission is unknown, so it counts as on time")
-        when = submission.submitted if submission.zone_known else submission.submitted.replace(tzinfo=due.tzinfo)
+        if when is None and submission.is_marked_late:  # Canvas does not know of an extension in the rules
+            return Lateness(sentence=EXTENDED) if submission.name in self.extensions else self._deduct(1, MARKED)
+        if when is None:
+            return Lateness(is_unknown=not submission.problem)
         over = when - due
         if over <= self.grace:
             return Lateness()
         days = -(-over // DAY)
-        delay = f"{days} day{'s' if days > 1 else ''} late (submitted {when.astimezone(due.tzinfo):%Y-%m-%d %H:%M}, due {due:%Y-%m-%d %H:%M})"
+        return self._deduct(days, f"{days} day{'s' if days > 1 else ''} late (submitted {when:%Y-%m-%d %H:%M}, due {due:%Y-%m-%d %H:%M})")
+
+    def _deduct(self, days: int, delay: str) -> Lateness:
+        """What so many started days cost; `delay` begins the sentence."""
         if self.last is not None and days > self.last:
             return Lateness(days, Decimal(0), f"{delay}: submissions more than {self.last} day{'' if self.last == 1 else 's'} late get 0 points")
         taken = min(self.per_day * days, self.most)

@@ -47,7 +47,7 @@ def _template_values(graded: GradedClass, context: ReportContext) -> dict[str, A
     return {
         "graded": graded,
         "context": context,
-        "newest": max((person.submitted for person in graded.people if _is_time(person.submitted)), key=datetime.fromisoformat, default=""),
+        "newest": _find_newest(graded, context),
         "many": len(people),
         "spread": tally.measure_distribution(people),
         "tallies": [one for one in tallies if one.started],
@@ -61,6 +61,7 @@ def _template_values(graded: GradedClass, context: ReportContext) -> dict[str, A
         "broken": tally.list_broken_chapters(done),
         "shortcuts": _shortcuts(done),
         "late": sum(bool(person.late) for person in people),
+        "untimed": [(place, person) for place, person in done if person.is_untimed],
         "at_risk": sorted((one for one in progress if one.is_at_risk), key=lambda one: (one.share, one.started)),
         "missing": missing,
         "strangers": strangers,
@@ -102,8 +103,15 @@ def _make_map(graded: GradedClass, progress: list[PersonProgress]) -> Heatmap:
     return make_heatmap(progress, [ColumnGroup(format_chapter(chapter), names, [*graded.people]) for chapter, names in chapters.items()])
 
 
-def _is_time(text: str) -> bool:
+def _find_newest(graded: GradedClass, context: ReportContext) -> str:
+    """The time of the newest submission, in the time zone of the due date; "" if no time is known."""
+    times = [time for person in graded.people if (time := _parse_time(person.submitted))]
+    return max(times).astimezone(context.due.tzinfo if context.due else max(times).tzinfo).isoformat() if times else ""
+
+
+def _parse_time(text: str) -> datetime | None:
     try:
-        return datetime.fromisoformat(text).tzinfo is not None
+        time = datetime.fromisoformat(text)
     except ValueError:
-        return False
+        return None
+    return time if time.tzinfo else None

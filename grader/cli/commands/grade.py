@@ -14,7 +14,7 @@ from grader.classroom.gradebook.gradebook import Gradebook
 from grader.classroom.intake.mapped_files import describe_maps
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.intake.reader import read_in_subprocess
-from grader.classroom.intake.times import apply_late_marks, describe_unknown_times
+from grader.classroom.intake.times import describe_unknown_times
 from grader.classroom.judging.rules import Rules
 from grader.classroom.report.context import ReportContext, read_context
 from grader.classroom.report.numbers import format_count
@@ -51,7 +51,6 @@ def grade(request: Request, jobs: int | None = None, dask: str | None = None, ch
             pseudonyms, class_submissions, rules, notes = hide_names(request.key_path, class_submissions, course.roster if course else Roster(), rules, notes)
             course = pseudonyms.hide_course(course) if course else None
             notes.append(f"{sanitize.line(str(request.key_path))} is the key of the pseudonyms; only you should have it")
-        class_submissions = apply_late_marks(class_submissions, rules.due, rules.grace, rules.extensions)
         notes += describe_unknown_times(class_submissions) if rules.due else []
         dispatcher, at_once = _make_dispatcher(dask, [exercise.name for exercise in chosen], request.seed, request.require_isolation)
         with closing(dispatcher), Gradebook(out, secret) as book:

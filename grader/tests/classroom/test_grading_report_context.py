@@ -33,6 +33,19 @@ def test_the_page_names_course_assignment_and_dates():
     assert "<h1>Class report</h1>" in alone and "Due" not in alone and "Roster" not in alone and "Change" not in alone
 
 
+def test_the_newest_time_has_the_time_zone_of_the_due_date():
+    page = render(graded(person("one", submitted="2026-11-25T10:00:00+00:00"), person("two", submitted="2026-11-25T10:30:00+02:00")), CONTEXT)
+    assert "The newest submission is from 2026-11-25 at 11:00, UTC+01:00." in page
+    assert "The newest submission is from 2026-11-25 at 10:00, UTC." in render(graded(person("one", submitted="2026-11-25T10:00:00+00:00")))
+
+
+def test_unknown_times_are_said_once():
+    people = [person("one", is_untimed=True), person("two", is_untimed=True), person("three")]
+    page = render(graded(*people), CONTEXT)
+    assert page.count("unknown time") == 1 and "2 people submitted at an unknown time, which counts as on time." in page
+    assert "unknown time" not in render(classes.small(), CONTEXT)
+
+
 def test_people_of_the_roster_without_a_submission_and_strangers_are_listed():
     page = render(classes.small(), CONTEXT)
     assert "1 person without a submission:" in page and "<bdi>absent</bdi>" in page

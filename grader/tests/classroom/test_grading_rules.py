@@ -109,9 +109,10 @@ def test_time_zones_are_respected_and_local_times_use_the_due_dates_zone(tmp_pat
     assert found.compute_lateness(by_the_clock).days == 0
 
 
-def test_a_submission_with_an_unknown_time_is_on_time_with_a_note(tmp_path):
+def test_a_submission_with_an_unknown_time_is_on_time(tmp_path):
     late = rules(tmp_path, LATE).compute_lateness(Submission("Beta", {"ch03_attention": ""}))
-    assert late.factor == 1 and late.sentence == "the time of submission is unknown, so it counts as on time"
+    assert (late.factor, late.sentence, late.is_unknown) == (1, "", True)
+    assert not rules(tmp_path, LATE).compute_lateness(Submission("Beta", {}, problem="it is empty")).is_unknown
 
 
 def test_a_due_date_alone_reports_lateness_and_deducts_nothing(tmp_path):

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import zipfile
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 
 import pytest
 from grade_command import headway, marks
@@ -14,8 +15,9 @@ from grader.classroom.intake.options import DEFAULTS, parse_options
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.intake.reader import read_in_subprocess
 from grader.classroom.intake.submission_files import DEEPEST_ARCHIVE, ArchiveBudget
-from grader.classroom.intake.submissions import LATE_MARK, read_submissions
-from grader.classroom.intake.times import EXTENDED_NOTE, LATE_NOTE, apply_late_marks, describe_unknown_times
+from grader.classroom.intake.submissions import LATE_MARK, NO_LATE_MARK, read_submissions
+from grader.classroom.intake.times import CANVAS, describe_unknown_times
+from grader.classroom.judging.rules import EXTENDED, MARKED, Rules
 from grader.course.source import SourceProblem
 from grader.course.stubs import reference_stub
 from grader.course.syllabus import ROOT, UnknownName
@@ -230,20 +232,31 @@ def test_wrong_options_are_refused_with_a_sentence():
 DUE = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
 
-def test_a_late_mark_of_canvas_means_the_shortest_delay(tmp_path):
+RULES = Rules(due=DUE, grace=timedelta(minutes=15), per_day=Decimal(10), extensions={"onechi": DUE + timedelta(days=9)})
+
+
+def test_a_late_mark_of_canvas_means_the_shortest_delay_and_no_time(tmp_path):
     for name in ("onealpha_123", "onebeta_LATE_124", "onechi_LATE_125"):
         write(tmp_path / f"{name}_4567_{CHAPTER}", time=1_790_000_000)
     found = read_submissions(tmp_path)
-    assert [(s.submitted, s.time_from == LATE_MARK) for s in found] == [(None, False), (None, True), (None, True)]
-    alpha, beta, chi = apply_late_marks(found, DUE, timedelta(minutes=15), {"onechi"})
-    assert (alpha.submitted, alpha.notes) == (None, ())
-    assert timedelta() < beta.submitted - DUE - timedelta(minutes=15) <= timedelta(seconds=1) and beta.notes == (LATE_NOTE,)
-    assert (chi.submitted, chi.notes) == (None, (EXTENDED_NOTE,))
-    assert apply_late_marks(found, None, timedelta(), {}) == found
-    [sentence] = describe_unknown_times(found)
-    assert sentence.startswith("the time of onealpha's submission is unknown, so it counts as on time.") and "--trust-file-dates" in sentence
+    assert [(s.submitted, s.time_from) for s in found] == [(None, NO_LATE_MARK), (None, LATE_MARK), (None, LATE_MARK)]
+    assert describe_unknown_times(found) == [CANVAS] and all(s.notes == () for s in found)
+    alpha, beta, chi = map(RULES.compute_lateness, found)
+    assert (alpha.days, alpha.sentence, alpha.is_unknown) == (0, "", True)
+    assert (beta.days, beta.factor, beta.sentence) == (1, Decimal("0.9"), f"{MARKED}: 10 % of the points earned are deducted")
+    assert (chi.days, chi.factor, chi.sentence) == (0, 1, EXTENDED)
+    assert {Rules().compute_lateness(s).days for s in found} == {0}
     trusted = {s.name: s for s in read_submissions(tmp_path, options=TRUSTING)}
-    assert trusted["onealpha"].time_from == "file" and describe_unknown_times(list(trusted.values())) == []
+    assert trusted["onealpha"].time_from == "file" and describe_unknown_times([trusted["onealpha"]]) == []
+    assert (trusted["onebeta"].submitted, trusted["onebeta"].time_from) == (None, LATE_MARK)
+
+
+def test_unknown_times_are_named_once_for_the_instructor(tmp_path):
+    write(tmp_path / "alpha" / CHAPTER)
+    write(tmp_path / "beta.tgz", tarred({CHAPTER: "x"}, time=0))
+    dated, undated = describe_unknown_times(read_submissions(tmp_path))[::-1]
+    assert undated == "the time of beta's submission is unknown, so it counts as on time"
+    assert dated.startswith("the time of alpha's submission is unknown, so it counts as on time. The files have dates,") and "--trust-file-dates" in dated
 
 
 def test_a_name_with_late_in_it_is_no_mark(tmp_path):
@@ -267,9 +280,13 @@ def test_the_command_uses_the_options_and_regrade_remembers_them(tmp_path):
     write(tmp_path / "rules.toml", "[late]\ndue = 2020-12-01T23:59:00+01:00\nper_day = 10\nlast = 7\n")
     arguments = ["--out", tmp_path / "out", "--exercises", "split_heads", "--points", tmp_path / "rules.toml", "--map", "hw3.py=ch03"]
     ran = headway("grade", tmp_path / "class", *arguments)
-    assert ran.status == 0 and "the time of onealpha's submission is unknown, so it counts as on time." in ran.out
+    assert ran.status == 0 and f"Note: {CANVAS}\n" in ran.out
     rows = marks(tmp_path / "out")
-    assert rows["onealpha"]["late"] == "" and rows["onebeta"]["late"].startswith("1 day late (") and LATE_NOTE.partition(" ")[2] in rows["onebeta"]["notes"]
+    assert rows["onealpha"]["late"] == "" and rows["onebeta"]["late"] == f"{MARKED}: 10 % of the points earned are deducted"
+    for path in (path for path in (tmp_path / "out").rglob("*") if path.suffix in (".csv", ".md", ".html", ".json", ".xml")):
+        assert "2020-12-02" not in path.read_text(encoding="utf-8"), f"{path.name} has a time that nothing gives"
+    assert "unknown" not in (tmp_path / "out" / "feedback" / "onealpha.md").read_text(encoding="utf-8"), "there is nothing that the learner could do"
+    assert "1 person submitted at an unknown time, which counts as on time." in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     assert float(rows["onebeta"]["total"]) == pytest.approx(0.9 * float(rows["onealpha"]["total"]))
     assert headway("grade", tmp_path / "class", *arguments, "--trust-file-dates").status == 0
     assert headway("regrade", "onealpha", "--out", tmp_path / "out").status == 0
