@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -40,7 +41,7 @@ def _environment(folder: Path):
     environment = Environment(
         loader=FileSystemLoader([folder, HERE]), autoescape=True, finalize=_finalize, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )  # fmt: skip
-    environment.filters |= {"number": format_number, "chapter": format_chapter, "breakable": _breakable, "percent": _percent, "date": _date}
+    environment.filters |= {"number": format_number, "chapter": format_chapter, "breakable": _breakable, "percent": _percent, "date": _date, "code": _code}
     environment.globals |= {"count": format_count}
     return environment
 
@@ -64,6 +65,13 @@ def _breakable(name: str) -> Any:
     from markupsafe import Markup, escape
 
     return Markup(escape(sanitize.line(name)).replace("_", Markup("_<wbr>")))
+
+
+def _code(sentence: str) -> Any:
+    """A sentence in which backticks enclose code."""
+    from markupsafe import Markup, escape
+
+    return Markup(re.sub("`([^`\n]+)`", r"<code>\1</code>", str(escape(sanitize.text(sentence, LONGEST)))))
 
 
 def _percent(part: Any, whole: Any = 1) -> str:

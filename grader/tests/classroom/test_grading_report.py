@@ -2,8 +2,10 @@
 
 import hashlib
 import os
+import re
 import subprocess
 import sys
+from dataclasses import replace
 from decimal import Decimal
 from html.parser import HTMLParser
 
@@ -13,7 +15,9 @@ from grader.classroom import sanitize
 from grader.classroom.gradebook import columns
 from grader.classroom.report import write
 from grader.classroom.report.numbers import format_count, format_number
+from grader.classroom.report.page import render
 from grader.classroom.report.tally import classify, measure_distribution, tally_chapters, tally_exercises, tally_misconceptions, tally_unexplained
+from grader.verdict.results import Diagnosis
 from report_examples import graded, person, result
 
 SMALL = classes.small()
@@ -143,6 +147,22 @@ def test_hostile_text_creates_no_element_and_no_attribute(tmp_path):
     tame = kinds(SMALL)
     assert not kinds(classes.hostile()) - tame
     assert not [name for _, name in tame if name.startswith("on") or name in ("src", "style")]
+
+
+def test_names_in_backticks_are_code_wherever_the_kit_writes_them():
+    words = replace(classes.FAILURE, promise="`dim` is kept.", explanation="`x < y` holds nowhere.", message="Use `amax`.", got="`as printed`")
+    known = Diagnosis("scores_not_shifted", "`approximate` has no effect. So `<b>` is not bold.", "What does `dim` say?")
+    people = [
+        person("one", result("softmax", "failed", diagnosis=known, details=words), result("causal_mask", "failed", details=words)),
+        person("two", result("softmax", "failed", diagnosis=known, details=words), result("causal_mask", "failed", details=words)),
+        person("three", result("gelu", "passed", forbidden=("line 3 calls `gelu`",)), broken={"ch03_attention": replace(words, message="`a`\u00a0is missing.")}),
+        classes.Person("four", "four", "0" * 64, problem="run `headway doctor`"),
+    ]
+    page = render(graded(*people))
+    for shown in ("<code>approximate</code> has no effect.", "So <code>&lt;b&gt;</code> is not bold.", "What does <code>dim</code> say?", "<code>dim</code> is kept.",
+                  "<code>x &lt; y</code> holds", "Use <code>amax</code>.", "calls <code>gelu</code>", "<code>a</code>", "run <code>headway doctor</code>"):  # fmt: skip
+        assert shown in page, shown
+    assert set(re.findall("`[^`]*`", page.partition("<body>")[2].partition("<script>")[0])) == {"`as printed`"}, "the values that a learner's code printed stay"
 
 
 def test_a_class_without_graded_submissions_has_a_page(tmp_path):

@@ -1,6 +1,7 @@
 """The class report in a real browser: by eye, keyboard and screen reader, in light and dark, on a phone, on paper, and under attack."""
 
 import re
+from dataclasses import replace
 
 import pytest
 import report_examples as classes
@@ -218,6 +219,25 @@ def test_in_print_lecture_sections_are_expanded_and_people_stay_as_they_are(brow
     assert page.js("[innerWidth, document.scrollingElement.scrollWidth]") == [720, 720]
 
 
+def test_in_print_no_example_has_a_heading_without_its_content(browser, tmp_path):
+    other = replace(classes.OVERFLOW, id="other", says="It sums over the rows.")
+    people = [classes.person(f"{name}{who}", classes.result("softmax", "failed", diagnosis=name)) for name in (classes.OVERFLOW, other) for who in range(2)]
+    page = browser.open(write(classes.graded(*people), tmp_path), media="print", width=720)
+    assert page.js("[...document.querySelectorAll('.saw > summary')].map(heading => heading.checkVisibility())") == [True, False]
+    assert page.js("[...document.querySelectorAll('.saw dl')].map(shown => shown.checkVisibility({contentVisibilityAuto: true}))") == [True, False]
+    page.js("document.querySelectorAll('.saw')[1].open = true")
+    assert page.js("document.querySelectorAll('.saw dl')[1].checkVisibility({contentVisibilityAuto: true})"), "what the instructor expands is printed"
+
+
+def test_the_tables_of_what_could_not_be_graded_are_sorted_too(browser, tmp_path):
+    refused = [classes.Person(name, f"slug-{name}", "0" * 64, problem=why) for name, why in (("a", "it is empty"), ("b", "the archive is damaged"), ("c", "it is empty"))]
+    page = browser.open(write(classes.graded(*refused), tmp_path))
+    names = "[...document.querySelectorAll('.sortable')[0].tBodies[0].rows].map(row => row.cells[0].innerText)"
+    for column, order in ((1, ["a", "c", "b"]), (1, ["b", "a", "c"]), (0, ["a", "b", "c"]), (0, ["c", "b", "a"])):
+        page.js(f"document.querySelectorAll('.sortable thead button')[{column}].click()")
+        assert page.js(names) == order
+
+
 def test_each_expanded_person_is_printed_on_a_separate_page(browser, small, tmp_path):
     page = browser.open(small)
     pages = []
@@ -246,8 +266,9 @@ def test_every_table_of_numbers_is_sorted_by_a_press_on_a_heading(browser, small
     page = browser.open(small)
     first = "[...document.querySelectorAll('.sortable')][{}].tBodies[0].rows[0].cells[0].innerText.split('\\n')[0]"
     press = "[...document.querySelectorAll('.sortable')][{}].querySelectorAll('thead button')[{}].click()"
-    assert page.js("document.querySelectorAll('.sortable').length") == 4
-    for table, column, name in ((0, 1, "three"), (1, 7, "gelu"), (2, 1, "3\u00a0Attention"), (3, 1, "one")):
+    assert page.js("document.querySelectorAll('table:not(.sortable)').length") == 1, "the histogram"
+    assert page.js("document.querySelectorAll('.sortable').length") == 6
+    for table, column, name in ((0, 0, "seven"), (1, 1, "six"), (2, 1, "three"), (3, 7, "gelu"), (4, 1, "3\u00a0Attention"), (5, 1, "one")):
         page.js(press.format(table, column))
         assert page.js(first.format(table)).replace("\u200b", "") == name, (table, column)
 

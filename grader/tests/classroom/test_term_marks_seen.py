@@ -100,6 +100,20 @@ def test_a_phone_scrolls_only_the_tables(browser, term):
     assert page.js("[innerWidth, document.scrollingElement.scrollWidth]") == [360, 360]
 
 
+def test_on_a_phone_the_lines_of_a_row_are_level_and_the_caption_can_be_read(browser, term):
+    page = browser.open(term[1], width=390, height=844)
+    heights = page.js("[...document.querySelectorAll('.sheet tbody tr')].map(row => row.getBoundingClientRect().height)")
+    assert all(height == int(height) for height in heights), "parts of a pixel are rounded differently in a column that stays in place"
+    lines = page.js("[...document.querySelectorAll('.sheet tbody tr:not(:first-child) > *')].map(cell => getComputedStyle(cell))"
+                    ".map(style => [style.borderTopWidth, style.borderBottomWidth].join())")  # fmt: skip
+    assert set(lines) == {"1px,0px"}, "the cell below covers a line at the bottom"
+    where = "(() => { const box = document.querySelector('.heat caption span').getBoundingClientRect(); return [box.left, box.right]; })()"
+    for scrolled in (0, 300):
+        page.js(f"document.querySelector('.heat').parentElement.scrollLeft = {scrolled}")
+        left, right = page.js(where)
+        assert 0 <= left < right <= 390 - 16
+
+
 def test_in_print_the_tables_are_whole_and_in_black_on_white(browser, small, tmp_path):
     page = browser.open(small, media="print", dark=True, width=1000)
     assert page.js("getComputedStyle(document.documentElement).backgroundColor") == "rgb(255, 255, 255)"
