@@ -219,5 +219,5 @@ class GradedRun:
     def result(self) -> RunResult:
         target = self.trial.target
         label = str(target.folder.resolve()) if target.folder else target.label
-        return RunResult(label, self.trial.seed, self.trial.in_worker, list(self.results.values()))
+        return RunResult(label, self.trial.seed, self.trial.in_worker, list(self.results.values()), self.broken)
 

@@ -67,6 +67,10 @@ class Failure:
     def where_label(self) -> str:
         return "it was at" if "did not end within" in self.message else "at"
 
+    def as_json(self) -> dict[str, Any]:
+        """The failure as the JSON files of results have it: without what the code printed."""
+        return {name: value for name, value in vars(self).items() if name != "printed"}
+
 
 @dataclass
 class TestResult:
@@ -79,7 +83,7 @@ class TestResult:
     promise: str = ""
     message: str = ""
     explanation: str = ""
-    details: Failure | None = None  # shown to the learner, but not written to the JSON file
+    details: Failure | None = None  # shown to the learner; of an exercise, only those of the first failure are in the JSON file
     leads: bool = False  # of the failed tests of its exercise, is this the one to show in full?
     replaced: dict[str, str] = field(default_factory=dict)  # exercise whose reference was used in this test → why: a key of REASONS
     follows: str = ""  # with --whole: the failing exercise that this one uses, which may be the only cause of this failure
@@ -158,6 +162,7 @@ class RunResult:
     seed: int
     in_worker: bool
     exercises: list[ExerciseResult]
+    broken: dict[str, Failure] = field(default_factory=dict)  # chapters that do not import
 
     @property
     def earned(self) -> float:
@@ -175,12 +180,14 @@ class RunResult:
             "door": "worker" if self.in_worker else "local",
             "earned": self.earned,
             "points": self.points,
-            "exercises": [_exercise_as_json(exercise) for exercise in self.exercises],
+            "broken": [{"module": module, "message": words.message, "where": words.where} for module, words in self.broken.items()],
+            "exercises": [_exercise_as_json(exercise, exercise.exercise.module in self.broken) for exercise in self.exercises],
         }
 
 
-def _exercise_as_json(result: ExerciseResult) -> dict:
+def _exercise_as_json(result: ExerciseResult, is_broken: bool) -> dict:
     diagnosis = result.diagnosis
+    first = next((test for test in result.failures if test.details and not is_broken), None)
     return {
         "name": result.exercise.name,
         "chapter": result.exercise.chapter,
@@ -190,6 +197,7 @@ def _exercise_as_json(result: ExerciseResult) -> dict:
         "diagnosis": diagnosis.as_json() if diagnosis else None,
         "forbidden": result.forbidden,
         "replaced": [{"name": name, "why": why} for name, why in result.replaced.items()],
+        "failure": {"test": first.name, **first.details.as_json()} if first and first.details else None,
         "tests": [
             {
                 "name": test.name,

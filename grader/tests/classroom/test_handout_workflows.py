@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -10,14 +11,22 @@ from shutil import which
 
 import pytest
 from grader.classroom.handout import templates
-from grader.classroom.handout.summary import LONGEST, format_summary
+from grader.classroom.handout.summary import LONGEST, MOST_ROWS, escape_markdown, format_summary
 from grader.course.syllabus import ROOT
 from kit_copy import posix
+from markdown_it import MarkdownIt
 
 yaml = pytest.importorskip("yaml")
 TEST = {"name": "test_x", "outcome": "failed", "message": "row sums"}
-EXERCISE = {"name": "softmax", "earned": 0, "points": 8.0, "outcome": "failed", "diagnosis": None, "forbidden": [], "tests": [TEST]}
-RESULTS = {"earned": 1.5, "points": 8.0, "exercises": [EXERCISE]}
+FAILURE = {
+    "test": "test_x", "promise": "Each row sums to one.", "sizes": "T=2", "called": ["softmax(x)"], "message": "row sums", "got": "2.0", "expected": "1.0",
+    "difference": "", "explanation": "It is twice as large.", "where": "",
+}  # fmt: skip
+EXERCISE = {
+    "name": "softmax", "chapter": "ch03", "earned": 0, "points": 8.0, "outcome": "failed", "diagnosis": None, "forbidden": [], "failure": FAILURE, "tests": [TEST],
+}  # fmt: skip
+RESULTS = {"earned": 1.5, "points": 8.0, "broken": [], "exercises": [EXERCISE]}
+BROKEN = {"module": "ch03_attention", "message": "SyntaxError: invalid syntax.", "where": "ch03_attention.py, line 7:  def f(:"}
 PAGE = format_summary(RESULTS)
 
 
@@ -85,7 +94,43 @@ def test_gitlab_shows_the_summary_and_comments_if_there_is_a_token(tmp_path, mac
     assert 'name="note"' in body and PAGE.strip() in body.replace("\r\n", "\n")
 
 
-def test_a_long_summary_fits_a_comment():
-    long = [EXERCISE | {"name": f"exercise{number}", "tests": [TEST | {"message": "words " * 60}] * 20} for number in range(40)]
-    page = format_summary(RESULTS | {"exercises": long})
-    assert LONGEST - 1000 < len(page) < 65_536 and page.endswith("The rest is in the log of the step that runs the tests.\n")
+def lines_of(page: str) -> int:
+    return page.count("\n")
+
+
+def test_the_comment_shows_the_diagnosis_and_the_smallest_example():
+    known = {"says": "It sums over the rows.", "hint": "Over which axis?", "also": {"says": "It is not shifted.", "hint": "What is the largest score?"}}
+    page = format_summary(RESULTS | {"exercises": [EXERCISE | {"diagnosis": known}, EXERCISE | {"name": "gelu", "outcome": "passed", "earned": 8, "failure": None}]})
+    assert "**1.5 of 8 points**" in page and "| `softmax` | 0/8 | failed |\n| `gelu` | 8/8 | passed |" in page
+    assert "**`softmax`** It sums over the rows. Over which axis? It is not shifted. What is the largest score?\n```text\nFAILED  test_x\n" in page
+    for line in ("  promised  Each row sums to one.", "  called    softmax(x)", "  got       2.0", "  expected  1.0", "  that is   It is twice as large."):
+        assert f"\n{line}\n" in page
+    assert page.count("softmax(x)") == 1 and "test_x`" not in page and page.endswith("`headway check NAME` shows all failures of an exercise.\n")
+
+
+def test_a_broken_chapter_is_one_entry_with_its_line():
+    error = EXERCISE | {"outcome": "error", "failure": None, "tests": [TEST | {"message": BROKEN["message"], "outcome": "error"}] * 20}
+    page = format_summary(RESULTS | {"broken": [BROKEN], "exercises": [error | {"name": f"exercise{number}"} for number in range(3)]})
+    assert page.count("SyntaxError") == 1 and "\n  at        ch03_attention.py, line 7:  def f(:\n" in page
+    assert "**`ch03_attention.py` does not import**, so `exercise0`, `exercise1` and `exercise2` could not be tested. Fix this first." in page
+
+
+@pytest.mark.parametrize("failing", [1, 3, MOST_ROWS, 40])
+def test_a_summary_has_at_most_40_lines_and_names_what_it_leaves_out(failing):
+    long = EXERCISE | {"failure": FAILURE | {"promise": "words " * 90, "got": "1.0\n" * 50, "expected": "2.0\n" * 50, "message": "words " * 90}}
+    exercises = [long | {"name": f"exercise{number}", "chapter": f"ch{4 + number // 8:02}"} for number in range(failing)]
+    page = format_summary(RESULTS | {"broken": [BROKEN], "exercises": exercises})
+    assert 20 < lines_of(page) <= LONGEST == 40 and len(page) < 65_536, "a comment on GitHub has at most 65,536 characters"
+    named = sum(f"`{one['name']}`" in page.partition("| ---")[2].partition("\n\n")[2] for one in exercises)
+    left = re.search(r"- (\d+) (?:more|exercises) failed; the log", page)
+    assert named + int(left[1] if left else 0) == failing
+
+
+def test_a_summary_shows_a_learners_text_literally():
+    nasty = "# <script>alert(1)</script> | ![x](http://x)\n```\n\x1b[31m@all"
+    words = dict.fromkeys(("promise", "sizes", "message", "got", "expected", "difference", "explanation", "where"), nasty)
+    bad = EXERCISE | {"failure": FAILURE | words | {"called": [nasty]}, "diagnosis": {"says": nasty, "hint": nasty}}
+    page = format_summary(RESULTS | {"broken": [BROKEN | {"module": "ch05_layers", "message": nasty, "where": nasty}], "exercises": [bad, bad | {"chapter": "ch05"}]})
+    shown = MarkdownIt("commonmark", {"html": True}).render(page)
+    assert "\x1b" not in page and not re.search("<script|<img|<a |<h1>alert", shown) and shown.count("<h1>") == 1 and shown.count("<pre>") >= 2
+    assert escape_markdown("a" * 500) == "a" * 400 + "…"
