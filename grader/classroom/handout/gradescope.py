@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.judging.rules import Rules, format_rules
@@ -49,7 +50,10 @@ python="$(find_python)" || { echo "Headway needs Python 3.11 or newer; choose a 
 "$python" -m venv "$here/venv"
 cd "$here/kit"
 index=TORCH_INDEX  # a package index with a CPU build of torch, which is much smaller; empty: the usual index
-"$here/venv/bin/python" -m pip install -c constraints.txt ${index:+--index-url "$index"} torch
+"$here/venv/bin/python" -m pip install -c constraints.txt ${index:+--index-url "$index"} torch || {
+    echo "torch could not be installed from ${index:-the usual index}. Make the archive again with another headway gradescope --torch-index ADDRESS."
+    exit 1
+}
 "$here/venv/bin/python" -m pip install -c constraints.txt -e .
 
 umask 077  # the secret decides which examples are drawn besides the common ones
@@ -90,6 +94,7 @@ def write_archive(
         if exercise not in graded:
             raise GradingProblem(f"--hidden {exercise.name}: this exercise is not graded here; add it to --exercises, or its chapter {exercise.chapter} to --chapters")
     path = check_path(path)
+    _check_index(torch_index)
     settings = {"chapters": [], "exercises": [exercise.name for exercise in graded], "hidden": [exercise.name for exercise in secret], "seed": seed}
     packed = BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -105,7 +110,7 @@ def write_archive(
 
 
 def check_path(path: Path) -> Path:
-    """The archive's path, which ends with .zip. GradingProblem if it is a folder, is in a missing one, or would replace another kind of file."""
+    """The archive's path, which ends with .zip. GradingProblem if it is a folder, is in a missing one, or would replace another file than an earlier archive."""
     if path.is_dir():
         raise GradingProblem(f"{path} is a folder; name the archive's file, like {path / 'autograder.zip'}")
     if path.suffix.lower() != ".zip":  # Gradescope accepts no other
@@ -114,9 +119,28 @@ def check_path(path: Path) -> Path:
         raise GradingProblem(f"could not write {path}: {path.parent} is a file, not a folder")
     if not path.parent.is_dir():
         raise GradingProblem(f"the folder {path.parent} does not exist; make it first, or choose another")
-    if path.exists() and not zipfile.is_zipfile(path):
-        raise GradingProblem(f"{path} exists and is not a zip archive; choose another name")
+    if path.exists() and not _is_autograder(path):
+        raise GradingProblem(f"{path} exists and is not an autograder of Headway, so it is not replaced; choose another name")
     return path
+
+
+def _is_autograder(path: Path) -> bool:
+    """Whether this command wrote the file; one of a person's other zip files may be a class's submissions."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return {"setup.sh", "run_autograder", SETTINGS, "kit/pyproject.toml"} <= set(archive.namelist())
+    except (zipfile.BadZipFile, NotImplementedError):
+        return False
+
+
+def _check_index(address: str) -> None:
+    try:
+        parts = urlsplit(address)
+        fits = parts.scheme in ("http", "https") and bool(parts.hostname)
+    except ValueError:
+        fits = False
+    if address and (not fits or not address.isprintable() or " " in address):
+        raise GradingProblem(f"--torch-index {address}: this is not the address of a package index, which begins with https:// or http://")
 
 
 def hide_results(results: dict, hidden: Collection[str]) -> dict:

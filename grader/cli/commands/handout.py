@@ -57,7 +57,7 @@ def _choose(chapters: str, hidden: str, course: Path | None, assignment: str) ->
 
 
 def update_handout(into: Path, folder: Path | None, chapters: str, hidden: str, course: Path | None = None, assignment: str = "") -> int:
-    """Update an earlier handout: from this one, or in the whole kit from one that is made for it. The exit status: 0, 1 for conflicts, 2 if it is impossible."""
+    """Update an earlier handout: from this one, or in the whole kit from one that is made for it. The exit status: 0, also for conflicts, 2 if it is impossible."""
     from grader.classroom.handout.update import UpdateProblem, update_folder
 
     if folder is not None:
@@ -87,14 +87,15 @@ def update_handout(into: Path, folder: Path | None, chapters: str, hidden: str, 
     except OSError as trouble:
         print_error(problem(trouble, f"update {short_path(into)}") + "; the same command continues")
         return 2
-    return _print_update(update)
+    _print_update(update)
+    return 0
 
 
-def _print_update(update: Update) -> int:
+def _print_update(update: Update) -> None:
     console = make_console()
     if not (update.added or update.replaced or update.conflicts):
         print_wrapped(console, f"{short_path(update.folder)} is up to date.")
-        return 0
+        return
     chapters = [Path(path).stem for path in update.added if re.fullmatch(r"exercises/ch\d\d_\w+\.py", path)]
     print_wrapped(console, f"{short_path(update.folder)}: {len(update.added)} files added, {len(update.replaced)} files updated.")
     if chapters:
@@ -103,7 +104,6 @@ def _print_update(update: Update) -> int:
         print_wrapped(console, f"{path}: you changed this file, and the handout has a new version. Yours stays; the new one is {path}.new. Compare them.")
     if update.needs_installation:
         print_wrapped(console, "The required packages have changed: run `make learn` there once (or the pip command of README.md). The environment stays.")
-    return int(bool(update.conflicts))
 
 
 def gradescope(
@@ -142,8 +142,14 @@ def gradescope(
     if rules is not None and rules.has_deductions and rules.due is None:
         print_wrapped(console, "Your rules have no due date, so the due date of the assignment in Gradescope counts, and the extensions there.")
     print_wrapped(console, "It contains the reference and the tests, so do not give it to students. Choose a base image with Python 3.11 or newer (Ubuntu 24.04).")
-    if not torch_index:
-        print_wrapped(console, "setup.sh installs torch with its files for graphics cards, some GB; --torch-index ADDRESS installs a CPU build instead.")
+    if torch_index:
+        print_wrapped(console, f"setup.sh installs torch from {torch_index}. Gradescope shows whether that works when it builds the image.")
+    else:
+        print_wrapped(
+            console,
+            "setup.sh installs torch from the usual index: with its files for graphics cards, some GB. A CPU build is enough and much smaller: copy the address "
+            "of its index from PyTorch's page on installation, and make the archive again with --torch-index ADDRESS.",
+        )
     return 0
 
 

@@ -13,7 +13,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from grader.classroom.handout.gradescope import hide_results
+from grader.classroom.handout.gradescope import SETUP, hide_results, write_archive
+from grader.classroom.intake.problems import GradingProblem
 from grader.course.source import definition, replace_definition
 from grader.course.syllabus import ROOT, load_syllabus
 from grader.execution.sandbox.isolation import available
@@ -144,7 +145,7 @@ def test_an_extension_in_gradescope_counts(autograder, offline):
 
 @pytest.mark.parametrize(
     "files, metadata, says",
-    [({"notes.txt": "nothing"}, METADATA, "only notes.txt"), ({"ch05_layers.py": "import nothing_at_all\n"}, None, "nothing_at_all")],
+    [({"notes.txt": "nothing"}, METADATA, "only notes.txt"), ({"ch05_layers.py": "import nothing_at_all\n\nx = 1\n"}, None, "nothing_at_all")],
 )
 @pytest.mark.thorough
 def test_results_say_why_a_submission_cannot_be_graded(autograder, offline, files, metadata, says):
@@ -196,7 +197,7 @@ def test_the_archive_has_the_chosen_exercises_and_a_name_that_gradescope_accepts
     assert settings["exercises"] == ["softmax", *(exercise.name for exercise in load_syllabus().chapter("5").exercises)] and settings["hidden"] == ["RMSNorm"]
     lines = [line for line in script.splitlines() if line.startswith("index=") or "pip install" in line]
     for setting, wanted in (("", "install -c constraints.txt torch"), (None, "install -c constraints.txt --index-url https://example.org/cpu?a=1&b='2' torch")):
-        text = "\n".join("index=''" if setting == "" and line.startswith("index=") else line for line in lines[:2])
+        text = "\n".join("index=''" if setting == "" and line.startswith("index=") else line for line in lines[:2]) + " exit 1; }"
         shown = run(["bash", "-c", f"here=here\n{text}".replace('"$here/venv/bin/python"', "echo")], tmp_path, dict(os.environ))
         assert wanted in shown
 
@@ -205,10 +206,29 @@ def test_a_path_that_cannot_be_the_archive_is_refused_before_any_work(kit, tmp_p
     (tmp_path / "notes.zip").write_text("my notes")
     assert "is a folder; name the archive's file" in kit.run("gradescope", str(tmp_path), status=2)
     assert "does not exist; make it first" in kit.run("gradescope", str(tmp_path / "none" / "a.zip"), status=2)
-    assert "exists and is not a zip archive" in kit.run("gradescope", str(tmp_path / "notes"), status=2)
+    assert "exists and is not an autograder of Headway" in kit.run("gradescope", str(tmp_path / "notes"), status=2)
+    with zipfile.ZipFile(tmp_path / "class.zip", "w") as submissions:
+        submissions.writestr("ch03_attention.py", "x = 1\n")
+    before = (tmp_path / "class.zip").read_bytes()
+    assert "so it is not replaced; choose another name" in kit.run("gradescope", str(tmp_path / "class.zip"), status=2)
+    assert (tmp_path / "class.zip").read_bytes() == before
     assert "--hidden gelu: this exercise is not graded here" in kit.run("gradescope", str(tmp_path / "a.zip"), "--chapters", "ch03", "--hidden", "gelu", status=2)
     assert "did you mean softmax" in kit.run("gradescope", str(tmp_path / "a.zip"), "--hidden", "sofmax", status=2)
     assert (tmp_path / "notes.zip").read_text() == "my notes" and not (tmp_path / "a.zip").exists()
+
+
+@pytest.mark.parametrize("address", ["notaurl", "https://", "ftp://example.org/cpu", "https://[", "https://example.org/cpu torch", "https://example.org/\n"])
+def test_an_address_that_is_none_is_refused(address, tmp_path):
+    with pytest.raises(GradingProblem, match="this is not the address of a package index, which begins with https:// or http://"):
+        write_archive(tmp_path / "a.zip", [], torch_index=address)
+    assert not (tmp_path / "a.zip").exists()
+
+
+def test_setup_says_which_index_has_no_torch(tmp_path):
+    """The two lines of setup.sh that install torch, with a pip that fails."""
+    text = SETUP[SETUP.index("index=") : SETUP.index('"$here/venv/bin/python" -m pip install -c constraints.txt -e .')]
+    script = f"set -euo pipefail\nhere=here\n{text}echo installed\n".replace('"$here/venv/bin/python"', "false").replace("TORCH_INDEX", "https://example.org/cpu")
+    assert run(["bash", "-c", script], tmp_path, dict(os.environ), status=1).startswith("torch could not be installed from https://example.org/cpu. Make the archive")
 
 
 def test_hidden_results_reveal_neither_the_points_nor_the_tests():

@@ -126,8 +126,11 @@ def test_make_update_uses_the_environment_of_the_first_folder(first, second):
     python.parent.mkdir(parents=True)
     python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
     python.chmod(0o755)
+    (first.root / "LICENSE").write_text("mine\n")
+    (second / "LICENSE").write_text("theirs\n")
     done = subprocess.run(["make", "update", "FOLDER=../first"], cwd=second, env=first.environment(), capture_output=True, text=True, timeout=300)
     assert done.returncode == 0 and "New chapters: ch02_embeddings." in done.stdout, done.stdout + done.stderr
+    assert "LICENSE.new" in done.stdout and "Error" not in done.stderr, "a file that both have changed is no error"
     assert not (second / ".venv").exists()
     done = subprocess.run(["make", "update"], cwd=second, env=first.environment(), capture_output=True, text=True, timeout=300)
     assert done.returncode != 0 and "Name the folder of your earlier handout" in done.stdout
