@@ -81,7 +81,8 @@ def describe_excess(name: str, limit: float, found: dict[str, Any]) -> str:
     number = f"{found[name]:,.3g}" if name == "ratio" else f"{found[name]:,}"
     if name == "largest":
         shape = " × ".join(str(size) for size in found["shape"] if size > 1)
-        return f"A tensor of {shape} was made, {number} entries; the largest allowed here has fewer than {math.ceil(limit):,}"
+        made = f"Line {found['line']} made a tensor of {shape}" if found.get("line") else f"A tensor of {shape} was made"
+        return f"{made}, {number} entries; the largest allowed here has fewer than {math.ceil(limit):,}"
     if name == "alive":
         return f"At one moment the tensors that were made had {number} entries together; all that exist at one moment must have fewer than {math.ceil(limit):,}"
     if name == "kept":
@@ -100,13 +101,19 @@ def describe_excess(name: str, limit: float, found: dict[str, Any]) -> str:
 
 
 class StorageWatch(torch.utils._python_dispatch.TorchDispatchMode):
-    """Counts the entries of new storages and the multiplications of matrix products. `known` are arguments: their tensors do not count."""
+    """Counts the entries of new storages and the multiplications of matrix products. `known` are arguments: their tensors do not count.
 
-    def __init__(self, known=()):
+    `f` is called: the line of its file that makes the largest tensor is noted.
+    """
+
+    def __init__(self, known=(), f=None):
+        import sys
         import weakref
 
         super().__init__()
-        self.finalize = weakref.finalize
+        self.finalize, self.frame = weakref.finalize, sys._getframe
+        code = getattr(getattr(f, "forward", f), "__code__", None)
+        self.file, self.line = getattr(code, "co_filename", ""), 0
         self.known, self.living = set(), set()
         self.alive = self.peak = self.largest = self.products = 0
         self.shape = ()
@@ -143,9 +150,15 @@ class StorageWatch(torch.utils._python_dispatch.TorchDispatchMode):
             self.alive += entries
             self.peak = max(self.peak, self.alive)
             if entries > self.largest:
-                self.largest, self.shape = entries, tuple(tensor.shape)
+                self.largest, self.shape, self.line = entries, tuple(tensor.shape), self.line_of_file()
             self.finalize(storage, self.forget, key, entries).atexit = False
         return out
+
+    def line_of_file(self):
+        frame = self.frame(2)
+        while frame is not None and frame.f_code.co_filename != self.file:
+            frame = frame.f_back
+        return frame.f_lineno if frame is not None else 0
 
     def forget(self, key, entries):
         self.living.discard(key)
@@ -154,9 +167,9 @@ class StorageWatch(torch.utils._python_dispatch.TorchDispatchMode):
 
 def run_watched(watch, f, args, options, limits):
     """The result of a call without gradient, and the limits that it exceeded."""
-    with torch.no_grad(), watch(args) as seen:
+    with torch.no_grad(), watch(args, f) as seen:
         result = f(*args, **options)
-    found = {"largest": seen.largest, "shape": seen.shape, "alive": seen.peak}
+    found = {"largest": seen.largest, "shape": seen.shape, "line": seen.line, "alive": seen.peak}
     run_watched.found = found  # type: ignore[attr-defined]
     return {"result": result, "gradients": [], "exceeded": [name for name in limits if found[name] >= limits[name]]}
 
@@ -187,7 +200,7 @@ def differentiate_watched(watch, f, args, options, limits):
     finally:
         if collects:
             gc.enable()
-    with watch(leaves) as seen:  # sees what is alive after the forward pass, wherever it is kept
+    with watch(leaves, f) as seen:  # sees what is alive after the forward pass, wherever it is kept
         result = f(*leaves, **options)
         own = result.untyped_storage()
         own = own.nbytes() // result.element_size() if own._cdata in seen.living else 0
@@ -200,7 +213,7 @@ def differentiate_watched(watch, f, args, options, limits):
     for leaf in leaves:
         owned = [x for _, x in sorted(leaf.named_parameters())] if isinstance(leaf, nn.Module) else [leaf] if isinstance(leaf, torch.Tensor) else []
         gradients.extend(x.grad for x in owned)
-    found = {"largest": seen.largest, "shape": seen.shape, "kept": saved, "stored": alive, "left": left}
+    found = {"largest": seen.largest, "shape": seen.shape, "line": seen.line, "kept": saved, "stored": alive, "left": left}
     differentiate_watched.found = found  # type: ignore[attr-defined]
     too_much = {"largest": seen.largest >= limits["largest"], "kept": saved > limits["kept"], "stored": alive > limits["kept"], "left": left > limits["left"]}
     return {"result": result, "gradients": gradients, "exceeded": [name for name, exceeded in too_much.items() if exceeded]}

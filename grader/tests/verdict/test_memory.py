@@ -100,7 +100,7 @@ def refused(watched):
 
 def test_a_large_tensor_is_named_with_its_shape(side):
     watched = watch_call(side, side.table, X, largest=400)
-    assert refused(watched) == "A tensor of 20 × 20 was made, 400 entries; the largest allowed here has fewer than 400"
+    assert refused(watched) == "Line 38 made a tensor of 20 × 20, 400 entries; the largest allowed here has fewer than 400"
     watch_call(side, side.table, X, largest=401).check()
     assert torch.allclose(watched.result, X @ X.T @ X)
 
@@ -134,7 +134,7 @@ def test_wherever_numbers_wait_for_the_backward_pass_they_are_seen(side, how, ex
 
 def test_the_backward_pass_is_watched_too(side):
     watched = watch_gradients(side, side.stash, X, "large gradient", largest=500)
-    assert refused(watched).startswith("A tensor of 100 × 100 was made, 10,000 entries")
+    assert refused(watched).startswith("Line 25 made a tensor of 100 × 100, 10,000 entries")
 
 
 def test_arguments_and_parameters_do_not_count(side):
