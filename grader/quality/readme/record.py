@@ -6,6 +6,7 @@ records a longer training for two pages of the book.
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import shutil
@@ -20,11 +21,28 @@ from grader.course.source import definition, read_source, replace_definition
 from grader.course.syllabus import EXERCISES, ROOT, SOLUTIONS, TESTS
 from grader.files import write_whole
 from grader.quality.readme import story_model
-from grader.quality.readme.terminal import window
+from grader.teaching.drawing.svg import MONO
+from rich.console import Console
+from rich.terminal_theme import TerminalTheme
 from rich.text import Text
 
 FOLDER = ROOT / ".github" / "pictures"
 COLUMNS, ROWS, PATIENCE = 80, 44, 300.0
+THEME = TerminalTheme(
+    (22, 25, 29),
+    (227, 231, 235),
+    [(22, 25, 29), (255, 155, 142), (126, 226, 168), (242, 204, 96), (121, 189, 240), (216, 162, 232), (121, 200, 240), (227, 231, 235)],
+)
+WINDOW = f"""\
+<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {{width}} {{height}}" width="720" role="img">
+<title>headway watch: an exercise fails, one line is fixed and saved, and it passes</title>
+<style>text {{{{ font: {{char_height}}px {MONO} }}}} {{styles}}</style>
+<defs>{{lines}}</defs>
+{{chrome}}
+<g transform="translate({{terminal_x}}, {{terminal_y}})">{{backgrounds}}
+{{matrix}}</g>
+</svg>
+"""
 MISTAKEN = "total = exps.sum()"
 FIXED = "total = exps.sum(dim, keepdim=True)"
 TRANSLATE = """
@@ -51,7 +69,16 @@ def session() -> str:
         failing, passing = _watched(kit, file)
     saved = [Text(f"-   {MISTAKEN}", "red"), Text(f"+   {FIXED}", "green")]
     panes = [("$ headway watch", failing), ("saved in exercises/ch03_attention.py:", saved), ("headway watch, a moment later", passing)]
-    return window(panes, "headway watch: an exercise fails, one line is fixed and saved, and it passes", COLUMNS)
+    return draw_window(panes)
+
+
+def draw_window(panes: Sequence[tuple[str, Sequence[Text]]]) -> str:
+    """Panes one below the other, each with its heading: the screen at one moment after another."""
+    console = Console(record=True, width=COLUMNS, file=io.StringIO())
+    for heading, lines in panes:
+        console.print(Text(heading.ljust(COLUMNS), "bold on #353d48"))
+        console.print(*lines, "", sep="\n", no_wrap=True, overflow="crop")
+    return console.export_svg(title="headway watch", theme=THEME, code_format=WINDOW, unique_id="session")
 
 
 def unfinished_chapter(stub: str) -> str:
