@@ -2,34 +2,43 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from grader.cli.commands import completing
 
+Preset = StrEnum("Preset", "tiny small")
+Model = StrEnum("Model", "gpt moe translate")
+Positions = StrEnum("Positions", "learned sinusoidal rope alibi")
+Norm = StrEnum("Norm", "pre post")
+Tokens = StrEnum("Tokens", "words bpe")
+Device = StrEnum("Device", "auto cpu cuda")
+
 
 def train(
     text: Annotated[Path | None, typer.Option(metavar="FILE|FOLDER", help="Your own text. Without it: little stories.", show_default=False)] = None,
-    preset: Annotated[str | None, typer.Option(metavar="tiny|small", help="The size of the model. Default: tiny.", show_default=False)] = None,
+    preset: Annotated[Preset | None, typer.Option(help="The size of the model. Default: tiny.", show_default=False)] = None,
     minutes: Annotated[float | None, typer.Option(min=0.05, max=100_000, metavar="M", help="How long. Default: 2 for tiny.", show_default=False)] = None,
     steps: Annotated[int | None, typer.Option(min=1, max=10_000_000, metavar="N", help="How many steps, instead of minutes.", show_default=False)] = None,
-    model: Annotated[str | None, typer.Option(metavar="gpt|moe|translate", help="A GPT, one with experts, or a translator.", show_default=False)] = None,
-    positions: Annotated[str | None, typer.Option(metavar="KIND", help="learned, sinusoidal, rope or alibi.", show_default=False)] = None,
-    norm: Annotated[str | None, typer.Option(metavar="pre|post", help="Where the blocks normalise.", show_default=False)] = None,
-    tokens: Annotated[str | None, typer.Option(metavar="words|bpe", help="Your WordTokenizer or your BPETokenizer.", show_default=False)] = None,
+    model: Annotated[Model | None, typer.Option(help="A GPT, one with experts, or a translator.", show_default=False)] = None,
+    positions: Annotated[Positions | None, typer.Option(help="How the model knows where a token is.", show_default=False)] = None,
+    norm: Annotated[Norm | None, typer.Option(help="Where the blocks normalise.", show_default=False)] = None,
+    tokens: Annotated[Tokens | None, typer.Option(help="Your WordTokenizer or your BPETokenizer.", show_default=False)] = None,
     heads: Annotated[int | None, typer.Option(min=1, max=1024, metavar="N", help="Heads in each layer.", show_default=False)] = None,
     name: Annotated[str | None, typer.Option(metavar="NAME", help="The checkpoint is checkpoints/NAME.", show_default=False)] = None,
     seed: Annotated[int | None, typer.Option(min=0, max=2**31 - 1, metavar="N", help="Use other random numbers.", show_default=False)] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted training: NAME's, or the latest.")] = False,
-    device: Annotated[str, typer.Option(metavar="auto|cpu|cuda", help="Where the model is.")] = "auto",
+    device: Annotated[Device, typer.Option(help="Where the model is.")] = Device.auto,
 ) -> None:
     """Train a language model of your own parts on real text.
 
     What does not pass its tests yet is the reference's. Control-C saves the model, and --resume goes on as if nothing had happened."""
-    from grader.cli.commands.train import Options, train
+    from grader.cli.commands.train import train
 
-    raise typer.Exit(train(Options(text, preset, minutes, steps, model, positions, norm, tokens, heads, seed, name, resume, device)))
+    chosen = dict(text=text, preset=preset, minutes=minutes, steps=steps, model=model, positions=positions, norm=norm, tokens=tokens, heads=heads, seed=seed)
+    raise typer.Exit(train(name, resume, device, chosen))
 
 
 def play(
@@ -53,9 +62,9 @@ def play(
     """Type the beginning of a text, and your model continues it.
 
     /help lists the commands. Without a terminal, each line of the input is answered. With --web, Control-C stops the page."""
-    from grader.cli.commands.play import Options, play
+    from grader.cli.commands.play import play
 
-    raise typer.Exit(play(Options(checkpoint, gpt2, cache, speculative, batch, web, port, browser)))
+    raise typer.Exit(play(checkpoint, gpt2, cache, speculative, batch, web, port, browser))
 
 
 def compare(
@@ -68,7 +77,7 @@ def compare(
     seed: Annotated[int | None, typer.Option(min=0, max=2**31 - 1, metavar="N", help="Train the designs with this seed.", show_default=False)] = None,
     prompt: Annotated[list[str] | None, typer.Option(metavar="TEXT", help="Both continue this text; may be repeated.", show_default=False)] = None,
     picture: Annotated[Path | None, typer.Option(metavar="FILE.svg", help="Write both loss curves to this file.", show_default=False)] = None,
-    device: Annotated[str, typer.Option(metavar="auto|cpu|cuda", help="Where the models are.")] = "auto",
+    device: Annotated[Device, typer.Option(help="Where the models are.")] = Device.auto,
 ) -> None:
     """Compare two models, or two designs of a model.
 
@@ -77,6 +86,7 @@ def compare(
     heads=1, heads=4 (any number); words, bpe; tiny, small; translate. Several changes are one word with commas: rope,heads=1.
 
     The models stay in checkpoints/, so the same command trains nothing the second time. After Control-C it goes on."""
-    from grader.cli.commands.compare import Options, compare
+    from grader.cli.commands.compare import compare
 
-    raise typer.Exit(compare(Options(tuple(names or ()), steps, minutes, text, seed, tuple(prompt or ()), picture, device)))
+    training = dict(steps=steps, minutes=minutes, text=text, seed=seed)
+    raise typer.Exit(compare(names or [], training, prompt or [], picture, device))

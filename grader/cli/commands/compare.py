@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # before torch, as in `headway train`
 
@@ -20,32 +19,18 @@ DONE, FAILED, UNUSABLE, INTERRUPTED = 0, 1, 2, 130
 LONGEST_PICTURE_NAME = 80
 
 
-@dataclass(frozen=True)
-class Options:
-    """The command's options; None where one is not given."""
+def compare(names: list[str], training: dict[str, Any], prompts: list[str], picture: Path | None, device: str) -> int:
+    """Compare two models. `training` has the options that only two designs can have, None where one is not given.
 
-    names: tuple[str, ...]
-    steps: int | None = None
-    minutes: float | None = None
-    text: Path | None = None
-    seed: int | None = None
-    prompts: tuple[str, ...] = ()
-    picture: Path | None = None
-    device: str = "auto"
-
-
-def compare(options: Options) -> int:
-    """Compare two models. Exit status 1: a checkpoint or code that cannot be used, or a file that cannot be written; 2: wrong use; 130: Control-C."""
+    Exit status 1: a checkpoint or code that cannot be used, or a file that cannot be written; 2: wrong use; 130: Control-C.
+    """
     from importlib.util import find_spec
 
-    if len(options.names) != 2:
+    if len(names) != 2:
         print_error("give two checkpoints, such as `headway compare stories stories-rope`, or two designs, such as `headway compare learned rope`")
         return UNUSABLE
-    if options.steps is not None and options.minutes is not None:
+    if training["steps"] is not None and training["minutes"] is not None:
         print_error("--steps and --minutes both say how long to train; give one of them")
-        return UNUSABLE
-    if options.device not in ("auto", "cpu", "cuda"):
-        print_error(f"--device can be auto, cpu or cuda, not {options.device!r}")
         return UNUSABLE
     if not find_spec("torch"):
         print_error("torch is not installed for this Python; `headway doctor` says what to do")
@@ -54,14 +39,14 @@ def compare(options: Options) -> int:
         print_error(extra_missing("compare"))
         return FAILED
     try:
-        return _run(options)
+        return _run((names[0], names[1]), training, prompts, picture, device)
     except KeyboardInterrupt:
         print(flush=True)
         print_error("stopped")
         return INTERRUPTED
 
 
-def _run(options: Options) -> int:
+def _run(names: tuple[str, str], training: dict[str, Any], prompts: list[str], picture: Path | None, device: str) -> int:
     from grader.models.checkpoint import CheckpointProblem
     from grader.models.comparison.measuring import ComparisonProblem
     from grader.models.design import DesignProblem
@@ -71,9 +56,9 @@ def _run(options: Options) -> int:
     from grader.teaching.walks.parts import NotInHandout
 
     try:
-        device = find_device(options.device)
-        folders = _folders(options, device)
-        return INTERRUPTED if folders is None else _compare(folders, options, device)
+        device = find_device(device)
+        folders = _folders(names, training, device)
+        return INTERRUPTED if folders is None else _compare(folders, prompts, picture, device)
     except (DesignProblem, NotInHandout) as problem:
         print_error(str(problem))
         return UNUSABLE
@@ -82,15 +67,15 @@ def _run(options: Options) -> int:
         return FAILED
 
 
-def _folders(options: Options, device: str) -> tuple[Path, Path] | None:
+def _folders(names: tuple[str, str], training: dict[str, Any], device: str) -> tuple[Path, Path] | None:
     """The two checkpoints, after training where the names are designs; None after Control-C."""
     from grader.models.checkpoint import CheckpointProblem, find_checkpoint, list_checkpoints
     from grader.models.comparison.design_words import EXAMPLES, is_design, nearest_word
     from grader.models.design import DesignProblem
 
     saved = [path.name for path in list_checkpoints()]
-    designs = [is_design(word) and word not in saved for word in options.names]
-    for word in (word for word, is_one in zip(options.names, designs) if not is_one):
+    designs = [is_design(word) and word not in saved for word in names]
+    for word in (word for word, is_one in zip(names, designs) if not is_one):
         try:
             find_checkpoint(word)
         except CheckpointProblem:
@@ -98,26 +83,26 @@ def _folders(options: Options, device: str) -> tuple[Path, Path] | None:
             more = f"did you mean {near}?" if near else f"the designs are {EXAMPLES}"
             raise CheckpointProblem(f"{word!r} is neither a checkpoint nor a design; {more}") from None
     if all(designs):
-        return _train_designs((options.names[0], options.names[1]), options, device)
+        return _train_designs(names, training, device)
     if any(designs):
-        checkpoint, design = (options.names[number] for number in (designs.index(False), designs.index(True)))
+        checkpoint, design = (names[number] for number in (designs.index(False), designs.index(True)))
         raise DesignProblem(f"{checkpoint} is a checkpoint and {design} is a design; give two checkpoints or two designs")
-    for name in ("steps", "minutes", "text", "seed"):
-        if getattr(options, name) is not None:
-            raise DesignProblem(f"--{name} is for the training of two designs, and these are trained checkpoints; leave it out")
-    return find_checkpoint(options.names[0]), find_checkpoint(options.names[1])
+    for option, value in training.items():
+        if value is not None:
+            raise DesignProblem(f"--{option} is for the training of two designs, and these are trained checkpoints; leave it out")
+    return find_checkpoint(names[0]), find_checkpoint(names[1])
 
 
 # ---- training
 
 
-def _train_designs(words: tuple[str, str], options: Options, device: str) -> tuple[Path, Path] | None:
+def _train_designs(words: tuple[str, str], options: dict[str, Any], device: str) -> tuple[Path, Path] | None:
     from grader.models.comparison.training import PairTraining, entries_of, train_pair
     from grader.models.training.settings import Settings
     from grader.teaching.walks.progress_line import show_progress
 
-    entries = entries_of(words, Settings(text=options.text, seed=options.seed or 0))
-    pair = PairTraining(entries, options.steps, options.minutes)
+    entries = entries_of(words, Settings(text=options["text"], seed=options["seed"] or 0))
+    pair = PairTraining(entries, options["steps"], options["minutes"])
     trained: list[Path] = []
 
     def train(training: Training) -> bool:
@@ -158,20 +143,20 @@ def _train(training: Training) -> bool:
 # ---- printing
 
 
-def _compare(folders: tuple[Path, Path], options: Options, device: str) -> int:
+def _compare(folders: tuple[Path, Path], prompts: list[str], picture: Path | None, device: str) -> int:
     from grader.course.status import short_path
     from grader.files import problem, write_whole
     from grader.models.comparison.measuring import compare
     from grader.models.comparison.picture import draw
     from grader.teaching.walks.progress_line import show_progress
 
-    comparison = compare(folders, options.prompts, device, show_progress)
+    comparison = compare(folders, prompts, device, show_progress)
     _print_comparison(comparison)
     console = make_console()
-    if (picture := draw(comparison)) is not None:
-        path = options.picture or folders[0].parent / f"{'-and-'.join(folder.name for folder in folders)[:LONGEST_PICTURE_NAME]}.svg"
+    if (drawn := draw(comparison)) is not None:
+        path = picture or folders[0].parent / f"{'-and-'.join(folder.name for folder in folders)[:LONGEST_PICTURE_NAME]}.svg"
         try:
-            write_whole(path, picture)
+            write_whole(path, drawn)
         except OSError as error:
             print_error(problem(error, f"write the picture {short_path(path)}"))
             return FAILED

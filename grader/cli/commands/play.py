@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,27 +19,22 @@ if TYPE_CHECKING:
 DONE, FAILED, UNUSABLE, INTERRUPTED = 0, 1, 2, 130
 
 
-@dataclass(frozen=True)
-class Options:
-    """The command's options; None where one is not given."""
-
-    name: str | None = None
-    gpt2: Path | None = None
-    with_cache: bool = True
-    speculative: str | None = None
-    batch: Path | None = None
-    web: bool = False
-    port: int | None = None
-    browser: bool = True
-
-
-def play(options: Options) -> int:
+def play(
+    name: str | None = None,
+    gpt2: Path | None = None,
+    with_cache: bool = True,
+    speculative: str | None = None,
+    batch: Path | None = None,
+    web: bool = False,
+    port: int | None = None,
+    browser: bool = True,
+) -> int:
     """Play until the input ends, or on a page until Control-C.
 
     Exit status 1: a model, a file or a port that cannot be used, or learner's code that raises; 2: wrong use; 130: Control-C while a model is loaded
     or in the terminal.
     """
-    if sentence := _wrong_use(options):
+    if sentence := _wrong_use(name, gpt2, speculative, batch, web, port, browser):
         print_error(sentence)
         return UNUSABLE
     from importlib.util import find_spec
@@ -50,24 +44,25 @@ def play(options: Options) -> int:
         return UNUSABLE
     from grader.models.checkpoint import CheckpointProblem, missing_packages
     from grader.models.play.opening import Opener
+    from grader.models.play.serving import BATCHING, SPECULATING
     from grader.models.play.settings import PlayProblem
     from grader.teaching.walks.parts import NotInHandout
     from grader.teaching.walks.progress_line import show_progress
 
-    is_terminal = not options.web and options.batch is None and sys.stdin.isatty() and sys.stdout.isatty()
+    is_terminal = not web and batch is None and sys.stdin.isatty() and sys.stdout.isatty()
     if missing := missing_packages("safetensors", *(["prompt_toolkit"] if is_terminal else [])):
         print_error(missing)
         return UNUSABLE
-    opener = Opener(options.with_cache, "cpu", show_progress, _chapter_15(options))
+    opener = Opener(with_cache, "cpu", show_progress, SPECULATING if speculative else BATCHING if batch is not None else ())
     try:
-        beginnings = _read_beginnings(options.batch) if options.batch is not None else []
-        engine = opener.open_gpt2(options.gpt2) if options.gpt2 is not None else opener.open_checkpoint(options.name)
-        _say_what_plays(engine, opener, options.with_cache)
-        if options.batch is not None:
+        beginnings = _read_beginnings(batch) if batch is not None else []
+        engine = opener.open_gpt2(gpt2) if gpt2 is not None else opener.open_checkpoint(name)
+        _say_what_plays(engine, opener, with_cache)
+        if batch is not None:
             return _run_batch(engine, beginnings)
-        if options.web:
-            return _run_web(engine, opener, options.port or 0, options.browser)
-        session = _session(engine, opener, options.speculative)
+        if web:
+            return _run_web(engine, opener, port or 0, browser)
+        session = _session(engine, opener, speculative)
         return _run_prompt(session) if is_terminal else _run_plain(session)
     except NotInHandout as error:
         print_error(str(error))
@@ -82,21 +77,16 @@ def play(options: Options) -> int:
         opener.close()
 
 
-def _wrong_use(options: Options) -> str | None:
-    if options.name is not None and options.gpt2 is not None:
+def _wrong_use(
+    name: str | None, gpt2: Path | None, speculative: str | None, batch: Path | None, web: bool, port: int | None, browser: bool
+) -> str | None:
+    if name is not None and gpt2 is not None:
         return "give the name of a checkpoint or --gpt2, not both; in play, /compare takes a second checkpoint"
-    if not options.web and (options.port is not None or not options.browser):
+    if not web and (port is not None or not browser):
         return "--port and --no-browser are about the page of --web; add --web, or leave them out"
-    if len([each for each in (options.web, options.speculative, options.batch) if each]) > 1:
+    if len([each for each in (web, speculative, batch) if each]) > 1:
         return "--web, --speculative and --batch are three ways to play; give one of them"
     return None
-
-
-def _chapter_15(options: Options) -> tuple[str, ...]:
-    """The exercises of chapter 15 that these options need."""
-    from grader.models.play.serving import BATCHING, SPECULATING
-
-    return SPECULATING if options.speculative else BATCHING if options.batch is not None else ()
 
 
 def _read_beginnings(file: Path) -> list[str]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
-from pathlib import Path
+from typing import Any
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # before torch: on a busy machine, threads that wait actively slow each other down
 
@@ -13,57 +12,32 @@ from grader.console.output import command_line, make_console, print_error, print
 DONE, FAILED, UNUSABLE, INTERRUPTED = 0, 1, 2, 130
 
 
-@dataclass(frozen=True)
-class Options:
-    """The command's options; None where one is not given."""
+def train(name: str | None, resume: bool, device: str, chosen: dict[str, Any]) -> int:
+    """Train, or go on training. `chosen` has the other options, None where one is not given.
 
-    text: Path | None = None
-    preset: str | None = None
-    minutes: float | None = None
-    steps: int | None = None
-    model: str | None = None
-    positions: str | None = None
-    norm: str | None = None
-    tokens: str | None = None
-    heads: int | None = None
-    seed: int | None = None
-    name: str | None = None
-    resume: bool = False
-    device: str = "auto"
-
-
-def train(options: Options) -> int:
-    """Train, or go on training. Exit status 1: a problem with the learner's code or data; 2: wrong use; 130: Control-C, with the checkpoint saved."""
-    if sentence := _wrong_use(options):
+    Exit status 1: a problem with the learner's code or data; 2: wrong use; 130: Control-C, with the checkpoint saved.
+    """
+    if sentence := _wrong_use(name, resume, chosen):
         print_error(sentence)
         return UNUSABLE
     if any(_missing(package) for package in ("torch", "safetensors")):
         print_error("torch is not installed for this Python; `headway doctor` says what to do" if _missing("torch") else extra_missing())
         return FAILED
     try:
-        return _run(options)
+        return _run(name, resume, device, chosen)
     except KeyboardInterrupt:
         print(flush=True)
         print_error("stopped")
         return INTERRUPTED
 
 
-def _wrong_use(options: Options) -> str | None:
-    choices = {"--preset": ("tiny", "small"), "--model": ("gpt", "moe", "translate"), "--positions": ("learned", "sinusoidal", "rope", "alibi"),
-               "--norm": ("pre", "post"), "--tokens": ("words", "bpe"), "--device": ("auto", "cpu", "cuda")}  # fmt: skip
-    for option, known in choices.items():
-        value = getattr(options, option[2:])
-        if value is not None and value not in known:
-            return f"{option} can be {', '.join(known[:-1])} or {known[-1]}, not {value!r}"
-    if options.steps is not None and options.minutes is not None:
+def _wrong_use(name: str | None, resume: bool, chosen: dict[str, Any]) -> str | None:
+    if chosen["steps"] is not None and chosen["minutes"] is not None:
         return "--steps and --minutes both say how long to train; give one of them"
-    if options.name is not None and not _is_plain_name(options.name):
-        return f"--name is the name of a folder in checkpoints/, of letters, digits, hyphens and dots, not {options.name!r}"
-    if options.resume:
-        decided = ("text", "preset", "minutes", "steps", "model", "positions", "norm", "tokens", "heads", "seed")
-        if given := next((name for name in decided if getattr(options, name) is not None), None):
-            return f"--resume goes on with the settings of the checkpoint; leave out --{given}"
-    return None
+    if name is not None and not _is_plain_name(name):
+        return f"--name is the name of a folder in checkpoints/, of letters, digits, hyphens and dots, not {name!r}"
+    given = next((option for option, value in chosen.items() if value is not None), None)
+    return f"--resume goes on with the settings of the checkpoint; leave out --{given}" if resume and given else None
 
 
 def _is_plain_name(name: str) -> bool:
@@ -80,7 +54,7 @@ def extra_missing(command: str = "train") -> str:
     return f"`headway {command}` needs the extra `play`, which is not installed: run pip install -c constraints.txt -e '.[play]'"
 
 
-def _run(options: Options) -> int:
+def _run(name: str | None, resume: bool, device: str, chosen: dict[str, Any]) -> int:
     from grader.models.checkpoint import CheckpointProblem
     from grader.models.design import DesignProblem
     from grader.models.own_parts import CodeProblem
@@ -90,8 +64,7 @@ def _run(options: Options) -> int:
 
     made: list[Training] = []
     try:
-        device = find_device(options.device)
-        training = _make(options, device)
+        training = _make(name, resume, find_device(device), chosen)
         made.append(training)
         return _train(training)
     except (DesignProblem, NotInHandout) as problem:
@@ -117,28 +90,18 @@ def find_device(word: str) -> str:
     return word
 
 
-def _make(options: Options, device: str):
+def _make(name: str | None, resume: bool, device: str, chosen: dict[str, Any]):
     from grader.models.training import run
     from grader.models.training.settings import MINUTES, Settings
     from grader.teaching.walks.progress_line import show_progress
 
-    if options.resume:
+    if resume:
         from grader.models.checkpoint import find_checkpoint
 
-        return run.resume(find_checkpoint(options.name), device, show_progress)
-    settings = Settings(
-        kind=options.model or "gpt",
-        size=options.preset or "tiny",
-        text=options.text,
-        tokens=options.tokens,
-        positions=options.positions,
-        norm=options.norm,
-        heads=options.heads,
-        minutes=options.minutes,
-        steps=options.steps,
-        seed=options.seed or 0,
-    )
-    return run.begin(run.with_steps(settings, MINUTES[settings.size]), options.name, device, show_progress)
+        return run.resume(find_checkpoint(name), device, show_progress)
+    other = {option: value for option, value in chosen.items() if option not in ("model", "preset", "seed")}
+    settings = Settings(kind=chosen["model"] or "gpt", size=chosen["preset"] or "tiny", seed=chosen["seed"] or 0, **other)
+    return run.begin(run.with_steps(settings, MINUTES[settings.size]), name, device, show_progress)
 
 
 def _train(training) -> int:

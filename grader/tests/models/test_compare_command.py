@@ -12,7 +12,7 @@ WRONG_USES = {
     "one name": (["stories"], "give two checkpoints", 2),
     "three names": (["pre", "post", "rope"], "give two checkpoints", 2),
     "steps and minutes": (["pre", "post", "--steps", "3", "--minutes", "1"], "give one of them", 2),
-    "a device": (["pre", "post", "--device", "tpu"], "--device can be auto, cpu or cuda, not 'tpu'", 2),
+    "a device": (["pre", "post", "--device", "tpu"], "'tpu' is not one of 'auto', 'cpu', 'cuda'", 2),
     "the same design": (["learned", "dense"], "learned and dense are the same design", 2),
     "heads": (["heads=3", "heads=4"], "3 heads do not divide d_model", 2),
     "a translator and a writer": (["translate", "rope"], "translate is a translator, and the other design is not", 2),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 
 import pytest
-from grader.cli.commands.play import Options, play
+from grader.cli.commands.play import play
 from grader.models.design import Design
 from grader.models.play.commands import COMMANDS, answer
 from grader.models.play.plain import harmless, run_plain
@@ -190,8 +190,8 @@ def test_bars_and_columns():
 
 
 def test_a_wrong_call_is_a_sentence_and_a_status(tmp_path, capsys):
-    assert play(Options("tiny", tmp_path)) == 2 and "not both" in capsys.readouterr().err
-    assert play(Options(None, tmp_path / "nowhere")) == 1
+    assert play("tiny", tmp_path) == 2 and "not both" in capsys.readouterr().err
+    assert play(None, tmp_path / "nowhere") == 1
     assert "download model.safetensors, vocab.json and merges.txt of openai-community/gpt2 from Hugging Face" in capsys.readouterr().err
-    assert play(Options(str(tmp_path))) == 1 and "is not a checkpoint" in capsys.readouterr().err
-    assert play(Options("no such name")) == 1 and "there is no checkpoint 'no such name'" in capsys.readouterr().err
+    assert play(str(tmp_path)) == 1 and "is not a checkpoint" in capsys.readouterr().err
+    assert play("no such name") == 1 and "there is no checkpoint 'no such name'" in capsys.readouterr().err

@@ -6,7 +6,7 @@ import copy
 
 import pytest
 import torch
-from grader.cli.commands.play import Options, play
+from grader.cli.commands.play import play
 from grader.models.checkpoint import save
 from grader.models.design import Design, build_model
 from grader.models.own_parts import model_exercises
@@ -142,7 +142,7 @@ def test_the_command_writes_with_a_draft_and_in_a_batch(kit_with_models):
 
 
 def test_wrong_use_is_a_sentence(tmp_path, capsys):
-    assert play(Options(web=True, speculative="small")) == 2
+    assert play(web=True, speculative="small") == 2
     assert "three ways to play; give one of them" in capsys.readouterr().err
-    assert play(Options(batch=tmp_path / "missing.txt")) == 1
+    assert play(batch=tmp_path / "missing.txt") == 1
     assert "missing.txt" in capsys.readouterr().err

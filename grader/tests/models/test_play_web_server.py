@@ -10,7 +10,7 @@ import socket
 import threading
 
 import pytest
-from grader.cli.commands.play import Options, play
+from grader.cli.commands.play import play
 from grader.models.play.web.api import Api
 from grader.models.play.web.server import FILES, LARGEST
 from grader.tests.models.page_engines import SECONDS, api_of, engine_of_learner, random_engine, request, served
@@ -219,5 +219,5 @@ def test_a_port_in_use_and_options_without_web_are_sentences(kit_with_model):  #
 
 @pytest.mark.parametrize("options", [{"port": 0}, {"browser": False}])
 def test_options_of_the_page_need_the_page(options, capsys):
-    assert play(Options(**options)) == 2
+    assert play(**options) == 2
     assert "--port and --no-browser are about the page of --web; add --web, or leave them out" in capsys.readouterr().err
