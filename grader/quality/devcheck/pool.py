@@ -1,25 +1,19 @@
-"""Runs jobs on a server, and caches dev-check's results by the content they depend on, so that a second run repeats only what changed."""
+"""Runs jobs on a server. Dev-check's results are stored, so that a second run repeats only what has changed."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar
 
-from grader.course.syllabus import ROOT, load_syllabus
-from grader.files import write_whole
 from grader.processes.client import NoServer, ServerProcess
 from grader.processes.job import Job
-from grader.quality.devcheck.fingerprint import fingerprint
+from grader.quality.devcheck.stored import load, store, stored_file
 from grader.quality.devcheck.trying import Tried, TryJob
 
-CACHE = ROOT / ".headway" / "devcheck"
 TRIES = 10  # connection attempts: a very busy server may refuse some
 
 
@@ -31,18 +25,18 @@ class PoolBroken(RuntimeError):
 
 
 def try_all(jobs: list[TryJob], fresh: bool = False, processes: int | None = None) -> Iterator[tuple[TryJob, list[Tried]]]:
-    """Each job with the results of its subjects, in the order in which they end; from the cache if nothing that it depends on has changed."""
+    """Each job with the results of its subjects, in the order in which they end; the stored ones if nothing that they depend on has changed."""
     waiting = []
     for job in jobs:
-        cached = None if fresh else _load_cached(job)
-        if cached is None:
+        stored = None if fresh else load(_stored_file(job), lambda data: [Tried(**entry) for entry in data])
+        if stored is None:
             waiting.append(job)
         else:
-            yield job, cached
+            yield job, stored
     waiting.sort(key=lambda job: -len(job.subjects) * (2 if job.in_worker else 1))
     for job, result in run_jobs(waiting, processes or os.cpu_count() or 1):
         tried = [Tried(**entry) for entry in result]
-        _cache(job, tried)
+        store(_stored_file(job), result)
         yield job, tried
 
 
@@ -80,26 +74,6 @@ def _name(job: Job) -> str:
     return f"a {type(job).__name__} of {getattr(job, 'exercise', 'an exercise')}"
 
 
-# ---- the cache
-
-
-def _load_cached(job: TryJob) -> list[Tried] | None:
-    try:
-        return [Tried(**entry) for entry in json.loads(_file(job).read_text(encoding="utf-8"))]
-    except (OSError, ValueError, TypeError):
-        return None
-
-
-def _cache(job: TryJob, tried: list[Tried]) -> None:
-    try:
-        write_whole(_file(job), json.dumps([asdict(entry) for entry in tried]))
-    except OSError:
-        pass  # without a cache the next run only takes longer
-
-
-def _file(job: TryJob) -> Path:
-    digest = hashlib.sha256(fingerprint(load_syllabus().exercise(job.exercise)).encode())
-    digest.update(repr(sys.version_info[:2]).encode())
-    for part in (job.exercise, job.in_worker, job.seed, *[part for subject in job.subjects for part in (subject.kind, subject.name, subject.text)]):
-        digest.update(repr(part).encode())
-    return CACHE / f"{digest.hexdigest()[:32]}.json"
+def _stored_file(job: TryJob) -> Path:
+    subjects = [(subject.kind, subject.name, subject.text) for subject in job.subjects]
+    return stored_file("devcheck", job.exercise, sys.version_info[:2], job.in_worker, job.seed, subjects)

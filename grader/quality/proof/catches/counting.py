@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import json
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -18,13 +17,12 @@ from typing import Any
 
 import pytest
 from grader.course.known_mistakes import misconceptions
-from grader.course.syllabus import ROOT, Exercise, load_syllabus
-from grader.files import write_whole
+from grader.course.syllabus import Exercise, load_syllabus
 from grader.plugin.hooks import give_seed
 from grader.processes.job import Job
 from grader.processes.report import Report
-from grader.quality.devcheck.fingerprint import fingerprint
 from grader.quality.devcheck.pool import run_jobs
+from grader.quality.devcheck.stored import load, store, stored_file
 from grader.quality.devcheck.subjects import solution_of
 from grader.quality.proof.mutants import suites
 from grader.quality.proof.mutants.suites import PROCESSOR_SECONDS, SuiteRunner, trial_of
@@ -32,7 +30,6 @@ from grader.verdict.examples import run_own_examples, run_pinned
 from grader.verdict.replay import text_with_mistake
 from hypothesis.errors import HypothesisException
 
-FOLDER = ROOT / ".headway" / "catches"
 COMPARED_SEEDS = (0, 1, 2**40 + 1)  # a test that runs identically at these counts as identical at all seeds
 ENDS_ENOUGH = 5  # if a mistake loops or dies at so many seeds in a row, this holds for every seed
 PIECE = 6  # mistakes in one job
@@ -84,35 +81,19 @@ def count_all(everything: dict[Exercise, list[Mistake]], seeds: range, fresh: bo
     pieces: list[CountJob] = []
     by_name = {exercise.name: exercise for exercise in everything}
     for exercise, mistakes in everything.items():
-        before = [None if fresh else _load_stored(exercise, mistake, seeds) for mistake in mistakes]
+        before = [None if fresh else load(_stored_file(exercise.name, mistake, seeds), lambda data: Counted(**data)) for mistake in mistakes]
         if done := [each for each in before if each]:
             yield exercise, done
         left = [mistake for mistake, each in zip(mistakes, before) if each is None]
         pieces += [CountJob(exercise.name, tuple(left[start : start + PIECE]), seeds.start, seeds.stop) for start in range(0, len(left), PIECE)]
     for piece, result in run_jobs(pieces, processes):
-        found = [Counted(**data) for data in result]
-        for mistake, each in zip(piece.mistakes, found):
-            _store(by_name[piece.exercise], mistake, seeds, each)
-        yield by_name[piece.exercise], found
+        for mistake, data in zip(piece.mistakes, result):
+            store(_stored_file(piece.exercise, mistake, seeds), data)
+        yield by_name[piece.exercise], [Counted(**data) for data in result]
 
 
-def _file(exercise: Exercise, mistake: Mistake, seeds: range) -> Path:
-    digest = hashlib.sha256(fingerprint(exercise).encode())
-    digest.update(repr((mistake, seeds)).encode())
-    for path in (Path(__file__), Path(suites.__file__)):
-        digest.update(path.read_bytes())
-    return FOLDER / f"{exercise.name}-{mistake.id}-{digest.hexdigest()[:24]}.json"
-
-
-def _load_stored(exercise: Exercise, mistake: Mistake, seeds: range) -> Counted | None:
-    try:
-        return Counted(**json.loads(_file(exercise, mistake, seeds).read_text("utf-8")))
-    except (OSError, ValueError, TypeError):
-        return None
-
-
-def _store(exercise: Exercise, mistake: Mistake, seeds: range, counted: Counted) -> None:
-    write_whole(_file(exercise, mistake, seeds), json.dumps(asdict(counted)))
+def _stored_file(exercise: str, mistake: Mistake, seeds: range) -> Path:
+    return stored_file("catches", exercise, mistake, seeds, *(Path(path).read_bytes() for path in (__file__, suites.__file__)))
 
 
 # ---- in the process of a job
