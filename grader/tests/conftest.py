@@ -2,11 +2,9 @@
 
 import shutil
 import signal
-import subprocess
-import sys
 
 import pytest
-from grader.course.syllabus import EXERCISES, ROOT, SOLUTIONS, TESTS
+from grader.quality.benchmarks.workplace import copy_kit
 from kit_copy import Kit
 from warm_runs import WarmKit
 
@@ -29,16 +27,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def template(tmp_path_factory):
     """The kit as in a fresh clone, with every stub unchanged."""
     root = tmp_path_factory.mktemp("template") / "kit"
-    leave = shutil.ignore_patterns("__pycache__", ".headway", "progress.txt", ".hypothesis", ".pytest_cache")
-    for folder in (SOLUTIONS, TESTS, ROOT / "grader"):
-        shutil.copytree(folder, root / folder.name, ignore=leave)
-    (root / "exercises").mkdir()
-    for path in (EXERCISES / "syllabus.toml", *EXERCISES.glob("*.md")):
-        shutil.copy(path, root / "exercises")
-    shutil.copytree(EXERCISES / "pictures", root / "exercises" / "pictures")
-    for name in ("pyproject.toml", "constraints.txt"):
-        shutil.copy(ROOT / name, root)
-    subprocess.run([sys.executable, "-c", "from grader.course.stubs import write_stubs; write_stubs()"], cwd=root, env=Kit(root).environment(), check=True)
+    copy_kit(root)
     return root
 
 

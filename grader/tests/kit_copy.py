@@ -1,6 +1,5 @@
 """A copy of the kit to run commands in, as a learner has it."""
 
-import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +8,7 @@ import forked_python
 import pytest
 from grader.course.source import definition, replace_definition
 from grader.course.syllabus import load_syllabus
-from grader.quality.benchmarks.workplace import without_markers
+from grader.quality.benchmarks.workplace import environment, without_markers
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="signals, pseudo-terminals and modes are POSIX's")
 
@@ -26,9 +25,7 @@ class Kit:
         return self.exercises / f"{module}.py"
 
     def environment(self, **more: str) -> dict[str, str]:
-        dropped = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES", "VISUAL", "EDITOR", "TTY_COMPATIBLE", "PYTEST_ADDOPTS")
-        variables = {name: value for name, value in os.environ.items() if name not in dropped and not name.startswith("PYTEST_")}
-        return variables | {"PYTHONPATH": str(self.root), "PYTHONIOENCODING": "utf-8", "TERM": "xterm-256color"} | more
+        return environment(self.root) | more
 
     def run(self, *arguments: str, cwd: Path | None = None, status: int | None = 0, **environment: str) -> str:
         """What the command prints, output then errors; its exit status must be `status`."""

@@ -1,4 +1,4 @@
-"""A copy of the kit for measurements, with every exercise solved: a benchmark changes no file of the real kit."""
+"""A copy of the kit to measure, prove and record in, so that no file of the real kit changes."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from grader.course.stubs import write_stubs
 from grader.course.syllabus import EXERCISES, ROOT, SOLUTIONS, TESTS, load_syllabus
 from grader.quality.benchmarks.figures import MARK, printed_figures
 
@@ -18,20 +19,25 @@ MARKER = ".measured-in"  # a file in exercises/ that marks such a copy
 
 
 @contextmanager
-def copied_kit() -> Iterator[Path]:
-    """The folder of a copy of the kit, deleted afterwards."""
-    leave = shutil.ignore_patterns("__pycache__", "variants")
+def copied_kit(solved: bool = True) -> Iterator[Path]:
+    """The folder of a copy of the kit, with every exercise solved or with every stub unchanged; deleted afterwards."""
     with tempfile.TemporaryDirectory(prefix="headway-bench-", ignore_cleanup_errors=True) as folder:
         root = Path(folder) / "kit"
-        for part in (SOLUTIONS, TESTS, ROOT / "grader"):
-            shutil.copytree(part, root / part.name, ignore=leave)
-        (root / "exercises").mkdir()
+        copy_kit(root)
         (root / "exercises" / MARKER).touch()
-        shutil.copy(EXERCISES / "syllabus.toml", root / "exercises")
-        shutil.copy(ROOT / "pyproject.toml", root)
-        for chapter in load_syllabus().chapters:
+        for chapter in load_syllabus().chapters if solved else ():
             (root / "exercises" / f"{chapter.name}.py").write_text(solved_chapter(chapter.name), encoding="utf-8")
         yield root
+
+
+def copy_kit(root: Path) -> None:
+    """Copy the kit as a fresh clone has it, with every stub unchanged."""
+    for part in (SOLUTIONS, TESTS, ROOT / "grader"):
+        shutil.copytree(part, root / part.name, ignore=shutil.ignore_patterns("__pycache__", ".*"))
+    shutil.copytree(EXERCISES, root / "exercises", ignore=shutil.ignore_patterns("__pycache__", ".*", "progress.txt", "*.py"))
+    for name in ("pyproject.toml", "constraints.txt"):
+        shutil.copy(ROOT / name, root)
+    write_stubs(root / "exercises")
 
 
 def is_a_copy() -> bool:
@@ -60,5 +66,7 @@ def run_in_copy(root: Path, module: str, arguments: list[str]) -> int:
 
 
 def environment(root: Path) -> dict[str, str]:
-    variables = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
-    return variables | {"PYTHONPATH": str(root), "PYTHONIOENCODING": "utf-8"}
+    """Variables for a process that uses the kit in this folder, without those that change what a command prints or which editor it opens."""
+    dropped = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES", "VISUAL", "EDITOR", "TTY_COMPATIBLE")
+    variables = {name: value for name, value in os.environ.items() if name not in dropped and not name.startswith("PYTEST_")}
+    return variables | {"PYTHONPATH": str(root), "PYTHONIOENCODING": "utf-8", "TERM": "xterm-256color"}

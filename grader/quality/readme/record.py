@@ -7,19 +7,17 @@ records a longer training for two pages of the book.
 from __future__ import annotations
 
 import io
-import os
 import re
-import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from grader.course.source import definition, read_source, replace_definition
-from grader.course.syllabus import EXERCISES, ROOT, SOLUTIONS, TESTS
+from grader.course.syllabus import ROOT
 from grader.files import write_whole
+from grader.quality.benchmarks.workplace import copied_kit, environment, solved_chapter
 from grader.quality.readme import story_model
 from grader.teaching.drawing.svg import MONO
 from rich.console import Console
@@ -62,8 +60,7 @@ sys.stdout.buffer.write(heatmap(translation._mean(one.weights), words, one.sourc
 
 def session() -> str:
     """`headway watch`: a failing verdict, one line fixed and saved, and the verdict after that."""
-    with tempfile.TemporaryDirectory(prefix="headway-readme-") as folder:
-        kit = copy_of_the_kit(Path(folder) / "headway")
+    with copied_kit(solved=False) as kit:
         file = kit / "exercises" / "ch03_attention.py"
         file.write_text(unfinished_chapter(read_source(file)), encoding="utf-8")
         failing, passing = _watched(kit, file)
@@ -83,58 +80,29 @@ def draw_window(panes: Sequence[tuple[str, Sequence[Text]]]) -> str:
 
 def unfinished_chapter(stub: str) -> str:
     """The chapter of a learner who has solved softmax but for one mistake."""
-    lines = definition(read_source(SOLUTIONS / "ch03_attention.py"), "softmax").text.splitlines(keepends=True)
-    right = "".join(line for line in lines if "SOLUTION" not in line)
+    right = definition(solved_chapter("ch03_attention"), "softmax").text
     assert FIXED in right
     return replace_definition(stub, "softmax", right.replace(FIXED, MISTAKEN))
 
 
 def attention() -> str:
     """The cross-attention of a translator that a solved course has trained, for one sentence."""
-    with tempfile.TemporaryDirectory(prefix="headway-readme-") as folder:
-        kit = solved_course(Path(folder) / "headway")
-        return subprocess.run([sys.executable, "-c", TRANSLATE], cwd=kit, env=_environment(kit), stdout=subprocess.PIPE, check=True).stdout.decode("utf-8")
+    with copied_kit() as kit:
+        return subprocess.run([sys.executable, "-c", TRANSLATE], cwd=kit, env=environment(kit), stdout=subprocess.PIPE, check=True).stdout.decode("utf-8")
 
 
 def train() -> None:
     """A story model, trained and played with."""
-    with tempfile.TemporaryDirectory(prefix="headway-readme-") as folder:
-        kit = solved_course(Path(folder) / "headway")
-        story_model.write_record(story_model.record(kit, _environment(kit)))
-
-
-def solved_course(folder: Path) -> Path:
-    """Copy the kit with every exercise solved."""
-    kit = copy_of_the_kit(folder)
-    for path in sorted(SOLUTIONS.glob("ch*.py")):
-        lines = read_source(path).splitlines(keepends=True)
-        (kit / "exercises" / path.name).write_text("".join(line for line in lines if "SOLUTION" not in line), encoding="utf-8")
-    return kit
-
-
-def copy_of_the_kit(folder: Path) -> Path:
-    """Copy the kit as a fresh clone has it, with unchanged stubs."""
-    leave = shutil.ignore_patterns("__pycache__", ".*", "progress.txt")
-    for part in (SOLUTIONS, TESTS, ROOT / "grader"):
-        shutil.copytree(part, folder / part.name, ignore=leave)
-    shutil.copytree(EXERCISES, folder / "exercises", ignore=shutil.ignore_patterns("__pycache__", ".*", "progress.txt", "*.py"))
-    shutil.copy(ROOT / "pyproject.toml", folder)
-    subprocess.run([sys.executable, "-c", "from grader.course.stubs import write_stubs; write_stubs()"], cwd=folder, env=_environment(folder), check=True)
-    return folder
-
-
-def _environment(kit: Path) -> dict[str, str]:
-    variables = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "VISUAL", "EDITOR")}
-    return variables | {"PYTHONPATH": str(kit), "PYTHONIOENCODING": "utf-8", "TERM": "xterm-256color"}
+    with copied_kit() as kit:
+        story_model.write_record(story_model.record(kit, environment(kit)))
 
 
 def _watched(kit: Path, file: Path) -> tuple[list[Text], list[Text]]:
     """The screen after the first verdict, and after the one that follows the save."""
     import pexpect
 
-    child = pexpect.spawn(
-        sys.executable, ["-m", "grader.cli", "watch"], cwd=str(kit), env=_environment(kit), dimensions=(ROWS, COLUMNS), encoding="utf-8"
-    )  # fmt: skip
+    command = ["-m", "grader.cli", "watch"]
+    child = pexpect.spawn(sys.executable, command, cwd=str(kit), env=environment(kit), dimensions=(ROWS, COLUMNS), encoding="utf-8")
     try:
         first = _screen_with(child, "FAILED")  # this one includes the time for loading
         child.send("r")
