@@ -10,15 +10,14 @@ from grader.console.output import wrap_text
 from grader.course.hints import reveal_hint
 from grader.course.solution_diff import diff_with_reference
 from grader.course.source import SourceProblem
-from grader.course.status import current_scores, is_passed, locate, next_unpassed
-from grader.course.syllabus import Exercise
+from grader.course.status import current_scores, is_passed, locate, next_unpassed, short_path
+from grader.course.syllabus import EXERCISES, Exercise
 from grader.teaching.show.catalog import has_picture
 from grader.watch.chooser import Chooser
 from grader.watch.keys import Keyboard
 from grader.watch.runs import Runs
 from grader.watch.screen import Screen
 from grader.watch.state import State
-from grader.watch.viewer import open_chapter_picture
 from rich.text import Text
 
 
@@ -142,10 +141,10 @@ class KeyActions:
             self.state.note = problem or ""
 
     def show_picture(self) -> None:
-        """Draw what the exercise computes; if it has no picture, open the chapter's picture in a window."""
         name = self.state.exercise.name
         if has_picture(name):
             self.state.note = f"Drawing what {name} computes ..."
             self.watch.runs.draw(name)
         else:
-            self.state.note = open_chapter_picture(self.state.exercise)
+            chapter = short_path(EXERCISES / "pictures" / f"{self.state.exercise.module}.svg")
+            self.state.note = f"{name} has no picture. Its chapter has one, {chapter}: open it in a browser."

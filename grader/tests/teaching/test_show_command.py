@@ -113,7 +113,7 @@ def test_in_the_watch_it_is_the_key_s(kit):
     text = kit.file("ch03_attention").read_text()
     begin = text.index("def causal_mask")
     kit.file("ch03_attention").write_text(text[:begin] + text[begin:].replace(STUB, WRONG, 1))
-    with watching(kit, "causal_mask", columns=100, rows=60, COLORTERM="truecolor", DISPLAY="", WAYLAND_DISPLAY="") as terminal:
+    with watching(kit, "causal_mask", columns=100, rows=60, COLORTERM="truecolor") as terminal:
         terminal.wait("For a picture: press s")
         terminal.press("s")
         shown = terminal.wait("Your result differs from the reference's in 12 of 70 numbers.")
@@ -137,6 +137,6 @@ def test_in_the_watch_it_is_the_key_s(kit):
         terminal.wait("is_validation 8 Training")
         terminal.verdict()
         terminal.press("s")
-        terminal.wait("is_validation has no picture; the picture of its chapter is exercises/pictures/ch08_training.svg")
+        terminal.wait("is_validation has no picture. Its chapter has one, exercises/pictures/ch08_training.svg: open it")
         terminal.press("q")
         assert terminal.ended == 0
