@@ -1,5 +1,9 @@
 """Small texts that small models can memorise: for the kit's tests, and for the walks that learners run with all parts in place."""
 
+import math
+from collections import Counter
+from collections.abc import Sequence
+
 SURFACES = ("mat", "rug", "bench", "sofa", "roof", "wall", "table")  # one can sit on them
 
 SENTENCES = (
@@ -72,3 +76,12 @@ FACTS = (  # a country, its capital, its language, its continent
     ("thailand", "bangkok", "thai", "asia"),
 )
 ASKED = ("capital", "language", "continent")
+
+
+def least_loss(texts: Sequence[str]) -> float:
+    """The lowest loss of any model that sees only the beginning of a text: several words may follow the same beginning."""
+    split = [text.split() for text in texts]
+    beginnings = Counter(tuple(words[:n]) for words in split for n in range(1, len(words) + 1))
+    followed = Counter(tuple(words[:n]) for words in split for n in range(1, len(words)))
+    surprise = [math.log(followed[tuple(words[:n])] / beginnings[tuple(words[: n + 1])]) for words in split for n in range(1, len(words))]
+    return sum(surprise) / len(surprise)

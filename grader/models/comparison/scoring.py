@@ -24,8 +24,8 @@ from grader.models.training.corpora import (
     story_windows,
 )
 from grader.models.training.own_text import TextProblem, read_paragraphs
-from grader.models.training.trainer import without_output
-from grader.models.training.wrappers import SideBySide
+from grader.teaching.walks.parts import hidden_prints
+from grader.teaching.walks.small_models import SideBySide
 
 MOST_CHARACTERS = 24_000  # of a held-out text; more would only take longer
 ROWS = 16  # of a batch
@@ -88,7 +88,7 @@ def held_out_of(corpus: dict[str, Any], parts: Any) -> HeldOut:
 
 def score(loaded: Loaded, parts: Any, held_out: HeldOut, device: torch.device) -> Score:
     """The mean loss of the next token, measured with the learner's `perplexity`. The model reads each text as it read those of its training."""
-    with without_output():
+    with hidden_prints():
         batches = [(inputs.to(device), targets.to(device)) for inputs, targets in _batches(loaded, parts, held_out)]
         model = loaded.model
         if loaded.design.kind == "translate":

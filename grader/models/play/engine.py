@@ -5,8 +5,6 @@ The model and the sampling functions are the learner's parts. With the KV cache,
 
 from __future__ import annotations
 
-import contextlib
-import io
 from collections.abc import Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -16,6 +14,7 @@ import torch
 from grader.models.checkpoint import Loaded
 from grader.models.design import TABLES, gpt_config
 from grader.models.play.settings import PlayProblem, Settings
+from grader.teaching.walks.parts import hidden_prints
 from torch import Tensor
 
 MOST_READ = 4096  # tokens of a beginning, where the model has no limit of its own
@@ -250,8 +249,3 @@ def require_same_task(one: Engine, other: Engine) -> None:
     if one.translates != other.translates:
         translator, writer = (one, other) if one.translates else (other, one)
         raise PlayProblem(f"{translator.name} is a translator and {writer.name} is not, so they cannot answer the same line")
-
-
-def hidden_prints() -> contextlib.AbstractContextManager:
-    """A print that was left in an exercise must not appear in the text."""
-    return contextlib.redirect_stdout(io.StringIO())

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from grader.models.design import gpt_config
-from grader.models.play.engine import Engine, hidden_prints
+from grader.models.play.engine import Engine
 from grader.models.play.settings import PlayProblem, Settings
-from torch import nn
+from grader.teaching.walks.parts import hidden_prints
+from grader.teaching.walks.small_models import counted_passes
 
 SPECULATING = ("residual_distribution", "accept_drafts", "generate_speculative")
 BATCHING = ("PaddedGPT", "generate_batch")
@@ -102,14 +102,3 @@ def write_batch(engine: Engine, beginnings: Sequence[str], length: int) -> Batch
                 tokens += len(ids) - len(prompt)
                 texts.append(engine.text(ids[: len(ids) - (len(ids) > len(prompt) and ids[-1] == end)]))
     return Batch(texts, tokens, len(passes))
-
-
-@contextlib.contextmanager
-def counted_passes(model: nn.Module) -> Iterator[list[None]]:
-    """A list that gets an entry for each pass of the model."""
-    passes: list[None] = []
-    hook = model.register_forward_pre_hook(lambda module, inputs: passes.append(None))
-    try:
-        yield passes
-    finally:
-        hook.remove()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import math
 import os
 import random
@@ -18,7 +17,9 @@ from grader.models.design import Design
 from grader.models.training.corpora import Corpus, PairCorpus, count_targets
 from grader.models.training.optimizer_state import OptimizerState, StateProblem, read_state, restore_state
 from grader.models.training.settings import Recipe
-from grader.models.training.wrappers import ClippingOptimizer, SideBySide, WithBalanceLoss
+from grader.models.training.wrappers import ClippingOptimizer, WithBalanceLoss
+from grader.teaching.walks.parts import hidden_prints
+from grader.teaching.walks.small_models import SideBySide
 from torch import Tensor, nn
 
 SAMPLE_TOKENS = 100
@@ -63,7 +64,7 @@ class Trainer:
         self.steps_done = 0
         self.history = History()
         self._updated: set[int] = set()  # the numbers of the parameters that have had a gradient
-        with without_output():
+        with hidden_prints():
             self.validation_batches = [self._moved(batch) for batch in corpus.validation()]
 
     def _wrapped(self) -> nn.Module:
@@ -84,7 +85,7 @@ class Trainer:
     def step(self, total: int | None) -> float:
         """One update; returns the loss from before it. NotANumber if there is none."""
         started = time.perf_counter()
-        with without_output():
+        with hidden_prints():
             batches = [self._moved(batch) for batch in self.corpus.batch(self.steps_done)]
             tokens = count_targets(batches)
             for group in self.optimizer.param_groups:
@@ -105,7 +106,7 @@ class Trainer:
 
     def validate(self) -> float:
         """The mean loss of the held-out batches: the logarithm of the learner's perplexity."""
-        with without_output(), kept_generators():
+        with hidden_prints(), kept_generators():
             loss = math.log(self.parts.perplexity(self.whole, self.validation_batches))
         self.history.validation.append((self.steps_done, loss))
         return loss
@@ -115,7 +116,7 @@ class Trainer:
         self.history.samples.append((self.steps_done, self.write(0)))
 
     def write(self, seed: int) -> str:
-        with without_output(), kept_generators():
+        with hidden_prints(), kept_generators():
             return self._translation(seed + len(self.history.samples)) if isinstance(self.corpus, PairCorpus) else self._continuation(seed)
 
     def _continuation(self, seed: int) -> str:
@@ -163,7 +164,7 @@ class Trainer:
         optimizer = OptimizerState({name.removeprefix(prefix): value for name, value in state.tensors.items() if name.startswith(prefix)}, state.data["optimizer"])
         self._updated = set(state.data["updated"])
         try:
-            with without_output():
+            with hidden_prints():
                 restore_state(self.optimizer, self.parameters, optimizer, state.data["updated"])
         except StateProblem as problem:
             raise CheckpointProblem(f"this training cannot go on: {problem}") from None
@@ -178,18 +179,6 @@ class Trainer:
             torch.cuda.set_rng_state(state.tensors["cuda generator"], self.device)
         version, numbers, gauss = state.data["python generator"]
         random.setstate((version, tuple(numbers), gauss))
-
-
-class _Discarding(io.TextIOBase):
-    def write(self, text: str) -> int:
-        return len(text)
-
-
-@contextlib.contextmanager
-def without_output() -> Iterator[None]:
-    """Discard what the learner's code prints, which would break the page."""
-    with contextlib.redirect_stdout(_Discarding()):
-        yield
 
 
 @contextlib.contextmanager

@@ -44,17 +44,6 @@ class WithBalanceLoss(nn.Module):
         return _AddLoss.apply(logits, balance, BALANCE / self.pieces)  # type: ignore[no-any-return]
 
 
-class SideBySide(nn.Module):
-    """A translator that reads source and target from one tensor; the source is the first `width` columns."""
-
-    def __init__(self, model: nn.Module, width: int) -> None:
-        super().__init__()
-        self.model, self.width = model, width
-
-    def forward(self, both: Tensor) -> Tensor:
-        return self.model(both[:, : self.width], both[:, self.width :])
-
-
 class ClippingOptimizer:
     """The learner's optimizer, which clips with the learner's `clip_gradients` before each update and records the norm."""
 

@@ -7,15 +7,14 @@ tokens. The last part trains on all twenty sentences, and shows the lowest loss 
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
 import torch
 from grader.execution.chapter_package import ChapterPackage
-from grader.teaching.corpora import SENTENCES
+from grader.teaching.corpora import SENTENCES, least_loss
 from grader.teaching.measurements._running import make_table, run_measurement
 from rich.table import Table
 
@@ -64,16 +63,6 @@ def measure(words: ModuleType, models: ModuleType, training: ModuleType, seed: i
     logits = answer[0] if isinstance(answer, tuple) else answer
     word = tokenizer.decode([int(logits[0, -1].argmax())])
     return Curves(len(held_out), train, validation, judged, len(unknown), [epoch["train_loss"] for epoch in all_epochs], least_loss(SENTENCES), least_loss(seen), word)
-
-
-def least_loss(texts: Sequence[str]) -> float:
-    """The mean surprise of a model that knows how often each word follows each beginning in these texts."""
-    followers = Counter((tuple(words[:n]), words[n]) for words in map(str.split, texts) for n in range(1, len(words)))
-    beginnings: Counter[tuple[str, ...]] = Counter()
-    for (beginning, _), count in followers.items():
-        beginnings[beginning] += count
-    surprise = sum(-count * math.log(count / beginnings[beginning]) for (beginning, _), count in followers.items())
-    return surprise / followers.total()
 
 
 def rows(found: Curves) -> list[list[str]]:

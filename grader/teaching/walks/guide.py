@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import os
 import random
 import sys
@@ -22,7 +20,7 @@ from grader.course.syllabus import EXERCISES, is_handout, load_syllabus  # noqa:
 from grader.files import problem, write_whole  # noqa: E402
 from grader.teaching.walks import load, module_name  # noqa: E402
 from grader.teaching.walks.exercise_status import ExerciseStatus, find_status  # noqa: E402
-from grader.teaching.walks.parts import NotInHandout, Parts  # noqa: E402
+from grader.teaching.walks.parts import NotInHandout, Parts, hidden_prints  # noqa: E402
 from grader.teaching.walks.progress_line import ProgressReporter, show_progress  # noqa: E402
 from grader.teaching.walks.walk_page import WalkPage, wait_for_key  # noqa: E402
 
@@ -95,7 +93,7 @@ def measure(walk: ModuleType, status: ExerciseStatus, seed: int, report_progress
         torch.manual_seed(seed)
         torch.set_num_threads(1)
         try:
-            with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():  # a print left in an exercise must not appear in the walk
+            with hidden_prints(), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 numbers = walk.measure(parts, seed, report_progress)
             return Measurement(numbers, set(parts.from_learner), parts.from_reference, notes)

@@ -6,12 +6,12 @@ already. Then each exercise's name is bound to the same object in both modules: 
 
 from __future__ import annotations
 
-import contextlib
 import io
 import sys
 import traceback
 import warnings
 from collections.abc import Collection, Sequence
+from contextlib import AbstractContextManager, redirect_stdout
 from types import ModuleType
 from typing import Any
 
@@ -22,6 +22,11 @@ from grader.execution.chapter_package import ChapterPackage
 from grader.execution.target import Target, reference_of, uses
 
 LEARNER = Target("exercises", EXERCISES)
+
+
+def hidden_prints() -> AbstractContextManager:
+    """A print that was left in an exercise must not appear on the page or in the text."""
+    return redirect_stdout(io.StringIO())
 
 
 class NotInHandout(ValueError):
@@ -105,7 +110,7 @@ class Parts:
     def _import_learner(self, chapter: Chapter) -> ModuleType | None:
         """Import the learner's chapter. If it does not import, return None and use the reference's code for all of it."""
         try:
-            with contextlib.redirect_stdout(io.StringIO()):
+            with hidden_prints():
                 return self._package.module(f"{chapter.name}_learner")
         except KeyboardInterrupt:
             raise

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -45,3 +47,25 @@ def train(parts: Parts, model: nn.Module, batch: Batch, steps: int, report_progr
             step()
     model.eval()
     return losses
+
+
+class SideBySide(nn.Module):
+    """A translator that reads source and target from one tensor, so that train_step can train it; the source is the first `width` columns."""
+
+    def __init__(self, model: nn.Module, width: int) -> None:
+        super().__init__()
+        self.model, self.width = model, width
+
+    def forward(self, both: Tensor) -> Tensor:
+        return self.model(both[:, : self.width], both[:, self.width :])
+
+
+@contextmanager
+def counted_passes(model: nn.Module) -> Iterator[list[None]]:
+    """A list that gets an entry for each pass of the model."""
+    passes: list[None] = []
+    hook = model.register_forward_pre_hook(lambda module, inputs: passes.append(None))
+    try:
+        yield passes
+    finally:
+        hook.remove()

@@ -12,7 +12,7 @@ from grader.teaching.drawing.diagrams import heatmap
 from grader.teaching.walks.parts import Parts
 from grader.teaching.walks.picture_stack import stack_pictures
 from grader.teaching.walks.progress_line import ProgressReporter
-from grader.teaching.walks.small_models import GPT_PARTS, TOKENIZING, TRAINING, small_gpt, tokenizer_and_batch, train
+from grader.teaching.walks.small_models import GPT_PARTS, TOKENIZING, TRAINING, counted_passes, small_gpt, tokenizer_and_batch, train
 from grader.teaching.walks.walk_page import WalkPage, shape
 from torch import Tensor, nn
 
@@ -86,9 +86,9 @@ def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Numbe
     plain = [parts.generate(model, prompt, NEW, temperature=0) for prompt in prompts]
     passes, same = {}, 0
     for n_draft in N_DRAFTS:
-        with _counting(model) as count:
+        with counted_passes(model) as counted:
             texts = [parts.generate_speculative(model, draft, prompt, NEW, n_draft, temperature=0) for prompt in prompts]
-        passes[n_draft] = count[0]
+        passes[n_draft] = len(counted)
         same += sum(torch.equal(one, other_text) for one, other_text in zip(texts, plain))
     return Numbers(
         losses=(loss, draft_loss),
@@ -132,23 +132,6 @@ def _rounds(parts: Parts, model: nn.Module, draft: nn.Module, tokenizer: Any, id
 @torch.no_grad()
 def _chances(model: nn.Module, ids: Tensor) -> Tensor:
     return model(ids)[0][0].softmax(-1)
-
-
-class _counting:
-    """Count the passes of a model inside a `with` block."""
-
-    def __init__(self, model: nn.Module) -> None:
-        self.count = [0]
-        self.hook = model.register_forward_hook(self._add)
-
-    def _add(self, *_: object) -> None:
-        self.count[0] += 1
-
-    def __enter__(self) -> list[int]:
-        return self.count
-
-    def __exit__(self, *_: object) -> None:
-        self.hook.remove()
 
 
 def print_walk(page: WalkPage, n: Numbers) -> None:

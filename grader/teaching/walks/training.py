@@ -6,11 +6,10 @@ The GPT of the course memorises the twenty sentences of grader/teaching/corpora.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from dataclasses import dataclass
 
 import torch
-from grader.teaching.corpora import SENTENCES
+from grader.teaching.corpora import SENTENCES, least_loss
 from grader.teaching.drawing.charts import curves
 from grader.teaching.drawing.diagrams import heatmap
 from grader.teaching.walks.parts import Parts
@@ -75,7 +74,7 @@ def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Numbe
         vocab_size=tokenizer.vocab_size,
         parameters=int(parts.count_parameters(model)),
         targets=int((batch[1] != -100).sum()),
-        least=least_loss(),
+        least=least_loss(SENTENCES),
         guesses_before=guesses_before,
         guesses_after=_guesses(parts, model, tokenizer),
         written_before=written_before,
@@ -88,14 +87,6 @@ def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Numbe
         nearest_before=nearest_before,
         nearest_after=nearest_after,
     )
-
-
-def least_loss() -> float:
-    """Return the lowest loss of any model that sees only the beginning of a sentence: several words may follow the same beginning."""
-    split = [sentence.split() for sentence in SENTENCES]
-    beginnings = Counter(tuple(words[:n]) for words in split for n in range(1, len(words) + 1))
-    surprise = [math.log(beginnings[tuple(words[:n])] / beginnings[tuple(words[: n + 1])]) for words in split for n in range(1, len(words))]
-    return sum(surprise) / len(surprise)
 
 
 @torch.no_grad()

@@ -14,9 +14,9 @@ from grader.teaching.drawing.diagrams import heatmap
 from grader.teaching.walks.parts import Parts
 from grader.teaching.walks.picture_stack import stack_pictures
 from grader.teaching.walks.progress_line import ProgressReporter
-from grader.teaching.walks.small_models import ATTENDING, PAD, TOKENIZING
+from grader.teaching.walks.small_models import ATTENDING, PAD, TOKENIZING, SideBySide
 from grader.teaching.walks.walk_page import WalkPage, shape
-from torch import Tensor, nn
+from torch import nn
 
 REQUIRED_EXERCISES = (
     *TOKENIZING, "TokenEmbedding", "sinusoidal_positions", "SinusoidalPositions", *ATTENDING, "padding_mask", "MultiHeadAttention",
@@ -67,17 +67,6 @@ class Numbers:
     translated: list[tuple[str, str, bool]]  # after training: English, Hindi, right?
     attended: list[Attended]
     new: list[tuple[str, str, str]]  # English, written, meant
-
-
-class SideBySide(nn.Module):
-    """Source and target in one tensor, so that train_step can train it as any model."""
-
-    def __init__(self, model: nn.Module, width: int) -> None:
-        super().__init__()
-        self.model, self.width = model, width
-
-    def forward(self, both: Tensor) -> Tensor:
-        return self.model(both[:, : self.width], both[:, self.width :])
 
 
 def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Numbers:
