@@ -14,10 +14,10 @@ from pathlib import Path
 from grader.processes.client import Address
 from grader.processes.forked import WAITING
 from grader.processes.job import CheckJob, decode, read
+from grader.quality.benchmarks.processes import command_line, name_of
 from grader.verdict.results import ExerciseResult
 from grader.verdict.summary import Verdict
 from kit_copy import Kit
-from process_list import command_line, process_name
 
 CHAPTER = "ch03_attention"
 FIRST_STEP = "    # TODO 1: subtract each slice's largest"
@@ -116,10 +116,10 @@ class WarmKit:
 
     def waiting(self) -> set[int]:
         """The process that was forked for the next run."""
-        return {pid for pid in self.descendants() if process_name(pid) == WAITING}
+        return {pid for pid in self.descendants() if name_of(pid) == WAITING}
 
     def prestarted(self) -> set[int]:
-        return {pid for pid in self.descendants() if b"--one-job" in command_line(pid)}
+        return {pid for pid in self.descendants() if "--one-job" in command_line(pid)}
 
     def gone(self) -> bool:
         """Is there no process left, and no file?"""

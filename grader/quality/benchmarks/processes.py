@@ -32,6 +32,19 @@ def children_of(pid: int) -> list[int]:
     return [int(child) for thread in threads for child in _read(f"/proc/{pid}/task/{thread}/children").split()]
 
 
+def living_children(pid: int) -> list[int]:
+    return list(filter(alive, children_of(pid)))
+
+
+def alive(pid: int) -> bool:
+    """Whether a process still runs; one that has ended and only waits to be reaped does not."""
+    return bool(start_time(pid))
+
+
+def parent_of(pid: int) -> int:
+    return int(_stat(pid)[1])
+
+
 def still_running(members: Members) -> list[int]:
     """The processes of these that still run: no zombies, and no newer process with the same number."""
     return [pid for pid, since in members.items() if since and start_time(pid) == since]
@@ -47,6 +60,11 @@ def find_process(pids: list[int], words: str) -> int:
 
 def command_line(pid: int) -> str:
     return _read(f"/proc/{pid}/cmdline").replace(b"\0", b" ").decode(errors="replace").strip()
+
+
+def name_of(pid: int) -> str:
+    """The name of a process in a list of processes; empty for one that has ended."""
+    return _read(f"/proc/{pid}/comm").decode(errors="replace").strip()
 
 
 def memory(pid: int) -> tuple[float, float]:

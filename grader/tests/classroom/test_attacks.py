@@ -32,10 +32,9 @@ from grader.course.syllabus import ROOT, load_syllabus
 from grader.execution.sandbox.isolation import available
 from grader.processes.client import ServerProcess
 from grader.processes.job import read
-from grader.quality.benchmarks.processes import descendants, still_running
+from grader.quality.benchmarks.processes import children_of, command_line, descendants, still_running
 from grader.system import kernel
 from grader.verdict.summary import Verdict
-from process_list import command_line
 from pytest_runs import environment, grade, solution
 
 isolation = available()
@@ -149,7 +148,7 @@ def run(place: Path) -> Run:
             deadline = time.monotonic() + 2 * PATIENCE
             while grader.poll() is None:
                 assert time.monotonic() < deadline, "the grader waits for ever"
-                found.servers |= set(_children_called(grader.pid, b"grader.classroom.judging.server"))
+                found.servers |= {pid for pid in children_of(grader.pid) if "grader.classroom.judging.server" in command_line(pid)}
                 members |= descendants(grader.pid)
                 time.sleep(0.1)
             reparented = {pid: start_time for pid, start_time in descendants(os.getpid()).items() if pid not in before}
@@ -166,14 +165,6 @@ def run(place: Path) -> Run:
             with contextlib.suppress(OSError):
                 os.waitpid(pid, os.WNOHANG)
     return found
-
-
-def _children_called(pid: int, words: bytes) -> list[int]:
-    found = []
-    for path in Path(f"/proc/{pid}/task").glob("*/children"):
-        with contextlib.suppress(OSError):
-            found += [child for child in path.read_text(encoding="ascii").split() if words in command_line(child)]
-    return list(map(int, found))
 
 
 @pytest.fixture(scope="module")

@@ -22,8 +22,8 @@ from grader.classroom.judging import dask_worker
 from grader.cli.commands.grade import grade
 from grader.cli.commands.grading_request import Request
 from grader.course.syllabus import SOLUTIONS
+from grader.quality.benchmarks.processes import alive
 from kit_copy import posix
-from process_list import alive
 
 pytestmark = [pytest.mark.thorough, posix]
 

@@ -14,8 +14,7 @@ from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.intake.reader import ReadLimits, read_in_subprocess
 from grader.classroom.intake.submissions import read_submissions
 from grader.course.syllabus import ROOT
-from grader.quality.benchmarks.processes import descendants
-from process_list import command_line
+from grader.quality.benchmarks.processes import command_line, descendants
 from submission_archives import CHAPTER, clone, tar_header, tarred, write, zipped
 
 LONG_TUPLE = "x = (" + "a," * 99_000 + ")\n"
@@ -114,7 +113,7 @@ def test_after_a_crash_another_process_continues(tmp_path):
     def kill_the_first() -> None:
         while not killed and not done.wait(0.01):
             for pid in descendants(os.getpid()):
-                if b"read_process" in command_line(pid):
+                if "read_process" in command_line(pid):
                     with suppress(ProcessLookupError):
                         os.kill(pid, 9)
                         killed.append(pid)

@@ -14,8 +14,8 @@ from boundaries import forks, make_boundary
 from grader.course.syllabus import ROOT
 from grader.execution.errors import HostDied, LearnerError, OutOfTime
 from grader.execution.proxy import Implementation
+from grader.quality.benchmarks.processes import alive, living_children
 from hostile import ATTACKS
-from process_list import alive, children
 from sandboxed import LIMIT, SECRET, refused, sandboxed_pool
 
 pytestmark = forks
@@ -190,7 +190,7 @@ def test_no_new_processes(attack, boundary):
     for which in ("fork", "vfork", "clone"):
         assert attack.fork_by_number(which) in ("EPERM", "ENOSYS"), which
     assert attack.fork_by_number("clone3") == "ENOSYS"
-    assert children(boundary.connection.process) == []
+    assert living_children(boundary.connection.process) == []
 
 
 def test_threads_come_to_an_end_of_room(boundary):

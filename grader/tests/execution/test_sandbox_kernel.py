@@ -17,8 +17,8 @@ from grader.execution.errors import HostDied
 from grader.execution.proxy import Implementation
 from grader.execution.sandbox.isolation import Isolation, available
 from grader.execution.worker import WorkerPool
+from grader.quality.benchmarks.processes import alive, children_of, living_children, parent_of
 from hostile import ATTACKS
-from process_list import alive, children, stat_of
 from sandboxed import LIMIT, refused, sandboxed_pool
 
 pytestmark = forks
@@ -53,7 +53,7 @@ def test_a_process_that_leaves_its_group_is_ended_too():
     boundary.begin(1)
     assert Implementation(boundary).flee(600) == "fled"
     zygote, worker = pool.zygote.pid, boundary.connection.process
-    fled = set(children(zygote)) - {worker}
+    fled = set(living_children(zygote)) - {worker}
     assert fled, "the process that left the group is now a child of the zygote"
     boundary.connection.close()
     assert not any(map(alive, fled)) and not alive(worker)
@@ -70,7 +70,7 @@ def test_a_zygote_for_another_judge_has_the_same_sandbox_and_ends_with_it(pool):
     assert sorted(kinds.values()) == ["device"] * 3 + ["socket"], "no descriptor of the other zygote is open"
     pool.clear()
     assert attack.answer(1, 2) == 3, "clearing one pool does not affect another's workers"
-    zygote = stat_of(boundary.connection.process)[1]
+    zygote = parent_of(boundary.connection.process)
     other_pool.close()
     deadline = time.monotonic() + 20
     while alive(zygote) and time.monotonic() < deadline:
@@ -87,7 +87,7 @@ def test_servers_that_disconnect_early_leave_no_zombies(pool):
         ours, theirs = socket.socketpair()
         socket.send_fds(other_pool.control, [b"fork"], [theirs.fileno()])
         assert select.select([other_pool.control], [], [], 60)[0], "no answer"
-        first = stat_of(stat_of(worker)[1])[1]
+        first = parent_of(parent_of(worker))
         for end in (other_pool.control, sock, ours, theirs):
             end.close()
     deadline = time.monotonic() + 60
@@ -98,9 +98,7 @@ def test_servers_that_disconnect_early_leave_no_zombies(pool):
 
 
 def _dead(parent: int) -> list[int]:
-    pids = [int(folder.name) for folder in Path("/proc").iterdir() if folder.name.isdigit()]
-    return [pid for pid in pids if (stat_of(pid) or ("", 0))[:2] == ("Z", parent)]
-
+    return [pid for pid in children_of(parent) if not alive(pid)]
 
 
 def test_clearing_ends_every_worker(pool):
@@ -185,6 +183,6 @@ def test_bubblewrap_alone_protects_the_disk():
     boundary.connection.close()
     pool.close()
     deadline = time.monotonic() + 20
-    while children(outer) and time.monotonic() < deadline:
+    while living_children(outer) and time.monotonic() < deadline:
         time.sleep(0.02)
     assert not alive(outer)

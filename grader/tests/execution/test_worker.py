@@ -19,7 +19,7 @@ from grader.execution.proxy import Implementation
 from grader.execution.sandbox.isolation import Isolation
 from grader.execution.wire import MAX_HEAD
 from grader.execution.worker import WorkerPool
-from process_list import alive, children
+from grader.quality.benchmarks.processes import alive, living_children
 
 pytestmark = forks
 LIMIT = 1.5
@@ -225,13 +225,13 @@ def test_no_process_socket_or_file_is_left_after_closing(kind, tmp_path, monkeyp
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     (tmp_path / "torch.py").write_text("raise RuntimeError('not the torch you look for')")
     gc.collect()
-    files, processes = open_files(), set(children(os.getpid()))
+    files, processes = open_files(), set(living_children(os.getpid()))
     pool = WorkerPool(isolation=Isolation())
     first, second = make_boundary(kind, pool), make_boundary(kind, pool)
     for boundary in (first, second)[: 2 if kind == "fork" else 1]:
         boundary.begin(1)
         if kind == "spawn":
-            assert Implementation(boundary).whoami() in children(os.getpid())
+            assert Implementation(boundary).whoami() in living_children(os.getpid())
         with pytest.raises(HostDied):
             Implementation(boundary).die("child" if boundary is first else "exit")
     if kind == "fork":
@@ -240,7 +240,7 @@ def test_no_process_socket_or_file_is_left_after_closing(kind, tmp_path, monkeyp
     second.connection.close()
     pool.close()
     gc.collect()
-    assert open_files() == files and set(children(os.getpid())) == processes
+    assert open_files() == files and set(living_children(os.getpid())) == processes
     assert [path.name for path in tmp_path.iterdir() if not path.name.startswith("torchinductor")] == ["torch.py"]
 
 
@@ -248,13 +248,13 @@ def test_nothing_outlives_a_killed_server(tmp_path):
     script = (
         "import sys, os\n"
         "from boundaries import make_boundary\n"
-        "from process_list import children\n"
+        "from grader.quality.benchmarks.processes import living_children\n"
         "from grader.execution.proxy import Implementation\n"
         "from grader.execution.worker import WorkerPool\n"
         "boundary = make_boundary('fork', WorkerPool(), seconds=600)\n"
         "boundary.begin(0)\n"
         "toy = Implementation(boundary)\n"
-        "print(os.getpid(), *children(os.getpid()), toy.whoami(), flush=True)\n"
+        "print(os.getpid(), *living_children(os.getpid()), toy.whoami(), flush=True)\n"
         "toy.stall('spin')\n"
     )
     server = subprocess.Popen([sys.executable, "-c", script], cwd=Path(__file__).parents[1], stdout=subprocess.PIPE, text=True)

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 from grader.processes.client import NoServer
-from process_list import alive
+from grader.quality.benchmarks.processes import alive
 from warm_runs import CHAPTER, PATIENCE, WarmKit, until, write_softmax
 
 pytestmark = [
