@@ -131,6 +131,10 @@ class GradedRun:
     def message_of(self, exercise: Exercise, test: str) -> str:
         return next(t.message for t in self.results[exercise.name].tests if t.name == test)
 
+    def seconds_of_failed_exercises(self) -> float:
+        """How long the tests of those exercises took whose mistakes `conclude` looks for."""
+        return sum(test.seconds for result in self.results.values() if result.failures for test in result.tests)
+
     def conclude(self) -> None:
         """After the last test: look for shortcuts, name known mistakes, record progress."""
         self.trial.end_tests()

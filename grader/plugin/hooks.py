@@ -45,6 +45,7 @@ RUN = pytest.StashKey[GradedRun]()
 RUNNER = pytest.StashKey[ItemRunner]()
 EXAMPLES = pytest.StashKey[ExampleRuns]()
 FORKED = pytest.StashKey[ForkedRunner]()
+SLOW = 2.0  # seconds that the failed tests took; from there on a terminal says that a known mistake is looked for
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -259,6 +260,10 @@ def pytest_report_teststatus(report: pytest.TestReport) -> tuple | None:
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
     run = session.config.stash[RUN]
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None and reporter.isatty and run.seconds_of_failed_exercises() > SLOW:
+        reporter.write_line("")
+        reporter.write_line("Looking for a known mistake, which runs these tests again …")
     run.conclude()
     if session.exitstatus == pytest.ExitCode.OK and any(result.forbidden for result in run.results.values()):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED  # the tests passed, but the points are withheld
