@@ -1,5 +1,6 @@
-"""The last verdict on each exercise of the learner's, with a fingerprint of the code that was tested: for pages that show it while the code changes.
+"""The last verdict on each exercise of the learner's, with fingerprints of the code that was tested and of what else it depends on.
 
+Pages show it while the code changes. Walks and trainings do not test an exercise again whose verdict still applies.
 The file is a cache: without it, an exercise counts as not tried until its tests run again.
 """
 
@@ -25,13 +26,14 @@ class LastVerdict:
     outcome: str  # one of OUTCOMES
     says: str  # the first sentence about a failure, or what is written already; "" for a pass
     code: str  # the fingerprint of the code that was tested
+    conditions: str = ""  # the fingerprint of the suites, the kit and its libraries
 
 
-def record_verdicts(results: Iterable[ExerciseResult], broken: Mapping[str, Failure]) -> None:
+def record_verdicts(results: Iterable[ExerciseResult], broken: Mapping[str, Failure], conditions: str) -> None:
     """Record the verdicts on exercises whose tests all ran, but none for a stub. Nothing is recorded if the file cannot be written."""
     known = load_verdicts()
     tested = [r for r in results if not r.partial and not (r.is_untouched and r.exercise.name not in known)]
-    new = {r.exercise.name: LastVerdict(r.outcome, _first_sentence(r, broken), fingerprint(r.exercise)) for r in tested}
+    new = {r.exercise.name: LastVerdict(r.outcome, _first_sentence(r, broken), fingerprint(r.exercise), conditions) for r in tested}
     if not new.keys() - known.keys() and all(known[name] == verdict for name, verdict in new.items()):
         return
     try:
@@ -44,8 +46,8 @@ def load_verdicts() -> dict[str, LastVerdict]:
     """The last verdict by the exercise's name; empty if the file is missing or damaged."""
     try:
         data = json.loads(FILE.read_text(encoding="utf-8"))
-        found = {name: LastVerdict(str(entry["outcome"]), str(entry["says"]), str(entry["code"])) for name, entry in data.items()}
-    except (OSError, ValueError, RecursionError, KeyError, TypeError, AttributeError):
+        found = {name: LastVerdict(**{field: str(value) for field, value in entry.items()}) for name, entry in data.items()}
+    except (OSError, ValueError, RecursionError, TypeError, AttributeError):
         return {}
     return {name: verdict for name, verdict in found.items() if verdict.outcome in OUTCOMES}
 

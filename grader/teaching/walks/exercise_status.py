@@ -1,12 +1,10 @@
 """Which exercises pass their graded tests now: tested by the server if a watch has one running, otherwise in a separate process.
 
-The outcomes are cached by a hash of the learner's chapter and of the kit, so that a second walk starts at once.
+An exercise whose last verdict still applies is not tested again, so that a second walk starts at once.
 """
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
 import json
 import os
 import subprocess
@@ -17,15 +15,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from grader.course.source import SourceProblem, is_written, read_source
-from grader.course.syllabus import EXERCISES, REFERENCE, ROOT, SOLUTIONS, TESTS, Exercise, load_syllabus, suites_of
-from grader.files import write_whole
+from grader.course.syllabus import EXERCISES, ROOT, Exercise, load_syllabus, suites_of
 from grader.processes.client import NoServer, ServerLost, ask_running_server
 from grader.processes.job import CheckJob
 from grader.teaching.walks.progress_line import ProgressReporter
+from grader.verdict.conditions import conditions
+from grader.verdict.last_verdicts import fingerprint, load_verdicts
 from grader.verdict.summary import Verdict
-from grader.version import __version__
 
-CACHE_FILE = EXERCISES / ".headway" / "walks.json"
 CERTAIN = ("passed", "failed", "todo")  # the same code has these outcomes again; other outcomes may depend on the machine
 
 
@@ -44,15 +41,12 @@ def find_status(names: Sequence[str], report_progress: ProgressReporter) -> Exer
     status = ExerciseStatus()
     exercises = [load_syllabus().exercise(name) for name in names]
     written = [exercise for exercise in exercises if _is_written(exercise, status.broken)]
-    cached, keys = _read_cache(), _hash_chapters({exercise.module for exercise in written})
-    outcomes = {e.name: outcome for e in written if (outcome := cached.get(f"{e.name} {keys[e.module]}"))}
+    outcomes = _known_outcomes(written)
     to_test = [exercise for exercise in written if exercise.name not in outcomes]
     if to_test:
         results, broken = _run_tests(to_test, report_progress)
         outcomes |= results
         status.broken |= {module: why for module, why in broken.items() if all(outcomes.get(e.name) == "error" for e in written if e.module == module)}
-        certain = {f"{e.name} {keys[e.module]}": results[e.name] for e in to_test if results.get(e.name) in CERTAIN}
-        _write_cache({line: outcome for line, outcome in cached.items() if not _is_stale(line, written, keys)} | certain)
     for exercise in written:
         outcome = outcomes.get(exercise.name)
         if exercise.module in status.broken:
@@ -76,6 +70,13 @@ def _is_written(exercise: Exercise, broken: dict[str, str]) -> bool:
     except SourceProblem as problem:
         broken[exercise.module] = str(problem)
         return False
+
+
+def _known_outcomes(exercises: list[Exercise]) -> dict[str, str]:
+    """Return the outcomes of the last verdicts, where they would be the same again."""
+    known = load_verdicts()
+    last = [(exercise, known[exercise.name]) for exercise in exercises if exercise.name in known]
+    return {e.name: v.outcome for e, v in last if v.outcome in CERTAIN and v.conditions == conditions() and v.code == fingerprint(e)}
 
 
 # ---- testing
@@ -141,35 +142,3 @@ def _test_in_own_process(exercises: list[Exercise], in_worker: bool) -> list[dic
             return json.loads(results.read_text(encoding="utf-8"))["exercises"]
         except (OSError, ValueError):
             return []
-
-
-# ---- the cache
-
-
-def _hash_chapters(modules: set[str]) -> dict[str, str]:
-    """Return for each of the learner's chapters a hash of everything that its results depend on."""
-    kit = hashlib.sha256(f"{__version__} {sys.version}".encode())
-    for folder in (TESTS, SOLUTIONS, REFERENCE):
-        for path in sorted(folder.glob("*.*")):
-            kit.update(path.name.encode() + path.read_bytes())
-    kit.update((EXERCISES / "syllabus.toml").read_bytes())
-    return {module: hashlib.sha256(kit.digest() + (EXERCISES / f"{module}.py").read_bytes()).hexdigest()[:20] for module in modules}
-
-
-def _is_stale(line: str, written: list[Exercise], keys: dict[str, str]) -> bool:
-    """Return whether an entry belongs to an earlier state of a file that was just hashed."""
-    name, _, key = line.partition(" ")
-    return any(exercise.name == name and keys[exercise.module] != key for exercise in written)
-
-
-def _read_cache() -> dict[str, str]:
-    try:
-        data = json.loads(CACHE_FILE.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return {line: outcome for line, outcome in data.items() if outcome in CERTAIN} if isinstance(data, dict) else {}
-
-
-def _write_cache(outcomes: dict[str, str]) -> None:
-    with contextlib.suppress(OSError):  # then the next walk tests again
-        write_whole(CACHE_FILE, json.dumps(outcomes, indent=0, sort_keys=True) + "\n")

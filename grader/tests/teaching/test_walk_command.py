@@ -100,11 +100,23 @@ def test_the_second_walk_tests_only_what_may_have_changed(half):
     blocked = kit.root / "a file"
     blocked.write_text("")
     out, errors = _walk(kit, "inference", "--out", str(blocked / "picture.svg"), status=1)
-    assert "testing 6 of your exercises ..." in errors, "chapter 5, and chapter 2, which did not import: what it lacked may exist now"
+    assert "testing 4 of your exercises ..." in errors, "gelu, FeedForward, which uses it, and chapter 2, which did not import: what it lacked may exist now"
     assert "gelu are written but do not pass their tests yet" not in _prose(first)
     assert "scaled_dot_product_attention and gelu are written but do not pass their tests yet." in _prose(out), "FeedForward passes with the reference's gelu"
     assert "the picture is not saved: could not write a file/picture.svg" in errors.splitlines()[-1]
     assert run_once("inference").text in out
+
+
+@pytest.mark.thorough
+def test_an_exercise_that_was_checked_is_not_tested_again(kit):
+    for module in ("ch02_embeddings", "ch03_attention"):
+        kit.solve(module)
+    kit.run("check", "softmax", status=0)
+    again = "testing 6 of your exercises ..."
+    assert again in _walk(kit, "qkv")[1]
+    assert "testing" not in _walk(kit, "qkv")[1]
+    (kit.root / "tests" / "test_ch03_attention.py").open("a").write("# a test may have changed\n")
+    assert "testing 7 of your exercises ..." in _walk(kit, "qkv")[1]
 
 
 def test_without_a_name_it_lists_every_walk(fresh):
