@@ -80,7 +80,7 @@ help:
 	@echo "Installing into .venv. The first time takes some minutes: torch is large."
 	@$(PYTHON) -m venv .venv
 	@$(PIP) torch
-	@$(PIP) -e .
+	@$(PIP) -e ".[play]"
 	@touch $@
 
 .venv/.book: .venv/.learn

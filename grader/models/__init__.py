@@ -3,6 +3,7 @@
     design.py       what a model looks like (a GPT, a GPT with experts, a translator), and `build_model`, which makes it from parts
     own_parts.py    which parts are the learner's and which the reference's; what happened where their code raised an exception
     tokenizers.py   text to ids and back, with the learner's WordTokenizer or BPETokenizer
+    packages.py     which packages this needs, and whether they are installed
     checkpoint.py   a trained model as a folder: safetensors and JSON
     gpt2/           GPT-2's own tokenizer and weights
     play/           a model goes on with what the user types

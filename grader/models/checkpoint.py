@@ -18,7 +18,6 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +32,6 @@ from torch import Tensor, nn
 CHECKPOINTS = ROOT / "checkpoints"
 MODEL, RECORD, TRAINING = "model.safetensors", "checkpoint.json", "training.safetensors"
 FORMAT = 1
-INSTALL = "pip install -c constraints.txt -e '.[play]'"
 
 
 class CheckpointProblem(Exception):
@@ -59,13 +57,6 @@ class Loaded:
     @property
     def name(self) -> str:
         return self.folder.name
-
-
-def missing_packages(*names: str) -> str | None:
-    """The sentence about packages of the extra `play` that are not installed; None if all are."""
-    if all(find_spec(name) for name in names or ("safetensors",)):
-        return None
-    return f"this needs the extra `play`, which is not installed: run {INSTALL}"
 
 
 # ---- writing

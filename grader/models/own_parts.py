@@ -168,6 +168,8 @@ def explaining_crashes(parts: Parts, sentences: tuple[type[Exception], ...] = ()
             raise CodeProblem("there is not enough memory for this model; choose a smaller one") from None
         if find_crash(problem, parts):
             raise CodeProblem(describe_problem(problem, parts)) from problem
+        if isinstance(problem, ImportError):
+            raise CodeProblem(f"a package that this needs is missing or does not work: {problem}; `headway doctor` checks the installation") from problem
         if parts.from_learner:
             raise CodeProblem(f"your code passes its tests, but does not work here: {describe_problem(problem, parts)}") from problem
         raise

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # before torch, as in `headway train`
 
-from grader.cli.commands.train import extra_missing, find_device, introduce, what_is_saved  # noqa: E402
+from grader.cli.commands.train import find_device, introduce, what_is_saved  # noqa: E402
 from grader.console.output import command_line, make_console, print_error, print_wrapped, supports_unicode  # noqa: E402
+from grader.models.packages import missing_packages  # noqa: E402
 
 if TYPE_CHECKING:
     from grader.models.comparison.measuring import Comparison
@@ -24,19 +25,14 @@ def compare(names: list[str], training: dict[str, Any], prompts: list[str], pict
 
     Exit status 1: a checkpoint or code that cannot be used, or a file that cannot be written; 2: wrong use; 130: Control-C.
     """
-    from importlib.util import find_spec
-
     if len(names) != 2:
         print_error("give two checkpoints, such as `headway compare stories stories-rope`, or two designs, such as `headway compare learned rope`")
         return UNUSABLE
     if training["steps"] is not None and training["minutes"] is not None:
         print_error("--steps and --minutes both say how long to train; give one of them")
         return UNUSABLE
-    if not find_spec("torch"):
-        print_error("torch is not installed for this Python; `headway doctor` says what to do")
-        return FAILED
-    if not find_spec("safetensors"):
-        print_error(extra_missing("compare"))
+    if missing := missing_packages("compare"):
+        print_error(missing)
         return FAILED
     try:
         return _run((names[0], names[1]), training, prompts, picture, device)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from grader.console.local_server import open_browser
 from grader.console.output import command_line, make_console, print_error, print_wrapped, supports_unicode
 from grader.files import problem
+from grader.models.packages import MODELS, TERMINAL, missing_packages
 
 if TYPE_CHECKING:
     from grader.models.play.engine import Engine
@@ -37,22 +38,17 @@ def play(
     if sentence := _wrong_use(name, gpt2, speculative, batch, web, port, browser):
         print_error(sentence)
         return UNUSABLE
-    from importlib.util import find_spec
-
-    if not find_spec("torch"):
-        print_error("torch is not installed for this Python; `headway doctor` says what to do")
+    is_terminal = not web and batch is None and sys.stdin.isatty() and sys.stdout.isatty()
+    if missing := missing_packages("play", MODELS + TERMINAL if is_terminal else MODELS):
+        print_error(missing)
         return UNUSABLE
-    from grader.models.checkpoint import CheckpointProblem, missing_packages
+    from grader.models.checkpoint import CheckpointProblem
     from grader.models.play.opening import Opener
     from grader.models.play.serving import BATCHING, SPECULATING
     from grader.models.play.settings import PlayProblem
     from grader.teaching.walks.parts import NotInHandout
     from grader.teaching.walks.progress_line import show_progress
 
-    is_terminal = not web and batch is None and sys.stdin.isatty() and sys.stdout.isatty()
-    if missing := missing_packages("safetensors", *(["prompt_toolkit"] if is_terminal else [])):
-        print_error(missing)
-        return UNUSABLE
     opener = Opener(with_cache, "cpu", show_progress, SPECULATING if speculative else BATCHING if batch is not None else ())
     try:
         beginnings = _read_beginnings(batch) if batch is not None else []

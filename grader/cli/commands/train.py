@@ -8,6 +8,7 @@ from typing import Any
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # before torch: on a busy machine, threads that wait actively slow each other down
 
 from grader.console.output import command_line, make_console, print_error, print_wrapped  # noqa: E402
+from grader.models.packages import missing_packages  # noqa: E402
 
 DONE, FAILED, UNUSABLE, INTERRUPTED = 0, 1, 2, 130
 
@@ -20,8 +21,8 @@ def train(name: str | None, resume: bool, device: str, chosen: dict[str, Any]) -
     if sentence := _wrong_use(name, resume, chosen):
         print_error(sentence)
         return UNUSABLE
-    if any(_missing(package) for package in ("torch", "safetensors")):
-        print_error("torch is not installed for this Python; `headway doctor` says what to do" if _missing("torch") else extra_missing())
+    if missing := missing_packages("train"):
+        print_error(missing)
         return FAILED
     try:
         return _run(name, resume, device, chosen)
@@ -42,16 +43,6 @@ def _wrong_use(name: str | None, resume: bool, chosen: dict[str, Any]) -> str | 
 
 def _is_plain_name(name: str) -> bool:
     return bool(name) and len(name) <= 80 and not name.startswith(".") and all(c.isalnum() or c in "-_." for c in name)
-
-
-def _missing(package: str) -> bool:
-    from importlib.util import find_spec
-
-    return find_spec(package) is None
-
-
-def extra_missing(command: str = "train") -> str:
-    return f"`headway {command}` needs the extra `play`, which is not installed: run pip install -c constraints.txt -e '.[play]'"
 
 
 def _run(name: str | None, resume: bool, device: str, chosen: dict[str, Any]) -> int:

@@ -4,7 +4,7 @@ import pytest
 import torch
 from grader.course.syllabus import load_syllabus
 from grader.models.design import Design, build_model
-from grader.models.own_parts import OwnParts, describe_problem, find_crash, find_own_parts, model_exercises
+from grader.models.own_parts import CodeProblem, OwnParts, describe_problem, explaining_crashes, find_crash, find_own_parts, model_exercises
 from grader.teaching.walks.exercise_status import ExerciseStatus
 from grader.teaching.walks.parts import NotInHandout
 from grader.teaching.walks.progress_line import hide_progress
@@ -51,3 +51,11 @@ def test_every_exercise_that_a_model_runs_is_in_its_list():
 def test_what_a_handout_leaves_out_is_a_sentence():
     with pytest.raises(NotInHandout, match="needs teleport, which is not in this handout"):
         find_own_parts(["softmax", "teleport"], hide_progress)
+
+
+def test_a_missing_package_is_not_blamed_on_the_learner():
+    with parts_of(GPT, ch05_layers=solved("ch05_layers")) as parts:
+        assert parts.from_learner
+        with pytest.raises(CodeProblem, match="a package that this needs is missing or does not work: No module named 'numpi'; `headway doctor`"):
+            with explaining_crashes(parts):
+                __import__("numpi")

@@ -59,3 +59,26 @@ def test_control_c_saves_and_a_second_one_ends(kit):
     assert running.wait() == 130, said
     assert "and saved. To go on:" in said and "headway train --resume --name long" in said and "Traceback" not in said
     assert sorted(os.listdir(kit.root / "checkpoints" / "long")) == ["checkpoint.json", "model.safetensors", "training.safetensors"]
+
+
+@pytest.mark.parametrize("command", ["train", "compare", "play"])
+def test_a_missing_package_is_named_before_anything_runs(command, monkeypatch):
+    """safetensors uses numpy and does not install it."""
+    from grader.cli.main import app
+    from typer.testing import CliRunner
+
+    monkeypatch.setitem(sys.modules, "numpy", None)
+    result = CliRunner().invoke(app, [command, *(["rope", "alibi"] if command == "compare" else [])])
+    assert result.exit_code != 0
+    assert result.stderr == f'headway: `headway {command}` needs numpy, which is not installed: run pip install -c constraints.txt -e ".[play]"\n'
+
+
+def test_make_learn_installs_what_training_needs():
+    import tomllib
+
+    from grader.course.syllabus import ROOT
+    from grader.models.packages import MODELS, TERMINAL
+
+    extra = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]["play"]
+    assert sorted(each.partition(">")[0] for each in extra) == sorted(MODELS + TERMINAL)
+    assert '$(PIP) -e ".[play]"' in (ROOT / "Makefile").read_text()

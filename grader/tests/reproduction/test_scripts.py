@@ -203,7 +203,9 @@ def test_a_helper_of_the_test_is_in_the_script_as_source(leave):
     assert left.run()[0] == "wrong"
 
 
-def test_large_tensors_are_in_a_file_next_to_the_script(leave):
+def test_large_tensors_are_in_a_file_next_to_the_script(leave, monkeypatch):
+    monkeypatch.setattr(torch.Tensor, "numpy", lambda tensor: 1 / 0)  # torch does not install numpy
+
     def test(learner, reference):
         x = torch.arange(200.0).reshape(10, 20)
         close(learner.softmax(x), reference.softmax(x), "the weights")

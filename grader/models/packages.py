@@ -1,0 +1,18 @@
+"""The packages that training and playing need besides Headway's own: the extra `play` of pyproject.toml."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+MODELS = ("safetensors", "numpy")  # safetensors uses numpy, and does not require it
+TERMINAL = ("prompt_toolkit",)
+INSTALL = 'pip install -c constraints.txt -e ".[play]"'
+
+
+def missing_packages(command: str, names: tuple[str, ...] = MODELS) -> str | None:
+    """The sentence about packages that are not installed; None if all are."""
+    if not find_spec("torch"):
+        return "torch is not installed for this Python; `headway doctor` says what to do"
+    if not (missing := [name for name in names if not find_spec(name)]):
+        return None
+    return f"`headway {command}` needs {' and '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} not installed: run {INSTALL}"
