@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+from shutil import which
+
 from grader.console.output import command_line, make_console, print_wrapped, progress_bar
 from grader.course.progress import Score, format_earned, format_points
 from grader.course.status import Step, current_chapter, current_scores, is_complete, is_passed, next_step, points_earned, read_course, short_path
@@ -80,6 +84,14 @@ def _why_empty() -> str:
     return "not in this handout" if is_handout() else "no exercises yet"
 
 
+def _activation() -> str:
+    """The command after which `headway` can be typed; empty where it can be already, or in no virtual environment."""
+    scripts = Path(sys.executable).parent
+    if which("headway") or not (scripts / "activate").is_file():
+        return ""
+    return f"{'' if sys.platform == 'win32' else '. '}{short_path(scripts / 'activate')}"
+
+
 def _print_step(console: Console, step: Step | None) -> None:
     if step is None:
         if not any(chapter.exercises for chapter in read_course().chapters):
@@ -102,6 +114,8 @@ def _print_step(console: Console, step: Step | None) -> None:
         start = f"Read {short_path(lesson)}, write" if lesson.exists() else "Write"
         console.print(f"{start} the code, then test it:")
     console.print()
+    if activation := _activation():
+        console.print(command_line(activation))
     console.print(command_line(step.command))
     if step.location.file.exists():
         console.print(Text("\nTo test it each time you save the file: headway watch", style="dim"))

@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from grader.course.syllabus import load_syllabus
@@ -355,3 +356,20 @@ def test_a_terminal_without_capabilities_keeps_its_width(kit):
     out = on_terminal(kit, columns=40, TERM="dumb")
     lines = [line.rstrip() for line in out.splitlines()]
     assert all(len(line) <= 40 for line in lines) and "\x1b" not in out and "Collect the distinct lower-cased words" in lines
+
+
+def test_the_next_step_begins_with_the_environment_until_headway_can_be_typed(monkeypatch, tmp_path, capsys):
+    from grader.cli.commands.status import show_next
+
+    scripts = tmp_path / ".venv" / "bin"
+    scripts.mkdir(parents=True)
+    (scripts / "activate").touch()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "executable", str(scripts / "python"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    show_next()
+    assert f"    {'' if os.name == 'nt' else '. '}{Path('.venv/bin/activate')}\n    headway " in capsys.readouterr().out
+    for name in ("headway", "headway.exe"):
+        (tmp_path / name).touch(mode=0o755)
+    show_next()
+    assert "activate" not in capsys.readouterr().out
