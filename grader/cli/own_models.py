@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from grader.cli.commands import completing
 
-Preset = StrEnum("Preset", "tiny small")
+Preset = StrEnum("Preset", "mini tiny small")
 Model = StrEnum("Model", "gpt moe translate")
 Positions = StrEnum("Positions", "learned sinusoidal rope alibi")
 Norm = StrEnum("Norm", "pre post")
@@ -20,7 +20,7 @@ Device = StrEnum("Device", "auto cpu cuda")
 def train(
     text: Annotated[Path | None, typer.Option(metavar="FILE|FOLDER", help="Your own text. Without it: little stories.", show_default=False)] = None,
     preset: Annotated[Preset | None, typer.Option(help="The size of the model. Default: tiny.", show_default=False)] = None,
-    minutes: Annotated[float | None, typer.Option(min=0.05, max=100_000, metavar="M", help="How long. Default: 2 for tiny.", show_default=False)] = None,
+    minutes: Annotated[float | None, typer.Option(min=0.05, max=100_000, metavar="M", help="How long. Default: 2, for small 20.", show_default=False)] = None,
     steps: Annotated[int | None, typer.Option(min=1, max=10_000_000, metavar="N", help="How many steps, instead of minutes.", show_default=False)] = None,
     model: Annotated[Model | None, typer.Option(help="A GPT, one with experts, or a translator.", show_default=False)] = None,
     positions: Annotated[Positions | None, typer.Option(help="How the model knows where a token is.", show_default=False)] = None,
@@ -32,9 +32,9 @@ def train(
     resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted training: NAME's, or the latest.")] = False,
     device: Annotated[Device, typer.Option(help="Where the model is.")] = Device.auto,
 ) -> None:
-    """Train a language model of your own parts on real text.
+    """Train a language model of your own parts on little stories, or on your own text.
 
-    What does not pass its tests yet is the reference's. Control-C saves the model, and --resume goes on as if nothing had happened."""
+    The reference replaces exercises that do not pass their tests yet. Control-C saves the model, and --resume goes on as if nothing had happened."""
     from grader.cli.commands.train import train
 
     chosen = dict(text=text, preset=preset, minutes=minutes, steps=steps, model=model, positions=positions, norm=norm, tokens=tokens, heads=heads, seed=seed)
@@ -83,7 +83,7 @@ def compare(
 
     `headway compare stories stories-2` compares two checkpoints. `headway compare learned rope` trains two designs for the same number of
     steps, on the same text with the same seed, and compares them. The designs are learned, sinusoidal, rope, alibi; pre, post; dense, moe;
-    heads=1, heads=4 (any number); words, bpe; tiny, small; translate. Several changes are one word with commas: rope,heads=1.
+    heads=1, heads=4 (any number); words, bpe; mini, tiny, small; translate. Several changes are one word with commas: rope,heads=1.
 
     The models stay in checkpoints/, so the same command trains nothing the second time. After Control-C it goes on."""
     from grader.cli.commands.compare import compare

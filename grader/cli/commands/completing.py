@@ -53,5 +53,5 @@ def checkpoints(incomplete: str) -> list[str]:
 
 def comparable(incomplete: str) -> list[str]:
     """Checkpoints, and the words for designs."""
-    designs = ("learned", "sinusoidal", "rope", "alibi", "pre", "post", "dense", "moe", "heads=1", "heads=4", "words", "bpe", "tiny", "small", "translate")
+    designs = ("learned", "sinusoidal", "rope", "alibi", "pre", "post", "dense", "moe", "heads=1", "heads=4", "words", "bpe", "mini", "tiny", "small", "translate")
     return checkpoints(incomplete) + [word for word in designs if word.startswith(incomplete)]

@@ -103,6 +103,7 @@ def _read_beginnings(file: Path) -> list[str]:
 def _run_batch(engine: Engine, beginnings: list[str]) -> int:
     """Print each text on a line of its own, in the order of the beginnings."""
     from grader.models.own_parts import describe_problem
+    from grader.models.play.notes import unknown_note
     from grader.models.play.plain import harmless
     from grader.models.play.serving import write_batch
     from grader.models.play.settings import PlayProblem, Settings
@@ -117,7 +118,8 @@ def _run_batch(engine: Engine, beginnings: list[str]) -> int:
     for text in batch.texts:
         print(harmless(" ".join(text.split())), flush=True)
     note = f"{len(batch.texts)} texts, {batch.tokens} new tokens in {batch.passes} passes of {engine.name}. One by one, {batch.tokens} tokens take {batch.tokens} passes."
-    print_wrapped(make_console(stderr=True), note, style="dim")
+    for sentence in (*unknown_note(engine, batch.unknown), note):
+        print_wrapped(make_console(stderr=True), sentence, style="dim")
     return DONE
 
 

@@ -21,7 +21,7 @@ _VALUES: dict[str, tuple[str, tuple[str, ...]]] = {  # name in a word -> (field 
     "preset": ("size", tuple(PRESETS)),
 }
 ALONE = {value: {field: value} for field, values in _VALUES.values() for value in values} | {"dense": {"kind": "gpt"}}
-EXAMPLES = "learned, sinusoidal, rope, alibi, pre, post, dense, moe, heads=1, words, bpe, tiny, small"
+EXAMPLES = "learned, sinusoidal, rope, alibi, pre, post, dense, moe, heads=1, words, bpe, mini, tiny, small"
 
 
 def is_design(word: str) -> bool:

@@ -12,7 +12,8 @@ KINDS = {"gpt": "a GPT", "moe": "a GPT with experts", "translate": "a translator
 def model_note(engine: Engine) -> str:
     design = engine.design
     parameters = sum(parameter.numel() for parameter in engine.model.parameters())
-    return f"{engine.name}: {KINDS[design.kind]} of {design.n_layers} layers, {design.n_heads} heads and {parameters:,} parameters."
+    layers, heads = (f"{count} {what}{'s' * (count != 1)}" for count, what in ((design.n_layers, "layer"), (design.n_heads, "head")))
+    return f"{engine.name}: {KINDS[design.kind]} of {layers}, {heads} and {parameters:,} parameters."
 
 
 def reading_notes(engine: Engine, prompt: Prompt) -> list[str]:

@@ -38,6 +38,7 @@ class Batch:
     texts: list[str]
     tokens: int  # that were written, with end marks
     passes: int
+    unknown: tuple[str, ...] = ()  # words of the beginnings that the model does not have
 
 
 # ---- a draft
@@ -90,7 +91,8 @@ def write_batch(engine: Engine, beginnings: Sequence[str], length: int) -> Batch
     model = engine.parts.PaddedGPT(gpt_config(engine.parts, engine.design, engine.model.token_emb.weight.size(0)))
     model.to(engine.device).load_state_dict(engine.model.state_dict(), assign=True)
     model.eval()
-    prompts = [engine.read(text, length).ids for text in beginnings]
+    read = [engine.read(text, length) for text in beginnings]
+    prompts = [prompt.ids for prompt in read]
     texts, tokens, end = [], 0, engine.tokenizer.end_id
     with counted_passes(model) as passes:
         for start in range(0, len(prompts), LARGEST_BATCH):
@@ -101,4 +103,4 @@ def write_batch(engine: Engine, beginnings: Sequence[str], length: int) -> Batch
             for prompt, ids in zip(batch, written):
                 tokens += len(ids) - len(prompt)
                 texts.append(engine.text(ids[: len(ids) - (len(ids) > len(prompt) and ids[-1] == end)]))
-    return Batch(texts, tokens, len(passes))
+    return Batch(texts, tokens, len(passes), tuple(dict.fromkeys(word for prompt in read for word in prompt.unknown)))

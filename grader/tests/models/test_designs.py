@@ -80,3 +80,9 @@ def test_a_tied_matrix_has_one_name(parts):
     names = parameters_by_name(build_model(parts, GPT, VOCAB))
     assert "lm_head.weight" in names and "token_emb.weight" not in names
     assert {"lm_head.weight", "token_emb.weight"} <= set(parameters_by_name(build_model(parts, Design(tie_weights=False, **TINY), VOCAB)))
+
+
+def test_a_mini_model_is_much_smaller_than_the_default_and_reads_the_same_tokens(parts):
+    sizes = {name: sum(p.numel() for p in build_model(parts, preset(name), 470).parameters()) for name in ("mini", "tiny")}
+    assert sizes["mini"] * 7 < sizes["tiny"]  # so that it can guess ahead: `headway play --speculative`
+    assert preset("mini").max_len == preset("tiny").max_len

@@ -146,3 +146,9 @@ def test_wrong_use_is_a_sentence(tmp_path, capsys):
     assert "three ways to play; give one of them" in capsys.readouterr().err
     assert play(batch=tmp_path / "missing.txt") == 1
     assert "missing.txt" in capsys.readouterr().err
+
+
+def test_a_batch_names_the_words_that_the_model_does_not_have(parts, words):
+    engine = engine_of(parts, words, GPT)
+    batch = write_batch(engine, ["the zebra sat", "a dog", "the quagga zebra"], 4)
+    assert batch.unknown == ("zebra", "quagga")
