@@ -9,10 +9,11 @@ import traceback
 from pathlib import Path
 from types import CodeType, FrameType
 
-from grader.execution.chapter_package import ChapterPackage
+from grader.execution.chapter_package import ChapterPackage, compiled
 from grader.execution.error_notes import frames_of, line_of_recursion, note_of
 from grader.execution.errors import Where, builtin_kind, message_of
 from grader.execution.overrides import DefinitionOverride
+from grader.execution.replacing import is_replacement
 from grader.execution.stuck_line import MOST_FRAMES, Line, loop_or_line
 
 RAISE = dis.opmap["RAISE_VARARGS"]  # the instruction of a `raise`
@@ -36,7 +37,7 @@ class Descriptions:
             where = self._last_line(problem)
             if isinstance(problem, RecursionError) and (line := line_of_recursion(problem, self.own_files)):
                 where = [self._display_name(line[0]), line[1], linecache.getline(*line).strip()[:160]]
-        note = note_of(problem, self.own_files) or self._caller_note(problem)
+        note = note_of(problem, self.own_files, self._chapter_defining) or self._caller_note(problem)
         if isinstance(problem, ImportError):
             message = self._explain_import_error(message)
         if isinstance(problem, SystemExit):
@@ -69,6 +70,15 @@ class Descriptions:
         is_reference = source.code or Path(source.filename).parent.name in ("solutions", "reference")
         why = ": while this chapter is tested, that one is the reference's. Define helpers in the chapter that uses them, or test with --whole" if is_reference else ""
         return f"there is no {name[1]} in {name[2]}.py{why}"
+
+    def _chapter_defining(self, name: str) -> str:
+        """The other chapter of the package whose file defines this function or class; "" if there is none."""
+        here = [source.name for source in self.package.sources.values() if source.filename in self.own_files]
+        for source in self.package.sources.values():
+            if source.name not in here and not is_replacement(source.name) and not name.startswith("_"):
+                if any(isinstance(constant, CodeType) and constant.co_name == name for constant in compiled(source).co_consts):
+                    return source.name
+        return ""
 
     def _chapter_code_raising(self, problem: BaseException) -> CodeType | None:
         """The code of a stub that raised NotImplementedError; None if torch raised it (for an operation that bool tensors do not have, for example)."""

@@ -1,4 +1,4 @@
-"""A sentence beside the learner's exception that needs the running program: which name was meant, which function calls itself."""
+"""A sentence beside the learner's exception that needs the running program: which name was meant, what to import, which function calls itself."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import inspect
 import re
 import sys
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from types import FrameType, TracebackType
 from typing import Any
 
@@ -19,11 +19,15 @@ TOO_DEEP = "without end, or too often: Python allows about 1,000 calls inside ea
 _TORCH = (torch, torch.nn, torch.nn.functional, torch.Tensor)
 
 
-def note_of(problem: BaseException, own_files: Collection[str]) -> str:
-    """The sentence, or ""."""
+def note_of(problem: BaseException, own_files: Collection[str], chapter_of: Callable[[str], str]) -> str:
+    """The sentence, or "". `chapter_of` returns the earlier chapter that defines a name, or ""."""
     try:
         if isinstance(problem, RecursionError):
             return _note_of_recursion(frames_of(problem.__traceback__), own_files)
+        if isinstance(problem, ModuleNotFoundError):
+            return _note_of_module(problem)
+        if isinstance(problem, NameError) and (chapter := chapter_of(problem.name or "")):
+            return f"`{problem.name}` is in chapter {int(chapter[2:4])}. To use it here, write `from .{chapter} import {problem.name}` at the top of the file."
         name, candidates = _misspelt(problem, str(problem), frames_of(problem.__traceback__))
         near = nearest(name, candidates) if name else ""
         return f"Did you mean `{near}`?" if near else ""
@@ -62,6 +66,15 @@ def _note_of_recursion(frames: list[tuple[FrameType, int]], own_files: Collectio
     if len(many) == 1:
         return f"`{many[0]}` calls itself {TOO_DEEP}."
     return f"`{'`, `'.join(many[:-1])}` and `{many[-1]}` call each other {TOO_DEEP}." if 1 < len(many) <= 4 else ""
+
+
+def _note_of_module(problem: ModuleNotFoundError) -> str:
+    """About a package that is not installed; the chapters' importer explains its own errors."""
+    name = problem.name or ""
+    if "." in name or not str(problem).startswith("No module named"):
+        return ""
+    near = nearest(name, [*sys.stdlib_module_names, "torch"])
+    return f"Did you mean `{near}`?" if near else "An exercise needs only Python and torch; delete this import."
 
 
 def _misspelt(problem: BaseException, message: str, frames: list[tuple[FrameType, int]]) -> tuple[str, Iterable[str]]:

@@ -18,6 +18,7 @@ from grader.course.chapter_source import ChapterSource
 from grader.execution.argument_changes import Packed, changed_argument
 from grader.execution.chapter_package import ChapterPackage
 from grader.execution.descriptions import Descriptions, folder_of
+from grader.execution.error_notes import nearest
 from grader.execution.errors import HostDied, OutOfTime
 from grader.execution.forbidden import shortcuts
 from grader.execution.forbidden.reports import Notice
@@ -127,7 +128,9 @@ class Host:
             found = getattr(self.package.module(chapter), name, _ABSENT)
             if found is not _ABSENT and not isinstance(found, ModuleType):
                 return found
-        raise _Refused(f"{self.chapter}.py does not define `{name}`; define it at the top level, with exactly this name")
+        near = nearest(name, vars(self.package.module(self.chapter)))
+        found = f" (it defines `{near}`)" if near else ""
+        raise _Refused(f"{self.chapter}.py does not define `{name}`{found}; define it at the top level, with exactly this name")
 
     def do_attribute(self, owner: Any, name: str) -> Any:
         return getattr(owner, name)

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 
 from grader.console.output import make_console, print_error, print_wrapped
-from grader.course.status import read_course, short_path
+from grader.course.status import locate, read_course, short_path
 from grader.course.syllabus import ROOT, Exercise
 from grader.execution.target import NoTarget, resolve
 from grader.reproduction.chapters import close_chapters
@@ -37,6 +37,9 @@ def repro(name: str | None, debug: bool) -> int:
         print_error(f"there is no failed call{' of' if name else ''}{whose} to make again; `headway check{whose}` runs the tests")
         return UNUSABLE
     exercise = course.exercise(stored.path.stem)
+    if not stored.facts.get("folder") and (problem := locate(exercise).problem):
+        print_error(problem)
+        return UNUSABLE
     console = make_console()
     console.print(short_path(stored.path), style="dim", soft_wrap=True)
     for sentence in _remarks(stored, exercise, debug):

@@ -48,3 +48,13 @@ def test_the_debugger_stops_at_the_failure_and_a_pass_removes_the_script(kit):
 def _debug(kit, keys):
     command = [sys.executable, "-m", "grader.cli", "repro", "softmax", "--pdb"]
     return subprocess.run(command, cwd=kit.root, env=kit.environment(), input=keys, capture_output=True, text=True).stdout
+
+
+def test_a_renamed_function_is_named_with_the_command_that_adds_its_stub(kit):
+    kit.solve("ch01_tokenizer")
+    kit.edit("ch01_tokenizer", "return sorted(words)", "return list(words)[::-1]")
+    kit.run("check", "build_vocab", status=1)
+    kit.edit("ch01_tokenizer", "def build_vocab(", "def buildVocab(")
+    said = " ".join(kit.run("repro", "build_vocab", status=2).split())
+    assert "does not define build_vocab; `headway reset build_vocab` adds the stub at the end of the file" in said
+    assert "does not define `build_vocab` (it defines `buildVocab`)" in " ".join(kit.run("check", "build_vocab", status=1).split())

@@ -4,6 +4,7 @@ import pytest
 import torch
 from boundaries import forks
 from grader.course.chapter_source import ChapterSource
+from grader.execution.error_notes import note_of
 from grader.execution.errors import Todo
 from grader.execution.in_process import InProcessHost
 from grader.execution.proxy import Boundary, Implementation, gradients, parameters
@@ -200,3 +201,18 @@ def test_an_operator_that_fails_in_a_helper_is_not_blamed_on_the_call_before_it(
 
 def test_a_method_whose_result_a_helper_does_not_use_needs_no_return(boundary):
     assert message_of(boundary, lambda toy: close(toy.bring(gradient_of)(toy.Number, 3.0), [3.0, 1.0])) == "The result[1] came out wrong."
+
+
+@pytest.mark.parametrize(
+    "statement, note",
+    [
+        ("import nltk_of_mine", "An exercise needs only Python and torch; delete this import."),
+        ("import troch", "Did you mean `torch`?"),
+        ("import torch.nothing_there", ""),
+        ("sofmax(1)", "`sofmax` is in chapter 3. To use it here, write `from .ch03_attention import sofmax` at the top of the file."),
+    ],
+)
+def test_a_missing_import_says_what_to_write(statement, note):
+    with pytest.raises((ImportError, NameError)) as caught:
+        exec(statement, {})
+    assert note_of(caught.value, (), lambda name: "ch03_attention") == note
