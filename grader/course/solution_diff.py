@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Iterable
 
 from grader.course.source import SourceProblem, definition, read_source
 from grader.course.status import locate
@@ -24,13 +25,19 @@ def diff_with_reference(exercise: Exercise) -> list[Text]:
 
 def _learner_lines(exercise: Exercise) -> list[str]:
     file = f"{exercise.module}.py"
-    return definition(read_source(EXERCISES / file), exercise.name, file).text.splitlines()
+    lines = definition(read_source(EXERCISES / file), exercise.name, file).text.splitlines()
+    return _without_todos(lines)
 
 
 def _reference_lines(exercise: Exercise) -> list[str]:
     file = f"{exercise.module}.py"
     text = definition(read_source(SOLUTIONS / file), exercise.name, f"the reference's {file}").text
-    return [line for line in text.splitlines() if line.strip() not in (BEGIN, END)]
+    return _without_todos(line for line in text.splitlines() if line.strip() not in (BEGIN, END))
+
+
+def _without_todos(lines: Iterable[str]) -> list[str]:
+    """Without the stub's TODO comments, which many learners delete."""
+    return [line for line in lines if not line.strip().startswith("# TODO")]
 
 
 def _style(line: str) -> str:

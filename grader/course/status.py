@@ -91,10 +91,12 @@ def next_step(scores: dict[str, Score] | None = None) -> Step | None:
 
 
 def next_unpassed(exercise: Exercise) -> Exercise | None:
-    """The next exercise in the course that is not passed; after the last one it starts again at the first. None if there is no other."""
+    """The next exercise that is not passed: of its chapter, also before it; then of later chapters, then of earlier ones. None if there is no other."""
     course, scores = read_course().exercises, current_scores()
     here = course.index(exercise)
-    return next((other for other in [*course[here + 1 :], *course[:here]] if not is_passed(other, scores)), None)
+    others = [*course[here + 1 :], *course[:here]]
+    others.sort(key=lambda other: other.chapter != exercise.chapter)  # stable
+    return next((other for other in others if not is_passed(other, scores)), None)
 
 
 def current_chapter(scores: dict[str, Score]) -> Chapter | None:

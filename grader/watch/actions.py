@@ -146,5 +146,6 @@ class KeyActions:
             self.state.note = f"Drawing what {name} computes ..."
             self.watch.runs.draw(name)
         else:
+            back = " esc: back to the verdict." if self.state.diff_lines is not None else ""
             chapter = short_path(EXERCISES / "pictures" / f"{self.state.exercise.module}.svg")
-            self.state.note = f"{name} has no picture. Its chapter has one, {chapter}: open it in a browser."
+            self.state.note = f"{name} has no picture. Its chapter has one, {chapter}: open it in a browser.{back}"

@@ -185,7 +185,8 @@ class Watch:
             self.state.picture, self.state.diff_lines, self.full_screen.top = Picture.from_data(message["picture"]), None, 0
             self.state.note = f"esc: back to the verdict. To save the picture: headway show {name} --out {name}.png"
         else:
-            self.state.note = f"No picture: {message['trouble']}."
+            back = " esc: back to the verdict." if self.state.diff_lines is not None else ""
+            self.state.note = f"No picture: {message['trouble']}.{back}"
 
     def on_save_notice(self, notice: str) -> None:
         self.state.save_notice = notice

@@ -49,6 +49,8 @@ def body_lines(state: State, width: int) -> list[Text]:
         if not state.running and not state.run_problem:
             page.line("Not tested yet.")
     else:
+        if state.running:
+            page.line("Of the previous save:", yellow=True)
         _print_verdict(page, state, state.verdict)
     if state.hint_lines:
         page.blank()
@@ -93,7 +95,7 @@ def result_line(state: State) -> str:
 
 def _elapsed(state: State) -> str:
     seconds = time.monotonic() - state.started_at
-    return f", {seconds:.0f} s" if seconds >= 1 else ""
+    return f" ({seconds:.0f} s so far)" if seconds >= 1 else ""
 
 
 def _print_verdict(page: _Lines, state: State, verdict: Verdict) -> None:

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from grader.course.progress import Score
 from grader.course.syllabus import load_syllabus
 from kit_copy import Kit, posix
 
@@ -373,3 +374,25 @@ def test_the_next_step_begins_with_the_environment_until_headway_can_be_typed(mo
         (tmp_path / name).touch(mode=0o755)
     show_next()
     assert "activate" not in capsys.readouterr().out
+
+
+def test_an_exercise_of_an_earlier_chapter_that_is_not_imported_is_named_with_its_chapter(kit):
+    kit.solve("ch09_sampling")
+    kit.edit("ch09_sampling", "probs = torch.softmax(logits, dim=-1)  # (..., V)", "probs = softmax(logits, dim=-1)")
+    said = " ".join(kit.run("check", "min_p_filter", status=1).split())
+    assert "`softmax` is in chapter 3. To use it here, write `from .ch03_attention import softmax` at the top of the file." in said
+
+
+def test_the_diff_ignores_todo_comments(kit):
+    kit.solve("ch03_attention")
+    path = kit.file("ch03_attention")
+    path.write_text("\n".join(line for line in path.read_text().splitlines() if "# TODO" not in line) + "\n")
+    assert "Your softmax is identical to the reference." in kit.run("diff", "softmax", "--peek")
+
+
+def test_after_the_last_exercise_of_a_chapter_its_open_ones_are_next(monkeypatch):
+    from grader.course import status
+
+    chapter = load_syllabus().chapter("ch15")
+    monkeypatch.setattr(status, "current_scores", lambda: {each.name: Score(1, 1) for each in chapter.exercises if each.name != "beam_search"})
+    assert status.next_unpassed(chapter.exercises[-1]).name == "beam_search"

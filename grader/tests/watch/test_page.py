@@ -4,6 +4,7 @@ import pytest
 from grader.course.excerpt import excerpt
 from grader.course.source import SourceProblem, parse
 from grader.course.syllabus import load_syllabus
+from grader.verdict.summary import Verdict
 from grader.watch.page import KEYS, body_lines, status_lines
 from grader.watch.screen import _key_line
 from grader.watch.state import State
@@ -55,3 +56,12 @@ def test_the_first_failure_is_shown_while_the_other_tests_run():
     assert shown(status_lines(state, 80)) == "fails: The tensor of weights came out wrong."
     state.start_run()
     assert shown(status_lines(state, 80)) == "testing"
+
+
+def test_the_last_report_is_marked_while_a_new_save_is_tested():
+    state = State(SOFTMAX, keys=True, verdict=Verdict([]))
+    assert "previous save" not in shown(body_lines(state, 80))
+    state.start_run()
+    state.first_failure, state.started_at = "It is wrong.", state.started_at - 3
+    assert shown(body_lines(state, 80)).startswith("Of the previous save:")
+    assert shown(status_lines(state, 80)) == "fails: It is wrong. (3 s so far)"
