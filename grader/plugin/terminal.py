@@ -133,9 +133,10 @@ def _outcome_text(result: ExerciseResult, every: int) -> str:
         return "no points: forbidden code"
     ran = len(result.tests)
     counts = [(n, word) for word in ("failed", "error", "timeout", "todo") if (n := sum(t.outcome == word for t in result.tests))]
+    named = [(n, word.replace("timeout", "timed out")) for n, word in counts]
     if result.partial:
-        return ", ".join([f"{n} {word}" for n, word in counts] + [f"only {ran} of {every} {'' if counts else 'tests '}ran"])
-    return ", ".join(f"{n} of {ran} {word}" for n, word in counts) or "passed"
+        return ", ".join([f"{n} {word}" for n, word in named] + [f"only {ran} of {every} {'' if counts else 'tests '}ran"])
+    return ", ".join(f"{n} of {ran} {word}" for n, word in named) or "passed"
 
 
 def _outcome_colour(result: ExerciseResult) -> dict[str, bool]:

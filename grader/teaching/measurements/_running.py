@@ -27,7 +27,7 @@ def run_measurement(doc: str | None, last_chapter: str, report: Report, argument
     spec = sys.modules[report.__module__].__spec__  # of the module that runs as a program, where __name__ is "__main__"
     parser = argparse.ArgumentParser(prog=f"headway measure {spec.name.rpartition('.')[2] if spec else 'NAME'}", description=what)
     parser.add_argument("--seed", type=int, default=0, help="other random numbers (default 0)")
-    whose = "the chapters to use: a folder with them, such as `exercises`, or `solutions` (the reference)"
+    whose = "the chapters to use: a folder with them, such as `exercises` (default: `solutions`, the reference)"
     parser.add_argument("--target", metavar="DIR", default="solutions", help=whose)
     asked = parser.parse_args(arguments)
     threads = torch.get_num_threads()

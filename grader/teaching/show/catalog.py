@@ -213,7 +213,7 @@ SUBJECTS = {
         "the measured slope of x^3",
         "With eps = 0.5 the whole curve lies 0.25 higher, which is eps squared.",
     ),
-    "gelu_backward": Subject("backward.gelu_backward", "the slope of gelu", "0 on the left, 1 on the right, and a little above 1 between."),
+    "gelu_backward": Subject("backward.gelu_backward", "the slope of gelu", "From 0 down to -0.13, up to 1.13, and back to 1. The approximate slope is nearly the same."),
     "softmax_backward": Subject(
         "backward.softmax_backward",
         "how each weight grows with each score",
@@ -268,7 +268,7 @@ SUBJECTS = {
     "accept_drafts": Subject(
         "serving.accept_drafts",
         "how often each token comes first",
-        "The shares match the target, although every guess comes from the draft.",
+        "The shares match the target within the chance of 1000 draws, although every guess comes from the draft.",
     ),
     "PaddedGPT": Subject(
         "serving.padded_gpt",

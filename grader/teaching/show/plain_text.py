@@ -22,9 +22,10 @@ def key(panel: Panel, span: Span) -> str:
     if isinstance(panel, Grid) and panel.words:
         return f"# {panel.words[1]}   . {panel.words[0]}" + ("   ? no number" if span.holes else "")
     if isinstance(panel, Grid) and whole(panel):
-        return ". is 0" + (", ? is no number" if span.holes else "")
+        return ". stands for 0" + (", ? for no number" if span.holes else "")
     greatest = max(map(abs, span.ends))
-    return f"9 is {greatest:.3g}, . is 0" + (", ? is no number" if span.holes else "")
+    small = ", -0 for a small negative number" if span.low < 0 else ""
+    return f"the digit 9 stands for {greatest:.3g}, . for 0{small}" + (", ? for no number" if span.holes else "")
 
 
 def whole(grid: Grid) -> bool:

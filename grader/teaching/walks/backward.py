@@ -22,8 +22,8 @@ REQUIRED_EXERCISES = (
     "attention_backward", "Scalar",
 )  # fmt: skip
 NEXT_STEP = (
-    "Next: leave out a rule, for example the second correction of layer_norm_backward, and take this walk again. "
-    "`headway walk training` trains a whole GPT with torch's autograd."
+    "Next: leave out a rule, for example the second correction of layer_norm_backward, and run `headway check layer_norm_backward`. "
+    "This walk uses the reference for exercises that fail their tests. `headway walk training` trains a whole GPT with torch's autograd."
 )
 
 SENTENCE = ("the", "cat", "saw", "the", "dog", "and", "the", "dog", "ran")
@@ -72,7 +72,7 @@ def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Numbe
     small = 1e-4
     fall = small * sum(gradient.square().sum() for gradient in gradients.values()).item()
     nudged = model.loss(_stepped(model.parameters, gradients, small))
-    with report_progress("two runs", 2 * STEPS) as step:
+    with report_progress("training twice", 2 * STEPS) as step:
         by_hand = _run(model, lambda values: model.backward(values)[0], step)
         automatic = _run(model, model.autograd, step)
     return Numbers(
@@ -194,7 +194,10 @@ def print_walk(page: WalkPage, n: Numbers) -> None:
     page.say("Only the target's gradient is negative, so only its logit will rise. The gradients sum to 0.")
 
     page.step("Layer by layer, from the last to the first")
-    page.say("Each function turns the gradient above it into the next one:")
+    page.say(
+        "x is the embedded text, n the output of layer norm, h the output of attention plus n, u the output of the first linear layer, and g is gelu(u). "
+        "Each function turns the gradient above it into the next one:"
+    )
     functions = ("cross_entropy_backward", "linear_backward", "gelu_backward", "linear_backward", "attention_backward", "layer_norm_backward", "embedding_backward")
     rows = [[function, name, _shape(size), f"{n.lengths[name]:.3f}"] for function, (name, size) in zip(functions, n.sizes.items())]
     page.table(rows, ["function", "gradient of", "shape", "norm"], left=2)
@@ -204,7 +207,10 @@ def print_walk(page: WalkPage, n: Numbers) -> None:
     )
 
     page.step("First check: a measurement", "numeric_gradient")
-    page.say("Each entry of a parameter is moved by 1e-5 up and down. The largest difference to the gradient by hand, relative to its largest entry:")
+    page.say(
+        "Each entry of a parameter is moved by 1e-5 up and down. The largest difference to the gradient by hand, "
+        f"relative to its largest entry, for {len(n.off_measured)} of the {len(n.shapes)} parameters (each entry costs two forward passes):"
+    )
     page.table([[name, f"{off:.0e}"] for name, off in n.off_measured.items()], ["parameter", "difference"])
 
     page.step("Second check: autograd")

@@ -150,8 +150,10 @@ def print_walk(page: WalkPage, n: Numbers) -> None:
         rows = [[guess.word, f"{guess.draft:.3f}", f"{guess.target:.3f}", f"{min(1.0, guess.target / guess.draft):.3f}", guess.fate] for guess in one.guesses]
         page.table(rows, ["drafted", "draft", "model", "chance to stay", ""])
         kept = sum(guess.fate == "kept" for guess in one.guesses)
-        what = "all stay, and the model's last row adds one more" if kept == DRAFTED else f"{kept} stay, the first refused one is replaced"
-        page.say(f"Of {DRAFTED} words {what}: {' '.join(one.written)}.")
+        if kept == DRAFTED:
+            page.say(f"All {DRAFTED} words stay, and the model's last row adds `{one.written[-1]}`.")
+        else:
+            page.say(f"{kept} of {DRAFTED} words stay; `{one.guesses[kept].word}` is replaced by `{one.written[-1]}`.")
     page.say("Words after a refused one are not considered: they continued a text that does not exist any more.")
 
     page.step("Where a replacement comes from")
@@ -170,9 +172,9 @@ def print_walk(page: WalkPage, n: Numbers) -> None:
         page.say(f"All {n.texts} texts are those of generate, word for word.")
     else:
         page.say(f"{n.texts - n.same} of {n.texts} texts differ from those of generate, but they should not.")
-    best = min(n.passes, key=lambda size: n.passes[size])
+    best = [str(size) for size, count in n.passes.items() if count == min(n.passes.values())]
     page.say(
-        f"Rounds of {best} need the fewest passes here. Longer rounds draft more words that may be dropped, and each drafted word costs a pass of "
+        f"Rounds of {' and of '.join(best)} need the fewest passes here. Longer rounds draft more words that may be dropped, and each drafted word costs a pass of "
         "the draft. So the best length depends on how often the draft is right, and how cheap it is."
     )
 

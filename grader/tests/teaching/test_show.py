@@ -219,7 +219,7 @@ def test_plain_characters_are_the_numbers():
     assert "# may attend   . hidden" in text
     table = Grid("t", [[0.5, -1.0]], ["r"], ["a", "b"])
     slopes = [line.plain for line in terminal.render_picture(picture_with(pair_panels(table, table)), 80, None)]
-    assert "r   4 -9  r   4 -9" in slopes and "9 is 1, . is 0" in slopes
+    assert "r   4 -9  r   4 -9" in slopes and "the digit 9 stands for 1, . for 0, -0 for a small negative number" in slopes
 
 
 def test_gaps_in_curves_and_missing_bars_are_named():

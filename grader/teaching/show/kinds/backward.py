@@ -13,7 +13,7 @@ X = torch.arange(-40, 41) / 10
 def numeric_gradient(side: Implementation) -> list[Panel]:
     """The measured slope of x^3 beside the true one, with a large eps."""
     f, x = side.bring(sum_of_cubes), torch.arange(-10, 11, dtype=torch.float64) / 10
-    lines = {f"eps = {eps:g}": side.numeric_gradient(f, x, eps) for eps in (1e-5, 0.5)}
+    lines = {f"eps = {eps:g}": side.numeric_gradient(f, x, eps).round(decimals=6) for eps in (1e-5, 0.5)}  # 1e-10 at x = 0 is 0
     return [make_chart("the measured slope of x^3", x.tolist(), lines, "x", "slope")]
 
 
@@ -23,8 +23,11 @@ def sum_of_cubes(x):
 
 def gelu_backward(side: Implementation) -> list[Panel]:
     ones = torch.ones_like(X)
-    lines = {"exact": side.gelu_backward(X, ones), "approximate": side.gelu_backward(X, ones, approximate=True)}
-    return [make_chart("the slope of gelu", X.tolist(), lines, "x", "slope")]
+    exact, approximate = side.gelu_backward(X, ones), side.gelu_backward(X, ones, approximate=True)
+    return [
+        make_chart("the slope of gelu", X.tolist(), {"exact": exact}, "x", "slope"),
+        make_chart("the approximate slope minus the exact one", X.tolist(), {"difference": approximate - exact}, "x", "difference"),
+    ]  # in one chart the two curves would hide each other
 
 
 def softmax_backward(side: Implementation) -> list[Panel]:
