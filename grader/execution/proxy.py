@@ -214,6 +214,8 @@ class Handle:
         return hash(self._handle[0])
 
     def __repr__(self) -> str:
+        if self._owner is not None and self._path.rpartition(".")[2] == self._handle[1]:
+            return f"<{self._path}, a method without @property>"  # where a value is expected
         return self._path if self._path == self._handle[1] else f"<{self._path}>"  # the name of a function or class is enough
 
 

@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 
 from grader.console.output import make_console, wrap_text
@@ -21,6 +22,7 @@ from grader.course.source import SourceProblem, parse, read_source
 from grader.course.status import read_course, short_path
 from grader.course.syllabus import EXERCISES, ROOT, SOLUTIONS, TESTS, suites_of
 from grader.execution.sandbox import isolation, namespaces
+from grader.models.packages import MODELS, TERMINAL, missing_packages
 from rich.text import Text
 
 _PROBE = """
@@ -85,6 +87,8 @@ def _packages() -> Iterator[Finding]:
         yield Finding("note", f"these packages are not the versions that Headway was tested with: {', '.join(other)}")
     else:
         yield Finding("ok", "all packages have the versions that Headway was tested with (constraints.txt)")
+    if find_spec("torch") and (sentence := missing_packages("train", MODELS + TERMINAL)):
+        yield Finding("note", sentence)
 
 
 def _constraints() -> dict[str, str]:

@@ -396,3 +396,12 @@ def test_after_the_last_exercise_of_a_chapter_its_open_ones_are_next(monkeypatch
     chapter = load_syllabus().chapter("ch15")
     monkeypatch.setattr(status, "current_scores", lambda: {each.name: Score(1, 1) for each in chapter.exercises if each.name != "beam_search"})
     assert status.next_unpassed(chapter.exercises[-1]).name == "beam_search"
+
+
+def test_doctor_names_a_missing_package_of_training(monkeypatch):
+    from grader.cli.commands import doctor
+
+    assert not any("headway train" in finding.sentence for finding in doctor._packages())
+    monkeypatch.setitem(sys.modules, "numpy", None)
+    (finding,) = [finding for finding in doctor._packages() if "headway train" in finding.sentence]
+    assert finding.state == "note" and "`headway train` needs numpy, which is not installed: run pip install" in finding.sentence

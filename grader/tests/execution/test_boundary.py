@@ -333,3 +333,8 @@ def test_a_package_leaves_nothing_in_the_interpreter():
     assert Implementation(boundary).add(1, 2) == 3
     boundary.connection.close()
     assert (set(sys.modules), list(sys.meta_path)) == before
+
+
+def test_a_method_where_a_value_is_expected_is_called_a_method(toy):
+    net = toy.Net()
+    assert repr(net.noisy) == "<Net().noisy, a method without @property>" and repr(net.first) == "<Net().first>"
