@@ -11,7 +11,7 @@ import pytest
 from kit_copy import posix
 
 WRONG_USES = {
-    "a preset": (["--preset", "huge"], "'huge' is not one of 'tiny', 'small'"),
+    "a preset": (["--preset", "huge"], "'huge' is not one of 'mini', 'tiny', 'small'"),
     "steps and minutes": (["--steps", "3", "--minutes", "1"], "give one of them"),
     "a path as name": (["--name", "../up"], "--name is the name of a folder"),
     "settings of a resumed training": (["--resume", "--heads", "2"], "leave out --heads"),
