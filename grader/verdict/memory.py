@@ -155,7 +155,7 @@ class StorageWatch(torch.utils._python_dispatch.TorchDispatchMode):
         return out
 
     def line_of_file(self):
-        frame = self.frame(2)
+        frame: Any = self.frame(2)
         while frame is not None and frame.f_code.co_filename != self.file:
             frame = frame.f_back
         return frame.f_lineno if frame is not None else 0
