@@ -1,9 +1,10 @@
-"""The page that `headway COMMAND --help` prints: arguments without their types in Python, and whose page it is."""
+"""How commands speak: the page of `headway COMMAND --help` shows arguments without their types in Python, and a wrong value gets a plain sentence."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from grader.cli.wrong_values import plain_words
 from typer.core import TyperCommand
 
 
@@ -16,6 +17,10 @@ class ReadableCommand(TyperCommand):
             if param.param_type_name == "argument":
                 param.display_type_rich = lambda ctx: None
         return params
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        with plain_words():
+            return super().parse_args(ctx, args)
 
 
 class ForwardingCommand(ReadableCommand):

@@ -209,6 +209,7 @@ def similarity(
     copies: Annotated[
         str, typer.Option(metavar="newest|fullest", help="Of several versions of a chapter: the newest, or the one with most exercises implemented.")
     ] = "newest",
+    key: Key = None,
 ) -> None:
     """List pairs with similar code (for instructors).
 
@@ -220,7 +221,7 @@ def similarity(
     from grader.cli.commands.similarity import similarity
 
     request = _or_exit(make_request, submissions or Path(), out, chapters, exercises, 0, None, False, course, assignment)
-    raise typer.Exit(similarity(replace(request, maps=tuple(maps or ()), copies=copies), submissions is not None))
+    raise typer.Exit(similarity(replace(request, maps=tuple(maps or ()), copies=copies, key=key), submissions is not None))
 
 
 def handout(

@@ -77,6 +77,7 @@ class Corrections:
             self._database.execute("INSERT INTO remarks (name, slug, text, given, revoked) VALUES (?, ?, ?, ?, '')", row)
 
     def revoke_remark(self, number: int, now: datetime) -> bool:
+        """Take a remark out of the feedback. False if it does not count, or if there is none with this number."""
         with sqlite_file.transaction(self._database, self._path):
             return self._database.execute("UPDATE remarks SET revoked = ? WHERE id = ? AND revoked = ''", (_stamp(now), number)).rowcount > 0
 

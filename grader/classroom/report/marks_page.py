@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
-from statistics import median_low
+from statistics import median
 
 from grader.classroom.judging.graded_class import GradedClass
 from grader.classroom.report.heatmap import ColumnGroup, make_heatmap
@@ -46,7 +46,7 @@ def render(marks: TermMarks) -> str:
         people=marks.people,
         assignments=assignments,
         waiting=[one.title for one in marks.course.assignments if one.name not in marks.classes],
-        median=median_low(percents) if percents else None,
+        median=median(percents) if percents else None,
         mean=sum(percents, Decimal(0)) / len(percents) if percents else None,
         strangers=[person for person in marks.people if marks.course.roster.people and not person.in_roster],
         drops=marks.course.drops,

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from statistics import median_low
+from statistics import median
 
 from grader.classroom.judging.graded_class import GradedClass, Person
 from grader.course.syllabus import Exercise
@@ -136,7 +136,7 @@ def measure_distribution(people: list[Person]) -> PointDistribution | None:
     tenths = Counter(_tenth(person) for person in people)
     labels = [f"{10 * tenth}–{10 * tenth + 9}" for tenth in range(10)] + ["100"]
     bins = tuple(Bin(label, tenths[tenth]) for tenth, label in enumerate(labels))
-    return PointDistribution(bins, totals[0], median_low(totals), totals[-1], sum(totals, Decimal(0)) / len(totals))
+    return PointDistribution(bins, totals[0], median(totals), totals[-1], sum(totals, Decimal(0)) / len(totals))
 
 
 def _tenth(person: Person) -> int:

@@ -30,8 +30,8 @@ def read_works(
             try:
                 found = _chapter_pieces(one.sources[module])
             except SourceProblem as problem:
-                reason = problem.reason if problem.line is None else f"line {problem.line}: {problem.reason}"
-                notes.append(f"{one.name}: {module}.py is not valid Python ({reason}), so it is not compared")
+                where = f"{module}.py" if problem.line is None else f"{module}.py, line {problem.line}"
+                notes.append(f"{one.name}: {where}: {problem.reason}, so the file is not compared")
                 continue
             for name in [name for name in found if not name or name in modules[module]]:
                 if len(found[name]) > MOST_PIECES:

@@ -16,7 +16,7 @@ from grader.classroom.judging.scoring import CENT, format_points
 from grader.classroom.report.context import read_context
 from grader.classroom.sanitize import line, shorten
 from grader.cli.commands.anonymity import HiddenNames, hide_names_for
-from grader.cli.commands.grading_request import read_request
+from grader.cli.commands.grading_request import last_request
 from grader.console.output import make_console, print_error
 from grader.course.syllabus import load_syllabus
 
@@ -31,7 +31,9 @@ def override(out: Path, name: str, exercise: str, points: str, because: str, rev
         found = load_syllabus().exercise(exercise)
         if revoke:
             if not book.corrections.revoke_override(owner, found.name, now):
-                raise GradingProblem(f"{shorten(name)} has no override of {found.name}; `headway override --list` shows all")
+                gone = [one.revoked for one in book.corrections.overrides(revoked=True) if (one.owner, one.exercise) == (owner, found.name)]
+                why = f"the override of {found.name} was revoked already, on {_when(gone[-1])}" if gone else f"there is no override of {found.name}"
+                raise GradingProblem(f"{line(owner.name)}: {why}; `headway override --list` shows all")
             return f"The verdict on {found.name} counts again for {line(owner.name)}."
         graded = book.exercises_of_last_run()
         if found.name not in graded:
@@ -61,7 +63,10 @@ def note(out: Path, name: str, text: str, key: Path | None = None) -> int:
 def revoke_note(out: Path, number: int, key: Path | None = None) -> int:
     def change(book: Gradebook, names: HiddenNames, now: datetime) -> str:
         if not book.corrections.revoke_remark(number, now):
-            raise GradingProblem(f"there is no note {number}; `headway note --list` shows all with their numbers")
+            before = next((one for one in book.corrections.remarks(revoked=True) if one.number == number), None)
+            if before is None:
+                raise GradingProblem(f"there is no note {number}; `headway note --list` shows all with their numbers")
+            raise GradingProblem(f"note {number} was revoked already, on {_when(before.revoked)}; `headway note --list` shows all")
         return f"Note {number} is no longer in the feedback."
 
     return _change(out, change, key)
@@ -90,11 +95,8 @@ def list_notes(out: Path) -> int:
 
 def _change(out: Path, change: Callable[[Gradebook, HiddenNames, datetime], str], key: Path | None) -> int:
     """Change the gradebook, and write all files again."""
-    asked = read_request(out)
-    if asked is None:
-        print_error(f"{out} is not a folder that `headway grade` has written to; choose the right one with --out, or with --assignment")
-        return WRONG_USE
     try:
+        asked = last_request(out)
         _, rules, course = asked.resolve()
         names = hide_names_for(replace(asked, key=key or asked.key), rules, course)
         with Gradebook(out) as book:

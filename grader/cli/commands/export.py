@@ -19,7 +19,7 @@ from grader.classroom.sanitize import line
 from grader.classroom.term.course_file import Assignment
 from grader.classroom.term.roster import Roster
 from grader.cli.commands.anonymity import hide_names_for
-from grader.cli.commands.grading_request import Request, folder_of, read_request
+from grader.cli.commands.grading_request import Request, folder_of, last_request
 from grader.console.output import make_console, print_error
 from grader.files import problem, write_whole
 
@@ -107,9 +107,7 @@ def _export(wanted: Wanted, file: Path | None, write: Callable[[Path, _Grades], 
 
 
 def _read_request(folder: Path, key: Path | None) -> Request:
-    asked = read_request(folder)
-    if asked is None:
-        raise GradingProblem(f"{folder} is not a folder that `headway grade` has written to; choose the right one with --out, or with --assignment")
+    asked = last_request(folder)
     return replace(asked, key=key or asked.key)
 
 

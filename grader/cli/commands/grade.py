@@ -6,7 +6,6 @@ import os
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from statistics import median
 
 from grader.classroom import sanitize
 from grader.classroom.anonymous.pseudonyms import Pseudonyms, hide_names
@@ -17,11 +16,12 @@ from grader.classroom.intake.reader import read_in_subprocess
 from grader.classroom.intake.times import describe_unknown_times
 from grader.classroom.judging.rules import Rules
 from grader.classroom.report.context import ReportContext, read_context
-from grader.classroom.report.numbers import format_count
+from grader.classroom.report.numbers import format_count, format_number
+from grader.classroom.report.tally import measure_distribution
 from grader.classroom.term.matching import name_by_roster
 from grader.classroom.term.roster import Roster
 from grader.cli.commands.anonymity import refuse_mixing
-from grader.cli.commands.grading_request import Request, read_request
+from grader.cli.commands.grading_request import Request, last_request
 from grader.console.output import make_console, print_error, print_wrapped
 from grader.course.progress import format_points
 from grader.course.syllabus import Exercise
@@ -78,18 +78,14 @@ def regrade(
     key: Path | None = None,
 ) -> int:
     """Grade one person's submission again, and everything else that is new or changed. The other arguments are those of the last run, except the given ones."""
-    asked = read_request(out)
-    if asked is None:
-        print_error(f"{out} is not a folder that `headway grade` has written to; choose the right one with --out")
-        return WRONG_USE
-    if points and asked.course:
-        print_error("--points does not go with an assignment: course.toml has its points and rules; leave out --points")
-        return WRONG_USE
-    asked = replace(
-        asked, submissions=submissions or asked.submissions, points=points or asked.points, require_isolation=require_isolation or asked.require_isolation,
-        key=key or asked.key,
-    )  # fmt: skip
     try:
+        asked = last_request(out)
+        if points and asked.course:
+            raise GradingProblem("--points does not go with an assignment: course.toml has its points and rules; leave out --points")
+        asked = replace(
+            asked, submissions=submissions or asked.submissions, points=points or asked.points, require_isolation=require_isolation or asked.require_isolation,
+            key=key or asked.key,
+        )  # fmt: skip
         if asked.anonymous:
             refuse_mixing(asked)
             name = Pseudonyms.read(asked.key_path).find(name)
@@ -185,11 +181,11 @@ def _grade_with_progress(
 
 def _print_summary(console, outcome, out: Path, notes: list[str]) -> None:
     people, points = [person for person in outcome.graded_class.people if not person.missing], outcome.graded_class.points
-    totals = [float(person.total.earned) for person in people if not person.problem]
+    spread = measure_distribution([person for person in people if not person.problem])
     counts = f"{format_count(len(people), 'person', 'people')}, {format_count(outcome.graded_now, 'submission')} graded now"
     console.print(f"{counts}, {format_points(float(points))} points possible.")
-    if totals:
-        console.print(f"lowest {format_points(min(totals))}, median {format_points(median(totals))}, highest {format_points(max(totals))}")
+    if spread:
+        console.print(f"lowest {format_number(spread.lowest)}, median {format_number(spread.median)}, highest {format_number(spread.highest)}")
     if outcome.exercises_shared:
         exercises = format_count(outcome.exercises_judged + outcome.exercises_shared, "exercise")
         _print_sentence(console, f"Of their {exercises}, {outcome.exercises_shared} were not run: equal code was judged before.")

@@ -12,6 +12,7 @@ from grader.classroom.anonymous import key_file
 from grader.classroom.intake.options import NEWEST, ReadOptions, parse_options
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.judging.rules import Rules, read_rules
+from grader.classroom.sanitize import line
 from grader.classroom.term.course_file import Assignment, Course, find_course, read_course_file
 from grader.course.status import read_course
 from grader.course.syllabus import Exercise
@@ -96,6 +97,14 @@ def folder_of(out: Path | None, course: Path | None, assignment: str) -> Path:
     if course is None and not assignment:
         return out or Path("grades")
     return make_request(Path(), out, "", "", 0, None, False, course, assignment).out
+
+
+def last_request(out: Path) -> Request:
+    """The arguments of the last run into this folder. GradingProblem if there was none."""
+    asked = read_request(out)
+    if asked is None:
+        raise GradingProblem(f"{line(str(out))} is not a folder that `headway grade` has written to; choose the right one with --out, or with --assignment")
+    return asked
 
 
 def read_request(out: Path) -> Request | None:

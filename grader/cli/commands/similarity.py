@@ -66,7 +66,7 @@ def _last_request(request: Request) -> Request:
     asked = read_request(request.out)
     if asked is None:
         raise GradingProblem(f"{line(str(request.out))} is not a folder that `headway grade` has written to; name the submissions, or that folder with --out")
-    return replace(asked, chapters=request.chapters or asked.chapters, exercises=request.exercises or asked.exercises)
+    return replace(asked, chapters=request.chapters or asked.chapters, exercises=request.exercises or asked.exercises, key=request.key)
 
 
 def _key_of(request: Request) -> Path | None:
@@ -74,8 +74,9 @@ def _key_of(request: Request) -> Path | None:
     asked = read_request(request.out)
     if asked is None or not asked.anonymous:
         return None
-    read_key(asked.key_path)
-    return asked.key_path
+    path = replace(asked, key=request.key or asked.key).key_path
+    read_key(path)
+    return path
 
 
 def _print(comparison: Comparison, notes: list[str], written: list[Path]) -> None:

@@ -231,7 +231,7 @@ def test_the_marks_of_a_term_have_pseudonyms(course):
 
 
 @pytest.mark.thorough
-def test_pairs_of_similar_code_have_pseudonyms(course):
+def test_pairs_of_similar_code_have_pseudonyms(course, tmp_path):
     ran = run(course, "similarity", assignment="week1")
     assert ran.status == 0 and not found_in(ran.out), ran.out
     assert (course / "grades" / "week1" / "similarity.html").is_file()
@@ -239,6 +239,11 @@ def test_pairs_of_similar_code_have_pseudonyms(course):
     ran = run(course, "similarity", course / "week1", assignment="week1")
     assert ran.status == 0 and not found_in(ran.out), ran.out
     check_hidden(course)
+    (course / "anonymous_key.csv").rename(tmp_path / "kept.csv")
+    ran = run(course, "similarity", assignment="week1")
+    assert ran.status == 2 and "name it with --key FILE" in " ".join(ran.out.split())
+    assert run(course, "similarity", "--key", tmp_path / "kept.csv", assignment="week1").status == 0
+    assert not (course / "anonymous_key.csv").exists()
 
 
 # ---- the parts

@@ -233,7 +233,7 @@ def test_override_and_note_from_the_command_line(tmp_path):
         ("override", "Beta", "softmax", 11, "--because", "x"): "11 is not a number of points from 0 to 10, which softmax is worth",
         ("override", "Beta", "softmax", "0.125", "--because", "x"): "with at most two decimal places",
         ("override", "Beta", "softmax", 1): "say why, with --because",
-        ("override", "Beta", "causal_mask", "--revoke"): "Beta has no override of causal_mask",
+        ("override", "Beta", "causal_mask", "--revoke"): "Beta: there is no override of causal_mask",
         ("override", "Beta"): "NAME EXERCISE POINTS --because TEXT",
         ("note", "--revoke", 7): "there is no note 7",
         ("note", "Beta", " "): "the note is empty",
@@ -245,6 +245,10 @@ def test_override_and_note_from_the_command_line(tmp_path):
     assert headway("override", "Beta", "softmax", "--revoke", *out).status == headway("note", "--revoke", 1, *out).status == 0
     assert exports(out[1]) == plain
     assert "revoked" in headway("override", "--list", *out).out
+    ran = headway("override", "Beta", "softmax", "--revoke", *out)
+    assert ran.status == 2 and "Beta: the override of softmax was revoked already, on 20" in ran.out
+    ran = headway("note", "--revoke", 1, *out)
+    assert ran.status == 2 and "note 1 was revoked already, on 20" in ran.out
     ran = headway("override", "--list", "--out", tmp_path / "nowhere")
     assert ran.status == 2 and "has no gradebook" in ran.out
     ran = headway("note", "Beta", "x", "--out", tmp_path)

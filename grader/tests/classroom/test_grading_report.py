@@ -89,6 +89,7 @@ def test_totals_are_counted_in_tenths_with_full_points_apart():
     seen = measure_distribution(people)
     assert {bin.label: bin.people for bin in seen.bins if bin.people} == {"0–9": 2, "10–19": 1, "70–79": 1, "90–99": 1, "100": 2}
     assert (seen.lowest, seen.median, seen.highest) == (0, 79, 120)
+    assert measure_distribution(people[:4]).median == Decimal("9.5"), "of an even number, the middle of the two"
     assert measure_distribution([]) is None
     assert measure_distribution([person("x", total=classes.Mark(Decimal(0), Decimal(0)))]).bins[0].people == 1  # no exercise had points
 

@@ -318,7 +318,7 @@ def test_wrong_use_gives_one_sentence(people, tmp_path):
         ("grade", people, "--points", tmp_path / "missing.toml"): "missing.toml",
         ("grade", people, "--out", tmp_path / "a file"): "a file",
         ("grade", people, "--out", people / "grades"): "is inside the folder with the submissions",
-        ("regrade", "Alpha", "--out", tmp_path / "empty"): "is not a folder that `headway grade` has written to",
+        ("regrade", "Alpha", "--out", tmp_path / "empty"): "is not a folder that `headway grade` has written to; choose the right one with --out, or with --assignment",
     }
     for arguments, sentence in wrong.items():
         ran = headway(*arguments, *(() if "--out" in arguments else ("--out", tmp_path / "grades")))

@@ -158,8 +158,8 @@ def test_bad_code_costs_only_its_own_author():
     found = compared(*(a_submission(name, {CHAPTER: code}) for name, code in bad.items()), *of_chapter(CHAPTER, copy=rename_variables(text)))
     assert named(found) == [("typed", "copy")]
     notes = "\n".join(found.notes)
-    assert "syntax: ch03_attention.py is not valid Python (line 1: this is not valid Python (invalid syntax)), so it is not compared" in notes
-    assert "null: ch03_attention.py is not valid Python (" in notes and "long: softmax of ch03_attention.py is too long to compare" in notes
+    assert "syntax: ch03_attention.py, line 1: this is not valid Python (invalid syntax), so the file is not compared" in notes
+    assert "null: ch03_attention.py" in notes and "long: softmax of ch03_attention.py is too long to compare" in notes
 
 
 def test_only_the_chosen_exercises_are_compared():
