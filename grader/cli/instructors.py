@@ -86,7 +86,7 @@ def grade(
 
 
 def regrade(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The name of the person, as in the gradebook.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A person: the name, e-mail address, login or number.")],
     out: Out = None,
     assignment: AssignmentName = "",
     course: CourseFile = None,
@@ -119,7 +119,7 @@ def _or_exit(make: Callable[..., T], *arguments: Any) -> T:
 
 
 Because = Annotated[str, typer.Option("--because", metavar="TEXT", help="The reason; the learner reads it.", show_default=False)]
-AnyPerson = Annotated[str, typer.Argument(metavar="NAME", help="The name of the person, as in the gradebook.", show_default=False)]
+AnyPerson = Annotated[str, typer.Argument(metavar="NAME", help="A person: the name, e-mail address, login or number.", show_default=False)]
 
 
 def override(
@@ -128,7 +128,7 @@ def override(
     points: Annotated[str, typer.Argument(metavar="POINTS", help="The points to give.", show_default=False)] = "",
     because: Because = "",
     revoke: Annotated[bool, typer.Option("--revoke", help="Let the verdict on EXERCISE count again.")] = False,
-    show: Annotated[bool, typer.Option("--list", help="List all overrides, also revoked ones.")] = False,
+    show: Annotated[bool, typer.Option("--list", help="List all overrides, or those of NAME; also revoked ones.")] = False,
     out: Out = None,
     assignment: AssignmentName = "",
     course: CourseFile = None,
@@ -145,9 +145,9 @@ def override(
 
     folder = _or_exit(folder_of, out, course, assignment)
     if show:
-        raise typer.Exit(list_overrides(folder))
+        raise typer.Exit(list_overrides(folder, name, key))
     if not name or not exercise or not (points or revoke):
-        raise typer.BadParameter("write NAME EXERCISE POINTS --because TEXT, NAME EXERCISE --revoke, or --list")
+        raise typer.BadParameter("write NAME EXERCISE POINTS --because TEXT, NAME EXERCISE --revoke, or [NAME] --list")
     raise typer.Exit(override(folder, name, exercise, points, because, revoke, key))
 
 
@@ -155,7 +155,7 @@ def note(
     name: AnyPerson = "",
     text: Annotated[str, typer.Argument(metavar="TEXT", help="The sentence, in quotes.", show_default=False)] = "",
     revoke: Annotated[int | None, typer.Option("--revoke", metavar="NUMBER", help="Take the note with this number out.", show_default=False)] = None,
-    show: Annotated[bool, typer.Option("--list", help="List all notes, also revoked ones, with their numbers.")] = False,
+    show: Annotated[bool, typer.Option("--list", help="List all notes, or those of NAME, with their numbers; also revoked ones.")] = False,
     out: Out = None,
     assignment: AssignmentName = "",
     course: CourseFile = None,
@@ -169,11 +169,11 @@ def note(
 
     folder = _or_exit(folder_of, out, course, assignment)
     if show:
-        raise typer.Exit(list_notes(folder))
+        raise typer.Exit(list_notes(folder, name, key))
     if revoke is not None:
         raise typer.Exit(revoke_note(folder, revoke, key))
     if not name or not text:
-        raise typer.BadParameter("write NAME TEXT, --revoke NUMBER, or --list")
+        raise typer.BadParameter("write NAME TEXT, --revoke NUMBER, or [NAME] --list")
     raise typer.Exit(note(folder, name, text, key))
 
 

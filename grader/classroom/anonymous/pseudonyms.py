@@ -10,11 +10,14 @@ from pathlib import Path
 
 from grader.classroom.anonymous.key_file import IDS, KeyEntry, lock_key, read_key, to_cell, write_key
 from grader.classroom.anonymous.scrubbing import Scrubber
+from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.intake.submissions import Submission, add_slugs
 from grader.classroom.judging.graded_class import GradedClass
 from grader.classroom.judging.rules import Rules
+from grader.classroom.sanitize import line
 from grader.classroom.term.course_file import Course
-from grader.classroom.term.roster import Roster, RosterPerson, fold
+from grader.classroom.term.person_finder import Known, describe_several, find_people
+from grader.classroom.term.roster import Roster, RosterPerson
 
 Identity = tuple[str, dict[str, str]]  # a name, and the ids that are known
 
@@ -30,11 +33,13 @@ class Pseudonyms:
         """GradingProblem if there is no key."""
         return cls(path, read_key(path))
 
-    def find(self, name: str) -> str:
-        """The pseudonym of this person, who is named by a name or an id; any other text unchanged."""
-        wanted = fold(to_cell(name))
-        found = [one for one in self.entries if wanted in {fold(text) for text in (one.pseudonym, one.name, *one.ids.values())}]
-        return found[0].pseudonym if len(found) == 1 else name
+    def find(self, text: str) -> str:
+        """The pseudonym of this person, who is named by a name or an id; any other text unchanged. GradingProblem if it means several people."""
+        known = [Known(one.name, one.pseudonym, tuple(one.ids.values()), written=one.pseudonym) for one in self.entries]
+        found = find_people(text, known) or find_people(to_cell(text), known)
+        if len(found) > 1:
+            raise GradingProblem(f"{describe_several(text, found)}; {line(self.path.name)} says who they are")
+        return found[0].slug if found else text
 
     def entry(self, pseudonym: str) -> KeyEntry | None:
         return next((one for one in self.entries if one.pseudonym == pseudonym), None)

@@ -12,7 +12,6 @@ from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 
-from grader.classroom import sanitize
 from grader.classroom.gradebook import columns, sqlite_file
 from grader.classroom.gradebook.columns import to_storable
 from grader.classroom.gradebook.sqlite_file import GradebookProblem
@@ -101,20 +100,6 @@ class Corrections:
             return [columns.require_texts(row) for row in rows]
         except TypeError as error:
             raise GradebookProblem(sqlite_file.damage_message(self._path)) from error
-
-
-def find_owner(name: str, people: Sequence[tuple[str, str]]) -> Owner | None:
-    """Return the person with this name or file name; None for an unknown name. GradebookProblem if several people have the name."""
-    wanted = to_storable(name)
-    names = [known for known, _ in people]
-    found = [(known, slug) for known, slug in people if wanted in (known, slug, f"{sanitize.line(known)} ({slug})")]
-    if len(found) > 1:
-        offers = " or ".join(f'"{known} ({slug})"' for known, slug in found)
-        raise GradebookProblem(sanitize.line(f"{len(found)} people are called {name}; write {offers}"))
-    if not found:
-        return None
-    known, slug = found[0]
-    return Owner(known, slug if names.count(known) > 1 else "")
 
 
 def _points(text: str, path: Path) -> Decimal:

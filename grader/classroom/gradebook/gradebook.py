@@ -15,7 +15,7 @@ connections and locks do not survive a fork.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
@@ -23,8 +23,8 @@ from types import MappingProxyType
 from grader.classroom import sanitize
 from grader.classroom.gradebook import columns, sqlite_file
 from grader.classroom.gradebook.columns import to_storable
-from grader.classroom.gradebook.corrections import Corrections, Owner, find_owner
-from grader.classroom.gradebook.messages import describe_changes, describe_unknown_name
+from grader.classroom.gradebook.corrections import Corrections
+from grader.classroom.gradebook.messages import describe_changes
 from grader.classroom.gradebook.people import add_missing, distinct_names, make_person, parse_submission, sort_key, store_time
 from grader.classroom.gradebook.sqlite_file import GradebookProblem
 from grader.classroom.intake.submissions import Submission
@@ -138,9 +138,9 @@ class Gradebook:
 
     def list_people(self) -> dict[str, tuple[str, str]]:
         """Each person's name and the digest of their submission, by file name."""
-        people = self._query("SELECT slug, name, digest FROM people")
+        people = self._query("SELECT slug, name, digest FROM people ORDER BY rowid")
         with self._damage_check():
-            return {slug: (sanitize.line(name), digest) for slug, name, digest in map(columns.require_texts, people)}
+            return {slug: (name, digest) for slug, name, digest in map(columns.require_texts, people)}
 
     def list_ids(self) -> dict[str, dict[str, str]]:
         """What learning platforms call each person, by file name."""
@@ -200,19 +200,15 @@ class Gradebook:
                     row = (self._conditions, fingerprint, result.exercise.name, digest)
                     self._database.execute("INSERT OR IGNORE INTO equal_exercises VALUES (?, ?, ?, ?)", row)
 
-    def delete_verdicts(self, name: str) -> list[str]:
+    def delete_verdicts(self, slug: str) -> list[str]:
         """Delete all results of this person's submission, so that it is graded again; return the names of all who handed in the same content."""
         with self._transaction():
-            rows = self._query("SELECT name, slug, digest FROM people ORDER BY name")
+            people = self._query("SELECT name, slug, digest FROM people ORDER BY name")
             with self._damage_check():
-                people = [columns.require_texts(row) for row in rows]
-            digests = {digest for known, slug, digest in people if to_storable(name) in (known, slug, f"{sanitize.line(known)} ({slug})")}
-            if not digests:
-                raise GradebookProblem(describe_unknown_name(name, [row[0] for row in people]))
-            for digest in digests - {""}:
-                self._database.execute("DELETE FROM verdicts WHERE digest = ?", (digest,))
-                self._database.execute("INSERT OR IGNORE INTO judged_alone VALUES (?)", (digest,))
-        return [known for known, slug, digest in people if digest in digests and (digest or to_storable(name) in (known, slug, f"{sanitize.line(known)} ({slug})"))]
+                [digest] = [digest for _, known, digest in map(columns.require_texts, people) if known == slug]
+            self._database.execute("DELETE FROM verdicts WHERE digest = ?", (digest,))
+            self._database.execute("INSERT OR IGNORE INTO judged_alone VALUES (?)", (digest,))
+        return [name for name, _, other in people if other == digest]
 
     def is_judged_alone(self, digest: str) -> bool:
         """Whether somebody asked to grade this content again: then no result of an equal exercise is used for it, until it has a verdict."""
@@ -221,17 +217,6 @@ class Gradebook:
     @property
     def corrections(self) -> Corrections:
         return Corrections(self._database, self.path)
-
-    def find_owner(self, name: str, find_missing: Callable[[Sequence[str]], Sequence[str]] = lambda names: ()) -> Owner:
-        """The person that an override or a remark is for, also a missing one. GradebookProblem, with similar names, if there is no such person."""
-        people = self._query("SELECT name, slug FROM people ORDER BY name")
-        with self._damage_check():
-            known = [(columns.require_texts(row)[0], row[1]) for row in people]
-        known += [(missing, "") for missing in find_missing([one for one, _ in known])]
-        owner = find_owner(name, known)
-        if owner is None:
-            raise GradebookProblem(describe_unknown_name(name, [known_name for known_name, _ in known]))
-        return owner
 
     def continue_last_run(self) -> None:
         """Use the settings of the last run, to write its files again."""

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-
-from grader.classroom import sanitize
-
 
 def describe_changes(seed: int, versions: dict[str, str], names: list[str], old_seed: int, old_versions: dict[str, str], old_names: list[str]) -> str:
     """What differs from the last run, and the consequence, as a sentence; "" if nothing differs."""
@@ -25,11 +21,3 @@ def describe_changes(seed: int, versions: dict[str, str], names: list[str], old_
 
 def _join(things: list[str]) -> str:
     return " and ".join(filter(None, [", ".join(things[:-1]), things[-1]]))
-
-
-def describe_unknown_name(name: str, known: list[str]) -> str:
-    if not known:
-        return "this gradebook has no submissions yet; run `headway grade` first"
-    near = difflib.get_close_matches(name, known, n=2, cutoff=0.5)
-    offer = f"; did you mean {' or '.join(near)}?" if near else "; grades.csv lists all names"
-    return sanitize.line(f"no person in this gradebook is called {name}{offer}")

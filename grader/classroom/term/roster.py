@@ -93,6 +93,9 @@ class Roster:
         return found
 
 
+NO_ROSTER = Roster()
+
+
 def read_people(path: Path) -> Roster:
     """The roster in this file, or in a learning platform's export. GradingProblem, with the line, for an invalid row."""
     rows = read_cells(path)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from grader.classroom.anonymous.key_file import read_key
@@ -25,12 +25,22 @@ class HiddenNames:
     course: Course | None
     pseudonyms: Pseudonyms | None  # None for a gradebook with names, or without the key
 
+    @property
+    def roster(self) -> Roster:
+        return self.course.roster if self.course else Roster()
+
     def find(self, name: str) -> str:
         """What the gradebook calls this person."""
         return self.pseudonyms.find(name) if self.pseudonyms else name
 
     def scrub(self, text: str) -> str:
         return self.pseudonyms.scrub(text) if self.pseudonyms else text
+
+
+def names_of(request: Request, key: Path | None = None) -> HiddenNames:
+    """The names of this gradebook's people, for a command that changes it. `key` is the place of the key, if it has moved."""
+    _, rules, course = request.resolve()
+    return hide_names_for(replace(request, key=key or request.key), rules, course)
 
 
 def hide_names_for(request: Request, rules: Rules, course: Course | None) -> HiddenNames:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
@@ -11,11 +10,12 @@ from pathlib import Path
 from grader.classroom import exports, report
 from grader.classroom.gradebook.corrections import Owner
 from grader.classroom.gradebook.gradebook import Gradebook
+from grader.classroom.gradebook.person_lookup import find_owner, find_person
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.judging.scoring import CENT, format_points
 from grader.classroom.report.context import read_context
 from grader.classroom.sanitize import line, shorten
-from grader.cli.commands.anonymity import HiddenNames, hide_names_for
+from grader.cli.commands.anonymity import HiddenNames, names_of
 from grader.cli.commands.grading_request import last_request
 from grader.console.output import make_console, print_error
 from grader.course.syllabus import load_syllabus
@@ -27,7 +27,7 @@ def override(out: Path, name: str, exercise: str, points: str, because: str, rev
     """Give points, or revoke what was given; the exit status is 0, or 2 if that is not possible."""
 
     def change(book: Gradebook, names: HiddenNames, now: datetime) -> str:
-        owner = book.find_owner(names.find(name), names.rules.find_missing)
+        owner = find_owner(book, names.find(name), names.roster)
         found = load_syllabus().exercise(exercise)
         if revoke:
             if not book.corrections.revoke_override(owner, found.name, now):
@@ -53,7 +53,7 @@ def note(out: Path, name: str, text: str, key: Path | None = None) -> int:
     def change(book: Gradebook, names: HiddenNames, now: datetime) -> str:
         if not text.strip():
             raise GradingProblem('the note is empty; write it in quotes: headway note "NAME" "..."')
-        owner = book.find_owner(names.find(name), names.rules.find_missing)
+        owner = find_owner(book, names.find(name), names.roster)
         book.corrections.remark(owner, names.scrub(text), now)
         return f"The feedback of {line(owner.name)} now has this note."
 
@@ -72,33 +72,33 @@ def revoke_note(out: Path, number: int, key: Path | None = None) -> int:
     return _change(out, change, key)
 
 
-def list_overrides(out: Path) -> int:
-    """Print all overrides, also revoked ones."""
+def list_overrides(out: Path, name: str = "", key: Path | None = None) -> int:
+    """Print all overrides, or those of one person; also revoked ones."""
 
-    def lines(book: Gradebook) -> list[str]:
+    def lines(book: Gradebook, is_asked: Callable[[Owner], bool]) -> list[str]:
         return [
             f"{_who(one.owner)}, {one.exercise}: {format_points(one.points)} points, {_when(one.given)}{_until(one.revoked)}: {line(one.because)}"
-            for one in book.corrections.overrides(revoked=True)
-        ]
+            for one in book.corrections.overrides(revoked=True) if is_asked(one.owner)
+        ]  # fmt: skip
 
-    return _print_list(out, lines, "There are no overrides.")
+    return _print_list(out, lines, "There are no overrides.", name, key)
 
 
-def list_notes(out: Path) -> int:
-    """Print all notes, also revoked ones."""
+def list_notes(out: Path, name: str = "", key: Path | None = None) -> int:
+    """Print all notes, or those of one person; also revoked ones."""
 
-    def lines(book: Gradebook) -> list[str]:
-        return [f"{one.number}  {_who(one.owner)}, {_when(one.given)}{_until(one.revoked)}: {line(one.text)}" for one in book.corrections.remarks(revoked=True)]
+    def lines(book: Gradebook, is_asked: Callable[[Owner], bool]) -> list[str]:
+        remarks = [one for one in book.corrections.remarks(revoked=True) if is_asked(one.owner)]
+        return [f"{one.number}  {_who(one.owner)}, {_when(one.given)}{_until(one.revoked)}: {line(one.text)}" for one in remarks]
 
-    return _print_list(out, lines, "There are no notes.")
+    return _print_list(out, lines, "There are no notes.", name, key)
 
 
 def _change(out: Path, change: Callable[[Gradebook, HiddenNames, datetime], str], key: Path | None) -> int:
     """Change the gradebook, and write all files again."""
     try:
         asked = last_request(out)
-        _, rules, course = asked.resolve()
-        names = hide_names_for(replace(asked, key=key or asked.key), rules, course)
+        names = names_of(asked, key)
         with Gradebook(out) as book:
             said = change(book, names, datetime.now().astimezone())
             book.continue_last_run()
@@ -115,16 +115,23 @@ def _change(out: Path, change: Callable[[Gradebook, HiddenNames, datetime], str]
     return DONE
 
 
-def _print_list(out: Path, lines: Callable[[Gradebook], list[str]], nothing: str) -> int:
+def _print_list(out: Path, lines: Callable[[Gradebook, Callable[[Owner], bool]], list[str]], nothing: str, name: str, key: Path | None) -> int:
     try:
         with Gradebook.read(out) as book:
-            found = lines(book)
+            found = lines(book, _owners_called(book, out, name, key) if name else lambda owner: True)
     except GradingProblem as trouble:
         print_error(str(trouble))
         return WRONG_USE
     for words in found or [nothing]:
         make_console().print(words, soft_wrap=True)
     return DONE
+
+
+def _owners_called(book: Gradebook, out: Path, name: str, key: Path | None) -> Callable[[Owner], bool]:
+    """Whether an owner is this person."""
+    names = names_of(last_request(out), key)
+    person = find_person(book, names.find(name), names.roster)
+    return lambda owner: owner.is_for(person.name, person.slug)
 
 
 def _parse_points(text: str, most: Decimal, exercise: str) -> Decimal:

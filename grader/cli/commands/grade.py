@@ -8,8 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from grader.classroom import sanitize
-from grader.classroom.anonymous.pseudonyms import Pseudonyms, hide_names
+from grader.classroom.anonymous.pseudonyms import hide_names
 from grader.classroom.gradebook.gradebook import Gradebook
+from grader.classroom.gradebook.person_lookup import find_person
 from grader.classroom.intake.mapped_files import describe_maps
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.intake.reader import read_in_subprocess
@@ -20,7 +21,7 @@ from grader.classroom.report.numbers import format_count, format_number
 from grader.classroom.report.tally import measure_distribution
 from grader.classroom.term.matching import name_by_roster
 from grader.classroom.term.roster import Roster
-from grader.cli.commands.anonymity import refuse_mixing
+from grader.cli.commands.anonymity import names_of, refuse_mixing
 from grader.cli.commands.grading_request import Request, last_request
 from grader.console.output import make_console, print_error, print_wrapped
 from grader.course.progress import format_points
@@ -88,9 +89,12 @@ def regrade(
         )  # fmt: skip
         if asked.anonymous:
             refuse_mixing(asked)
-            name = Pseudonyms.read(asked.key_path).find(name)
+        known = names_of(asked)
         with Gradebook(out) as book:
-            names = book.delete_verdicts(name)
+            person = find_person(book, known.find(name), known.roster)
+            if not person.slug:
+                raise GradingProblem(f"{sanitize.line(person.name)} has no submission in {sanitize.line(str(out))}; grade a folder that contains it with `headway grade`")
+            names = book.delete_verdicts(person.slug)
     except GradingProblem as trouble:
         print_error(str(trouble))
         return WRONG_USE

@@ -16,6 +16,7 @@ from gradebook_runs import exported, graded, start_gradebook
 from grader.classroom.exports import write_all
 from grader.classroom.gradebook.corrections import Owner
 from grader.classroom.gradebook.gradebook import Gradebook, GradebookProblem
+from grader.classroom.gradebook.person_lookup import find_owner, find_person
 from grader.classroom.report.page import render
 from grader.classroom.term.marks import compute_term_marks
 from grader.classroom.term.roster import Roster, RosterPerson
@@ -37,14 +38,14 @@ def test_given_points_replace_the_verdicts_and_grading_again_keeps_them(tmp_path
     book, _, _ = start_gradebook(tmp_path, people)
     with book:
         before = people_of(book)
-        book.corrections.override(book.find_owner("Alpha"), SOFTMAX, Decimal("7.25"), "it is right on paper", NOW)
+        book.corrections.override(find_owner(book, "Alpha"), SOFTMAX, Decimal("7.25"), "it is right on paper", NOW)
         after = people_of(book)
         assert after["Beta"] == before["Beta"]
         alpha, was = after["Alpha"], before["Alpha"]
         assert alpha.results == was.results  # the verdict is still there
         assert alpha.marks[SOFTMAX].earned == Decimal("7.25") and alpha.given[SOFTMAX].of_verdict == was.marks[SOFTMAX].earned
         assert alpha.total.earned == was.total.earned - was.marks[SOFTMAX].earned + Decimal("7.25")
-        book.delete_verdicts("Alpha")
+        book.delete_verdicts(find_person(book, "Alpha").slug)
     assert graded(tmp_path, people) == 1
     assert graded(tmp_path, people, seed=3) == 2
     assert graded(tmp_path, [submission("Alpha", "another content"), people[1]]) == 1
@@ -69,7 +70,7 @@ def test_the_last_override_counts_and_a_revoked_one_stays_in_the_list(tmp_path):
     book, _, _ = start_gradebook(tmp_path, people)
     with book:
         verdict = people_of(book)["Alpha"]
-        owner = book.find_owner("Alpha")
+        owner = find_owner(book, "Alpha")
         book.corrections.override(owner, SOFTMAX, Decimal(1), "first", NOW)
         book.corrections.override(owner, SOFTMAX, Decimal(2), "second", LATER)
         assert people_of(book)["Alpha"].given[SOFTMAX].because == "second"
@@ -85,8 +86,8 @@ def test_every_export_shows_what_was_given_and_adds_up(tmp_path):
     book, _, _ = start_gradebook(tmp_path, people)
     with book:
         for name in ("Learner 001", "Unreadable"):
-            book.corrections.override(book.find_owner(name), SOFTMAX, Decimal("6.5"), f"because {HOSTILE}", NOW)
-            book.corrections.remark(book.find_owner(name), f"Come and see me {HOSTILE}", NOW)
+            book.corrections.override(find_owner(book, name), SOFTMAX, Decimal("6.5"), f"because {HOSTILE}", NOW)
+            book.corrections.remark(find_owner(book, name), f"Come and see me {HOSTILE}", NOW)
         made = exported(book, tmp_path)
         graded_class = book.graded_class(RULES)
         page = render(graded_class)
@@ -116,13 +117,13 @@ def test_a_name_that_two_people_have_needs_the_file_name(tmp_path):
     book, _, _ = start_gradebook(tmp_path, people)
     with book:
         with pytest.raises(GradebookProblem, match=r'2 people are called Alpha; write "Alpha \(Alpha\)" or "Alpha \(Alpha-2\)"'):
-            book.find_owner("Alpha")
-        assert book.find_owner("Alpha (Alpha)") == Owner("Alpha", "Alpha")
-        owner = book.find_owner("Alpha-2")
+            find_owner(book, "Alpha")
+        assert find_owner(book, "Alpha (Alpha)") == Owner("Alpha", "Alpha")
+        owner = find_owner(book, "Alpha-2")
         book.corrections.override(owner, SOFTMAX, Decimal(8), "x", NOW)
         assert [bool(person.given) for person in book.graded_class(RULES).people] == [False, True, False]
-        with pytest.raises(GradebookProblem, match="did you mean Beta"):
-            book.find_owner("Betta")
+        with pytest.raises(GradebookProblem, match='did you mean "Beta"'):
+            find_owner(book, "Betta")
 
 
 def test_missing_people_have_a_row_and_may_get_points(tmp_path):
@@ -135,10 +136,10 @@ def test_missing_people_have_a_row_and_may_get_points(tmp_path):
         first = book.graded_class(rules)
         assert [person.name for person in first.people] == ["Alpha", "beta"] and [person.name for person in first.missing] == ["Delta", "Gamma", "Zeta"]
         before = {path.relative_to(tmp_path).as_posix(): path.read_bytes() for path in write_all(first, tmp_path)}
-        book.corrections.override(book.find_owner("Gamma", rules.find_missing), SOFTMAX, Decimal(5), "an oral exam", NOW)
-        book.corrections.remark(book.find_owner("Zeta", rules.find_missing), "Where were you?", NOW)
-        with pytest.raises(GradebookProblem, match="did you mean Gamma"):
-            book.find_owner("Gama", rules.find_missing)
+        book.corrections.override(find_owner(book, "Gamma", roster), SOFTMAX, Decimal(5), "an oral exam", NOW)
+        book.corrections.remark(find_owner(book, "Zeta", roster), "Where were you?", NOW)
+        with pytest.raises(GradebookProblem, match='did you mean "Gamma"'):
+            find_owner(book, "Gama", roster)
         second = book.graded_class(rules)
         made = {path.relative_to(tmp_path).as_posix(): path.read_bytes() for path in write_all(second, tmp_path)}
     rows = list(csv.DictReader(io.StringIO(made["grades.csv"].decode("utf-8-sig"))))
@@ -157,11 +158,12 @@ def test_missing_people_have_a_row_and_may_get_points(tmp_path):
 
 
 def test_a_person_who_submits_later_keeps_the_points(tmp_path):
-    rules = replace(RULES, find_missing=Roster((RosterPerson("Alpha"), RosterPerson("Gamma"))).find_missing)
+    roster = Roster((RosterPerson("Alpha"), RosterPerson("Gamma")))
+    rules = replace(RULES, find_missing=roster.find_missing)
     graded(tmp_path, [submission("Alpha")])
     book, _, _ = start_gradebook(tmp_path, [submission("Alpha")])
     with book:
-        book.corrections.override(book.find_owner("Gamma", rules.find_missing), SOFTMAX, Decimal(5), "an oral exam", NOW)
+        book.corrections.override(find_owner(book, "Gamma", roster), SOFTMAX, Decimal(5), "an oral exam", NOW)
     graded(tmp_path, [submission("Alpha"), submission("Gamma")])
     book, _, _ = start_gradebook(tmp_path, [submission("Alpha"), submission("Gamma")])
     with book:
@@ -227,7 +229,7 @@ def test_override_and_note_from_the_command_line(tmp_path):
     ran = headway("regrade", "Beta", *out, "-j", 1)
     assert ran.status == 0 and marks(out[1]) == after
     wrong = {
-        ("override", "Betta", "softmax", 1, "--because", "x"): "did you mean Beta?",
+        ("override", "Betta", "softmax", 1, "--because", "x"): 'did you mean "Beta"?',
         ("override", "Beta", "sofmax", 1, "--because", "x"): "did you mean softmax?",
         ("override", "Beta", "gelu", 1, "--because", "x"): "gelu is not graded here; the exercises are softmax, causal_mask",
         ("override", "Beta", "softmax", 11, "--because", "x"): "11 is not a number of points from 0 to 10, which softmax is worth",

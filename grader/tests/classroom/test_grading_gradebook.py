@@ -10,6 +10,7 @@ import pytest
 from example_class import EXERCISES, RULES, VERSIONS, a_class, one_test, submission, verdict_of
 from gradebook_runs import exported, graded, start_gradebook
 from grader.classroom.gradebook.gradebook import CONDITIONS_LIMIT, UNFINISHED, Gradebook, GradebookProblem
+from grader.classroom.gradebook.person_lookup import find_person
 from grader.classroom.judging.graded_class import Mark
 from grader.classroom.judging.interrupted_run import zero_verdict
 from grader.classroom.judging.rules import Rules
@@ -67,7 +68,7 @@ def test_an_interrupted_submission_earns_nothing_and_is_graded_again_only_on_req
         [person] = book.graded_class(RULES).people
         assert todo == [] and person.total.earned == 0 and not person.problem
         assert "Grading was interrupted twice: it crashed." in made["feedback/Alpha.md"].decode() and b"it crashed" in made["grades.csv"]
-        book.delete_verdicts("Alpha")
+        book.delete_verdicts(find_person(book, "Alpha").slug)
     book, todo, _ = start_gradebook(tmp_path, [one])
     with book:
         assert todo == [one]
@@ -116,13 +117,13 @@ def test_a_regrade_returns_who_is_graded_again(tmp_path):
     book, todo, _ = start_gradebook(tmp_path, people)
     with book:
         assert todo == []
-        assert book.delete_verdicts("Beta") == ["Alpha", "Beta"]
+        assert book.delete_verdicts(find_person(book, "Beta").slug) == ["Alpha", "Beta"]
         assert [one.name for one in book.submissions_to_do(people)] == ["Alpha"]
         assert {slug: name for slug, (name, _) in book.list_people().items()} == {one.slug: one.name for one in people}
         with pytest.raises(GradebookProblem, match="^no person in this gradebook is called xyz; grades.csv lists all names"):
-            book.delete_verdicts("xyz")
-        with pytest.raises(GradebookProblem, match="^no person in this gradebook is called Betta; did you mean Beta"):
-            book.delete_verdicts("Betta")
+            book.delete_verdicts(find_person(book, "xyz").slug)
+        with pytest.raises(GradebookProblem, match="^no person in this gradebook is called Betta; did you mean \"Beta\""):
+            book.delete_verdicts(find_person(book, "Betta").slug)
 
 
 # ---- other conditions
@@ -237,7 +238,7 @@ def test_a_result_counts_for_equal_exercises_as_long_as_it_is_stored(tmp_path):
         book.store_verdict(one.digest, verdict_of(one.digest), {"softmax": ["new"]})
         assert book.equal_results({"softmax": "s", "causal_mask": "chapter"}) == {}  # its results are new
         assert book.equal_results({"softmax": "new"})
-        book.delete_verdicts("Alpha")
+        book.delete_verdicts(find_person(book, "Alpha").slug)
         assert not book.equal_results({"softmax": "new"})
         assert book.is_judged_alone(one.digest) and not book.is_judged_alone(other.digest)
         book.store_verdict(one.digest, "the machine was too busy", fingerprints)

@@ -107,7 +107,7 @@ def test_people_whose_names_look_alike_are_distinguished(tmp_path):
             book.store_verdict(submission.digest, Verdict([]))
         people = book.graded_class(Rules()).people
         made = exported(book, tmp_path / "grades")
-        again = book.delete_verdicts(next(person.name for person in people if person.name.startswith("alpha (")))
+        again = book.delete_verdicts(next(person.slug for person in people if person.name.startswith("alpha (")))
     names = [person.name for person in people]
     assert len({name.replace("\u200d", "") for name in names}) == len(ALIKE) + len(APART) and "Beta" in names and "beta" in names
     assert len([name for name in made if name.startswith("feedback/")]) == len(names) and len(again) == 1

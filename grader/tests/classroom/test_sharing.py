@@ -7,6 +7,7 @@ from example_class import digest_of
 from grade_command import exports, hand_in, mistake
 from grader.classroom.grade import grade_class
 from grader.classroom.gradebook.gradebook import Gradebook
+from grader.classroom.gradebook.person_lookup import find_person
 from grader.classroom.intake.submissions import Submission
 from grader.classroom.judging.dispatch import Dispatcher
 from grader.classroom.judging.interrupted_run import zero_verdict
@@ -151,7 +152,7 @@ def test_what_somebody_asks_for_again_is_judged_again(dispatcher, shared):
     folder, *_ = shared
     graded(dispatcher, folder)
     with Gradebook(folder) as book:
-        assert book.delete_verdicts("02 copied") == ["02 copied"]
+        assert book.delete_verdicts(find_person(book, "02 copied").slug) == ["02 copied"]
     assert graded(dispatcher, folder)[1] == {"02 copied": list(NAMES)}
     assert graded(dispatcher, folder)[1] == {}
 

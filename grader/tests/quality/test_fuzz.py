@@ -23,6 +23,7 @@ import pytest
 from example_class import EXERCISES, VERSIONS, a_class, verdict_of
 from fuzzing import fuzzed, mutated, values
 from grader.classroom.gradebook.gradebook import Gradebook
+from grader.classroom.gradebook.person_lookup import find_person
 from grader.classroom.gradebook.sqlite_file import GradebookProblem
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.intake.submissions import read_submissions
@@ -202,7 +203,7 @@ def use(folder: Path) -> None:
                 book.store_verdict(submission.digest, verdict_of(submission.digest), FINGERPRINTS)
             book.equal_results({name: fingerprint for name, [fingerprint] in FINGERPRINTS.items()})
             book.graded_class(Rules())
-            book.delete_verdicts("Learner 000")
+            book.delete_verdicts(find_person(book, "Learner 000").slug)
     except GradebookProblem as problem:
         assert len(str(problem).splitlines()) == 1
 

@@ -1,0 +1,86 @@
+"""Whom an instructor means: by name or by any id, as it is written, in capital letters, without accents, or with the surname first."""
+
+
+import pytest
+from example_class import submission
+from grade_command import headway
+from gradebook_runs import graded, start_gradebook
+from grader.classroom.anonymous.pseudonyms import Pseudonyms, add_people
+from grader.classroom.gradebook.gradebook import GradebookProblem
+from grader.classroom.gradebook.person_lookup import find_person
+from grader.classroom.intake.problems import GradingProblem
+from grader.classroom.term.person_finder import Known, find_people, from_roster, suggest_person
+from grader.classroom.term.roster import Roster, RosterPerson
+from platform_tables import make_course
+
+ZOE = RosterPerson("Zoë Müller", "zoe@example.edu", "zmueller", "0700007", "20007", "30007", "Mon", "Team 01")
+TWINS = (RosterPerson("Wei Li (wli1)", "", "wli1", section="Mon"), RosterPerson("Wei Li (wli2)", "", "wli2", section="Tue"))
+CHIARA = RosterPerson("Chiara Bianchi", "cbianchi@example.edu")
+ROSTER = Roster((ZOE, *TWINS, CHIARA))
+KNOWN = [from_roster(person) for person in ROSTER.people]
+
+
+def names(text):
+    return [one.name for one in find_people(text, KNOWN)]
+
+
+@pytest.mark.parametrize(
+    "text", ["Zoë Müller", "zoe muller", "ZOË  MULLER", "Müller, Zoë", "muller, zoe", "zoe@example.edu", "ZMUELLER", "0700007", "20007", "30007", "Zoe\u0308 Muller"]
+)
+def test_a_person_is_found_by_each_name_and_id(text):
+    assert names(text) == ["Zoë Müller"]
+
+
+def test_a_spelling_that_is_exactly_right_comes_first():
+    people = [Known("Zoe"), Known("Zoë")]
+    assert [one.name for one in find_people("Zoe", people)] == ["Zoe"] and len(find_people("zoe", people)) == 2
+
+
+def test_only_near_names_are_suggested():
+    assert suggest_person("Chiara Bianci", KNOWN) == '; did you mean "Chiara Bianchi" (cbianchi@example.edu)?'
+    assert suggest_person("muller", KNOWN) == '; did you mean "Zoë Müller" (zoe@example.edu, section Mon, group Team 01)?'
+    assert suggest_person("somebody@example.edu", KNOWN) == suggest_person("0700008", KNOWN) == suggest_person("", KNOWN) == ""
+
+
+def test_people_with_one_name_are_offered_with_what_tells_them_apart(tmp_path):
+    people = [submission("Zoë Müller"), submission("Alpha", slug="Alpha"), submission("Alpha", "b", slug="Alpha-2", ids={"canvas_id": "77"})]
+    graded(tmp_path, people)
+    book, _, _ = start_gradebook(tmp_path, people)
+    with book:
+        assert find_person(book, "zoe muller", ROSTER).slug == find_person(book, "zmueller", ROSTER).slug
+        assert find_person(book, "77", ROSTER).slug == "Alpha-2"
+        with pytest.raises(GradebookProblem) as refused:
+            find_person(book, "wei li", ROSTER)
+        assert str(refused.value) == '2 people are called wei li; write "Wei Li (wli1)" (section Mon) or "Wei Li (wli2)" (section Tue)'
+        with pytest.raises(GradebookProblem, match=r'2 people are called alpha; write "Alpha \(Alpha\)" or "Alpha \(Alpha-2\)" \(77\)'):
+            find_person(book, "alpha", ROSTER)
+        assert find_person(book, "Wei Li (wli2)", ROSTER).name == "Wei Li (wli2)"
+        with pytest.raises(GradebookProblem, match="is called cbianci@example.edu; grades.csv lists all names"):
+            find_person(book, "cbianci@example.edu", ROSTER)
+
+
+def test_the_key_finds_people_in_the_same_way_and_offers_pseudonyms(tmp_path):
+    people = [("Zoë Müller", {"number": "0700007"}), ("Wei Li", {"login": "wli1"}), ("Wei Li", {"login": "wli2"})]
+    _, (zoe, first, second) = add_people(tmp_path / "key.csv", people)
+    key = Pseudonyms.read(tmp_path / "key.csv")
+    for text in ("zoe muller", "Müller, Zoë", "0700007", zoe.pseudonym.lower()):
+        assert key.find(text) == zoe.pseudonym
+    assert key.find("wli2") == second.pseudonym and key.find("Nora") == "Nora"
+    with pytest.raises(GradingProblem) as refused:
+        key.find("wei li")
+    assert str(refused.value) == f'2 people are called wei li; write "{first.pseudonym}" or "{second.pseudonym}"; key.csv says who they are'
+
+
+def test_every_command_takes_an_address_and_lists_the_corrections_of_one_person(tmp_path):
+    course = ("--course", make_course(tmp_path) / "course.toml")
+    ran = headway("override", "BETA@example.edu", "softmax", 3, "--because", "x", *course)
+    assert ran.status == 0 and "Beta Two now has 3 points" in ran.out, ran.out
+    assert headway("note", "One, Alpha", "See me.", *course).status == 0
+    ran = headway("override", "btwo", "--list", *course)
+    assert ran.status == 0 and ran.out.startswith("Beta Two, softmax: 3 points")
+    assert headway("override", "aone", "--list", *course).out == "There are no overrides.\n"
+    assert "See me." in headway("note", "007", "--list", *course).out and headway("note", "008", "--list", *course).out == "There are no notes.\n"
+    ran = headway("note", "--list", "Nora", *course)
+    assert ran.status == 2 and "no person in this gradebook is called Nora" in ran.out
+    ran = headway("regrade", "gthree", *course)
+    assert ran.status == 2 and "Gamma Three has no submission in" in ran.out, ran.out
