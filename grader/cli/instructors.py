@@ -285,13 +285,19 @@ def init(
     ] = None,
     folder: Annotated[Path, typer.Option("--into", metavar="DIR", help="The folder of the course.")] = Path("."),
     title: Annotated[str, typer.Option(metavar="TEXT", help="The title of the course (default: the name of the folder).", show_default=False)] = "",
+    columns: Annotated[
+        list[str] | None,
+        typer.Option("--column", metavar="FIELD=TITLE", help="The title of a column of EXPORT, as in number=Matrikelnummer. You can repeat it.", show_default=False),
+    ] = None,
 ) -> None:
     """Write a course.toml with comments, and the roster.
+
+    The columns of the roster, and so the fields, are name, email, login, number, canvas_id, moodle_id, section and group.
 
     Exit status: 0 if it is written, 2 if not."""
     from grader.cli.commands.course import init
 
-    raise typer.Exit(init(export, folder, title))
+    raise typer.Exit(init(export, folder, title, columns or ()))
 
 
 @course_commands.command()

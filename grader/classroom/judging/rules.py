@@ -174,13 +174,13 @@ def _quote(name: str) -> str:
 def _parse_rules(tables: dict, syllabus: Syllabus, needs_due: bool) -> Rules:
     for name, table in tables.items():
         if name not in TABLES:
-            raise GradingProblem(f"[{shorten(name)}]: this table is unknown{suggest(name, TABLES)}; the tables are [points], [late] and [extensions]")
+            raise GradingProblem(f"[{shorten(name)}]: this table is unknown{suggest(name, TABLES) or '; the tables are [points], [late] and [extensions]'}")
         if not isinstance(table, dict):
             raise GradingProblem(f"{name}: this must be a table; write [{name}] and put its keys below")
     late = tables.get("late", {})
     for key in late:
         if key not in LATE_KEYS:
-            raise GradingProblem(f"[late] {shorten(key)}: this key is unknown{suggest(key, LATE_KEYS)}; the keys are {', '.join(LATE_KEYS)}")
+            raise GradingProblem(f"[late] {shorten(key)}: this key is unknown{suggest(key, LATE_KEYS) or '; the keys are ' + ', '.join(LATE_KEYS)}")
     due = parse_time_value("[late] due", late["due"]) if "due" in late else None
     extensions = {name: parse_time_value(f"[extensions] {shorten(name)!r}", value) for name, value in tables.get("extensions", {}).items()}
     if needs_due and due is None and (late or extensions):

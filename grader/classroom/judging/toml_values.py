@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 import tomllib
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -16,8 +17,12 @@ UNITS = {"m": 1, "h": 60, "d": 1440}  # in minutes
 LARGEST = 1_000_000  # bytes of a file; points of an exercise
 
 
+class InvalidToml(GradingProblem):
+    """The file is there, and its text is not TOML."""
+
+
 def read_toml(path: Path, what: str) -> tuple[dict, str]:
-    """The tables in this file, and its text. `what` names the purpose of the file."""
+    """The tables in this file, and its text. `what` names the purpose of the file. InvalidToml, or GradingProblem if there is no such file."""
     try:
         with path.open("rb") as file:
             data = file.read(LARGEST + 1)
@@ -30,13 +35,34 @@ def read_toml(path: Path, what: str) -> tuple[dict, str]:
     except OSError as error:
         raise GradingProblem(f"{path} cannot be read: {(error.strerror or type(error).__name__).lower()}") from None
     except UnicodeDecodeError:
-        raise GradingProblem(f"{path.name} is not valid UTF-8; save it as UTF-8") from None
+        raise InvalidToml(f"{path.name} is not valid UTF-8; save it as UTF-8") from None
     except tomllib.TOMLDecodeError as error:
-        raise GradingProblem(f"{path.name} is not valid TOML: {str(error)[:1].lower()}{str(error)[1:]}") from None
+        raise InvalidToml(_describe_toml_error(path.name, str(error))) from None
     except RecursionError:
-        raise GradingProblem(f"{path.name} is nested too deeply to be read") from None
+        raise InvalidToml(f"{path.name} is nested too deeply to be read") from None
     except ValueError:
-        raise GradingProblem(f"{path.name} is not valid TOML: a number in it has thousands of digits") from None
+        raise InvalidToml(f"{path.name} is not valid TOML: a number in it has thousands of digits") from None
+
+
+_PLACE = re.compile(r"(.*?) \(at (?:line (\d+), column \d+|end of document)\)", re.DOTALL)
+_PLAIN_WORDS = {  # by the beginning of a message of tomllib; it writes the keys of a table as a Python tuple
+    "Cannot declare": "the table {} is there twice; put its keys into one table",
+    "Cannot mutate immutable namespace": "{} has a value already; keep one of the two",
+    "Cannot redefine namespace": "{} has a value already; keep one of the two",
+    "Illegal character '\\n'": "a text is not closed with a quote",
+    "Cannot overwrite a value": "this key or table has a value already; keep one of the two",
+}
+
+
+def _describe_toml_error(file: str, message: str) -> str:
+    placed = _PLACE.fullmatch(message)
+    said, line = (placed[1], placed[2]) if placed else (message, None)
+    where = f"{file}, line {line}" if line else file
+    keys = re.findall(r"'([^']*)'|\"([^\"]*)\"", said)
+    for start, words in _PLAIN_WORDS.items():
+        if said.startswith(start):
+            return f"{where}: {words.format('[' + '.'.join(a or b for a, b in keys) + ']')}"
+    return f"{where}: this is not valid TOML: {said[:1].lower()}{said[1:]}"
 
 
 def parse_number(key: str, value: object, what: str, most: int) -> Decimal:
@@ -71,7 +97,8 @@ def parse_days(key: str, value: object) -> int:
     return value
 
 
-def suggest(name: str, known) -> str:
+def suggest(name: str, known: Iterable[str]) -> str:
+    """The end of a sentence about an unknown name: the most similar one; "" if there is none."""
     near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
     return f"; did you mean {shorten(near[0])}?" if near else ""
 

@@ -10,7 +10,8 @@ from grader.classroom.platforms.csv_table import read_table
 from grader.classroom.platforms.filling import Sheet
 from grader.classroom.platforms.matching import Learner
 from grader.classroom.platforms.recognition import missing_column
-from grader.classroom.term.roster import STAFF, first_last
+from grader.classroom.term.roster import first_last
+from grader.classroom.term.roster_table import STAFF
 
 SCORE, MOST = "Total Score", "Max Points"
 

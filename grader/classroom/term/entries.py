@@ -15,10 +15,19 @@ class Problems:
     def __init__(self, file: str, text: str) -> None:
         self.file, self.text = file, text
         self.found: list[tuple[int, str]] = []
+        self.paths: list[KeyPath] = []
 
     def add(self, path: KeyPath, sentence: str) -> None:
-        line = find_line(self.text, path)
+        line = self.line(path)
         self.found.append((line, f"{self.file}, line {line}: {sentence}"))
+        self.paths.append(path)
+
+    def line(self, path: KeyPath) -> int:
+        return find_line(self.text, path)
+
+    def has(self, path: KeyPath) -> bool:
+        """Whether something here or below does not fit: it may be the cause of another problem, which is then not worth a sentence."""
+        return any(found[: len(path)] == path for found in self.paths)
 
     def sentences(self) -> list[str]:
         return [sentence for _, sentence in sorted(self.found, key=lambda one: one[0])]
@@ -51,7 +60,7 @@ def read_text(entry: dict, key: str, path: KeyPath, problems: Problems) -> str:
 def check_keys(entry: dict, known: tuple[str, ...], path: KeyPath, where: str, problems: Problems) -> None:
     for key in entry:
         if key not in known:
-            problems.add((*path, key), f"{where}{shorten(key)}: this key is unknown{suggest(key, known)}; the keys are {', '.join(known)}")
+            problems.add((*path, key), f"{where}{shorten(key)}: this key is unknown{suggest(key, known) or '; the keys are ' + ', '.join(known)}")
 
 
 def guard(problems: Problems, path: KeyPath, parse, missing):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.term.course_file import NAME
-from grader.classroom.term.roster import FIELDS, read_people, write_people
+from grader.classroom.term.roster import FIELDS, NO_ROSTER, Roster
+from grader.classroom.term.roster_table import read_people, write_people
 from grader.files import problem, write_whole
 
 ROSTER = "roster.csv"
@@ -27,13 +29,13 @@ most = 50  # the largest deduction in percent
 # ch05 = 50  # a chapter: divided among its exercises in the course's proportions
 
 [assignments.week1]  # grade it with: headway grade SUBMISSIONS --assignment week1
-title = "Tensors"
+title = "Tokenizer"
 chapters = ["ch01"]  # or exercises = ["softmax", "causal_mask"], or both
 weight = 50  # of the term's mark, compared with the other weights
 # due = 2026-12-01T23:59:00+01:00  # with the time zone
 # hidden = ["NAME"]  # exercises of it whose tests learners do not get
 # groups = true  # one submission counts for everybody in its group of the roster
-# last = 3  # the keys of [late] may stand here, too
+# last = 3  # the keys of [late] work here, too
 
 [assignments.week2]
 title = "Embeddings"
@@ -49,9 +51,10 @@ weight = 50
 """
 
 
-def write_course(folder: Path, title: str, export: Path | None) -> tuple[Path, int]:
-    """Write course.toml and the roster into `folder`, and return the file and the number of people. GradingProblem if one of them exists."""
-    people = read_people(export).people if export else ()
+def write_course(folder: Path, title: str, export: Path | None, columns: Mapping[str, str]) -> tuple[Path, Roster]:
+    """Write course.toml and the roster into `folder`, and return the file and the people. GradingProblem if one of the files exists."""
+    roster = read_people(export, columns) if export else NO_ROSTER
+    people = roster.people
     for name in (NAME, ROSTER):
         if (folder / name).exists() and not (export and name == ROSTER and export.resolve() == (folder / name).resolve()):
             raise GradingProblem(f"{folder / name} exists already, and was not changed; edit it, or move it away and run the command again")
@@ -64,4 +67,4 @@ def write_course(folder: Path, title: str, export: Path | None) -> tuple[Path, i
         write_whole(folder / NAME, text)
     except OSError as error:
         raise GradingProblem(problem(error, f"write {NAME} in {folder}")) from error
-    return folder / NAME, len(people)
+    return folder / NAME, roster

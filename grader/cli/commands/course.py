@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from grader.classroom.intake.problems import GradingProblem
@@ -9,29 +10,36 @@ from grader.classroom.judging.scoring import format_points
 from grader.classroom.report.numbers import format_count
 from grader.classroom.term.course_file import Assignment, check_course_file, find_course
 from grader.classroom.term.new_course import write_course
+from grader.classroom.term.roster import FIELDS
+from grader.classroom.term.roster_table import parse_column_names
 from grader.console.output import make_console, print_error, print_wrapped
 from grader.course.status import short_path
 
 DONE, DOES_NOT_FIT, WRONG_USE = 0, 1, 2
+SHOWN = 8  # columns in one sentence
 
 
-def init(export: Path | None, folder: Path, title: str) -> int:
+def init(export: Path | None, folder: Path, title: str, columns: Sequence[str] = ()) -> int:
     """Write course.toml and the roster; the exit status is 0, or 2 if that is not possible."""
     try:
-        path, people = write_course(folder, title or folder.resolve().name, export)
+        if columns and export is None:
+            raise GradingProblem("--column is about the columns of EXPORT; name this file, too")
+        path, found = write_course(folder, title or folder.resolve().name, export, parse_column_names(columns))
     except GradingProblem as trouble:
         print_error(str(trouble))
         return WRONG_USE
     console = make_console()
-    roster = f", and roster.csv has {format_count(people, 'person', 'people')}" if people else ""
+    roster = f", and roster.csv has {format_count(len(found.people), 'person', 'people')}" if found.people else ""
     print_wrapped(console, f"{short_path(path)} is written{roster}. Edit its assignments, then run `headway course check`.")
+    if export and found.unused:
+        print_wrapped(console, f"Note: {export.name} has columns that were not used: {_list(found.unused)}. To use one, name it like --column number=TITLE.")
     return DONE
 
 
 def check(named: Path | None) -> int:
     """Print what does not fit; the exit status is 0 if everything fits, 1 if not, 2 if there is no such file."""
     try:
-        course, problems = check_course_file(find_course(named))
+        course, problems = check_course_file(find_course(named, "name one with `headway course check FILE`"))
     except GradingProblem as trouble:
         print_error(str(trouble))
         return WRONG_USE
@@ -45,7 +53,13 @@ def check(named: Path | None) -> int:
         print_wrapped(console, _describe(assignment))
     for drop in course.drops:
         print_wrapped(console, f"The best {drop.best} of {', '.join(drop.assignments)} count.")
+    if course.roster.unused:
+        print_wrapped(console, f"Note: the roster has columns that are not used: {_list(course.roster.unused)}. The columns are {', '.join(FIELDS)}.")
     return DONE
+
+
+def _list(names: Sequence[str]) -> str:
+    return ", ".join(names if len(names) <= SHOWN else [*names[:SHOWN], f"and {len(names) - SHOWN} more"])
 
 
 def _describe(one: Assignment) -> str:

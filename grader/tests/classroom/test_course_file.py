@@ -99,7 +99,17 @@ def test_a_roster_may_be_in_the_file(tmp_path):
         ("due = 2026-12-01T23:59:00+01:00", "due = 2026-12-01", 14, "[assignments.week1] due: 2026-12-01 is not a time"),
         ("last = 3", "last = -3", 15, "[assignments.week1] last: -3 is not a whole number of days"),
         ("[extensions.week1]", "[extensions.wek1]", 24, "[extensions.wek1]: there is no assignment of this name; did you mean week1?"),
-        ("alpha@example.edu", "Alpha Oen", 25, "[extensions.week1] 'Alpha Oen': the roster has no person of this name, e-mail or number; did you mean Alpha One?"),
+        ("alpha@example.edu", "Alpha Oen", 25, "'Alpha Oen': the roster has no person of this name, e-mail, login or number; did you mean \"Alpha One\""),
+        ("alpha@example.edu", "G1", 25, "[extensions.week1] 'G1': this is a group; an extension is for a person, so write a line for each member"),
+        ('"alpha@example.edu" = ', '"ALPHA ONE" = 2026-12-04T23:59:00+01:00\n"aone" = ', 26,
+         "[extensions.week1] 'aone': this is the same person as 'ALPHA ONE' in line 25; keep one of the two lines"),
+        ('"week1", "week2"', '"week1", "week1"', 28, "[[drops]] assignments: week1 is there twice; name it once"),
+        ('chapters = ["ch05"]', "chapters = []", 18, "[assignments.week2] names no exercises"),
+        ('exercises = ["causal_mask", "softmax"]', 'exercises = ["softmax"]\npoints = 3', 13, "points: this key is unknown; the keys are title, chapters"),
+        ("softmax = 20", "ch05 = 0", 17, "[assignments.week2] its exercises are worth 0 points, so everybody would earn 0 %"),
+        ("[assignments.week2]", "[assignments.week1]", 17, "the table [assignments.week1] is there twice; put its keys into one table"),
+        ("title = ", "title = 1\ntitle = ", 2, "this key or table has a value already; keep one of the two"),
+        ('"A term"', '"A term', 1, "a text is not closed with a quote"),
         ("2026-12-03", "2026-11-03", 25, "[extensions.week1] 'alpha@example.edu': 2026-11-03 23:59+01:00 is before the general due date"),
         ("[extensions.week1]", "[extensions.week2]", 25, "[assignments.week2] has no due date to extend; add due"),
         ('"week1", "week2"', '"week1", "week3"', 28, "[[drops]] assignments: there is no assignment 'week3'; did you mean week"),
@@ -115,6 +125,36 @@ def test_what_does_not_fit_is_reported_with_its_line(tmp_path, old, new, line, s
     found, problems = check_course_file(course(tmp_path, COURSE.replace(old, new, 1)))
     assert found is None
     assert any(problem.startswith(f"course.toml, line {line}: ") and sentence in problem for problem in problems), problems
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"roster.csv"', '"rooster.csv"'),
+        ("roster = ", "rooster = "),
+        ("weight = 40\ndue", "wieght = 40\ndue"),
+        ("due = ", "deu = "),
+        ('chapters = ["ch05"]', 'chapter = ["ch05"]'),
+        ('["ch05"]', '["ch55"]'),
+        ("best = 1", "bets = 1"),
+        ("[assignments.week1]", "[assignment.week1]"),
+        ("[extensions.week1]", "[extension.week1]"),
+    ],
+)
+def test_one_mistake_gives_one_sentence(tmp_path, old, new):
+    found, problems = check_course_file(course(tmp_path, COURSE.replace(old, new, 1)))
+    assert found is None and len(problems) == 1, problems
+
+
+def test_weights_of_zero_everywhere_are_refused(tmp_path):
+    _, problems = check_course_file(course(tmp_path, COURSE.replace("weight = 40", "weight = 0")))
+    assert problems == ["course.toml, line 11: the weight of every assignment is 0, so there is no total; give one of them another weight"]
+
+
+def test_an_extension_for_a_name_of_two_people_says_what_to_write(tmp_path):
+    roster = "name,login,group\nWei Li,wli1,G1\nWei Li,wli2,\n"
+    _, problems = check_course_file(course(tmp_path, COURSE.replace("alpha@example.edu", "Wei Li"), roster))
+    assert problems == ["course.toml, line 25: [extensions.week1] 'Wei Li': 2 people are called Wei Li; write \"Wei Li (wli1)\" (group G1) or \"Wei Li (wli2)\""]
 
 
 def test_everything_that_does_not_fit_is_listed_at_once_in_the_order_of_the_file(tmp_path):
@@ -143,5 +183,27 @@ def test_init_writes_a_course_that_check_accepts(tmp_path):
     (tmp_path / "course.toml").write_text("[late]\nper_day = 300\n", encoding="utf-8")
     ran = headway("course", "check", tmp_path)
     assert ran.status == 1 and "line 2: [late] per_day: 300 is not a percentage from 0 to 100" in ran.out, ran.out
+    (tmp_path / "course.toml").write_text("[late]\n[late]\n", encoding="utf-8")
+    ran = headway("course", "check", tmp_path)
+    assert ran.status == 1 and "line 2: the table [late] is there twice" in ran.out, ran.out
     ran = headway("course", "check", tmp_path / "nowhere.toml")
-    assert ran.status == 2 and "headway course init" in ran.out
+    assert ran.status == 2 and "name one with `headway course check FILE`, or write one with `headway course init`" in ran.out
+
+
+def test_columns_in_another_language_are_named_and_unused_ones_are_mentioned(tmp_path):
+    table = tmp_path / "people.csv"
+    table.write_text("ID,Vollständiger Name,Adresse,gruop\nTeilnehmer/in501,Alpha One,alpha@example.edu,G1\n", encoding="utf-8")
+    ran = headway("course", "init", table, "--into", tmp_path)
+    assert ran.status == 2 and "the columns are ID, Vollständiger Name, Adresse, gruop" in ran.out and '--column name="TITLE"' in ran.out
+    columns = ("--column", "name=vollständiger name", "--column", "email=Adresse", "--column", "moodle_id=ID")
+    ran = headway("course", "init", table, "--into", tmp_path, *columns)
+    assert ran.status == 0 and "people.csv has columns that were not used: gruop (did you mean group?)." in " ".join(ran.out.split()), ran.out
+    written = (tmp_path / "roster.csv").read_text(encoding="utf-8")
+    assert written.splitlines()[1] == "Alpha One,alpha@example.edu,,,,501,,"
+    (tmp_path / "roster.csv").write_text(written.replace("number", "Matrikelnummer"), encoding="utf-8")
+    ran = headway("course", "check", tmp_path)
+    assert ran.status == 0 and "the roster has columns that are not used: Matrikelnummer." in " ".join(ran.out.split()), ran.out
+    wrong = {"nam=X": "did you mean name?", "name": "write one of name, email", "name=Name": "has no column Name; its columns are ID"}
+    for word, sentence in wrong.items():
+        ran = headway("course", "init", table, "--into", tmp_path / "new", "--column", word)
+        assert ran.status == 2 and sentence in ran.out, ran.out

@@ -2,7 +2,8 @@
 
 import pytest
 from grader.classroom.intake.problems import GradingProblem
-from grader.classroom.term.roster import Roster, RosterPerson, read_people, write_people
+from grader.classroom.term.roster import Roster, RosterPerson
+from grader.classroom.term.roster_table import read_people, write_people
 
 ALPHA = RosterPerson("Alpha One", "alpha@example.edu", "aone", "s1", "11", "501", "S1", "G1")
 BETA = RosterPerson("Beta Two", "beta@example.edu", "btwo", "s2", "12", "502", "S1", "G1")
@@ -24,6 +25,7 @@ MOODLE = """Identifier,"Full name","Email address",Status,Grade,"Maximum Grade",
 "Participant 502","Beta Two",beta@example.edu,"No submission",,10.00,
 """
 PARTICIPANTS = "First name;Last name;ID number;Email address;Groups\nAlpha;One;s1;alpha@example.edu;G1\nBeta;Two;s2;beta@example.edu;G1\n"
+GROUPS = "name,canvas_user_id,user_id,login_id,sections,group_name,canvas_group_id\nAlpha One,11,s1,aone,S1,G1,7\nBeta Two,12,s2,btwo,S1,G1,7\n"
 GRADESCOPE = """First Name,Last Name,SID,Email,Role,Section
 Alpha,One,s1,alpha@example.edu,Student,S1
 Beta,Two,s2,beta@example.edu,Student,S1
@@ -44,13 +46,20 @@ def people(tmp_path, text, name="people.csv"):
         (MOODLE, ("moodle_id", "email")),
         (PARTICIPANTS, ("number", "email", "group")),
         (GRADESCOPE, ("number", "email", "section")),
+        (GROUPS, ("canvas_id", "number", "login", "section", "group")),
         ("name,email\nAlpha One,alpha@example.edu\nBeta Two,beta@example.edu\n", ("email",)),
     ],
-    ids=["Canvas", "Canvas with two names", "Moodle", "Moodle participants", "Gradescope", "plain"],
+    ids=["Canvas", "Canvas with two names", "Moodle", "Moodle participants", "Gradescope", "Canvas groups", "plain"],
 )
 def test_an_export_gives_the_people_with_their_ids(tmp_path, text, fields):
     found = people(tmp_path, text).people
     assert found == tuple(RosterPerson(one.name, **{field: getattr(one, field) for field in fields}) for one in (ALPHA, BETA))
+
+
+def test_columns_that_are_not_used_are_known_except_those_of_an_export(tmp_path):
+    assert people(tmp_path, GROUPS).unused == ("canvas_group_id",)
+    assert people(tmp_path, "name,Matrikelnummer,gruop\nAlpha,1,2\n").unused == ("Matrikelnummer", "gruop (did you mean group?)")
+    assert people(tmp_path, CANVAS).unused == people(tmp_path, MOODLE).unused == people(tmp_path, GRADESCOPE).unused == ()
 
 
 def test_a_written_roster_is_read_back(tmp_path):

@@ -132,13 +132,13 @@ def test_a_due_date_alone_reports_lateness_and_deducts_nothing(tmp_path):
         ("[points]\nch03 = 1\nch03_attention = 2", "[points] ch03_attention: ch03 appears twice, also as ch03"),
         ("[points]\nch03 = 1\nsoftmax = 2", "[points] ch03: 1 points do not fit the 2 points of its exercises in this table"),
         ("points = 3", "points: this must be a table; write [points] and put its keys below"),
-        ("[point]\nsoftmax = 1", "[point]: this table is unknown; did you mean points?; the tables are [points], [late] and [extensions]"),
+        ("[point]\nsoftmax = 1", "[point]: this table is unknown; did you mean points?"),
         ("[late]\nper_day = 10", "[late] due is missing; add the due date"),
         ("[late]\ndue = 2026-12-01T23:59:00", "[late] due: 2026-12-01T23:59:00 has no time zone; write it like 2026-12-01T23:59:00+01:00"),
         ("[late]\ndue = 0001-01-01T00:00:00+14:00", "[late] due: 0001-01-01T00:00:00+14:00 is in an unlikely year; check the date"),
         ("[late]\ndue = 2026-12-01", "[late] due: 2026-12-01 is not a time; write it without quotes, like 2026-12-01T23:59:00+01:00"),
         ("[late]\ndue = '2026-12-01T23:59:00+01:00'", "[late] due: '2026-12-01T23:59:00+01:00' is not a time; write it without quotes, like 2026-12-01T23:59:00+01:00"),
-        ("[late]\ndue = 2026-12-01T23:59:00Z\nper_days = 1", "[late] per_days: this key is unknown; did you mean per_day?; the keys are due, grace, per_day, most, last"),
+        ("[late]\ndue = 2026-12-01T23:59:00Z\nper_days = 1", "[late] per_days: this key is unknown; did you mean per_day?"),
         ("[late]\ndue = 2026-12-01T23:59:00Z\nper_day = 110", "[late] per_day: 110 is not a percentage from 0 to 100"),
         ("[late]\ndue = 2026-12-01T23:59:00Z\nmost = '50%'", "[late] most: '50%' is not a percentage"),
         ("[late]\ndue = 2026-12-01T23:59:00Z\nlast = 1.5", "[late] last: 1.5 is not a whole number of days"),
@@ -171,6 +171,6 @@ def test_files_without_valid_rules_are_refused(tmp_path):
     assert refusal(tmp_path / "none") == "HERE/none cannot be read: no such file or directory"
     assert refusal(tmp_path) == "HERE cannot be read: is a directory"
     assert refusal(tmp_path / "binary") == "binary is not valid UTF-8; save it as UTF-8"
-    assert refusal(tmp_path / "words") == "words is not valid TOML: expected '=' after a key in a key/value pair (at line 1, column 5)"
+    assert refusal(tmp_path / "words") == "words, line 1: this is not valid TOML: expected '=' after a key in a key/value pair"
     assert refusal(tmp_path / "deep") == "deep is nested too deeply to be read"
     assert refusal(tmp_path / "long") == "long is larger than 1 MB, which is too large for rules"
