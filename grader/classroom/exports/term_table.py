@@ -24,5 +24,5 @@ def _row(person: PersonMarks) -> list[str]:
     row = [spreadsheet_text(getattr(person.who, field)) for field in FIELDS]
     row.append("" if person.percent is None else format_points(person.percent))
     for mark in person.marks.values():
-        row += [format_points(mark.earned), format_points(mark.points), spreadsheet_text(mark.remark)]
+        row += ["" if mark.is_waiting else format_points(mark.earned), format_points(mark.points), spreadsheet_text(mark.remark)]
     return row

@@ -110,4 +110,5 @@ def make_person(
         late=sanitize.line(late.sentence) if late.days else "",
         total=scoring.compute_total(marks.values(), late.factor),
         missing=person.missing,
+        waiting=isinstance(found, str) and bool(found) and not person.problem,
     )

@@ -49,6 +49,7 @@ class Person:
     late: str = ""  # a sentence, if it is late
     total: Mark = Mark(Decimal(0), Decimal(0))  # with the deduction for lateness
     missing: bool = False
+    waiting: bool = False  # the grader has no verdict yet, so nothing about this submission counts; `problem` says why
 
 
 @dataclass(frozen=True)

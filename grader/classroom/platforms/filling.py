@@ -62,7 +62,7 @@ def fill(sheet: Sheet, marks: Sequence[PersonMark], options: Options) -> Filled:
     for learner, mark in sorted(found.pairs, key=lambda pair: pair[0].row.line):
         if mark.is_graded:
             _write(sheet, learner, _grade(sheet, learner.row, mark, options.scale), options, comma, done)
-        elif options.zeros and not mark.is_unfinished:
+        elif options.zeros and not mark.person.waiting:
             _write(sheet, learner, Decimal(0), options, comma, done)
         else:
             done.not_graded.append(learner.label)

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 
-from grader.classroom import sanitize
-from grader.classroom.gradebook.gradebook import UNFINISHED
 from grader.classroom.judging.graded_class import GradedClass, Person
 from grader.classroom.term.roster import FIELDS, Roster, RosterPerson
 
@@ -25,13 +23,9 @@ class PersonMark:
         return self.person.name
 
     @property
-    def is_unfinished(self) -> bool:
-        return self.person.problem == sanitize.line(UNFINISHED)
-
-    @property
     def is_graded(self) -> bool:
-        """False if the submission could not be graded, and the instructor gave no points."""
-        return not self.person.problem or bool(self.person.given)
+        """False if the submission is not graded yet; or if it could not be graded, and the instructor gave no points."""
+        return not self.person.waiting and (not self.person.problem or bool(self.person.given))
 
     @property
     def earned(self) -> Decimal:

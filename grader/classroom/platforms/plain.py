@@ -25,6 +25,7 @@ def _row(who: RosterPerson, mark: PersonMark | None) -> list[str]:
     start = [spreadsheet_text(who.name), *ids, spreadsheet_text(who.section), spreadsheet_text(who.group)]
     if mark is None:
         return [*start, "", "", "nothing was submitted"]
-    remark = f"not graded: {mark.person.problem}" if not mark.is_graded else mark.person.late
+    problem = "not graded yet" if mark.person.waiting else f"not graded: {mark.person.problem}"
+    remark = mark.person.late if mark.is_graded else problem
     earned = format_points(mark.earned) if mark.is_graded else ""
     return [*start, earned, format_points(mark.points), spreadsheet_text(remark)]

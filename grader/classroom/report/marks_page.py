@@ -27,6 +27,7 @@ class AssignmentSummary:
     mean: Decimal  # of those who submitted
     missing: list[PersonMarks]
     problems: list[PersonMarks]
+    waiting: list[PersonMarks]  # whose run is not finished
     exercises: list[tuple[str, Decimal]]  # with the points that they are worth
 
 
@@ -58,13 +59,14 @@ def render(marks: TermMarks) -> str:
 
 def _summary(marks: TermMarks, name: str, one_class: GradedClass) -> AssignmentSummary:
     assignment = marks.course.assignment(name)
-    done = [person for person in marks.people if name not in person.missing]
+    done = [person for person in marks.people if name not in person.missing and name not in person.waiting]
     earned = [person.marks[name].earned for person in done]
     worth = next((person.marks for person in one_class.people), {})
-    submitted = sum(1 for person in done if (one := person.marks[name].person) and not one.missing)
+    submitted = sum(1 for person in marks.people if (one := person.marks[name].person) and not one.missing)
     return AssignmentSummary(
         name, assignment.title, assignment.weight, one_class.points, submitted, sum(earned, Decimal(0)) / len(earned) if earned else Decimal(0),
         [person for person in marks.people if name in person.missing],
         [person for person in done if (one := person.marks[name].person) and one.problem and not one.missing],
+        [person for person in marks.people if name in person.waiting],
         [(exercise.name, worth[exercise.name].points if exercise.name in worth else Decimal(0)) for exercise in one_class.exercises],
     )  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
@@ -27,6 +27,11 @@ class AssignmentMark:
         return self.person.total.earned if self.person else NOTHING
 
     @property
+    def is_waiting(self) -> bool:
+        """Whether the run that grades it is not finished: then it does not count yet."""
+        return self.person is not None and self.person.waiting
+
+    @property
     def share(self) -> Fraction:
         return Fraction(self.earned) / Fraction(self.points) if self.points else Fraction(0)
 
@@ -35,6 +40,8 @@ class AssignmentMark:
         """Why the points are as they are; "" if there is nothing to say."""
         if self.person is None:
             words = ["missing"]
+        elif self.person.waiting:
+            words = ["not graded yet"]
         elif self.person.missing:
             words = ["missing, points given by the instructor"]
         elif self.person.problem and not self.earned:
@@ -43,11 +50,15 @@ class AssignmentMark:
             words = [self.person.late] if self.person.late else []
         return "; ".join([*words, *([] if self.counts else ["dropped: better ones count"])])
 
-
     @property
     def brief(self) -> str:
         """The remark in a few words."""
-        words = "missing" if self.person is None or self.person.missing else "not graded" if self.person.problem else self.person.late.partition(" (")[0]
+        if self.person is None or self.person.missing:
+            words = "missing"
+        elif self.person.problem:
+            words = "not graded yet" if self.person.waiting else "not graded"
+        else:
+            words = self.person.late.partition(" (")[0]
         return ", ".join(filter(None, [words, "" if self.counts else "dropped"]))
 
 
@@ -57,6 +68,10 @@ class PersonMarks:
     in_roster: bool
     marks: dict[str, AssignmentMark] = field(default_factory=dict)  # by assignment, the graded ones
     percent: Decimal | None = None  # None if no assignment with a weight is graded
+
+    @property
+    def waiting(self) -> list[str]:
+        return [name for name, mark in self.marks.items() if mark.is_waiting]
 
     @property
     def missing(self) -> list[str]:
@@ -71,10 +86,13 @@ class TermMarks:
     notes: tuple[str, ...] = ()
 
 
-def compute_term_marks(course: Course, classes: Mapping[str, GradedClass]) -> TermMarks:
-    """The marks so far: an assignment that is not graded yet does not count, and one that a person did not hand in counts as 0 points."""
+def compute_term_marks(course: Course, classes: Mapping[str, GradedClass], notes: Sequence[str] = ()) -> TermMarks:
+    """The marks so far. What is not graded yet does not count: an assignment, or a submission whose run is not finished.
+
+    An assignment that a person did not hand in counts as 0 points.
+    """
     graded = {one.name: classes[one.name] for one in course.assignments if one.name in classes}
-    notes: list[str] = []
+    notes = list(notes)
     found: dict[str, dict[str, Person]] = {person.name: {} for person in course.roster.people}
     for name, one_class in graded.items():
         handed_in = [person for person in one_class.people if not person.missing or person.given]
@@ -100,10 +118,10 @@ def _person(course: Course, known: RosterPerson | None, name: str, found: dict[s
         person = found.get(assignment)
         marks[assignment] = AssignmentMark(person.total.points if person else one_class.points, person)
     for drop in course.drops:
-        taken = [name for name in drop.assignments if name in marks]
+        taken = [name for name in drop.assignments if name in marks and not marks[name].is_waiting]
         best = sorted(taken, key=lambda name: -marks[name].share)[: drop.best]  # of equal ones, the earlier
         marks |= {name: replace(marks[name], counts=False) for name in taken if name not in best}
-    weights = {one.name: Fraction(one.weight) for one in course.assignments if one.name in marks and marks[one.name].counts}
+    weights = {one.name: Fraction(one.weight) for one in course.assignments if one.name in marks and marks[one.name].counts and not marks[one.name].is_waiting}
     whole = sum(weights.values())
     total = sum((weights[name] * marks[name].share for name in weights), Fraction(0))
     percent = _round(100 * total / whole) if whole else None

@@ -86,7 +86,9 @@ def export_gradescope(file: Path, wanted: Wanted) -> int:
 def export_plain(wanted: Wanted) -> int:
     def write(target: Path, grades: _Grades) -> int:
         _write(target, plain.format_marks(grades.marks, grades.roster))
-        _say(f"{target} has the marks of {format_count(len(grades.marks), 'person', 'people')}.")
+        graded = sum(mark.is_graded for mark in grades.marks)
+        _say(f"{target} has the marks of {format_count(graded, 'person', 'people')}.")
+        _list("Not graded, so without points", [mark.name for mark in grades.marks if not mark.is_graded], SHOWN)
         return ALL_WRITTEN
 
     return _export(wanted, None, write)

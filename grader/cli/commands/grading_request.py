@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -46,6 +47,19 @@ class Request:
     def reading(self, chosen: Iterable[Exercise]) -> ReadOptions:
         """How submissions are read to grade these exercises. GradingProblem or UnknownName for an invalid option."""
         return parse_options(self.maps, self.copies, self.trust_file_dates, {exercise.module for exercise in chosen}, self.assignment)
+
+    def command(self) -> str:
+        """The `headway grade` command that asks for this, for the instructor to copy."""
+        options: list[tuple[str, object]] = [("--map", one) for one in self.maps]
+        if self.course is None:
+            options += [("--out", self.out), ("--chapters", ",".join(self.chapters)), ("--exercises", ",".join(self.exercises)), ("--points", self.points)]
+        else:
+            is_usual = self.out.resolve() == read_course_file(self.course).folder(self.assignment).resolve()
+            options += [("--assignment", self.assignment), ("--course", self.course), ("--out", None if is_usual else self.out)]
+        options += [("--seed", self.seed), ("--copies", "" if self.copies == NEWEST else self.copies), ("--key", self.key)]
+        flags = [("--trust-file-dates", self.trust_file_dates), ("--anonymous", self.anonymous), ("--require-isolation", self.require_isolation)]
+        words = ["headway", "grade", str(self.submissions), *(word for option, value in options if value for word in (option, str(value)))]
+        return shlex.join([*words, *(flag for flag, is_set in flags if is_set)])
 
     def resolve(self) -> tuple[list[Exercise], Rules, Course | None]:
         """The exercises to grade in the course's order (all if none is named), the rules, and the course. GradingProblem or UnknownName if they do not fit."""

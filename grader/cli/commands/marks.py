@@ -11,7 +11,7 @@ from grader.classroom.report.numbers import format_count
 from grader.classroom.sanitize import line
 from grader.classroom.term.course_file import GRADES, find_course, read_course_file
 from grader.classroom.term.marks import compute_term_marks
-from grader.cli.commands.graded_term import read_classes
+from grader.cli.commands.graded_term import describe_unfinished, read_classes
 from grader.console.output import make_console, print_error
 from grader.course.status import short_path
 from grader.files import problem
@@ -27,7 +27,7 @@ def marks(named: Path | None, out: Path | None, key: Path | None = None) -> int:
         course, classes = read_classes(course, key)
         if not classes:
             raise GradingProblem(f"no assignment has been graded yet; run `headway grade SUBMISSIONS --assignment {course.assignments[0].name}`")
-        found = compute_term_marks(course, classes)
+        found = compute_term_marks(course, classes, describe_unfinished(course, classes))
         folder = out or course.path.parent / GRADES
         written = [term_table.write(found, folder)]
         try:
@@ -45,7 +45,7 @@ def marks(named: Path | None, out: Path | None, key: Path | None = None) -> int:
         words = f"; missing: {_list(missing)}" if missing else ""
         console.print(line(f"{name}: {len(found.people) - len(missing)} of {format_count(len(found.people), 'person', 'people')}{words}", 2000), soft_wrap=True)
     for note in found.notes:
-        console.print(line(f"Note: {note}"), soft_wrap=True)
+        console.print(line(f"Note: {note}", 2000), soft_wrap=True, markup=False, highlight=False)
     console.print(f"Written: {' and '.join(short_path(path) for path in written)}.", soft_wrap=True)
     return DONE
 

@@ -2,16 +2,20 @@
 
 import csv
 import io
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 
 import pytest
-from example_class import HOSTILE
+from example_class import EXERCISES, HOSTILE, VERSIONS, submission
 from grade_command import headway
 from grader.classroom.exports import term_table
+from grader.classroom.gradebook.gradebook import Gradebook
+from grader.classroom.report import marks_page
 from grader.classroom.term.course_file import Drop
 from grader.classroom.term.marks import compute_term_marks
 from grader.classroom.term.roster import RosterPerson
+from platform_tables import COURSE, make_course
 from term_examples import a_class_of, a_course, a_graded_person, a_term, an_assignment
 
 ALPHA, BETA = RosterPerson("Alpha One", email="alpha@example.edu", number="s1", canvas_id="11", moodle_id="501"), RosterPerson("Beta Two")
@@ -98,6 +102,40 @@ def test_a_weight_of_zero_is_shown_and_does_not_count():
     [person] = compute_term_marks(course, {"one": class_of(ONE, A=1), "two": class_of(TWO, A=0.5)}).people
     assert person.percent == Decimal(50) and person.marks["one"].earned == 10
     assert percents(a_course(an_assignment("one", ("softmax",), 0)), one=class_of(ONE, A=1)) == {"A": None}
+
+
+def test_a_submission_whose_run_is_not_finished_does_not_count_yet(tmp_path):
+    assignments = [an_assignment(name, ("softmax",), 10) for name in ("one", "two", "three")]
+    course = a_course(*assignments, drops=(Drop(("one", "two", "three"), 2),))
+    waiting = replace(a_graded_person("A", assignments[1], (0,), problem="it has not been graded yet"), waiting=True)
+    given = replace(a_graded_person("B", assignments[1], (1,), problem="it has not been graded yet", given="softmax"), waiting=True)
+    classes = {"one": class_of(assignments[0], A=0.5, B=0.5), "two": a_class_of(assignments[1], waiting, given), "three": class_of(assignments[2], A=0.25, B=0.25)}
+    marks = compute_term_marks(course, classes)
+    for person in marks.people:
+        assert person.percent == Decimal("37.50") and person.waiting == ["two"] and all(mark.counts for mark in person.marks.values())
+        assert (person.marks["two"].remark, person.marks["two"].brief) == ("not graded yet", "not graded yet")
+    first, _ = csv.DictReader(io.StringIO(term_table.write(marks, tmp_path).read_bytes().decode("utf-8-sig")))
+    assert (first["two"], first["two of"], first["two remark"]) == ("", "10", "not graded yet")
+    page = marks_page.render(marks)
+    assert "not graded yet, so not counted: <bdi>A</bdi>, <bdi>B</bdi>" in page and "mean 0 of 10 points" in page
+
+
+def test_an_unfinished_assignment_is_named_with_the_command_that_continues_it(tmp_path):
+    folder = make_course(tmp_path, course=COURSE.replace("[assignments.week3]", '[assignments.week2]\nexercises = ["gelu"]\n[assignments.week3]'))
+    with Gradebook(folder / "grades" / "week3") as book:
+        book.start_run(0, EXERCISES[:2], VERSIONS)
+        book.submissions_to_do([submission("Alpha One", slug="Alpha_One"), submission("Beta Two", "new", slug="Beta_Two")])
+    with Gradebook(folder / "grades" / "week2") as book:
+        book.start_run(0, EXERCISES[:1], VERSIONS)  # killed before it had read the submissions
+    ran = headway("marks", "--course", folder)
+    command = f"headway grade {folder / 'grades' / 'week3'} --assignment week3 --course {folder / 'course.toml'}"
+    assert ran.status == 0 and f"Note: week3: 1 submission is not graded yet and does not count; continue with: {command}\n" in ran.out, ran.out
+    assert "week2" not in ran.out
+    with (folder / "grades" / "marks.csv").open(encoding="utf-8-sig", newline="") as file:
+        found = {row["name"]: (row["percent"], row["week3"]) for row in csv.DictReader(file)}
+    assert found == {"Alpha One": ("100", "10"), "Beta Two": ("", ""), "Gamma Three": ("0", "0")}
+    ran = headway("export", "plain", "--course", folder / "course.toml", "--assignment", "week3")
+    assert "has the marks of 1 person.\nNot graded, so without points (1): Beta Two\n" in ran.out, ran.out
 
 
 def test_other_exercises_than_in_the_course_file_give_a_note():
