@@ -1,2 +1,3 @@
-"""The command line. `main.py` parses, with `instructors.py`, `own_models.py` and `exporting.py` for groups of commands; `commands/` does what each one says.
+"""The command line. `main.py` parses, with `instructors.py`, `grading.py`, `own_models.py` and `exporting.py` for groups of commands;
+`commands/` does what each one says.
 """

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from grader.cli.instructors import AssignmentName, CourseFile, Key
+from grader.cli.instructor_options import AssignmentName, CourseFile, Key
 
 export_commands = typer.Typer(help="Write the marks into a platform's table (for instructors).", rich_markup_mode=None, no_args_is_help=True)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from grader.cli import exporting, instructors, own_models
+from grader.cli import exporting, grading, instructors, own_models
 from grader.cli.arguments import AnyDrawable, AnyExercise, AnyName, AnyWalk, ExerciseName, Names, RequiredName, join_optional, join_words, split_names
 from grader.cli.commands import completing
 from grader.cli.help_page import ForwardingCommand, ReadableCommand
@@ -228,8 +228,7 @@ def dev_check(
 
 
 for command in (
-    instructors.grade, instructors.regrade, instructors.override, instructors.note, instructors.marks, instructors.similarity, instructors.handout,
-    instructors.gradescope,
+    grading.grade, grading.regrade, grading.override, grading.note, grading.marks, grading.similarity, instructors.handout, instructors.gradescope,
 ):  # fmt: skip
     app.command()(command)
 GROUPS = {"course": instructors.course_commands, "export": exporting.export_commands}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import count
@@ -16,10 +17,12 @@ from grader.classroom.judging.graded_class import GradedClass
 from grader.classroom.judging.rules import Rules
 from grader.classroom.sanitize import line
 from grader.classroom.term.course_file import Course
+from grader.classroom.term.name_notes import NameNote, Note
 from grader.classroom.term.person_finder import Known, describe_several, find_people
-from grader.classroom.term.roster import Roster, RosterPerson
+from grader.classroom.term.roster import Roster, RosterPerson, fold
 
 Identity = tuple[str, dict[str, str]]  # a name, and the ids that are known
+LARGE_SECTION = 5  # a section of fewer people would help to find out who somebody is
 
 
 class Pseudonyms:
@@ -48,11 +51,11 @@ class Pseudonyms:
         return Scrubber(self.entries).scrub(text)
 
     def hide_course(self, course: Course) -> Course:
-        """The course with pseudonyms in the roster and in the rules, and without ids. The key gets people who are new in the roster."""
+        """The course with pseudonyms in the roster and in the rules, in their order, and without ids. The key gets people who are new in the roster."""
         key, owned = add_people(self.path, [_identity(person) for person in course.roster.people])
         self.entries = key.entries
         roster = _hide_roster(course.roster, owned)
-        return replace(course, roster=roster, assignments=tuple(replace(one, rules=self.hide_rules(one.rules, roster)) for one in course.assignments))
+        return replace(course, is_anonymous=True, roster=roster, assignments=tuple(replace(one, rules=self.hide_rules(one.rules, roster)) for one in course.assignments))
 
     def hide_rules(self, rules: Rules, roster: Roster) -> Rules:
         """The rules with pseudonyms; `roster` has them already."""
@@ -70,8 +73,8 @@ class Pseudonyms:
             replace(one, name=entry.pseudonym, slug=entry.pseudonym.replace(" ", "_"), problem=scrubber.scrub(one.problem), notes=())
             for one, entry in zip(everybody, owned)
         ]  # fmt: skip
-        many = len(graded.people)
-        return replace(graded, people=tuple(hidden[:many]), missing=tuple(hidden[many:]))
+        people, missing = (tuple(sorted(some, key=lambda one: one.name)) for some in (hidden[: len(graded.people)], hidden[len(graded.people) :]))
+        return replace(graded, people=people, missing=missing)
 
     def show_class(self, graded: GradedClass) -> GradedClass:
         """The class with its names, for the tables of learning platforms."""
@@ -92,7 +95,16 @@ def _identity(person: RosterPerson) -> Identity:
 
 
 def _hide_roster(roster: Roster, owned: Sequence[KeyEntry]) -> Roster:
-    return Roster(tuple(RosterPerson(entry.pseudonym, section=person.section, group=person.group) for person, entry in zip(roster.people, owned)))
+    """The roster in the order of the pseudonyms: its own order would say who is who. A small section or the name of a group would, too."""
+    sections = Counter(person.section for person in roster.people)
+    groups: dict[str, str] = {}  # members stay together, under another name
+    for person, entry in sorted(zip(roster.people, owned, strict=True), key=lambda pair: pair[1].pseudonym):
+        groups.setdefault(fold(person.group), f"group of {entry.pseudonym}" if person.group else "")
+    hidden = [
+        RosterPerson(entry.pseudonym, section=person.section if sections[person.section] >= LARGE_SECTION else "", group=groups[fold(person.group)])
+        for person, entry in zip(roster.people, owned, strict=True)
+    ]  # fmt: skip
+    return Roster(tuple(sorted(hidden, key=lambda person: person.name)))
 
 
 def add_people(path: Path, identities: Sequence[Identity]) -> tuple[Pseudonyms, list[KeyEntry]]:
@@ -150,7 +162,7 @@ def _new_pseudonym(taken: set[str], known: set[str]) -> str:
 
 
 def hide_names(
-    path: Path, submissions: Sequence[Submission], roster: Roster, rules: Rules, notes: Sequence[str]
+    path: Path, submissions: Sequence[Submission], roster: Roster, rules: Rules, notes: Sequence[Note]
 ) -> tuple[Pseudonyms, list[Submission], Rules, list[str]]:
     """The submissions, the rules and the notes with pseudonyms. The key at `path` gets everybody who is new, also people without a submission."""
     people = [_identity(person) for person in roster.people]
@@ -171,7 +183,9 @@ def hide_names(
     hidden = [_hide_submission(submission, owned[place], scrubber) for submission, place in zip(submissions, places)]
     submitted = {one.name for one in hidden}
     extensions = {entry.pseudonym: rules.extensions[name] for (name, _), entry in zip(people, owned) if name in rules.extensions}
-    said = [scrubber.scrub(note) for note in notes]
+    pseudonym_of = {name: entry.pseudonym for (name, _), entry in zip(people, owned, strict=True)}
+    renamed = [note.rename(lambda name: pseudonym_of.get(name) or scrubber.scrub(name)) if isinstance(note, NameNote) else note for note in notes]
+    said = [scrubber.scrub(str(note)) for note in renamed]
     if absent := sorted(set(extensions) - submitted):
         said.append(f"[extensions]: no submission is from {', '.join(absent)}; {path.name} has the names that your rules use")
     kept = {name: until for name, until in extensions.items() if name in submitted}

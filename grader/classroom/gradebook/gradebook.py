@@ -142,6 +142,13 @@ class Gradebook:
         with self._damage_check():
             return {slug: (name, digest) for slug, name, digest in map(columns.require_texts, people)}
 
+    def list_graded(self) -> dict[str, tuple[str, str]]:
+        """Those of `list_people` whose submission was graded, or who have points or a note of the instructor."""
+        graded = {slug for (slug,) in self._query("SELECT slug FROM people WHERE problem = '' AND digest IN (SELECT digest FROM verdicts WHERE problem = '')")}
+        owners = [one.owner for one in self.corrections.overrides()] + [one.owner for one in self.corrections.remarks()]
+        people = self.list_people()
+        return {slug: people[slug] for slug in people if slug in graded or any(owner.is_for(people[slug][0], slug) for owner in owners)}
+
     def list_ids(self) -> dict[str, dict[str, str]]:
         """What learning platforms call each person, by file name."""
         found: dict[str, dict[str, str]] = {}
@@ -200,14 +207,18 @@ class Gradebook:
                     row = (self._conditions, fingerprint, result.exercise.name, digest)
                     self._database.execute("INSERT OR IGNORE INTO equal_exercises VALUES (?, ?, ?, ?)", row)
 
-    def delete_verdicts(self, slug: str) -> list[str]:
-        """Delete all results of this person's submission, so that it is graded again; return the names of all who handed in the same content."""
+    def delete_verdicts(self, slug: str, more: Iterable[str] = ()) -> list[str]:
+        """Delete all results of this person's submission, and of `more` contents, so that they are graded again.
+
+        Returns the names of all who handed in the same content.
+        """
         with self._transaction():
             people = self._query("SELECT name, slug, digest FROM people ORDER BY name")
             with self._damage_check():
                 [digest] = [digest for _, known, digest in map(columns.require_texts, people) if known == slug]
-            self._database.execute("DELETE FROM verdicts WHERE digest = ?", (digest,))
-            self._database.execute("INSERT OR IGNORE INTO judged_alone VALUES (?)", (digest,))
+            for content in {digest, *more}:
+                self._database.execute("DELETE FROM verdicts WHERE digest = ?", (content,))
+                self._database.execute("INSERT OR IGNORE INTO judged_alone VALUES (?)", (content,))
         return [name for name, _, other in people if other == digest]
 
     def is_judged_alone(self, digest: str) -> bool:

@@ -5,24 +5,23 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 
 from grader.classroom.intake.submissions import Submission, add_slugs
 from grader.classroom.sanitize import shorten
+from grader.classroom.term.name_notes import NameNote, Note
 from grader.classroom.term.roster import Roster, RosterPerson
 
-SHOWN = 10  # names in a note
 PLATFORM_IDS = ("canvas_id", "moodle_id")
 
 
-def name_by_roster(submissions: Sequence[Submission], roster: Roster, groups: bool) -> tuple[list[Submission], list[str]]:
+def name_by_roster(submissions: Sequence[Submission], roster: Roster, groups: bool) -> tuple[list[Submission], list[Note]]:
     """The submissions under the names of the roster, and sentences for the instructor.
 
     A submission of a person who is not in the roster keeps its name. With `groups`, a member without an own submission gets that of the group.
     """
     if not roster.people:
         return list(submissions), []
-    notes: list[str] = []
+    notes: list[Note] = []
     found = [(submission, find_owner(submission, roster)) for submission in submissions]
     owners = Counter(person for _, person in found if person)
     named, strangers = [], []
@@ -42,11 +41,11 @@ def name_by_roster(submissions: Sequence[Submission], roster: Roster, groups: bo
         more, said = _share_in_groups(named, roster)
         named, notes = named + more, notes + said
     if strangers:
-        notes.append(f"not in the roster: {_list(strangers)}")
+        notes.append(NameNote("not in the roster: ", tuple(strangers)))
     have = {submission.name for submission in named} | {person.name for person in owners}
     missing = [person.name for person in roster.people if person.name not in have]
     if missing:
-        notes.append(f"no submission from {len(missing)} of the {len(roster.people)} people in the roster: {_list(missing)}")
+        notes.append(NameNote(f"no submission from {len(missing)} of the {len(roster.people)} people in the roster: ", tuple(missing)))
     return add_slugs(named), notes
 
 
@@ -61,24 +60,36 @@ def find_owner(submission: Submission, roster: Roster) -> RosterPerson | None:
     return person
 
 
-def _share_in_groups(named: Sequence[Submission], roster: Roster) -> tuple[list[Submission], list[str]]:
+def _share_in_groups(named: Sequence[Submission], roster: Roster) -> tuple[list[Submission], list[Note]]:
     """The submissions of members who have none: the newest of their group."""
     by_name = {submission.name: submission for submission in named}
-    more, notes = [], []
+    more: list[Submission] = []
+    notes: list[Note] = []
     for group in dict.fromkeys(person.group for person in roster.people if person.group):
         members = roster.group(group)
         own = [by_name[member.name] for member in members if member.name in by_name]
         rest = [member for member in members if member.name not in by_name]
         if not own or not rest:
             continue
-        best = max(own, key=lambda one: (not one.problem, one.submitted or datetime.min.replace(tzinfo=UTC)))
-        if len({one.digest for one in own}) > 1:
-            names = _list([one.name for one in own])
-            notes.append(f"group {shorten(group)} has different submissions, from {names}; its other members get the newest, of {shorten(best.name)}")
-        more += [replace(best, name=member.name, ids={}) for member in rest]
+        best, why = _choose(own)
+        if why:
+            names = tuple(one.name for one in own)
+            notes.append(NameNote(f"group {shorten(group)} has different submissions, from ", names, f"; {why} {shorten(best.name)}"))
+        note = f"this submission is from {shorten(best.name)}, of the same group"
+        more += [replace(best, name=member.name, ids={}, notes=(*best.notes, note)) for member in rest]
     return more, notes
 
 
-def _list(names: Sequence[str]) -> str:
-    shown = [shorten(name) for name in names[:SHOWN]]
-    return ", ".join(shown if len(names) <= SHOWN else [*shown, f"and {len(names) - SHOWN} more"])
+def _choose(own: Sequence[Submission]) -> tuple[Submission, str]:
+    """The submission that the other members of a group get; and, if there are several, why, as the middle of a sentence."""
+    readable = [one for one in own if not one.problem] or own
+    if len({one.digest for one in own}) == 1:
+        return readable[0], ""
+    times = [one.submitted for one in readable]
+    known = [time for time in times if time]
+    newest = readable[times.index(max(known))] if known else readable[0]
+    if len({one.digest for one in readable}) == 1:
+        return newest, "its other members get the one that can be graded, of"
+    if len(known) < len(times) or any(one.submitted == newest.submitted and one.digest != newest.digest for one in readable):
+        return newest, "their times do not say which is the newest; its other members get the one of"
+    return newest, "its other members get the newest, of"

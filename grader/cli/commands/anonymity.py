@@ -14,7 +14,8 @@ from grader.classroom.judging.rules import Rules
 from grader.classroom.sanitize import line
 from grader.classroom.term.course_file import Course
 from grader.classroom.term.roster import Roster
-from grader.cli.commands.grading_request import Request, read_request
+from grader.cli.commands.grading_request import Request
+from grader.cli.commands.stored_request import read_request
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from grader.classroom.judging.scoring import CENT, format_points
 from grader.classroom.report.context import read_context
 from grader.classroom.sanitize import line, shorten
 from grader.cli.commands.anonymity import HiddenNames, names_of
-from grader.cli.commands.grading_request import last_request
+from grader.cli.commands.stored_request import last_request
 from grader.console.output import make_console, print_error
 from grader.course.syllabus import load_syllabus
 

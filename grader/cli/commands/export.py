@@ -19,7 +19,8 @@ from grader.classroom.sanitize import line
 from grader.classroom.term.course_file import Assignment
 from grader.classroom.term.roster import Roster
 from grader.cli.commands.anonymity import hide_names_for
-from grader.cli.commands.grading_request import Request, folder_of, last_request
+from grader.cli.commands.grading_request import Request, folder_of
+from grader.cli.commands.stored_request import last_request
 from grader.console.output import make_console, print_error
 from grader.files import problem, write_whole
 

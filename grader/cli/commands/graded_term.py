@@ -12,7 +12,7 @@ from grader.classroom.gradebook.gradebook import Gradebook
 from grader.classroom.judging.graded_class import GradedClass
 from grader.classroom.report.numbers import format_count
 from grader.classroom.term.course_file import Course
-from grader.cli.commands.grading_request import read_request
+from grader.cli.commands.stored_request import read_request
 
 
 def read_classes(course: Course, key: Path | None = None) -> tuple[Course, dict[str, GradedClass]]:

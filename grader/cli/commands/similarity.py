@@ -9,16 +9,16 @@ from grader.classroom.anonymous.key_file import read_key
 from grader.classroom.anonymous.pseudonyms import hide_names
 from grader.classroom.intake.options import BETTER
 from grader.classroom.intake.problems import GradingProblem
-from grader.classroom.intake.reader import read_in_subprocess
 from grader.classroom.judging.rules import Rules
 from grader.classroom.report import ReportProblem
 from grader.classroom.report.numbers import format_count
 from grader.classroom.sanitize import line, shorten
 from grader.classroom.similarity import page, table
 from grader.classroom.similarity.comparison import Comparison, compare
-from grader.classroom.term.matching import name_by_roster
-from grader.classroom.term.roster import Roster
-from grader.cli.commands.grading_request import Request, read_request
+from grader.classroom.term.roster import NO_ROSTER
+from grader.cli.commands.class_submissions import read_class, without_missing
+from grader.cli.commands.grading_request import Request
+from grader.cli.commands.stored_request import read_request
 from grader.console.output import make_console, print_error, print_wrapped
 from grader.course.status import short_path
 
@@ -32,21 +32,18 @@ def similarity(request: Request, is_named: bool) -> int:
     try:
         request = request if is_named else _last_request(request)
         chosen, _, course = request.resolve()
-        notes = ["of several versions of a chapter, the newest is compared; --copies better is for grading"] if request.copies == BETTER else []
         out = request.out
-        if request.submissions.is_dir() and out.resolve().is_relative_to(request.submissions.resolve()):
-            raise GradingProblem(f"the folder for the result, {line(str(out))}, is inside the folder with the submissions; choose another one with --out")
-        submissions = read_in_subprocess(request.submissions, notes.append, options=request.reading(chosen))
-        groups: dict[str, str] = {}
-        in_groups = False
-        if course is not None:
-            in_groups = course.assignment(request.assignment).groups
-            submissions, more = name_by_roster(submissions, course.roster, in_groups)
-            notes += more
+        request, gone = without_missing(request)
+        submissions, found_notes = read_class(request, course, chosen)
+        found_notes += [f"{path}, which an earlier run graded, does not exist any more and is not compared" for path in gone]
+        notes = list(map(str, found_notes))
         if (key := _key_of(request)) is not None:
-            pseudonyms, submissions, _, notes = hide_names(key, submissions, course.roster if course else Roster(), Rules(), notes)
+            pseudonyms, submissions, _, notes = hide_names(key, submissions, course.roster if course else NO_ROSTER, Rules(), found_notes)
             course = pseudonyms.hide_course(course) if course else None
-        if course is not None and in_groups:
+        if request.copies == BETTER:
+            notes.append("of several versions of a chapter, the newest is compared; --copies better is for grading")
+        groups: dict[str, str] = {}
+        if course is not None and course.assignment(request.assignment).groups:
             groups = {person.name: person.group for person in course.roster.people if person.group}
         comparison = compare(submissions, chosen, groups)
         written = [table.write(comparison, out)]
@@ -66,7 +63,7 @@ def _last_request(request: Request) -> Request:
     asked = read_request(request.out)
     if asked is None:
         raise GradingProblem(f"{line(str(request.out))} is not a folder that `headway grade` has written to; name the submissions, or that folder with --out")
-    return replace(asked, chapters=request.chapters or asked.chapters, exercises=request.exercises or asked.exercises, key=request.key)
+    return replace(asked, chapters=request.chapters or asked.chapters, exercises=request.exercises or asked.exercises, key=request.key or asked.key)
 
 
 def _key_of(request: Request) -> Path | None:

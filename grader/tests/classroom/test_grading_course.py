@@ -90,14 +90,6 @@ def test_fewer_exercises_in_the_same_folder_are_refused_with_the_way_out(course,
     assert ran.status == 0 and "0 submissions graded now" in ran.out and marks(out)["Alpha"]["softmax"] == "10"  # its result was kept
 
 
-@pytest.mark.thorough
-def test_people_of_the_last_run_do_not_disappear_without_a_word(tmp_path):
-    for name in ("Alpha", "Beta"):
-        hand_in(tmp_path / name / "class", name, solution("ch03"))
-        ran = headway("grade", tmp_path / name / "class", "--out", tmp_path / "grades", "--exercises", "causal_mask")
-    assert ran.status == 0 and "Note: in the last run and not in this one: Alpha." in ran.out, ran.out
-
-
 def test_contradicting_options_are_refused(course):
     folder, _ = course
     file = folder / "course.toml"
@@ -124,7 +116,7 @@ ROSTER = Roster((
 def named(*submissions, groups=True):
     found, notes = name_by_roster(submissions, ROSTER, groups)
     assert len({one.slug for one in found}) == len(found)
-    return {one.name: one.digest for one in found}, notes
+    return {one.name: one.digest for one in found}, list(map(str, notes))
 
 
 def test_a_groups_submission_counts_for_each_member():
@@ -148,7 +140,7 @@ def test_of_different_submissions_in_a_group_the_others_get_the_newest_readable_
     broken = type(new)(**vars(submission("C", problem="it is empty")) | {"submitted": old.submitted.replace(hour=22)})
     found, notes = name_by_roster([old, broken, new], roster, True)
     assert {one.name: one.digest for one in found}["D"] == new.digest
-    assert any("group G has different submissions, from A, B, C; its other members get the newest, of B" in note for note in notes)
+    assert any("group G has different submissions, from A, B, C; its other members get the newest, of B" in str(note) for note in notes)
 
 
 def test_the_id_in_a_file_name_decides_whose_submission_it_is():
@@ -158,7 +150,7 @@ def test_the_id_in_a_file_name_decides_whose_submission_it_is():
     found, notes = name_by_roster(people, roster, True)
     assert {one.name: one.ids for one in found if one.name != "Alpha One"} == {"Beta Two": {"canvas_id": "12"}, "Chi": {}}
     assert sorted(str(one.ids) for one in found if one.name == "Alpha One") == ["{'canvas_id': '99'}", "{'email': 'a@example.edu'}"]
-    assert "not in the roster: Alpha One" in notes
+    assert "not in the roster: Alpha One" in map(str, notes)
 
 
 def test_two_submissions_of_one_person_are_both_kept_and_reported():

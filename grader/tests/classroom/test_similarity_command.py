@@ -5,6 +5,7 @@ import csv
 import pytest
 from grade_command import headway
 from grader.cli.commands.grading_request import Request
+from grader.cli.commands.stored_request import store_request
 from seeded_copies import CHANGES, honest_courses
 
 COURSES = honest_courses()
@@ -44,7 +45,7 @@ def test_the_best_pairs_are_printed_and_both_files_are_written(submissions, tmp_
 
 
 def test_without_submissions_those_of_the_last_grading_are_compared(submissions, tmp_path):
-    Request(submissions, tmp_path / "grades", chapters=("ch03",)).store()
+    store_request(Request(submissions, tmp_path / "grades", chapters=("ch03",)))
     ran = headway("similarity", "--out", tmp_path / "grades")
     assert ran.status == 0 and "Alpha and Beta" in ran.out
     ran = headway("similarity", "--out", tmp_path / "grades", "--chapters", "ch05")

@@ -22,7 +22,8 @@ from grader.classroom.judging import rules as rules_module
 from grader.classroom.judging.rules import read_rules
 from grader.classroom.judging.scoring import compute_marks, compute_total
 from grader.cli.commands.grade import WRONG_USE, regrade
-from grader.cli.commands.grading_request import ASKED
+from grader.cli.commands.grading_request import Given
+from grader.cli.commands.stored_request import ASKED
 from grader.course.progress import FILE, load_hint_levels, load_scores, record_scores
 from grader.course.source import SourceProblem
 from grader.course.status import read_course
@@ -160,4 +161,4 @@ edited = st.tuples(st.sampled_from(list(SAID)), values).map(lambda change: SAID 
 def test_any_record_of_the_last_run_leads_to_a_run_or_to_wrong_use(folder, data):
     """The class is empty, so nothing can be graded."""
     (folder / ASKED).write_bytes(data)
-    assert regrade("Alpha", folder, 1) == WRONG_USE
+    assert regrade("Alpha", folder, Given()) == WRONG_USE

@@ -1,0 +1,98 @@
+"""What `headway grade` prints: how far it is, and a summary."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from grader.classroom import sanitize
+from grader.classroom.grade import GradingOutcome
+from grader.classroom.intake.submissions import Submission
+from grader.classroom.judging.graded_class import Person
+from grader.classroom.report.numbers import format_count, format_number
+from grader.classroom.report.tally import measure_distribution
+from grader.console.output import make_console, print_wrapped
+from grader.course.progress import format_points
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+LINES = 20  # without a terminal: how many lines show the progress
+SHOWN = 10  # names in a sentence
+People = Mapping[str, tuple[str, str]]  # name and digest, by file name
+
+
+@contextmanager
+def show_progress() -> Iterator[Callable[[int, int, str], None]]:
+    """A bar or lines. The function gets the number of graded submissions, of all, and the last name."""
+    console = make_console()
+    columns = (TextColumn("grading"), BarColumn(24), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.fields[last]}", markup=False))
+    progress = Progress(*columns, console=console, speed_estimate_period=600, transient=True, disable=not console.is_terminal)
+    task = progress.add_task("grading", total=None, last="")
+
+    def report(done: int, of: int, last: str) -> None:
+        progress.update(task, completed=done, total=of, last=sanitize.line(last)[:30] if last else "loading the tests")
+        if not console.is_terminal and of and (done in (0, of) or done % max(1, of // LINES) == 0):
+            console.print(f"graded {done} of {of}")
+
+    with progress:
+        yield report
+
+
+def print_summary(outcome: GradingOutcome, out: Path, notes: Sequence[str], asked: Collection[str] | None = None) -> None:
+    """What was graded. If only the people with the file names `asked` were to be graded again, others are only counted."""
+    console = make_console()
+    people, points = [person for person in outcome.graded_class.people if not person.missing], outcome.graded_class.points
+    spread = measure_distribution([person for person in people if not person.problem])
+    counts = f"{format_count(len(people), 'person', 'people')}, {format_count(outcome.graded_now, 'submission')} graded now"
+    console.print(f"{counts}, {format_points(float(points))} points possible.")
+    if spread:
+        console.print(f"lowest {format_number(spread.lowest)}, median {format_number(spread.median)}, highest {format_number(spread.highest)}")
+    if outcome.exercises_shared:
+        exercises = format_count(outcome.exercises_judged + outcome.exercises_shared, "exercise")
+        print_sentence(f"Of their {exercises}, {outcome.exercises_shared} were not run: equal code was judged before.")
+    ungraded = [person for person in people if person.problem]
+    for person in ungraded:
+        if asked is None or person.slug in asked:
+            print_sentence(f"Not graded: {person.name}: {person.problem}.", style="yellow")
+    others = len([person for person in ungraded if asked is not None and person.slug not in asked])
+    if others:
+        print_sentence(f"{format_count(others, 'other submission')} of the class could not be graded; report.html says why.")
+    for note in [*notes, *outcome.notes]:
+        print_sentence(f"Note: {note}", style="yellow")
+    report = " report.html (open it before the lecture)," if any(path.name == "report.html" for path in outcome.written) else ""
+    print_sentence(f"{out} contains grades.csv,{report} feedback/, gradescope/, junit.xml and the gradebook.")
+
+
+def print_sentence(sentence: str, style: str = "") -> None:
+    """Print a sentence: wrapped on a terminal, on one line otherwise, so that a search in a log finds it."""
+    console = make_console()
+    if console.is_terminal:
+        print_wrapped(console, sentence, style=style)
+    else:
+        console.print(sentence, soft_wrap=True)
+
+
+def print_left_out(before: People, after: People) -> None:
+    """Say who was in the last run and is not in this one: the instructor said so, or could not be graded."""
+    kept = {name for name, _ in after.values()}
+    gone = sorted({name for name, _ in before.values()} - kept)
+    if gone:
+        words = f"Note: in the last run and not in this one: {list_names(gone)}. The table and the feedback leave them out; their results stay in the gradebook."
+        print_sentence(words, style="yellow")
+
+
+def print_changed(before: People, submissions: Sequence[Submission]) -> None:
+    """Say whose submission is new or changed."""
+    digests = {name: digest for name, digest in before.values()}
+    names = sorted({one.name for one in submissions if digests.get(one.name) != one.digest})
+    words = ", ".join(map(sanitize.shorten, names))
+    print_sentence(f"New or changed since the last run: {words}." if names else "No submission is new or changed since the last run.")
+
+
+def list_names(names: Sequence[str]) -> str:
+    shown = [sanitize.shorten(name) for name in names[:SHOWN]]
+    return ", ".join(shown if len(names) <= SHOWN else [*shown, f"and {len(names) - SHOWN} more"])
+
+
+def are_all_graded(people: Sequence[Person], asked: Collection[str] | None) -> bool:
+    return not any(person.problem and not person.missing for person in people if asked is None or person.slug in asked)

@@ -1,0 +1,208 @@
+"""Several deliveries in one gradebook: `headway grade --add`, what a run refuses to leave out, and `regrade` with its own options."""
+
+import json
+import shutil
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from example_class import IN_TIME, submission
+from grade_command import exports, hand_in, headway, marks, mistake
+from grader.classroom.term import deliveries
+from grader.classroom.term.deliveries import Delivery, Wanted, read_deliveries
+from grader.classroom.term.matching import name_by_roster
+from grader.classroom.term.name_notes import NameNote
+from grader.classroom.term.roster import NO_ROSTER, Roster, RosterPerson
+from grader.cli.commands.grading_request import Given, OwnReading, Request, add_own_reading, add_to_last
+from grader.cli.commands.stored_request import read_request, store_request
+from pytest_runs import solution
+
+COURSE = """\
+roster = [{ name = "Alpha One", login = "aone" }, { name = "Beta Two", login = "btwo" }, { name = "Gamma Three" }, { name = "Delta Four" }]
+[assignments.week1]
+exercises = ["softmax"]
+"""
+
+
+@pytest.fixture(scope="module")
+def graded(tmp_path_factory):
+    """A course with a graded delivery of two people, and a later one: Gamma, and a better submission of Beta."""
+    folder = tmp_path_factory.mktemp("deliveries")
+    (folder / "course.toml").write_text(COURSE, encoding="utf-8")
+    hand_in(folder / "first", "Alpha One", solution("ch03"))
+    hand_in(folder / "first", "Beta Two", mistake("softmax"))
+    hand_in(folder / "late", "Gamma Three", solution("ch03"))
+    hand_in(folder / "late", "btwo", solution("ch03") + "\n# better\n")
+    ran = run(folder, "grade", folder / "first")
+    assert ran.status == 0, ran.out
+    return folder
+
+
+@pytest.fixture
+def course(graded, tmp_path):
+    """A copy of the course, as if it had been graded here."""
+    folder = tmp_path / "course"
+    shutil.copytree(graded, folder)
+    asked = grades(folder) / "asked.json"
+    asked.write_text(asked.read_text(encoding="utf-8").replace(json.dumps(str(graded))[1:-1], json.dumps(str(folder))[1:-1]), encoding="utf-8")
+    return folder
+
+
+def run(folder, *arguments):
+    return headway(*arguments, "--course", folder / "course.toml", "--assignment", "week1", *(("-j", 1) if arguments[0] in ("grade", "regrade") else ()))
+
+
+def grades(folder):
+    return folder / "grades" / "week1"
+
+
+def totals(folder):
+    return {name: row["total"] for name, row in marks(grades(folder)).items()}
+
+
+def test_a_run_that_would_leave_out_graded_people_is_refused_with_the_ways_out(course):
+    before = exports(grades(course)), (grades(course) / "asked.json").read_bytes()
+    ran = run(course, "grade", course / "late")
+    assert ran.status == 2 and len(ran.out.splitlines()) == 1, ran.out
+    for words in ("has the grades of 2 people", "leave out 1 of them, who are not in late: Alpha One", "--add to grade late in addition", "--fewer to leave them out"):
+        assert words in ran.out
+    assert (exports(grades(course)), (grades(course) / "asked.json").read_bytes()) == before
+
+
+def test_later_submissions_are_added_and_the_same_commands_give_the_same_files(course):
+    ran = run(course, "grade", course / "late", "--add")
+    assert ran.status == 0 and "3 people, 1 submission graded now" in ran.out, ran.out
+    assert "Note: of several submissions one counts, and a note says which; this is so for Beta Two\n" in ran.out
+    assert totals(course) == {"Alpha One": "10", "Beta Two": "10", "Gamma Three": "10", "Delta Four": "0"}
+    assert "there is another submission in first; the one in late counts, because it was added later" in marks(grades(course))["Beta Two"]["notes"]
+    before = exports(grades(course))
+    ran = run(course, "grade", course / "late", "--add")
+    assert ran.status == 0 and "0 submissions graded now" in ran.out and exports(grades(course)) == before, ran.out
+    ran = run(course, "grade", course / "first")
+    assert ran.status == 2 and "Gamma Three" in ran.out and exports(grades(course)) == before
+    (course / "late").rename(course / "moved")
+    ran = run(course, "grade", course / "first", "--add")
+    assert ran.status == 2 and "late does not exist any more, so this run would leave out Gamma Three; put it back" in ran.out, ran.out
+    ran = run(course, "grade", course / "first", "--fewer")
+    assert ran.status == 0 and "in the last run and not in this one: Gamma Three" in ran.out and totals(course)["Beta Two"] == "7.5"
+
+
+def test_a_grade_that_came_later_is_not_replaced_without_a_word(course):
+    shutil.rmtree(course / "late" / "Gamma Three")
+    assert run(course, "grade", course / "late", "--add").status == 0
+    ran = run(course, "grade", course / "first")
+    assert ran.status == 2 and "also has the grades of late, and this run would replace some of them, of Beta Two; add --add to keep them" in ran.out, ran.out
+    assert totals(course)["Beta Two"] == "10"
+
+
+def test_changed_only_lists(course):
+    hand_in(course / "first", "Alpha One", solution("ch03") + "\n# new\n")
+    before = exports(grades(course))
+    ran = run(course, "grade", course / "first", "--changed")
+    assert (ran.status, ran.out) == (0, "New or changed since the last run: Alpha One.\n") and exports(grades(course)) == before
+    ran = run(course, "grade", course / "late", "--changed", "--add")
+    assert ran.status == 0 and "Alpha One, Beta Two, Gamma Three" in ran.out and exports(grades(course)) == before
+
+
+@pytest.mark.thorough
+def test_regrade_reads_one_person_in_another_way_and_later_runs_do_the_same(course):
+    beta = course / "first" / "Beta Two"
+    (beta / "homework.py").write_text(solution("ch03"), encoding="utf-8")
+    (course / "first" / "Alpha One" / "homework.py").write_text(mistake("softmax"), encoding="utf-8")
+    (beta / "ch03_attention.py").unlink()
+    (beta / "broken.py").write_text("def softmax(", encoding="utf-8")
+    ran = run(course, "regrade", "btwo", "--map", "homework.py=ch03")
+    assert ran.status == 0 and "read with --map homework.py=ch03, as `headway regrade` said: Beta Two" in ran.out, ran.out
+    assert totals(course)["Alpha One"] == totals(course)["Beta Two"] == "10"
+    before = exports(grades(course))
+    ran = run(course, "grade", course / "first")
+    assert ran.status == 0 and "read with --map homework.py=ch03" in ran.out and exports(grades(course)) == before, ran.out
+
+
+@pytest.mark.thorough
+def test_regrade_says_what_concerns_the_class_and_ends_by_this_person(course):
+    hand_in(course / "first", "Delta Four", "def softmax(")
+    ran = run(course, "regrade", "Alpha One", "--seed", "3")
+    assert ran.status == 0 and "--seed counts for the whole class, not only for Alpha One." in ran.out, ran.out
+    assert read_request(grades(course)).seed == 3
+    ran = run(course, "regrade", "Gamma Three")
+    assert ran.status == 2 and "Gamma Three has no submission in" in ran.out and "--add" in ran.out
+    ran = run(course, "regrade", "Alpha One", "--exercises", "gelu")
+    assert ran.status == 2 and "--exercises does not go with an assignment" in ran.out
+
+
+# ---- the parts
+
+
+def reading(monkeypatch, roster=NO_ROSTER, **folders):
+    """The submissions of these folders, and the notes; `folders` has the submissions of each."""
+    notes = []
+    monkeypatch.setattr(deliveries, "read_in_subprocess", lambda path, add_note, options: folders[path.name])
+    found = read_deliveries([Delivery(Path(name)) for name in folders], Wanted(), roster, notes.append)
+    return {one.name: one for one in found}, list(map(str, notes))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "counts", "why"),
+    [
+        ({}, {"submitted": IN_TIME + timedelta(hours=1)}, "new", "because it is newer"),
+        ({"submitted": IN_TIME + timedelta(hours=1)}, {}, "old", "because it is newer"),
+        ({}, {}, "new", "because it was added later"),
+        ({"submitted": None}, {}, "new", "because it was added later"),
+        ({}, {"problem": "the archive is damaged", "submitted": datetime(2027, 1, 1, tzinfo=UTC)}, "old", "because the other one cannot be graded"),
+        ({"problem": "the archive is damaged"}, {"submitted": datetime(2020, 1, 1, tzinfo=UTC)}, "new", "because the other one cannot be graded"),
+    ],
+)  # fmt: skip
+def test_of_two_deliveries_the_newer_submission_counts(monkeypatch, old, new, counts, why):
+    found, notes = reading(monkeypatch, first=[submission("Alpha", "old", **old)], second=[submission("Alpha", "new", **new)])
+    assert found["Alpha"].digest == submission("Alpha", counts).digest and why in found["Alpha"].notes[-1]
+    assert notes == ["of several submissions one counts, and a note says which; this is so for Alpha"]
+
+
+def test_equal_submissions_need_no_note_and_the_first_one_keeps_its_time(monkeypatch):
+    found, notes = reading(monkeypatch, first=[submission("Alpha", "same")], second=[submission("Alpha", "same", submitted=IN_TIME + timedelta(days=9))])
+    assert found["Alpha"].submitted == IN_TIME and not found["Alpha"].notes and not notes
+
+
+def test_one_person_is_found_under_another_name_in_the_second_delivery(monkeypatch):
+    roster = Roster((RosterPerson("Alpha One", login="aone"),))
+    first, second = submission("Alpha One", "old"), submission("aone", "new", submitted=IN_TIME + timedelta(days=1))
+    found, notes = reading(monkeypatch, roster, first=[first], second=[second])
+    assert notes == ["of several submissions one counts, and a note says which; this is so for Alpha One"]
+    assert [one.digest for one in found.values()] == [second.digest]
+
+
+def test_people_of_one_name_and_different_ids_stay_two_people(monkeypatch):
+    roster = Roster(tuple(RosterPerson("Wei Li", canvas_id=number) for number in "12"))
+    both = {f"folder{number}": [submission(f"wei li {number}", number, ids={"canvas_id": number})] for number in "12"}
+    assert len(reading(monkeypatch, roster, **both)[0]) == 2
+
+
+def test_a_request_with_deliveries_and_own_readings_is_stored_and_read_again(tmp_path):
+    first = Request(tmp_path / "first", tmp_path / "grades", exercises=("softmax",), seed=4, maps=("a.py=ch03",), trust_file_dates=True)
+    first.out.mkdir()
+    second = add_to_last(Request(tmp_path / "second", first.out), first, Given())
+    assert (second.exercises, second.seed, second.maps) == (("softmax",), 4, ()) and [one.submissions.name for one in second.deliveries] == ["first", "second"]
+    assert [one.submissions.name for one in add_to_last(Request(tmp_path / "first", first.out), second, Given()).deliveries] == ["second", "first"]
+    request = add_own_reading(second, "Alpha", Given(maps=("x.py=ch05",)))
+    request = add_own_reading(request, "Alpha", Given(copies="fullest"))
+    assert request.own_reading == (OwnReading(("Alpha",), ("x.py=ch05",), "fullest"),)
+    store_request(request)
+    assert read_request(first.out) == request and "--add" in request.command()
+    assert request.own_reading[0].apply(Delivery(tmp_path, ("x.py=ch03", "y.py=ch04"))) == Delivery(tmp_path, ("x.py=ch05", "y.py=ch04"), "fullest")
+
+
+def test_a_list_of_people_is_sorted_by_its_pseudonyms_before_it_is_cut_off():
+    note = NameNote("missing: ", tuple(f"Person {number:02}" for number in range(12)))
+    assert str(note).endswith("Person 09, and 2 more")
+    assert str(note.rename(lambda name: f"Learner {99 - int(name[-2:])}")).startswith("missing: Learner 88, Learner 89, ")
+
+
+def test_the_others_of_a_group_read_whose_submission_it_is_and_an_arbitrary_choice_is_called_so():
+    roster = Roster(tuple(RosterPerson(name, group="G") for name in ("Alpha", "Beta", "Gamma")))
+    found, notes = name_by_roster([submission("Alpha", submitted=None), submission("Beta", submitted=None)], roster, True)
+    gamma = next(one for one in found if one.name == "Gamma")
+    assert gamma.notes == ("this submission is from Alpha, of the same group",)
+    [note] = map(str, notes)
+    assert note.startswith("group G has different submissions, from Alpha, Beta; their times do not say which is the newest; ")
+    assert note.endswith("its other members get the one of Alpha")
