@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from decimal import Decimal
 
+from example_class import digest_of
 from grader.classroom.judging.graded_class import GradedClass, Mark, Person
 from grader.course.syllabus import load_syllabus
 from grader.verdict.results import Diagnosis, ExerciseResult, Failure, TestResult
@@ -33,7 +34,7 @@ def person(name: str, *results: ExerciseResult, **more) -> Person:
     marks = {exercise.name: Mark(Decimal(0), Decimal(str(exercise.points))) for exercise in EXERCISES}
     marks |= {one.exercise.name: Mark(Decimal(str(one.earned)), Decimal(str(one.exercise.points))) for one in results}
     total = Mark(sum(mark.earned for mark in marks.values()), sum(mark.points for mark in marks.values()))
-    return Person(name, f"slug-{name}", "0" * 64, **{"results": results, "marks": marks, "total": total} | more)
+    return Person(name, f"slug-{name}", **{"digest": digest_of(name), "results": results, "marks": marks, "total": total} | more)
 
 
 def graded(*people: Person) -> GradedClass:

@@ -7,8 +7,10 @@ from decimal import Decimal
 from pathlib import Path
 from statistics import median
 
+from grader.classroom.anonymous.pseudonyms import LARGE_SECTION
 from grader.classroom.judging.graded_class import GradedClass
 from grader.classroom.report.heatmap import ColumnGroup, make_heatmap
+from grader.classroom.report.search_words import search_words
 from grader.classroom.report.templates import render_template
 from grader.classroom.term.marks import PersonMarks, TermMarks
 from grader.files import write_whole
@@ -50,6 +52,9 @@ def render(marks: TermMarks) -> str:
         median=median(percents) if percents else None,
         mean=sum(percents, Decimal(0)) / len(percents) if percents else None,
         strangers=[person for person in marks.people if marks.course.roster.people and not person.in_roster],
+        anonymous=marks.course.is_anonymous,
+        large_section=LARGE_SECTION,
+        search_words=search_words,
         drops=marks.course.drops,
         notes=marks.notes,
         at_once=SHOWN_AT_ONCE,

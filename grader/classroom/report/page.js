@@ -1,7 +1,7 @@
 // Optional: expands or collapses all sections, and expands the section that a link leads to.
 const people = [...document.querySelectorAll(".person")];
 const rows = [...document.querySelectorAll(".heat tbody tr")];
-offerSearch(people.map(person => person.querySelector("h3").textContent), rows.length ? [people, rows] : [people]);
+offerSearch(people.map(person => `${person.querySelector("h3").textContent} ${person.dataset.find}`), rows.length ? [people, rows] : [people]);
 
 function expandTarget() {
   const target = document.getElementById(location.hash.slice(1));

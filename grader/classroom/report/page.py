@@ -14,6 +14,7 @@ from grader.classroom.report.context import NO_CONTEXT, ReportContext
 from grader.classroom.report.heatmap import ColumnGroup, Heatmap, make_heatmap
 from grader.classroom.report.people import failure_rows, make_person_section, test_title
 from grader.classroom.report.person_progress import PersonProgress, compare_with_previous, compute_progress, format_change
+from grader.classroom.report.search_words import search_words
 from grader.classroom.report.templates import format_chapter, render_template
 from grader.classroom.term.roster import Roster, RosterPerson
 from grader.files import write_whole
@@ -55,6 +56,7 @@ def _template_values(graded: GradedClass, context: ReportContext) -> dict[str, A
         "chapters": tally.tally_chapters(graded, people),
         "mistakes": mistakes,
         "groups": tally.group_by_exercise(mistakes),
+        "one_case": "submission" if len({person.digest for person in people}) < len(people) else "person",
         "started": {one.exercise.name: one.started for one in tallies},
         "tests": tally.tally_unexplained(done),
         "refused": [(place, person) for place, person in everyone if person.problem and not person.missing],
@@ -63,6 +65,7 @@ def _template_values(graded: GradedClass, context: ReportContext) -> dict[str, A
         "late": sum(bool(person.late) for person in people),
         "untimed": [(place, person) for place, person in done if person.is_untimed],
         "at_risk": sorted((one for one in progress if one.is_at_risk), key=lambda one: (one.share, one.started)),
+        "search": [search_words(context.roster.find(person.name)) for person in graded.people],
         "missing": missing,
         "strangers": strangers,
         "compared": compare_with_previous(progress, context),

@@ -31,14 +31,19 @@ for (const table of document.querySelectorAll(".sortable")) {
   });
 }
 
+// Capital letters and accents make no difference.
+function fold(text) {
+  return text.normalize("NFD").replace(/\p{M}/gu, "").toLowerCase();
+}
+
 // `words` has a text for each person; each of `lists` has the elements about them, in the same order.
 function offerSearch(words, lists) {
   const form = document.getElementById("find");
   const box = document.getElementById("name");
   const found = document.getElementById("found");
-  const texts = words.map(text => text.toLowerCase());
+  const texts = words.map(fold);
   const find = () => {
-    const wanted = box.value.trim().toLowerCase();
+    const wanted = fold(box.value.trim());
     let many = 0;
     texts.forEach((text, place) => {
       const hidden = !text.includes(wanted);

@@ -70,10 +70,14 @@ class MisconceptionTally:
     who: list[NumberedPerson] = field(default_factory=list)
     example: TestResult | None = None
 
+    @property
+    def is_single(self) -> bool:
+        return count_submissions(self.who) == 1
+
 
 @dataclass
 class ExerciseMistakes:
-    """The known mistakes of one exercise: those of several people, and those of one person each."""
+    """The known mistakes of one exercise: those of several submissions, and those of one each, for example of a group."""
 
     exercise: Exercise
     shared: list[MisconceptionTally] = field(default_factory=list)
@@ -95,12 +99,17 @@ class UnexplainedTally:
 
     @property
     def is_single(self) -> bool:
-        return len(self.who) == 1
+        return count_submissions(self.who) == 1
 
     @property
     def usual_message(self) -> tuple[str, int] | None:
         """The most frequent first message and its count; None if no two people got the same message."""
         return next(((words, people) for words, people in self.first_messages.most_common(1) if people > 1), None)
+
+
+def count_submissions(people: Iterable[NumberedPerson]) -> int:
+    """How many different submissions these people have: the members of a group have one."""
+    return len({person.digest for _, person in people})
 
 
 def classify(result: ExerciseResult | None, is_broken: bool = False) -> str:
@@ -186,7 +195,7 @@ def tally_misconceptions(people: Iterable[NumberedPerson]) -> list[Misconception
                 one = found.setdefault((result.exercise.name, mistake.id), MisconceptionTally(result.exercise, mistake))
                 one.who.append((place, person))
                 one.example = one.example or next((test for test in result.failures if test.details), None)
-    return sorted(found.values(), key=lambda one: (-len(one.who), one.exercise.module, one.exercise.name, one.diagnosis.id))
+    return sorted(found.values(), key=lambda one: (-count_submissions(one.who), -len(one.who), one.exercise.module, one.exercise.name, one.diagnosis.id))
 
 
 def group_by_exercise(mistakes: Sequence[MisconceptionTally]) -> list[ExerciseMistakes]:
@@ -194,7 +203,7 @@ def group_by_exercise(mistakes: Sequence[MisconceptionTally]) -> list[ExerciseMi
     groups: dict[str, ExerciseMistakes] = {}
     for one in mistakes:
         group = groups.setdefault(one.exercise.name, ExerciseMistakes(one.exercise))
-        (group.shared if len(one.who) > 1 else group.single).append(one)
+        (group.single if one.is_single else group.shared).append(one)
     return sorted(groups.values(), key=lambda group: -group.people)
 
 

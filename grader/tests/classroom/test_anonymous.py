@@ -6,6 +6,7 @@ import json
 import shutil
 import stat
 import sys
+from collections import Counter
 from dataclasses import replace
 from datetime import datetime
 
@@ -18,6 +19,9 @@ from grader.classroom.anonymous.scrubbing import Scrubber
 from grader.classroom.intake.chapter_versions import ChapterVersion
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.judging.rules import Rules
+from grader.classroom.report import marks_page
+from grader.classroom.term.course_file import Course
+from grader.classroom.term.marks import compute_term_marks
 from grader.classroom.term.roster import Roster, RosterPerson
 from pytest_runs import solution
 
@@ -155,7 +159,7 @@ def test_corrections_accept_the_pseudonym_and_the_name(course):
     ran = run(course, "override", "Alphaname Onefamily", "softmax", "3", "--because", "Alphaname Onefamily asked me", assignment="week1")
     assert ran.status == 0 and f"{alpha} now has 3 points" in ran.out and not found_in(ran.out)
     assert run(course, "note", alpha, "See me.", assignment="week1").status == 0
-    assert run(course, "regrade", "s770001", assignment="week1").status == 1
+    assert run(course, "regrade", "s770001", assignment="week1").status == 0
     row = marks(course / "grades" / "week1")[alpha]
     assert row["softmax"] == "3" and "See me." in row["notes"] and f"{alpha} asked me" in row["notes"]
     check_hidden(course)
@@ -220,7 +224,8 @@ def test_the_marks_of_a_term_have_pseudonyms(course):
     with (course / "grades" / "marks.csv").open(encoding="utf-8-sig", newline="") as file:
         rows = {row["name"]: row for row in csv.DictReader(file)}
     delta = rows[pseudonym(course, "Deltaname Fourfamily")]
-    assert delta["week1 remark"] == delta["week2 remark"] == "missing" and delta["email"] == "" and delta["section"] == "S2"
+    assert delta["week1 remark"] == delta["week2 remark"] == "missing" and delta["email"] == delta["section"] == ""  # a section of two people would say too much
+    assert list(rows)[:4] == sorted(list(rows)[:4])  # the roster's order would say who is who
     shutil.rmtree(course / "grades" / "week2")
     assert run(course, "grade", course / "week2", "-j", 1, assignment="week2").status == 0  # with names
     ran = headway("marks", "--course", course / "course.toml")
@@ -228,6 +233,23 @@ def test_the_marks_of_a_term_have_pseudonyms(course):
     for name in ("marks.csv", "marks.html"):
         text = (course / "grades" / name).read_text(encoding="utf-8")
         assert not found_in(text) and pseudonym(course, "Alphaname Onefamily") in text
+
+
+@pytest.mark.thorough
+def test_later_submissions_are_added_and_nothing_has_a_name(course):
+    beta = pseudonym(course, "Betaname Twofamily")
+    for name in ("bsecond@example.edu", "Deltaname Fourfamily"):
+        hand_in(course / "week1late", name, solution("ch03"))
+    ran = run(course, "grade", course / "week1late", "--anonymous", assignment="week1")
+    assert ran.status == 2 and "add --add" in ran.out and not found_in(ran.out), ran.out
+    ran = run(course, "grade", course / "week1late", "--add", assignment="week1")
+    assert ran.status == 1 and not found_in(ran.out), ran.out  # the broken archive is still there
+    assert f"this is so for {beta}" in " ".join(ran.out.split())
+    assert marks(course / "grades" / "week1")[beta]["total"] == marks(course / "grades" / "week1")[pseudonym(course, "Deltaname Fourfamily")]["total"] == "10"
+    check_hidden(course)
+    ran = run(course, "regrade", "btwo77", "--copies", "fullest", assignment="week1")
+    assert ran.status == 0 and f"read with --copies fullest, as `headway regrade` said: {beta}" in " ".join(ran.out.split()) and not found_in(ran.out), ran.out
+    check_hidden(course)
 
 
 @pytest.mark.thorough
@@ -247,6 +269,19 @@ def test_pairs_of_similar_code_have_pseudonyms(course, tmp_path):
 
 
 # ---- the parts
+
+
+def test_a_hidden_course_has_the_order_of_the_pseudonyms_and_says_nothing_that_identifies(tmp_path):
+    people = [RosterPerson(f"Person {number:02}", login=f"p{number}", section="big" if number < 9 else "small", group=f"Team {number // 2}") for number in range(12)]
+    course = Course(tmp_path / "course.toml", "A term", Roster(tuple(people)), (), ())
+    hidden = Pseudonyms.read(add_people(tmp_path / "key.csv", [])[0].path).hide_course(course)
+    names = [person.name for person in hidden.roster.people]
+    assert names == sorted(names) and hidden.is_anonymous
+    assert sorted(person.section for person in hidden.roster.people) == [""] * 3 + ["big"] * 9
+    groups = Counter(person.group for person in hidden.roster.people)
+    assert set(groups.values()) == {2} and all(group.startswith("group of Learner ") for group in groups)
+    page = marks_page.render(compute_term_marks(hidden, {}))
+    assert "sections of fewer than 5 people are left out" in page and "Team" not in page
 
 
 def test_people_are_found_again_by_id_and_then_by_name(tmp_path):

@@ -92,6 +92,18 @@ def test_mistakes_are_grouped_by_exercise_and_a_person_counts_once():
     assert (mask.people, mask.shared, len(mask.single)) == (1, [], 1)
 
 
+def test_a_mistake_of_one_group_is_no_frequent_one():
+    team = [person(name, result("softmax", "failed", diagnosis=classes.OVERFLOW), digest="d") for name in ("one", "two", "three")]
+    others = [person(name, result("softmax", "failed", diagnosis=classes.DIAGONAL)) for name in ("four", "five")]
+    mistakes = tally_misconceptions(enumerate([*team, *others], start=1))
+    assert [(len(one.who), one.is_single) for one in mistakes] == [(2, False), (3, True)]
+    [softmax] = group_by_exercise(mistakes)
+    assert [one.diagnosis.id for one in softmax.single] == [classes.OVERFLOW.id]
+    page = render(graded(*team), NO_CONTEXT)
+    assert "Most frequent misconception" not in page and "Mistakes of one submission only, in 1 exercise" in page and "<b>3 people</b>, with one submission," in page
+    assert "Mistakes of one person only" in render(graded(*team[:1]), NO_CONTEXT)
+
+
 def test_a_title_is_the_first_sentence_of_the_diagnosis():
     assert first_sentence("One thing is wrong. The other is not.") == ("One thing is wrong.", "The other is not.")
     assert first_sentence("It adds 0.5 to x. y is right") == ("It adds 0.5 to x. y is right", "")

@@ -8,6 +8,8 @@ import report_examples as classes
 from browser import Browser, needs_chromium
 from contrast import CONTRAST
 from grader.classroom.report import write
+from grader.classroom.report.context import ReportContext
+from grader.classroom.term.roster import Roster, RosterPerson
 
 pytestmark = [pytest.mark.thorough, needs_chromium]
 
@@ -206,6 +208,14 @@ def test_people_are_found_by_name(browser, small):
     page.until(lambda: page.js("document.querySelectorAll('.person')[6].checkVisibility() && document.querySelectorAll('.person')[6].open"))
     page.js("document.getElementById('close').click()")
     assert page.js("document.querySelectorAll('.person[open]').length") == 0
+
+
+def test_people_of_the_roster_are_found_by_their_ids_and_without_accents(browser, tmp_path):
+    context = ReportContext("Course", "Week 1", roster=Roster((RosterPerson("Zoë Müller", "zoe@example.edu", "zm1", "s-77", section="S9", group="G9"),)))
+    page = browser.open(write(classes.graded(classes.person("Zoë Müller"), classes.person("Other")), tmp_path, context))
+    for words in ("zoe mu", "zm1", "s-77", "zoe@", "s9", "g9"):
+        page.js(f"document.getElementById('name').value = '{words}'; document.getElementById('name').form.requestSubmit()")
+        assert page.js("[...document.querySelectorAll('.person h3')].filter(one => one.checkVisibility()).map(one => one.textContent)") == ["Zoë Müller"], words
 
 
 def test_in_print_lecture_sections_are_expanded_and_people_stay_as_they_are(browser, small):

@@ -71,6 +71,20 @@ def test_a_press_on_a_heading_sorts(browser, term):
     assert names(page, "term") == sorted(percents)
 
 
+def search(page, words):
+    page.js(f"document.getElementById('name').value = {words!r}; document.getElementById('name').form.requestSubmit()")
+
+
+def test_people_are_found_without_accents_and_by_their_ids(browser, tmp_path):
+    people = (RosterPerson("Zoë Müller", "zoe@example.edu", "zm1", "s-77", section="S1", group="G1"), RosterPerson("Other One"))
+    assignment = an_assignment("week1", ("softmax",))
+    marks = compute_term_marks(a_course(assignment, people=people), {"week1": a_class_of(assignment, a_graded_person("Zoë Müller", assignment, (1,)))})
+    page = browser.open(marks_page.write(marks, tmp_path))
+    for words in ("zoe mu", "MÜLLER", "Mu\u0308ller", "zm1", "s-77", "zoe@", "S1", "g1"):
+        search(page, words)
+        assert names(page, "term") == names(page, "exercises") == ["Zoë Müller"], words
+
+
 def test_people_are_found_by_name_section_and_group(browser, small):
     page = browser.open(small)
     page.js("document.getElementById('name').focus()")
@@ -79,7 +93,7 @@ def test_people_are_found_by_name_section_and_group(browser, small):
     assert names(page, "term") == names(page, "exercises") == ["Learner 003"]
     assert page.js("document.getElementById('found').textContent") == "1 of 12 people"
     press_heading(page, "term", "Percent")
-    page.js("document.getElementById('name').value = 'G2'; document.getElementById('name').form.requestSubmit()")
+    search(page, "G2")
     assert sorted(names(page, "term")) == names(page, "exercises") == ["Learner 006", "Learner 007", "Learner 008"]
 
 
