@@ -52,8 +52,9 @@ def fill(sheet: Sheet, marks: Sequence[PersonMark], options: Options) -> Filled:
     check_distinct(sheet.table.name, sheet.learners)
     found = match(sheet.learners, marks)
     if not found.pairs:
+        example = next((f": for example, {shorten(mark.name)}: {why}" for mark, why in found.strangers if why), "")
         raise GradingProblem(
-            f"no person in {sheet.table.name} is in this gradebook ({len(sheet.learners)} people there, {len(marks)} here); "
+            f"no person in {sheet.table.name} is in this gradebook ({len(sheet.learners)} people there, {len(marks)} here){example}; "
             "check the file, the assignment and the roster's ids"
         )
     done = Filled(pairs=found.pairs)

@@ -13,6 +13,7 @@ from grader.classroom.sanitize import line, shorten
 from grader.classroom.term.roster import first_last, fold
 
 IDS = ("canvas_id", "moodle_id", "number")
+SHOWN = {"canvas_id": "Canvas id", "moodle_id": "Moodle id", "number": "student number", "email": "e-mail address"}
 ADDRESSES = ("email", "login")  # compared with each other: the login may be the e-mail address
 
 
@@ -80,7 +81,7 @@ def _find_rows(mark: PersonMark, learners: Sequence[Learner]) -> tuple[list[Lear
             return fitting, ""
     for refused, how in ((by_id, "an id"), (by_address, "e-mail or login"), (by_name, "the name")):
         if refused:
-            return [], f"{how} fits line {refused[0].row.line}, but the {_contradiction(mark, refused[0], (*IDS, 'email'))} differs"
+            return [], f"{how} fits line {refused[0].row.line}, but the {_describe(mark, refused[0], _contradiction(mark, refused[0], (*IDS, 'email')))}"
     return [], ""
 
 
@@ -95,8 +96,14 @@ def _contradiction(mark: PersonMark, learner: Learner, fields: Sequence[str]) ->
     for name in fields:
         mine, other = mark.ids.get(name, ""), learner.ids.get(name, "")
         if mine and other and mine.casefold() != other.casefold():
-            return {"canvas_id": "Canvas id", "moodle_id": "Moodle id", "number": "student number", "email": "e-mail address"}[name]
+            return name
     return ""
+
+
+def _describe(mark: PersonMark, learner: Learner, name: str) -> str:
+    mine, other = mark.ids[name], learner.ids[name]
+    words = f"{SHOWN[name]} differs: {shorten(mine)} here, {shorten(other)} there"
+    return f"{words} (a spreadsheet may have removed the zeros: export the table again)" if mine.lstrip("0") == other.lstrip("0") else words
 
 
 def _same(mine: str | None, other: str | None) -> bool:

@@ -69,6 +69,8 @@ def export_moodle(file: Path, wanted: Wanted, column: str) -> int:
         _write(archive, moodle.feedback_archive([(learner, page(mark.person, grades.graded)) for learner, mark in done.pairs]))
         status = _finish(target, sheet, done)
         _say(f"{archive} has the feedback of {format_count(len(done.pairs), 'person', 'people')}.")
+        if sheet.table.column(moodle.COMMENTS) is None:
+            _say("The worksheet has no column Feedback comments (in English), so no comments are written into it.")
         if others:
             _say(f"{format_count(others, 'comment')} in the worksheet {'are' if others > 1 else 'is'} not from Headway, and stayed.")
         return status

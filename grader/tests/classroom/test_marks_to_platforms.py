@@ -131,6 +131,8 @@ def test_comments_of_the_instructor_stay_and_earlier_ones_of_headway_are_replace
     _, said = export(course, "moodle", write(tmp_path / "moodle.csv", text))
     assert [row[-1] for row in rows(tmp_path / "moodle-graded.csv")[1:]] == ["Nice, but see me", "8 of 10 points.", ""]
     assert "1 comment in the worksheet is not from Headway, and stayed." in said
+    _, said = export(course, "moodle", write(tmp_path / "other.csv", text.replace("Feedback comments", "Feedback als Kommentar")))
+    assert "has no column Feedback comments (in English), so no comments are written into it" in said
 
 
 def test_a_locked_grade_and_hidden_names_are_respected(course, tmp_path):
@@ -221,7 +223,7 @@ def test_an_equal_name_with_another_id_is_another_person(tmp_path):
     grade(tmp_path / "grades", people, None)
     options = ("--out", tmp_path / "grades", "--column", "Attention", "--no-scale")
     status, said = export(tmp_path, "canvas", write(tmp_path / "canvas.csv", CANVAS), *options, course=False)
-    assert status == 1 and "Alpha One (the name fits line 4, but the Canvas id differs)" in said
+    assert status == 1 and "Alpha One (the name fits line 4, but the Canvas id differs: " in said
     assert [row[6] for row in rows(tmp_path / "canvas-graded.csv")[3:]][0] == ""
 
 
@@ -260,6 +262,10 @@ BAD = {
     "text after a quote": (CANVAS + '"Four"x,1\n', "line 8: this is not CSV (there is text after a closing quote)"),
     "too many cells": (CANVAS + "Four,1,2,3,4,5,6,7,8,9,10\n", "line 8: there are 11 cells for 9 columns"),
     "nobody of the class": (CANVAS.split('"One')[0] + '"Four, Delta",14,,x,S1,,,,\n', "no person in canvas.csv is in this gradebook (1 people there, 3 here)"),
+    "numbers without their zeros": (
+        CANVAS.replace(",007,", ",7,").replace(",008,", ",8,").replace(",009,", ",9,"),
+        "fits line 4, but the student number differs: 007 here, 7 there (a spreadsheet may have removed the zeros: export the table again)",
+    ),
     "a read-only column": (CANVAS.replace("10.00,(read", "(read only),(read"), "Canvas computes the column Attention (8002) itself"),
 }
 
