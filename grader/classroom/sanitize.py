@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -38,6 +39,12 @@ def shorten(words: str, longest: int = 60) -> str:
     """A name or a path in one line, shortened, for use in a sentence."""
     words = line(words, 4 * longest)
     return words if len(words) <= longest else f"{words[: longest - 3]}..."
+
+
+def list_names(names: Sequence[str], most: int = 10) -> str:
+    """The first names for a sentence, and how many there are more."""
+    shown = [shorten(name) for name in names[:most]]
+    return ", ".join(shown if len(names) <= most else [*shown, f"and {len(names) - most} more"])
 
 
 def _is_plain(character: str) -> bool:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from grader.classroom.sanitize import shorten
-
-SHOWN = 10  # names in a sentence
+from grader.classroom.sanitize import list_names
 
 
 @dataclass(frozen=True)
@@ -17,8 +15,7 @@ class NameNote:
     after: str = ""
 
     def __str__(self) -> str:
-        shown = [shorten(name) for name in self.names[:SHOWN]]
-        return self.before + ", ".join(shown if len(self.names) <= SHOWN else [*shown, f"and {len(self.names) - SHOWN} more"]) + self.after
+        return self.before + list_names(self.names) + self.after
 
     def rename(self, rename: Callable[[str], str]) -> NameNote:
         """The same sentence with other names, sorted: the order of the old ones would say who is who."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.judging.scoring import format_points
 from grader.classroom.report.numbers import format_count
+from grader.classroom.sanitize import list_names
 from grader.classroom.term.course_file import Assignment, check_course_file, find_course
 from grader.classroom.term.new_course import write_course
 from grader.classroom.term.roster import FIELDS
@@ -32,7 +33,7 @@ def init(export: Path | None, folder: Path, title: str, columns: Sequence[str] =
     roster = f", and roster.csv has {format_count(len(found.people), 'person', 'people')}" if found.people else ""
     print_wrapped(console, f"{short_path(path)} is written{roster}. Edit its assignments, then run `headway course check`.")
     if export and found.unused:
-        print_wrapped(console, f"Note: {export.name} has columns that were not used: {_list(found.unused)}. To use one, name it like --column number=TITLE.")
+        print_wrapped(console, f"Note: {export.name} has columns that were not used: {list_names(found.unused, SHOWN)}. To use one, name it like --column number=TITLE.")
     return DONE
 
 
@@ -54,12 +55,10 @@ def check(named: Path | None) -> int:
     for drop in course.drops:
         print_wrapped(console, f"The best {drop.best} of {', '.join(drop.assignments)} count.")
     if course.roster.unused:
-        print_wrapped(console, f"Note: the roster has columns that are not used: {_list(course.roster.unused)}. The columns are {', '.join(FIELDS)}.")
+        print_wrapped(console, f"Note: the roster has columns that are not used: {list_names(course.roster.unused, SHOWN)}. The columns are {', '.join(FIELDS)}.")
     return DONE
 
 
-def _list(names: Sequence[str]) -> str:
-    return ", ".join(names if len(names) <= SHOWN else [*names[:SHOWN], f"and {len(names) - SHOWN} more"])
 
 
 def _describe(one: Assignment) -> str:

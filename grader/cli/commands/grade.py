@@ -16,13 +16,13 @@ from grader.classroom.intake.submissions import Submission
 from grader.classroom.intake.times import describe_unknown_times
 from grader.classroom.judging.better_versions import list_variants
 from grader.classroom.report.context import read_context
-from grader.classroom.sanitize import line
+from grader.classroom.sanitize import line, list_names
 from grader.classroom.term.person_finder import Known
 from grader.classroom.term.roster import NO_ROSTER
 from grader.cli.commands.anonymity import names_of, refuse_mixing
 from grader.cli.commands.class_submissions import read_class, without_missing
 from grader.cli.commands.dispatchers import make_dispatcher
-from grader.cli.commands.grading_output import are_all_graded, list_names, print_changed, print_left_out, print_sentence, print_summary, show_progress
+from grader.cli.commands.grading_output import print_changed, print_left_out, print_sentence, print_summary, show_progress
 from grader.cli.commands.grading_request import Given, Request, add_own_reading, add_to_last
 from grader.cli.commands.kept_grades import refuse_losing
 from grader.cli.commands.stored_request import last_request, read_request, store_request
@@ -116,7 +116,8 @@ def _grade_request(request: Request, before: Request | None, options: _RunOption
             outcome = _grade_with_progress(submissions, book, chosen, request, rules, dispatcher, options.jobs or at_once, context)
             print_summary(outcome, request.out, [*notes, *more], again)
             print_left_out(people, book.list_people())
-            return ALL_GRADED if are_all_graded(outcome.graded_class.people, again) else SOME_NOT
+            ungraded = [person for person in outcome.graded_class.people if person.problem and not person.missing]
+            return SOME_NOT if any(again is None or person.slug in again for person in ungraded) else ALL_GRADED
     except GradingProblem as trouble:
         print_error(str(trouble))
         return WRONG_USE

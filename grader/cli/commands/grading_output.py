@@ -9,7 +9,6 @@ from pathlib import Path
 from grader.classroom import sanitize
 from grader.classroom.grade import GradingOutcome
 from grader.classroom.intake.submissions import Submission
-from grader.classroom.judging.graded_class import Person
 from grader.classroom.report.numbers import format_count, format_number
 from grader.classroom.report.tally import measure_distribution
 from grader.console.output import make_console, print_wrapped
@@ -17,7 +16,6 @@ from grader.course.progress import format_points
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 LINES = 20  # without a terminal: how many lines show the progress
-SHOWN = 10  # names in a sentence
 People = Mapping[str, tuple[str, str]]  # name and digest, by file name
 
 
@@ -77,7 +75,7 @@ def print_left_out(before: People, after: People) -> None:
     kept = {name for name, _ in after.values()}
     gone = sorted({name for name, _ in before.values()} - kept)
     if gone:
-        words = f"Note: in the last run and not in this one: {list_names(gone)}. The table and the feedback leave them out; their results stay in the gradebook."
+        words = f"Note: in the last run and not in this one: {sanitize.list_names(gone)}. The table and the feedback leave them out; their results stay in the gradebook."
         print_sentence(words, style="yellow")
 
 
@@ -87,12 +85,3 @@ def print_changed(before: People, submissions: Sequence[Submission]) -> None:
     names = sorted({one.name for one in submissions if digests.get(one.name) != one.digest})
     words = ", ".join(map(sanitize.shorten, names))
     print_sentence(f"New or changed since the last run: {words}." if names else "No submission is new or changed since the last run.")
-
-
-def list_names(names: Sequence[str]) -> str:
-    shown = [sanitize.shorten(name) for name in names[:SHOWN]]
-    return ", ".join(shown if len(names) <= SHOWN else [*shown, f"and {len(names) - SHOWN} more"])
-
-
-def are_all_graded(people: Sequence[Person], asked: Collection[str] | None) -> bool:
-    return not any(person.problem and not person.missing for person in people if asked is None or person.slug in asked)

@@ -13,11 +13,12 @@ from grader.classroom.gradebook.gradebook import Gradebook
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.intake.submissions import Submission
 from grader.classroom.report.numbers import format_count
-from grader.classroom.sanitize import line, shorten
+from grader.classroom.sanitize import line, list_names, shorten
 from grader.classroom.term.matching import find_owner
 from grader.classroom.term.roster import Roster
 from grader.cli.commands.grading_request import Request
 
+SHOWN = 5  # names in a sentence
 LEAVE_OUT = "add --fewer to leave them out (their results stay in the gradebook)"
 
 
@@ -42,7 +43,7 @@ def refuse_losing(request: Request, before: Request | None, chosen: Sequence[str
     if added and changed:
         places = " and ".join(shorten(path.name) for path in added)
         raise GradingProblem(
-            f"{line(str(request.out))} also has the grades of {places}, and this run would replace some of them, of {_list(changed)}; "
+            f"{line(str(request.out))} also has the grades of {places}, and this run would replace some of them, of {list_names(changed, SHOWN)}; "
             f"add --add to keep them, or --fewer to leave {places} out"
         )
 
@@ -73,7 +74,7 @@ def _describe_exercises(request: Request, exercises: Sequence[str], missing: Seq
     else:
         ways = f"choose another folder (--out {out}-2), grade all of them (--exercises {everything}), or {LEAVE_OUT}"
     return (
-        f"{out} contains the grades of {format_count(len(exercises), 'exercise')}, and this run leaves out {_list(missing)}, "
+        f"{out} contains the grades of {format_count(len(exercises), 'exercise')}, and this run leaves out {list_names(missing, SHOWN)}, "
         f"whose columns and feedback would disappear; {ways}"
     )
 
@@ -82,16 +83,11 @@ def _describe_people(request: Request, many: int, left_out: Sequence[str], gone:
     out, place = line(str(request.out)), shorten(Path(request.submissions).resolve().name)
     known = f"{out} has the grades of {format_count(many, 'person', 'people')}"
     if gone:
-        return f"{' and '.join(gone)} does not exist any more, so this run would leave out {_list(left_out)}; put it back, or {LEAVE_OUT}"
+        return f"{' and '.join(gone)} does not exist any more, so this run would leave out {list_names(left_out, SHOWN)}; put it back, or {LEAVE_OUT}"
     if request.earlier:
-        return f"{known}, and this run would leave out {_list(left_out)}, who are in none of the folders now; put their submissions back, or {LEAVE_OUT}"
+        return f"{known}, and this run would leave out {list_names(left_out, SHOWN)}, who are in none of the folders now; put their submissions back, or {LEAVE_OUT}"
     elsewhere = "" if request.assignment else f" choose another folder (--out {out}-2),"
     return (
-        f"{known}, and this run would leave out {len(left_out)} of them, who are not in {place}: {_list(left_out)}; "
+        f"{known}, and this run would leave out {len(left_out)} of them, who are not in {place}: {list_names(left_out, SHOWN)}; "
         f"add --add to grade {place} in addition,{elsewhere} or {LEAVE_OUT}"
     )
-
-
-def _list(names: Sequence[str], most: int = 5) -> str:
-    shown = [shorten(name) for name in names[:most]]
-    return ", ".join(shown if len(names) <= most else [*shown, f"and {len(names) - most} more"])

@@ -8,7 +8,7 @@ from grader.classroom.exports import term_table
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.report import ReportProblem, marks_page
 from grader.classroom.report.numbers import format_count
-from grader.classroom.sanitize import line
+from grader.classroom.sanitize import line, list_names
 from grader.classroom.term.course_file import GRADES, find_course, read_course_file
 from grader.classroom.term.marks import compute_term_marks
 from grader.cli.commands.graded_term import describe_unfinished, read_classes
@@ -17,7 +17,6 @@ from grader.course.status import short_path
 from grader.files import problem
 
 DONE, WRONG_USE = 0, 2
-SHOWN = 10  # names in one sentence
 
 
 def marks(named: Path | None, out: Path | None, key: Path | None = None) -> int:
@@ -42,13 +41,9 @@ def marks(named: Path | None, out: Path | None, key: Path | None = None) -> int:
     console = make_console()
     for name in found.classes:
         missing = [person.who.name for person in found.people if name in person.missing]
-        words = f"; missing: {_list(missing)}" if missing else ""
+        words = f"; missing: {list_names(missing)}" if missing else ""
         console.print(line(f"{name}: {len(found.people) - len(missing)} of {format_count(len(found.people), 'person', 'people')}{words}", 2000), soft_wrap=True)
     for note in found.notes:
         console.print(line(f"Note: {note}", 2000), soft_wrap=True, markup=False, highlight=False)
     console.print(f"Written: {' and '.join(short_path(path) for path in written)}.", soft_wrap=True)
     return DONE
-
-
-def _list(names: list[str]) -> str:
-    return ", ".join(names if len(names) <= SHOWN else [*names[:SHOWN], f"and {len(names) - SHOWN} more"])
