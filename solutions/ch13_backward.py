@@ -2,8 +2,8 @@
 
 The loss is one number. Its gradient with respect to a tensor, in short the tensor's gradient, has the tensor's shape: each
 entry says how fast the loss grows when this entry of the tensor grows. `grad_out` is the gradient of a layer's output. A
-backward function turns it into the gradients of the layer's inputs and parameters. Each is a new tensor, with the shape and
-dtype of what it is the gradient of.
+backward function turns it into the gradients of the layer's inputs and parameters. Each has the shape and dtype of what it is
+the gradient of.
 
     D = d_model    V = vocab_size    Tq queries    Tk keys    d the width of a query
     linear: n features in, m features out
@@ -73,6 +73,7 @@ def gelu_backward(x: Tensor, grad_out: Tensor, approximate: bool = False) -> Ten
     # TODO 3: otherwise compute the probability Φ(x) and the density φ(x), as in the docstring
     # TODO 4: multiply grad_out by the slope
     ### BEGIN SOLUTION
+    x = x.clamp(-100.0, 100.0)  # the slope is 0 or 1 long before; farther out x^3 overflows, and 0 times inf is NaN
     if approximate:
         scale = math.sqrt(2 / math.pi)
         t = torch.tanh(scale * (x + 0.044715 * x**3))
@@ -102,7 +103,8 @@ def cross_entropy_backward(logits: Tensor, targets: Tensor, ignore_index: int = 
 
     The loss is a mean over the kept targets, which are not ignore_index. So a kept row is (softmax(logits) - one_hot(target))
     divided by the number of kept targets, and a row with an ignored target is zeros. If all are ignored, everything is
-    zeros. Logits around 10000, -10000 or of -inf give no NaN. ignore_index may be any id, also that of a real token.
+    zeros. Logits around 10000, -10000 or of -inf give no NaN, if each row has a finite one. ignore_index may be any id, also
+    that of a real token or one beyond the vocabulary.
     """
     # TODO 1: find the kept targets; replace the others by any real id
     # TODO 2: compute the probabilities of each row, with the softmax of chapter 3
@@ -162,7 +164,7 @@ def attention_backward(q: Tensor, k: Tensor, v: Tensor, grad_out: Tensor, mask: 
 
     q (..., Tq, d), k (..., Tk, d), v (..., Tk, d_v), grad_out (..., Tq, d_v); each gradient has the shape of its tensor. The
     mask, True where a query may attend, broadcasts to (..., Tq, Tk). A masked key gets nothing from that query. A query that
-    may attend to nothing gets a gradient of zero, and adds nothing to those of k and v.
+    may attend to nothing gets a gradient of zero, and adds nothing to those of k and v. Scores in the thousands give no NaN.
     """
     # TODO 1: compute the weights once more, (..., Tq, Tk), with the attention of chapter 3
     # TODO 2: output = weights @ v: find the gradients of v and of the weights from grad_out
@@ -188,7 +190,7 @@ class Scalar:
     `value` and `grad` are floats; grad begins at 0. Calculating with Scalars makes new Scalars: with + - * / (the other side
     may be a Scalar or a number, on the left or on the right), - in front, ** number, exp() and log(). Each result is a node
     that knows the nodes it was made of, and the slope towards each of them. Two nodes with equal values are two nodes. A graph
-    may be 20,000 nodes deep, which is too deep for recursion.
+    may be 20,000 nodes deep. That is too deep for recursion, and too large to search a list of all nodes at each node.
     """
 
     def __init__(self, value: float, made_of: tuple[tuple[Scalar, float], ...] = ()) -> None:
@@ -224,7 +226,8 @@ class Scalar:
     def __pow__(self, exponent: float) -> Scalar:
         # TODO 5: the power; the exponent is a number, so it gets no gradient
         ### BEGIN SOLUTION
-        return Scalar(self.value**exponent, ((self, exponent * self.value ** (exponent - 1)),))
+        slope = exponent * self.value ** (exponent - 1) if exponent else 0.0  # 0 ** 0 has the slope 0, and 0 ** -1 is an error
+        return Scalar(self.value**exponent, ((self, slope),))
         ### END SOLUTION
 
     def exp(self) -> Scalar:

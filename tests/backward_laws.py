@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 from grader.execution.proxy import gradients
-from grader.verdict.comparing import close, holds
+from grader.verdict.comparing import close, holds, sizes
 from torch import Tensor
 
 
@@ -67,6 +67,12 @@ def result_number(f, place):
         return f(*args)[place]
 
     return chosen
+
+
+def leading(n, *names: str, lead: int) -> tuple[int, ...]:
+    """The last `lead` of these sizes, as the leading axes of a tensor. A further size A, which only a pinned example has, comes first."""
+    sizes(**{axis: None for axis in names[: len(names) - lead]})
+    return tuple(getattr(n, axis) for axis in ("A", *names)[len(names) + 1 - lead :])
 
 
 def by_autograd(forward, cotangent: Tensor, *inputs) -> list[Tensor]:

@@ -1,10 +1,9 @@
 """Chapter 13, continued: attention_backward."""
 
 import torch
-from backward_laws import by_autograd, by_measuring, check, combined, on_inference_tensors, on_views, result_number
+from backward_laws import by_autograd, by_measuring, check, combined, leading, on_inference_tensors, on_views, result_number
 from devices_and_dtypes import check_device_of_result
 from grader.plugin.marks import exercise
-from grader.verdict.comparing import sizes
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from masks import random_mask
@@ -20,8 +19,7 @@ def names(q, k, v):
 
 def inputs(seed, n, lead=2, dtype=double):
     """q, k, v and grad_out with this many leading axes; the scores are sharp enough to matter."""
-    front = (n.B, n.H)[2 - lead :]
-    sizes(**{axis: None for axis in ("B", "H")[: 2 - lead]})
+    front = leading(n, "B", "H", lead=lead)
     shapes = ((n.Tq, n.d, 1.3), (n.Tk, n.d, 1.3), (n.Tk, n.d_v, 1.0), (n.Tq, n.d_v, 1.0))
     return [tensor(seed + i, *front, rows, width, scale=scale, dtype=dtype) for i, (rows, width, scale) in enumerate(shapes)]
 
@@ -31,6 +29,7 @@ shapes = distinct("B", "H", "Tq", "Tk", "d", "d_v", B=(1, 3), H=(1, 4), Tq=(3, 9
 
 @exercise("attention_backward", weight=5)
 @example(n=at(B=2, H=1, Tq=3, Tk=4, d=5, d_v=6), lead=0, seed=0)
+@example(n=at(A=2, B=1, H=3, Tq=4, Tk=5, d=6, d_v=7), lead=3, seed=0)
 @given(n=shapes, lead=st.integers(0, 2), seed=seeds)
 def test_attention_agrees_with_autograd(learner, reference, n, lead, seed):
     """grad_q, grad_k and grad_v are autograd's gradients of chapter 3's attention, for any number of leading axes."""
@@ -41,12 +40,17 @@ def test_attention_agrees_with_autograd(learner, reference, n, lead, seed):
 
 @exercise("attention_backward", weight=2)
 @few
+@example(n=at(H=3, T=3, d=4), seed=0)
 @given(n=distinct("H", "T", "d", H=(1, 3), T=(3, 6)), seed=seeds)
 def test_attention_with_as_many_queries_as_keys(learner, reference, n, seed):
-    """With Tq = Tk and d_v = d, where all three gradients have the same shape, none takes the place of another."""
+    """With Tq = Tk and d_v = d, where all three gradients have the same shape, none takes the place of another, and a mask holds there too. Large scores give no NaN."""
     q, k, v, grad_out = (tensor(seed + i, n.H, n.T, n.d, dtype=double) for i in range(4))
-    got = learner.attention_backward(q, k, v, grad_out)
-    check(got, names(*by_autograd(reference.scaled_dot_product_attention, grad_out, q, k, v)))
+    mask, f = random_mask(seed, n.T, n.T), learner.attention_backward
+    got, masked, sharp = f(q, k, v, grad_out), f(q, k, v, grad_out, mask), f(60 * q, 60 * k, v, grad_out)
+    attention = reference.scaled_dot_product_attention
+    check(got, names(*by_autograd(attention, grad_out, q, k, v)))
+    check(masked, names(*by_autograd(attention, grad_out, q, k, v, mask)), " with a mask")
+    check(sharp, names(*by_autograd(attention, grad_out, 60 * q, 60 * k, v)), " for scores in the thousands")
 
 
 @exercise("attention_backward", weight=4)
