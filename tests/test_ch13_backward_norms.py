@@ -1,10 +1,10 @@
 """Chapter 13, continued: layer_norm_backward and embedding_backward."""
 
 import torch
-from backward_laws import by_autograd, by_measuring, check, combined, look_up, normalise, on_inference_tensors, on_views, result_number
+from backward_laws import by_autograd, by_measuring, check, combined, leading, look_up, normalise, on_inference_tensors, on_views, result_number
 from devices_and_dtypes import check_device_of_result
 from grader.plugin.marks import exercise
-from grader.verdict.comparing import close, holds, shaped, sizes
+from grader.verdict.comparing import close, holds, shaped
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from strategies import at, distinct, seeds, tensor, token_ids
@@ -22,8 +22,7 @@ def names(x, weight, bias):
 
 def norm_inputs(seed, n, lead=2, dtype=double):
     """x, weight, bias and grad_out with this many leading axes; x is far from mean 0 and deviation 1."""
-    front = (n.B, n.T)[2 - lead :]
-    sizes(**{axis: None for axis in ("B", "T")[: 2 - lead]})
+    front = leading(n, "B", "T", lead=lead)
     x = tensor(seed, *front, n.D, scale=2.0, dtype=dtype) + 1.5
     return x, tensor(seed + 1, n.D, dtype=dtype), tensor(seed + 2, n.D, dtype=dtype), tensor(seed + 3, *front, n.D, dtype=dtype)
 
@@ -34,6 +33,9 @@ widths = distinct("B", "T", "D", D=(3, 8))
 @exercise("layer_norm_backward", weight=4)
 @example(n=at(B=2, T=3, D=4), lead=0, seed=0)
 @example(n=at(B=2, T=3, D=4), lead=2, seed=0)
+@example(n=at(B=1, T=3, D=4), lead=2, seed=0)
+@example(n=at(A=1, B=2, T=3, D=4), lead=3, seed=0)
+@example(n=at(B=2, T=3, D=1), lead=1, seed=0)
 @given(n=widths, lead=st.integers(0, 2), seed=seeds)
 def test_layer_norm_agrees_with_autograd(learner, reference, n, lead, seed):
     """grad_x, grad_weight and grad_bias are autograd's gradients of chapter 5's LayerNorm, for any number of leading axes."""
@@ -91,9 +93,9 @@ def test_the_worked_numbers_of_layer_norm(learner):
 @few
 @given(n=widths, seed=seeds)
 def test_a_constant_vector_gets_finite_gradients(learner, reference, n, seed):
-    """Where all features of a vector are equal the deviation is sqrt(eps), so the gradients are large but finite."""
+    """Where all features of a vector are equal the deviation is sqrt(eps), so the gradients are large but finite. They are finite for a feature with weight 0 too."""
     x, weight, _, grad_out = norm_inputs(seed, n)
-    x[:, 0] = 2.0
+    x[:, 0], weight[0] = 2.0, 0.0
     got = learner.layer_norm_backward(x, weight, grad_out)
     check(got, names(*reference.layer_norm_backward(x, weight, grad_out)))
 
@@ -132,11 +134,12 @@ def test_layer_norm_dtype_device_and_views(learner, reference, n, seed):
 @exercise("embedding_backward", weight=4)
 @example(n=at(B=4, T=7, D=2, V=9), lead=2, seed=0)
 @example(n=at(B=4, T=7, D=2, V=9), lead=0, seed=0)
+@example(n=at(B=1, T=7, D=2, V=9), lead=2, seed=0)
+@example(n=at(A=1, B=4, T=7, D=2, V=9), lead=3, seed=0)
 @given(n=distinct("B", "T", "D", V=(9, 11)), lead=st.integers(0, 2), seed=seeds)
 def test_embedding_agrees_with_autograd(learner, reference, n, lead, seed):
     """The gradient of the table is autograd's gradient of table[ids], for ids of any shape: () or (T,) or (B, T)."""
-    front = (n.B, n.T)[2 - lead :]
-    sizes(**{axis: None for axis in ("B", "T")[: 2 - lead]})
+    front = leading(n, "B", "T", lead=lead)
     ids, grad_out = token_ids(seed, *front, vocab=n.V), tensor(seed, *front, n.D, dtype=double)
     got = learner.embedding_backward(ids, grad_out, n.V)
     close(got, by_autograd(reference.bring(look_up), grad_out, tensor(seed, n.V, n.D, dtype=double), ids)[0], "the gradient of the table")
