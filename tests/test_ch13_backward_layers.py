@@ -1,10 +1,10 @@
 """Chapter 13, continued: linear_backward and gelu_backward."""
 
 import torch
-from backward_laws import by_autograd, by_measuring, check, combined, linear, on_inference_tensors, on_views, result_number
+from backward_laws import by_autograd, by_measuring, check, combined, leading, linear, on_inference_tensors, on_views, result_number
 from devices_and_dtypes import check_device_of_result
 from grader.plugin.marks import exercise
-from grader.verdict.comparing import close, sizes
+from grader.verdict.comparing import close
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from strategies import at, distinct, seeds, tensor
@@ -23,8 +23,7 @@ def names(x, weight, bias):
 
 def linear_inputs(seed, n, lead, dtype=double):
     """x, weight, bias and grad_out with this many leading axes."""
-    front = (n.B, n.T)[2 - lead :]
-    sizes(**{axis: None for axis in ("B", "T")[: 2 - lead]})
+    front = leading(n, "B", "T", lead=lead)
     return tensor(seed, *front, n.n, dtype=dtype), tensor(seed + 1, n.m, n.n, dtype=dtype), tensor(seed + 2, n.m, dtype=dtype), tensor(seed + 3, *front, n.m, dtype=dtype)
 
 
@@ -34,6 +33,9 @@ widths = distinct("B", "T", "n", "m")
 @exercise("linear_backward", weight=4)
 @example(n=at(B=2, T=3, n=4, m=5), lead=0, seed=0)
 @example(n=at(B=2, T=3, n=4, m=5), lead=2, seed=0)
+@example(n=at(B=1, T=3, n=4, m=5), lead=2, seed=0)
+@example(n=at(A=1, B=2, T=3, n=4, m=5), lead=3, seed=0)
+@example(n=at(B=2, T=3, n=4, m=1), lead=1, seed=0)
 @given(n=widths, lead=st.integers(0, 2), seed=seeds)
 def test_linear_agrees_with_autograd(learner, reference, n, lead, seed):
     """grad_x, grad_weight and grad_bias are autograd's gradients of x W^T + b, for any number of leading axes, also none."""
@@ -77,11 +79,12 @@ def test_linear_gradients_are_linear_in_grad_out(learner, n, seed):
     """Twice one grad_out minus another gives twice the gradients of the one minus those of the other; grad_out = 0 gives 0."""
     x, weight, _, one = linear_inputs(seed, n, 2)
     other = tensor(seed + 9, n.B, n.T, n.m, dtype=double)
-    got = learner.linear_backward(x, weight, 2 * one - other)
+    got, nothing = learner.linear_backward(x, weight, 2 * one - other), learner.linear_backward(x, weight, 0 * one)
     first, second = learner.linear_backward(x, weight, one), learner.linear_backward(x, weight, other)
     expected = one @ weight, one.flatten(0, 1).T @ x.flatten(0, 1), one.sum((0, 1))
     check(first, names(*expected))
     check(got, names(*combined(first, second, 2.0, -1.0)), " of 2 * one - other")
+    check(nothing, names(*[torch.zeros_like(gradient) for gradient in expected]), " of grad_out = 0")
 
 
 @exercise("linear_backward", weight=2)

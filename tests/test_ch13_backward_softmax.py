@@ -3,7 +3,7 @@
 import math
 
 import torch
-from backward_laws import by_autograd, by_measuring, on_inference_tensors, on_views
+from backward_laws import by_autograd, by_measuring, leading, on_inference_tensors, on_views
 from devices_and_dtypes import check_device_of_result
 from grader.plugin.marks import exercise
 from grader.verdict.comparing import close, shaped, sizes
@@ -30,10 +30,12 @@ def test_softmax_agrees_with_autograd(learner, reference, n, seed):
 
 @exercise("softmax_backward", weight=2)
 @example(n=at(B=2, T=3, V=4), dim=1, seed=0)
+@example(n=at(A=1, B=2, T=3, V=4), dim=-1, seed=0)
 @given(n=distinct("B", "T", "V"), dim=st.sampled_from([-1, 0, 1, 2, -2, -3]), seed=seeds)
 def test_dim_chooses_the_axis_of_the_slices(learner, reference, n, dim, seed):
     """The mean that is subtracted is taken along `dim`, whichever axis that is."""
-    scores, grad_out = tensor(seed, n.B, n.T, n.V, scale=1.5, dtype=double), tensor(seed + 1, n.B, n.T, n.V, dtype=double)
+    shape = (*leading(n, "B", "T", lead=len(vars(n)) - 1), n.V)
+    scores, grad_out = tensor(seed, *shape, scale=1.5, dtype=double), tensor(seed + 1, *shape, dtype=double)
     weights = torch.softmax(scores, dim)
     got, named = learner.softmax_backward(weights, grad_out, dim), learner.softmax_backward(weights, grad_out, dim=dim)
     expected = by_autograd(reference.softmax, grad_out, scores, dim)[0]
@@ -130,11 +132,12 @@ one = torch.tensor(1.0, dtype=double)
 
 @exercise("cross_entropy_backward", weight=3)
 @example(n=at(B=2, T=3, V=8), lead=0, seed=0)
+@example(n=at(B=1, T=3, V=8), lead=2, seed=0)
+@example(n=at(A=1, B=2, T=3, V=8), lead=3, seed=0)
 @given(n=distinct("B", "T", V=(8, 11)), lead=st.integers(0, 2), seed=seeds)
 def test_cross_entropy_agrees_with_autograd(learner, reference, n, lead, seed):
     """The result is autograd's gradient of chapter 8's cross_entropy: (softmax - one_hot) / positions, for any number of leading axes."""
-    front = (n.B, n.T)[2 - lead :]
-    sizes(**{axis: None for axis in ("B", "T")[: 2 - lead]})
+    front = leading(n, "B", "T", lead=lead)
     logits, targets = tensor(seed, *front, n.V, scale=1.5, dtype=double), token_ids(seed, *front, vocab=n.V)
     got = learner.cross_entropy_backward(logits, targets)
     close(got, by_autograd(reference.cross_entropy, one, logits, targets)[0], "the gradient of the logits")
@@ -153,9 +156,9 @@ def test_ignored_targets_get_zeros_and_do_not_count(learner, reference, n, seed)
 @few
 @given(n=distinct("B", "T", V=(8, 11)), seed=seeds)
 def test_ignore_index_may_be_any_id(learner, reference, n, seed):
-    """With ignore_index=3 rows with target 3 are zeros, although 3 is a real token; 0 and -1 may be ignored too."""
+    """With ignore_index=3 rows with target 3 are zeros, although 3 is a real token; 0, -1 and an id beyond the vocabulary may be ignored too."""
     logits, f = tensor(seed, n.B, n.T, n.V, scale=1.5, dtype=double), learner.cross_entropy_backward
-    targets = {i: some_ignored(seed, n.B, n.T, vocab=n.V, ignore_index=i) for i in (0, 3, -1)}
+    targets = {i: some_ignored(seed, n.B, n.T, vocab=n.V, ignore_index=i) for i in (0, 3, -1, 99)}
     got = {i: (f(logits, ids, i), f(logits, ids, ignore_index=i)) for i, ids in targets.items()}
     for i, ids in targets.items():
         expected = by_autograd(reference.cross_entropy, one, logits, ids, i)[0]
