@@ -85,8 +85,18 @@ def equal_nodes(Scalar, value):
     return [result.value, a.grad, b.grad, c.grad, d.grad]
 
 
+def worked(Scalar):
+    """The example of the lesson: the value of e, and all gradients."""
+    a, b = Scalar(2), Scalar(-3)
+    c = a * b
+    d = c + a
+    e = d**2
+    e.backward()
+    return [e.value, *[node.grad for node in (a, b, c, d)]]
+
+
 def cleared(Scalar, value):
-    """Gradients before backward, after it, after zero_grad, and after backward once more."""
+    """Gradients before backward, after it, after zero_grad, and after backward once more; then the values."""
     x = Scalar(value)
     h = x * 2
     z = h**2 + h
@@ -95,14 +105,16 @@ def cleared(Scalar, value):
     for step in (z.backward, z.zero_grad, z.backward):
         step()
         found.append([node.grad for node in nodes])
-    return found
+    return [*found, [node.value for node in nodes]]
 
 
 def of_a_leaf(Scalar, value):
     x = Scalar(value)
     before = [type(x.value).__name__, x.grad]
     x.backward()
-    return [*before, x.value, x.grad]
+    after = [x.value, x.grad]
+    (x * 0).zero_grad()
+    return [*before, *after, x.grad]
 
 
 def inner_first(Scalar, value):
@@ -153,15 +165,17 @@ def test_sums_differences_and_products(learner, seed):
 @exercise("Scalar", weight=3)
 @given(seed=seeds)
 def test_quotients_and_powers(learner, seed):
-    """a / b has the slopes 1 / b and -a / b^2, and a ** n the slope n a^(n - 1), for negative and broken n too."""
-    check_expressions(learner, ["a / b", "b / a", "a ** 3", "a ** -1", "a ** 0.5", "a ** 1", "b ** 2 / a", "(a / b) ** 2"], positive(seed)[:2])
+    """a / b has the slopes 1 / b and -a / b^2, and a ** n the slope n a^(n - 1), for negative and fractional n too. Divisors and bases may be negative, and a base 0."""
+    texts = ["a / b", "b / a", "a ** 3", "a ** -1", "a ** 0.5", "a ** 1", "b ** 2 / a", "(a / b) ** 2", "a / -b", "(-a) ** 3", "a ** 2.5", "a ** 0"]
+    check_expressions(learner, texts, positive(seed)[:2])
+    check_expressions(learner, ["a ** 1", "a ** 2", "a / b"], [0.0, positive(seed)[1]])
 
 
 @exercise("Scalar", weight=2)
 @given(seed=seeds)
 def test_exponential_and_logarithm(learner, seed):
     """exp() has itself as its slope, and log() has 1 / a."""
-    check_expressions(learner, ["a.exp()", "a.log()", "(a * b).exp()", "(a + b).log()", "(b * a.log()).exp()"], positive(seed)[:2])
+    check_expressions(learner, ["a.exp()", "a.log()", "(a * b).exp()", "(a + b).log()", "(b * a.log()).exp()", "(10 + a * b).exp()"], positive(seed)[:2])
 
 
 @exercise("Scalar", weight=3)
@@ -175,12 +189,13 @@ def test_numbers_on_either_side(learner, seed):
 @exercise("Scalar", weight=2)
 def test_the_worked_numbers_of_scalar(learner):
     """For a = 2, b = -3, c = a b, d = c + a, e = d^2 the gradients are a 16, b -16, c -8, d -8; for x = 3, h = 2 x, z = h^2 + h they are h 13, x 26."""
-    short = learner.bring(calculated)(learner.Scalar, "(a * b + a) ** 2", [2, -3])
+    short = learner.bring(worked)(learner.Scalar)
     long = learner.bring(cleared)(learner.Scalar, 3)
-    for name, got, expected in zip(("the value of e", "the grad of a", "the grad of b"), short, (16.0, 16.0, -16.0)):
+    for name, got, expected in zip(("the value of e", *[f"the grad of {node}" for node in "abcd"]), short, (16.0, 16.0, -16.0, -8.0, -8.0)):
         close(got, expected, name)
     for name, got, expected in zip(("x", "h", "z"), long[1], (26.0, 13.0, 1.0)):
         close(got, expected, f"the grad of {name} after z.backward()")
+    close(long[-1][-1], 42.0, "the value of z")
 
 
 @exercise("Scalar", weight=3)
@@ -249,24 +264,28 @@ def test_two_results_over_one_node_add(learner):
 
 @exercise("Scalar", weight=2)
 def test_zero_grad_clears_every_node_below(learner):
-    """Before backward every grad is 0; zero_grad sets it to 0 again at the root, at inner nodes and at leaves, so that backward starts afresh."""
+    """Before backward every grad is 0; zero_grad sets it to 0 again at the root, at inner nodes and at leaves, so that backward starts afresh. No value changes."""
     got = learner.bring(cleared)(learner.Scalar, 3)
+    *grads_found, values = got
     moments = ("before backward", "after backward", "after zero_grad", "after backward once more")
-    for moment, grads, right in zip(moments, got, ([0.0] * 3, [26.0, 13.0, 1.0], [0.0] * 3, [26.0, 13.0, 1.0])):
+    for moment, grads, right in zip(moments, grads_found, ([0.0] * 3, [26.0, 13.0, 1.0], [0.0] * 3, [26.0, 13.0, 1.0])):
         for name, mine, number in zip(("x", "h = 2 x", "z = h^2 + h"), grads, right):
             close(mine, number, f"the grad of {name} {moment}")
+    for name, mine, number in zip(("x", "h = 2 x", "z = h^2 + h"), values, (3.0, 6.0, 42.0)):
+        close(mine, number, f"the value of {name} at the end")
 
 
 @exercise("Scalar", weight=2)
 @few
 @given(seed=seeds)
 def test_backward_starts_at_any_node(learner, seed):
-    """A leaf alone gets grad 1.0 from its own backward, and an inner node gives its gradient to what it was made of."""
+    """A leaf alone gets grad 1.0 from its own backward, an inner node gives its gradient to what it was made of, and x * 0 was made of x too."""
     x = positive(seed)[0]
-    kind, before, value, grad = learner.bring(of_a_leaf)(learner.Scalar, round(x))
+    kind, before, value, grad, after = learner.bring(of_a_leaf)(learner.Scalar, round(x))
     inner = learner.bring(inner_first)(learner.Scalar, x)
     same(kind, "float", "the type of value, for a Scalar made of a whole number,")
-    for name, got, expected in zip(("the grad of a new Scalar", "its value", "its grad after its own backward"), (before, value, grad), (0.0, float(round(x)), 1.0)):
+    names = ("the grad of a new Scalar", "its value", "its grad after its own backward", "the grad of x after zero_grad on x * 0")
+    for name, got, expected in zip(names, (before, value, grad, after), (0.0, float(round(x)), 1.0, 0.0)):
         close(got, expected, name)
     expected = [1.0, 3 * x**2, 1.0, 5.0, 15 * x**2]
     names = ("h after h.backward()", "x after h.backward()", "z after z.backward()", "h after z.backward()", "x after z.backward()")
