@@ -58,7 +58,7 @@ update:
 	@echo "Installing into .venv. The first time takes some minutes: torch is large."
 	@$(PYTHON) -m venv .venv
 	@$(PIP) torch
-	@$(PIP) -e .
+	@$(PIP) -e ".[play]"
 	@touch $@
 """
 
@@ -149,7 +149,7 @@ make test       # tests all of your code as it will be graded
 Without make, or on Windows, with Python 3.11 or newer:
 
 ```
-python -m venv .venv && .venv/bin/pip install -c constraints.txt -e .           # Windows: .venv\\Scripts\\pip
+python -m venv .venv && .venv/bin/pip install -c constraints.txt -e ".[play]"   # Windows: .venv\\Scripts\\pip
 .venv/bin/headway                                                               # Windows: .venv\\Scripts\\headway
 ```
 
