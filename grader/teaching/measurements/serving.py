@@ -104,6 +104,7 @@ def guesses(serving: ModuleType, sampling: ModuleType, model: nn.Module, draft: 
 
 
 def report(package: ChapterPackage, seed: int) -> Iterable[Table | str]:
+    yield f"Training a model and a draft. Then {len(SENTENCES)} texts are written {RUNS + 1} times in each way. In all this takes about a minute."
     serving, sampling, models = (package.module(name) for name in ("ch15_serving", "ch09_sampling", "ch07_models"))
     tokenizer, batch = word_ids(package)
     config = models.GPTConfig(tokenizer.vocab_size, 32, WIDTH, HEADS, LAYERS)

@@ -28,6 +28,11 @@ def model(package):
     return model
 
 
+def test_it_says_first_what_it_does_and_how_long_it_takes(package, monkeypatch):
+    monkeypatch.setattr(serving, "trained", lambda *_: pytest.fail("a model was trained before anything was printed"))
+    assert "Training a model and a draft" in (first := next(iter(serving.report(package, 0)))) and "about a minute" in first
+
+
 def test_outliers_do_not_change_what_the_model_computes(model):
     ids, changed = torch.randint(20, (3, 9)), int8.with_outliers(model)
     with torch.no_grad():

@@ -121,4 +121,4 @@ def continuous_batches(side: Implementation) -> list[Panel]:
     for step, writing in enumerate(plan[:11]):
         table[writing, step] = 1.0
     rows = [f"{i}: from step {arrival}, {tokens} token{'s' * (tokens > 1)}" for i, (arrival, tokens) in enumerate(REQUESTS)]
-    return [make_grid(f"a plan with {SEATS} seats", table, rows, number_labels(11), column_name="step", words=("waits", "writes"))]
+    return [make_grid(f"a plan with {SEATS} seats", table, rows, number_labels(11), column_name="step", words=("does not write", "writes"))]
