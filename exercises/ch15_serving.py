@@ -291,10 +291,10 @@ def continuous_batches(requests: list[tuple[int, int]], max_batch: int) -> list[
     Request i is `requests[i]`, a pair (arrival, n_tokens) of whole numbers, n_tokens at least 1. A batch has max_batch seats. A
     request takes a seat at the first step, from its arrival on, at which one is empty; earlier arrivals are first, and of equal
     arrivals the lower number. It then writes one token at every step until it has n_tokens, and its seat is empty at the next
-    step. A step at which nobody writes is an empty list. The plan ends with the last token. Raises a ValueError that names
+    step. A step at which no request writes is an empty list. The plan ends with the last token. Raises a ValueError that names
     max_batch when it is below 1.
     """
     # TODO 1: check max_batch; name it in the error. Sort the numbers of the requests by arrival
     # TODO 2: at each step, give empty seats to requests that have arrived
-    # TODO 3: write down who writes, and take one token off each; whoever has none left leaves the seat
+    # TODO 3: write down who writes, and take one token off each; a request that has none left leaves its seat
     raise NotImplementedError

@@ -100,7 +100,7 @@ def accept_drafts(
     kept: list[int] = []
     for i, token in enumerate(drafted):
         chance = target_probs[i, token] / draft_probs[i, token]
-        if torch.rand((), generator=generator, dtype=chance.dtype, device=chance.device) >= chance:
+        if torch.rand((), generator=generator, device=chance.device) >= chance:
             residual = residual_distribution(target_probs[i], draft_probs[i])  # (V,)
             return kept + torch.multinomial(residual, 1, generator=generator).tolist()
         kept.append(int(token))
@@ -446,12 +446,12 @@ def continuous_batches(requests: list[tuple[int, int]], max_batch: int) -> list[
     Request i is `requests[i]`, a pair (arrival, n_tokens) of whole numbers, n_tokens at least 1. A batch has max_batch seats. A
     request takes a seat at the first step, from its arrival on, at which one is empty; earlier arrivals are first, and of equal
     arrivals the lower number. It then writes one token at every step until it has n_tokens, and its seat is empty at the next
-    step. A step at which nobody writes is an empty list. The plan ends with the last token. Raises a ValueError that names
+    step. A step at which no request writes is an empty list. The plan ends with the last token. Raises a ValueError that names
     max_batch when it is below 1.
     """
     # TODO 1: check max_batch; name it in the error. Sort the numbers of the requests by arrival
     # TODO 2: at each step, give empty seats to requests that have arrived
-    # TODO 3: write down who writes, and take one token off each; whoever has none left leaves the seat
+    # TODO 3: write down who writes, and take one token off each; a request that has none left leaves its seat
     ### BEGIN SOLUTION
     if max_batch < 1:
         raise ValueError(f"max_batch = {max_batch}, but a batch has at least one seat")

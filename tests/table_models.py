@@ -1,4 +1,4 @@
-"""A language model whose logits stand in a table, for tests that count its passes; it lives on the implementation's side."""
+"""A language model whose logits are in a table, for tests that count its passes; it lives on the implementation's side."""
 
 from __future__ import annotations
 

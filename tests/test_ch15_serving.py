@@ -158,22 +158,25 @@ def test_each_step_is_one_pass(learner, V, seed):
     five, ended = model_of(learner, table), model_of(learner, surely)
     plain = learner.beam_search(five, PROMPT, 5, 3)
     short = learner.beam_search(ended, torch.tensor([[3, 1]]), 9, 1, 0)
-    counted = five.passes, ended.passes
+    counted, most_read = (five.passes, ended.passes), five.most_read
     same([len(text) for text in beams(plain)[0]], [5, 5, 5], "the list of the texts' lengths with max_new_tokens=5")
     same(beams(short)[0], [[2, 0]], "the list of texts where eos_id=0 is nearly certain after token 2")
+    holds(most_read >= 7, f"the model should be given the whole text, which has 3 + 4 tokens before the last step; it was given at most {most_read}")
     holds(counted[0] == 5, f"three texts of five tokens should take 5 passes of the model, one a step; they took {counted[0]}")
     holds(counted[1] == 2, f"a text that is finished after two tokens should take 2 passes of the model; it took {counted[1]}")
 
 
 @exercise("beam_search")
-def test_long_texts_do_not_underflow(learner):
-    """The score of a long text is a sum of logarithms; the product of its probabilities is below the smallest number that a float can hold."""
+def test_long_texts_do_not_underflow(learner, reference):
+    """The score of a long text is a sum of logarithms; the product of its probabilities is below the smallest number that a float can store."""
     table = tensor(3, 150, 150, scale=0.3, dtype=torch.float64)
     (text, *_), scores = beams(learner.beam_search(model_of(learner, table), torch.tensor([[7, 5]]), 180, 2))
+    close_ones = both(learner, reference, table / 15, 180, 3, ids=torch.tensor([[7, 5]]))
     expected = sum(float(table[a].log_softmax(-1)[b]) for a, b in zip([5, *text], text))
     same(len(text), 180, "the length of the best text with max_new_tokens=180")
     close(scores[:1], torch.tensor([expected], dtype=torch.float64), "the score of the best text", tol=1e-9)
     holds(len(scores) == 2 and expected < -700, f"there should be two texts with scores below -700; there are {len(scores)}, and the best has {expected:.1f}")
+    compare_beams(*close_ones, "of 180 tokens with 3 beams, where only the precision of float64 tells similar scores apart,")
 
 
 @exercise("beam_search")
@@ -196,6 +199,7 @@ def test_searching_does_not_change_the_model(learner, reference, V, seed):
 def test_at_least_one_beam(learner):
     """n_beams below 1 raises a ValueError that names it."""
     table = table_of(1, 4)
-    compare_beams(learner.beam_search(model_of(learner, table), PROMPT, 1, 9), all_texts(table, PROMPT[0].tolist(), 1), "of one token with 9 beams")
+    texts, _ = beams(learner.beam_search(model_of(learner, table), PROMPT, 1, 9))
+    same(texts, [text for text, _ in all_texts(table, PROMPT[0].tolist(), 1)], "the list of texts of one token with 9 beams")
     for n_beams in (0, -2):
         refuses(lambda n=n_beams: learner.beam_search(model_of(learner, table), PROMPT, 1, n), naming={"n_beams": n_beams})

@@ -8,6 +8,7 @@ import itertools
 from collections import Counter
 
 import torch
+from backward_laws import on_views
 from devices_and_dtypes import check_device_of_result
 from distributions import check_frequencies
 from grader.plugin.marks import exercise
@@ -38,6 +39,8 @@ def test_the_residual_is_what_is_missing_normalised(learner, reference, n, seed)
     for shape in ((n.V,), (n.B, n.V), (n.B, n.T, n.V)):
         target, draft = probabilities(seed, *shape), probabilities(seed + 1, *shape)
         close(learner.residual_distribution(target, draft), reference.residual_distribution(target, draft), "the residual distribution", tol=1e-9)
+    views = learner.bring(on_views)(learner.residual_distribution, target, draft)
+    close(views, reference.residual_distribution(target, draft), "the residual distribution of tensors that are not contiguous", tol=1e-9)
 
 
 @exercise("residual_distribution", weight=3)
@@ -94,7 +97,8 @@ def test_the_residual_keeps_dtype_and_device(learner, reference, n, seed):
 
 
 def accepted(accept, target, draft, drafted, seeds):
-    """What `accept` gives with a generator for each of these seeds; brought to the far side."""
+    """What `accept` gives with a generator for each of these seeds; brought to the far side. The rows are views, which are not contiguous."""
+    target, draft = (rows.T.contiguous().T for rows in (target, draft))
     return [accept(target, draft, drafted, torch.Generator().manual_seed(seed)) for seed in seeds]
 
 
@@ -188,10 +192,10 @@ def test_lists_come_out_as_often_as_they_should(learner):
 
 
 def with_generators(accept, target, draft, drafted, seed):
-    """Lists with two generators of one seed, of another seed, and second lists with the first two; torch's global seed differs each time."""
+    """Lists with two generators of one seed, of another seed, second lists with the first two, and twice without one; torch's seed differs each time."""
     first, again, other = (torch.Generator().manual_seed(seed + i) for i in (0, 0, 1))
     found = []
-    for i, generator in enumerate((first, again, other, first, again)):
+    for i, generator in enumerate((first, again, other, first, again, None, None)):
         torch.manual_seed(seed + 40 + i)
         found.append([accept(target, draft, drafted, generator) for _ in range(12)])
     return found
@@ -203,10 +207,11 @@ def with_generators(accept, target, draft, drafted, seed):
 def test_all_randomness_comes_from_the_generator(learner, seed):
     """A generator with the same seed gives the same lists, whatever torch's global seed is; its state changes with each call."""
     target, draft = probabilities(seed, 3, 9, scale=0.5), probabilities(seed + 1, 2, 9, scale=0.5)
-    first, again, other, second, second_again = learner.bring(with_generators)(learner.accept_drafts, target, draft, [4, 2], seed)
+    first, again, other, second, second_again, *without = learner.bring(with_generators)(learner.accept_drafts, target, draft, [4, 2], seed)
     same(again, first, "the lists with a second generator of the same seed")
     same(second_again, second, "the second lists with a second generator of the same seed")
     distinct_ids = {token for ids in first for token in ids}
     holds(len(distinct_ids) > 2, f"12 lists with near-uniform distributions should have many different ids; they have only {sorted(distinct_ids)}")
     holds(other != first, "a generator with another seed should give other lists; it gave the same 12")
     holds(second != first, "more calls with the same generator should draw new numbers; they gave the same 12 lists")
+    holds(without[0] != without[1], "without a generator each call should draw new numbers; with two seeds of torch there were the same 12 lists")

@@ -1,6 +1,7 @@
 """Chapter 15, fifth part: a pool of blocks. Which free block is lent is open, so pools are compared by n_free and holders."""
 
 import torch
+from calls import recorded_call
 from grader.plugin.marks import exercise
 from grader.verdict.comparing import holds, refuses, same, shaped, sizes
 
@@ -112,12 +113,14 @@ def test_what_is_free_cannot_be_freed_or_shared(learner):
     lent = take_all(pool, 4)
     block = lent[2]
     pool.free(block)
-    before = pool.n_free
-    refuses(lambda: pool.free(block), naming={"block": block}, because="it is free already")
-    refuses(lambda: pool.share(block), naming={"block": block}, because="nobody holds it")
-    after = pool.n_free, pool.holders(block)
-    rest = take_all(pool, n - 3)
-    same((before, *after), (n - 3, n - 3, 0), "n_free before the errors, n_free after them, and the holders of the free block")
+    counted, calls = [pool.n_free], []
+    for call, why in ((pool.free, "it is free already"), (pool.share, "it is free: it has no holder")):
+        calls.append((recorded_call(lambda call=call: call(block)), why))
+        counted += [pool.n_free, pool.holders(block)]
+    rest = take_all(pool, min(n - 3, pool.n_free))
+    for call, why in calls:
+        refuses(call, naming={"block": block}, because=why)
+    same(counted, [n - 3, n - 3, 0, n - 3, 0], "n_free before the errors; n_free, and the holders of the free block, after each of the two")
     check_numbers([lent[0], lent[1], lent[3], *rest], n, "all blocks that are lent after two refused calls")
     refuses(lambda: pool.allocate(), errors=(RuntimeError,), because="all blocks are lent")
 
@@ -128,10 +131,15 @@ def test_numbers_that_are_no_blocks(learner):
     n, *others = drawn()
     pool = learner.BlockPool(n, *others)
     lent = take_all(pool, n)
+    found = []
     for block in (-1, -n, n, n + 7):
-        refuses(lambda block=block: pool.free(block), naming={"block": block}, because="no block has this number")
-        refuses(lambda block=block: pool.share(block), naming={"block": block}, because="no block has this number")
-    same((pool.n_free, [pool.holders(block) for block in lent]), (0, n * [1]), "n_free and the numbers of holders after eight refused calls")
+        for call in (pool.share, pool.free):
+            refused = recorded_call(lambda call=call, block=block: call(block))
+            found.append((block, refused, (pool.n_free, [pool.holders(each) for each in lent])))
+    for block, refused, _ in found:
+        refuses(refused, naming={"block": block}, because="no block has this number")
+    for i, (_, _, counted) in enumerate(found):
+        same(counted, (0, n * [1]), f"n_free and the numbers of holders after {i + 1} refused calls")
 
 
 @exercise("BlockPool", weight=2)

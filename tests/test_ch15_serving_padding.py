@@ -95,14 +95,16 @@ def test_padding_may_have_any_ids(learner, reference):
 
 @exercise("PaddedGPT", weight=2)
 def test_a_batch_may_be_padding_in_its_first_columns(learner, reference):
-    """All rows may have pads, also unequal numbers of them."""
+    """All rows may have pads, also unequal numbers of them, and each call has its own: the same ids without n_pad are texts without padding."""
     n, seed = drawn()
     texts = texts_of(seed, n, (7, 1, 6))
     ids, n_pad = padded(texts, 1)
     ids, n_pad = torch.cat([token_ids(seed, 3, 2, vocab=n.V), ids], dim=1), n_pad + 2
     models = {positions: pair(learner, reference, n, seed, positions=positions) for positions in ALL_POSITIONS}
+    bare = {positions: mine(ids) for positions, (mine, _) in models.items()}
     found = {positions: mine(ids, n_pad) for positions, (mine, _) in models.items()}
     for positions, got in found.items():
+        compare_with_texts_alone(bare[positions], list(ids), models[positions][1], f"with {positions} positions, without n_pad,")
         same(tuple(got.shape[:2]), (3, 9), f"the first two sizes of the logits with {positions} positions")
         compare_with_texts_alone(got[:, 2:], texts, models[positions][1], f"with {positions} positions, two more pads in each row,")
 
@@ -185,13 +187,20 @@ def passes_without_ffn_dropout(model, ids, n_pad):
 # ---- generate_batch
 
 
-def language_models(learner, reference, n, seed, positions, max_len=20):
-    """A PaddedGPT of the learner and a GPT of the reference with the same random weights, for texts that do not repeat one word for ever."""
+def language_models(learner, reference, n, seed, positions, max_len=20, exchanged=0):
+    """A PaddedGPT of the learner and a GPT of the reference with the same random weights, for texts that do not repeat one word for ever.
+
+    Their texts have this token where they would have token 0, and the other way round.
+    """
     sized = SimpleNamespace(**{**vars(n), "max_len": max_len})
     model = make_gpt(reference, sized, "GPT", positions=positions, tie_weights=False)
     values = randomise_for_text(model, seed)
+    for name in ("token_emb.weight", "lm_head.weight"):
+        values[name] = values[name].clone()
+        values[name][[0, exchanged]] = values[name][[exchanged, 0]]
     mine = make_gpt(learner, sized, "PaddedGPT", positions=positions, tie_weights=False)
     load(mine, values)
+    load(model, values)
     return mine, model
 
 
@@ -232,7 +241,7 @@ def test_each_prompt_gets_the_text_that_it_gets_alone(learner, reference):
 
 @exercise("generate_batch", weight=3)
 def test_each_text_ends_with_its_first_new_eos(learner, reference):
-    """A text ends with its first new eos_id while others go on; an eos_id in a prompt finishes nothing, and without eos_id no text is finished."""
+    """A text ends with its first new eos_id while others go on; an eos_id in a prompt, or at its end, finishes nothing. eos_id may be 0."""
     n, seed = drawn()
     mine, model = language_models(learner, reference, n, seed, ALL_POSITIONS[seed % 4])
     prompts = prompts_of(seed, n, (2, 5, 3, 4))
@@ -244,9 +253,25 @@ def test_each_text_ends_with_its_first_new_eos(learner, reference):
         given = [[*prompt[:-1], eos, prompt[-1]] if i in inside else prompt for i, prompt in enumerate(prompts)]
         found.append((eos, learner.generate_batch(mine, given, 8, eos), one_by_one(reference, model, given, 8, eos)))
     plain = learner.generate_batch(mine, prompts, 8)
+    last, text = next(prompts_that_end_with_eos(reference, model, n, prompts[0]))
+    at_the_end = learner.generate_batch(mine, [last], 8, last[-1])
+    new = free[0][len(prompts[0]) + 1]
+    renamed = language_models(learner, reference, n, seed, ALL_POSITIONS[seed % 4], exchanged=new)
+    given = [[{0: new, new: 0}.get(token, token) for token in prompt] for prompt in prompts]
+    ended = learner.generate_batch(renamed[0], given, 8, 0), one_by_one(reference, renamed[1], given, 8, 0)
     for eos, got, expected in found:
         same(got, expected, f"the list of texts with eos_id={eos}, which is in a prompt too")
     same(plain, free, "the list of texts without an eos_id")
+    same(at_the_end, [text], f"the list with the text of one prompt that ends with eos_id={last[-1]}")
+    same(*ended, "the list of texts with eos_id=0")
+
+
+def prompts_that_end_with_eos(reference, model, n, prompt):
+    """A prompt with an eos_id at its end after which more than one token is written, and its text."""
+    for eos in range(n.V):
+        text = one_by_one(reference, model, [[*prompt, eos]], 8, eos)[0]
+        if len(text) > len(prompt) + 3:
+            yield [*prompt, eos], text
 
 
 @exercise("generate_batch", weight=3)
@@ -295,14 +320,15 @@ def test_one_pass_for_each_new_position(learner, reference):
 def test_the_longest_text_must_fit(learner, reference):
     """With a table of positions, the longest prompt and the new tokens may fill max_len; one more is a ValueError before anything is computed."""
     n, seed = drawn()
-    prompts, found, refused = prompts_of(seed, n, (3, 6)), {}, []
+    prompts, found, refused = prompts_of(seed, n, (4, 6, 3)), {}, []
     for positions in ALL_POSITIONS:
         mine, model = language_models(learner, reference, n, seed, positions, max_len=10)
         new = 4 if positions in TABLE_POSITIONS else 8
         found[positions] = learner.generate_batch(mine, prompts, new), one_by_one(reference, model, prompts, new)
-        for too_many in (5, 8) if positions in TABLE_POSITIONS else ():
-            passes = learner.bring(passes_before_the_error)(learner.generate_batch, mine, prompts, too_many)
-            refused.append((recorded_call(lambda mine=mine, new=too_many: learner.generate_batch(mine, prompts, new)), passes))
+        long = [prompts[0], prompts[1] + prompts[1]]
+        for given, too_many in ((prompts, 5), (prompts, 7), (prompts, 8), (long, 1)) if positions in TABLE_POSITIONS else ():
+            passes = learner.bring(passes_before_the_error)(learner.generate_batch, mine, given, too_many)
+            refused.append((recorded_call(lambda mine=mine, given=given, new=too_many: learner.generate_batch(mine, given, new)), passes))
     for positions, (got, expected) in found.items():
         same(got, expected, f"the list of texts with {positions} positions and max_len=10")
     for call, passes in refused:

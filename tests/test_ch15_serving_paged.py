@@ -153,7 +153,7 @@ def test_a_fork_shares_until_it_writes(learner):
     check_text(once[0], n, "of a cache whose fork has appended one position")
     check_text(once[1], n, "of the fork after it has appended one position")
     same(once[2], [2, 2, 1], "the list of holders of the cache's blocks, after its fork has copied the last one,")
-    same(own[1], own[0], "the cache's table after one more position in its last block, which nobody shares now, compared with the one before,")
+    same(own[1], own[0], "the cache's table after one more position in its last block, which no other cache shares now, compared with the one before,")
     check_text(ends[0], n, "of the cache after both have appended")
     check_text(ends[1], n, "of the fork after both have appended")
     same(counted, [8, 8, 7, 7, 5], "the list of n_free of 11 blocks: with 10 positions; forked; one more in the fork; one more in the cache; 3 and 4 more")
@@ -182,7 +182,7 @@ def test_a_full_block_is_never_copied(learner):
 
 @exercise("PagedKVCache", weight=3)
 def test_forks_of_forks_do_not_see_each_other(learner):
-    """Three generations of forks, in mid-block and at its end, each keep their own text, whoever appends first."""
+    """Three generations of forks, in mid-block and at its end, each keep their own text, in whatever order they append."""
     n, seed = drawn()
     pool = pool_of(learner, n, 40)
     family = [Text(learner.PagedKVCache(pool), n)]
@@ -198,6 +198,38 @@ def test_forks_of_forks_do_not_see_each_other(learner):
     for i, state in enumerate(states):
         check_text(state, n, f"of cache {i + 1} of a family of eight")
     same(free_again, 40, "n_free of a pool of 40 blocks after all eight caches were freed")
+
+
+@exercise("PagedKVCache", weight=3)
+def test_all_holders_but_the_last_copy_before_they_write(learner):
+    """If three caches share a block in its middle, the first two that append take a copy each, in any order, and the last one keeps the block; so after each fork."""
+    n, seed = drawn()
+    found = []
+    for order in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
+        pool = pool_of(learner, n)
+        text = Text(learner.PagedKVCache(pool), n)
+        text.append(seed, 6)
+        family = [text, text.fork(), text.fork()]
+        shared, counted = text.cache.blocks[-1], [pool.n_free]
+        for i in order:
+            family[i].append(seed + 1 + i, 1)
+            counted.append(pool.n_free)
+        states = [each.state() for each in family]
+        writer = family[order[0]]
+        later = writer.fork()
+        for i, each in enumerate((writer, later)):
+            each.append(seed + 5 + i, 1)
+            counted.append(pool.n_free)
+        found.append((order, states, shared, counted, (writer.state(), later.state())))
+    names = ("the cache", "its first fork", "its second fork")
+    for order, states, shared, counted, again in found:
+        how = f"where {names[order[0]]} appends first, then {names[order[1]]}, then {names[order[2]]}"
+        for state, name in zip(states, names):
+            check_text(state, n, f"of {name}, {how},")
+        same([state[2][-1] == shared for state in states], [i == order[2] for i in range(3)], f"whether the shared block is still the last one of each table, {how},")
+        for state, name in zip(again, (names[order[0]], "its new fork")):
+            check_text(state, n, f"of {name}, after one more fork, {how},")
+        same(counted, [9, 8, 7, 7, 6, 6], f"the list of n_free of 11 blocks after the forks and after each append, {how},")
 
 
 @exercise("PagedKVCache", weight=2)
@@ -281,7 +313,7 @@ def test_a_freed_cache_is_empty_and_usable(learner):
 
 @exercise("PagedKVCache", weight=2)
 def test_gathered_tensors_do_not_change(learner):
-    """The keys and values that gather returned keep their values after later appends, and after the blocks are lent to another cache."""
+    """What gather returned keeps its values after later appends, and after the blocks are lent to another cache; k and v may be views, as split_heads gives them."""
     n, seed = drawn()
     ask, found = learner.bring(gathered_and_later), []
     for lengths in ((6, 3, 9), (3, 1, 9)):
@@ -295,6 +327,7 @@ def test_gathered_tensors_do_not_change(learner):
 
 def gathered_and_later(make, pool, parts):
     """What gather gives, and the same tensors after another append, and after the blocks belong to another cache; brought to the far side."""
+    parts = [[x.transpose(0, 1).contiguous().transpose(0, 1) for x in part] for part in parts]  # not contiguous
     cache, other = make(pool), make(pool)
     cache.append(*parts[0])
     gathered = cache.gather()

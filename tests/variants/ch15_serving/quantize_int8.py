@@ -24,3 +24,9 @@ def quantize_int8(weight):
     quotient = torch.nan_to_num(weight / scale.unsqueeze(1))
     codes = torch.sign(quotient) * torch.floor(quotient.abs() + 0.5)
     return codes.clip(-127, 127).type(torch.int8), scale
+
+
+# variant: the scale is computed in float32
+def quantize_int8(weight):
+    scale = (weight.float().abs().amax(dim=1) / 127).to(weight.dtype)
+    return (weight / scale.where(scale > 0, 1.0)[:, None]).round().clamp(-127, 127).to(torch.int8), scale
