@@ -167,16 +167,14 @@ def test_each_step_is_one_pass(learner, V, seed):
 
 
 @exercise("beam_search")
-def test_long_texts_do_not_underflow(learner, reference):
+def test_long_texts_do_not_underflow(learner):
     """The score of a long text is a sum of logarithms; the product of its probabilities is below the smallest number that a float can store."""
     table = tensor(3, 150, 150, scale=0.3, dtype=torch.float64)
     (text, *_), scores = beams(learner.beam_search(model_of(learner, table), torch.tensor([[7, 5]]), 180, 2))
-    close_ones = both(learner, reference, table / 15, 180, 3, ids=torch.tensor([[7, 5]]))
     expected = sum(float(table[a].log_softmax(-1)[b]) for a, b in zip([5, *text], text))
     same(len(text), 180, "the length of the best text with max_new_tokens=180")
     close(scores[:1], torch.tensor([expected], dtype=torch.float64), "the score of the best text", tol=1e-9)
     holds(len(scores) == 2 and expected < -700, f"there should be two texts with scores below -700; there are {len(scores)}, and the best has {expected:.1f}")
-    compare_beams(*close_ones, "of 180 tokens with 3 beams, where only the precision of float64 tells similar scores apart,")
 
 
 @exercise("beam_search")
