@@ -59,13 +59,17 @@ def test_a_query_that_sees_nothing_has_output_zero_and_lse_minus_infinity(learne
 @few
 @given(n=group_sizes, shift=st.sampled_from([1e4, -1e4]), seed=seeds)
 def test_very_large_and_very_small_scores_are_safe(learner, reference, n, shift, seed):
-    """The same number added to all scores of a query changes no output, and is added to lse, even 10000 for one query and -10000 for the next."""
+    """The same number added to all scores of a query changes no output, and is added to lse, even 10000 for one query and -10000 for the next; a masked key may have such a score too."""
     q, k, v = double_qkv(seed, n)
     signs = (-1.0) ** torch.arange(n.Tq, dtype=torch.float64)
     q[..., 0], more = signs, k.clone()
     more[..., 0] += shift * n.d**0.5
-    got = learner.attention_with_lse(q, more, v)
+    far, t = k.clone(), seed % n.Tk
+    far[..., t, 0] += 1e4 * n.d**0.5
+    mask = (torch.arange(n.Tk) != t).expand(n.Tq, n.Tk)
+    got, hidden = learner.attention_with_lse(q, more, v), learner.attention_with_lse(q, far, v, mask)
     output, lse = reference.attention_with_lse(q, k, v)
+    same_pair(hidden, reference.attention_with_lse(q, k, v, mask), "attention_with_lse", " where a masked key has a score near 10000 or -10000")
     same_pair(got, (output, lse + shift * signs), "attention_with_lse", f" with {shift:+g} added to the scores of every second query, and {-shift:+g} to the others")
 
 
@@ -146,23 +150,25 @@ def test_a_group_without_keys_changes_nothing(learner, reference, n, seed):
     some = (full[0].clone(), full[1].clone())  # its first query sees nothing
     some[0][..., 0, :], some[1][..., 0] = 0.0, -INF
     first, last, both = learner.merge_attention(*empty, *full), learner.merge_attention(*full, *empty), learner.merge_attention(*empty, *empty)
-    mixed = learner.merge_attention(*some, *empty)
+    mixed, pair = learner.merge_attention(*some, *empty), learner.merge_attention(*some, *some)
     same_pair(last, full, "merge_attention", " merged with a group without keys")
     same_pair(first, full, "merge_attention", " of a group without keys merged with another")
     same_pair(both, empty, "merge_attention", " of two groups without keys")
     same_pair(mixed, some, "merge_attention", " where only the first query sees nothing")
+    same_pair(pair, reference.merge_attention(*some, *some), "merge_attention", " where the first query sees nothing in both groups")
 
 
 @exercise("merge_attention", weight=2)
 @few
 @given(n=group_sizes, shift=st.sampled_from([1e4, -1e4]), seed=seeds)
 def test_only_the_difference_of_the_two_lse_decides(learner, reference, n, shift, seed):
-    """10000 or -10000 added to both lse changes no output, and is added to the result's lse."""
+    """The same number added to both lse of a query changes no output, and is added to the result's lse, even 10000 for one query and -10000 for the next."""
     q, k, v = double_qkv(seed, n)
     (output_a, lse_a), (output_b, lse_b) = groups(reference, q, k, v, 2)
     output, lse = reference.merge_attention(output_a, lse_a, output_b, lse_b)
-    got = learner.merge_attention(output_a, lse_a + shift, output_b, lse_b + shift)
-    same_pair(got, (output, lse + shift), "merge_attention", f" with {shift:+g} added to both lse")
+    shifts = shift * (-1.0) ** torch.arange(n.Tq, dtype=torch.float64)
+    got = learner.merge_attention(output_a, lse_a + shifts, output_b, lse_b + shifts)
+    same_pair(got, (output, lse + shifts), "merge_attention", f" with {shift:+g} added to both lse of every second query, and {-shift:+g} to the others")
 
 
 @exercise("merge_attention")

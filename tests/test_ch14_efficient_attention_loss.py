@@ -6,7 +6,7 @@ from devices_and_dtypes import check_device_of_result
 from grader.execution.proxy import gradients
 from grader.plugin.marks import exercise
 from grader.verdict.comparing import close, refuses, sizes
-from grader.verdict.memory import watch_gradients
+from grader.verdict.memory import watch_call, watch_gradients
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from module_pairs import compare_gradient
@@ -92,14 +92,24 @@ def test_any_id_may_be_the_ignored_one(learner, reference, n, seed):
 
 
 def scaled_loss(loss, hidden, weight, targets, factor):
-    return loss(hidden, weight, targets, 2) * factor + hidden.sum()
+    """A multiple of the loss of all positions but one, as for the next token, plus another loss."""
+    return loss(hidden[:, :-1], weight, targets[:, 1:], 2) * factor + hidden.sum()
+
+
+def loss_and_gradients(loss, hidden, weight, targets, chunk):
+    """The loss and its gradients, where the caller has switched gradients off."""
+    with torch.enable_grad():
+        leaves = [x.detach().clone().requires_grad_() for x in (hidden, weight)]
+        result = loss(*leaves, targets, chunk)
+        result.backward()
+    return [result.detach(), *(x.grad for x in leaves)]
 
 
 @exercise("chunked_cross_entropy", weight=2)
 @few
 @given(n=loss_sizes, seed=seeds)
 def test_the_loss_may_be_a_part_of_another_loss(learner, reference, n, seed):
-    """If the loss is multiplied by -3 and added to another one, the gradients are too."""
+    """If the loss of a slice of the positions is multiplied by -3 and added to another one, the gradients are too."""
     hidden, weight, targets = case(seed, n)
     got, expected = (gradients(side.bring(scaled_loss), side.chunked_cross_entropy, hidden, weight, targets, -3.0) for side in (learner, reference))
     close(got.output, expected.output, "-3 times the loss, plus another loss,")
@@ -119,16 +129,18 @@ def test_very_large_logits_give_a_finite_loss(learner, reference, n, seed):
 
 @exercise("chunked_cross_entropy", weight=4)
 def test_the_logits_of_all_positions_never_exist(learner, reference):
-    """With 2 texts of 64 positions, 512 words and chunk = 8, no tensor has a quarter of the 128 × 512 logits, forward or backward, and no more is kept."""
+    """With 2 texts of 64 positions, 512 words and chunk = 8, no tensor is as large as the logits of 16 positions, and all that exist at one moment or wait for the backward pass are less than the 128 × 512 logits."""
     B, T, V, D, chunk = 2, 64, 512, 8, 8
     sizes(B=B, T=T, V=V, D=D, chunk=chunk)
     hidden, weight, targets = tensor(1, B, T, D), tensor(2, V, D), token_ids(3, B, T, vocab=V)
     targets[:, ::5] = -100
     N = B * T
-    watched = watch_gradients(learner, learner.chunked_cross_entropy, hidden, weight, targets, chunk, largest=N * V / 4, kept=N * V / 4)
+    watched = watch_gradients(learner, learner.chunked_cross_entropy, hidden, weight, targets, chunk, largest=2 * chunk * V, kept=N * V / 4)
+    passes = watch_call(learner, learner.bring(loss_and_gradients), learner.chunked_cross_entropy, hidden, weight, targets, chunk, alive=N * V)
     expected = at_once(reference, hidden, weight, targets)
     close(watched.result, expected.output, "the loss")
     watched.check()
+    passes.check()
 
 
 @exercise("chunked_cross_entropy")

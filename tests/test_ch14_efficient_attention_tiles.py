@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from strategies import distinct, seeds, tensor
 
 few = settings(max_examples=3)
-T, D, BLOCK = 256, 8, 8  # where memory is measured
+T, D, BLOCK = 64, 2, 4  # where memory is measured: small enough that code for one query at a time ends within the limit of a call
 NAMES = ("grad_q", "grad_k", "grad_v")
 
 
@@ -88,7 +88,7 @@ def test_the_largest_score_may_come_in_any_strip(learner, reference, n, rise, se
 
 @exercise("tiled_attention", weight=3)
 def test_no_tensor_is_as_large_as_the_scores(learner, reference):
-    """With 256 positions and block = 8, no tensor has a quarter of the 256 × 256 scores, and all tensors at one moment have less than three quarters together."""
+    """With 64 positions and block = 4, no tensor has a quarter of the 64 × 64 scores, and all tensors at one moment have less than three quarters together."""
     q, k, v = long_qkv(1)
     watched = watch_call(learner, learner.tiled_attention, q, k, v, BLOCK, largest=T * T / 4, alive=3 * T * T / 4)
     same_pair(watched.result, reference.attention_with_lse(q, k, v), "tiled_attention")
@@ -97,11 +97,22 @@ def test_no_tensor_is_as_large_as_the_scores(learner, reference):
 
 @exercise("tiled_attention", weight=2)
 def test_no_causal_mask_is_as_large_as_the_scores(learner, reference):
-    """With causal=True, block = 32 and values of width 4, no tensor has a quarter of the 256 × 256 scores: neither the scores nor a mask."""
+    """With causal=True, block = 8 and values of width 1, no tensor has a quarter of the 64 × 64 scores: neither the scores nor a mask."""
     q, k, v = long_qkv(2)
-    v = v[..., :4]
-    sizes(d_v=4, block=32)
-    watched = watch_call(learner, learner.tiled_attention, q, k, v, 32, True, largest=T * T / 4)
+    v = v[..., :1]
+    sizes(d_v=1, block=8)
+    watched = watch_call(learner, learner.tiled_attention, q, k, v, 8, True, largest=T * T / 4)
+    same_pair(watched.result, whole_attention(reference.attention_with_lse, q, k, v, causal=True), "tiled_attention")
+    watched.check()
+
+
+@exercise("tiled_attention")
+def test_few_queries_meet_many_keys_in_strips_too(learner, reference):
+    """With 16 queries, 256 keys, block = 4 and causal=True, no tensor has a quarter of the 16 × 256 scores, and all at one moment less than three quarters."""
+    Tq, Tk, d, d_v = 16, 256, 2, 3
+    sizes(B=1, H=1, Tq=Tq, Tk=Tk, d=d, d_v=d_v, block=BLOCK)
+    q, k, v = tensor(3, 1, 1, Tq, d), tensor(4, 1, 1, Tk, d), tensor(5, 1, 1, Tk, d_v)
+    watched = watch_call(learner, learner.tiled_attention, q, k, v, BLOCK, True, largest=Tq * Tk / 4, alive=3 * Tq * Tk / 4)
     same_pair(watched.result, whole_attention(reference.attention_with_lse, q, k, v, causal=True), "tiled_attention")
     watched.check()
 
@@ -109,8 +120,7 @@ def test_no_causal_mask_is_as_large_as_the_scores(learner, reference):
 @exercise("tiled_attention")
 def test_a_block_has_at_least_one_key(learner, reference):
     """block below 1 raises a ValueError that names it."""
-    n = fixed_sizes()
-    q, k, v = double_qkv(0, n)
+    q, k, v = (x.float() for x in double_qkv(0, fixed_sizes()))
     same_pair(learner.tiled_attention(q, k, v, 2), reference.attention_with_lse(q, k, v), "tiled_attention")
     for block in (0, -3):
         refuses(lambda block=block: learner.tiled_attention(q, k, v, block), naming={"block": block}, because="a strip has at least one key")
@@ -188,11 +198,19 @@ def test_gradients_of_causal_attention(learner, reference, n, lead, seed):
 @few
 @given(n=distinct("B", "H", "d", "d_v", T=(6, 9)), seed=seeds)
 def test_gradients_with_as_many_queries_as_keys(learner, reference, n, seed):
-    """With as many queries as keys, the last key gets a gradient from the last query only."""
+    """With as many queries as keys, the last key gets a gradient from the last query only, also if grad_out is not contiguous."""
     n.Tq = n.Tk = n.T
     q, k, v = double_qkv(seed, n)
     rest, expected = backward_case(reference, q, k, v, seed, causal=True)
-    same_gradients(learner.tiled_attention_backward(q, k, v, *rest, 4, True), expected, " with block = 4 and causal=True")
+    got = learner.tiled_attention_backward(q, k, v, *rest, 4, True)
+    spread = learner.bring(call_with_transposed_gradient)(learner.tiled_attention_backward, q, k, v, *rest, 4, True)
+    same_gradients(got, expected, " with block = 4 and causal=True")
+    same_gradients(spread, expected, " where grad_out is not contiguous")
+
+
+def call_with_transposed_gradient(f, q, k, v, output, lse, grad_out, *options):
+    """The gradients from a grad_out whose features are not neighbours in memory, as behind a merging of heads."""
+    return f(q, k, v, output, lse, grad_out.transpose(-2, -1).contiguous().transpose(-2, -1), *options)
 
 
 @exercise("tiled_attention_backward", weight=2)
@@ -214,7 +232,7 @@ def test_gradients_of_very_large_and_very_small_scores(learner, reference, n, sh
 @settings(max_examples=2)
 @given(causal=st.booleans(), seed=seeds)
 def test_the_backward_pass_has_no_tensor_as_large_as_the_scores(learner, reference, causal, seed):
-    """With 256 positions and block = 8, no tensor of the backward pass has a quarter of the 256 × 256 entries, causal or not."""
+    """With 64 positions and block = 4, no tensor of the backward pass has a quarter of the 64 × 64 entries, causal or not."""
     q, k, v = long_qkv(seed)
     rest, expected = backward_case(reference, q, k, v, seed, causal)
     watched = watch_call(learner, learner.tiled_attention_backward, q, k, v, *rest, BLOCK, causal, largest=T * T / 4)
@@ -224,10 +242,22 @@ def test_the_backward_pass_has_no_tensor_as_large_as_the_scores(learner, referen
 
 @exercise("tiled_attention_backward", weight=2)
 def test_the_strips_of_the_backward_pass_are_not_collected(learner, reference):
-    """With 256 positions and block = 8, all tensors that exist at one moment have less than three quarters of 256 × 256 entries together."""
+    """With 64 positions and block = 4, all tensors that exist at one moment have less than three quarters of 64 × 64 entries together."""
     q, k, v = long_qkv(5)
     rest, expected = backward_case(reference, q, k, v, 5, False)
     watched = watch_call(learner, learner.tiled_attention_backward, q, k, v, *rest, BLOCK, largest=T * T / 4, alive=3 * T * T / 4)
+    same_gradients(watched.result, expected)
+    watched.check()
+
+
+@exercise("tiled_attention_backward")
+def test_gradients_of_few_queries_and_many_keys_take_strips_too(learner, reference):
+    """With 16 queries, 256 keys, block = 4 and causal=True, no tensor of the backward pass has a quarter of the 16 × 256 entries."""
+    Tq, Tk, d, d_v = 16, 256, 2, 3
+    sizes(B=1, H=1, Tq=Tq, Tk=Tk, d=d, d_v=d_v, block=BLOCK)
+    q, k, v = tensor(3, 1, 1, Tq, d), tensor(4, 1, 1, Tk, d), tensor(5, 1, 1, Tk, d_v)
+    rest, expected = backward_case(reference, q, k, v, 6, True)
+    watched = watch_call(learner, learner.tiled_attention_backward, q, k, v, *rest, BLOCK, True, largest=Tq * Tk / 4)
     same_gradients(watched.result, expected)
     watched.check()
 
@@ -246,8 +276,7 @@ def test_the_gradients_are_computed_without_autograd(learner, reference, n, seed
 @exercise("tiled_attention_backward")
 def test_a_block_of_the_backward_pass_has_at_least_one_key(learner, reference):
     """block below 1 raises a ValueError that names it."""
-    n = fixed_sizes()
-    q, k, v = double_qkv(0, n)
+    q, k, v = (x.float() for x in double_qkv(0, fixed_sizes()))
     rest, expected = backward_case(reference, q, k, v, 0, causal=False)
     same_gradients(learner.tiled_attention_backward(q, k, v, *rest, 2), expected)
     for block in (0, -3):

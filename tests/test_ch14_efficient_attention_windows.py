@@ -155,7 +155,7 @@ def test_the_work_grows_like_the_length(learner, reference):
 @exercise("windowed_attention")
 def test_windowed_attention_needs_a_window(learner, reference):
     """window below 1 raises a ValueError that names it."""
-    q, k, v = double_qkv(0, fixed_sizes())
+    q, k, v = (x.float() for x in double_qkv(0, fixed_sizes()))
     close(learner.windowed_attention(q, k, v, 2), reference.windowed_attention(q, k, v, 2), "the output with window = 2")
     for window in (0, -2):
         refuses(lambda window=window: learner.windowed_attention(q, k, v, window), naming={"window": window}, because="a query sees at least its own position")
