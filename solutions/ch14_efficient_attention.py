@@ -27,8 +27,8 @@ def attention_with_lse(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = No
     q (..., Tq, d), k (..., Tk, d), v (..., Tk, d_v) -> output (..., Tq, d_v), lse (..., Tq).
 
     Keys where `mask` (it broadcasts to (..., Tq, Tk)) is False are not seen. A query that sees no key, also because Tk is 0,
-    has output 0 and lse -inf. Scores around 10000 or -10000 do not overflow. The gradients of q, k and v through the output are
-    those of chapter 3; the gradient of lse is not needed.
+    has output 0 and lse -inf. Scores around 10000 or -10000 do not overflow, also if they differ from query to query or belong to
+    masked keys. The gradients of q, k and v through the output are those of chapter 3; the gradient of lse is not needed.
     """
     # TODO 1: compute the scores, (..., Tq, Tk), and set those of keys that are not seen to -inf
     # TODO 2: compute lse along the keys, with torch.logsumexp
@@ -49,9 +49,9 @@ def merge_attention(output_a: Tensor, lse_a: Tensor, output_b: Tensor, lse_b: Te
 
     output_a, output_b (..., Tq, d_v), lse_a, lse_b (..., Tq) -> output (..., Tq, d_v), lse (..., Tq).
 
-    Each output counts in proportion to the sum of e^score of its group, e^lse. An lse of 10000 or -10000 does not overflow. A
-    group without keys (output 0, lse -inf) changes nothing; two of them give such a group again, without NaN. It is used
-    without gradient.
+    Each output counts in proportion to the sum of e^score of its group, e^lse. An lse of 10000 or -10000 does not overflow,
+    also if the lse differ from query to query. A group without keys (output 0, lse -inf) changes nothing; two of them give such a
+    group again, without NaN. Some queries may have such groups and others not. It is used without gradient.
     """
     # TODO 1: find the larger lse of each query (use 0 if both are -inf)
     # TODO 2: compute both sums relative to it: e^(lse - largest)
@@ -74,8 +74,8 @@ def tiled_attention(q: Tensor, k: Tensor, v: Tensor, block: int, causal: bool = 
 
     With `causal`, query i (at position Tk - Tq + i) sees the keys up to its own position, as with chapter 3's causal mask. The
     result is the same for each `block`; it need not divide Tk, and may be larger. Raises a ValueError that names block if it is
-    below 1. No tensor has Tq * Tk entries, neither scores nor a mask, and the results of the strips are not collected. It is used
-    without gradient.
+    below 1. No tensor has Tq * Tk entries, neither scores nor a mask, and the results of the strips are not collected, also if
+    there are few queries and many keys. It is used without gradient.
     """
     # TODO 1: check block; name it in the error
     # TODO 2: start with the result of a group without keys: output 0, lse -inf
@@ -103,10 +103,11 @@ def tiled_attention_backward(
     """Compute the gradients of q, k and v from that of the output, with at most `block` keys at a time.
 
     `output` and `lse` are the results of `tiled_attention(q, k, v, block, causal)`. `grad_out` (..., Tq, d_v) is the gradient of
-    the output -> grad_q (..., Tq, d), grad_k (..., Tk, d), grad_v (..., Tk, d_v).
+    the output, contiguous or not -> grad_q (..., Tq, d), grad_k (..., Tk, d), grad_v (..., Tk, d_v).
 
     The weights of a strip are computed again: e^(score - lse). The result is the same for each `block`. Raises a ValueError that
-    names block if it is below 1. No tensor has Tq * Tk entries. It runs without gradient, also in torch.inference_mode().
+    names block if it is below 1. No tensor has Tq * Tk entries, and the strips are not collected. It runs without gradient, also in
+    torch.inference_mode().
     """
     # TODO 1: check block; name it in the error
     # TODO 2: for each query, sum grad_out * output; this is the average of grad_weights, weighted with the weights
@@ -216,13 +217,14 @@ def windowed_attention(q: Tensor, k: Tensor, v: Tensor, window: int) -> Tensor:
 
 
 def checkpointed(module: nn.Module, *inputs: Tensor) -> Tensor:
-    """Compute `module(*inputs)`, but keep only the inputs for the backward pass, which runs the module once more.
+    """Compute `module(*inputs)`, but keep only the inputs (no copies) for the backward pass, which runs the module once more.
 
     The module returns one tensor; an input may contain whole numbers. Result and gradients are those of the plain module, also with
     dropout: the second run draws the same random numbers as the first. The gradients reach the inputs and the module's
-    parameters, also if no input needs one; what the module does not use causes no error. After the forward pass the random
-    generator (the CPU's default) is where the plain module leaves it; the backward pass leaves it as it was. If nothing needs a
-    gradient, the module simply runs once.
+    parameters, also if no input needs one; what the module does not use causes no error. Frozen parameters, the modes of the
+    module and of its parts, and gradients of earlier passes stay as they are. After the forward pass the random generator (the
+    CPU's default) is where the plain module leaves it; the backward pass leaves it as it was. If nothing needs a gradient, also in
+    torch.no_grad(), the module simply runs once.
     """
     # TODO 1: define a torch.autograd.Function, and apply it to the inputs and the parameters: all that gets a gradient
     # TODO 2: in forward, keep the random state from *before* the module runs, and give the tensors to ctx.save_for_backward
@@ -257,7 +259,8 @@ def checkpointed(module: nn.Module, *inputs: Tensor) -> Tensor:
 def chunked_cross_entropy(hidden: Tensor, weight: Tensor, targets: Tensor, chunk: int, ignore_index: int = -100) -> Tensor:
     """Compute cross_entropy(hidden @ weight.T, targets, ignore_index) of chapter 8 with the logits of `chunk` positions at a time.
 
-    hidden (..., D), weight (V, D), targets (...) -> (). Gradients reach `hidden` and `weight`.
+    hidden (..., D), weight (V, D), targets (...) -> (). `hidden` and `targets` may be slices of larger tensors. Gradients reach
+    `hidden` and `weight`.
 
     At most (chunk, V) logits exist at a time: in the forward pass, kept for the backward pass, and in the backward pass. The
     result is the same for each `chunk`: the mean over all kept targets, and 0 if all are ignored. `chunk` need not divide the

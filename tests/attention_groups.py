@@ -31,8 +31,8 @@ def pair_of(result, name):
     return result
 
 
-def same_pair(got, expected, name, which=""):
+def same_pair(got, expected, name, which="", tol=None):
     """The output and lse are these; `which` says of what."""
     output, lse = pair_of(got, name)
-    close(lse, expected[1], f"lse{which}")
-    close(output, expected[0], f"the output{which}")
+    close(lse, expected[1], f"lse{which}", tol)
+    close(output, expected[0], f"the output{which}", tol)

@@ -59,7 +59,7 @@ def test_a_query_that_sees_nothing_has_output_zero_and_lse_minus_infinity(learne
 @few
 @given(n=group_sizes, shift=st.sampled_from([1e4, -1e4]), seed=seeds)
 def test_very_large_and_very_small_scores_are_safe(learner, reference, n, shift, seed):
-    """The same number added to all scores of a query changes no output, and is added to lse, even 10000 for one query and -10000 for the next; a masked key may have such a score too."""
+    """A number added to all scores of a query changes no output, and is added to lse: 10000 for one query, -10000 for the next. A masked key may have such a score."""
     q, k, v = double_qkv(seed, n)
     signs = (-1.0) ** torch.arange(n.Tq, dtype=torch.float64)
     q[..., 0], more = signs, k.clone()

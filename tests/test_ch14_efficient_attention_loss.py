@@ -129,7 +129,7 @@ def test_very_large_logits_give_a_finite_loss(learner, reference, n, seed):
 
 @exercise("chunked_cross_entropy", weight=4)
 def test_the_logits_of_all_positions_never_exist(learner, reference):
-    """With 2 texts of 64 positions, 512 words and chunk = 8, no tensor is as large as the logits of 16 positions, and all that exist at one moment or wait for the backward pass are less than the 128 × 512 logits."""
+    """With 2 texts of 64 positions, 512 words and chunk = 8, no tensor is as large as the logits of 16 positions, and all together are less than all logits."""
     B, T, V, D, chunk = 2, 64, 512, 8, 8
     sizes(B=B, T=T, V=V, D=D, chunk=chunk)
     hidden, weight, targets = tensor(1, B, T, D), tensor(2, V, D), token_ids(3, B, T, vocab=V)

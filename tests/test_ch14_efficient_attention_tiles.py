@@ -74,16 +74,19 @@ def test_causal_with_as_many_queries_as_keys(learner, reference, n, seed):
 
 @exercise("tiled_attention", weight=2)
 @few
-@given(n=group_sizes, rise=st.sampled_from([40.0, -40.0, 3000.0, -3000.0]), seed=seeds)
+@given(n=group_sizes, rise=st.sampled_from([40.0, 3000.0]), seed=seeds)
 def test_the_largest_score_may_come_in_any_strip(learner, reference, n, rise, seed):
     """Scores that rise or fall from strip to strip, all far above 0 or all far below it, give the same result: sums are scaled to the new largest score."""
     q, k, v = double_qkv(seed, n, scale=1.0)
     q[..., 0] = 1.0
-    k[..., 0] = torch.linspace(rise, 2 * rise, n.Tk, dtype=torch.float64)
-    got = {block: learner.tiled_attention(q, k, v, block) for block in (1, 2, 4)}
-    expected = reference.attention_with_lse(q, k, v)
-    for block, pair in got.items():
-        same_pair(pair, expected, "tiled_attention", f" with block = {block}")
+    found = []
+    for step in (rise, -rise):
+        keys = k.clone()
+        keys[..., 0] = torch.linspace(step, 2 * step, n.Tk, dtype=torch.float64)
+        found.append((reference.attention_with_lse(q, keys, v), {block: learner.tiled_attention(q, keys, v, block) for block in (1, 2, 4)}))
+    for expected, got in found:
+        for block, pair in got.items():
+            same_pair(pair, expected, "tiled_attention", f" with block = {block}", tol=1e-5)
 
 
 @exercise("tiled_attention", weight=3)

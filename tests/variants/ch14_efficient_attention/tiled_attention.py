@@ -64,3 +64,21 @@ def tiled_attention(q, k, v, block, causal=False):
         out = out * (lse - base).exp()[..., None] + part * (part_lse - base).exp()[..., None]
         lse = both
     return out, lse
+
+
+# variant: one query at a time
+def tiled_attention(q, k, v, block, causal=False):
+    if block < 1:
+        raise ValueError(f"block = {block}")
+    Tq, Tk = q.shape[-2], k.shape[-2]
+    outputs, lses = [], []
+    for i in range(Tq):
+        row = q[..., i : i + 1, :]
+        end = Tk - Tq + i + 1 if causal else Tk
+        state = q.new_zeros(*row.shape[:-1], v.shape[-1]), q.new_full(row.shape[:-1], -math.inf)
+        for j in range(0, end, block):
+            stop = min(j + block, end)
+            state = merge_attention(*state, *attention_with_lse(row, k[..., j:stop, :], v[..., j:stop, :]))
+        outputs.append(state[0])
+        lses.append(state[1])
+    return torch.cat(outputs, -2), torch.cat(lses, -1)

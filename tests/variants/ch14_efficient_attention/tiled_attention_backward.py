@@ -59,3 +59,24 @@ def tiled_attention_backward(q, k, v, output, lse, grad_out, block, causal=False
                 grads[1][..., cols, :] += ds.mT @ q[..., rows, :]
                 grads[2][..., cols, :] += p.mT @ grad_out[..., rows, :]
     return tuple(grads)
+
+
+# variant: one query at a time
+def tiled_attention_backward(q, k, v, output, lse, grad_out, block, causal=False):
+    if block < 1:
+        raise ValueError(f"block = {block}")
+    scale = 1 / math.sqrt(q.shape[-1])
+    Tq, Tk = q.shape[-2], k.shape[-2]
+    grad_q, grad_k, grad_v = (x.new_zeros(x.shape) for x in (q, k, v))
+    for i in range(Tq):
+        row, g = q[..., i : i + 1, :], grad_out[..., i : i + 1, :]
+        average = (g * output[..., i : i + 1, :]).sum(-1, True)
+        end = Tk - Tq + i + 1 if causal else Tk
+        for s in range(0, end, block):
+            e = min(end, s + block)
+            weights = torch.exp(row @ k[..., s:e, :].mT * scale - lse[..., i : i + 1, None])
+            grad_scores = weights * (g @ v[..., s:e, :].mT - average) * scale
+            grad_v[..., s:e, :].add_(weights.mT @ g)
+            grad_k[..., s:e, :].add_(grad_scores.mT @ row)
+            grad_q[..., i : i + 1, :].add_(grad_scores @ k[..., s:e, :])
+    return grad_q, grad_k, grad_v
