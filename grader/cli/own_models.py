@@ -32,7 +32,7 @@ def train(
     resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted training: NAME's, or the latest.")] = False,
     device: Annotated[Device, typer.Option(help="Where the model is.")] = Device.auto,
 ) -> None:
-    """Train a language model of your own parts on little stories, or on your own text.
+    """Train a language model of your own parts on text.
 
     The reference replaces exercises that do not pass their tests yet. Control-C saves the model, and --resume goes on as if nothing had happened."""
     from grader.cli.commands.train import train

@@ -23,15 +23,17 @@ def plain_words() -> Iterator[None]:
         yield
     except typer.BadParameter as problem:
         errors = getattr(problem.__cause__, "errors", None)  # older versions of typer have no pydantic, and say it well
-        if errors is not None:
-            problem.message = describe(errors()[0])
+        if errors is not None and (sentence := describe(errors()[0])):
+            problem.message = sentence
         raise
 
 
 def describe(error: dict[str, Any]) -> str:
-    """What is wrong, for one entry of the errors of a pydantic ValidationError."""
+    """What is wrong, for one entry of the errors of a pydantic ValidationError; "" where typer says it well."""
     given, kind = str(error["input"]), str(error["type"]).partition("_")[0]
     if given.strip().lower() == "nan":
         kind = "float"
+    if kind not in WORDS:
+        return ""
     limit = next((f" {bound:.15g}" for bound in error.get("ctx", {}).values() if kind in ("less", "greater")), "")
-    return f"{given!r} {WORDS.get(kind, 'is not a value that this option takes')}{limit}"
+    return f"{given!r} {WORDS[kind]}{limit}"

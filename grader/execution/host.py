@@ -85,8 +85,9 @@ class Host:
             except (OutOfTime, HostDied):
                 raise
             except BaseException as problem:
-                self.inner_calls.forget_finished()
-                return {"error": self.descriptions.describe(problem)}, []
+                error = self.descriptions.describe(problem)
+                self.inner_calls.forget_if_operator(problem, error["where"] is not None)
+                return {"error": error}, []
             finally:
                 if getpid() != self.pid:
                     _exit(0)  # a process that the learner's code forked returned here; the tests go on in the original process only

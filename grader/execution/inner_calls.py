@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 import builtins
+import re
 from collections.abc import Callable
 from functools import lru_cache
 from types import CodeType
 from typing import Any
 
+_NO_OPERATOR = re.compile("unsupported operand type|not supported between|bad operand type")
 NOTE = "_headway_call"  # the name under which an instrumented helper finds `call_and_note`
 NOTE_STATEMENT = "_headway_statement"  # the same for a call whose result is not used, such as `result.backward()`
 
@@ -80,9 +82,9 @@ class InnerCalls:
         """What an instrumented helper needs among its names."""
         return {NOTE: self.call_and_note, NOTE_STATEMENT: self.call_statement}
 
-    def forget_finished(self) -> None:
-        """Forget the last call of a helper that raised an exception, unless that call raised it or gave None: an operator or the helper itself did."""
-        if not self.is_running and not self.last.get(self.number, ("", (), {}, False))[3]:
+    def forget_if_operator(self, problem: BaseException, is_raised_by_learners: bool) -> None:
+        """Forget the last call of a helper that raised an exception, if it ended well and an operator of the learner's raised the exception or is missing."""
+        if not self.is_running and (is_raised_by_learners or _NO_OPERATOR.search(str(problem))):
             self.last.pop(self.number, None)
         self.is_running = False
 

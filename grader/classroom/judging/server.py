@@ -74,7 +74,7 @@ class GradingService(Service):
         self.isolation = isolation
 
     def prepare_run(self, session: pytest.Session, job: GradeJob, report: Report) -> None:
-        prepare_session(session, job, report, RunWorkerPool(report, fork=bool(self.isolation), isolation=self.isolation))
+        prepare_grading(session, job, report, RunWorkerPool(report, fork=bool(self.isolation), isolation=self.isolation))
 
 
 class ForkingGradingService(GradingService):
@@ -122,10 +122,10 @@ class ForkingGradingService(GradingService):
         assert self.pool.control is not None
         self.pool.control.close()
         limits.limit_growth(MEMORY)
-        prepare_session(session, job, report, RunWorkerPool(report, isolation=self.isolation, control=self.control))
+        prepare_grading(session, job, report, RunWorkerPool(report, isolation=self.isolation, control=self.control))
 
 
-def prepare_session(session: pytest.Session, job: GradeJob, report: Report, pool: WorkerPool) -> None:
+def prepare_grading(session: pytest.Session, job: GradeJob, report: Report, pool: WorkerPool) -> None:
     """Select the tests to grade, and set up the trial of this submission; pytest's own loop runs the tests next. pytest's output is discarded."""
     config, names = session.config, set(job.exercises)
     run: GradedRun = config.stash[hooks.RUN]

@@ -60,6 +60,7 @@ def stub(x): raise NotImplementedError
 class Number:
     def __init__(self, value): self.value, self.grad = value, None
     def __mul__(self, other): return Number(self.value * other)
+    def __pow__(self, other): raise ValueError("no powers")
     def backward(self): self.grad = 1.0
 '''
 X = torch.ones(2, 2)
@@ -187,6 +188,10 @@ def multiplied(Number, value):
     return (2 * Number(value)).value
 
 
+def to_the_power(Number, value):
+    return (Number(value) ** 2).value
+
+
 def gradient_of(Number, value):
     number = Number(value)
     number.backward()
@@ -197,6 +202,8 @@ def test_an_operator_that_fails_in_a_helper_is_not_blamed_on_the_call_before_it(
     failure = failure_of(boundary, lambda toy: toy.bring(multiplied)(toy.Number, 3.0))
     assert failure.called == ["multiplied(Number, 3.0)"]
     assert failure.message.startswith("`multiplied`, a function of the test, raised TypeError: unsupported operand type(s) for *: 'int' and 'Number'")
+    failure = failure_of(boundary, lambda toy: toy.bring(to_the_power)(toy.Number, 3.0))
+    assert failure.called == ["to_the_power(Number, 3.0)"] and failure.where.endswith('raise ValueError("no powers")')
 
 
 def test_a_method_whose_result_a_helper_does_not_use_needs_no_return(boundary):

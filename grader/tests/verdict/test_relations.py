@@ -277,6 +277,7 @@ def test_not_finite():
     scores = x[:, :4].masked_fill(~LOWER[:4, :4], -torch.inf)
     assert said(scores.nan_to_num(neginf=-1e9), scores) == "All 6 values that should be -inf are not, the first at [0, 1]. All other values are right."
     assert said(torch.tensor(torch.nan), torch.tensor(1.0)) == "It is NaN."
+    assert said(torch.full((6,), torch.nan), torch.full((6,), -torch.inf)) == "All 6 values are NaN and should be -inf."
 
 
 def test_expected_infinities_are_not_an_error():

@@ -18,7 +18,7 @@ def explain_not_finite(pair: Pair) -> list[str]:
     kind = "NaN" if not bool(infinite.any()) else "infinite" if not bool(nan.any()) else "NaN or infinite"
     first = "It" if total == 1 else f"All {total} values" if count == total else f"{count} of {total} values"
     explain_places = "" if count == total else f", the first at {bad.nonzero()[0].tolist()}"
-    wrongly = "" if bool(pair.expected.isfinite().all()) else " and should be finite"
+    wrongly = _say_expected(pair, bad)
     sentences = [f"{first} {'is' if total == 1 or count == 1 else 'are'} {kind}{wrongly}{explain_places}."]
     whole = _explain_bad_rows(pair, bad)
     if whole:
@@ -26,6 +26,15 @@ def explain_not_finite(pair: Pair) -> list[str]:
     if 0 < count < total and bool(bad.eq(pair.wrong).all()) and pair.is_significant(~bad):
         sentences.append("All other values are right.")
     return sentences
+
+
+def _say_expected(pair: Pair, bad: Tensor) -> str:
+    """What the bad values should be, where some right values are infinite."""
+    expected = pair.expected[bad]
+    if bool(expected.isfinite().all()):
+        return "" if bool(pair.expected.isfinite().all()) else " and should be finite"
+    same = pair.real and bool((expected == expected[0]).all())
+    return f" and should be {format_number(float(expected[0]))}" if same else " and should be numbers or infinite"
 
 
 def _explain_missing_infinities(pair: Pair) -> list[str]:
