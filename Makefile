@@ -38,7 +38,7 @@ test-rest: .venv/.dev
 	$(BIN)/headway dev-check --fresh
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "thorough and not alone" grader/tests
 	$(BIN)/python -m pytest -m "thorough and alone" grader/tests
-	$(MAKE) test-lowest test-newest
+	OMP_NUM_THREADS=1 $(MAKE) -j 2 test-lowest test-newest
 
 # The graded suites and the command, at the lowest versions that pyproject.toml allows and at the newest ones. torch alone is the version that
 # constraints.txt names, in both: its newest build for Linux brings several gigabytes of CUDA.

@@ -60,7 +60,7 @@ def grade(
 
     With --assignment, course.toml says what is graded, and by which rules.
 
-    With --add, a person who is in several folders gets the newer submission, and nobody is left out. It uses the arguments of the last run,
+    With --add, a person who is in several folders gets the newer submission, and the others stay. It uses the arguments of the last run,
     except those that you give.
 
     With --anonymous, no file but the key has a name, an e-mail address, a login or a student number. What learners write into their code or print

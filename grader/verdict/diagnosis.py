@@ -84,8 +84,8 @@ def diagnose(exercise: Exercise, records: list[Record], each: Map = map) -> Diag
     if not wrong:
         return None
     known = list(misconceptions(exercise.module, exercise.name))
-    with open_reference(exercise) as reference:  # a mistake must be nearer than the reference to replies that are wrong by little
-        nearly_right = [(record, distance(reference, record)) for record in wrong if agrees(reference, record)]
+    with open_reference(exercise) as reference:  # a mistake must be nearer than the reference to numbers that are wrong by little
+        nearly_right = [(record, gap) for record in wrong if agrees(reference, record) and (gap := distance(reference, record)) > 0]
 
     def fits(mistake: Misconception) -> bool:
         with open_mistaken(exercise, mistake) as replayer:

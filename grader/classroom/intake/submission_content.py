@@ -86,7 +86,7 @@ def read_content(
             broken[module] = str(trouble)
         except Exception as error:
             broken[module] = f"{module}.py cannot be read: {describe_error(error)}"
-        if not files.options.is_graded(module):  # then its notes help nobody
+        if not files.options.is_graded(module):  # notes about it do not help
             continue
         several = _list_versions(files, sources[module], copy, unnamed.get(module)) if module in sources and files.options.copies == BETTER else []
         versions += several
