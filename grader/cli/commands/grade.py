@@ -14,7 +14,8 @@ from grader.classroom.gradebook.person_lookup import find_person
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.intake.submissions import Submission
 from grader.classroom.intake.times import describe_unknown_times
-from grader.classroom.judging.better_versions import list_variants
+from grader.classroom.judging.better_versions import choose_versions, find_points_in, list_variants
+from grader.classroom.judging.rules import Rules
 from grader.classroom.report.context import read_context
 from grader.classroom.sanitize import line, list_names
 from grader.classroom.term.person_finder import Known
@@ -27,6 +28,7 @@ from grader.cli.commands.grading_request import Given, Request, add_own_reading,
 from grader.cli.commands.kept_grades import refuse_losing
 from grader.cli.commands.stored_request import last_request, read_request, store_request
 from grader.console.output import print_error
+from grader.course.syllabus import Exercise
 
 ALL_GRADED, SOME_NOT, WRONG_USE, INTERRUPTED = 0, 1, 2, 130
 
@@ -104,7 +106,7 @@ def _grade_request(request: Request, before: Request | None, options: _RunOption
             course = pseudonyms.hide_course(course) if course else None
             notes.append(f"{line(str(request.key_path))} is the key of the pseudonyms; only you should have it")
         if options.changed:
-            print_changed(_list_people(request.out), submissions)
+            _list_changed(request.out, submissions, chosen, rules)
             return ALL_GRADED
         notes += describe_unknown_times(submissions) if rules.due else []
         dispatcher, at_once = make_dispatcher(options.dask, [exercise.name for exercise in chosen], request.seed, request.require_isolation)
@@ -148,6 +150,16 @@ def _delete_verdicts(book: Gradebook, person: Known, submissions: list[Submissio
     if len(names) > 1:
         print_sentence(f"{list_names(sorted(names))} submitted the same content; all of them are graded again.")
     return {one.slug for one in submissions if one.digest == new.digest}
+
+
+def _list_changed(out: Path, submissions: list[Submission], chosen: list[Exercise], rules: Rules) -> None:
+    """Say whose submission is new or changed. Of several versions of a chapter, those count that counted in the last run."""
+    people = _list_people(out)
+    if people:
+        with Gradebook.read(out) as book:
+            find_points = find_points_in(book.find_verdict, chosen, rules.points_of)
+            submissions = [choose_versions(submission, find_points) for submission in submissions]
+    print_changed(people, submissions)
 
 
 def _has_people(out: Path) -> bool:
