@@ -14,8 +14,8 @@ def rope_angles(positions: Tensor, d_head: int, base: float = 10000.0) -> Tensor
     """Compute the rotation angle of each pair of features at each position: positions (T,) -> (T, d_head / 2), float32.
 
     Pair i at position p rotates by p * base^(-2i / d_head) radians: the first pair by one radian per position, every later
-    pair more slowly. `positions` has any integer dtype, and the result is on its device. Raises a ValueError that names d_head
-    if d_head is odd.
+    pair more slowly. `positions` has any integer dtype and no upper limit. The result is a new tensor on its device. Raises a
+    ValueError that names d_head if d_head is odd.
     """
     # TODO 1: check that d_head is even; name it in the error
     # TODO 2: compute the frequency base^(-2i / d_head) of every pair i, on the device of `positions`
@@ -33,8 +33,8 @@ def apply_rope(x: Tensor, positions: Tensor, base: float = 10000.0) -> Tensor:
     """Rotate each pair of neighbouring features by its angle: x (..., T, d_head) and positions (T,) -> (..., T, d_head).
 
     The pairs are (x0, x1), (x2, x3), ...; each becomes (x0 cos - x1 sin, x0 sin + x1 cos). The result has the dtype of x. The
-    angles have at least the precision of float32, even if x is in half precision. Raises a ValueError that names d_head if
-    d_head is odd.
+    angles have at least the precision of float32, even if x is in half precision, and float64 x keeps all its digits. Raises a
+    ValueError that names d_head if d_head is odd.
     """
     # TODO 1: compute the sine and cosine of rope_angles, (T, d_head / 2), and do not round them to half precision
     # TODO 2: take the even features of x and the odd ones, each (..., T, d_head / 2)
@@ -53,7 +53,8 @@ def alibi_slopes(n_heads: int) -> Tensor:
     """Compute the slope of each head, by which its bias falls per position of distance: (H,), float32.
 
     If H is a power of two: 2^(-8/H), 2^(-16/H), ..., down to 2^-8. For any other H: the slopes for P heads, where P is the
-    largest power of two below H, then the first, third, fifth, ... slope for 2P heads, until there are H slopes.
+    largest power of two below H, then the first, third, fifth, ... slope for 2P heads, until there are H slopes. The result is
+    a new tensor.
     """
     # TODO 1: find the largest power of two that is not above n_heads
     # TODO 2: compute the slopes for that many heads
@@ -69,7 +70,8 @@ def alibi_slopes(n_heads: int) -> Tensor:
 def alibi_bias(n_heads: int, q_len: int, k_len: int) -> Tensor:
     """Compute what each head adds to its scores: -slope * |i - j| for the query at position i and the key at position j, (H, q_len, k_len).
 
-    The queries are the last q_len of the k_len positions; there are never more queries than keys. Float32, on the CPU.
+    The queries are the last q_len of the k_len positions; there are never more queries than keys. The result is a
+    new float32 tensor on the CPU.
     """
     # TODO 1: number the keys from 0, and the queries so that the last query is at the position of the last key
     # TODO 2: compute the distance of every query from every key, (q_len, k_len)
@@ -88,8 +90,9 @@ class CausalSelfAttention(nn.Module):
     `positions` is "none", "rope" (queries and keys are rotated, values are not) or "alibi" (a bias is added to the scores).
     Parameters: the linear layers `W_q`, `W_k`, `W_v`, `W_out`, all D -> D, with a bias unless `bias=False`.
     Other attributes: `n_heads`, `positions`, and `dropout`, an nn.Dropout that acts on the weights. The input may have any
-    length. Raises a ValueError that names d_model and n_heads if n_heads does not divide d_model, one that names d_head if
-    `positions` is "rope" and d_head is odd, and one that names `positions` if it is not one of the three.
+    length. The output has the dtype of x, and float64 input is computed in float64 (angles and slopes may be float32). Raises a
+    ValueError that names d_model and n_heads if n_heads does not divide d_model, one that names d_head if `positions` is "rope"
+    and d_head is odd, and one that names `positions` if it is not one of the three.
     """
 
     def __init__(self, d_model: int, n_heads: int, positions: str = "none", bias: bool = True, dropout: float = 0.0):
@@ -116,7 +119,7 @@ class CausalSelfAttention(nn.Module):
         """Attend from every position of `x` (B, T, D) to itself and earlier positions: (B, T, D).
 
         With `return_weights` the result is (output, weights), the weights (B, H, T, T) as used, after dropout. A pass without
-        gradient (torch.no_grad, torch.inference_mode) gives the same output, and you can still train the module afterwards.
+        gradient (torch.no_grad, torch.inference_mode) gives the same output, and you can train the module after it.
         """
         # TODO 3: project, and split into heads, (B, T, D) -> (B, H, T, d_head)
         # TODO 4: with "rope", rotate queries and keys by their positions 0 .. T-1

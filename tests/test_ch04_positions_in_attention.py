@@ -3,12 +3,14 @@
 import math
 
 import torch
+from calls import GRADIENT_FREE_MODES, call_without_gradient
 from devices_and_dtypes import check_device_of_result
 from grader.execution.proxy import gradients
 from grader.plugin.marks import exercise
 from grader.verdict.comparing import close, refuses, shaped, sizes
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from memory_layouts import after_overwriting
 from strategies import distinct, seeds, tensor
 
 few = settings(max_examples=3)  # for tests that a mistake breaks at every example: more examples would only take time
@@ -93,11 +95,22 @@ def test_at_position_zero_nothing_turns(learner, n):
 @few
 @given(n=angle_sizes, seed=seeds)
 def test_angles_far_out_are_exact_in_float32(learner, n, seed):
-    """At positions in the thousands, after many full turns, the angles are as exact as float32 allows; the table is float32."""
-    positions = 1000 + places(seed, n.T, 3000)
-    angles = shaped(learner.rope_angles(positions, n.d_head), (n.T, n.pairs), "the table of angles", torch.float32)
+    """At positions in the thousands, after many full turns, the angles are as exact as float32 allows; the table is float32, and positions have no limit."""
+    positions, last = 1000 + places(seed, n.T, 3000), torch.tensor([100_000])
+    angles, furthest = learner.rope_angles(positions, n.d_head), learner.rope_angles(last, n.d_head)
+    shaped(angles, (n.T, n.pairs), "the table of angles", torch.float32)
     for i in (0, 1, n.pairs - 1):
         close(angles[:, i], turns(positions, n.d_head)[:, i].float(), f"the angles of pair {i}", tol=1e-5)
+    close(furthest, turns(last, n.d_head).float(), "the angles at position 100,000", tol=1e-5)
+
+
+@exercise("rope_angles")
+@few
+@given(n=angle_sizes, seed=seeds)
+def test_each_call_makes_a_table_of_its_own(learner, n, seed):
+    """The caller may write into the table: a second call with the same arguments gives the same angles as the first."""
+    positions = places(seed, n.T)
+    close(learner.bring(after_overwriting)(learner.rope_angles, positions, n.d_head), turns(positions, n.d_head).float(), "the second table, after the first was overwritten,")
 
 
 @exercise("rope_angles")
@@ -128,6 +141,7 @@ def test_angles_are_made_where_the_positions_are(learner, n, seed):
 
 @exercise("apply_rope", weight=2)
 @few
+@example(p=100_000, a=2.0)  # further than any table
 @given(p=st.integers(1, 30), a=st.sampled_from([1.0, 2.0, -3.0]))
 def test_one_pair_is_rotated_counter_clockwise(learner, p, a):
     """The pair (a, 0) at position p becomes (a cos p, a sin p), and (0, a) becomes (-a sin p, a cos p): counter-clockwise."""
@@ -205,10 +219,13 @@ def test_scores_depend_on_the_distance_alone(learner, n, seed):
 @few
 @given(n=rope_sizes, seed=seeds)
 def test_the_gradient_is_rotated_back(learner, n, seed):
-    """x gets the gradient of the result, rotated by the opposite angle; the positions get none."""
+    """x gets the gradient of the result, rotated by the opposite angle, also after the same call without gradient; the positions get none."""
     x, positions, cotangent = tensor(seed, n.B, n.T, n.d_head), places(seed, n.T), tensor(seed + 1, n.B, n.T, n.d_head)
     sizes(H=None)
+    quiet = call_without_gradient(learner, learner.apply_rope, x, positions)
     found = gradients(learner.apply_rope, x, positions, cotangent=cotangent)
+    for mode in GRADIENT_FREE_MODES:
+        close(quiet[mode], turned(x, positions).float(), f"the features rotated under torch.{mode}")
     close(found.output, turned(x, positions).float(), "the rotated features")
     close(found.inputs[0], turned(cotangent, -positions).float(), "the gradient of x")
 
@@ -217,11 +234,13 @@ def test_the_gradient_is_rotated_back(learner, n, seed):
 @few
 @given(n=rope_sizes, seed=seeds)
 def test_turned_features_have_the_dtype_of_x(learner, n, seed):
-    """float64 in, float64 out; bfloat16 in, bfloat16 out."""
+    """float64 in, float64 out, with all its digits, so that position 0 changes none of them; bfloat16 in, bfloat16 out."""
     x, positions = tensor(seed, n.B, n.H, n.T, n.d_head, dtype=torch.float64), places(seed, n.T)
+    positions[0] = 0
     half = x.bfloat16()
     double, rough = learner.apply_rope(x, positions), learner.apply_rope(half, positions)
     close(double, turned(x, positions), "the rotated features in float64", tol=2e-5)
+    close(double[:, :, 0], x[:, :, 0], "the row at position 0 in float64", tol=1e-12)
     close(rough, turned(half, positions).bfloat16(), "the rotated features in bfloat16")
 
 

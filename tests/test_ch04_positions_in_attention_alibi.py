@@ -5,8 +5,9 @@ import math
 import torch
 from grader.plugin.marks import exercise
 from grader.verdict.comparing import close, shaped, sizes
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from memory_layouts import after_overwriting
 from strategies import distinct
 
 few = settings(max_examples=3)  # for tests that a mistake breaks at every example: more examples would only take time
@@ -25,7 +26,7 @@ def slopes(n_heads):
     return torch.tensor(first + second[0::2][: n_heads - power])
 
 
-@exercise("alibi_slopes", weight=4)
+@exercise("alibi_slopes", weight=3)
 @given(H=st.sampled_from([4, 8, 16, 32]))
 def test_slopes_of_a_power_of_two(learner, H):
     """For H heads, a power of two, the slopes are 2^(-8/H), 2^(-16/H), ... down to 2^-8."""
@@ -44,7 +45,8 @@ def test_slopes_of_one_and_two_heads(learner, H):
     close(got[0], slopes(2), "the slopes of two heads")
 
 
-@exercise("alibi_slopes", weight=4)
+@exercise("alibi_slopes", weight=5)
+@example(H=200)
 @given(H=st.sampled_from([3, 5, 6, 7, 9, 12, 20, 24, 40]))
 def test_slopes_of_any_other_number_of_heads(learner, H):
     """For other numbers: the slopes of the largest power of two below H, then the first, third, fifth, ... slope of the next power."""
@@ -52,7 +54,7 @@ def test_slopes_of_any_other_number_of_heads(learner, H):
     close(learner.alibi_slopes(H), slopes(H), "the slopes")
 
 
-@exercise("alibi_slopes", weight=2)
+@exercise("alibi_slopes", weight=3)
 @few
 @given(H=st.sampled_from([12, 6, 48]))
 def test_added_slopes_lie_between_the_others(learner, H):
@@ -75,6 +77,15 @@ def test_the_first_head_is_the_steepest(learner, H):
     got = shaped(learner.alibi_slopes(H), (H,), "the slopes", torch.float32)
     close(got[-1].item(), 2.0**-8, "the last slope")
     close(got[1:] / got[:-1], torch.full((H - 1,), 2.0 ** (-8 / H)), "each slope relative to the previous one")
+
+
+@exercise("alibi_slopes")
+@few
+@given(H=st.sampled_from([6, 8, 12]))
+def test_each_call_makes_slopes_of_its_own(learner, H):
+    """The caller may write into the slopes: a second call gives the same slopes as the first."""
+    sizes(H=H)
+    close(learner.bring(after_overwriting)(learner.alibi_slopes, H), slopes(H), "the second slopes, after the first were overwritten,")
 
 
 # ---- alibi_bias
@@ -106,9 +117,19 @@ def test_the_queries_are_the_last_positions(learner, n):
 @exercise("alibi_bias", weight=2)
 @given(n=distinct("H", k_len=(6, 11)))
 def test_one_new_query_sees_every_distance(learner, n):
-    """For one query and k_len keys the distances are k_len - 1, ..., 1, 0."""
-    got = learner.alibi_bias(n_heads=n.H, q_len=1, k_len=n.k_len)
+    """For one query and k_len keys the distances are k_len - 1, ..., 1, 0, for any number of keys."""
+    got, far = learner.alibi_bias(n_heads=n.H, q_len=1, k_len=n.k_len), learner.alibi_bias(1, 1, 10_000)
     close(got, biases(n.H, 1, n.k_len), "the bias of one query")
+    close(far[..., :2], slopes(1) * torch.tensor([[[-9999.0, -9998.0]]]), "the bias of one query and 10,000 keys, for the first two of them,")
+
+
+@exercise("alibi_bias")
+@few
+@given(n=bias_sizes)
+def test_each_call_makes_a_bias_of_its_own(learner, n):
+    """The caller may write into the bias: a second call with the same sizes gives the same bias as the first."""
+    again = learner.bring(after_overwriting)(learner.alibi_bias, n.H, n.q_len, n.k_len)
+    close(again, biases(n.H, n.q_len, n.k_len), "the second bias, after the first was overwritten,")
 
 
 @exercise("alibi_bias", weight=2)

@@ -1,0 +1,18 @@
+"""Inputs with another layout in memory, and results that the caller overwrites."""
+
+from __future__ import annotations
+
+
+def of_view(f, x, *others):
+    """`f` of the same numbers as a view, whose two first axes are exchanged in memory."""
+    return f(x.transpose(0, 1).contiguous().transpose(0, 1), *others)
+
+
+def after_overwriting(f, *args):
+    """A second result of `f`, after the caller has overwritten the first one."""
+    first = f(*args)
+    kept = first.clone()
+    first.fill_(7)
+    second = f(*args).clone()
+    first.copy_(kept)
+    return second
