@@ -43,7 +43,8 @@ def dropout(x: Tensor, p: float, training: bool = True) -> Tensor:
     """In training, set each number to 0 with probability p and divide the others by 1 - p; on average the mean is unchanged.
 
     The choice is independent for each number, and new in each call. Without `training` x is returned unchanged. With p = 1 the
-    result is all zeros. The gradient is set to zero and scaled in the same way. The result has the dtype of x.
+    result is all zeros. The gradient is set to zero and scaled in the same way. The result has the dtype of x;
+    float64 input is computed in float64.
 
     Write it yourself, without `F.dropout`, `nn.Dropout` and torch's other dropout functions.
     """

@@ -110,7 +110,8 @@ def test_angles_far_out_are_exact_in_float32(learner, n, seed):
 def test_each_call_makes_a_table_of_its_own(learner, n, seed):
     """The caller may write into the table: a second call with the same arguments gives the same angles as the first."""
     positions = places(seed, n.T)
-    close(learner.bring(after_overwriting)(learner.rope_angles, positions, n.d_head), turns(positions, n.d_head).float(), "the second table, after the first was overwritten,")
+    again = learner.bring(after_overwriting)(learner.rope_angles, positions, n.d_head)
+    close(again, turns(positions, n.d_head).float(), "the second table, after the first was overwritten,")
 
 
 @exercise("rope_angles")

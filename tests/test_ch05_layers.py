@@ -186,6 +186,13 @@ def clear_of_zero(seed, n):
     return x + x.sign() * 0.5
 
 
+def keeps_digits(f, x):
+    """Whether dropout with p = 0.5 doubles what it keeps, exactly, of a tensor and of a view of the same numbers."""
+    view = x.transpose(0, 1).contiguous().transpose(0, 1)
+    result = torch.stack([f(x, 0.5), f(view, 0.5)])
+    return bool(((result == 0) | ((result - 2 * x).abs() < 1e-12 * x.abs())).all())
+
+
 RATES = (0.3, 0.8)
 many = distinct(B=(10, 12), T=(13, 15), D=(16, 18))
 
@@ -299,9 +306,11 @@ def test_dropped_numbers_get_no_gradient(learner, n, seed):
 @few
 @given(n=many, seed=seeds)
 def test_dropout_keeps_dtype_and_device(learner, n, seed):
-    """float64 in, float64 out; bfloat16 in, bfloat16 out; and the draws are made on the device of x."""
+    """float64 in, float64 out, with all its digits; bfloat16 in, bfloat16 out; and the draws are made on the device of x."""
     x = clear_of_zero(seed, n)
     got = [share(learner, x.to(dtype), 0.3) for dtype in (torch.float64, torch.bfloat16)]
+    exact = learner.bring(keeps_digits)(learner.dropout, tensor(seed, n.B, n.T, n.D, dtype=torch.float64))
     for found, dtype in zip(got, ("float64", "bfloat16")):
         holds(found == 0.3, f"in {dtype} about 30% should be dropped with p = 0.3; it was {found:.0%}")
+    holds(exact, "in float64, with p = 0.5, each remaining number should be doubled in all its digits, also where x is a view")
     check_device_of_result(learner, x, learner.dropout, x, 0.3)

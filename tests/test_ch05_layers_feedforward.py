@@ -7,6 +7,7 @@ from grader.plugin.marks import exercise
 from grader.verdict.comparing import close, holds, refuses, same, shaped
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from memory_layouts import of_view
 from module_pairs import compare_parameter_gradients
 from strategies import distinct, seeds, tensor
 
@@ -36,11 +37,11 @@ def same_gradients(got, expected):
     compare_parameter_gradients(got.parameters, expected.parameters, tol=5e-5)
 
 
-def alone(mine, model, x, seed):
+def alone(learner, mine, model, x, seed):
     """Each position is independent of its neighbours, for any number of leading axes."""
     changed = x.clone()
     changed[-1, -1] = 3.0 * tensor(seed + 3, x.size(-1))
-    got = mine(x), mine(changed), mine(x[:1]), mine(x[0]), mine(x[0, 0]), mine(x[:, None])
+    got = mine(x), mine(changed), mine(x[:1]), mine(x[0]), mine(x[0, 0]), mine(x[:, None]), learner.bring(of_view)(mine, x)
     expected = model(x)
     close(got[0], expected, "the output")
     close(got[1], model(changed), "the output after the last vector was changed")
@@ -48,6 +49,7 @@ def alone(mine, model, x, seed):
     close(got[3], expected[0], "the output for x of shape (T, D)")
     close(got[4], expected[0, 0], "the output for x of shape (D,)")
     close(got[5], expected[:, None], "the output for x of shape (B, 1, T, D)")
+    close(got[6], expected, "the output for a view, such as a transposed tensor,")
 
 
 def keeps_dtype_and_device(mine, model, learner, x):
@@ -115,7 +117,7 @@ def test_d_ff_is_four_times_d_model_unless_given(learner, reference, n, seed):
 def test_each_position_is_computed_by_itself(learner, reference, n, seed):
     """The output at a position depends only on the vector there, for any leading axes."""
     mine, model = pair(learner, reference, "FeedForward", n.D, n.d_ff, seed=seed)
-    alone(mine, model, tensor(seed, n.B, n.T, n.D) * 2, seed)
+    alone(learner, mine, model, tensor(seed, n.B, n.T, n.D) * 2, seed)
 
 
 @exercise("FeedForward", weight=2)
@@ -234,7 +236,7 @@ def test_three_matrices_and_no_biases(learner, reference, n, seed):
 def test_each_position_is_gated_by_itself(learner, reference, n, seed):
     """The output at a position depends only on the vector there, for any leading axes."""
     mine, model = pair(learner, reference, "SwiGLU", n.D, n.d_ff, seed=seed)
-    alone(mine, model, tensor(seed, n.B, n.T, n.D) * 2, seed)
+    alone(learner, mine, model, tensor(seed, n.B, n.T, n.D) * 2, seed)
 
 
 @exercise("SwiGLU", weight=2)

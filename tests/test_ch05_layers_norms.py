@@ -6,6 +6,7 @@ from grader.execution.proxy import gradients, load, parameters, randomise, state
 from grader.plugin.marks import exercise
 from grader.verdict.comparing import close, same
 from hypothesis import given, settings
+from memory_layouts import of_view
 from module_pairs import compare_parameter_gradients
 from strategies import distinct, seeds, tensor
 
@@ -41,13 +42,15 @@ def same_gradients(got, expected, when=""):
 
 
 def keeps_dtype_and_device(learner, reference, kind, n, seed):
-    """x and parameters in float64, in bfloat16, and in float16, where the square of 300 is infinite: the result is of that dtype, and right."""
+    """x and parameters in float64, in bfloat16, x alone in bfloat16, and float16, where the square of 300 is infinite: the result has the dtype of x, and is right."""
     mine, model = pair(learner, reference, kind, n, seed)
     ask, x = learner.bring(dtype_and_accuracy), tensor(seed, n.B, n.T, n.D, scale=2.0, dtype=torch.float64)
     half, large = x.bfloat16(), (300.0 * x).half()
-    expected = [model.double()(x), model.bfloat16()(half), model.half()(large)]
+    expected = [model.double()(x), model.bfloat16()(half), model.half()(large), model.float()(half)]
     got = [ask(mine.double(), x, expected[0], 1e-9), ask(mine.bfloat16(), half, expected[1], 8e-2), ask(mine.half(), large, expected[2], 2e-2)]
-    words = ("x and parameters in float64", "x and parameters in bfloat16", "numbers in the hundreds in float16, whose squares need float32")
+    got.append(ask(mine.float(), half, expected[3], 8e-2))
+    words = ["x and parameters in float64", "x and parameters in bfloat16", "numbers in the hundreds in float16, whose squares need float32"]
+    words.append("x in bfloat16 and parameters in float32")
     for found, right, what in zip(got, expected, words):
         check_dtype_and_accuracy(found, right, f"the result for {what}")
     check_device_of_result(learner, x.float(), getattr(learner, kind)(n.D), uneven(seed, n))
@@ -59,7 +62,7 @@ def alone(learner, reference, kind, n, seed):
     x = uneven(seed, n)
     changed = x.clone()
     changed[-1, -1] = 7.0 * tensor(seed + 3, n.D)
-    got = mine(x), mine(changed), mine(x[:1]), mine(x[0]), mine(x[0, 0]), mine(x[:, None])
+    got = mine(x), mine(changed), mine(x[:1]), mine(x[0]), mine(x[0, 0]), mine(x[:, None]), learner.bring(of_view)(mine, x)
     expected = model(x)
     close(got[0], expected, "the result", tol=ROUGHLY)
     close(got[1], model(changed), "the result after the last vector was changed", tol=ROUGHLY)
@@ -67,6 +70,7 @@ def alone(learner, reference, kind, n, seed):
     close(got[3], expected[0], "the result for x of shape (T, D)", tol=ROUGHLY)
     close(got[4], expected[0, 0], "the result for x of shape (D,)", tol=ROUGHLY)
     close(got[5], expected[:, None], "the result for x of shape (B, 1, T, D)", tol=ROUGHLY)
+    close(got[6], expected, "the result for a view, such as a transposed tensor,", tol=ROUGHLY)
 
 
 def remembers_nothing(learner, reference, kind, n, seed):
