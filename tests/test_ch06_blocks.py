@@ -5,6 +5,7 @@ from grader.plugin.marks import exercise
 from grader.verdict.comparing import close, holds, refuses, sizes
 from hypothesis import given, settings
 from masks import largest_changes
+from memory_layouts import of_view
 from module_pairs import module_pair
 from strategies import distinct, seeds, tensor
 from transformer_blocks import (
@@ -18,6 +19,7 @@ from transformer_blocks import (
     compare_full_dropout,
     compare_gradients,
     compare_names_and_shapes,
+    compare_training_and_use,
     head_slices,
     outputs_of_each,
     widths_are_unique,
@@ -48,9 +50,10 @@ def test_attention_is_added_and_then_the_feed_forward(learner, reference, n, see
     """The block computes x + attn(ln1(x)), then the same with ffn and ln2, starting from that sum; a single position works too."""
     mine, model, _ = block_pair(learner, reference, "PreNormBlock", n, seed)
     x = block_input(n, seed)
-    first, whole = mine(x[:, :1]), mine(x)
+    first, whole, view = mine(x[:, :1]), mine(x), learner.bring(of_view)(mine, x)
     close(whole, model(x), "the output")
     close(first, model(x[:, :1]), "the output for one position")
+    close(view, model(x), "the output for a view, such as a transposed tensor,")
 
 
 @exercise("PreNormBlock", weight=3)
@@ -192,6 +195,16 @@ def test_rows_of_a_batch_are_computed_alone(learner, reference, n, seed):
     close(alone, model(x[row : row + 1]), f"the output of row {row} alone, in eval mode")
 
 
+@exercise("PreNormBlock")
+@given(n=stream, seed=seeds)
+@settings(max_examples=1)
+def test_training_and_use_of_a_pre_norm_block_may_follow_one_another(learner, reference, n, seed):
+    """Without gradient the output is the same; afterwards you can train the block, and then use it again with new parameters and longer input."""
+    rounds = [[block_input(n, seed)], [tensor(seed, n.B, n.T + 2, n.H * n.d_head)]]
+    mine, model, values = block_pair(learner, reference, "PreNormBlock", n, seed)
+    compare_training_and_use(learner, mine, model, values, rounds, ["x"])
+
+
 # ---- PostNormBlock
 
 
@@ -202,9 +215,10 @@ def test_add_then_normalise_twice(learner, reference, n, seed):
     """The block computes ln1(x + attn(x)), then the same with ffn and ln2, starting from that result; a single position works too."""
     mine, model, _ = block_pair(learner, reference, "PostNormBlock", n, seed)
     x = block_input(n, seed)
-    first, whole = mine(x[:, :1]), mine(x)
+    first, whole, view = mine(x[:, :1]), mine(x), learner.bring(of_view)(mine, x)
     close(whole, model(x), "the output")
     close(first, model(x[:, :1]), "the output for one position")
+    close(view, model(x), "the output for a view, such as a transposed tensor,")
 
 
 @exercise("PostNormBlock", weight=3)
@@ -301,3 +315,13 @@ def test_dropout_of_a_post_norm_block_on_weights_and_feed_forward_output(learner
 def test_dtype_and_device_of_a_post_norm_block(learner, reference, n, seed):
     """In float64 and bfloat16 the output has the dtype of x, and the block works on any device."""
     compare_dtypes_and_devices(learner, *block_pair(learner, reference, "PostNormBlock", n, seed), block_input(n, seed))
+
+
+@exercise("PostNormBlock")
+@given(n=stream, seed=seeds)
+@settings(max_examples=1)
+def test_training_and_use_of_a_post_norm_block_may_follow_one_another(learner, reference, n, seed):
+    """Without gradient the output is the same; afterwards you can train the block, and then use it again with new parameters and longer input."""
+    rounds = [[block_input(n, seed)], [tensor(seed, n.B, n.T + 2, n.H * n.d_head)]]
+    mine, model, values = block_pair(learner, reference, "PostNormBlock", n, seed, positions="alibi")
+    compare_training_and_use(learner, mine, model, values, rounds, ["x"])

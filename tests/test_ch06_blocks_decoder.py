@@ -6,6 +6,7 @@ from grader.plugin.marks import exercise
 from grader.verdict.comparing import close, holds, refuses, sizes
 from hypothesis import given, settings
 from masks import largest_changes, lower_triangle, random_mask
+from memory_layouts import of_view
 from module_pairs import module_pair
 from strategies import distinct, seeds, tensor
 from transformer_blocks import (
@@ -19,6 +20,7 @@ from transformer_blocks import (
     compare_full_dropout,
     compare_gradients,
     compare_names_and_shapes,
+    compare_training_and_use,
     head_slices,
     masks_of_every_shape,
     outputs_of_each,
@@ -47,7 +49,9 @@ def decoders(learner, reference, n, seed, **options):
 def test_self_attention_then_cross_attention_then_feed_forward(learner, reference, n, seed):
     """Self-attention, cross-attention and feed-forward, in this order; each is added, and each sum is normalised by its own norm."""
     mine, model, values, x, memory, self_mask, memory_mask = decoders(learner, reference, n, seed)
-    close(mine(x, memory, self_mask, memory_mask), model(x, memory, self_mask, memory_mask), "the output under both masks")
+    whole, view = mine(x, memory, self_mask, memory_mask), learner.bring(of_view)(mine, x, memory, self_mask, memory_mask)
+    close(whole, model(x, memory, self_mask, memory_mask), "the output under both masks")
+    close(view, model(x, memory, self_mask, memory_mask), "the output for a view, such as a transposed tensor,")
 
 
 @exercise("DecoderBlock", weight=3)
@@ -201,3 +205,14 @@ def test_dtype_and_device_of_a_decoder_block(learner, reference, n, seed):
     """In float64 and bfloat16 the output has the dtype of x, and the block works on any device."""
     mine, model, values, x, memory, _, _ = decoders(learner, reference, n, seed)
     compare_dtypes_and_devices(learner, mine, model, values, x, memory)
+
+
+@exercise("DecoderBlock")
+@given(n=both, seed=seeds)
+@settings(max_examples=1)
+def test_training_and_use_of_a_decoder_may_follow_one_another(learner, reference, n, seed):
+    """Without gradient the output is the same; afterwards you can train the block, and then use it with new parameters, another memory and longer input."""
+    mine, model, values, x, memory, self_mask, memory_mask = decoders(learner, reference, n, seed)
+    longer, other = tensor(seed, n.B, n.T + 2, n.H * n.d_head), block_input(n, seed + 2, "S")
+    rounds = [[x, memory, self_mask, memory_mask], [longer, other, lower_triangle(n.T + 2), memory_mask]]
+    compare_training_and_use(learner, mine, model, values, rounds, ["x", "the memory", "self_mask", "memory_mask"])

@@ -6,6 +6,7 @@ from grader.plugin.marks import exercise
 from grader.verdict.comparing import close, holds, refuses, sizes
 from hypothesis import given, settings
 from masks import largest_changes, random_mask
+from memory_layouts import of_view
 from module_pairs import module_pair
 from strategies import distinct, seeds, tensor
 from transformer_blocks import (
@@ -19,6 +20,7 @@ from transformer_blocks import (
     compare_full_dropout,
     compare_gradients,
     compare_names_and_shapes,
+    compare_training_and_use,
     head_slices,
     masks_of_every_shape,
     outputs_of_each,
@@ -41,12 +43,13 @@ def test_add_then_normalise_in_an_encoder(learner, reference, n, seed):
     """The block computes ln1(x + attn(x)), then the same with ffn and ln2, starting from that result; the activation is relu."""
     mine, model, _ = block_pair(learner, reference, "EncoderBlock", n, seed)
     x = block_input(n, seed, "S")
-    first, whole = mine(x[:, :1]), mine(x)
+    first, whole, view = mine(x[:, :1]), mine(x), learner.bring(of_view)(mine, x)
     close(whole, model(x), "the output")
     close(first, model(x[:, :1]), "the output for one position")
+    close(view, model(x), "the output for a view, such as a transposed tensor,")
 
 
-@exercise("EncoderBlock", weight=3)
+@exercise("EncoderBlock", weight=6)
 @given(n=source, seed=seeds)
 @settings(max_examples=3)
 def test_an_encoder_follows_its_mask(learner, reference, n, seed):
@@ -74,7 +77,7 @@ def test_every_position_attends_to_every_other(learner, reference, n, seed):
     holds(max(largest_changes(before[others], after[others], 0)) < 1e-5, f"another token in row {row} of the batch changed another row")
 
 
-@exercise("EncoderBlock", weight=2)
+@exercise("EncoderBlock", weight=4)
 @given(n=source, seed=seeds)
 @settings(max_examples=3)
 def test_padding_changes_no_real_position(learner, reference, n, seed):
@@ -99,7 +102,7 @@ def test_each_sum_of_an_encoder_has_its_own_norm(learner, reference, n, seed):
     check_rows_are_normalised(mine(block_input(n, seed, "S")), "the output with ln2's weights 1 and its biases 0")
 
 
-@exercise("EncoderBlock")
+@exercise("EncoderBlock", weight=2)
 @given(n=source, seed=seeds)
 @settings(max_examples=3)
 def test_an_encoder_position_that_may_attend_to_nothing(learner, reference, n, seed):
@@ -173,3 +176,13 @@ def test_dropout_of_an_encoder_on_weights_and_feed_forward_output(learner, refer
 def test_dtype_and_device_of_an_encoder_block(learner, reference, n, seed):
     """In float64 and bfloat16 the output has the dtype of x, and the block works on any device."""
     compare_dtypes_and_devices(learner, *block_pair(learner, reference, "EncoderBlock", n, seed), block_input(n, seed, "S"))
+
+
+@exercise("EncoderBlock")
+@given(n=source, seed=seeds)
+@settings(max_examples=1)
+def test_training_and_use_of_an_encoder_may_follow_one_another(learner, reference, n, seed):
+    """Without gradient the output is the same; afterwards you can train the block, and then use it again with new parameters and longer input."""
+    mine, model, values = block_pair(learner, reference, "EncoderBlock", n, seed)
+    longer = tensor(seed, n.B, n.S + 2, n.H * n.d_head)
+    compare_training_and_use(learner, mine, model, values, [[block_input(n, seed, "S")], [longer, padding_by_row(n.B, n.S + 2)]], ["x", "mask"])

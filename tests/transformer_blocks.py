@@ -10,6 +10,7 @@ from devices_and_dtypes import load_meta_device, on_meta
 from grader.execution.proxy import load, parameters, state
 from grader.verdict.comparing import close, holds, same
 from masks import random_mask
+from mode_orders import compare_in_every_order, results_in_every_order
 from module_pairs import compare_gradient, compare_parameter_gradients, module_pair
 from strategies import tensor
 from torch import nn
@@ -108,9 +109,16 @@ def compare_dtypes_and_devices(learner, mine, model, values, *inputs):
     """Alike in float64 and in bfloat16, and on another device."""
     wide, narrow = [x.double() for x in inputs], [x.bfloat16() for x in inputs]
     exact, rough = mine.double()(*wide), mine.bfloat16()(*narrow)
-    close(exact, model.double()(*wide), "the output in float64", tol=1e-5)
+    close(exact, model.double()(*wide), "the output in float64", tol=1e-9)
     close(rough, model.bfloat16()(*narrow), "the output in bfloat16", tol=8e-2)
     check_second_device(learner, mine.float(), *inputs)
+
+
+def compare_training_and_use(learner, mine, model, values, rounds, names):
+    """Use without gradient, training, and use again with other parameters; an input of each round may be longer."""
+    changed = {name: value.flip(0) for name, value in values.items()}
+    both = list(zip((values, changed), rounds))
+    compare_in_every_order(results_in_every_order(learner, mine, both), model, both, names)
 
 
 def compare_full_dropout(mine, model, *inputs):
