@@ -20,7 +20,7 @@ from grader.reproduction.example import FailedExample, keep_example
 from grader.reproduction.leaving import leave_script
 from grader.verdict import comparing
 from grader.verdict.conditions import conditions
-from grader.verdict.diagnosis import Map, diagnose
+from grader.verdict.diagnosis import Map, SearchStopped, diagnose
 from grader.verdict.explanation import explain_failure
 from grader.verdict.last_verdicts import record_verdicts
 from grader.verdict.leading_test import mark_leading_test
@@ -166,7 +166,10 @@ class GradedRun:
     def _add_explanations(self, result: ExerciseResult) -> None:
         """Add what helps a learner to the outcomes: the diagnosis, the test to show first, what is written, the script."""
         if any(test.outcome == "failed" for test in result.tests) and not result.follows:
-            result.diagnosis = diagnose(result.exercise, self.trial.records.get(result.exercise.name, []), self.map_mistakes)
+            try:
+                result.diagnosis = diagnose(result.exercise, self.trial.records.get(result.exercise.name, []), self.map_mistakes)
+            except SearchStopped:
+                self.notes.append(f"The search for a known mistake in {result.exercise.name} took too long and was stopped. What is shown of the failures is complete.")
         mark_leading_test(result)
         if any(test.message == NOT_IMPLEMENTED for test in result.tests):
             result.written = describe_written(self._text_of(result.exercise), result.exercise.name)

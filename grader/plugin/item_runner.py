@@ -1,5 +1,8 @@
-"""Runs each graded test so that a mistake costs its own points only: while one exercise is tested, the others of its chapter that it uses are the
+"""Runs each graded test so that a mistake costs its own points only: while one exercise is tested, the earlier ones of its chapter that it uses are the
 learner's where they pass all their tests, and the reference's where they fail, run out of time, or are not written.
+
+What comes after it in the course is always the learner's own. Otherwise two exercises that are each other's solution would both get their points
+without any: while one of them is judged, the reference would be the other.
 
 A test runs first with the learner's own chapter. What is not written is replaced from the beginning, and so is what is known to fail. If the test
 fails, the states of the exercises that it uses are looked up, or found by running their tests, and it runs again with those replaced that fail. A test
@@ -21,7 +24,7 @@ from grader.plugin import exercise_items
 from grader.plugin.attempts import Attempt, accept, attempt
 from grader.plugin.exercise_states import StateRecord
 from grader.plugin.graded_run import GradedRun
-from grader.verdict.results import ExerciseResult
+from grader.verdict.results import NOT_IMPLEMENTED, ExerciseResult
 from grader.verdict.trial import TIMEOUTS_AN_EXERCISE
 
 PASSED = "passed"  # a state of an exercise; the others are the keys of results.REASONS
@@ -48,6 +51,14 @@ class ItemRunner:
         """The attempt that decides this test."""
         return self.settle(item, self.first_attempt(item))
 
+    def _note_later(self, exercise: Exercise, found: Attempt) -> None:
+        """Note in the tests that did not pass which later exercises they used."""
+        later = {other.name for other in _neighbours(exercise)} - {other.name for other in _earlier(exercise)}
+        if used := self._reached_by(exercise, found.names) & later:
+            for test in found.tests.get(exercise.name, ()):
+                if test.outcome != "passed" and test.message != NOT_IMPLEMENTED:
+                    test.replaced = test.replaced | dict.fromkeys(sorted(used), "later")
+
     def first_attempt(self, item: pytest.Item) -> Attempt:
         """A test with everything replaced that is known to need it, without running other tests."""
         exercise = _require(exercise_of(item))
@@ -59,6 +70,12 @@ class ItemRunner:
 
     def settle(self, item: pytest.Item, found: Attempt) -> Attempt:
         """The verdict after a first attempt: that one, or one with other definitions replaced."""
+        last = self._settle(item, found)
+        if not last.passed and self.may_replace(item):
+            self._note_later(_require(exercise_of(item)), last)
+        return last
+
+    def _settle(self, item: pytest.Item, found: Attempt) -> Attempt:
         if found.cannot_change or not self.may_replace(item):
             return found
         exercise = _require(exercise_of(item))
@@ -110,6 +127,10 @@ class ItemRunner:
         return replaceable(reference, names, {exercise.name, *hidden}) if reference else ()
 
     def _used_by(self, exercise: Exercise, names: set[str]) -> set[str]:
+        """The earlier exercises of the chapter that this one uses, or that its test uses by these names, directly or through others."""
+        return self._reached_by(exercise, names) & {other.name for other in _earlier(exercise)}
+
+    def _reached_by(self, exercise: Exercise, names: set[str]) -> set[str]:
         """The other exercises of the chapter that this one uses, or that its test uses by these names, directly or through others."""
         others = {other.name for other in _neighbours(exercise)}
         if override := self.run.trial.target.override_in(exercise.module):
@@ -122,13 +143,13 @@ class ItemRunner:
         return (used | names) & others
 
     def _needed_at_import(self, exercise: Exercise) -> set[str]:
-        """The exercises without which the chapter does not import: stubs that it calls then, and deleted definitions that it names then."""
+        """The earlier exercises without which the chapter does not import: stubs that it calls then, and deleted definitions that it names then."""
         known = self._names_in(exercise.module)
         if known is None:
             return set()
         called = closure(known, known.run_at_import) | known.run_at_import
         missing = known.needed_at_import - known.statements.keys()
-        return {other.name for other in _neighbours(exercise) if other.name in called | missing and not self._is_written(other)}
+        return {other.name for other in _earlier(exercise) if other.name in called | missing and not self._is_written(other)}
 
     def _names_in(self, module: str) -> NamesUsed | None:
         try:
@@ -234,6 +255,12 @@ def _require(exercise: Exercise | None) -> Exercise:
 
 def _neighbours(exercise: Exercise) -> list[Exercise]:
     return [other for other in load_syllabus().chapter(exercise.chapter).exercises if other.name != exercise.name]
+
+
+def _earlier(exercise: Exercise) -> list[Exercise]:
+    """The exercises of the chapter that come before this one."""
+    chapter = load_syllabus().chapter(exercise.chapter).exercises
+    return list(chapter[: [other.name for other in chapter].index(exercise.name)])
 
 
 def _reason(outcomes: set[str], shortcut: bool) -> str:

@@ -11,15 +11,28 @@ is worse than none.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
-from grader.course.known_mistakes import Misconception, misconceptions
+from grader.course.known_mistakes import Base, Misconception, bases, misconceptions
 from grader.course.syllabus import Exercise
-from grader.verdict.evidence import CONFLICT, CORNER, OTHER_FAULT, Facts, Match, agrees, distance, facts_of, first_different, match
-from grader.verdict.replay import open_mistaken, open_reference
+from grader.verdict.evidence import (
+    CONFLICT,
+    CORNER,
+    OTHER_FAULT,
+    Facts,
+    Match,
+    agrees,
+    distance,
+    facts_of,
+    first_different,
+    match,
+    matches_but_for_nan,
+)  # fmt: skip
+from grader.verdict.replay import Version, open_reference, open_version
 from grader.verdict.results import Diagnosis
 from grader.verdict.traces import Record
 
@@ -30,16 +43,17 @@ CORNER_CASE_TESTS = 3
 ONE_TEST_OF = 4  # it must explain one in so many of the failed tests
 COMMON_ANSWER = 3  # mistakes, or a quarter of them: if more explain a test, it does not count, because such an answer shows none of them
 MOST_PAIRS = 120  # that are tried
+SEARCH_SECONDS = 15.0  # of processor time
 
-Passing = list[tuple[Record, int]]  # with the number of replies, from the first on, that correct code gives
 Map = Callable[[Callable[[Any], Any], list[Any]], Iterable[Any]]
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """One or two mistakes, compared with the learner's answers."""
+    """A version of the exercise with one or two mistakes, compared with the learner's answers."""
 
-    mistakes: tuple[Misconception, ...]
+    version: Version
+    mistakes: tuple[Misconception, ...]  # those that are named, the version's own first
     matches: list[Match]  # for each failing record
     breaks: int = 0  # passing records in which the answers differ
 
@@ -64,77 +78,152 @@ class Candidate:
         """The places of the records that it explains."""
         return [place for place, match in enumerate(self.matches) if match.weight and (match.full or match.end == OTHER_FAULT and match.weight >= 2.0)]
 
+    def score(self, without: frozenset[int] = frozenset()) -> tuple[int, float]:
+        """How many records it explains, those at the places `without` left out, and by how much."""
+        places = set(self.explained()) - without
+        return len(places), sum(self.matches[place].weight for place in places)
+
     def named(self, failing: list[Facts]) -> Diagnosis:
         places = sorted(range(len(failing)) if self.complete else self.explained(), key=lambda place: (not self.matches[place].full, -self.matches[place].weight))
-        tests = [failing[place].record.test for place in places]
-        first, *others = map(_as_diagnosis, self.mistakes)
-        return replace(first, explains=tests, also=others[0] if others else None)
+        return _named(self.mistakes, [failing[place].record.test for place in places])
 
 
-def _as_diagnosis(mistake: Misconception) -> Diagnosis:
-    return Diagnosis(mistake.id, mistake.says, mistake.hint)
+def _named(mistakes: Iterable[Misconception], tests: list[str]) -> Diagnosis:
+    """The diagnosis that these mistakes explain these tests. It has room for two of them."""
+    first, *others = (Diagnosis(mistake.id, mistake.says, mistake.hint) for mistake in mistakes)
+    return replace(first, explains=tests, also=others[0] if others else None)
+
+
+class SearchStopped(Exception):
+    """The search for a known mistake took too long."""
+
+
+@dataclass
+class Search:
+    """The search for the known mistakes that one exercise's answers show."""
+
+    exercise: Exercise
+    records: list[Record]
+    each: Map
+    deadline: float
+
+    def __post_init__(self) -> None:
+        self.known = list(misconceptions(self.exercise.module, self.exercise.name))
+        self.by_id = {mistake.id: mistake for mistake in self.known}
+        self.bases = bases(self.exercise.module, self.exercise.name)
+        self.wrong = sorted((record for record in self.records if not record.passed and record.log), key=lambda record: len(record.log))
+
+    def run(self) -> Diagnosis | None:
+        if not self.wrong or not self.bases:
+            return None
+        with open_reference(self.exercise) as reference:  # a mistake must be nearer than the reference to numbers that are wrong by little
+            self.nearly_right = [(record, gap) for record in self.wrong if agrees(reference, record) and (gap := distance(reference, record)) > 0]
+        with open_reference(self.exercise) as reference:  # behind the first reply that is not the reference's, correct code may differ
+            self.passing = [(record, first_different(reference, record)) for record in self.records if record.passed]
+        tests = [record.test for record in self.wrong]
+        for bases_tried in (self.bases[:1], self.bases[1:]):
+            if complete := self._complete(self._versions(bases_tried)):
+                names = self._common_names(complete)
+                return _named(names, tests) if names else None
+        with open_reference(self.exercise) as reference:
+            self.failing = [facts_of(reference, record) for record in self.wrong]
+        found = self._search()
+        return found.named(self.failing) if found else None
+
+    def _versions(self, bases_tried: Iterable[Base]) -> list[Version]:
+        """Each mistake on each of these bases, and the bases that have mistakes themselves."""
+        return [Version(base, (mistake,)) for base in bases_tried for mistake in self.known if mistake.id not in base.lacks] + [
+            Version(base) for base in bases_tried if base.lacks
+        ]
+
+    def _names(self, version: Version) -> tuple[Misconception, ...]:
+        return (*version.mistakes, *(self.by_id[name] for name in version.base.lacks))
+
+    def _complete(self, versions: list[Version]) -> list[Version]:
+        """Those that give all the answers of the learner's code."""
+        fits = list(self.each(self._fits, versions))
+        fitting = [version for version, fit in zip(versions, fits) if fit and fit == max(fits)]
+        return [version for version in fitting if not self._compare(version, []).breaks]
+
+    def _fits(self, version: Version) -> int:
+        """In how many failed tests it gives all answers; 0 where it does not in all of them, but for the places of NaN in gradients."""
+        self._check_time()
+        with open_version(self.exercise, version) as replayer:
+            if replayer is None:
+                return 0
+            same = [agrees(replayer, record) for record in self.wrong]
+            if not any(same) or not all(fits or agrees(replayer, record, matches_but_for_nan) for fits, record in zip(same, self.wrong)):
+                return 0
+            return sum(same) if all(distance(replayer, record) < gap / 2 for record, gap in self.nearly_right) else 0
+
+    def _common_names(self, complete: list[Version]) -> tuple[Misconception, ...]:
+        """The mistakes that all of these versions have, of those with the fewest: what more than one function explains shows none of them."""
+        fewest = min(len(self._names(version)) for version in complete)
+        first, *others = [self._names(version) for version in complete if len(self._names(version)) == fewest]
+        return tuple(mistake for mistake in first if all(mistake in names for names in others))
+
+    def _check_time(self) -> None:
+        if time.process_time() > self.deadline:
+            raise SearchStopped
+
+    def _search(self) -> Candidate | None:
+        """The best explanation by two mistakes, or by one that does not explain everything.
+
+        One of two mistakes must explain an answer alone. Two that explain answers only together may be a third mistake: two edits can make one swap.
+        """
+        solution, *others = self.bases
+        alone = list(self.each(self._compare_all, self._versions([solution])))
+        explaining = [sum(one.matches[place].weight > 0 for one in alone) for place in range(len(self.failing))]
+        common = max(COMMON_ANSWER, len(alone) // 4)
+        self.failing = [replace(facts, weights=facts.without_weight()) if many > common else facts for facts, many in zip(self.failing, explaining)]
+        alone = [self._limited(one) for one in alone]
+        if pair := self._pair(alone):
+            return pair
+        for base in others:
+            on_base = [self._limited(one) for one in self.each(self._compare_all, self._versions([base]))]
+            if pair := self._pair(on_base):
+                return pair
+            plain = next((one for one in on_base if not one.version.mistakes), None)
+            alone += [one for one in on_base if one is plain or plain is None or one.score() > plain.score()]
+        return _best_partly(_best_of_each([one for one in alone if one.possible]), self.failing)
+
+    def _limited(self, one: Candidate) -> Candidate:
+        return replace(one, matches=[replace(match, weight=min(match.weight, facts.most)) for match, facts in zip(one.matches, self.failing)])
+
+    def _pair(self, alone: list[Candidate]) -> Candidate | None:
+        """The only pair of mistakes on one base that explains everything."""
+        possible = sorted((one for one in alone if one.possible and one.version.mistakes), key=lambda one: -one.weight)
+        pairs = [Version(one.version.base, (*one.version.mistakes, *other.version.mistakes)) for one, other in combinations(possible, 2) if one.weight]
+        together = [found for found in self.each(lambda pair: self._compare(pair, self.failing, completely=True), pairs[:MOST_PAIRS]) if found.complete]
+        return _best_pair(together, alone)
+
+    def _compare_all(self, version: Version) -> Candidate:
+        return self._compare(version, self.failing)
+
+    def _compare(self, version: Version, failing: list[Facts], completely: bool = False) -> Candidate:
+        """`completely`: stop at the first answer that the version does not give."""
+        self._check_time()
+        matches: list[Match] = []
+        names = self._names(version)
+        with open_version(self.exercise, version) as replayer:
+            for facts in failing:
+                matches.append(match(replayer, facts))
+                if completely and not matches[-1].full:
+                    return Candidate(version, names, matches)
+            broken = 0
+            for record, right in self.passing:
+                broken += replayer is None or first_different(replayer, record) < right
+                if broken > 1 or broken and completely:
+                    break
+        return Candidate(version, names, matches, broken)
 
 
 def diagnose(exercise: Exercise, records: list[Record], each: Map = map) -> Diagnosis | None:
-    """The known mistake, or the two, that the learner's answers show; None if that is not certain.
+    """The known mistake, or the two, that the learner's answers show; None if that is not certain. SearchStopped after SEARCH_SECONDS.
 
     `each` applies a function to all known mistakes, perhaps in parallel; one after another this is most of the work.
     """
-    wrong = sorted((record for record in records if not record.passed and record.log), key=lambda record: len(record.log))
-    if not wrong:
-        return None
-    known = list(misconceptions(exercise.module, exercise.name))
-    with open_reference(exercise) as reference:  # a mistake must be nearer than the reference to numbers that are wrong by little
-        nearly_right = [(record, gap) for record in wrong if agrees(reference, record) and (gap := distance(reference, record)) > 0]
-
-    def fits(mistake: Misconception) -> bool:
-        with open_mistaken(exercise, mistake) as replayer:
-            if replayer is None or not all(agrees(replayer, record) for record in wrong):
-                return False
-            return all(distance(replayer, record) < gap / 2 for record, gap in nearly_right)
-
-    fitting = [mistake for mistake, fit in zip(known, each(fits, known)) if fit]
-    with open_reference(exercise) as reference:  # behind the first reply that is not the reference's, correct code may differ
-        passing = [(record, first_different(reference, record)) for record in records if record.passed]
-    complete = [mistake for mistake in fitting if not _compare(exercise, (mistake,), [], passing).breaks]
-    if complete:
-        tests = [record.test for record in wrong]
-        return replace(_as_diagnosis(complete[0]), explains=tests) if len(complete) == 1 else None
-    with open_reference(exercise) as reference:
-        failing = [facts_of(reference, record) for record in wrong]
-    found = _search(exercise, known, failing, passing, each)
-    return found.named(failing) if found else None
-
-
-def _search(exercise: Exercise, known: list[Misconception], failing: list[Facts], passing: Passing, each: Map) -> Candidate | None:
-    """The best explanation by two mistakes, or by one that does not explain everything.
-
-    One of two mistakes must explain an answer alone. Two that explain answers only together may be a third mistake: two edits can make one swap.
-    """
-    alone = list(each(lambda mistake: _compare(exercise, (mistake,), failing, passing), known))
-    explaining = [sum(one.matches[place].weight > 0 for one in alone) for place in range(len(failing))]
-    failing = [replace(facts, weights=facts.without_weight()) if many > max(COMMON_ANSWER, len(alone) // 4) else facts for facts, many in zip(failing, explaining)]
-    alone = [replace(one, matches=[replace(match, weight=min(match.weight, facts.most)) for match, facts in zip(one.matches, failing)]) for one in alone]
-    possible = sorted((one for one in alone if one.possible), key=lambda one: -one.weight)
-    pairs = [(one.mistakes[0], other.mistakes[0]) for one, other in combinations(possible, 2) if one.weight][:MOST_PAIRS]
-    together = [found for found in each(lambda pair: _compare(exercise, pair, failing, passing, completely=True), pairs) if found.complete]
-    return _best_pair(together, alone) or _best_partly(possible, failing)
-
-
-def _compare(exercise: Exercise, mistakes: tuple[Misconception, ...], failing: list[Facts], passing: Passing, completely: bool = False) -> Candidate:
-    """`completely`: stop at the first answer that the mistakes do not give."""
-    matches: list[Match] = []
-    with open_mistaken(exercise, *mistakes) as replayer:
-        for facts in failing:
-            matches.append(match(replayer, facts))
-            if completely and not matches[-1].full:
-                return Candidate(mistakes, matches)
-        broken = 0
-        for record, right in passing:
-            broken += replayer is None or first_different(replayer, record) < right
-            if broken > 1 or broken and completely:
-                break
-    return Candidate(mistakes, matches, broken)
+    return Search(exercise, records, each, time.process_time() + SEARCH_SECONDS).run()
 
 
 def _best_pair(together: list[Candidate], alone: list[Candidate]) -> Candidate | None:
@@ -143,48 +232,58 @@ def _best_pair(together: list[Candidate], alone: list[Candidate]) -> Candidate |
     It is not named if one other mistake explains alone more of what they explain only together than either of them explains alone. Such a pair may
     be the same function as another one that was not tried, because the edits of those two change the same place.
     """
-    single = {candidate.mistakes[0]: candidate for candidate in alone}
+    single = {one.version.mistakes[0]: one for one in alone if one.version.mistakes}
 
     def gain(pair: Candidate, one: Misconception) -> float:
         return sum(both.weight for both, match in zip(pair.matches, single[one].matches) if not match.full)
 
     def has_simpler_rival(pair: Candidate) -> bool:
-        needs_both = [place for place in range(len(pair.matches)) if not any(single[one].matches[place].full for one in pair.mistakes)]
-        most = max(LEAST_WEIGHT, *(single[one].weight for one in pair.mistakes))
-        rivals = [one for one in alone if one.possible and one.mistakes[0] not in pair.mistakes]
+        two = pair.version.mistakes
+        needs_both = [place for place in range(len(pair.matches)) if not any(single[one].matches[place].full for one in two)]
+        most = max(LEAST_WEIGHT, *(single[one].weight for one in two))
+        rivals = [one for mistake, one in single.items() if one.possible and mistake not in two]
         return any(sum(one.matches[place].weight for place in needs_both if one.matches[place].full) > most for one in rivals)
 
-    together = [pair for pair in together if pair.weight >= LEAST_PAIR_WEIGHT and all(gain(pair, one) > 0 for one in pair.mistakes) and not has_simpler_rival(pair)]
+    together = [
+        pair for pair in together
+        if pair.weight >= LEAST_PAIR_WEIGHT and all(gain(pair, one) > 0 for one in pair.version.mistakes) and not has_simpler_rival(pair)
+    ]  # fmt: skip
     if not together:
         return None
     if len(together) == 1:
-        mistakes = sorted(together[0].mistakes, key=lambda one: -single[one].weight)
-        return replace(together[0], mistakes=tuple(mistakes))
-    shared = set.intersection(*(set(pair.mistakes) for pair in together))
+        return replace(together[0], mistakes=tuple(sorted(together[0].version.mistakes, key=lambda one: -single[one].weight)))
+    shared = set.intersection(*(set(pair.version.mistakes) for pair in together))
     return single[shared.pop()] if len(shared) == 1 else None
+
+
+def _best_of_each(possible: list[Candidate]) -> list[Candidate]:
+    """For each mistake the base on which it explains the most; the earlier one of two that explain the same."""
+    found: dict[Misconception, Candidate] = {}
+    for one in possible:
+        if one.mistakes[0] not in found or one.score() > found[one.mistakes[0]].score():
+            found[one.mistakes[0]] = one
+    return list(found.values())
 
 
 def _best_partly(possible: list[Candidate], failing: list[Facts]) -> Candidate | None:
     """The mistake that explains the most tests, if it is only one, and perhaps a second one that explains other tests."""
     certain = [one for one in possible if not any(match.end == CONFLICT for match in one.matches)]
-    best = _only_best(certain, set())
+    best = _only_best(certain, frozenset())
     if best is None or ONE_TEST_OF * len(best.explained()) < len(failing):
         return None
-    other = _only_best(certain, set(best.explained()))
-    if other is None:
+    other = _only_best(certain, frozenset(best.explained()))
+    if other is None or len(best.mistakes) > 1:
         return best
     matches = [max(pair, key=lambda match: (match.full, match.weight)) for pair in zip(best.matches, other.matches)]
-    return Candidate((*best.mistakes, *other.mistakes), matches)
+    return replace(best, mistakes=(*best.mistakes, *other.mistakes), matches=matches)
 
 
-def _only_best(possible: list[Candidate], without: set[int]) -> Candidate | None:
+def _only_best(possible: list[Candidate], without: frozenset[int]) -> Candidate | None:
     """The only mistake with the best explanation of the records whose places are not in `without`, if it explains enough."""
-
-    def score(candidate: Candidate) -> tuple[int, float]:
-        places = set(candidate.explained()) - without
-        return len(places), sum(candidate.matches[place].weight for place in places)
-
-    ranked = sorted(possible, key=score, reverse=True)
-    if not ranked or score(ranked[0])[1] < (LEAST_WEIGHT if score(ranked[0])[0] > 1 else 2 * LEAST_WEIGHT) or (len(ranked) > 1 and score(ranked[1]) == score(ranked[0])):
+    ranked = sorted(possible, key=lambda one: one.score(without), reverse=True)
+    if not ranked:
+        return None
+    count, weight = ranked[0].score(without)
+    if weight < (LEAST_WEIGHT if count > 1 else 2 * LEAST_WEIGHT) or (len(ranked) > 1 and ranked[1].score(without) == (count, weight)):
         return None
     return ranked[0]

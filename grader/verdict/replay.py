@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
 
 from grader.course.chapter_source import ChapterSource
-from grader.course.known_mistakes import Misconception, StaleEdit, misconceptions
+from grader.course.known_mistakes import Base, Misconception, bases, misconceptions
 from grader.course.sealed import format as sealed_format
 from grader.course.sealed import reader as sealed
-from grader.course.sealed.merge import Conflict, merge
-from grader.course.source import SourceProblem, definition
+from grader.course.source import replace_definition
 from grader.course.syllabus import Exercise, load_syllabus
 from grader.execution.chapter_package import compiled
 from grader.execution.in_process import InProcessHost
@@ -25,6 +24,14 @@ Reply = tuple[dict, list[bytes]]
 
 
 # ---- the implementations
+
+
+@dataclass(frozen=True)
+class Version:
+    """A wrong version of an exercise: a natural way to write it, with known mistakes in it."""
+
+    base: Base
+    mistakes: tuple[Misconception, ...] = ()
 
 
 @cache
@@ -40,39 +47,27 @@ def reference_chapter(module: str) -> ChapterSource:
     return source
 
 
-def _mistaken_chapter(module: str, mistake: Misconception) -> ChapterSource:
-    filename = f"known mistake/{module}.py"
-    if mistake.edit:
-        return sealed.apply_mistake(module, mistake.edit, filename)
-    return ChapterSource(module, text_with_mistake(module, mistake), filename)
-
-
 @cache
-def _statements(module: str, mistake: Misconception | None, exercise: str) -> list:
-    """The syntax tree of what a mistake changes, with this mistake or without: the exercise's definition, in a handout the chapter."""
-    if mistake and mistake.edit or not mistake and reference_chapter(module).sealed:
-        source = _mistaken_chapter(module, mistake) if mistake else reference_chapter(module)
-        return sealed_format.split_statements(source.sealed)
-    text = definition(reference_chapter(module).text, exercise).text
-    return sealed_format.split_statements(sealed_format.module_bytes(mistake.applied_to(text) if mistake else text))
+def _chapter_of(module: str, version: Version) -> ChapterSource | None:
+    """The reference's chapter with this version of an exercise; None if the mistakes do not fit the base."""
+    new = version.base.with_mistakes(version.mistakes)
+    if new is None:
+        return None
+    right, name, filename = reference_chapter(module), version.base.exercise, f"known mistakes/{module}.py"
+    if not right.sealed:
+        return ChapterSource(module, replace_definition(right.text, name, new), filename)
+    body = sealed_format.split_statements(right.sealed)
+    place = next(place for place, statement in enumerate(body) if statement[1:3] == ("name", name))
+    body[place : place + 1] = sealed_format.split_statements(sealed_format.module_bytes(new))
+    return sealed.source_of_tree(module, sealed_format.join_statements(body), filename)
 
 
 def compile_mistakes(exercise: Exercise) -> None:
     """Compile the chapter with each known mistake of this exercise; processes forked from this one then need not."""
-    for mistake in misconceptions(exercise.module, exercise.name):
-        with suppress(StaleEdit, SourceProblem, Conflict):
-            compiled(_mistaken_chapter(exercise.module, mistake))
-
-
-def _twice_mistaken_chapter(module: str, first: Misconception, second: Misconception) -> ChapterSource:
-    """The reference's chapter with both mistakes. Conflict if they change the same place."""
-    exercise, filename = first.exercise, f"known mistakes/{module}.py"
-    merged = sealed_format.join_statements(merge(*(_statements(module, mistake, exercise) for mistake in (None, first, second))))
-    if first.edit:
-        return sealed.source_of_tree(module, merged, filename)
-    text = reference_chapter(module).text
-    own = definition(text, exercise).text
-    return ChapterSource(module, text.replace(own, ast.unparse(sealed_format.read_tree(merged)) + "\n" * own.endswith("\n"), 1), filename)
+    solution = bases(exercise.module, exercise.name)[:1]
+    for version in (Version(base, (mistake,)) for base in solution for mistake in misconceptions(exercise.module, exercise.name)):
+        if chapter := _chapter_of(exercise.module, version):
+            compiled(chapter)
 
 
 @contextmanager
@@ -82,11 +77,10 @@ def open_reference(exercise: Exercise) -> Iterator[Replayer]:
 
 
 @contextmanager
-def open_mistaken(exercise: Exercise, mistake: Misconception, second: Misconception | None = None) -> Iterator[Replayer | None]:
-    """A replayer of the reference with this mistake, or these two; None if they do not fit (`headway dev-check` reports a single stale edit)."""
-    try:
-        own = _twice_mistaken_chapter(exercise.module, mistake, second) if second else _mistaken_chapter(exercise.module, mistake)
-    except (StaleEdit, SourceProblem, Conflict):
+def open_version(exercise: Exercise, version: Version) -> Iterator[Replayer | None]:
+    """A replayer of the reference with this version; None if its mistakes do not fit (`headway dev-check` reports a single stale edit)."""
+    own = _chapter_of(exercise.module, version)
+    if own is None:
         yield None
         return
     with Replayer(exercise, own) as replayer:

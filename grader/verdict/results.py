@@ -17,11 +17,12 @@ NOT_RUN = "Not run:"  # begins the message of a test that was skipped, because t
 OUTCOMES = ("error", "timeout", "failed", "todo", "passed")  # from worst to best; the outcome of an exercise is the worst of its tests
 
 
-REASONS = {  # why the reference's definition was used: the words for one exercise of the learner's, and for several
+REASONS = {  # why the reference's definition was used, or was not: the words for one exercise of the learner's, and for several
     "not written": ("{} is not written yet", "{} are not written yet"),
     "failed": ("Your {} fails its tests", "Your {} fail their tests"),
     "forbidden": ("Your {} uses forbidden code", "Your {} use forbidden code"),
     "timeout": ("Your {} runs out of time or ends its process", "Your {} run out of time or end their process"),
+    "later": ("This exercise uses {}, which comes later in the course", "This exercise uses {}, which come later in the course"),
 }
 
 
@@ -85,7 +86,7 @@ class TestResult:
     explanation: str = ""
     details: Failure | None = None  # shown to the learner; of an exercise, only those of the first failure are in the JSON file
     leads: bool = False  # of the failed tests of its exercise, is this the one to show in full?
-    replaced: dict[str, str] = field(default_factory=dict)  # exercise whose reference was used in this test → why: a key of REASONS
+    replaced: dict[str, str] = field(default_factory=dict)  # exercise that was used in this test and is not a passed one of the learner's → why: a key of REASONS
     follows: str = ""  # with --whole: the failing exercise that this one uses, which may be the only cause of this failure
     seed: int = 0  # of the run, if an example that it drew failed; 0 where an example of all runs fails
 
@@ -108,7 +109,7 @@ class ExerciseResult:
 
     @property
     def replaced(self) -> dict[str, str]:
-        """The exercises of the same chapter whose reference was used while this one was judged, each with the reason: a key of REASONS."""
+        """The exercises of the same chapter that were used while this one was judged and are not passed ones of the learner's: each with a key of REASONS."""
         return {name: why for test in self.tests for name, why in test.replaced.items()}
 
     @property
@@ -148,7 +149,9 @@ def replaced_sentences(replaced: dict[str, str]) -> list[str]:
     sentences = []
     for why, (one, several) in REASONS.items():
         names = [name for name, reason in replaced.items() if reason == why]
-        if len(names) == 1:
+        if names and why == "later":
+            sentences.append(f"{(several if names[1:] else one).format(join_names(names))}. Your own was used here: the reference stands in for earlier exercises only.")
+        elif len(names) == 1:
             whose = "the reference's" if why == "not written" else f"the reference's {names[0]}"
             sentences.append(f"{one.format(names[0])}, so {whose} was used here.")
         elif names:

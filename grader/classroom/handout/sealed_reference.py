@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Collection
 from pathlib import Path
 
 from grader.classroom.handout.dependencies import find_reachable
-from grader.course.known_mistakes import misconceptions
+from grader.course.known_mistakes import catalogue, misconceptions
 from grader.course.sealed import format as sealed_format
 from grader.course.source import Segment, bound_names, definition, parse, read_source, split_lines
 from grader.course.stubs import reference_stub
@@ -24,19 +23,13 @@ def seal_reference(module: str, hidden: Collection[str], folder: Path) -> None:
 
 def seal_mistakes(module: str, exercises: Collection[str], hidden: Collection[str], folder: Path) -> int:
     """Write the known mistakes of these exercises, sealed, and return their number. StaleEdit if one does not fit its solution."""
-    text = remove_hidden(module, hidden)
-    nodes = parse(text).body[1:] if ast.get_docstring(parse(text)) is not None else parse(text).body
-    entries = []
-    for mistake in misconceptions(module):
-        if mistake.exercise not in exercises:
-            continue
-        segment = definition(text, mistake.exercise)
-        start = next(place for place, node in enumerate(nodes) if node.lineno == segment.line)
-        body = sealed_format.module_bytes(mistake.applied_to(segment.text))
-        entries.append([mistake.id, mistake.exercise, mistake.says, mistake.hint, start, 1, body])
-    if entries:
-        write_whole(folder / f"{module}.mistakes", sealed_format.pack(entries))
-    return len(entries)
+    text, chosen = remove_hidden(module, hidden), [mistake for mistake in misconceptions(module) if mistake.exercise in exercises]
+    definitions = {name: definition(text, name).text for name in sorted({mistake.exercise for mistake in chosen})}
+    for mistake in chosen:
+        mistake.applied_to(definitions[mistake.exercise])
+    if chosen:
+        write_whole(folder / f"{module}.mistakes", sealed_format.pack(catalogue(module, definitions) | {"definitions": definitions}))
+    return len(chosen)
 
 
 def remove_hidden(module: str, hidden: Collection[str]) -> str:

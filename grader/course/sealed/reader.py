@@ -1,31 +1,18 @@
 """Reads the folder reference/ of a handout, which replaces solutions/ and the known mistakes.
 
-`reference/chNN_name.sealed` is a chapter of the reference, `chNN_name.mistakes` its known mistakes (each as the statements that replace
-the right ones), `chNN_name.stub` the original stub, for `headway reset`.
+`reference/chNN_name.sealed` is a chapter of the reference, `chNN_name.mistakes` has its known mistakes and the definitions that they change,
+`chNN_name.stub` the original stub, for `headway reset`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 from grader.course.chapter_source import ChapterSource
 from grader.course.sealed import format as sealed_format
 from grader.course.source import SourceProblem, read_bytes, read_source
 from grader.course.syllabus import REFERENCE
-
-
-@dataclass(frozen=True)
-class Mistake:
-    """One known mistake: `body` replaces `count` statements of the reference, beginning at `start`."""
-
-    id: str
-    exercise: str
-    says: str
-    hint: str
-    start: int
-    count: int
-    body: bytes
 
 
 def is_sealed(module: str) -> bool:
@@ -41,20 +28,9 @@ def read_reference(module: str) -> ChapterSource | None:
 
 
 @cache
-def read_mistakes(module: str) -> tuple[Mistake, ...]:
-    """The known mistakes of a chapter that the handout contains."""
-    if not (REFERENCE / f"{module}.mistakes").is_file():
-        return ()
-    return tuple(Mistake(*entry) for entry in _read(f"{module}.mistakes"))
-
-
-def apply_mistake(module: str, mistake: Mistake, filename: str) -> ChapterSource:
-    """The reference's chapter with this one mistake."""
-    right = read_reference(module)
-    assert right is not None, "a handout contains a mistake only together with its chapter"
-    body = sealed_format.split_statements(right.sealed)
-    body[mistake.start : mistake.start + mistake.count] = sealed_format.split_statements(mistake.body)
-    return source_of_tree(module, sealed_format.join_statements(body), filename)
+def read_mistakes(module: str) -> dict[str, Any]:
+    """What `seal_mistakes` wrote for a chapter: its tables of known mistakes and of bases, and the definitions; empty if the handout has none."""
+    return _read(f"{module}.mistakes") if (REFERENCE / f"{module}.mistakes").is_file() else {}
 
 
 def read_stub(module: str) -> str:
@@ -72,7 +48,7 @@ def source_of_tree(module: str, sealed: bytes, filename: str) -> ChapterSource:
         raise SourceProblem(str(problem), file=f"{module}.sealed") from None
 
 
-def _read(name: str) -> list:
+def _read(name: str) -> Any:
     try:
         return sealed_format.unpack(read_bytes(REFERENCE / name), f"reference/{name}")
     except sealed_format.Unsealable as problem:

@@ -139,6 +139,14 @@ def _problems_of(row: Row, job: TryJob, tried: Tried):
             if same != tried.name:
                 why = f"fails the same tests with the same messages as {same}; two mistakes with the same behaviour are one"
             yield f"{exercise.name}: the mistake {tried.name} is {named} {at}; {why}"
+    elif tried.kind == "base":
+        true = next(subject.true_names for subject in job.subjects if (subject.kind, subject.name) == ("base", tried.name))
+        if not true and tried.earned < points:
+            yield f"{exercise.name}: the base {tried.name} lacks nothing, and gets {tried.earned:g} of {points:g} {at}: {'; '.join(failed)[:400]}"
+        elif true and not failed:
+            yield f"{exercise.name}: the base {tried.name} has {' and '.join(true)}, and no test catches it {at}"
+        elif not set(tried.names) <= set(true):
+            yield f"{exercise.name}: the base {tried.name} has {' and '.join(true)}, and is taken for {' and '.join(tried.names)} {at}"
     elif tried.earned > TRIVIAL_SHARE * points:
         passed = [test for test, outcome in tried.outcomes.items() if outcome == "passed"]
         yield f"{exercise.name}: `{tried.name}` is trivial code and earns {tried.earned:g} of {points:g} {at}, by {', '.join(passed)}"

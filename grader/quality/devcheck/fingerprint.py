@@ -17,7 +17,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 import torch
-from grader.course.known_mistakes import misconceptions
+from grader.course.known_mistakes import bases, misconceptions
 from grader.course.source import Definition, find_definition, parse
 from grader.course.suites import tests_in
 from grader.course.syllabus import ROOT, TESTS, Exercise, load_syllabus, suites_of
@@ -52,10 +52,12 @@ def _parts(exercise: Exercise) -> Iterator[object]:
     tests = [(path.name, meaning(path.read_text(encoding="utf-8"), exercise.name)) for path in suites]
     tests += [(path.name, meaning(path.read_text(encoding="utf-8"))) for path in _helpers(suites)]
     mistakes = [(m.id, m.replace, m.with_) for m in misconceptions(exercise.module) if m.exercise == exercise.name]
+    other_bases = [(base.name, base.text, base.lacks, base.edits) for base in bases(exercise.module, exercise.name)[1:]]
     path = TESTS / "variants" / exercise.module / f"{exercise.name}.py"
     variants = path.read_text(encoding="utf-8") if path.is_file() else ""
     yield from tests
     yield mistakes
+    yield other_bases
     yield variants
     yield from _reference_parts(exercise, set(re.findall(r"\w+", f"{tests} {mistakes} {variants}")))
 

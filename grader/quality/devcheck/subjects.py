@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from grader.course.known_mistakes import misconceptions
-from grader.course.source import SourceProblem
+from grader.course.known_mistakes import bases, misconceptions
+from grader.course.source import SourceProblem, replace_definition
 from grader.course.stubs import reference_stub
 from grader.course.syllabus import TESTS, Exercise
 from grader.execution.target import reference_of
@@ -16,9 +16,10 @@ from grader.verdict.replay import text_with_mistake
 
 @dataclass(frozen=True)
 class Subject:
-    kind: str  # stub, reference, mistake, variant, degenerate
+    kind: str  # stub, reference, mistake, variant, base, degenerate
     name: str
     text: str  # of the exercise's chapter
+    true_names: tuple[str, ...] = ()  # of a base: the known mistakes that it has
 
 
 def solution_of(exercise: Exercise) -> str:
@@ -35,6 +36,7 @@ def subjects(exercise: Exercise) -> list[Subject]:
     found = [Subject("stub", "stub", reference_stub(exercise.module)), Subject("reference", "reference", solution)]
     found += [Subject("mistake", m.id, text_with_mistake(exercise.module, m)) for m in misconceptions(exercise.module, exercise.name)]
     found += [Subject("variant", name, f"{solution}\n\n{text}") for name, text in variants(exercise)]
+    found += [Subject("base", base.name, replace_definition(solution, exercise.name, base.text), base.lacks) for base in bases(exercise.module, exercise.name)[1:]]
     found += [Subject("degenerate", kind, degenerate(solution, exercise.name, kind)) for kind in KINDS]
     return found
 

@@ -92,6 +92,49 @@ def test_the_last_exercise_can_be_written_first(warm, write):
     assert output.result(names[-1]).outcome == "passed", "deleted definitions count as not written"
 
 
+@pytest.mark.parametrize("in_worker", [False, True])
+@pytest.mark.parametrize(
+    ("first", "first_text", "second", "second_text"),
+    [
+        (
+            "split_heads", "def split_heads(x, n_heads):\n    return _gradient(merge_heads, x.new_zeros(len(x), n_heads, x.size(1), x.size(2) // n_heads), x)\n",
+            "merge_heads", "def merge_heads(x):\n    return _gradient(lambda y: split_heads(y, x.size(1)), x.new_zeros(len(x), x.size(2), x.size(1) * x.size(3)), x)\n",
+        ),
+        (
+            "softmax", f"def softmax(x, dim=-1):\n    return {ATTENTION}(x, x, x)[1]\n",
+            ATTENTION, f"def {ATTENTION}(q, k, v, mask=None, bias=None):\n    return v, softmax(q @ k.mT)\n",
+        ),
+    ],
+    ids=["gradients", "forward"],
+)  # fmt: skip
+def test_two_exercises_that_only_call_each_other_earn_nothing_by_it(warm, write, first, first_text, second, second_text, in_worker):
+    """While the first is judged, the second is the learner's own: the reference never stands in for a later exercise."""
+    helper = (
+        "def _gradient(f, x, dy):\n    with torch.enable_grad():\n        x.requires_grad_()\n"
+        "        return torch.autograd.grad(f(x), x, dy, create_graph=True)[0]\n\n\n"
+    )
+    write(**{first: helper + first_text, second: second_text})
+    output = warm.ask(first, in_worker)
+    assert output.result(first).earned == 0 and "passed" not in {test.outcome for test in output.result(first).tests}
+    assert output.result(first).replaced[second] == "later"
+    assert f"This exercise uses {second}, which comes later in the course. Your own was used here" in output.prose
+
+
+def test_a_later_exercise_that_is_not_written_is_named(warm, write):
+    write(stubs=("merge_heads",), split_heads="def split_heads(x, n_heads):\n    merge_heads(x)\n    return x\n")
+    output = warm.ask("split_heads")
+    assert output.result("split_heads").earned == 0
+    assert "Next: write the code that split_heads needs: merge_heads in ch03_attention.py is not implemented yet" in output.prose
+
+
+def test_a_later_exercise_of_ones_own_may_be_used(warm, write):
+    softmax = "def softmax(x, dim=-1):\n    return _weights(x.movedim(dim, -1)).movedim(-1, dim)\n"
+    mask = find_definition(solution("ch03"), "causal_mask").text
+    weights = find_definition(solution("ch03"), "softmax").text.replace("def softmax(", "def _weights(")
+    write(softmax=softmax, causal_mask=weights + "\n\n" + mask)
+    assert warm.ask("softmax").result("softmax").outcome == "passed"
+
+
 @pytest.mark.parametrize("in_worker", [False, pytest.param(True, marks=pytest.mark.thorough)])
 def test_an_endless_loop_does_not_slow_later_exercises(warm, write, in_worker):
     write(softmax="def softmax(x, dim=-1):\n    while True:\n        pass\n")

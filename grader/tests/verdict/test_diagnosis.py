@@ -6,7 +6,7 @@ import os
 
 import forked_python
 import pytest
-from grader.course.known_mistakes import StaleEdit, misconceptions
+from grader.course.known_mistakes import StaleEdit, bases, misconceptions
 from grader.course.source import definition, replace_definition
 from grader.course.syllabus import ROOT, load_syllabus
 from grader.execution.errors import LearnerError
@@ -15,7 +15,7 @@ from grader.execution.values import pack
 from grader.verdict import replay
 from grader.verdict.diagnosis import Candidate, _best_pair, diagnose
 from grader.verdict.evidence import CONFLICT, FULL, Match, values_match
-from grader.verdict.replay import text_with_mistake
+from grader.verdict.replay import Version, text_with_mistake
 from grader.verdict.trial import Trial
 
 # The whole tensor normalised at once, as a learner might write it without our solution.
@@ -193,10 +193,14 @@ def test_a_recording_keeps_the_calls_of_the_last_example():
 def test_two_mistakes_are_not_named_where_another_explains_alone_what_they_explain_together():
     one, two, rival = misconceptions("ch03_attention", "softmax")[:3]
     a_little, much, other = Match(FULL, 1.0), Match(FULL, 8.0), Match(CONFLICT)
-    both = Candidate((one, two), [a_little, much])
-    alone = [Candidate((one,), [a_little, other]), Candidate((two,), [other, other])]
-    assert _best_pair([both], [*alone, Candidate((rival,), [a_little, other])]) == both
-    assert _best_pair([both], [*alone, Candidate((rival,), [other, much])]) is None
-    assert _best_pair([both], [*alone, Candidate((rival,), [other, much], breaks=1)]) == both, "it breaks what passes, so it is no rival"
-    strong = [Candidate((one,), [Match(FULL, 9.0), other]), alone[1]]
-    assert _best_pair([both], [*strong, Candidate((rival,), [other, much])]) == both
+    both = _candidate((one, two), [a_little, much])
+    alone = [_candidate((one,), [a_little, other]), _candidate((two,), [other, other])]
+    assert _best_pair([both], [*alone, _candidate((rival,), [a_little, other])]) == both
+    assert _best_pair([both], [*alone, _candidate((rival,), [other, much])]) is None
+    assert _best_pair([both], [*alone, _candidate((rival,), [other, much], breaks=1)]) == both, "it breaks what passes, so it is no rival"
+    strong = [_candidate((one,), [Match(FULL, 9.0), other]), alone[1]]
+    assert _best_pair([both], [*strong, _candidate((rival,), [other, much])]) == both
+
+
+def _candidate(mistakes, matches, breaks=0):
+    return Candidate(Version(bases("ch03_attention", "softmax")[0], mistakes), mistakes, matches, breaks)
