@@ -81,8 +81,9 @@ class GPT(nn.Module):
         """Return (logits, loss): (B, T, V), and the mean cross-entropy with `targets` (B, T), or None without targets.
 
         `targets[b, t]` is the token that should follow position t: the caller has already shifted the targets. A target of -100
-        does not count in the mean. If no target counts, the loss is 0 and its gradient zero. The logits have the dtype of the
-        parameters. For float64 parameters the loss is computed in float64; for half precision it may be in float32.
+        does not count in the mean. If no target counts, the loss is 0 and its gradient zero. Both arguments may be slices of
+        one tensor, such as batch[:, :-1] and batch[:, 1:]. The logits have the dtype of the parameters. For float64 parameters
+        the loss is computed in float64; for half precision it may be in float32.
         """
         # TODO 7: look up the token vectors, and add the table of positions if there is one, (B, T, D)
         # TODO 8: apply every block, the last norm, and the head
@@ -180,7 +181,7 @@ class Seq2Seq(nn.Module):
 
 
 def count_parameters(model: nn.Module) -> int:
-    """Count the numbers in all parameters. A matrix that is used in two places counts once; buffers do not count."""
+    """Count the numbers in all parameters, frozen or not. A matrix that is used in two places counts once; buffers do not count."""
     # TODO 1: add up the numbers of elements of the parameters, each parameter once
     ### BEGIN SOLUTION
     return sum(parameter.numel() for parameter in model.parameters())
@@ -199,7 +200,7 @@ def load_gpt2(model: GPT, state_dict: Mapping[str, Tensor]) -> None:
     Raises ValueError if the model's positions are not "learned" (the error names the value), if the state dict has another
     number of layers than the model (it names both numbers), and if a tensor is missing or has a wrong size (it names the
     tensor as the state dict does, without the prefix). After an error no tensor of the model has changed. The numbers are
-    copied, and the model keeps its dtype.
+    copied into the Parameters that the model has; these keep their dtype, and nothing else about the model changes.
     """
     # TODO 1: check that the model has learned positions
     # TODO 2: remove "transformer." from the names, and compare the number of layers with the number of blocks

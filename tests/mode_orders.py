@@ -11,11 +11,12 @@ from module_pairs import compare_gradient
 def results_in_every_order(learner, module, rounds):
     """In each round: new parameters, a pass in inference mode, a training pass, a pass under no_grad; after all of them, a training pass of the first input.
 
-    A round is (parameters, inputs). What a module keeps from one pass is then read by a pass in each other mode.
+    A round is (parameters, inputs); None as parameters leaves them as they are. What a module keeps from one pass is then read by a pass in each other mode.
     """
     quiet, found = learner.bring(call_in_mode), []
     for values, inputs in rounds:
-        load(module, values)
+        if values is not None:
+            load(module, values)
         first = quiet(module.eval(), "inference_mode", *inputs)
         trained = gradients(module.train(), *inputs)
         found.append((first, trained, quiet(module.eval(), "no_grad", *inputs)))
@@ -25,9 +26,10 @@ def results_in_every_order(learner, module, rounds):
 
 def compare_in_every_order(found, model, rounds, names, what="the output", tol=5e-5):
     """`names` are those of the inputs, of which some may be ids, without a gradient."""
-    where = ("", " with other parameters and longer input", " for the first input once more")
+    where = ("", " for longer input", " for the first input once more")
     for (first, trained, last), (values, inputs), when in zip(found, [*rounds, (rounds[-1][0], rounds[0][1])], where):
-        load(model, values)
+        if values is not None:
+            load(model, values)
         expected = gradients(model, *inputs)
         for result, mode in ((first, f"{what} under torch.inference_mode"), (trained.output, f"{what} in training"), (last, f"{what} under torch.no_grad")):
             if result is not None:

@@ -54,13 +54,18 @@ def test_c_attn_is_cut_in_three(learner, n, seed):
 @few
 @given(n=gpt2_sizes, seed=seeds)
 def test_names_may_begin_with_transformer(learner, n, seed):
-    """`transformer.h.0.ln_1.weight` is `h.0.ln_1.weight`; lm_head.weight has no prefix in either case."""
+    """`transformer.h.0.ln_1.weight` is `h.0.ln_1.weight`, name by name and in any order; lm_head.weight has no prefix in either case."""
     theirs = published_weights(n, seed, head=True)
-    got = [loaded_parameters(learner, make_gpt2(learner, n, seed, tie_weights=False), names) for names in (with_prefix(theirs), theirs)]
-    compare_parameters(*got[0], expected_parameters(theirs, tied=False), "after loading names with the prefix")
-    compare_parameters(*got[1], expected_parameters(theirs, tied=False), "after loading names without the prefix")
-    for name, value in got[1][0].items():
-        close(got[0][0].get(name), value, f"{name}, loaded with the prefix and not without it,", tol=0.0)
+    head_first = dict(reversed(with_prefix(theirs).items()))
+    mixed = {name if i % 3 else f"transformer.{name}": value for i, (name, value) in enumerate(theirs.items())}
+    stored = {"with the prefix": with_prefix(theirs), "with the prefix, after lm_head.weight": head_first, "of which some have the prefix": mixed}
+    stored["without the prefix"] = theirs
+    got = [loaded_parameters(learner, make_gpt2(learner, n, seed, tie_weights=False), names) for names in stored.values()]
+    for now, words in zip(got, stored):
+        compare_parameters(*now, expected_parameters(theirs, tied=False), f"after loading names {words}")
+    for now, words in zip(got[:3], stored):
+        for name, value in got[3][0].items():
+            close(now[0].get(name), value, f"{name}, loaded from names {words} and not without it,", tol=0.0)
 
 
 @exercise("load_gpt2", weight=2)
@@ -137,15 +142,46 @@ def test_the_numbers_are_copies(learner, n, seed):
 @few
 @given(n=gpt2_sizes, seed=seeds)
 def test_the_model_keeps_its_dtype_when_loaded(learner, n, seed):
-    """A model keeps its dtype, float32 or float64, for any dtype of the state dict."""
+    """A model keeps its dtype, float32 or float64, for any dtype of the state dict; numbers in float64 keep all their digits."""
     theirs = published_weights(n, seed)
-    for dtype, other in ((torch.float64, torch.float32), (torch.float32, torch.bfloat16)):
-        stored = {name: value.to(other) for name, value in theirs.items()}
+    for dtype, other in ((torch.float64, torch.float32), (torch.float32, torch.bfloat16), (torch.float64, torch.float64)):
+        stored = {name: value.to(other) / (3 if other is torch.float64 else 1) for name, value in theirs.items()}
         model = make_gpt2(learner, n, seed)
         got = loaded_parameters(learner, model.double() if dtype is torch.float64 else model, stored)
         expected = {name: value.to(dtype) for name, value in expected_parameters(stored).items()}
         compare_parameters(*got, expected, f"of a {str(dtype)[6:]} model after loading {str(other)[6:]} tensors")
         same([got[0][name].dtype for name in expected], [dtype] * len(expected), f"the dtypes of a {str(dtype)[6:]} model after loading {str(other)[6:]} tensors")
+
+
+def changed_besides(load_gpt2, model, theirs):
+    """What loading changed in a model that is prepared for training one part of it, besides the numbers."""
+    model.eval()
+    model.blocks[0].train()
+    model.pos_emb.requires_grad_(False)
+    before = dict(model.named_parameters()), [part.training for part in model.modules()]
+    load_gpt2(model, theirs)
+    after = dict(model.named_parameters()), [part.training for part in model.modules()]
+    changed = []
+    if before[1] != after[1]:
+        changed.append("the mode of its parts, train or eval")
+    if [name for name, p in after[0].items() if not p.requires_grad] != ["pos_emb.weight"]:
+        changed.append("which of its parameters are trained (requires_grad)")
+    if before[0].keys() != after[0].keys() or any(after[0][name] is not p for name, p in before[0].items()):
+        changed.append("its Parameters, which are new objects: an optimizer that was made before would go on to train the old ones")
+    return changed
+
+
+@exercise("load_gpt2")
+@few
+@given(n=gpt2_sizes, seed=seeds)
+def test_only_the_numbers_change(learner, n, seed):
+    """The numbers are copied into the Parameters that the model has: an optimizer made before can train them, and modes and requires_grad stay as they were."""
+    theirs, model = published_weights(n, seed), make_gpt2(learner, n, seed)
+    changed = learner.bring(changed_besides)(learner.load_gpt2, model, theirs)
+    for name, value in expected_parameters(theirs).items():
+        if is_embedding_or_norm(name):
+            close(parameters(model).get(name), value, f"{name} after loading", tol=0.0)
+    holds(not changed, f"loading changed more than the numbers of the model: {'; '.join(changed)}")
 
 
 @exercise("load_gpt2")

@@ -34,7 +34,12 @@ def loss_gradients(side, model, ids, targets):
 # ---- GPT: the loss
 
 
-@exercise("GPT", weight=3)
+def loss_of_slices(model, batch):
+    """The loss of each next token of a batch: inputs and targets are two slices of it."""
+    return model(batch[:, :-1], batch[:, 1:])[1]
+
+
+@exercise("GPT", weight=5)
 def test_the_loss_is_the_mean_over_the_targets(learner, reference):
     """The loss is the mean of -log p(target) over all targets that are not -100, even if it is only one; targets are shifted already."""
     n, seed = draw_gpt_sizes()
@@ -46,6 +51,8 @@ def test_the_loss_is_the_mean_over_the_targets(learner, reference):
     close(loss_of(whole), F.cross_entropy(logits.flatten(0, 1), every.flatten()), "the loss where every target counts")
     close(loss_of(some), F.cross_entropy(logits.flatten(0, 1), targets.flatten()), "the loss where some targets are -100")
     close(loss_of(one), F.cross_entropy(logits[1, 1], every[1, 1]), "the loss where all targets but one are -100")
+    shifted = learner.bring(loss_of_slices)(mine, ids)
+    close(shifted, model(ids[:, :-1].contiguous(), ids[:, 1:].contiguous())[1], "the loss of ids[:, :-1] with the targets ids[:, 1:], which are views")
 
 
 @exercise("GPT")
@@ -63,7 +70,7 @@ def test_a_batch_without_targets_has_a_loss_of_zero(learner, reference):
         holds(slope is None or not slope.any(), f"if all targets are -100, the gradient of {name} should be zero")
 
 
-@exercise("GPT", weight=3)
+@exercise("GPT", weight=5)
 def test_every_parameter_learns_from_the_loss(learner, reference):
     """Every parameter gets the right gradient from the loss; a tied matrix gets the sum of its gradients as embedding and as head."""
     n, seed = draw_gpt_sizes()
@@ -119,6 +126,10 @@ def test_an_untied_model_has_two_matrices(learner, reference):
     holds(not any(new), "with tie_weights=False token_emb.weight and lm_head.weight should be two, with different numbers")
 
 
+def same_tables(first, second):
+    return torch.equal(first.token_emb.weight, second.token_emb.weight)
+
+
 def beginnings(model, ids):
     """What is not as it should be in a new model."""
     wrong = []
@@ -137,11 +148,14 @@ def beginnings(model, ids):
 def test_a_new_model_has_small_weights(learner, reference):
     """In a new model every matrix, embeddings and positions too, is N(0, 0.02), biases are 0, norms 1 and 0; its loss is about ln V."""
     ids = token_ids(int(torch.randint(10000, ())), 3, 50, vocab=101)
-    found = {}
+    found, made = {}, []
     for tied in (True, False):
         config = {"vocab_size": 101, "max_len": 50, "d_model": 40, "n_heads": 2, "n_layers": 2, "tie_weights": tied}
-        found[tied] = learner.bring(beginnings)(learner.GPT(learner.GPTConfig(**config)), ids)
+        made.append(learner.GPT(learner.GPTConfig(**config)))
+        found[tied] = learner.bring(beginnings)(made[-1], ids)
+    alike = learner.bring(same_tables)(*made)
     for tied, (wrong, near) in found.items():
         rest = f", and {len(wrong) - 3} more" if len(wrong) > 3 else ""
         holds(not wrong, f"in a new model with tie_weights={tied} these parameters have wrong initial values: {', '.join(wrong[:3])}{rest}")
         holds(near, f"with tie_weights={tied} the first loss should be near ln(vocab_size): a new model should give all tokens about the same probability")
+    holds(not alike, "two new models have the same random numbers: creating a model should not set the seed, which belongs to the caller")

@@ -11,9 +11,9 @@ from torch import nn
 
 
 class Sample(nn.Module):
-    """Parameters of every shape, at every depth; two with the same numbers; optionally one used twice, and buffers."""
+    """Parameters of every shape, at every depth; two with the same numbers; optionally one used twice, buffers, and layers that are not trained."""
 
-    def __init__(self, a, b, c, tied=False, tables=False):
+    def __init__(self, a, b, c, tied=False, tables=False, frozen=False):
         super().__init__()
         self.first = nn.Linear(a, b)
         self.deep = nn.Sequential(nn.LayerNorm(b), nn.ModuleList([nn.Linear(b, c, bias=False), nn.LayerNorm(b)]))
@@ -28,6 +28,9 @@ class Sample(nn.Module):
             self.register_buffer("saved", torch.zeros(c, a))
             self.register_buffer("unsaved", torch.zeros(b, b), persistent=False)
             self.plain = torch.zeros(a, c)
+        if frozen:
+            self.deep.requires_grad_(False)
+            self.cube.requires_grad_(False)
 
 
 def by_hand(a, b, c):
@@ -41,9 +44,12 @@ counted = distinct("a", "b", "c", least=3, most=9)
 @exercise("count_parameters", weight=2)
 @settings(max_examples=2)
 @given(n=counted)
-def test_every_trainable_number_is_counted(learner, n):
-    """Weights and biases of every shape count, number by number, at any depth of the model."""
-    same(learner.count_parameters(learner.bring(Sample)(n.a, n.b, n.c)), by_hand(n.a, n.b, n.c), "the count")
+def test_every_number_of_every_parameter_is_counted(learner, n):
+    """Weights and biases of every shape count, number by number, at any depth of the model, also where they are frozen (requires_grad=False)."""
+    sample = learner.bring(Sample)
+    counts = [learner.count_parameters(sample(n.a, n.b, n.c, frozen=frozen)) for frozen in (False, True)]
+    same(counts[0], by_hand(n.a, n.b, n.c), "the count")
+    same(counts[1], by_hand(n.a, n.b, n.c), "the count of a model with frozen layers")
 
 
 @exercise("count_parameters", weight=2)

@@ -8,6 +8,7 @@ from grader.execution.proxy import gradients, parameters, state
 from grader.plugin.marks import exercise
 from grader.verdict.comparing import close, holds, refuses, same, shaped, sizes
 from hypothesis import example, given, settings
+from mode_orders import compare_in_every_order, results_in_every_order
 from small_models import (
     check_logits_differ,
     compare_logits,
@@ -30,7 +31,7 @@ TOO_LONG = "{T} tokens do not fit into max_len = {max_len}"
 # ---- the numbers
 
 
-@exercise("Seq2Seq", weight=3)
+@exercise("Seq2Seq", weight=4)
 @few
 @example(n=equal_vocabularies, seed=0)  # two tables, also where they have the same size
 @given(n=seq2seq_sizes, seed=seeds)
@@ -55,7 +56,7 @@ def test_encode_gives_the_memory(learner, reference, n, seed):
     compare_logits(got[1], model.encode(padded), "the memory of a padded source", real)
 
 
-@exercise("Seq2Seq", weight=2)
+@exercise("Seq2Seq", weight=3)
 @few
 @example(n=smallest_sizes, seed=0)  # two decoder blocks
 @given(n=seq2seq_sizes, seed=seeds)
@@ -190,3 +191,16 @@ def test_the_masks_follow_the_model_to_another_device(learner, reference):
     logits = learner.bring(on_meta)(mine, src, tgt)
     if logits is not None:
         close(logits, torch.empty(n.B, n.T, n.W, device="meta"), "the tensor of logits on the device `meta`")
+
+
+@exercise("Seq2Seq", weight=2)
+@settings(max_examples=1)
+@given(n=seq2seq_sizes, seed=seeds)
+def test_training_and_translating_may_follow_one_another(learner, reference, n, seed):
+    """Without gradient the logits are the same; afterwards you can train the model, and then use it again with new parameters and longer text."""
+    mine, model, values = seq2seq_pair(learner, reference, n, seed)
+    src, tgt = source_and_target(n, seed)
+    padded, _ = padded_right(src, seed)
+    rounds = [(values, [padded, tgt]), ({name: value.flip(0) for name, value in values.items()}, [padded, ids_without_padding(seed + 2, n.B, n.T + 1, n.W)])]
+    found = results_in_every_order(learner, mine, rounds)
+    compare_in_every_order(found, model, rounds, ["the source", "the target"], "the tensor of logits", tol=1e-4)

@@ -28,7 +28,7 @@ def changed(before, after, axis=1):
 # ---- padding
 
 
-@exercise("Seq2Seq", weight=3)
+@exercise("Seq2Seq", weight=5)
 @few
 @given(n=seq2seq_sizes, seed=seeds)
 def test_padding_on_the_right_changes_no_real_logit(learner, reference, n, seed):
@@ -49,7 +49,7 @@ def test_padding_on_the_right_changes_no_real_logit(learner, reference, n, seed)
         compare_logits(logits[row, :length], expected[0], f"row {row} of the logits where {where}, compared with the logits of that sentence alone,")
 
 
-@exercise("Seq2Seq", weight=2)
+@exercise("Seq2Seq", weight=4)
 @few
 @given(n=seq2seq_sizes, seed=seeds)
 def test_padding_anywhere_is_never_attended_to(learner, reference, n, seed):
@@ -66,7 +66,7 @@ def test_padding_anywhere_is_never_attended_to(learner, reference, n, seed):
     compare_logits(after, before, "the tensor of logits, after the embedding of the pad id was changed,", real)
 
 
-@exercise("Seq2Seq")
+@exercise("Seq2Seq", weight=2)
 @few
 @given(n=seq2seq_sizes, seed=seeds)
 def test_any_id_may_be_the_padding(learner, reference, n, seed):
@@ -89,7 +89,7 @@ def test_any_id_may_be_the_padding(learner, reference, n, seed):
     holds(min(by) > 1e-5, f"with pad_id = {pad_id}, 0 is a word, and another embedding of it should change the logits")
 
 
-@exercise("Seq2Seq", weight=2)
+@exercise("Seq2Seq", weight=6)
 @few
 @given(n=seq2seq_sizes, seed=seeds)
 def test_every_real_position_of_the_memory_counts(learner, reference, n, seed):
@@ -129,7 +129,7 @@ def test_the_decoder_never_looks_ahead(learner, n, reference, seed):
     holds(min(by[t:-1]) > 1e-5, f"another token at position {t} of the target should change the output there and at every later position")
 
 
-@exercise("Seq2Seq", weight=2)
+@exercise("Seq2Seq", weight=4)
 @few
 @given(n=seq2seq_sizes, seed=seeds)
 def test_the_encoder_sees_the_whole_source(learner, n, reference, seed):
