@@ -1,7 +1,7 @@
 """Headway's options for pytest, and a second start when pytest looks for its settings in the wrong place.
 
-pytest does not know the options yet when it reads `pytest --target /elsewhere`, and takes the folder for a folder of tests: it takes that for its root
-and never finds the kit's settings. This small module (an entry point, so it is always loaded) detects that and runs pytest again from the kit's root.
+pytest does not know the options yet when it reads `pytest --target /elsewhere` or `--results /elsewhere/results.json`, and takes what exists there for
+tests: it takes that for its root and never finds the kit's settings. This small module (an entry point, so it is always loaded) detects that and runs pytest again from the kit's root.
 
 PYTEST_DONT_REWRITE: this module has no assertions, and at the second start pytest would warn that it is too late to rewrite it.
 """
@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+WITH_PATH, WITH_VALUE = ("--target", "--results"), ("--chapter", "--exercise", "--seed", "--door")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -40,13 +41,14 @@ class _Door(argparse.Action):
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> Iterator[None]:
-    """If --target misled pytest about its root, run again with an explicit root, before anything found there is used.
+    """If an option's value misled pytest about its root, run again with an explicit root, before anything found there is used.
 
     The first start has installed an import hook that follows the settings found there: with `python_files = *.py` it would parse all of torch
     again, for seconds. The second start installs its own.
     """
     known = early_config.known_args_namespace
-    if known.target is not None and not early_config.pluginmanager.has_plugin("grader.plugin.hooks"):
+    given = any(value for value in (known.target, known.results, known.exercise, known.chapter, known.seed, known.worker, known.whole))
+    if given and not early_config.pluginmanager.has_plugin("grader.plugin.hooks"):
         arguments = _joined(list(early_config.invocation_params.args))
         from grader.plugin.pytest_internals import remove_import_hooks  # here: other runs need not import it so early
 
@@ -57,14 +59,14 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Iterator[None]
 
 
 def _joined(arguments: list[str]) -> list[str]:
-    """`--target DIR` as `--target=/whole/path`, which pytest does not take for a folder of tests."""
+    """Each option of this module in one word, `--target=/whole/path`, which pytest does not take for a folder of tests."""
     joined: list[str] = []
     while arguments:
         word = arguments.pop(0)
-        if word == "--target" and arguments:
-            word = f"--target={arguments.pop(0)}"
+        if word in WITH_PATH + WITH_VALUE and arguments:
+            word = f"{word}={arguments.pop(0)}"
         name, _, value = word.partition("=")
-        if name == "--target" and value != "solutions" and value:
-            word = f"--target={os.path.abspath(os.path.expanduser(value))}"
+        if name in WITH_PATH and value != "solutions" and value:
+            word = f"{name}={os.path.abspath(os.path.expanduser(value))}"
         joined.append(word)
     return joined

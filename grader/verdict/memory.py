@@ -101,8 +101,9 @@ def describe_excess(name: str, limit: float, found: dict[str, Any]) -> str:
 
 
 class StorageWatch(torch.utils._python_dispatch.TorchDispatchMode):
-    """Counts the entries of new storages and the multiplications of matrix products. `known` are arguments: their tensors do not count.
+    """Counts the entries of new storages and the multiplications. `known` are arguments: their tensors do not count.
 
+    A multiplication is one of a matrix product or of an element-wise product of floats; whole numbers are positions and counts, so they are free.
     `f` is called: the line of its file that makes the largest tensor is noted.
     """
 
@@ -134,10 +135,12 @@ class StorageWatch(torch.utils._python_dispatch.TorchDispatchMode):
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         out = func(*args, **(kwargs or {}))
         name = func._overloadpacket.__name__
-        if name in ("mm", "bmm", "mv", "dot"):
+        if name in ("mm", "bmm", "mv", "dot", "vdot"):
             self.products += out.numel() * args[0].size(-1)
         elif name in ("addmm", "baddbmm", "addmv"):
             self.products += out.numel() * args[1].size(-1)
+        elif name in ("mul", "mul_", "addcmul", "addcmul_", "addr") and out.is_floating_point():
+            self.products += out.numel()
         for tensor in out if isinstance(out, list | tuple) else (out,):
             if not isinstance(tensor, torch.Tensor):
                 continue

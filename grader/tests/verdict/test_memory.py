@@ -48,6 +48,15 @@ def table(x):
     return (x @ x.T) @ x
 
 
+def element_by_element(x):
+    return torch.stack([(row * x).sum(-1) @ x for row in x])
+
+
+def with_positions(x):
+    at = torch.arange(len(x))
+    return sum(((at * at)[:, None] * row.gt(0)).sum() for row in x) + 2 * x
+
+
 def rows_in_a_list(x):
     parts = [row @ x.T for row in x]
     return torch.stack([part @ x for part in parts])
@@ -145,7 +154,9 @@ def test_multiplications_are_counted(side):
     small, large = (torch.ones(n, 4) for n in (16, 32))
     square = watch_growth(side, side.table, (small,), (large,), ratio=2.2)
     assert refused(square) == "Twice as many positions take 4 times as many multiplications; at most 2.2 times as many are allowed here"
-    watch_growth(side, side.doubled, (small,), (large,), ratio=2.2).check()
+    assert "times as many multiplications" in refused(watch_growth(side, side.element_by_element, (small,), (large,), ratio=2.2))
+    for f in (side.doubled, side.with_positions):
+        watch_growth(side, f, (small,), (large,), ratio=2.2).check()
 
 
 def test_the_sizes_are_not_in_the_log(side):
