@@ -1,7 +1,8 @@
 """Headway's options for pytest, and a second start when pytest looks for its settings in the wrong place.
 
 pytest does not know the options yet when it reads `pytest --target /elsewhere` or `--results /elsewhere/results.json`, and takes what exists there for
-tests: it takes that for its root and never finds the kit's settings. This small module (an entry point, so it is always loaded) detects that and runs pytest again from the kit's root.
+tests: it takes that for its root and never finds the kit's settings. This small module (an entry point, so it is always loaded) detects that and runs
+pytest again from the kit's root.
 
 PYTEST_DONT_REWRITE: this module has no assertions, and at the second start pytest would warn that it is too late to rewrite it.
 """

@@ -185,10 +185,12 @@ class Trainer:
 def kept_generators() -> Iterator[None]:
     """Validation and samples must not change the numbers that the next step draws."""
     torch_state, python_state = torch.get_rng_state(), random.getstate()
+    cuda_states = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
     try:
         yield
     finally:
         torch.set_rng_state(torch_state)
+        torch.cuda.set_rng_state_all(cuda_states)
         random.setstate(python_state)
 
 

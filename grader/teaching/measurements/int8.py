@@ -103,12 +103,13 @@ def report(package: ChapterPackage, seed: int) -> Iterable[Table | str]:
     model.eval()
     outliers = with_outliers(model)
     full = stored_bytes(model)
-    eight, four = stored_bytes(with_quantized_layers(model, serving)), full // 8 + sum(4 * linear.out_features for _, _, linear in linear_layers(model))
+    eight, layers = stored_bytes(with_quantized_layers(model, serving)), linear_layers(model)
+    four = full // 8 + sum(4 * linear.out_features for _, _, linear in layers)
     kinds = (
         ("float32", full, lambda one: one),
         ("8 bits, a scale for each row", eight, lambda one: with_quantized_layers(one, serving)),
         ("8 bits, cut off instead of rounded", eight, lambda one: rounded(one, cut_off)),
-        ("8 bits, one scale for the matrix", eight, lambda one: rounded(one, one_scale)),
+        ("8 bits, one scale for the matrix", full // 4 + 4 * len(layers), lambda one: rounded(one, one_scale)),
         ("4 bits, a scale for each row", four, lambda one: rounded(one, four_bits)),
     )
     rows = []
