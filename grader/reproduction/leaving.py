@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
-from grader.course.syllabus import load_syllabus
+from grader.course.syllabus import EXERCISES, load_syllabus
 from grader.execution.errors import ChapterBroken, HostDied, OutOfTime
 from grader.execution.target import package_sources
 from grader.reproduction.cells import write_cell
 from grader.reproduction.example import FailedExample
-from grader.reproduction.files import CELLS, remove_script, store_script
+from grader.reproduction.files import CELLS, OTHERS, remove_script, store_script
 from grader.reproduction.script import Script, write_script
 from grader.reproduction.slicing import choose_slice
 from grader.verdict.results import ExerciseResult
@@ -22,7 +23,8 @@ def leave_script(result: ExerciseResult, examples: Mapping[tuple[str, str], Fail
     """Write the script of the failed test that is shown in full, and note the command in the result."""
     name = result.exercise.name
     in_notebook = trial.target.override is not None
-    folder = folder / CELLS if in_notebook else folder
+    own = in_notebook or trial.target.folder == EXERCISES
+    folder = folder / CELLS if in_notebook else folder if own else folder / OTHERS
     if not result.failures:
         if result.outcome == "passed" and not result.partial:
             remove_script(name, folder)
@@ -39,7 +41,8 @@ def leave_script(result: ExerciseResult, examples: Mapping[tuple[str, str], Fail
     if script is None:
         remove_script(name, folder)
     elif store_script(script, name, folder):
-        result.script = f'from grader import repro; repro("{name}")' if in_notebook else f"headway repro {name}"
+        alone = f"headway repro {name}" if own else f"python {os.path.relpath(folder / f'{name}.py')}"
+        result.script = f'from grader import repro; repro("{name}")' if in_notebook else alone
 
 
 def make_script(example: FailedExample, trial: Trial) -> Script | None:
