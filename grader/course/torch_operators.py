@@ -18,6 +18,7 @@ from grader.course.name_resolution import canonical_name, match_forbidden
 TOOLS = "tools"
 ANOTHER_PACKAGE = "another package"  # what is reported for the import of a package that is not on the list
 BELOW_TORCH = "ctypes"  # for a torch function that is called past the dispatcher
+GRADER_STATE = "the grader's state"  # for a look into frames, or into all objects of the process
 OTHER_RUNTIME = "another runtime"  # for a switch that lets operators run outside the dispatcher
 
 
@@ -108,7 +109,7 @@ def reportable(forbids: tuple[str, ...]) -> frozenset[str]:
     if not forbids:
         return frozenset()
     denied = families_of(forbids)
-    names = {*forbids, *forbidden_operators(forbids), OTHER_RUNTIME, BELOW_TORCH}
+    names = {*forbids, *forbidden_operators(forbids), OTHER_RUNTIME, BELOW_TORCH, GRADER_STATE}
     for family in denied:
         names.update(family.functions, family.modules)
     return frozenset(names if may_import_anything(forbids) else names | {ANOTHER_PACKAGE})
@@ -150,8 +151,10 @@ def describe_shortcuts(exercise: str, seen: Collection[str]) -> list[str]:
         found.append("the chapter imports a package that this exercise does not allow; use torch, NumPy and the standard library")
     if OTHER_RUNTIME in seen or BELOW_TORCH in seen:
         found.append(f"{exercise} calls torch in a way that cannot be checked; call only torch's public functions")
+    if GRADER_STATE in seen:
+        found.append(f"{exercise} looks into its callers or into all objects of the process, where the grader's own are; compute the result from the arguments")
     names: dict[str, str] = {}
-    ran = set(seen) - {ANOTHER_PACKAGE, OTHER_RUNTIME, BELOW_TORCH}
+    ran = set(seen) - {ANOTHER_PACKAGE, OTHER_RUNTIME, BELOW_TORCH, GRADER_STATE}
     ran = {name for name in ran if "backward" not in name} or ran  # the gradient follows from the function that was called
     for name in sorted(ran, key=lambda name: (name.startswith("_"), len(name), name)):
         names.setdefault(canonical_name(name), name)

@@ -21,6 +21,7 @@ from grader.execution.descriptions import Descriptions, folder_of
 from grader.execution.error_notes import nearest
 from grader.execution.errors import HostDied, OutOfTime
 from grader.execution.forbidden import shortcuts
+from grader.execution.forbidden.audit import BROUGHT
 from grader.execution.forbidden.reports import Notice
 from grader.execution.gradients import NoGradient, gradients, is_cut_off, is_defined_in, with_gradient
 from grader.execution.inner_calls import InnerCalls, compile_helper
@@ -32,7 +33,6 @@ from grader.execution.values import CannotCross, pack, unpack
 
 Reply = tuple[dict, list[bytes]]
 _ABSENT = object()
-_BROUGHT = "<brought by the test>"
 
 
 class _Refused(Exception):
@@ -187,7 +187,7 @@ class Host:
     def do_bring(self, name: str, source: str) -> Any:
         """Define a small helper of the test here."""
         space = {"torch": torch, "nn": torch.nn, "F": torch.nn.functional, "math": math, **self.inner_calls.names()}
-        exec(compile_helper(source, _BROUGHT), space)
+        exec(compile_helper(source, BROUGHT), space)
         return space[name]
 
     def do_inner_call(self, number: int) -> list:

@@ -109,14 +109,13 @@ class StorageWatch(torch.utils._python_dispatch.TorchDispatchMode):
 
     def __init__(self, known=(), f=None):
         import sys
-        import weakref
 
         super().__init__()
-        self.finalize, self.frame = weakref.finalize, sys._getframe
+        self.frame = sys._getframe
         code = getattr(getattr(f, "forward", f), "__code__", None)
         self.file, self.line = getattr(code, "co_filename", ""), 0
-        self.known, self.living = set(), set()
-        self.alive = self.peak = self.largest = self.products = 0
+        self.known, self.living = set(), {}
+        self.peak = self.largest = self.products = 0
         self.shape = ()
         waiting = list(known)
         while waiting:
@@ -149,12 +148,10 @@ class StorageWatch(torch.utils._python_dispatch.TorchDispatchMode):
             if key in self.known or key in self.living:
                 continue
             entries = storage.nbytes() // tensor.element_size()
-            self.living.add(key)
-            self.alive += entries
+            self.living[key] = storage._weak_ref(), entries
             self.peak = max(self.peak, self.alive)
             if entries > self.largest:
                 self.largest, self.shape, self.line = entries, tuple(tensor.shape), self.line_of_file()
-            self.finalize(storage, self.forget, key, entries).atexit = False
         return out
 
     def line_of_file(self):
@@ -163,9 +160,14 @@ class StorageWatch(torch.utils._python_dispatch.TorchDispatchMode):
             frame = frame.f_back
         return frame.f_lineno if frame is not None else 0
 
-    def forget(self, key, entries):
-        self.living.discard(key)
-        self.alive -= entries
+    @property
+    def alive(self):
+        """The entries of all storages that exist. The references are torch's own: a storage's Python references would lead the tested code to this object."""
+        for key, (reference, _) in list(self.living.items()):
+            if torch.UntypedStorage._expired(reference):
+                torch.UntypedStorage._free_weak_ref(reference)
+                del self.living[key]
+        return sum(entries for _, entries in self.living.values())
 
 
 def run_watched(watch, f, args, options, limits):

@@ -1,16 +1,37 @@
-"""Sees, through Python's audit events, imports of packages that an exercise does not allow, and calls of torch's libraries that bypass the dispatcher."""
+"""Sees through Python's audit events what else code must not do while it is judged: import packages that the exercise does not allow, call torch's
+libraries past the dispatcher, and look for the objects of the grader in the frames that called it or among all objects of the process.
+"""
 
 from __future__ import annotations
 
 import importlib.machinery
 import sys
+import sysconfig
+import threading
 from functools import cache
-from types import CodeType
+from pathlib import Path
+from types import CodeType, FrameType
 
-from grader.course.torch_operators import ANOTHER_PACKAGE, BELOW_TORCH, allowed_packages
+import torch
+from grader.course.torch_operators import ANOTHER_PACKAGE, BELOW_TORCH, GRADER_STATE, allowed_packages
 from grader.execution.forbidden.reports import report, watches
 
 _BELOW = ("_ZN", "aoti_torch", "THP")  # prefixes of the names of functions in torch's libraries
+# Python's only ways to the frame of a caller, or to an object that no name leads to. A traceback's or generator's frame is read by its attribute.
+_LOOKING = frozenset({
+    "sys._getframe", "sys._current_frames", "sys._current_exceptions", "sys.settrace", "sys.setprofile",
+    "gc.get_objects", "gc.get_referrers", "gc.get_referents",
+})  # fmt: skip
+_FRAMES = frozenset({"tb_frame", "gi_frame", "cr_frame", "ag_frame"})
+_RETURNING_FRAMES = frozenset({"currentframe", "<lambda>", "walk_stack", "walk_tb"})  # functions of `logging` and `traceback`
+_KIT = Path(__file__).resolve().parents[3]
+BROUGHT = "<brought by the test>"  # the file name of the tests' helpers
+_TRUSTED = (
+    sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"), str(Path(torch.__file__).parents[1]), str(_KIT / "grader"), str(_KIT / "tests"),
+    "<frozen ", BROUGHT,
+)  # fmt: skip
+_deciding = threading.local()
+_getframe = sys._getframe
 
 
 @cache
@@ -23,8 +44,27 @@ def _on_event(event: str, arguments: tuple) -> None:
     if event in ("import", "exec"):
         if watches and _is_another_package(_package(arguments[0])):
             report(ANOTHER_PACKAGE, at_import=True)
+    elif event in _LOOKING or event == "object.__getattr__" and arguments[1] in _FRAMES:
+        if watches and is_asked_by_tested_code():
+            report(GRADER_STATE, at_import=True)
     elif event.startswith("ctypes.dlsym") and watches and str(arguments[-1]).startswith(_BELOW):
         report(BELOW_TORCH, at_import=True)
+
+
+def is_asked_by_tested_code() -> bool:
+    """Whether the tested code called the caller of this function itself, or through a function of Python that passes frames on."""
+    if getattr(_deciding, "now", False):  # this function needs a frame, too
+        return False
+    _deciding.now = True
+    try:
+        frame: FrameType | None = _getframe(2)
+        while frame is not None and frame.f_globals.get("__name__") == "inspect":
+            frame = frame.f_back
+        if frame is not None and frame.f_globals.get("__name__") in ("logging", "traceback") and frame.f_code.co_name in _RETURNING_FRAMES:
+            frame = frame.f_back
+        return frame is not None and not frame.f_code.co_filename.startswith(_TRUSTED)
+    finally:
+        _deciding.now = False
 
 
 def _package(imported: str | CodeType) -> str:

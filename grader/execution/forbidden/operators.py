@@ -20,6 +20,8 @@ from typing import Any
 import torch
 from grader.course.torch_internals import (
     LOOKUPS,
+    MODE_STACK,
+    MODES,
     NATIVE,
     RUNTIMES,
     SWITCHES,
@@ -35,7 +37,8 @@ from grader.course.torch_internals import (
     takes_keyset,
     wrap_calls_by_key,
 )  # fmt: skip
-from grader.course.torch_operators import OTHER_RUNTIME, forbidden_operators
+from grader.course.torch_operators import GRADER_STATE, OTHER_RUNTIME, forbidden_operators
+from grader.execution.forbidden.audit import is_asked_by_tested_code
 from grader.execution.forbidden.reports import report
 
 _KEY = "TESTING_ONLY_GenericMode"
@@ -143,7 +146,7 @@ def _reporting(function: Callable, operator: str) -> Callable:
 
 
 def guard() -> None:
-    """Replace the functions that start a thread, switch the key, or start another runtime of torch."""
+    """Replace the functions that start a thread, switch the key, start another runtime of torch, or lead to its dispatch modes."""
     if _originals or key() is None:
         return
     for place, name in _STARTS:
@@ -154,6 +157,9 @@ def guard() -> None:
         _replace(NATIVE, name, _running)
     for name in LOOKUPS:
         _replace(NATIVE, name, _looking_up)
+    for place in (NATIVE, MODE_STACK):
+        for name in MODES:
+            _replace(place, name, _reaching_modes)
 
 
 def unguard() -> None:
@@ -204,6 +210,15 @@ def _running(original: Any) -> Callable:
         return original(*args, **kwargs)
 
     return run
+
+
+def _reaching_modes(original: Any) -> Callable:
+    def reach(*args, **kwargs):
+        if is_asked_by_tested_code():
+            report(GRADER_STATE, at_import=True)
+        return original(*args, **kwargs)
+
+    return reach
 
 
 def _looking_up(original: Any) -> Callable:
