@@ -4,7 +4,9 @@ import ast
 
 from grader.course.syllabus import ROOT
 
-SENT = {"grader/verdict/memory.py": ["torch.utils._python_dispatch"]}  # its source is sent to the implementation's side, where only torch can be imported
+SENT = {  # its source is sent to the implementation's side, where only torch can be imported
+    "grader/verdict/memory.py": ["torch.utils._python_dispatch", "torch.UntypedStorage._expired", "torch.UntypedStorage._free_weak_ref"],
+}
 ALLOWED = ROOT / "grader" / "course" / "torch_internals.py"
 OF_OPERATORS = {"_op_dk", "_schema", "_destroy"}  # private attributes of torch's objects; no other object in the kit has them
 
