@@ -104,6 +104,7 @@ class CausalSelfAttention(nn.Module):
         # TODO 3: project, and split into heads, (B, T, D) -> (B, H, T, d_head)
         # TODO 4: with "rope", rotate queries and keys by their positions 0 .. T-1
         # TODO 5: with "alibi", create the bias, in the dtype and on the device of x
-        # TODO 6: let every head attend with the causal mask, on the device of x; you need only the weights
-        # TODO 7: apply dropout to the weights, average the values with the result, merge the heads, and apply W_out
+        # TODO 6: let every head attend with the causal mask, on the device of x: this gives the averages of the values, and the weights
+        # TODO 7: only in training with dropout, apply it to the weights, and average the values with the result instead
+        # TODO 8: merge the heads, and apply W_out
         raise NotImplementedError

@@ -124,8 +124,9 @@ class CausalSelfAttention(nn.Module):
         # TODO 3: project, and split into heads, (B, T, D) -> (B, H, T, d_head)
         # TODO 4: with "rope", rotate queries and keys by their positions 0 .. T-1
         # TODO 5: with "alibi", create the bias, in the dtype and on the device of x
-        # TODO 6: let every head attend with the causal mask, on the device of x; you need only the weights
-        # TODO 7: apply dropout to the weights, average the values with the result, merge the heads, and apply W_out
+        # TODO 6: let every head attend with the causal mask, on the device of x: this gives the averages of the values, and the weights
+        # TODO 7: only in training with dropout, apply it to the weights, and average the values with the result instead
+        # TODO 8: merge the heads, and apply W_out
         ### BEGIN SOLUTION
         T = x.size(1)
         q, k, v = (split_heads(W(x), self.n_heads) for W in (self.W_q, self.W_k, self.W_v))  # each (B, H, T, d_head)
@@ -134,8 +135,10 @@ class CausalSelfAttention(nn.Module):
             q, k = apply_rope(q, where), apply_rope(k, where)
         bias = alibi_bias(self.n_heads, T, T).to(x) if self.positions == "alibi" else None  # (H, T, T)
         mask = causal_mask(T).to(x.device)  # (T, T)
-        _, weights = scaled_dot_product_attention(q, k, v, mask, bias)
-        weights = self.dropout(weights)  # (B, H, T, T)
-        output = self.W_out(merge_heads(weights @ v))  # (B, H, T, d_head) -> (B, T, D)
+        mixed, weights = scaled_dot_product_attention(q, k, v, mask, bias)  # (B, H, T, d_head), (B, H, T, T)
+        if self.training and self.dropout.p > 0:
+            weights = self.dropout(weights)
+            mixed = weights @ v
+        output = self.W_out(merge_heads(mixed))  # (B, H, T, d_head) -> (B, T, D)
         return (output, weights) if return_weights else output
         ### END SOLUTION
