@@ -24,6 +24,7 @@ from grader.execution.call_watch import CallWatch
 from grader.execution.errors import ChapterBroken, ExtendDeadline, HostDied, OutOfTime, Where
 from grader.execution.host import Host
 from grader.execution.overrides import DefinitionOverride
+from grader.system.load import slowdown
 from grader.system.signals import get_handler, set_handler
 
 NoteLine = Callable[[FrameType | None], None]
@@ -76,7 +77,8 @@ class InProcessHost:
         if self.trusted:
             return self.host.answer(op, tree, buffers)
         limit = self.import_seconds if op == "load" else self.seconds
-        self._extend(limit)
+        clock = limit * slowdown()
+        self._extend(clock)
         where: Where | None = None
 
         def note_line(frame: FrameType | None) -> None:
@@ -86,7 +88,7 @@ class InProcessHost:
         files = {source.filename for source in self.host.package.sources.values()} | self.host.own_files
         try:
             with _exit_is_an_error(), _restore_folder(), _interruptible(), _time_limit(
-                limit, 0.0 if op == "load" else IMPORT_GRACE, files, self._extend, note_line
+                clock, 0.0 if op == "load" else IMPORT_GRACE, files, self._extend, note_line
             ):
                 return self.host.answer(op, tree, buffers)
         except HostDied as problem:

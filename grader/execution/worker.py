@@ -24,6 +24,7 @@ from grader.execution.sandbox.isolation import Isolation, available
 from grader.execution.stuck_line import find_line, read_stack
 from grader.execution.wire import Allowance, DeadlinePassed, MalformedFrame, receive, send
 from grader.system.handshake import Listener
+from grader.system.load import slowdown
 from grader.system.process_tree import ENDING_SECONDS, end_subprocess
 
 _START_SECONDS = 120.0
@@ -211,13 +212,14 @@ class Worker:
         return answer
 
     def _exchange(self, op: str, tree: Any, buffers: list[bytes], limit: float) -> tuple[dict, list[bytes]]:
-        self.extend_deadline(limit)
+        clock = limit * slowdown()
+        self.extend_deadline(clock)
         sock = self.sock
         assert sock is not None, "it is started first"
         try:
-            sock.settimeout(limit)
-            send(sock, [op, tree, limit], buffers)
-            reply, out = self._reply(sock, time.monotonic() + limit, importing=op == "load")
+            sock.settimeout(clock)
+            send(sock, [op, tree, clock], buffers)
+            reply, out = self._reply(sock, time.monotonic() + clock, importing=op == "load")
             if not isinstance(reply, dict) or len(reply) != 1 or not reply.keys() <= {"value", "error"}:
                 raise MalformedFrame("the answer has no value and no error")
             return reply, out

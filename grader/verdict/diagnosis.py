@@ -11,6 +11,7 @@ is worse than none.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -43,7 +44,6 @@ CORNER_CASE_TESTS = 3
 ONE_TEST_OF = 4  # it must explain one in so many of the failed tests
 COMMON_ANSWER = 3  # mistakes, or a quarter of them: if more explain a test, it does not count, because such an answer shows none of them
 MOST_PAIRS = 120  # that are tried
-SEARCH_SECONDS = 15.0  # of processor time
 
 Map = Callable[[Callable[[Any], Any], list[Any]], Iterable[Any]]
 
@@ -163,7 +163,7 @@ class Search:
         return tuple(mistake for mistake in first if all(mistake in names for names in others))
 
     def _check_time(self) -> None:
-        if time.process_time() > self.deadline:
+        if time.monotonic() > self.deadline:
             raise SearchStopped
 
     def _search(self) -> Candidate | None:
@@ -218,12 +218,12 @@ class Search:
         return Candidate(version, names, matches, broken)
 
 
-def diagnose(exercise: Exercise, records: list[Record], each: Map = map) -> Diagnosis | None:
-    """The known mistake, or the two, that the learner's answers show; None if that is not certain. SearchStopped after SEARCH_SECONDS.
+def diagnose(exercise: Exercise, records: list[Record], each: Map = map, seconds: float = math.inf) -> Diagnosis | None:
+    """The known mistake, or the two, that the learner's answers show; None if that is not certain. SearchStopped after so many seconds.
 
     `each` applies a function to all known mistakes, perhaps in parallel; one after another this is most of the work.
     """
-    return Search(exercise, records, each, time.process_time() + SEARCH_SECONDS).run()
+    return Search(exercise, records, each, time.monotonic() + seconds).run()
 
 
 def _best_pair(together: list[Candidate], alone: list[Candidate]) -> Candidate | None:

@@ -27,6 +27,7 @@ from grader.execution.proxy import Boundary, Implementation
 from grader.execution.reference_connection import Answer, ReferenceConnection, connect_reference
 from grader.execution.target import Target, package_sources
 from grader.execution.worker import Worker, WorkerPool
+from grader.system.load import slowdown
 from grader.verdict import comparing
 from grader.verdict.traces import Record, Traces
 
@@ -61,7 +62,7 @@ class Trial:
         self.recorded_answers: Iterator[list[Answer]] = iter(())  # the reference's answers in the examples that come next, as far as they are recorded
         self.answers_to_record: list[list[Answer]] | None = None  # if not None, the answers of each example are added here
         self._broken: dict[_Package, ChapterBroken] = {}
-        self._learner_waits = not self.in_worker
+        self.learner_waits = not self.in_worker
         self.names: set[str] = set()  # of the target that the running test has used
         self.replaced: tuple[str, ...] = ()  # exercises of the chapter whose reference is used while the running test judges another one
         self.timeouts: dict[str, int] = {}
@@ -202,14 +203,14 @@ class Trial:
             raise OutOfTime("not run: the time for one submission was over")
         if self.timeouts.get(exercise.name, 0) >= TIMEOUTS_AN_EXERCISE:
             raise OutOfTime("not run: other tests of this exercise ran out of time before it")
-        if self._seconds_used - self._seconds_before_test > TEST_SECONDS and not InProcessHost.debugged:
+        if self._seconds_used - self._seconds_before_test > TEST_SECONDS * slowdown() and not InProcessHost.debugged:
             raise OutOfTime(f"the test did not end within {TEST_SECONDS:g} s")
         comparing.new_example()
         self.run_seed = self.seed_of(exercise.name) if self.own_examples else 0
         self.example_seed = zlib.crc32(f"{self.run_seed} {self._test}".encode())
         self._begin_reference(exercise.chapter)
         boundary = self.boundary(exercise.chapter)
-        hurry = exercise.name in self.short_limit or self._learner_waits and bool(self.timeouts.get(exercise.name))
+        hurry = exercise.name in self.short_limit or self.learner_waits and bool(self.timeouts.get(exercise.name))
         boundary.connection.seconds = min(self.call_seconds, LATER_CALL_SECONDS) if hurry else self.call_seconds
         if isinstance(boundary.connection, Worker):
             boundary.connection.waited = self.call_seconds if hurry and not self.timeouts.get(exercise.name) else 0.0

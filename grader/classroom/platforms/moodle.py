@@ -41,7 +41,12 @@ def open_sheet(path: Path, column: str) -> Sheet:
     if grade is None or identifier is None:
         if identifier == 0 or column:
             raise GradingProblem(f"{table.name} has no column {shorten(column or 'Grade')}; its columns are {_list(table.header)}")
-        raise missing_column(table, "a Moodle grading worksheet", "Identifier and Grade (for a worksheet in another language: name the grade's with --column)")
+        if table.body and _IDENTIFIER.fullmatch(table.body[0].value(0)):
+            raise GradingProblem(
+                f"{table.name} looks like a Moodle grading worksheet in another language. Say which column has the grades, "
+                f'like --column "TITLE"; its columns are {_list(table.header)}'
+            )
+        raise missing_column(table, "a Moodle grading worksheet", "Identifier and Grade")
     if not column and table.column("last modified (grade)") is None:
         raise GradingProblem(f"{table.name} has no column Last modified (grade), which Moodle needs for the import; download the grading worksheet again")
     name, email, most = table.column("full name"), table.column("email address"), table.column("maximum grade")

@@ -126,6 +126,15 @@ def test_in_a_moodle_worksheet_only_grades_and_comments_change(course, tmp_path)
     assert found["Beta Two_502_assignsubmission_file_/feedback.md"].startswith("# Feedback for Beta Two\n\n**8 of 10 points.**")
 
 
+def test_a_moodle_worksheet_in_another_language_is_recognised(course, tmp_path):
+    head, rest = MOODLE.split("\n", 1)
+    file = write(tmp_path / "moodle.csv", head.replace("Identifier", "ID").replace(",Grade,", ",Bewertung,") + "\n" + rest)
+    said = refused(course, "moodle", file)
+    assert "looks like a Moodle grading worksheet in another language. Say which column has the grades, like --column" in said
+    assert "its columns are ID, " in said and "Bewertung" in said
+    assert export(course, "moodle", file, "--column", "Bewertung")[0] == 1
+
+
 def test_comments_of_the_instructor_stay_and_earlier_ones_of_headway_are_replaced(course, tmp_path):
     text = MOODLE.replace('AM",-,\n', 'AM",-,"Nice, but see me"\n').replace('PM",\n', 'PM",2 of 10 points.\n')
     _, said = export(course, "moodle", write(tmp_path / "moodle.csv", text))

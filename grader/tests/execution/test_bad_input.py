@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
 import textwrap
 import time
@@ -301,3 +303,17 @@ def test_the_time_limit_of_a_test_counts_only_the_learners_code(monkeypatch):
             run.begin_example()
     finally:
         run.close()
+
+
+@pytest.mark.parametrize("in_worker", [False, True])
+def test_on_a_busy_machine_a_call_has_more_time(monkeypatch, in_worker):
+    """Right code takes longer by the clock where it has to wait for a processor."""
+    code = "import time\n\n\ndef causal_mask(q_len, k_len=None):\n    time.sleep(0.8)\n    return q_len\n"
+    for load, outcome in ((0.0, OutOfTime), (8.0, None)):
+        monkeypatch.setattr("os.getloadavg", lambda load=load: (load * os.cpu_count(), 0.0, 0.0))
+        one = trial.Trial(Target("busy", None, {"ch03_attention": code}), in_worker, call_seconds=0.5)
+        one.begin_test(load_syllabus().exercise("causal_mask"), "test_busy")
+        one.begin_example()
+        with pytest.raises(outcome) if outcome else contextlib.nullcontext():
+            assert one.learner("ch03").causal_mask(3) == 3
+        one.close()

@@ -137,6 +137,33 @@ def test_a_project_around_the_target_is_not_used(runs):
         assert f"rootdir: {ROOT}" in runs[name].out and "warning" not in runs[name].out
 
 
+@pytest.mark.parametrize("form", ["--results {}", "--results={}"])
+def test_results_are_written_over_a_file_outside_the_kit(tmp_path, form):
+    """pytest takes a word that is an existing file for a place to look for tests."""
+    file = tmp_path / "results.json"
+    file.write_text("{}")
+    command = [sys.executable, "-m", "pytest", "--target", "solutions", "--exercise", "causal_mask", *form.format(file).split()]
+    done = subprocess.run(command, cwd=ROOT, env=environment(), capture_output=True, text=True)
+    assert done.returncode == 0 and re.search(r"\b3 passed\b", done.stdout), done.stdout + done.stderr
+    assert [exercise["name"] for exercise in json.loads(file.read_text())["exercises"]] == ["causal_mask"]
+
+
+def test_code_in_another_folder_leaves_the_learners_script_alone(kit, tmp_path):
+    kit.solve("ch03_attention")
+    other = tmp_path / "ch03_attention.py"
+    other.write_text(kit.file("ch03_attention").read_text().replace("exps.sum(dim, keepdim=True)", "exps.sum()"))
+    kit.edit("ch03_attention", "exps.sum(dim, keepdim=True)", "exps.sum(-1, keepdim=True)")
+    kit.run("check", "softmax", status=1)
+    own = kit.exercises / ".headway" / "repro" / "softmax.py"
+    before = own.read_text()
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "--target", str(tmp_path), "--exercise", "softmax"], cwd=kit.root, env=kit.environment(), capture_output=True, text=True
+    )
+    assert own.read_text() == before and "headway repro" not in done.stdout
+    script = re.search(r"run again +python (\S+)", done.stdout)[1]
+    assert "expected" in subprocess.run([sys.executable, script], cwd=kit.root, env=kit.environment(), capture_output=True, text=True).stdout
+
+
 def test_one_broken_chapter_is_one_message(runs, target):
     run = runs["all"]
     line = (target / f"{module('ch01')}.py").read_text().split("def f(:")[0].count("\n") + 1

@@ -12,10 +12,13 @@ from grader.course.syllabus import ROOT, load_syllabus
 from grader.execution.errors import LearnerError
 from grader.execution.target import Target, reference_of
 from grader.execution.values import pack
+from grader.plugin import graded_run
+from grader.plugin.graded_run import GradedRun
 from grader.verdict import replay
-from grader.verdict.diagnosis import Candidate, _best_pair, diagnose
+from grader.verdict.diagnosis import Candidate, SearchStopped, _best_pair, diagnose
 from grader.verdict.evidence import CONFLICT, FULL, Match, values_match
 from grader.verdict.replay import Version, text_with_mistake
+from grader.verdict.results import ExerciseResult, TestResult
 from grader.verdict.trial import Trial
 
 # The whole tensor normalised at once, as a learner might write it without our solution.
@@ -122,6 +125,28 @@ def test_a_mistake_is_not_named_for_answers_to_which_the_reference_is_as_near(tm
 def test_a_right_answer_has_no_diagnosis():
     exercise = load_syllabus().exercise("softmax")
     assert diagnose(exercise, []) is None
+
+
+def test_a_search_that_takes_too_long_is_stopped_with_a_sentence():
+    exercise = load_syllabus().exercise("causal_mask")
+    mistaken = text_with_mistake("ch03_attention", misconceptions("ch03_attention", "causal_mask")[0])
+    trial = Trial(Target("mistaken", None, {"ch03_attention": mistaken}))
+    trial.begin_test(exercise, "test_wide")
+    trial.begin_example()
+    trial.learner("ch03").causal_mask(2, 5)
+    trial.end_test("failed")
+    assert diagnose(exercise, trial.records["causal_mask"])
+    with pytest.raises(SearchStopped):
+        diagnose(exercise, trial.records["causal_mask"], seconds=-1.0)
+    run = GradedRun(trial, set(), set())
+    run.results = {"causal_mask": ExerciseResult(exercise, [TestResult("test_wide", "failed", 0.0, 1.0)])}
+    run.weights, run.shortcuts = {"causal_mask": {"test_wide": 1.0}}, {"causal_mask": set()}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(graded_run, "SEARCH_SECONDS", -1.0)
+        patch.setattr(graded_run, "CLASS_SEARCH_SECONDS", -1.0)
+        run.conclude()
+    assert run.results["causal_mask"].diagnosis is None
+    assert "The search for a known mistake in causal_mask was stopped after -1 s, because this machine is busy." in run.notes[0]
 
 
 def test_answers_of_known_mistakes_are_cached_and_stay_the_same():
