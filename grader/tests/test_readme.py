@@ -5,9 +5,11 @@ import re
 from xml.etree import ElementTree
 
 import pytest
+from grader.course.known_mistakes import misconceptions
 from grader.course.readme_table import check_readme_table, write_readme_table
 from grader.course.source import read_source
 from grader.course.syllabus import ROOT, load_syllabus
+from grader.quality.devcheck.subjects import variants
 from grader.quality.readme.record import FOLDER, unfinished_chapter
 from grader.teaching.corpora import ENGLISH_HINDI
 
@@ -110,3 +112,14 @@ def test_a_stale_table_of_the_readme_is_reported_and_written_again(tmp_path):
     assert len(check_readme_table(readme)) == 1
     assert write_readme_table(readme) and readme.read_text(encoding="utf-8") == README
     assert not write_readme_table(readme) and check_readme_table(readme) == []
+
+
+def test_the_readme_and_the_figures_count_what_is_there():
+    """Changed with `headway dev-check --table`, which prints both numbers in its last line."""
+    exercises = load_syllabus().exercises
+    mistakes = sum(len(misconceptions(exercise.module, exercise.name)) for exercise in exercises)
+    correct = sum(len(variants(exercise)) for exercise in exercises)
+    readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    figures = (ROOT / "grader" / "teaching" / "book" / "pages" / "figures.md").read_text(encoding="utf-8")
+    assert f"all of the {mistakes:,} known mistakes" in readme and f"{correct} other correct implementations get full marks" in readme
+    assert figures.count(f"| {mistakes:,} of {mistakes:,} |") == 2 and f"| {correct} of {correct} variants |" in figures
