@@ -140,19 +140,20 @@ def train_bpe(text: str, vocab_size: int) -> dict[Pair, int]:
 
 
 class BPETokenizer:
-    """A byte-level BPE tokenizer with the merges of `train_bpe`: pair -> new id, from 256, in the order learned.
+    """A byte-level BPE tokenizer with the merges of `train_bpe`: pair -> new id, from 256 on.
 
-    `vocab_size` is 256 plus the number of merges. decode(encode(text)) equals text for every text.
+    The new ids say in which order the merges were learned, whatever the order of the dict. `vocab_size` is 256 plus the number
+    of merges. decode(encode(text)) equals text for every text.
     """
 
     def __init__(self, merges: Mapping[Pair, int]) -> None:
         # TODO 1: store the merges, and set self.vocab_size
-        # TODO 2: store the bytes of each id: 0 to 255 are single bytes, a merged id has the bytes of its two parts
+        # TODO 2: store the bytes of each id: 0 to 255 are single bytes; from the smallest new id on, a merged id has the bytes of its two parts
         ### BEGIN SOLUTION
         self.merges = dict(merges)
         self.vocab_size = 256 + len(self.merges)
         self.id_to_bytes = {i: bytes([i]) for i in range(256)}
-        for (left, right), new_id in self.merges.items():
+        for (left, right), new_id in sorted(self.merges.items(), key=lambda merge: merge[1]):
             self.id_to_bytes[new_id] = self.id_to_bytes[left] + self.id_to_bytes[right]
         ### END SOLUTION
 

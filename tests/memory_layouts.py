@@ -16,3 +16,11 @@ def after_overwriting(f, *args):
     second = f(*args).clone()
     first.copy_(kept)
     return second
+
+
+def after_appending(f, argument, item):
+    """A second result of `f`, after the caller has appended an item to the first one, if that is a list."""
+    first = f(argument)
+    if isinstance(first, list):
+        first.append(item)
+    return f(argument)

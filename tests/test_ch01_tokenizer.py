@@ -7,6 +7,7 @@ from grader.plugin.marks import exercise
 from grader.verdict.comparing import refuses, same
 from hypothesis import given
 from hypothesis import strategies as st
+from memory_layouts import after_appending
 
 pieces = st.sampled_from(["b ", "a\n", "B\t", "aa  ", "Éa ", "ab ", "é\n", "Ab ", "ñu ", "A \n", "c-d ", "ba\t"])
 corpora = st.lists(st.lists(pieces, min_size=2, max_size=5).map("".join), min_size=2, max_size=4)
@@ -33,7 +34,7 @@ def test_upper_and_lower_case_are_one_word(learner):
 @exercise("build_vocab")
 def test_any_white_space_separates_words(learner):
     """Words are separated by white space of any kind and length, and by nothing else: punctuation stays with its word."""
-    corpus = ["  one two\tthree\nfour ", "don't stop, five  two."]
+    corpus = ["  one two\tthree\r\nfour ", "don't stop, five  two."]
     same(learner.build_vocab(corpus), ["don't", "five", "four", "one", "stop,", "three", "two", "two."], "the vocabulary")
 
 
@@ -46,9 +47,10 @@ def test_the_words_are_sorted(learner):
 
 @exercise("build_vocab")
 def test_every_text_counts_and_texts_are_not_joined(learner):
-    """Every text adds its words, an empty text adds none, and a word ends where its text ends."""
+    """Every text adds its words, an empty text adds none, a corpus without texts has none, and a word ends where its text ends."""
     same(learner.build_vocab(["red", "", "blue", "   ", "green red"]), ["blue", "green", "red"], "the vocabulary")
     same(learner.build_vocab(["blue"]), ["blue"], "the vocabulary of one text")
+    same(learner.build_vocab([]), [], "the vocabulary of no texts")
 
 
 def call_with_generator(function, texts):
@@ -121,15 +123,19 @@ def test_an_unknown_word_becomes_unk(learner, vocab, number):
     last = len(vocab) - 1
     same(as_list(tokenizer.encode(f"{vocab[last]} zebra {vocab[0]} Okapi <unk>")), [last, place, 0, place, place], "the ids")
     same(tokenizer.decode([0, place, last]), f"{vocab[0]} <unk> {vocab[last]}", "the text")
+    same(tokenizer.vocab_size, len(vocab), "vocab_size after a text with unknown words")
 
 
 @exercise("WordTokenizer")
 def test_any_entry_can_be_unk(learner):
-    """unk may be any entry of vocab, even the first one; an unk that is not in vocab raises a ValueError."""
+    """unk may be any entry of vocab, even the first one, or one with capitals; each tokenizer has its own; an unk that is not in vocab raises a ValueError."""
     tokenizer = learner.WordTokenizer(["sun", "moon", "other", "star"], unk="other")
-    same(as_list(tokenizer.encode("star comet sun")), [3, 2, 0], "the ids")
     first = learner.WordTokenizer(["other", "star", "sun"], unk="other")
+    capitals = learner.WordTokenizer(["sun", "[UNK]", "star"], unk="[UNK]")
+    same(as_list(tokenizer.encode("star comet sun")), [3, 2, 0], "the ids")
     same(as_list(first.encode("star comet sun")), [1, 0, 2], "the ids where unk is entry 0")
+    same(as_list(capitals.encode("star comet sun")), [2, 1, 0], "the ids where unk is '[UNK]'")
+    same(capitals.decode([1, 0]), "[UNK] sun", "the text of unk and another word")
     refuses(lambda: learner.WordTokenizer(["sun", "moon", "star"], unk="other").encode("star comet sun"), because="unk 'other' is not in the vocabulary")
     refuses(lambda: learner.WordTokenizer(["sun", "moon", "star"], unk="<unk>").encode("star comet sun"), because="unk '<unk>' is not in the vocabulary")
 
@@ -137,9 +143,11 @@ def test_any_entry_can_be_unk(learner):
 @exercise("WordTokenizer")
 @given(vocab=vocabs, numbers=st.lists(numbers, min_size=2, max_size=6))
 def test_decoding_undoes_encoding(learner, vocab, numbers):
-    """decode(encode(text)) is the text with lower-case letters and single spaces; an empty text has no ids."""
+    """decode(encode(text)) is the text with lower-case letters and single spaces, also after the caller changed an earlier list of ids; an empty text has no ids."""
     chosen = [vocab[number % len(vocab)] for number in numbers]
     tokenizer = learner.WordTokenizer(vocab)
+    again = learner.bring(after_appending)(tokenizer.encode, " ".join(chosen), 0)
+    same(as_list(again), [vocab.index(word) for word in chosen], "the ids of the same text, after an id was appended to the first list,")
     same(tokenizer.decode(tokenizer.encode("\t".join(chosen).upper() + "\n")), " ".join(chosen), "the text")
     same(as_list(tokenizer.encode("")), [], "the ids of an empty text")
     same(tokenizer.decode([]), "", "the text of no ids")

@@ -9,10 +9,15 @@ from grader.plugin.marks import exercise
 from grader.verdict.comparing import holds, refuses, same
 from hypothesis import example, given
 from hypothesis import strategies as st
+from memory_layouts import after_appending
 from strategies import texts
 
 id_lists = st.lists(st.integers(0, 3), min_size=4, max_size=16)
 LEARNED = "the merges, in the order learned"
+RHYMES = (  # in a tie, merge 300 is (276, 289) and not (277, 33)
+    '!hat"one!cat#fun"pan!cat!tan"one#rain!can!moon"that!mat"ten"mat!mat"tan"pan#rain!two"this"cat#fun"can#pan#tan"rat"moon#mat#cat#man"two!one!six"mat!'
+    'hat#fun!hat!two"man!man!cat"moon"pan"ran!cat#cat#tan#cat#moon"two#that#ten"this!this"can!man"rat"hat"man"tan!ten!moon!tan!this#two"fun"tan"rat#then'
+)
 prose = st.lists(st.sampled_from(["a", "aa", "b", " ", "bab", "é", "ñe", "😀", "A"]), min_size=6, max_size=20).map("".join)
 
 
@@ -20,7 +25,7 @@ def written(merges: dict) -> str:
     """Merges in the order learned, as text: ab, ab+c."""
     spelled = {i: chr(i) if 32 < i < 127 else f"<{i}>" for i in range(256)}
     names = []
-    for (left, right), new_id in merges.items():
+    for (left, right), new_id in sorted(merges.items(), key=lambda merge: merge[1]):
         spelled[new_id] = spelled[left] + spelled[right]
         names.append(f"{spelled[left]}+{spelled[right]}")
     return ", ".join(names)
@@ -67,7 +72,7 @@ def test_a_pair_has_a_left_and_a_right(learner):
 @exercise("count_pairs")
 def test_short_lists_have_few_pairs(learner):
     """Two ids form one pair; one id, or none, forms no pair."""
-    same_counts(learner.count_pairs([300, 12]), {(300, 12): 1}, "the counts of two ids")
+    same_counts(learner.count_pairs([12, 50256]), {(12, 50256): 1}, "the counts of two ids")
     same_counts(learner.count_pairs([4]), {}, "the counts of one id")
     same_counts(learner.count_pairs([]), {}, "the counts of no ids")
 
@@ -109,13 +114,30 @@ def test_only_this_pair_is_merged(learner):
     same(as_list(learner.merge_pair([5, 1, 4, 2, 1, 2], (1, 2), 9)), [5, 1, 4, 2, 9], "the merged ids")
 
 
+def ids_after_changing_the_result(merge, ids, pair, new_id):
+    """The caller's ids, after the caller has appended to the result of a merge, if that is a list."""
+    merged = merge(ids, pair, new_id)
+    if isinstance(merged, list):
+        merged.append(5)
+    return ids
+
+
 @exercise("merge_pair")
 def test_merging_is_done_once(learner):
-    """Merging is one pass: a new id is not merged again, and a list without the pair does not change, however short it is."""
+    """Merging is one pass: a new id is not merged again, and without the pair the result is a new list of the same ids, however short it is."""
     same(as_list(learner.merge_pair([9, 4, 4, 9, 4, 4, 4, 4], (4, 4), 9)), [9, 9, 9, 9, 9], "ids that contained the new id before")
     same(as_list(learner.merge_pair([6, 7, 8], (7, 6), 9)), [6, 7, 8], "ids without the pair")
     same(as_list(learner.merge_pair([6], (6, 6), 9)), [6], "one id")
     same(as_list(learner.merge_pair([], (6, 6), 9)), [], "no ids")
+    kept = learner.bring(ids_after_changing_the_result)(learner.merge_pair, [6, 7, 8], (7, 6), 9)
+    same(kept, [6, 7, 8], "the caller's ids, after another id was appended to the result,")
+
+
+@exercise("merge_pair")
+def test_a_list_may_have_thousands_of_ids(learner):
+    """A list may have any length: thousands of pairs are merged as three are."""
+    merged = as_list(learner.merge_pair([1, 2, 5] * 1500, (1, 2), 9))
+    holds(merged == [9, 5] * 1500, "in [1, 2, 5] * 1500, merging (1, 2) to 9 should give [9, 5] * 1500")
 
 
 # --- train_bpe
@@ -144,6 +166,12 @@ def test_ties_go_to_the_smallest_pair(learner):
     same(learner.train_bpe("ad1ac2ab3ad4ac5ab", 257), {(97, 98): 256}, "the first merge of 'ad1ac2ab3ad4ac5ab'")
     expected = {(97, 97): 256, (98, 99): 257, (256, 100): 258}
     same(learner.train_bpe("aad1bc2aad3bc4aa", 259), expected, "the merges of 'aad1bc2aad3bc4aa', in the order learned")
+
+
+@exercise("train_bpe")
+def test_dozens_of_merges_are_learned(learner, reference):
+    """A longer text gives dozens of merges, by the same rules: in a tie, pairs that contain merged ids are compared like any others."""
+    same(learner.train_bpe(RHYMES, 310), reference.train_bpe(RHYMES, 310), LEARNED)
 
 
 @exercise("train_bpe")
@@ -202,7 +230,24 @@ def test_encoding_applies_the_learned_merges(learner, reference, text, more):
     encodes(learner.BPETokenizer(merges), {each: ours.encode(each) for each in (text, more + "ab", "Zoë:\t" + more + "  ")}, merges)
 
 
-@exercise("BPETokenizer", weight=3)
+@exercise("BPETokenizer")
+def test_the_new_ids_say_which_merge_was_learned_first(learner):
+    """The merge with the smallest new id goes first, wherever it is in the dict."""
+    merges = {(98, 99): 258, (97, 98): 257, (99, 100): 256}
+    expected = {"abc": [257, 99], "bcd": [98, 256], "abcd": [257, 256]}
+    encodes(learner.BPETokenizer(merges), expected, merges)
+
+
+@exercise("BPETokenizer")
+def test_a_merge_may_come_before_its_parts_in_the_dict(learner):
+    """The dict may be in any order: also one in which a merged id is made of ids that come later."""
+    merges = {(257, 98): 258, (256, 97): 257, (97, 97): 256}
+    tokenizer = learner.BPETokenizer(merges)
+    encodes(tokenizer, {"aaab": [258], "aaaab": [256, 256, 98]}, merges)
+    same(tokenizer.decode([258, 257, 99, 256]), "aaabaaacaa", "the text of merged ids")
+
+
+@exercise("BPETokenizer", weight=4)
 def test_the_earliest_learned_merge_goes_first(learner):
     """Of the merges that could be applied, the earliest learned one is applied, at any place in the text, however often it occurs there and however long its token is."""
     cases = [
@@ -255,13 +300,15 @@ def test_decoding_undoes_byte_pair_encoding(learner, reference, seen, text):
 
 @exercise("BPETokenizer")
 def test_short_texts_have_ids_too(learner):
-    """A text of one byte has one id, an empty text has none, and decoding no ids gives an empty text."""
+    """A text of one byte has one id, an empty text has none, and decoding no ids gives an empty text; a caller may change the ids without changing the next ones."""
     tokenizer = learner.BPETokenizer({(97, 98): 256})
+    again = learner.bring(after_appending)(tokenizer.encode, "abc", 0)
     same(as_list(tokenizer.encode("ab")), [256], "the ids of 'ab'")
     same(as_list(tokenizer.encode("a")), [97], "the ids of 'a'")
     same(as_list(tokenizer.encode("")), [], "the ids of an empty text")
     same(tokenizer.decode([]), "", "the text of no ids")
     same(as_list(learner.BPETokenizer({}).encode("aé")), [97, 195, 169], "the ids of 'aé' without merges")
+    same(as_list(again), [256, 99], "the ids of 'abc', after an id was appended to the first list,")
 
 
 @exercise("BPETokenizer", weight=2)

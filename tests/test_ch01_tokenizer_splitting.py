@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from calls import as_list
 from grader.plugin.marks import exercise
-from grader.verdict.comparing import same
+from grader.verdict.comparing import holds, same
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -28,6 +28,13 @@ def splits(learner, texts: dict[str, list[str]], what: str = "the pieces") -> No
 def test_a_word_has_the_space_before_it(learner, chosen):
     """Each word is a piece together with the space before it; the first word has none."""
     splits(learner, {" ".join(chosen): [chosen[0], *(" " + word for word in chosen[1:])]})
+
+
+@exercise("split_for_bpe")
+def test_a_text_may_have_thousands_of_pieces(learner):
+    """A text may have any length: three thousand pieces are found as three are."""
+    pieces = as_list(learner.split_for_bpe("Red kites.\n" * 750))
+    holds(pieces == ["Red", " kites", ".", "\n"] * 750, "a text of 750 lines 'Red kites.' should have the four pieces 'Red', ' kites', '.', '\\n' 750 times")
 
 
 @exercise("split_for_bpe", weight=2)

@@ -1,7 +1,7 @@
 # variant: each merge over the whole text, in the order learned
 class BPETokenizer:
     def __init__(self, merges):
-        self.merges = list(merges.items())
+        self.merges = sorted(merges.items(), key=lambda merge: merge[1])
         self.pieces = [bytes([i]) for i in range(256)]
         for (left, right), _ in self.merges:
             self.pieces.append(self.pieces[left] + self.pieces[right])
@@ -50,7 +50,8 @@ class BPETokenizer:
 # variant: replaced in a string of one character an id; decoding undoes the merges from the last
 class BPETokenizer:
     def __init__(self, merges):
-        self.steps = [(chr(left) + chr(right), chr(new_id)) for (left, right), new_id in merges.items()]
+        ordered = sorted((new_id, pair) for pair, new_id in merges.items())
+        self.steps = [(chr(left) + chr(right), chr(new_id)) for new_id, (left, right) in ordered]
         self.vocab_size = 256 + len(self.steps)
 
     def encode(self, text):

@@ -74,7 +74,7 @@ class BPETokenizer:
         self.merges = dict(merges)
         self.vocab_size = 256 + len(self.merges)
         self.bytes_of = {i: bytes([i]) for i in range(256)}
-        for (left, right), new_id in self.merges.items():
+        for (left, right), new_id in sorted(self.merges.items(), key=lambda merge: merge[1]):
             self.bytes_of[new_id] = self.bytes_of[left] + self.bytes_of[right]
 
     def encode(self, text: str) -> list[int]:

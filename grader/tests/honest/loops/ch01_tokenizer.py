@@ -105,7 +105,7 @@ class BPETokenizer:
         self.pieces = {}
         for byte in range(256):
             self.pieces[byte] = bytes([byte])
-        for pair, new_id in merges.items():
+        for pair, new_id in sorted(merges.items(), key=lambda merge: merge[1]):
             self.merges.append((pair, new_id))
             self.pieces[new_id] = self.pieces[pair[0]] + self.pieces[pair[1]]
         self.vocab_size = 256 + len(self.merges)

@@ -55,7 +55,7 @@ class BPETokenizer:
     def __init__(self, merges: Mapping[Pair, int]) -> None:
         self.merges, self.vocab_size = dict(merges), 256 + len(merges)
         self.bytes = {i: bytes([i]) for i in range(256)}
-        for (a, b), i in self.merges.items():
+        for (a, b), i in sorted(self.merges.items(), key=lambda merge: merge[1]):
             self.bytes[i] = self.bytes[a] + self.bytes[b]
 
     def encode(self, text: str) -> list[int]:
