@@ -3,11 +3,13 @@
 import itertools
 import json
 import random
+import re
 from dataclasses import asdict
 
 import pytest
 from grader.classroom.gradebook import columns
-from grader.course.known_mistakes import Base, Misconception, StaleEdit, misconceptions
+from grader.course import known_mistakes
+from grader.course.known_mistakes import Base, CatalogueProblem, Misconception, StaleEdit, bases, misconceptions
 from grader.course.source import SourceProblem, definition, replace_definition
 from grader.course.syllabus import load_syllabus
 from grader.execution.target import reference_of
@@ -49,6 +51,30 @@ def test_a_base_may_write_an_edit_in_its_own_way():
     base = Base("loop", "f", "def f(x):\n    return sum(x)\n", (), {"one": ("sum(x)", "max(x)")})
     assert base.with_mistakes([_mistake("one", "x.sum()", "x.max()")]) == "def f(x):\n    return max(x)\n"
     assert base.with_mistakes([_mistake("other", "x.sum()", "x.max()")]) is None
+
+
+def test_a_mistake_is_named_in_code_without_the_solutions_guards():
+    """The commonest first try at softmax: it overflows nowhere, but other rows underflow, and a row of -inf gives NaN."""
+    exercise = load_syllabus().exercise("softmax")
+    plain = "def softmax(x, dim=-1):\n    e = torch.exp(x - x.max())\n    return e / e.sum(dim, keepdim=True)\n"
+    job = TryJob("softmax", False, 0, (Subject("attempt", "plain", replace_definition(reference_of(exercise.module).text, "softmax", plain)),))
+    [(_, [found])] = run_jobs([job], 1)
+    assert found["outcome"] == "failed" and found["names"] == ["softmax_largest_of_everything", "softmax_empty_slice_is_nan"]
+
+
+@pytest.mark.parametrize(
+    ("table", "problem"),
+    [
+        ({"lacks": [], "code": "", "why": ""}, "should have `lacks`, `code` and perhaps `edits`, and nothing else"),
+        ({"lacks": ["softmax_of_nothing"], "code": ""}, "names softmax_of_nothing, which is no known mistake of softmax"),
+        ({"lacks": [], "code": "", "edits": {"softmax_base_two": ["exp"]}}, "each of its `edits` should be a list of two texts"),
+    ],
+)
+def test_a_base_that_cannot_be_read_is_one_sentence(monkeypatch, table, problem):
+    tables = known_mistakes._tables
+    monkeypatch.setattr(known_mistakes, "_tables", lambda kind, module: {"softmax": {"plain": table}} if kind == "bases" else tables(kind, module))
+    with pytest.raises(CatalogueProblem, match=re.escape(problem)):
+        bases.__wrapped__("ch03_attention", "softmax")
 
 
 def test_a_second_mistake_survives_storage():
