@@ -153,8 +153,8 @@ class MultiHeadAttention(nn.Module):
         """
         # TODO 3: if no context is given, x attends to itself
         # TODO 4: project, and split into heads, (B, T, D) -> (B, H, T, d_head)
-        # TODO 5: let every head attend; use only the weights, because the output has had no dropout
-        # TODO 6: apply dropout to the weights, and average the values with the result
+        # TODO 5: let every head attend: this gives the averages of the values, and the weights
+        # TODO 6: only in training with dropout, apply it to the weights, and average the values with the result instead
         # TODO 7: merge the heads, and apply W_out
         raise NotImplementedError
 
@@ -178,8 +178,8 @@ class FusedSelfAttention(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         # TODO 4: raise a ValueError if x is longer than max_len; name both numbers in it
         # TODO 5: project once, split into q, k and v, and split each into heads, (B, H, T, d_head)
-        # TODO 6: let every head attend with the first T rows and columns of the mask; use only the weights
-        # TODO 7: apply dropout to the weights, and average the values with the result
+        # TODO 6: let every head attend with the first T rows and columns of the mask: this gives the averages of the values, and the weights
+        # TODO 7: only in training with dropout, apply it to the weights, and average the values with the result instead
         # TODO 8: merge the heads, and apply c_proj
         raise NotImplementedError
 

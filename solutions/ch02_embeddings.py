@@ -69,7 +69,7 @@ class LearnedPositions(nn.Module):
 
 
 def sinusoidal_positions(max_len: int, d_model: int) -> Tensor:
-    """Compute a fixed table of sines and cosines, one row per position: float32, (max_len, d_model).
+    """Compute a fixed table of sines and cosines, one row per position: a new float32 tensor, (max_len, d_model).
 
     In row p, the columns 2i and 2i + 1 have the angle p * 10000^(-2i / d_model): column 2i contains its sine, column 2i + 1
     its cosine. With odd d_model the last column is a sine without its cosine. Up to position 1000 every entry is correct to
@@ -95,7 +95,8 @@ class SinusoidalPositions(nn.Module):
     """A layer that adds the table of sinusoidal_positions to its input, and has nothing to train.
 
     It has no parameters. The table is a buffer, so it moves with the model to another device. It is not in the state dict,
-    because it can be computed again at any time.
+    because it can be computed again at any time. In half precision, too, every row is right up to rounding, also after
+    module.bfloat16().
     """
 
     def __init__(self, max_len: int, d_model: int):

@@ -180,17 +180,19 @@ class MultiHeadAttention(nn.Module):
         """
         # TODO 3: if no context is given, x attends to itself
         # TODO 4: project, and split into heads, (B, T, D) -> (B, H, T, d_head)
-        # TODO 5: let every head attend; use only the weights, because the output has had no dropout
-        # TODO 6: apply dropout to the weights, and average the values with the result
+        # TODO 5: let every head attend: this gives the averages of the values, and the weights
+        # TODO 6: only in training with dropout, apply it to the weights, and average the values with the result instead
         # TODO 7: merge the heads, and apply W_out
         ### BEGIN SOLUTION
         context = x if context is None else context
         q = split_heads(self.W_q(x), self.n_heads)  # (B, H, Tq, d_head)
         k = split_heads(self.W_k(context), self.n_heads)  # (B, H, Tk, d_head)
         v = split_heads(self.W_v(context), self.n_heads)  # (B, H, Tk, d_head)
-        _, weights = scaled_dot_product_attention(q, k, v, mask)
-        weights = self.dropout(weights)  # (B, H, Tq, Tk)
-        output = self.W_out(merge_heads(weights @ v))  # (B, H, Tq, d_head) -> (B, Tq, D)
+        mixed, weights = scaled_dot_product_attention(q, k, v, mask)  # (B, H, Tq, d_head), (B, H, Tq, Tk)
+        if self.training and self.dropout.p > 0:
+            weights = self.dropout(weights)
+            mixed = weights @ v
+        output = self.W_out(merge_heads(mixed))  # (B, H, Tq, d_head) -> (B, Tq, D)
         return (output, weights) if return_weights else output
         ### END SOLUTION
 
@@ -222,8 +224,8 @@ class FusedSelfAttention(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         # TODO 4: raise a ValueError if x is longer than max_len; name both numbers in it
         # TODO 5: project once, split into q, k and v, and split each into heads, (B, H, T, d_head)
-        # TODO 6: let every head attend with the first T rows and columns of the mask; use only the weights
-        # TODO 7: apply dropout to the weights, and average the values with the result
+        # TODO 6: let every head attend with the first T rows and columns of the mask: this gives the averages of the values, and the weights
+        # TODO 7: only in training with dropout, apply it to the weights, and average the values with the result instead
         # TODO 8: merge the heads, and apply c_proj
         ### BEGIN SOLUTION
         T, max_len = x.size(1), self.mask.size(0)
@@ -231,9 +233,10 @@ class FusedSelfAttention(nn.Module):
             raise ValueError(f"{T} positions do not fit into max_len = {max_len}")
         parts = self.c_attn(x).chunk(3, dim=-1)  # three of (B, T, D)
         q, k, v = (split_heads(part, self.n_heads) for part in parts)  # each (B, H, T, d_head)
-        _, weights = scaled_dot_product_attention(q, k, v, self.mask[:T, :T])
-        weights = self.dropout(weights)  # (B, H, T, T)
-        return self.c_proj(merge_heads(weights @ v))  # (B, H, T, d_head) -> (B, T, D)
+        mixed, weights = scaled_dot_product_attention(q, k, v, self.mask[:T, :T])  # (B, H, T, d_head), (B, H, T, T)
+        if self.training and self.dropout.p > 0:
+            mixed = self.dropout(weights) @ v
+        return self.c_proj(merge_heads(mixed))  # (B, H, T, d_head) -> (B, T, D)
         ### END SOLUTION
 
 

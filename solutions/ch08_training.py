@@ -72,8 +72,9 @@ def cross_entropy(logits: Tensor, targets: Tensor, ignore_index: int = -100) -> 
 def clip_gradients(parameters: Iterable[nn.Parameter], max_norm: float) -> float:
     """Scale all gradients together, in place, so that their joint norm is at most max_norm; return the norm before clipping.
 
-    The norm, a float, is that of all gradients as one long vector. If it is at most max_norm, no gradient changes. Parameters
-    without gradient do not count; without any gradient the norm is 0.0. `parameters` may be a generator.
+    The norm, a float, is that of all gradients as one long vector; float64 gradients keep their digits. If it is at most
+    max_norm, no gradient changes. Parameters without gradient do not count; without any gradient the norm is 0.0.
+    `parameters` may be a generator.
     """
     # TODO 1: collect the gradients that are not None
     # TODO 2: compute the root of the sum of all their squares
@@ -91,8 +92,8 @@ def clip_gradients(parameters: Iterable[nn.Parameter], max_norm: float) -> float
 def train_step(model: nn.Module, optimizer, inputs: Tensor, targets: Tensor, max_norm: float | None = None) -> float:
     """Train on one batch with one update of the model. Return the batch's loss from before the update, a float.
 
-    The model is set to train mode. `model(inputs)` returns logits, or a tuple that begins with them. With `max_norm` the
-    model's gradients are clipped before the update.
+    The model is set to train mode. Gradients that it has from before do not count. `model(inputs)` returns logits, or a tuple
+    that begins with them. With `max_norm` the model's gradients are clipped before the update. A parameter may be frozen.
     """
     # TODO 1: set the model to train mode, and clear the old gradients
     # TODO 2: compute the logits, and the loss with your `cross_entropy`
@@ -117,6 +118,7 @@ def accumulated_step(
 ) -> float:
     """Train on one large batch that comes in pieces: one update, with the gradient that the whole batch would give.
 
+    The model gets one piece at a time, and its backward pass comes before the next piece, so that the memory for one is enough.
     Returns the loss of the whole batch, a float: the mean over all its kept targets. The pieces may have different numbers of
     kept targets. A piece in which every target is -100 has no effect; if all pieces are like that, the loss is 0.
     `micro_batches` yields (inputs, targets) once each, and may be a generator. Everything else is as in `train_step`.
@@ -167,9 +169,9 @@ class AdamW:
 
     Step t = 1, 2, ... of a parameter with gradient g: first the parameter is multiplied by 1 - lr * weight_decay; then
     m = b1 m + (1 - b1) g and v = b2 v + (1 - b2) g^2; then it moves by -lr * (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps).
-    `param_groups` is a list of one dict with "params", "lr", "betas", "eps" and "weight_decay". Every step reads these values,
-    so that a schedule can set "lr" between steps. Each parameter has its own t, m and v; a float64 parameter is updated in
-    float64.
+    `param_groups` is a list of one dict with "params", "lr", "betas", "eps" and "weight_decay". Every step reads "lr" there, so
+    that a schedule can set it between steps. Each parameter has its own t, m and v, and a new optimizer starts with new
+    ones. A float64 parameter is updated in float64. Gradients do not change.
     """
 
     def __init__(
@@ -235,8 +237,8 @@ def perplexity(model: nn.Module, batches: Iterable[Batch]) -> float:
     """e to the mean cross-entropy over all kept targets of all batches: how many equally likely tokens would give this loss.
 
     `model(inputs)` returns logits, or a tuple that begins with them. `batches` may be a generator, and a batch may have no kept
-    target. The model runs in eval mode, without gradient; then each module's mode is restored. Raises ValueError if there is
-    no token to predict.
+    target. The model runs in eval mode, without gradient; then each module's mode is restored, also after an error. Raises
+    ValueError if there is no token to predict.
     """
     # TODO 1: store each module's mode, and set the model to eval mode
     # TODO 2: without gradient, add up the losses of all kept targets, and count them, over all batches

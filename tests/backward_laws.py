@@ -69,6 +69,47 @@ def result_number(f, place):
     return chosen
 
 
+class Effort(torch.utils._python_dispatch.TorchDispatchMode):
+    """For `bring`: counts torch's operators, and the floats that they compute. Views cost nothing, and a matrix product a float for each of its products."""
+
+    def __init__(self):
+        super().__init__()
+        self.operators = self.floats = 0
+
+    @classmethod
+    def _should_skip_dynamo(cls):
+        return False  # else torch imports its compiler at the first operator, which takes a second
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **(kwargs or {}))
+        self.operators += 1
+        if isinstance(out, torch.Tensor) and out.is_floating_point() and not func.is_view:
+            inner = {"mm": 0, "bmm": 0, "mv": 0, "dot": 0, "addmm": 1, "baddbmm": 1}.get(func._overloadpacket.__name__)
+            self.floats += out.numel() * (1 if inner is None else args[inner].size(-1))
+        return out
+
+
+def measures(effort, f, *args):
+    """For `bring`: does `f` take as much work as measuring every entry of its results?"""
+    with effort() as seen:
+        found = f(*args)
+    entries = sum(each.numel() for each in (found if isinstance(found, tuple | list) else [found]) if isinstance(each, torch.Tensor))
+    return entries > 0 and seen.operators >= 4 * entries and seen.floats >= 3 * entries**2
+
+
+def is_measured(learner, f, *args) -> bool:
+    """Does `f` take two calls of the forward function for each entry of its results, as numeric_gradient does?
+
+    Code of any other style takes less: a loop over the entries needs many operators, each for few numbers, and a whole Jacobian needs few operators.
+    """
+    return learner.bring(measures)(learner.bring(Effort), f, *args)
+
+
+def computed(measured: bool) -> None:
+    """Refuse gradients that were measured."""
+    holds(not measured, "each entry of the gradient is measured, with two forward passes; a rule computes all entries at once, with the work of about two passes")
+
+
 def leading(n, *names: str, lead: int) -> tuple[int, ...]:
     """The last `lead` of these sizes, as the leading axes of a tensor. A further size A, which only a pinned example has, comes first."""
     sizes(**{axis: None for axis in names[: len(names) - lead]})

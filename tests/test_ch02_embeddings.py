@@ -7,7 +7,9 @@ from devices_and_dtypes import runs_on_second_device
 from grader.execution.proxy import gradients, load, parameters, state
 from grader.plugin.marks import exercise
 from grader.verdict.comparing import close, holds, refuses, same, shaped, sizes
-from hypothesis import given
+from hypothesis import given, settings
+from memory_layouts import of_view
+from mode_orders import compare_in_every_order, results_in_every_order
 from strategies import distinct, seeds, tensor, token_ids
 
 table_sizes = distinct("B", "T", "D", max_len=(8, 11))
@@ -40,7 +42,7 @@ def test_each_id_becomes_its_row_of_the_table(learner, n, seed):
     close(filled(learner.TokenEmbedding(n.V, n.D), weight)(low), weight[low], "the vectors of ids that are all smaller than the largest of the table")
 
 
-@exercise("TokenEmbedding", weight=2)
+@exercise("TokenEmbedding", weight=3)
 @given(n=distinct("B", "T", "D", V=(8, 12)), seed=seeds)
 def test_scale_multiplies_by_the_root_of_d_model(learner, n, seed):
     """With scale=True every vector is its row times sqrt(d_model), so that it stays large enough next to the positions."""
@@ -94,13 +96,15 @@ def test_only_looked_up_rows_learn(learner, n, seed):
 @exercise("TokenEmbedding")
 @given(n=distinct("B", "T", "D", V=(8, 12)), seed=seeds)
 def test_permuted_ids_give_permuted_vectors(learner, n, seed):
-    """A vector depends on its id alone: permuting the ids permutes the vectors."""
+    """A vector depends on its id alone: permuting the ids permutes the vectors. A single id has a vector, too, and ids may be a view (not contiguous)."""
     ids, weight = ids_of(seed, n), tensor(seed, n.V, n.D)
     order = torch.arange(n.T).roll(1).flip(0)
     module = filled(learner.TokenEmbedding(n.V, n.D), weight)
     vectors = shaped(module(ids), (n.B, n.T, n.D), "the vectors")
     close(vectors[0, 0], weight[0], "the vector of id 0")
     close(module(ids[:, order]), vectors[:, order], "the vectors of the permuted ids")
+    close(module(ids[:1, :1]), vectors[:1, :1], "the vectors (1, 1, D) of a single id")
+    close(learner.bring(of_view)(module, ids), vectors, "the vectors of ids that are a view, not contiguous in memory,")
 
 
 @exercise("TokenEmbedding")
@@ -117,14 +121,26 @@ def test_a_lookup_does_not_change_the_table(learner, n, seed):
 @exercise("TokenEmbedding")
 @given(n=distinct("B", "T", "D", V=(8, 12)), seed=seeds)
 def test_vectors_have_the_dtype_and_device_of_the_table(learner, n, seed):
-    """After .double() or .bfloat16() the vectors are of that dtype, and the module works on any device."""
-    ids = ids_of(seed, n)
+    """After .double() or .bfloat16() the vectors are of that dtype, in float64 with all their digits, and the module works on any device."""
+    ids, exact = ids_of(seed, n), tensor(seed, n.V, n.D, dtype=torch.float64)
+    close(filled(learner.TokenEmbedding(n.V, n.D).double(), exact)(ids), exact[ids], "the vectors in float64", tol=1e-12)
     for dtype, tol in ((torch.float64, 1e-6), (torch.bfloat16, 3e-2)):
         weight = tensor(seed, n.V, n.D, dtype=dtype)
         module = filled(learner.TokenEmbedding(n.V, n.D, scale=True).to(dtype), weight)
         close(module(ids), weight[ids] * math.sqrt(n.D), f"the vectors in {str(dtype).removeprefix('torch.')}", tol)
     works = learner.bring(runs_on_second_device)(learner.TokenEmbedding(n.V, n.D), ids)
     holds(works, "the module fails on another device than the CPU: make new tensors with device=ids.device")
+
+
+@exercise("TokenEmbedding")
+@settings(max_examples=1)
+@given(n=distinct("B", "T", "D", V=(8, 12)), seed=seeds)
+def test_use_and_training_may_follow_one_another(learner, reference, n, seed):
+    """Under torch.inference_mode and torch.no_grad the vectors are the same; you can train the module in between, and it always uses the present table."""
+    mine, model = (side.TokenEmbedding(n.V, n.D, scale=True) for side in (learner, reference))
+    rounds = [({"weight": tensor(seed + i, n.V, n.D)}, [ids_of(seed + i, n)]) for i in range(2)]
+    found = results_in_every_order(learner, mine, rounds)
+    compare_in_every_order(found, model, rounds, ["ids"], "the vectors")
 
 
 # ---- LearnedPositions
@@ -167,11 +183,13 @@ def test_start_names_the_first_row(learner, n, seed):
 @exercise("LearnedPositions")
 @given(n=table_sizes, seed=seeds)
 def test_the_whole_table_can_be_used(learner, n, seed):
-    """A sequence of max_len vectors fits, and so does a shorter one that ends at the last row."""
+    """A sequence of max_len vectors fits, and so does a shorter one that ends at the last row, even a single vector; x may be a view (not contiguous)."""
     x, weight = tensor(seed, n.B, n.max_len, n.D), tensor(seed + 1, n.max_len, n.D)
     module = filled(learner.LearnedPositions(n.max_len, n.D), weight)
     close(module(x), x + weight, "x as long as the table")
     close(module(x[:, :1].clone(), start=n.max_len - 1), x[:, :1] + weight[-1:], "one vector at the last position")
+    close(module(x[:1, :1].clone()), x[:1, :1] + weight[:1], "the vector (1, 1, D) of a batch of one")
+    close(learner.bring(of_view)(module, x), x + weight, "x that is a view, not contiguous in memory, with its positions")
 
 
 @exercise("LearnedPositions", weight=2)
@@ -191,11 +209,11 @@ def test_a_position_past_max_len_raises_an_error(learner, n, seed):
 @exercise("LearnedPositions", weight=2)
 @given(n=table_sizes, seed=seeds)
 def test_only_added_rows_learn(learner, n, seed):
-    """Rows start ... start + T - 1 get the gradient summed over the batch, the others none; x gets the gradient unchanged."""
+    """Rows start ... start + T - 1 get the gradient summed over the batch, in eval mode too, the others none; x gets the gradient unchanged."""
     start = 1 + seed % (n.max_len - n.T)
     sizes(start=start)
     x, weight, cotangent = (tensor(seed + i, *shape) for i, shape in enumerate([(n.B, n.T, n.D), (n.max_len, n.D), (n.B, n.T, n.D)]))
-    found = gradients(filled(learner.LearnedPositions(n.max_len, n.D), weight), x, cotangent=cotangent, start=start)
+    found = gradients(filled(learner.LearnedPositions(n.max_len, n.D), weight).eval(), x, cotangent=cotangent, start=start)
     close(found.output, x + weight[start : start + n.T], "x with its positions")
     close(found.inputs[0], cotangent, "the gradient of x")
     expected = torch.zeros(n.max_len, n.D)
@@ -217,9 +235,23 @@ def test_the_only_parameter_of_positions_is_weight(learner, n, seed):
 @exercise("LearnedPositions")
 @given(n=table_sizes, seed=seeds)
 def test_learned_positions_keep_dtype_and_device(learner, n, seed):
-    """The result has the dtype of x, whatever the dtype of the table, and the module works on any device."""
+    """The result has the dtype of x, whatever the dtype of the table, with the digits of both, and the module works on any device. No call changes the table."""
     x, weight = tensor(seed, n.B, n.T, n.D, dtype=torch.float64), tensor(seed + 1, n.max_len, n.D)
     module = filled(learner.LearnedPositions(n.max_len, n.D), weight)
     close(module(x), x + weight[: n.T], "x in float64 with its positions")
     close(module(x.bfloat16()), (x + weight[: n.T]).bfloat16(), "x in bfloat16 with its positions")
+    close(module(x), x + weight[: n.T], "x in float64 with its positions, after a call in bfloat16,", tol=1e-12)
+    exact = tensor(seed + 2, n.max_len, n.D, dtype=torch.float64)
+    close(filled(module.double(), exact)(x), x + exact[: n.T], "x with the positions of a table in float64", tol=1e-12)
     holds(learner.bring(runs_on_second_device)(module, x), "the module fails on another device than the CPU: make new tensors with device=x.device")
+
+
+@exercise("LearnedPositions")
+@settings(max_examples=1)
+@given(n=table_sizes, seed=seeds)
+def test_use_and_training_of_positions_may_follow_one_another(learner, reference, n, seed):
+    """Under torch.inference_mode and torch.no_grad the result is the same; you can train the module in between, and it always uses the present table."""
+    mine, model = (side.LearnedPositions(n.max_len, n.D) for side in (learner, reference))
+    rounds = [({"weight": tensor(seed + i, n.max_len, n.D)}, [tensor(seed + i, n.B, length, n.D)]) for i, length in enumerate((n.T, n.max_len))]
+    found = results_in_every_order(learner, mine, rounds)
+    compare_in_every_order(found, model, rounds, ["x"], "x with its positions")

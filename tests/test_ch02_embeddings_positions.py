@@ -7,7 +7,9 @@ from devices_and_dtypes import runs_on_second_device
 from grader.execution.proxy import gradients
 from grader.plugin.marks import exercise
 from grader.verdict.comparing import close, holds, refuses, same, shaped, sizes
-from hypothesis import given
+from hypothesis import given, settings
+from memory_layouts import after_overwriting, of_view
+from mode_orders import compare_in_every_order, results_in_every_order
 from strategies import distinct, seeds, tensor
 
 table_sizes = distinct("B", "T", "D", max_len=(8, 11))
@@ -77,11 +79,22 @@ def test_a_longer_table_begins_like_a_shorter_one(learner, n):
 @exercise("sinusoidal_positions", weight=2)
 @given(n=distinct("max_len", "pairs", max_len=(2, 9), pairs=(1, 6)))
 def test_odd_d_model_ends_with_a_sine(learner, n):
-    """With odd d_model the last column is a sine without its cosine."""
+    """With odd d_model the last column is a sine without its cosine; d_model may be 1, and so may max_len."""
     d_model = 2 * n.pairs + 1
     sizes(d_model=d_model)
     table = shaped(learner.sinusoidal_positions(n.max_len, d_model), (n.max_len, d_model), "the table")
     close(table, waves(n.max_len, d_model).float(), "the table")
+    close(learner.sinusoidal_positions(n.max_len, 1), waves(n.max_len, 1).float(), "the table with d_model=1")
+    close(learner.sinusoidal_positions(1, d_model), waves(1, d_model).float(), "the table with max_len=1")
+
+
+@exercise("sinusoidal_positions")
+@settings(max_examples=3)
+@given(n=distinct("max_len", "d_model", max_len=(3, 12), d_model=(3, 9)))
+def test_each_call_makes_a_table_of_its_own(learner, n):
+    """The caller may write into the table: a second call with the same sizes gives the same table as the first."""
+    again = learner.bring(after_overwriting)(learner.sinusoidal_positions, n.max_len, n.d_model)
+    close(again, waves(n.max_len, n.d_model).float(), "the second table, after the first was overwritten,")
 
 
 @exercise("sinusoidal_positions")
@@ -129,11 +142,13 @@ def test_start_names_the_first_row_of_the_sinusoids(learner, n, seed):
 @exercise("SinusoidalPositions")
 @given(n=table_sizes, seed=seeds)
 def test_the_whole_table_of_sinusoids_can_be_used(learner, n, seed):
-    """A sequence of max_len vectors fits, and so does a shorter one that ends at the last row."""
+    """A sequence of max_len vectors fits, and so does a shorter one that ends at the last row, even a single vector; x may be a view (not contiguous)."""
     x, table = tensor(seed, n.B, n.max_len, n.D), waves(n.max_len, n.D).float()
     module = learner.SinusoidalPositions(n.max_len, n.D)
     close(module(x), x + table, "x as long as the table")
     close(module(x[:, :1].clone(), start=n.max_len - 1), x[:, :1] + table[-1:], "one vector at the last position")
+    close(module(x[:1, :1].clone()), x[:1, :1] + table[:1], "the vector (1, 1, D) of a batch of one")
+    close(learner.bring(of_view)(module, x), x + table, "x that is a view, not contiguous in memory, with its positions")
 
 
 @exercise("SinusoidalPositions", weight=2)
@@ -178,15 +193,31 @@ def test_the_gradient_passes_unchanged(learner, n, seed):
     close(found.inputs[0], cotangent, "the gradient of x")
 
 
-@exercise("SinusoidalPositions", weight=2)
+@exercise("SinusoidalPositions")
+@settings(max_examples=1)
+@given(n=table_sizes, seed=seeds)
+def test_use_and_training_around_the_layer_may_follow_one_another(learner, reference, n, seed):
+    """Under torch.inference_mode and torch.no_grad the result is the same, for longer input too, and gradients pass through the layer afterwards."""
+    mine, model = (side.SinusoidalPositions(n.max_len, n.D) for side in (learner, reference))
+    rounds = [(None, [tensor(seed + i, n.B, length, n.D)]) for i, length in enumerate((n.T, n.max_len))]
+    found = results_in_every_order(learner, mine, rounds)
+    compare_in_every_order(found, model, rounds, ["x"], "x with its positions")
+
+
+@exercise("SinusoidalPositions", weight=3)
 @given(n=table_sizes, seed=seeds)
 def test_sinusoidal_positions_keep_dtype_and_device(learner, n, seed):
-    """The result has the dtype of x, far positions are exact in every dtype, and the table moves with the module."""
+    """The result has the dtype of x, with the digits of float64 x, far positions are exact in every dtype, also of the module, and the table moves with it."""
     x, start = tensor(seed, n.B, n.T, n.D, dtype=torch.float64), 260 + seed % 7 * 3
     sizes(start=start, max_len=300)
     expected = x + waves(300, n.D)[start : start + n.T]
     module = learner.SinusoidalPositions(300, n.D)
     close(module(x, start=start), expected, "x in float64 with its positions", tol=1e-4)
     close(module(x.bfloat16(), start=start), expected.bfloat16(), "x in bfloat16 with its positions")
+    close(module(x, start=start), expected, "x in float64 with its positions, after a call in bfloat16,", tol=1e-4)
+    close(module(x)[:, 0], x[:, 0] + torch.arange(n.D) % 2, "x in float64 at position 0, where each sine is 0 and each cosine 1,", tol=1e-12)
+    rough, rows = tensor(seed, n.B, n.T, 24, dtype=torch.bfloat16), waves(300, 24)[start : start + n.T]
+    result = learner.SinusoidalPositions(300, 24).bfloat16()(rough, start=start)
+    close(result, (rough + rows).bfloat16(), "x in bfloat16 with its positions, after module.bfloat16(),")
     works = learner.bring(runs_on_second_device)(module, x)
     holds(works, "the module fails on another device than the CPU: is the table a buffer, so that it moves when the module does?")

@@ -9,6 +9,7 @@ from grader.verdict.comparing import close, same, sizes
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from masks import random_mask
+from memory_layouts import after_overwriting, of_view
 from module_pairs import compare_gradient
 from strategies import at, distinct, seeds, tensor, token_ids
 
@@ -30,14 +31,17 @@ def test_weights_are_exponentials_over_their_sum(learner, reference, n, seed):
 @example(n=at(B=1, T=2, V=3), dim=1, seed=0)
 @given(n=distinct("B", "T", "V", least=1), dim=st.sampled_from([-1, 0, 1, 2, -2, -3]), seed=seeds)
 def test_dim_chooses_the_axis_that_sums_to_one(learner, reference, n, dim, seed):
-    """The slices that sum to 1 are along `dim`, whichever axis that is; by default along the last, for any number of axes."""
+    """The slices that sum to 1 are along `dim`, whichever axis that is; by default along the last, for any number of axes. x may be a view (not contiguous)."""
     x = tensor(seed, n.B, n.T, n.V, scale=2.0)
     got = learner.softmax(x, dim=dim), learner.softmax(x)
+    single, view = learner.softmax(x[0, 0]), learner.bring(of_view)(learner.softmax, x, dim)
     close(got[0], reference.softmax(x, dim=dim), f"the tensor of weights along dim={dim}")
     close(got[1], reference.softmax(x), "the tensor of weights where dim is not given")
+    close(single, reference.softmax(x[0, 0]), "the tensor of weights of a single row, (V,)")
+    close(view, reference.softmax(x, dim=dim), f"the tensor of weights along dim={dim} of a view, not contiguous in memory,")
 
 
-@exercise("softmax", weight=2)
+@exercise("softmax", weight=3)
 @given(n=distinct("T", "V"), seed=seeds)
 def test_a_large_number_added_to_a_slice_changes_nothing(learner, reference, n, seed):
     """Rows around 10000 and rows around -10000, in one tensor, each get the weights that follow from their differences."""
@@ -86,11 +90,13 @@ def test_gradient_of_softmax(learner, reference, n, seed):
 @few
 @given(n=distinct("T", "V"), seed=seeds)
 def test_softmax_keeps_the_dtype(learner, reference, n, seed):
-    """float64 in, float64 out; bfloat16 in, bfloat16 out."""
+    """float64 in, float64 out, computed in float64: around 1000, scores differ by less than float32 can tell; bfloat16 in, bfloat16 out."""
     x = tensor(seed, n.T, n.V, dtype=torch.float64)
     expected = reference.softmax(x)
     close(learner.softmax(x), expected, "the tensor of weights", tol=1e-5)
     close(learner.softmax(x.bfloat16()), expected.bfloat16(), "the tensor of weights", tol=5e-2)
+    far = 1000 + x / 1000
+    close(learner.softmax(far), reference.softmax(far), "the tensor of weights of float64 scores around 1000", tol=1e-8)
 
 
 # ---- causal_mask
@@ -116,11 +122,25 @@ def test_with_more_keys_the_queries_are_the_last_positions(learner, reference, q
 @few
 @given(n=distinct("q_len", "k_len", k_len=(8, 11)))
 def test_a_mask_is_the_last_rows_of_a_longer_one(learner, reference, n):
-    """causal_mask(q_len, k_len) has the last q_len rows of causal_mask(k_len)."""
+    """causal_mask(q_len, k_len) has the last q_len rows of causal_mask(k_len), however many keys there are."""
     whole = learner.causal_mask(n.k_len, k_len=n.k_len)
     same(whole, reference.causal_mask(n.k_len), f"the mask for {n.k_len} queries and k_len={n.k_len}")
     same(learner.causal_mask(q_len=n.q_len, k_len=n.k_len), whole[-n.q_len :], "the mask of the last positions")
     same(learner.causal_mask(1, n.k_len), whole[-1:], "the mask of the last position alone")
+    same(learner.causal_mask(1), torch.ones(1, 1, dtype=torch.bool), "the mask of a single position")
+    far = torch.ones(2, 1500, dtype=torch.bool)
+    far[0, -1] = False
+    same(learner.causal_mask(2, 1500), far, "the mask of two queries and 1500 keys")
+
+
+@exercise("causal_mask")
+@few
+@given(q_len=st.integers(2, 4), earlier=st.integers(1, 4))
+def test_each_call_makes_a_mask_of_its_own(learner, reference, q_len, earlier):
+    """The caller may write into the mask: a second call with the same sizes gives the same mask as the first."""
+    sizes(q_len=q_len, k_len=q_len + earlier)
+    again = learner.bring(after_overwriting)(learner.causal_mask, q_len, q_len + earlier)
+    same(again, reference.causal_mask(q_len, q_len + earlier), "the second mask, after the first was overwritten,")
 
 
 # ---- padding_mask
@@ -141,9 +161,12 @@ def padded(seed, B, T, pad_id):
 @exercise("padding_mask", weight=2)
 @given(n=distinct("B", "T"), seed=seeds)
 def test_real_tokens_are_true_and_padding_is_false(learner, reference, n, seed):
-    """The mask (B, 1, 1, T) is True at real tokens and False at padding, on either side."""
+    """The mask (B, 1, 1, T) is True at real tokens and False at padding, on either side, also for a single id; ids may be a view (not contiguous)."""
     ids = padded(seed, n.B, n.T, 0)
+    view, single = learner.bring(of_view)(learner.padding_mask, ids, 0), learner.padding_mask(ids[:1, :1], 0)
     same(learner.padding_mask(ids, 0), reference.padding_mask(ids, 0), "the mask")
+    same(view, reference.padding_mask(ids, 0), "the mask of ids that are a view, not contiguous in memory,")
+    same(single, reference.padding_mask(ids[:1, :1], 0), "the mask (1, 1, 1, 1) of a single id")
 
 
 @exercise("padding_mask", weight=2)

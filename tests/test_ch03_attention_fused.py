@@ -1,12 +1,15 @@
 """Chapter 3, fifth part: causal self-attention whose queries, keys and values come from one fused linear layer."""
 
+import torch
 from attention_modules import attention_input, attention_sizes, compare_gradients, compare_message_dropout, fused_pair, with_identity_output
 from devices_and_dtypes import check_device_of_result
 from grader.execution.proxy import gradients, load, parameters, state
 from grader.plugin.marks import exercise
-from grader.verdict.comparing import close, holds, refuses, sizes
+from grader.verdict.comparing import close, holds, refuses, shaped, sizes
 from hypothesis import given, settings
 from masks import largest_changes
+from memory_layouts import of_view
+from mode_orders import compare_in_every_order, results_in_every_order
 from module_pairs import compare_exactly, module_pair
 from strategies import seeds, tensor
 
@@ -20,20 +23,24 @@ few = settings(max_examples=2)  # the smallest, and a random one: a mistake here
 @few
 @given(n=attention_sizes, seed=seeds)
 def test_causal_attention_from_one_matrix(learner, reference, n, seed):
-    """c_attn gives queries, then keys, then values; each head attends with the causal mask; c_proj combines the heads."""
+    """c_attn gives queries, then keys, then values; each head attends with the causal mask; c_proj combines the heads. x may be a view (not contiguous)."""
     mine, model, _ = fused_pair(learner, reference, n, seed)
-    close(mine(attention_input(n, seed)), model(attention_input(n, seed)), "the output")
+    x = attention_input(n, seed)
+    expected, view = model(x), learner.bring(of_view)(mine, x)
+    close(mine(x), expected, "the output")
+    close(view, expected, "the output for an x that is a view, not contiguous in memory,")
 
 
 @exercise("FusedSelfAttention", weight=2)
 @few
 @given(n=attention_sizes, seed=seeds)
 def test_every_length_up_to_max_len(learner, reference, n, seed):
-    """An input may have any length from 1 to max_len."""
+    """An input may have any length from 1 to max_len, in any order, also in a batch of one."""
     mine, model, _ = fused_pair(learner, reference, n, seed)
     x = attention_input(n, seed, "max_len")
     close(mine(x), model(x), "the output for max_len positions")
-    close(mine(x[:, :1]), model(x[:, :1]), "the output for one position")
+    close(mine(x[:1, :1]), model(x[:1, :1]), "the output (1, 1, D) for one position in a batch of one")
+    close(mine(x), model(x), "the output for max_len positions, after a shorter input,")
 
 
 @exercise("FusedSelfAttention", weight=2)
@@ -152,12 +159,51 @@ def test_fused_attention_drops_weights_in_training(learner, reference):
     compare_message_dropout(mine(x), v, n_heads, rate, "in training")
 
 
+def visible_weights(values, width, n_heads):
+    """The same parameters, but each head shows its weights: the value of position j is 1 in feature j, if x has that in its first features."""
+    weight, bias, d_head = values["c_attn.weight"].clone(), values["c_attn.bias"].clone(), width // n_heads
+    weight[2 * width :], bias[2 * width :] = 0.0, 0.0
+    weight[2 * width :, :d_head] = torch.eye(d_head).repeat(n_heads, 1)
+    return with_identity_output(values, "c_proj", width) | {"c_attn.weight": weight, "c_attn.bias": bias}
+
+
+@exercise("FusedSelfAttention")
+def test_the_values_are_averaged_with_the_weights_that_remain(learner, reference):
+    """With dropout and several positions, each position averages the values with the weights that remain: every weight is dropped on its own."""
+    n_heads, width, T, rate, x = 3, 12, 4, 0.3, tensor(1, 60, 4, 12)
+    sizes(B=60, H=3, T=4, d_head=4)
+    x[..., :T] = torch.eye(T)
+    mine, model, values = module_pair(learner, reference, "FusedSelfAttention", width, n_heads, 5, dropout=rate, seed=5)
+    for module in (mine, model):
+        load(module, visible_weights(values, width, n_heads))
+    got, whole = mine(x), model.eval()(x)
+    shaped(got, tuple(whole.shape), "the output")
+    close(got, (whole / (1 - rate)).masked_fill(got.abs() < 1e-6, 0.0), "one of the weights that were not dropped")
+    share = float((got.abs() < 1e-6)[whole > 1e-4].float().mean())
+    holds(abs(share - rate) < 0.07, f"about {rate:.0%} of the weights should be dropped; it was {share:.0%}")
+
+
 @exercise("FusedSelfAttention")
 @few
 @given(n=attention_sizes, seed=seeds)
 def test_fused_dtype_and_device_follow_the_input(learner, reference, n, seed):
-    """In double precision the output is double too, and the mask moves with the module to another device."""
+    """In double precision the output is double too, with its digits, and the mask moves with the module to another device."""
     mine, model, _ = fused_pair(learner, reference, n, seed)
     x = attention_input(n, seed).double()
     close(mine.double()(x), model.double()(x), "the output in float64", tol=1e-5)
     check_device_of_result(learner, x, mine, x)
+    mine, model, _ = module_pair(learner, reference, "FusedSelfAttention", 4 * n.H, n.H, n.max_len, seed=seed)  # the root of d_head=4 is exact in every dtype
+    x = tensor(seed, n.B, n.T, 4 * n.H).double()
+    close(mine.double()(x), model.double()(x), "the output in float64 with d_head=4", tol=2e-9)
+
+
+@exercise("FusedSelfAttention")
+@settings(max_examples=1)
+@given(n=attention_sizes, seed=seeds)
+def test_use_and_training_of_fused_attention_may_follow_one_another(learner, reference, n, seed):
+    """Under torch.inference_mode and torch.no_grad the output is the same; you can train the module in between, and it always uses its present weights."""
+    mine, model, values = fused_pair(learner, reference, n, seed)
+    new = {name: value.flip(0) for name, value in values.items()}
+    rounds = [(values, [attention_input(n, seed)]), (new, [attention_input(n, seed + 1, "max_len")])]
+    found = results_in_every_order(learner, mine, rounds)
+    compare_in_every_order(found, model, rounds, ["x"])

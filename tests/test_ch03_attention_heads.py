@@ -3,12 +3,14 @@
 import math
 
 import torch
-from grader.execution.proxy import gradients, load, parameters, randomise
+from grader.execution.proxy import gradients, load, parameters, randomise, state
 from grader.plugin.marks import exercise
 from grader.verdict.comparing import close, refuses, same
-from hypothesis import given, settings
+from hypothesis import example, given, settings
+from memory_layouts import of_view
+from mode_orders import compare_in_every_order, results_in_every_order
 from module_pairs import compare_gradient
-from strategies import distinct, seeds, tensor
+from strategies import at, distinct, seeds, tensor
 
 few = settings(max_examples=3)  # for tests that a mistake breaks at every example: more examples would only take time
 
@@ -56,10 +58,13 @@ def test_heads_that_do_not_divide_the_features_raise_an_error(learner, reference
 @few
 @given(n=distinct("B", "H", "T", "d_head"), seed=seeds)
 def test_gradient_and_dtype_of_split_heads(learner, reference, n, seed):
-    """Each number moves to one place, and its gradient comes back from that place; float64 stays float64."""
+    """Each number moves to one place, and its gradient comes back from that place; float64 stays float64. x may be a view (not contiguous)."""
     x = tensor(seed, n.B, n.T, n.H * n.d_head, dtype=torch.float64)
     got, expected = gradients(learner.split_heads, x, n.H), gradients(reference.split_heads, x, n.H)
-    close(got.output, expected.output, "the tensor of heads")
+    views = [learner.bring(f)(learner.split_heads, x, n.H) for f in (of_view, of_transposed)]
+    close(got.output, expected.output, "the tensor of heads", tol=0.0)
+    for view in views:
+        close(view, expected.output, "the tensor of heads of a view, not contiguous in memory,", tol=0.0)
     compare_gradient(got.inputs[0], expected.inputs[0], "x")
 
 
@@ -84,11 +89,19 @@ def test_merging_undoes_splitting(learner, reference, n, seed):
 @few
 @given(n=distinct("B", "H", "T", "d_head"), seed=seeds)
 def test_gradient_and_dtype_of_merge_heads(learner, reference, n, seed):
-    """Each number moves to one place, and its gradient comes back from that place; float64 stays float64."""
+    """Each number moves to one place, and its gradient comes back from that place; float64 stays float64. x may be a view (not contiguous)."""
     x = tensor(seed, n.B, n.H, n.T, n.d_head, dtype=torch.float64)
     got, expected = gradients(learner.merge_heads, x), gradients(reference.merge_heads, x)
-    close(got.output, expected.output, "the merged tensor")
+    views = [learner.bring(f)(learner.merge_heads, x) for f in (of_view, of_transposed)]
+    close(got.output, expected.output, "the merged tensor", tol=0.0)
+    for view in views:
+        close(view, expected.output, "the merged tensor of a view, not contiguous in memory,", tol=0.0)
     compare_gradient(got.inputs[0], expected.inputs[0], "x")
+
+
+def of_transposed(f, x, *others):
+    """`f` of the same numbers as a view, whose last two axes are exchanged in memory."""
+    return f(x.transpose(-2, -1).contiguous().transpose(-2, -1), *others)
 
 
 # ---- SelfAttentionHead
@@ -102,15 +115,20 @@ def two_heads(learner, reference, n, seed):
 
 
 head_sizes = distinct("B", "T", "d_model", "d_head", B=(1, 3))
+one_position = at(B=1, T=1, d_model=3, d_head=2)
 
 
 @exercise("SelfAttentionHead", weight=3)
+@example(n=one_position, seed=0)
 @given(n=head_sizes, seed=seeds)
 def test_one_head_attends_to_the_whole_sequence(learner, reference, n, seed):
-    """Every position attends to every position, earlier and later; the output is that of the formula."""
+    """Every position attends to every position, earlier and later; the output is that of the formula. x may be a view (not contiguous)."""
     mine, ours = two_heads(learner, reference, n, seed)
     x = tensor(seed, n.B, n.T, n.d_model)
+    views = [learner.bring(f)(mine, x) for f in (of_view, of_transposed)]
     close(mine(x), ours(x), "the output")
+    for view in views:
+        close(view, ours(x), "the output for an x that is a view, not contiguous in memory,")
 
 
 @exercise("SelfAttentionHead", weight=1)
@@ -121,6 +139,7 @@ def test_one_projection_without_bias(learner, reference, n, seed):
     mine, ours = learner.SelfAttentionHead(n.d_model, n.d_head), reference.SelfAttentionHead(n.d_model, n.d_head)
     shapes = {name: tuple(value.shape) for name, value in parameters(mine).items()}
     same(shapes, {"qkv.weight": (3 * n.d_head, n.d_model)}, "the dict of parameters and their shapes")
+    same(sorted(state(mine)), ["qkv.weight"], "the list of names in the state dict")
     load(ours, randomise(mine, seed, scale=2.0))
     x = tensor(seed, n.B, n.T, n.d_model)
     close(mine(x[:1]), ours(x)[:1], "the output for the first sequence alone")
@@ -151,7 +170,7 @@ def test_moving_positions_moves_the_outputs_with_them(learner, reference, n, see
 @few
 @given(n=head_sizes, seed=seeds)
 def test_gradients_and_dtype_of_a_head(learner, reference, n, seed):
-    """The input and qkv.weight get the correct gradient; with float64 input and weights the output is float64."""
+    """The input and qkv.weight get the correct gradient; with float64 input and weights the output is float64, with its digits."""
     mine, ours = two_heads(learner, reference, n, seed)
     x = tensor(seed, n.B, n.T, n.d_model)
     got, expected = gradients(mine, x), gradients(ours, x)
@@ -159,3 +178,17 @@ def test_gradients_and_dtype_of_a_head(learner, reference, n, seed):
     compare_gradient(got.inputs[0], expected.inputs[0], "x")
     compare_gradient(got.parameters["qkv.weight"], expected.parameters["qkv.weight"], "qkv.weight")
     close(mine.double()(x.double()), ours.double()(x.double()), "the output in float64", tol=1e-5)
+    mine, ours = learner.SelfAttentionHead(n.d_model, 4).double(), reference.SelfAttentionHead(n.d_model, 4).double()  # its root is exact in every dtype
+    load(mine, randomise(ours, seed))
+    close(mine(x.double()), ours(x.double()), "the output in float64 with d_head=4", tol=2e-9)
+
+
+@exercise("SelfAttentionHead", weight=1)
+@settings(max_examples=1)
+@given(n=head_sizes, seed=seeds)
+def test_use_and_training_of_a_head_may_follow_one_another(learner, reference, n, seed):
+    """Under torch.inference_mode and torch.no_grad the output is the same; you can train the head in between, and it always uses its present weights."""
+    mine, ours = learner.SelfAttentionHead(n.d_model, n.d_head), reference.SelfAttentionHead(n.d_model, n.d_head)
+    rounds = [(randomise(ours, seed + i), [tensor(seed + i, n.B, n.T + i, n.d_model)]) for i in range(2)]
+    found = results_in_every_order(learner, mine, rounds)
+    compare_in_every_order(found, ours, rounds, ["x"])

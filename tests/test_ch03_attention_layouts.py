@@ -54,6 +54,11 @@ def untouched(got, expected, whose, by):
         holds(torch.equal(got[name], value), f"changing the parameters of the {by} attention changed {name} of the {whose} one too: they share memory")
 
 
+def shared_modules(one, other):
+    """Whether two modules have a part in common; for `bring`."""
+    return bool(set(map(id, one.modules())) & set(map(id, other.modules())))
+
+
 # ---- fuse_qkv
 
 
@@ -137,10 +142,12 @@ def test_fusing_copies(learner, reference, n, seed):
 @few
 @given(n=attention_sizes, seed=seeds)
 def test_fusing_keeps_the_mode(learner, reference, n, seed):
-    """The fused attention is in the mode of the original, train or eval; the mode of the original does not change."""
+    """The fused attention is in the mode of the original, train or eval; the mode of the original does not change, and each has a dropout of its own."""
     attention, model, _ = attention_pair(learner, reference, n, seed, dropout=0.6)
-    holds(learner.fuse_qkv(attention, n.max_len).training is True, "the attention was in train mode, but the fused one is not")
+    fused = learner.fuse_qkv(attention, n.max_len)
+    holds(fused.training is True, "the attention was in train mode, but the fused one is not")
     holds(attention.training is True, "fusing changed the mode of the given attention")
+    holds(not learner.bring(shared_modules)(fused, attention), "the two have a module in common, such as their dropout: eval() of one ends dropout in the other too")
     attention.eval()
     fused = learner.fuse_qkv(attention, n.max_len)
     close(fused(attention_input(n, seed)), model.eval()(attention_input(n, seed), mask=lower_triangle(n.T)), "the fused output in eval mode")
@@ -150,13 +157,15 @@ def test_fusing_keeps_the_mode(learner, reference, n, seed):
 
 @exercise("fuse_qkv")
 def test_fusing_keeps_the_dropout(learner, reference):
-    """The fused attention drops weights as often as the separate one."""
+    """The fused attention drops weights as often as the separate one, also if it was made in eval mode and trained later."""
     n_heads, width, rate, x = 3, 12, 0.3, tensor(1, 500, 1, 12)
     sizes(B=500, H=3, T=1, d_head=4)
     attention, _, values = module_pair(learner, reference, "MultiHeadAttention", width, n_heads, dropout=rate, seed=5)
     load(attention, with_identity_output(values, "W_out", width))
     v = x @ values["W_v.weight"].T + values["W_v.bias"]
-    compare_message_dropout(learner.fuse_qkv(attention, 5)(x), v, n_heads, rate, "after fusing")
+    later = learner.fuse_qkv(attention.eval(), 5).train()(x)
+    compare_message_dropout(learner.fuse_qkv(attention.train(), 5)(x), v, n_heads, rate, "after fusing")
+    compare_message_dropout(later, v, n_heads, rate, "after fusing in eval mode and train()")
 
 
 @exercise("fuse_qkv")
@@ -262,10 +271,12 @@ def test_cutting_copies(learner, reference, n, seed):
 @few
 @given(n=attention_sizes, seed=seeds)
 def test_cutting_keeps_the_mode(learner, reference, n, seed):
-    """The separate attention is in the mode of the fused one, train or eval; the mode of the fused one does not change."""
+    """The separate attention is in the mode of the fused one, train or eval; the mode of the fused one does not change, and each has a dropout of its own."""
     fused, model, _ = fused_pair(learner, reference, n, seed, dropout=0.6)
-    holds(learner.split_qkv(fused).training is True, "the fused attention was in train mode, but the separate one is not")
+    attention = learner.split_qkv(fused)
+    holds(attention.training is True, "the fused attention was in train mode, but the separate one is not")
     holds(fused.training is True, "splitting changed the mode of the given attention")
+    holds(not learner.bring(shared_modules)(attention, fused), "the two have a module in common, such as their dropout: eval() of one ends dropout in the other too")
     fused.eval()
     attention = learner.split_qkv(fused)
     close(attention(attention_input(n, seed), mask=lower_triangle(n.T)), model.eval()(attention_input(n, seed)), "the separate output in eval mode")
@@ -275,13 +286,15 @@ def test_cutting_keeps_the_mode(learner, reference, n, seed):
 
 @exercise("split_qkv")
 def test_cutting_keeps_the_dropout(learner, reference):
-    """The separate attention drops weights as often as the fused one."""
+    """The separate attention drops weights as often as the fused one, also if it was made in eval mode and trained later."""
     n_heads, width, rate, x = 3, 12, 0.3, tensor(1, 500, 1, 12)
     sizes(B=500, H=3, T=1, d_head=4)
     fused, _, values = module_pair(learner, reference, "FusedSelfAttention", width, n_heads, 5, dropout=rate, seed=5)
     load(fused, with_identity_output(values, "c_proj", width))
     v = x @ values["c_attn.weight"][2 * width :].T + values["c_attn.bias"][2 * width :]
-    compare_message_dropout(learner.split_qkv(fused)(x), v, n_heads, rate, "after cutting")
+    later = learner.split_qkv(fused.eval()).train()(x)
+    compare_message_dropout(learner.split_qkv(fused.train())(x), v, n_heads, rate, "after cutting")
+    compare_message_dropout(later, v, n_heads, rate, "after cutting in eval mode and train()")
 
 
 @exercise("split_qkv")

@@ -7,7 +7,9 @@ from grader.plugin.marks import exercise
 from grader.verdict.comparing import close, holds, refuses, sizes
 from hypothesis import given, settings
 from masks import largest_changes, lower_triangle
-from module_pairs import compare_exactly, module_pair
+from memory_layouts import of_view
+from mode_orders import compare_in_every_order, results_in_every_order
+from module_pairs import compare_exactly, compare_gradient, module_pair
 from strategies import distinct, seeds, tensor, width_is_unique
 
 few = settings(max_examples=2)  # the smallest, and a random one: a mistake here shows at every size
@@ -27,9 +29,13 @@ def some(seed, *shape):
 @few
 @given(n=across, seed=seeds)
 def test_each_head_attends_in_its_own_features(learner, reference, n, seed):
-    """Every head attends in its own block of q, k and v, with scores divided by the square root of d_head; W_out combines the heads."""
+    """Every head attends in its own block of q, k and v, with scores divided by the square root of d_head; W_out combines the heads. x may be a view."""
     mine, model, _ = attention_pair(learner, reference, n, seed)
-    close(mine(attention_input(n, seed)), model(attention_input(n, seed)), "the output")
+    x = attention_input(n, seed)
+    expected, single, view = model(x), mine(x[:1, :1]), learner.bring(of_view)(mine, x)
+    close(mine(x), expected, "the output")
+    close(single, model(x[:1, :1]), "the output (1, 1, D) for a single position")
+    close(view, expected, "the output for an x that is a view, not contiguous in memory,")
 
 
 @exercise("MultiHeadAttention", weight=3)
@@ -83,15 +89,22 @@ def test_return_weights_gives_the_weights_of_each_head(learner, reference, n, se
     compare_output_and_weights(mine(x, return_weights=True), model(x, return_weights=True), " without context and mask")
 
 
+def the_weights(attention, x, context):
+    return attention(x, context, return_weights=True)[1]
+
+
 @exercise("MultiHeadAttention", weight=2)
 @few
 @given(n=across, seed=seeds)
 def test_gradients_of_multi_head_attention(learner, reference, n, seed):
-    """The gradients of x, of the context, and of every weight and bias are those of the formula."""
+    """The gradients of x, of the context, and of every weight and bias are those of the formula, through the output and through the returned weights."""
     mine, model, _ = attention_pair(learner, reference, n, seed)
     compare_gradients(gradients(mine, attention_input(n, seed)), gradients(model, attention_input(n, seed)))
     x, context, mask = attention_input(n, seed), attention_input(n, seed + 1, "S"), some(seed, n.T, n.S)
     compare_gradients(gradients(mine, x, context, mask=mask), gradients(model, x, context, mask=mask))
+    got, expected = (gradients(side.bring(the_weights), module, x, context) for side, module in ((learner, mine), (reference, model)))
+    for i, name in ((1, "x"), (2, "the context")):
+        compare_gradient(got.inputs[i], expected.inputs[i], f"{name} through the weights", tol=5e-5)
 
 
 @exercise("MultiHeadAttention", weight=2)
@@ -211,7 +224,24 @@ def test_dropout_acts_on_the_weights(learner, reference):
 @few
 @given(n=across, seed=seeds)
 def test_the_output_has_the_dtype_of_the_input(learner, reference, n, seed):
-    """In double precision the output is float64 too."""
+    """In double precision the output is float64 too, with its digits."""
     mine, model, _ = attention_pair(learner, reference, n, seed)
     x, context, mask = attention_input(n, seed).double(), attention_input(n, seed + 1, "S").double(), some(seed, n.T, n.S)
     close(mine.double()(x, context, mask), model.double()(x, context, mask), "the output in float64", tol=1e-5)
+    mine, model, _ = module_pair(learner, reference, "MultiHeadAttention", 4 * n.H, n.H, seed=seed)  # the root of d_head=4 is exact in every dtype
+    x = tensor(seed, n.B, n.T, 4 * n.H).double()
+    close(mine.double()(x), model.double()(x), "the output in float64 with d_head=4", tol=2e-9)
+
+
+@exercise("MultiHeadAttention")
+@settings(max_examples=1)
+@given(n=across, seed=seeds)
+def test_use_and_training_of_several_heads_may_follow_one_another(learner, reference, n, seed):
+    """Under torch.inference_mode and torch.no_grad the output is the same; you can train the module in between, and it always uses its present weights."""
+    mine, model, values = attention_pair(learner, reference, n, seed)
+    rounds = []
+    for i, new in enumerate((values, {name: value.flip(0) for name, value in values.items()})):
+        x, context = tensor(seed + i, n.B, n.T + i, n.H * n.d_head), tensor(seed + i + 1, n.B, n.S + i, n.H * n.d_head)
+        rounds.append((new, [x, context, some(seed, n.T + i, n.S + i)]))
+    found = results_in_every_order(learner, mine, rounds)
+    compare_in_every_order(found, model, rounds, ["x", "the context", "the mask"])

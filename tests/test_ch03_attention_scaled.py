@@ -5,11 +5,11 @@ import math
 from grader.execution.proxy import gradients
 from grader.plugin.marks import exercise
 from grader.verdict.comparing import close, holds, sizes
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from masks import random_mask
 from module_pairs import compare_gradient
-from strategies import distinct, seeds, tensor
+from strategies import at, distinct, seeds, tensor
 
 few = settings(max_examples=3)  # for tests that a mistake breaks at every example: more examples would only take time
 
@@ -45,12 +45,21 @@ def same_attention(got, expected, tol=None):
     close(output, expected[0], "the output", tol)
 
 
+def attention_of_views(attention, *tensors):
+    """Attention of the same numbers, laid out in memory as split heads are: the positions before the heads."""
+    return attention(*[x.transpose(-2, -3).contiguous().transpose(-2, -3) if x.dim() > 2 else x for x in tensors])
+
+
 @exercise("scaled_dot_product_attention", weight=4)
+@example(n=at(B=1, H=1, Tq=1, Tk=1, d=1, d_v=1), lead=2, seed=0)
 @given(n=attention_sizes, lead=st.integers(0, 2), seed=seeds)
 def test_each_query_averages_the_values_with_softmax_weights(learner, reference, n, lead, seed):
-    """The weights are softmax(q k^T / sqrt(d)) over the keys, and the output is the average of the values with these weights."""
+    """The weights are softmax(q k^T / sqrt(d)) over the keys, and the output is the average of the values with them; q, k and v may be views (not contiguous)."""
     q, k, v = qkv(seed, n, lead=lead)
-    same_attention(learner.scaled_dot_product_attention(q, k, v), reference.scaled_dot_product_attention(q, k, v))
+    expected = reference.scaled_dot_product_attention(q, k, v)
+    views = learner.bring(attention_of_views)(learner.scaled_dot_product_attention, q, k, v)
+    same_attention(learner.scaled_dot_product_attention(q, k, v), expected)
+    same_attention(views, expected)
 
 
 @exercise("scaled_dot_product_attention", weight=1)
@@ -131,11 +140,14 @@ def test_bias_is_added_to_the_scaled_scores(learner, reference, n, shape, seed):
 @exercise("scaled_dot_product_attention", weight=1)
 @given(n=attention_sizes, shape=bias_shapes, seed=seeds)
 def test_bias_and_mask_work_together(learner, reference, n, shape, seed):
-    """With a bias and a mask, the bias is added to the scaled scores, and then masked keys are removed."""
+    """With a bias and a mask, the bias is added to the scaled scores, and then masked keys are removed; there may be more axes in front."""
     q, k, v = qkv(seed, n, scale=1.2)
     bias, mask = a_bias(seed, n, shape), random_mask(seed, n.B, 1, n.Tq, n.Tk)
     got = learner.scaled_dot_product_attention(q, k, v, mask=mask, bias=bias)
-    same_attention(got, reference.scaled_dot_product_attention(q, k, v, mask=mask, bias=bias))
+    more = learner.scaled_dot_product_attention(q[None], k[None], v[None], mask=mask, bias=bias)
+    expected = reference.scaled_dot_product_attention(q, k, v, mask=mask, bias=bias)
+    same_attention(got, expected)
+    same_attention(more, tuple(part[None] for part in expected))
 
 
 @exercise("scaled_dot_product_attention", weight=2)
@@ -196,10 +208,12 @@ def test_gradients_of_attention(learner, reference, n, seed):
 @few
 @given(n=attention_sizes, seed=seeds)
 def test_attention_keeps_the_dtype(learner, reference, n, seed):
-    """float64 in, float64 out; bfloat16 in, bfloat16 out; with a mask too."""
+    """float64 in, float64 out, computed in float64, also for keys so long that float32 would lose what distinguishes them; bfloat16 in, bfloat16 out; with a mask too."""
     q, k, v = (x.double() for x in qkv(seed, n, scale=1.0))
     mask = random_mask(seed, n.Tq, n.Tk)
     expected = reference.scaled_dot_product_attention(q, k, v, mask)
     same_attention(learner.scaled_dot_product_attention(q, k, v, mask), expected, tol=1e-5)
+    long = k + 1000.0  # adds the same to all scores of a query, which changes no weight
+    same_attention(learner.scaled_dot_product_attention(q, long, v, mask), expected, tol=1e-6)
     got = learner.scaled_dot_product_attention(q.bfloat16(), k.bfloat16(), v.bfloat16(), mask)
     same_attention(got, tuple(x.bfloat16() for x in expected), tol=8e-2)

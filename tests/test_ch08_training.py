@@ -63,8 +63,10 @@ def test_a_text_that_just_fits_is_one_window(learner):
 
 @exercise("next_token_pairs")
 def test_windows_of_one_input(learner):
-    """With seq_len = 1 every window is one id and the id that follows it."""
-    same_windows(learner.next_token_pairs([7, 7, 3, 8], 1), [([7], [7]), ([7], [3]), ([3], [8])], [7, 7, 3, 8], 1)
+    """With seq_len = 1 every window is one id and the id that follows it, in a long text too."""
+    short, long = learner.next_token_pairs([7, 7, 3, 8], 1), windows(learner.next_token_pairs(list(range(1500)), 1))
+    same_windows(short, [([7], [7]), ([7], [3]), ([3], [8])], [7, 7, 3, 8], 1)
+    holds(long == [([i], [i + 1]) for i in range(1499)], "the text of the ids 0 to 1499 with seq_len = 1 should give 1499 windows of one input")
 
 
 @exercise("next_token_pairs")
@@ -113,13 +115,15 @@ def test_short_rows_are_filled_on_the_right(learner, reference, n, pad_id, seed)
 
 @exercise("collate", weight=2)
 def test_real_words_stay_targets(learner):
-    """A real word stays a target with any id, also pad_id and 0; only the padding gets -100."""
-    pairs = [([4, 3, 8], [3, 8, 0]), ([8, 3], [3, 3]), ([0], [4])]
+    """A real word stays a target with any id, also pad_id, 0 and a very large one; only the padding gets -100."""
+    pairs, large = [([4, 3, 8], [3, 8, 0]), ([8, 3], [3, 3]), ([0], [4])], [([50256, 2**24 + 1], [2**24 + 1, 2**24 + 3]), ([70000], [2])]
     zero, three, named = learner.collate(pairs), learner.collate(pairs, 3), learner.collate(pairs, pad_id=9)
+    far = learner.collate(large, 50257)
     targets = torch.tensor([[3, 8, 0], [3, 3, -100], [4, -100, -100]])
     same_batch(zero, (torch.tensor([[4, 3, 8], [8, 3, 0], [0, 0, 0]]), targets))
     same_batch(three, (torch.tensor([[4, 3, 8], [8, 3, 3], [0, 3, 3]]), targets), " with pad_id = 3, which is a word's id too")
     same_batch(named, (torch.tensor([[4, 3, 8], [8, 3, 9], [0, 9, 9]]), targets), " with pad_id = 9")
+    same_batch(far, (torch.tensor([[50256, 2**24 + 1], [70000, 50257]]), torch.tensor([[2**24 + 1, 2**24 + 3], [2, -100]])), " of ids up to 16,777,219")
 
 
 @exercise("collate")
@@ -184,7 +188,7 @@ def test_ignore_index_may_be_any_number(learner, reference, n, seed):
     """Only targets equal to ignore_index are ignored: word 0 counts like any other, and with ignore_index = 0 only word 0 does not count."""
     logits, full = tensor(seed, n.B, n.T, n.V, scale=3.0), token_ids(seed, n.B, n.T, vocab=n.V)
     full.view(-1)[:3] = torch.tensor([0, 2, 1])
-    targets = {0: full, 2: full, -1: places(seed, n.B, n.T, vocab=n.V, ignored=-1)}
+    targets = {0: full, 2: full, -1: places(seed, n.B, n.T, vocab=n.V, ignored=-1), 500: places(seed, n.B, n.T, vocab=n.V, ignored=500)}
     plain = learner.cross_entropy(logits, full)
     got = {index: learner.cross_entropy(logits, targets[index], ignore_index=index) for index in targets}
     close(plain, reference.cross_entropy(logits, full), "the loss with the default ignore_index")

@@ -53,12 +53,14 @@ def test_the_rate_follows_half_a_cosine(learner, schedule):
 @exercise("warmup_cosine")
 @given(schedule=schedules())
 def test_every_step_between_has_its_rate(learner, reference, schedule):
-    """At each step from 0 to past `total` the rate follows the definition; without a floor it ends at 0."""
-    steps = range(schedule[1] + 3)
+    """At each step from 0 to past `total` the rate follows the definition, also in a long training with small rates; without a floor it ends at 0."""
+    steps, long, small = range(schedule[1] + 3), (1, 777, 1999, 2000, 30_000, 99_999), (2000, 100_000, 3e-4, 3e-5)
+    far = rates(learner.warmup_cosine, long, *small)
     got = [rates(learner.warmup_cosine, steps, *schedule), rates(learner.warmup_cosine, steps, *schedule[:3])]
     expected = [rates(reference.warmup_cosine, steps, *schedule), rates(reference.warmup_cosine, steps, *schedule[:3])]
     the_same_rates(got[0], expected[0])
     the_same_rates(got[1], expected[1], " without a floor")
+    the_same_rates(far, rates(reference.warmup_cosine, long, *small), " of 100,000")
 
 
 @exercise("warmup_cosine")
@@ -83,24 +85,29 @@ def test_no_warmup_begins_at_the_peak(learner, schedule):
 # ---- AdamW
 
 
-def descend(AdamW, beginnings, gradients, rates=None, **options):
-    """Parameters with these beginnings, given these gradients step by step (None: none); their values after each step."""
+def descend(AdamW, beginnings, gradients, changes=None, anew=None, **options):
+    """Parameters with these beginnings, given these gradients step by step (None: none); their values after each step.
+
+    `changes` has new values of the group for each step. Step `anew` begins with a new optimizer of the same parameters.
+    """
     parameters = [nn.Parameter(beginning.clone()) for beginning in beginnings]
     optimizer, course = AdamW(parameters, **options), []
     for step, slopes in enumerate(gradients):
+        if step == anew:
+            optimizer = AdamW(parameters, **options)
         for parameter, gradient in zip(parameters, slopes):
             parameter.grad = None if gradient is None else gradient.clone()
-        if rates is not None:
-            optimizer.param_groups[0]["lr"] = rates[step]
+        if changes is not None:
+            optimizer.param_groups[0].update(changes[step])
         optimizer.step()
         course.append([parameter.detach().clone() for parameter in parameters])
     return course
 
 
-def the_same_course(learner, reference, what, beginnings, gradients, rates=None, tol=None, **options):
+def the_same_course(learner, reference, what, beginnings, gradients, changes=None, anew=None, tol=None, **options):
     """Run the learner's optimizer on these parameters and compare with the reference's, step by step."""
-    got = learner.bring(descend)(learner.AdamW, beginnings, gradients, rates, **options)
-    expected = reference.bring(descend)(reference.AdamW, beginnings, gradients, rates, **options)
+    got = learner.bring(descend)(learner.AdamW, beginnings, gradients, changes, anew, **options)
+    expected = reference.bring(descend)(reference.AdamW, beginnings, gradients, changes, anew, **options)
     for step, values in enumerate(expected):
         for i, value in enumerate(values):
             close(got[step][i], value, f"{what} {i + 1} of {len(values)} after step {step + 1}", tol=tol)
@@ -174,6 +181,15 @@ def test_each_parameter_has_its_own_averages(learner, reference, n, seed):
     the_same_course(learner, reference, "parameter", [begin, begin, begin * 2], slopes, lr=0.05)
 
 
+@exercise("AdamW")
+@settings(max_examples=3)
+@given(n=two_shapes, seed=seeds)
+def test_a_new_optimizer_starts_anew(learner, reference, n, seed):
+    """A second optimizer of the same parameters starts with t = 1 and with averages of its own, whatever an earlier one has done."""
+    slopes = [weights(seed + 10 * step + 1, n, scale=(5.0, 5.0, 0.3, 0.2)[step]) for step in range(4)]
+    the_same_course(learner, reference, "parameter", weights(seed, n), slopes, anew=2, lr=0.05)
+
+
 @exercise("AdamW", weight=2)
 @given(n=two_shapes, seed=seeds)
 def test_parameters_without_gradient_do_not_change(learner, reference, n, seed):
@@ -188,7 +204,7 @@ def test_parameters_without_gradient_do_not_change(learner, reference, n, seed):
 def test_a_schedule_may_set_the_learning_rate(learner, reference, n, seed):
     """The "lr" in param_groups[0] is used by the next step, for the update and for the decay."""
     slopes = [weights(seed + 10 * step + 1, n) for step in range(4)]
-    the_same_course(learner, reference, "parameter", weights(seed, n), slopes, [0.2, 0.0, 0.1, 0.02], lr=0.01, weight_decay=0.5)
+    the_same_course(learner, reference, "parameter", weights(seed, n), slopes, [{"lr": rate} for rate in (0.2, 0.0, 0.1, 0.02)], lr=0.01, weight_decay=0.5)
 
 
 @exercise("AdamW")
@@ -197,30 +213,36 @@ def test_a_schedule_may_set_the_learning_rate(learner, reference, n, seed):
 def test_defaults_and_precision(learner, reference, n, seed):
     """By default lr is 0.001, betas (0.9, 0.999), eps 1e-8 and weight_decay 0.01; float64 keeps all its digits."""
     begin, slopes = weights(seed, n, scale=20.0, dtype=torch.float64), [weights(seed + step + 1, n, scale=1e-6, dtype=torch.float64) for step in range(3)]
+    far = [weights(seed + step + 7, n, dtype=torch.float64) for step in range(3)]
     the_same_course(learner, reference, "float64 parameter", begin, slopes)
+    the_same_course(learner, reference, "float64 parameter with lr = 0.5", weights(seed, n, dtype=torch.float64), far, lr=0.5, tol=1e-10)
 
 
 def live(AdamW, weight, inputs):
-    """A model whose parameters are given as a generator takes three real steps: its outputs, its parameters, what zero_grad left."""
+    """A model whose parameters are given as a generator takes three real steps: its outputs, its parameters, what zero_grad left.
+
+    Its matrix is transposed in memory.
+    """
     model = nn.Linear(weight.size(1), weight.size(0), bias=False)
-    with torch.no_grad():
-        model.weight.copy_(weight)
-    held, outputs, stale = model.weight, [], 0.0
+    model.weight = nn.Parameter(weight.t().contiguous().t())
+    held, outputs, stale, kept = model.weight, [], 0.0, True
     optimizer = AdamW(model.parameters(), lr=0.1, weight_decay=0.1)
     begins_at = float(optimizer.param_groups[0]["lr"])
     for x in inputs:
         optimizer.zero_grad()
         stale = max(stale, 0.0 if held.grad is None else float(held.grad.abs().max()))
         model(x).square().sum().backward()
+        slope = held.grad.clone()
         optimizer.step()
+        kept = kept and held.grad is not None and torch.equal(held.grad, slope)
         outputs.append(model(x).detach())
-    return {"outputs": outputs, "stale": stale > 0, "rate": begins_at, "same": model.weight is held, "learns": held.requires_grad and held.is_leaf}
+    return {"outputs": outputs, "stale": stale > 0, "rate": begins_at, "kept": kept, "same": model.weight is held, "learns": held.requires_grad and held.is_leaf}
 
 
 @exercise("AdamW", weight=2)
 @given(n=two_shapes, seed=seeds)
 def test_parameters_are_changed_in_place(learner, reference, n, seed):
-    """Parameters may be a generator; they are changed in place, so the model that contains them gives another result after each step."""
+    """Parameters may be a generator, and transposed in memory; they are changed in place, so their model gives another result after each step."""
     weight, inputs = tensor(seed, n.A, n.B), [tensor(seed + step, n.C, n.B) for step in (1, 2, 3)]
     got = learner.bring(live)(learner.AdamW, weight, inputs)
     expected = reference.bring(live)(reference.AdamW, weight, inputs)
@@ -228,5 +250,6 @@ def test_parameters_are_changed_in_place(learner, reference, n, seed):
     for step in range(3):
         close(got["outputs"][step], expected["outputs"][step], f"the model's output after step {step + 1}", tol=1e-4)
     same(got["rate"], expected["rate"], 'param_groups[0]["lr"] of a new optimizer')
+    holds(got["kept"], "a step changed a parameter's gradient; it should change only the parameter")
     holds(got["same"], "the model has another Parameter object than before the step")
     holds(got["learns"], "after a step the parameter no longer gets a gradient")

@@ -18,20 +18,32 @@ models = distinct("B", "T", "D", V=(8, 11))
 
 
 def model_and_optimizer(vocab, width, gives_tuple, lr, momentum):
-    """A model and its optimizer, for `bring`. Its numbers differ with its mode and that of its part; `events` lists what happened."""
+    """A model and its optimizer, for `bring`. Its numbers differ with its mode and that of its part; `events` lists what happened.
+
+    It refuses more than `room` positions in one call, and notes how many wait for the backward pass at most.
+    """
 
     class Tiny(nn.Module):
         def __init__(self):
             super().__init__()
             self.table, self.head = nn.Embedding(vocab, width), nn.Linear(width, vocab)
             self.part, self.spare, self.events = nn.Dropout(0.0), nn.Parameter(torch.ones(3)), []  # spare never gets a gradient
+            self.room, self.waiting, self.most_waiting = math.inf, 0, 0
 
         def forward(self, ids):
+            if ids.numel() > self.room:
+                raise RuntimeError(f"out of memory: the model was given {ids.numel()} positions at once; the largest piece has {self.room}")
             x = self.table(ids) * (2.0 if self.part.training else 1.0)
             logits = self.head(torch.tanh(x)) * (1.0 if self.training else 0.6)
             if logits.requires_grad:
-                logits.register_hook(lambda gradient: self.events.append("backward"))
+                self.waiting += ids.numel()
+                self.most_waiting = max(self.most_waiting, self.waiting)
+                logits.register_hook(lambda gradient: self.went_back(ids.numel()))
             return (logits, None) if gives_tuple else logits
+
+        def went_back(self, positions):
+            self.events.append("backward")
+            self.waiting -= positions
 
     class Descent:
         """Gradient descent with momentum, so that each update affects the next."""
@@ -68,6 +80,19 @@ def batches(n, seed, many=3):
     return [batch(n, seed + 10 * i, n.T, *[1 + (i + row) % n.T for row in range(n.B - 1)]) for i in range(many)]
 
 
+def use(model):
+    """Leave a gradient behind, as code does that ran backward before, and freeze a parameter; for `bring`."""
+    model.head.bias.requires_grad_(False)
+    for parameter in model.parameters():
+        if parameter.requires_grad:
+            parameter.grad = torch.ones_like(parameter)
+
+
+def set_room(model, room):
+    """The largest number of positions in one call of the model; for `bring`."""
+    model.room = room
+
+
 class Taught:
     """A model of `side` with known parameters, and what each step on it gave."""
 
@@ -81,7 +106,16 @@ class Taught:
             self.losses.append(self.side.train_step(self.model, self.optimizer, inputs, targets, **options))
         return self
 
+    def used(self):
+        self.side.bring(use)(self.model)
+        return self
+
+    def make_room(self, *updates):
+        """Just enough for the largest piece."""
+        self.side.bring(set_room)(self.model, max(inputs.numel() for pieces in updates for inputs, _ in pieces))
+
     def accumulate(self, *updates, **options):
+        self.make_room(*updates)
         for pieces in updates:
             self.losses.append(self.side.accumulated_step(self.model, self.optimizer, pieces, **options))
         return self
@@ -120,8 +154,8 @@ def test_one_step_follows_the_gradient(learner, reference, n, seed):
 @settings(max_examples=2)
 @given(n=models, seed=seeds)
 def test_each_step_uses_the_gradient_of_its_own_batch(learner, reference, n, seed):
-    """Each step uses only the gradient of its own batch: gradients of earlier batches are cleared."""
-    mine, model = (Taught(side, n, seed, momentum=0.5).train(batches(n, seed, 3)) for side in (learner, reference))
+    """Each step uses only the gradient of its own batch: those of earlier batches, and those from before the first step, are cleared. A frozen parameter stays."""
+    mine, model = (Taught(side, n, seed, momentum=0.5).used().train(batches(n, seed, 3)) for side in (learner, reference))
     same_steps(mine, model)
 
 
@@ -164,8 +198,13 @@ def test_gradients_are_clipped_before_the_update(learner, reference, n, seed):
 @settings(max_examples=2)
 @given(n=models, seed=seeds)
 def test_the_loss_of_a_step_is_a_float(learner, reference, n, seed):
-    """The loss is returned as a float, without a graph; it is the loss before the update."""
+    """The loss is returned as a float, without a graph; it is the loss before the update. A model in float64 keeps its digits."""
     mine, model = (Taught(side, n, seed, lr=30.0).train(batches(n, seed, 1)) for side in (learner, reference))
+    exact, right = Taught(learner, n, seed), Taught(reference, n, seed)
+    for taught in (exact, right):
+        taught.model.double()
+        taught.train(batches(n, seed, 1))
+    close(exact.losses[0], right.losses[0], "the loss of a model in float64", tol=1e-10)
     close(mine.losses[0], model.losses[0], "the loss that comes back", tol=1e-4)
     holds(isinstance(mine.losses[0], float), "the loss should be a float; a tensor keeps its whole graph in memory")
 
@@ -211,10 +250,22 @@ def test_pieces_of_any_shape_and_number(learner, reference, n, seed):
 @settings(max_examples=2)
 @given(n=accumulated, seed=seeds)
 def test_one_update_for_all_pieces_without_old_gradients(learner, reference, n, seed):
-    """Each accumulated_step is one update, and does not use the gradients of the previous one."""
+    """Each accumulated_step is one update, and does not use the gradients of the previous one, or those from before the first. A frozen parameter stays."""
     updates = [pieces_of(n, seed), [*pieces_of(n, seed + 40), batch(n, seed + 80, n.T, 3)], pieces_of(n, seed + 120)[::-1]]
-    mine, model = (Taught(side, n, seed, momentum=0.5).accumulate(*updates) for side in (learner, reference))
+    mine, model = (Taught(side, n, seed, momentum=0.5).used().accumulate(*updates) for side in (learner, reference))
     same_steps(mine, model)
+
+
+@exercise("accumulated_step", weight=2)
+@settings(max_examples=2)
+@given(n=accumulated, seed=seeds)
+def test_each_piece_goes_back_before_the_next_goes_in(learner, reference, n, seed):
+    """The backward pass of a piece comes before the forward pass of the next, so that the memory for one piece is enough."""
+    pieces = [*pieces_of(n, seed), batch(n, seed + 40, n.T, 2)]
+    mine, model = (Taught(side, n, seed).accumulate(pieces) for side in (learner, reference))
+    waiting, room = mine.model.most_waiting, model.model.most_waiting
+    same_steps(mine, model, " on three pieces")
+    holds(waiting <= room, f"{waiting} positions waited for the backward pass at the same time; the largest piece has {room}")
 
 
 def from_a_generator(step, model, optimizer, pieces):
@@ -229,6 +280,7 @@ def test_pieces_may_come_from_a_generator(learner, reference, n, seed):
     """The pieces may come from a generator, which yields each of them once."""
     mine, model = Taught(learner, n, seed), Taught(reference, n, seed)
     for taught, side in ((mine, learner), (model, reference)):
+        taught.make_room(pieces_of(n, seed))
         taught.losses.append(side.bring(from_a_generator)(side.accumulated_step, taught.model, taught.optimizer, pieces_of(n, seed)))
     same_steps(mine, model, " on pieces from a generator")
 

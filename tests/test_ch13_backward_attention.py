@@ -1,7 +1,9 @@
 """Chapter 13, continued: attention_backward."""
 
+from types import SimpleNamespace
+
 import torch
-from backward_laws import by_autograd, by_measuring, check, combined, leading, on_inference_tensors, on_views, result_number
+from backward_laws import by_autograd, by_measuring, check, combined, computed, is_measured, leading, on_inference_tensors, on_views, result_number
 from devices_and_dtypes import check_device_of_result
 from grader.plugin.marks import exercise
 from hypothesis import example, given, settings
@@ -65,17 +67,20 @@ def test_masked_attention_agrees_with_autograd(learner, reference, n, shape, see
     check(named, expected, " with a mask")
 
 
-@exercise("attention_backward", weight=2)
+@exercise("attention_backward", weight=20)
 @few
 @given(n=distinct("Tq", "Tk", "d", "d_v", least=2, most=4), seed=seeds)
 def test_attention_agrees_with_numeric_gradient(learner, n, seed):
-    """The three gradients are what numeric_gradient measures of chapter 3's attention, with a mask."""
+    """The three gradients are what numeric_gradient measures of chapter 3's attention, with a mask, but computed by a rule: without two forward passes for each entry."""
     n.B, n.H = 1, 1
     q, k, v, grad_out = inputs(seed, n, lead=0)
     mask = random_mask(seed, n.Tq, n.Tk)
     got = learner.attention_backward(q, k, v, grad_out, mask)
     measured = by_measuring(learner, learner.scaled_dot_product_attention, grad_out, q, k, v, mask)
+    larger = inputs(seed, SimpleNamespace(Tq=4, Tk=5, d=6, d_v=3), lead=0)
+    wasteful = is_measured(learner, learner.attention_backward, *larger)
     check(got, names(*measured), " against the measured gradient", tol=1e-6)
+    computed(wasteful)
 
 
 @exercise("attention_backward")

@@ -1,7 +1,7 @@
 """Chapter 13, continued: linear_backward and gelu_backward."""
 
 import torch
-from backward_laws import by_autograd, by_measuring, check, combined, leading, linear, on_inference_tensors, on_views, result_number
+from backward_laws import by_autograd, by_measuring, check, combined, computed, is_measured, leading, linear, on_inference_tensors, on_views, result_number
 from devices_and_dtypes import check_device_of_result
 from grader.plugin.marks import exercise
 from grader.verdict.comparing import close
@@ -54,15 +54,17 @@ def test_linear_with_as_many_features_out_as_in(learner, reference, n, seed):
     check(got, names(*by_autograd(reference.bring(linear), grad_out, x, weight, torch.zeros(n.D, dtype=double))))
 
 
-@exercise("linear_backward", weight=2)
+@exercise("linear_backward", weight=8)
 @few
 @given(n=distinct("T", "n", "m", least=2, most=4), seed=seeds)
 def test_linear_agrees_with_numeric_gradient(learner, n, seed):
-    """The three gradients are what numeric_gradient measures."""
+    """The three gradients are what numeric_gradient measures, but computed by a rule: without two forward passes for each entry."""
     x, weight, bias, grad_out = (tensor(seed + i, *shape, dtype=double) for i, shape in enumerate([(n.T, n.n), (n.m, n.n), (n.m,), (n.T, n.m)]))
     got = learner.linear_backward(x, weight, grad_out)
     measured = by_measuring(learner, learner.bring(linear), grad_out, x, weight, bias)
+    wasteful = is_measured(learner, learner.linear_backward, *(tensor(seed + i, *shape, dtype=double) for i, shape in enumerate([(4, 8), (6, 8), (4, 6)])))
     check(got, names(*measured), " against the measured gradient", tol=1e-6)
+    computed(wasteful)
 
 
 @exercise("linear_backward")
@@ -129,16 +131,19 @@ def test_the_tanh_form_of_gelu_agrees_with_autograd(learner, reference, n, seed)
         close(gradient, expected, f"grad_x in {forms[True]}")
 
 
-@exercise("gelu_backward", weight=2)
+@exercise("gelu_backward", weight=10)
 @few
 @given(n=distinct("A", "B", least=2, most=4), seed=seeds)
 def test_gelu_agrees_with_numeric_gradient(learner, n, seed):
-    """In both forms the gradient is what numeric_gradient measures."""
+    """In both forms the gradient is what numeric_gradient measures, but computed by a rule: without two forward passes for each entry."""
     x, grad_out = tensor(seed, n.A, n.B, dtype=double), tensor(seed + 1, n.A, n.B, dtype=double)
     got = {form: learner.gelu_backward(x, grad_out, form) for form in forms}
     measured = {form: by_measuring(learner, learner.gelu, grad_out, x, form)[0] for form in forms}
+    wasteful = [is_measured(learner, learner.gelu_backward, tensor(seed, 4, 8, dtype=double), tensor(seed + 1, 4, 8, dtype=double), form) for form in forms]
     for form, name in forms.items():
         close(got[form], measured[form], f"grad_x in {name}, against the measured gradient,", tol=1e-6)
+    for measuring in wasteful:
+        computed(measuring)
 
 
 @exercise("gelu_backward")

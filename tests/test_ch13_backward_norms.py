@@ -1,7 +1,7 @@
 """Chapter 13, continued: layer_norm_backward and embedding_backward."""
 
 import torch
-from backward_laws import by_autograd, by_measuring, check, combined, leading, look_up, normalise, on_inference_tensors, on_views, result_number
+from backward_laws import by_autograd, by_measuring, check, combined, computed, is_measured, leading, look_up, normalise, on_inference_tensors, on_views, result_number
 from devices_and_dtypes import check_device_of_result
 from grader.plugin.marks import exercise
 from grader.verdict.comparing import close, holds, shaped
@@ -55,15 +55,17 @@ def test_eps_is_part_of_the_deviation(learner, reference, n, eps, seed):
     check(named, expected, f" with eps = {eps}")
 
 
-@exercise("layer_norm_backward", weight=2)
+@exercise("layer_norm_backward", weight=12)
 @few
 @given(n=distinct("T", "D", least=2, most=4), seed=seeds)
 def test_layer_norm_agrees_with_numeric_gradient(learner, n, seed):
-    """The three gradients are what numeric_gradient measures of chapter 5's LayerNorm."""
+    """The three gradients are what numeric_gradient measures of chapter 5's LayerNorm, but computed by a rule: without two forward passes for each entry."""
     x, weight, bias, grad_out = (tensor(seed + i, *shape, dtype=double) for i, shape in enumerate([(n.T, n.D), (n.D,), (n.D,), (n.T, n.D)]))
     got = learner.layer_norm_backward(x, weight, grad_out, 0.1)
     measured = by_measuring(learner, learner.bring(normalise)(learner.LayerNorm, 0.1), grad_out, x, weight, bias)
+    wasteful = is_measured(learner, learner.layer_norm_backward, *(tensor(seed + i, *shape, dtype=double) for i, shape in enumerate([(4, 8), (8,), (4, 8)])))
     check(got, names(*measured), " against the measured gradient", tol=1e-6)
+    computed(wasteful)
 
 
 @exercise("layer_norm_backward", weight=2)
@@ -155,14 +157,17 @@ def test_repeated_ids_add_up(learner, n, seed):
     close(got, torch.stack(rows), "the gradient of the table")
 
 
-@exercise("embedding_backward", weight=2)
+@exercise("embedding_backward", weight=10)
 @few
 @given(n=distinct("T", "D", least=2, most=4), seed=seeds)
 def test_embedding_agrees_with_numeric_gradient(learner, n, seed):
-    """The gradient of the table is what numeric_gradient measures."""
+    """The gradient of the table is what numeric_gradient measures, but computed by a rule: without two forward passes for each entry."""
     ids, grad_out, table = token_ids(seed, n.T, vocab=4), tensor(seed, n.T, n.D, dtype=double), tensor(seed + 1, 4, n.D, dtype=double)
     got = learner.embedding_backward(ids, grad_out, 4)
-    close(got, by_measuring(learner, learner.bring(look_up), grad_out, table, ids)[0], "the gradient of the table, against the measured one,", tol=1e-6)
+    measured = by_measuring(learner, learner.bring(look_up), grad_out, table, ids)[0]
+    wasteful = is_measured(learner, learner.embedding_backward, token_ids(seed, 12, vocab=6), tensor(seed, 12, 5, dtype=double), 6)
+    close(got, measured, "the gradient of the table, against the measured one,", tol=1e-6)
+    computed(wasteful)
 
 
 @exercise("embedding_backward")

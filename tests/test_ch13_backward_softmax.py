@@ -3,7 +3,7 @@
 import math
 
 import torch
-from backward_laws import by_autograd, by_measuring, leading, on_inference_tensors, on_views
+from backward_laws import by_autograd, by_measuring, computed, is_measured, leading, on_inference_tensors, on_views
 from devices_and_dtypes import check_device_of_result
 from grader.plugin.marks import exercise
 from grader.verdict.comparing import close, shaped, sizes
@@ -43,14 +43,17 @@ def test_dim_chooses_the_axis_of_the_slices(learner, reference, n, dim, seed):
     close(named, expected, f"the gradient of the scores with dim={dim}")
 
 
-@exercise("softmax_backward", weight=2)
+@exercise("softmax_backward", weight=10)
 @few
 @given(n=distinct("T", "V", least=2, most=4), seed=seeds)
 def test_softmax_agrees_with_numeric_gradient(learner, n, seed):
-    """The gradient is what numeric_gradient measures of chapter 3's softmax."""
+    """The gradient is what numeric_gradient measures of chapter 3's softmax, but computed by a rule: without two forward passes for each entry."""
     scores, grad_out = tensor(seed, n.T, n.V, dtype=double), tensor(seed + 1, n.T, n.V, dtype=double)
     got = learner.softmax_backward(torch.softmax(scores, -1), grad_out)
-    close(got, by_measuring(learner, learner.softmax, grad_out, scores)[0], "the gradient of the scores, against the measured one,", tol=1e-6)
+    measured = by_measuring(learner, learner.softmax, grad_out, scores)[0]
+    wasteful = is_measured(learner, learner.softmax_backward, torch.softmax(tensor(seed, 4, 8, dtype=double), -1), tensor(seed + 1, 4, 8, dtype=double))
+    close(got, measured, "the gradient of the scores, against the measured one,", tol=1e-6)
+    computed(wasteful)
 
 
 @exercise("softmax_backward", weight=2)
@@ -166,15 +169,18 @@ def test_ignore_index_may_be_any_id(learner, reference, n, seed):
             close(gradient, expected, f"the gradient of the logits with ignore_index = {i}")
 
 
-@exercise("cross_entropy_backward", weight=2)
+@exercise("cross_entropy_backward", weight=10)
 @few
 @given(T=st.integers(3, 4), V=st.integers(5, 6), seed=seeds)
 def test_cross_entropy_agrees_with_numeric_gradient(learner, T, V, seed):
-    """The gradient is what numeric_gradient measures of chapter 8's cross_entropy, with an ignored target among them."""
+    """The gradient is what numeric_gradient measures of chapter 8's cross_entropy, also with an ignored target, but computed by a rule: without two forward passes for each entry."""
     sizes(T=T, V=V)
     logits, targets = tensor(seed, T, V, dtype=double), some_ignored(seed, T, vocab=V)
     got = learner.cross_entropy_backward(logits, targets)
-    close(got, by_measuring(learner, learner.cross_entropy, one, logits, targets)[0], "the gradient of the logits, against the measured one,", tol=1e-6)
+    measured = by_measuring(learner, learner.cross_entropy, one, logits, targets)[0]
+    wasteful = is_measured(learner, learner.cross_entropy_backward, tensor(seed, 4, 12, dtype=double), some_ignored(seed, 4, vocab=12))
+    close(got, measured, "the gradient of the logits, against the measured one,", tol=1e-6)
+    computed(wasteful)
 
 
 @exercise("cross_entropy_backward")

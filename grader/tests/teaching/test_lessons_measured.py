@@ -33,6 +33,9 @@ LOOSE: dict[str, Looseness] = {
 
 # Numbers in sentences: the lesson's words, with {} for each number, and a pattern of the command's output with a group for each.
 SENTENCES = [
+    ("ch02", "embeddings", "the position vector is {} times as long as the token vector", r"position vector ([\d.]+)"),
+    ("ch02", "embeddings", "a token vector has length {} and a position vector has length {}.", r"unscaled ([\d.]+) position vector ([\d.]+)"),
+    ("ch02", "embeddings", "The token vectors then have length {}, about", r"token vector times √512 ([\d.]+)"),
     ("ch03", "scores", "of width 64 by √768, their standard deviation is {},", r"divided by √768: standard deviation ([\d.]+),"),
     ("ch03", "scores", "get nearly equal weights: the largest is {} on average", r"largest weight ([\d.]+)"),
     ("ch04", "extrapolation --length 32 --steps 600", "its loss already rose at twice the length (from {} to {})", r"rope ([\d.]+) ([\d.]+)"),

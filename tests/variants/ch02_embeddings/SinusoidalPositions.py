@@ -24,20 +24,19 @@ class SinusoidalPositions(nn.Module):
         return x + sinusoidal_positions(end, self.d_model)[start:].to(device=x.device, dtype=x.dtype)
 
 
-# variant: only the frequencies stored, as a float32 buffer; the angles computed at each call, on x's device
+# variant: only the frequencies stored, as numbers of Python; the angles computed at each call, on x's device
 class SinusoidalPositions(nn.Module):
     def __init__(self, max_len, d_model):
         super().__init__()
         self.max_len, self.d_model = max_len, d_model
-        frequency = 10000.0 ** (-torch.arange(0, d_model, 2).float() / d_model)
-        self.register_buffer("frequency", frequency, persistent=False)
+        self.frequency = [10000.0 ** (-column / d_model) for column in range(0, d_model, 2)]
 
     def forward(self, x, start=0):
         T = x.size(1)
         if start + T > self.max_len:
             raise ValueError(f"position {start + T - 1} is past the last of max_len {self.max_len}")
         position = torch.arange(start, start + T, device=x.device, dtype=torch.float32)
-        angle = position[:, None] * self.frequency.float()
+        angle = position[:, None] * torch.tensor(self.frequency, device=x.device)
         rows = torch.stack((angle.sin(), angle.cos()), dim=-1).flatten(1)[:, : self.d_model]
         return x + rows.to(x.dtype)
 

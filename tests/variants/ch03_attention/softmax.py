@@ -8,11 +8,11 @@ def softmax(x, dim=-1):
     return (e / torch.where(s == 0, torch.ones_like(s), s)).to(x.dtype)
 
 
-# variant: in float32 inside and back, the sum kept from zero by a tiny number
+# variant: half precision in float32 inside and back, the sum kept from zero by a tiny number
 def softmax(x, dim=-1):
-    x32 = x.to(torch.float32)
-    highest = x32.detach().amax(dim, keepdim=True).clamp(min=torch.finfo(torch.float32).min)
-    e = torch.exp(x32 - highest)
+    wide = x.to(torch.promote_types(x.dtype, torch.float32))
+    highest = wide.detach().amax(dim, keepdim=True).clamp(min=torch.finfo(torch.float32).min)
+    e = torch.exp(wide - highest)
     return (e / e.sum(dim, keepdim=True).clamp(min=torch.finfo(torch.float32).tiny)).type_as(x)
 
 

@@ -19,9 +19,10 @@ def accumulated_step(model, optimizer, micro_batches, max_norm=None):
     return total / max(count, 1)
 
 
-# variant: one loss of all pieces, one backward, cleared at the end
+# variant: cleared at both ends, the loss added up as a tensor without graph
 def accumulated_step(model, optimizer, micro_batches, max_norm=None):
     model.train()
+    model.zero_grad()
     pieces = tuple(micro_batches)
     n = max(1, sum(targets.ne(-100).sum() for _, targets in pieces))
     loss = 0
@@ -29,8 +30,9 @@ def accumulated_step(model, optimizer, micro_batches, max_norm=None):
         logits = model(inputs)
         if isinstance(logits, tuple):
             logits = logits[0]
-        loss = loss + cross_entropy(logits, targets) * targets.ne(-100).sum() / n
-    loss.backward()
+        share = cross_entropy(logits, targets) * targets.ne(-100).sum() / n
+        share.backward()
+        loss = loss + share.detach()
     if max_norm is not None:
         clip_gradients(model.parameters(), max_norm)
     optimizer.step()

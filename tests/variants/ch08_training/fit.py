@@ -23,9 +23,9 @@ def fit(model, optimizer, make_batches, epochs, validate=None):
             inputs, targets = batch
             out = model(inputs)
             loss = cross_entropy(out[0] if isinstance(out, tuple) else out, targets)
+            optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-            optimizer.zero_grad()
             kept = torch.count_nonzero(targets + 100)
             surprise, tokens = surprise + loss.detach() * kept, tokens + kept
         record = dict(epoch=epoch + 1, train_loss=surprise / tokens)

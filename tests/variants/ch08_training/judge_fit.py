@@ -8,7 +8,7 @@ def judge_fit(train_losses, val_losses):
 # variant: tensors
 def judge_fit(train_losses, val_losses):
     train, val = torch.tensor(train_losses, dtype=torch.float64), torch.tensor(val_losses, dtype=torch.float64)
-    if bool(val[-1] > val.min() * 1.05) and int(train.argmin()) == len(train) - 1:
+    if bool(val[-1] > val.min() * 1.05) and bool(train[-1] == train.min()):
         return "overfitting"
     if bool((train[0] - train[-1]) / train[0] < 0.1):
         return "underfitting"

@@ -37,13 +37,3 @@ def next_token_pairs(ids, seq_len):
         return []
     row = torch.tensor(list(ids))
     return [(x.tolist(), y.tolist()) for x, y in zip(row[:-1].split(seq_len), row[1:].split(seq_len))]
-
-
-# variant: recursive
-def next_token_pairs(ids, seq_len):
-    if seq_len < 1:
-        raise ValueError(seq_len)
-    if len(ids) < 2:
-        return []
-    inputs, targets = list(ids[:-1][:seq_len]), list(ids[1:][:seq_len])
-    return [(inputs, targets), *next_token_pairs(ids[seq_len:], seq_len)]

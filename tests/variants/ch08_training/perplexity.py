@@ -3,14 +3,16 @@ def perplexity(model, batches):
     modes = {module: module.training for module in model.modules()}
     model.eval()
     surprise = []
-    with torch.inference_mode():
-        for inputs, targets in batches:
-            out = model(inputs)
-            logits = out[0] if isinstance(out, (tuple, list)) else out
-            kept = targets != -100
-            surprise += (-logits[kept].log_softmax(-1).gather(1, targets[kept].unsqueeze(1))).flatten().tolist()
-    for module, was in modes.items():
-        module.training = was
+    try:
+        with torch.inference_mode():
+            for inputs, targets in batches:
+                out = model(inputs)
+                logits = out[0] if isinstance(out, (tuple, list)) else out
+                kept = targets != -100
+                surprise += (-logits[kept].log_softmax(-1).gather(1, targets[kept].unsqueeze(1))).flatten().tolist()
+    finally:
+        for module, was in modes.items():
+            module.training = was
     if not surprise:
         raise ValueError("nothing to predict")
     return math.exp(sum(surprise) / len(surprise))
@@ -20,16 +22,18 @@ def perplexity(model, batches):
 @torch.no_grad()
 def perplexity(model, batches):
     modes = [module.training for module in model.modules()]
-    model.eval()
     total, count = torch.zeros((), dtype=torch.float64), 0
-    for inputs, targets in batches:
-        logits = model(inputs)
-        if isinstance(logits, tuple):
-            logits, *_ = logits
-        total += nn.functional.cross_entropy(logits.flatten(0, -2), targets.flatten(), ignore_index=-100, reduction="sum")
-        count += (targets != -100).sum()
-    for module, training in zip(model.modules(), modes):
-        module.training = training
+    try:
+        model.eval()
+        for inputs, targets in batches:
+            logits = model(inputs)
+            if isinstance(logits, tuple):
+                logits, *_ = logits
+            total += nn.functional.cross_entropy(logits.flatten(0, -2), targets.flatten(), ignore_index=-100, reduction="sum")
+            count += (targets != -100).sum()
+    finally:
+        for module, training in zip(model.modules(), modes):
+            module.training = training
     assert count > 0, "no targets"
     return (total / count).exp()
 

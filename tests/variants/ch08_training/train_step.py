@@ -1,5 +1,6 @@
-# variant: gradients cleared at the end
+# variant: gradients cleared at the end, and those of other code at the beginning
 def train_step(model, optimizer, inputs, targets, max_norm=None):
+    optimizer.zero_grad()
     model.train()
     result = model(inputs)
     logits = result[0] if isinstance(result, (tuple, list)) else result
@@ -55,7 +56,7 @@ def train_step(model, optimizer, inputs, targets, max_norm=None):
     model.train()
     output = model(inputs)
     loss = cross_entropy(output if isinstance(output, Tensor) else output[0], targets)
-    every = list(model.parameters())
+    every = [parameter for parameter in model.parameters() if parameter.requires_grad]
     for parameter, gradient in zip(every, torch.autograd.grad(loss, every, allow_unused=True)):
         parameter.grad = gradient
     if max_norm is not None:
