@@ -147,7 +147,7 @@ def test_decoding_undoes_encoding(learner, vocab, numbers):
     chosen = [vocab[number % len(vocab)] for number in numbers]
     tokenizer = learner.WordTokenizer(vocab)
     again = learner.bring(after_appending)(tokenizer.encode, " ".join(chosen), 0)
-    same(as_list(again), [vocab.index(word) for word in chosen], "the ids of the same text, after an id was appended to the first list,")
     same(tokenizer.decode(tokenizer.encode("\t".join(chosen).upper() + "\n")), " ".join(chosen), "the text")
     same(as_list(tokenizer.encode("")), [], "the ids of an empty text")
     same(tokenizer.decode([]), "", "the text of no ids")
+    same(as_list(again), [vocab.index(word) for word in chosen], "the ids of the same text, after an id was appended to the first list,")
