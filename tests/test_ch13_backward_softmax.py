@@ -173,7 +173,7 @@ def test_ignore_index_may_be_any_id(learner, reference, n, seed):
 @few
 @given(T=st.integers(3, 4), V=st.integers(5, 6), seed=seeds)
 def test_cross_entropy_agrees_with_numeric_gradient(learner, T, V, seed):
-    """The gradient is what numeric_gradient measures of chapter 8's cross_entropy, also with an ignored target, but computed by a rule: without two forward passes for each entry."""
+    """A rule gives what numeric_gradient measures of chapter 8's cross_entropy, also with an ignored target, without two forward passes for each entry."""
     sizes(T=T, V=V)
     logits, targets = tensor(seed, T, V, dtype=double), some_ignored(seed, T, vocab=V)
     got = learner.cross_entropy_backward(logits, targets)
