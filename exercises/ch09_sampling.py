@@ -89,9 +89,9 @@ def sample_next_token(
 ) -> Tensor:
     """Choose one token from each distribution: (..., V) -> ids (...).
 
-    With temperature 0 it is the likeliest token, and the filters have no effect. Otherwise it is drawn at random: divide the
-    logits by the temperature, apply top k and then top p if they are given, and draw from the tokens that are left. If a
-    generator is given, all randomness comes from it. The ids are int64.
+    With temperature 0 it is that of the greatest logit, and the filters have no effect. Otherwise it is drawn at random:
+    divide the logits by the temperature, apply top k and then top p if they are given, and draw from the tokens that are left.
+    If a generator is given, all randomness comes from it. The ids are int64.
     """
     # TODO 1: with temperature 0, return the index of the greatest logit
     # TODO 2: apply temperature, then top k, then top p; each filter only if it is given
@@ -128,7 +128,7 @@ def generate(
     the model gets at most the last config.max_len tokens. Otherwise it gets the whole text, and so does a model without a
     config. sample_next_token chooses the tokens. A row that has written eos_id is finished and is filled with eos_id; an
     eos_id in the prompt finishes nothing. When all rows are finished, generation stops. The text is int64, on the device of
-    `ids`. Runs in eval mode without gradient, and restores each module's mode.
+    `ids`, and may be used in training. Runs in eval mode without gradient, and restores each module's mode.
     """
     # TODO 1: use looking_at (above), and keep a bool for each row: is it finished?
     # TODO 2: leave out what the model cannot see, take the logits of the last position, and choose each row's next token
@@ -141,10 +141,10 @@ def translate(model: Seq2Seq, src: Tensor, sos_id: int, eos_id: int, max_new_tok
     """Translate greedily: source ids (B, S) -> target ids (B, 1 + n), n at most max_new_tokens.
 
     Each row begins with sos_id. A row that has written eos_id is finished and is filled with config.pad_id. When all rows are
-    finished, generation stops. The source is encoded once. The text is int64. Runs in eval mode without gradient, and
-    restores each module's mode. Raises a ValueError that names config.max_len when the target becomes longer than that; it
-    may be raised at once if max_new_tokens tokens would not fit. `model` may be any object with the encode, decode and config
-    of a Seq2Seq.
+    finished, generation stops. The source is encoded once. The text is int64, and may be used in training. Runs in eval mode
+    without gradient, and restores each module's mode. Raises a ValueError that names config.max_len when the target becomes
+    longer than that; it may be raised at once if max_new_tokens tokens would not fit. `model` may be any object with the
+    encode, decode and config of a Seq2Seq.
     """
     # TODO 1: use looking_at, encode the source once, and begin each row with sos_id
     # TODO 2: decode, and take the likeliest token at the last position

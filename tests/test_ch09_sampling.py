@@ -9,6 +9,7 @@ from grader.plugin.marks import exercise
 from grader.verdict.comparing import close, holds, refuses, shaped, sizes
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from memory_layouts import of_view
 from strategies import distinct, seeds, tensor
 
 INF = math.inf
@@ -92,6 +93,7 @@ def test_the_k_greatest_keep_their_values(learner, reference, n, k, seed):
     for shape in ((n.V,), (n.B, n.V), (n.B, n.T, n.V)):
         logits = tensor(seed, *shape, scale=2.0)
         close(learner.top_k_filter(logits, k), reference.top_k_filter(logits, k), f"the logits filtered with k = {k}")
+    close(learner.bring(of_view)(learner.top_k_filter, logits, k), reference.top_k_filter(logits, k), f"the logits of a transposed tensor, filtered with k = {k}")
 
 
 @exercise("top_k_filter", weight=2)
@@ -180,12 +182,14 @@ def test_the_nucleus_keeps_its_values(learner, reference, n, p, seed):
         logits = tensor(seed, *shape, scale=2.0)
         q = clear_of_sums(logits, p)
         close(learner.top_p_filter(logits, q), reference.top_p_filter(logits, q), f"the logits filtered with p = {q}")
+    close(learner.bring(of_view)(learner.top_p_filter, logits, q), reference.top_p_filter(logits, q), f"the logits of a transposed tensor, filtered with p = {q}")
 
 
 @exercise("top_p_filter", weight=3)
 def test_the_token_that_crosses_p_stays(learner):
-    """Of 0.5, 0.3 and 0.2, p = 0.7 keeps two: the second is needed to reach it. At least one token stays, however small p is."""
-    logits, sure = logits_of(0.3, 0.5, 0.2), logits_of(0.02, 0.01, 0.97)
+    """Of 0.5, 0.3 and 0.2, p = 0.7 keeps two: the second is needed to reach it. At least one token stays, however small p is, and p = 0.999 removes a few."""
+    logits, sure, nearly = logits_of(0.3, 0.5, 0.2), logits_of(0.02, 0.01, 0.97), logits_of(0.4, 0.0004, 0.5996)
+    most = learner.top_p_filter(nearly, 0.999)
     certain = {p: learner.top_p_filter(sure, p) for p in (1e-6, 0.5, 0.98)}
     found = {p: learner.top_p_filter(logits, p) for p in (1e-6, 0.4, 0.6, 0.9, 0.7)}
     for p, got in reversed(found.items()):  # the last call is the one that is shown
@@ -193,17 +197,20 @@ def test_the_token_that_crosses_p_stays(learner):
         close(got, logits.masked_fill(torch.tensor(gone), -INF), f"the logits of 0.3, 0.5 and 0.2, filtered with p = {p}")
     for p, got in certain.items():
         close(got, sure.masked_fill(torch.tensor([p < 0.97, True, False]), -INF), f"the logits of 0.02, 0.01 and 0.97, filtered with p = {p}")
+    close(most, nearly.masked_fill(torch.tensor([False, True, False]), -INF), "the logits of 0.4, 0.0004 and 0.5996, filtered with p = 0.999")
 
 
 @exercise("top_p_filter", weight=2)
 @settings(max_examples=3)
 @given(V=st.integers(5, 8), p=st.sampled_from([0.3, 0.6, 0.9]), seed=seeds)
 def test_each_row_has_its_own_nucleus(learner, reference, V, p, seed):
-    """A row with one likely token keeps few tokens and a nearly uniform row keeps many, also if there are as many rows as tokens."""
+    """A row with one likely token keeps few tokens and a nearly uniform row keeps many, also if there are as many rows as tokens, or hundreds of tokens."""
     sizes(V=V)
-    logits = tensor(seed, V, V) * torch.linspace(0.2, 5.0, V)[:, None]
-    q = clear_of_sums(logits, p)
+    logits, wide = tensor(seed, V, V) * torch.linspace(0.2, 5.0, V)[:, None], tensor(seed, 300).argsort() / 600
+    q, r = clear_of_sums(logits, p), clear_of_sums(wide, 0.7)
+    many = learner.top_p_filter(wide, r)
     close(learner.top_p_filter(logits, q), reference.top_p_filter(logits, q), f"the logits of V rows, filtered with p = {q}")
+    close(many, reference.top_p_filter(wide, r), f"the logits of 300 tokens, filtered with p = {r}")
 
 
 @exercise("top_p_filter", weight=2)

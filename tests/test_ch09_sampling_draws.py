@@ -13,6 +13,7 @@ from distributions import logits_of
 from grader.plugin.marks import exercise
 from grader.verdict.comparing import holds, same, shaped
 from hypothesis import given, settings
+from memory_layouts import of_view
 from strategies import distinct, seeds, tensor
 
 INF = math.inf
@@ -58,13 +59,19 @@ def drawn(got, shape, vocab):
 @settings(max_examples=3)
 @given(n=cubes, seed=seeds)
 def test_temperature_zero_takes_the_likeliest(learner, n, seed):
-    """With temperature 0 the id is the index of each distribution's greatest logit, with any filters and in every call."""
+    """With temperature 0 the id is the index of each distribution's greatest logit, however close the others are, with any filters and in every call."""
+    near = tensor(seed, n.T, n.V, dtype=torch.float64)
+    closest = {"equal to 29 digits": near.float() * 1e-30, "equal in float32": 1 + near * 1e-12}
+    found = {name: [learner.sample_next_token(logits, temperature=0), learner.sample_next_token(logits, 0.0, 3, 0.9)] for name, logits in closest.items()}
     for shape in ((n.V,), (n.B, n.V), (n.B, n.T, n.V)):
         logits = tensor(seed, *shape, scale=2.0)
         got = [learner.sample_next_token(logits, temperature=0), learner.sample_next_token(logits, 0.0, top_k=3, top_p=0.9)]
         got.append(learner.sample_next_token(logits, 0.0, 1))
         for ids in got:
             same(ids, logits.argmax(-1), "the tensor of ids at temperature 0")
+    for name, logits in closest.items():
+        for ids in found[name]:
+            same(ids, logits.argmax(-1), f"the tensor of ids at temperature 0, of logits that are {name},")
 
 
 @exercise("sample_next_token", weight=3)
@@ -82,9 +89,11 @@ def test_a_temperature_changes_the_frequencies(learner):
     """The logits are divided by the temperature before softmax: below 1 likely tokens are drawn more often, above 1 less often. The default is 1."""
     logits = logits_of(0.15, 0.5, 0.05, 0.3)
     found = {t: learner.bring(draws)(learner.sample_next_token, logits, 3000, 5, t) for t in (0.5, 2.0)}
+    cold = learner.bring(draws)(learner.sample_next_token, logits / 1000, 3000, 8, 0.001)
     plain = learner.bring(draws_plainly)(learner.sample_next_token, logits, 3000, 5)
     for temperature, ids in found.items():
         as_often(drawn(ids, (3000,), 4), torch.softmax(logits / temperature, -1), f"at temperature {temperature}")
+    as_often(drawn(cold, (3000,), 4), torch.softmax(logits, -1), "at temperature 0.001, of logits that are close to each other")
     as_often(drawn(plain, (3000,), 4), torch.softmax(logits, -1), "where no temperature is given")
 
 
@@ -131,6 +140,8 @@ def test_each_row_draws_from_its_own_tokens(learner, n, seed):
             learner.sample_next_token(-logits / 60, 0.8, top_k=1),
             learner.sample_next_token(-logits / 60, top_p=1e-6),
         ]
+        if len(shape) == 2:
+            got += [learner.bring(of_view)(learner.sample_next_token, -logits, *options) for options in ((1.5,), (0,), (0.8, 1), (1.0, None, 1e-6))]
         for ids in got:
             same(ids, only, "the tensor of ids, where each row has one token that is possible")
     same(learner.sample_next_token(tensor(seed, n.B, 1)), torch.zeros(n.B, dtype=torch.int64), "the tensor of ids of a vocabulary of one token")

@@ -17,8 +17,11 @@ TABLES, NO_TABLES = ("learned", "sinusoidal"), ("rope", "alibi")
 # ---- generate
 
 
-def written(generate, ids, new, options, eos=None, vocab=11, positions="rope", max_len=6, kind="tuple", training=True, frozen=False, seed=None):
-    """The text of a model whose likeliest word depends on its whole input; if `eos` is given, a row with first id s gets it as its s-th word."""
+def written(generate, ids, new, options, eos=None, vocab=11, positions="rope", max_len=6, kind="tuple", training=True, frozen=False, seed=None, quiet=False):
+    """The text of a model whose likeliest word depends on its whole input; if `eos` is given, a row with first id s gets it as its s-th word.
+
+    `quiet`: gradients are switched off before.
+    """
     from types import SimpleNamespace
 
     class Speaker(nn.Module):
@@ -52,12 +55,15 @@ def written(generate, ids, new, options, eos=None, vocab=11, positions="rope", m
     before = [module.training for module in model.modules()]
     if seed is not None:
         options = {**options, "generator": torch.Generator().manual_seed(seed)}
+    with torch.set_grad_enabled(not quiet):
+        text, restored = generate(model, ids, new, **options), torch.is_grad_enabled() != quiet
     return {
-        "text": generate(model, ids, new, **options),
+        "text": text,
         "always eval": model.always_eval,
         "graph": model.graph,
         "modes": [module.training for module in model.modules()] == before,
-        "grad mode": torch.is_grad_enabled(),
+        "grad mode": restored,
+        "for training": not isinstance(text, torch.Tensor) or not text.is_inference(),
     }
 
 
@@ -112,8 +118,8 @@ def test_a_model_with_a_position_table_gets_the_last_max_len_tokens(learner, ref
 @few
 @given(n=speech, seed=seeds)
 def test_a_model_with_rope_or_alibi_gets_the_whole_text(learner, reference, n, seed):
-    """With RoPE and ALiBi the model gets the whole text, however long it is."""
-    ids, longer = token_ids(seed, n.B, n.T, vocab=n.V), token_ids(seed, n.B, n.T + 4, vocab=n.V)
+    """With RoPE and ALiBi the model gets the whole text, however long it is: dozens of tokens too."""
+    ids, longer = token_ids(seed, n.B, n.T, vocab=n.V), token_ids(seed, n.B, n.T + 70, vocab=n.V)
     found = [(each, texts(learner, reference, each, 6, vocab=n.V, positions=positions)) for positions in NO_TABLES for each in (ids, longer)]
     for each, answer in found:
         compare_text(answer, f"the text after a prompt of {each.size(1)}, with max_len = 6 and no table,")
@@ -218,12 +224,15 @@ def test_any_id_may_be_eos_or_none(learner, reference, n, seed):
 @few
 @given(n=speech, seed=seeds)
 def test_generating_does_not_change_the_model(learner, reference, n, seed):
-    """The model is called in eval mode, in which dropout is off, and without gradient, at every step."""
+    """The model is called in eval mode, without dropout, and without gradient, which is on or off afterwards as before. The text may be used in training."""
     got, expected, facts, _ = texts(learner, reference, token_ids(seed, n.B, n.T, vocab=n.V), 5, vocab=n.V)
+    quiet = texts(learner, reference, token_ids(seed, n.B, n.T, vocab=n.V), 3, vocab=n.V, quiet=True)[2]
     same(got, expected, "the text of a model with dropout")
     holds(facts["always eval"], "the model ran in train mode: with dropout the text differs each time")
     holds(not facts["graph"], "the model ran with gradient, which keeps all intermediate results in memory, although they are never used")
     holds(facts["grad mode"], "gradients are still switched off afterwards, so no model can be trained")
+    holds(quiet["grad mode"], "gradients were switched off before, and are switched on afterwards")
+    holds(facts["for training"], "the text was made under torch.inference_mode: a model that is trained on it raises an error")
 
 
 CASES = [

@@ -9,6 +9,7 @@ from grader.plugin.marks import exercise
 from grader.verdict.comparing import close, refuses, sizes
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from memory_layouts import of_view
 from strategies import distinct, seeds, tensor
 
 INF = math.inf
@@ -29,11 +30,17 @@ def test_tokens_within_min_p_of_the_likeliest_keep_their_values(learner, referen
         logits = tensor(seed, *shape, scale=2.0)
         m = clear_of_ratios(logits, min_p)
         close(learner.min_p_filter(logits, m), reference.min_p_filter(logits, m), f"the logits filtered with min_p = {m}")
+    close(learner.bring(of_view)(learner.min_p_filter, logits, m), reference.min_p_filter(logits, m), f"the logits of a transposed tensor, filtered with min_p = {m}")
 
 
 @exercise("min_p_filter", weight=3)
 def test_the_limit_is_min_p_times_the_greatest_probability(learner):
-    """The limit is min_p times the greatest probability: of 0.15, 0.5, 0.05 and 0.3, min_p = 0.25 keeps three, and of nearly equal probabilities all stay."""
+    """The limit is min_p times the greatest probability: of 0.15, 0.5, 0.05 and 0.3, min_p = 0.25 keeps three, and of nearly equal probabilities all stay.
+
+    So it is with a limit of 0.0007, and with 20,000 tokens, each of which is unlikely.
+    """
+    rare, wide = logits_of(0.3, 0.0001, 0.6996, 0.0003), torch.arange(20_000) % 2 * 1.0
+    few, half = {m: learner.min_p_filter(rare, m) for m in (0.001, 0.0003)}, learner.min_p_filter(wide, 0.6)
     logits, sure = logits_of(0.15, 0.5, 0.05, 0.3), logits_of(0.02, 0.03, 0.95)
     even = logits_of(0.11, 0.14, 0.12, 0.13, 0.12, 0.13, 0.14, 0.11)
     hesitant, certain = learner.min_p_filter(even, 0.7), {m: learner.min_p_filter(sure, m) for m in (0.01, 0.025, 0.3)}
@@ -44,6 +51,9 @@ def test_the_limit_is_min_p_times_the_greatest_probability(learner):
     for m, got in certain.items():
         gone = torch.tensor([0.02, 0.03, 0.95]) < 0.95 * m
         close(got, sure.masked_fill(gone, -INF), f"the logits of 0.02, 0.03 and 0.95, filtered with min_p = {m}")
+    for m, got in few.items():
+        close(got, rare.masked_fill(torch.tensor([False, True, False, m > 0.0004]), -INF), f"the logits of 0.3, 0.0001, 0.6996 and 0.0003, filtered with min_p = {m}")
+    close(half, wide.masked_fill(wide < 1, -INF), "the logits of 20,000 tokens, half of which are e times as likely as the others, filtered with min_p = 0.6")
     close(hesitant, even, "the logits of eight tokens with probabilities from 0.11 to 0.14, filtered with min_p = 0.7")
 
 
@@ -121,10 +131,13 @@ def test_min_p_is_between_zero_and_one(learner):
 @settings(max_examples=2)
 @given(n=cubes, seed=seeds)
 def test_min_p_keeps_dtype_and_device(learner, reference, n, seed):
-    """The result has the dtype of the logits and is on their device."""
+    """The result has the dtype of the logits and is on their device; two float64 values that are equal in float32 are different values."""
     logits = tensor(seed, n.B, n.V, scale=2.0, dtype=torch.float64)
+    near = torch.tensor([0.5, 0.5 + 1e-10, 0.5 - 1e-10], dtype=torch.float64)
+    fine = learner.min_p_filter(near, 1.0)
     m, plain = clear_of_ratios(logits, 0.2), logits_of(0.1, 0.6, 0.3)
     double, half = learner.min_p_filter(logits, m), learner.min_p_filter(plain.bfloat16(), 0.3)
     close(double, reference.min_p_filter(logits, m), "the logits in float64")
     close(half, plain.bfloat16().masked_fill(torch.tensor([True, False, False]), -INF), "the logits in bfloat16")
+    close(fine, near.masked_fill(near < near.max(), -INF), "logits that differ by 1e-10, filtered with min_p = 1")
     check_device_of_result(learner, logits, learner.min_p_filter, logits, m)

@@ -15,7 +15,7 @@ few = settings(max_examples=2)  # what is broken here is broken at every example
 TOO_LONG = "{length} tokens do not fit into max_len = {max_len}"
 
 
-def translated(translate, Config, src, new, sos, eos, pad, training=True, frozen=False, vocab=13):
+def translated(translate, Config, src, new, sos, eos, pad, training=True, frozen=False, vocab=13, quiet=False):
     """The text of a translator whose likeliest word depends on the source and on the whole target so far; a source that begins with id s ends at word s."""
 
     class Translator(nn.Module):
@@ -50,12 +50,15 @@ def translated(translate, Config, src, new, sos, eos, pad, training=True, frozen
     if frozen:
         model.frozen.eval()
     before = [module.training for module in model.modules()]
+    with torch.set_grad_enabled(not quiet):
+        text, restored = translate(model, src, sos, eos, new), torch.is_grad_enabled() != quiet
     return {
-        "text": translate(model, src, sos, eos, new),
+        "text": text,
         "always eval": model.always_eval,
         "graph": model.graph,
         "modes": [module.training for module in model.modules()] == before,
-        "grad mode": torch.is_grad_enabled(),
+        "grad mode": restored,
+        "for training": not isinstance(text, torch.Tensor) or not text.is_inference(),
     }
 
 
@@ -174,12 +177,15 @@ def test_the_source_is_read_once(learner, reference):
 @few
 @given(seed=seeds)
 def test_translating_does_not_change_the_model(learner, reference, seed):
-    """Encoder and decoder are called in eval mode, in which dropout is off, and without gradient."""
+    """Encoder and decoder are called in eval mode, without dropout, and without gradient, which is on or off afterwards as before. The text may be used in training."""
     got, expected, facts, _ = texts(learner, reference, sources(seed, (4, 9, 2)), 5)
+    quiet = texts(learner, reference, sources(seed, (4, 9, 2)), 3, quiet=True)[2]
     same(got, expected, "the text of a translator with dropout")
     holds(facts["always eval"], "the model ran in train mode: with dropout the text differs each time")
     holds(not facts["graph"], "the model ran with gradient, which keeps all intermediate results in memory, although they are never used")
     holds(facts["grad mode"], "gradients are still switched off afterwards, so no model can be trained")
+    holds(quiet["grad mode"], "gradients were switched off before, and are switched on afterwards")
+    holds(facts["for training"], "the text was made under torch.inference_mode: a model that is trained on it raises an error")
 
 
 CASES = [
