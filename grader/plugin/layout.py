@@ -57,7 +57,7 @@ def _print_all(page: Page, result: ExerciseResult, verbose: bool, last: str) -> 
             if test.details:
                 page.failure(test.details)
             if number == 0 and result.script:
-                page.labelled("run again", result.script)
+                page.line(f"  run again {result.script}")  # a command stays on one line
         elif number <= also or len(failures) == also + 2:
             page.wrapped(f"also {test.outcome}: {test.name}", indent=2)
     if not verbose and len(failures) > also + 2:

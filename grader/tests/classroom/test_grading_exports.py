@@ -230,7 +230,7 @@ def test_feedback_equals_the_terminal_output(tmp_path):
         graded = book.graded_class(RULES)
     [fence] = [token.content for token in MarkdownIt().parse(feedback.page(graded.people[0], graded)) if token.type == "fence"]
     printed = [line.rstrip() for line in run.out.splitlines()]
-    printed = [line for line in printed[printed.index("── softmax ".ljust(80, "─")) + 1 :] if "headway repro" not in line]
+    printed = [line for line in printed[printed.index("── softmax ".ljust(80, "─")) + 1 :] if not line.startswith("  run again ")]
     assert fence.splitlines() == printed[: len(fence.splitlines())] and "printed   ```" in fence
     assert fence.endswith("\nFor a hint: headway hint softmax\nFor a picture: headway show softmax\n")
     assert graded.people[0].marks["softmax"].earned == scoring.compute_mark(softmax, 8).earned

@@ -144,7 +144,7 @@ def test_results_are_written_over_a_file_outside_the_kit(tmp_path, form):
     file.write_text("{}")
     command = [sys.executable, "-m", "pytest", "--target", "solutions", "--exercise", "causal_mask", *form.format(file).split()]
     done = subprocess.run(command, cwd=ROOT, env=environment(), capture_output=True, text=True)
-    assert done.returncode == 0 and re.search(r"\b3 passed\b", done.stdout), done.stdout + done.stderr
+    assert done.returncode == 0 and re.search(r"\b\d+ passed\b", done.stdout), done.stdout + done.stderr
     assert [exercise["name"] for exercise in json.loads(file.read_text())["exercises"]] == ["causal_mask"]
 
 
@@ -234,7 +234,7 @@ def test_a_failure_has_no_frames_and_fits(runs):
         out = runs[name].out
         body = out.partition("collected ")[2]
         assert not re.search(r"Traceback|site-packages|hypothesis|grader/|\bdef test_|>>>|^E  (?! *\[)", body, re.M), body
-        ours = [line for line in body.splitlines() if "pytest --target" not in line and "/tests/test_ch" not in line]  # a path stays whole, however long it is
+        ours = [line for line in body.splitlines() if not re.search("pytest --target|/tests/test_ch|/repro/others/", line)]  # a path stays whole, however long it is
         assert max(map(len, ours)) <= 80
 
 
