@@ -140,7 +140,10 @@ class Seq2Seq(nn.Module):
 
 
 def count_parameters(model: nn.Module) -> int:
-    """Count the numbers in all parameters, frozen or not. A matrix that is used in two places counts once; buffers do not count."""
+    """Count the numbers in all parameters, frozen or not. A matrix that is used in two places counts once; buffers do not count.
+
+    The model may be on any device, also on "meta", where tensors have a shape but no memory.
+    """
     # TODO 1: add up the numbers of elements of the parameters, each parameter once
     raise NotImplementedError
 

@@ -132,13 +132,16 @@ def test_a_new_layer_norm_gives_mean_zero_and_variance_one(learner, reference, n
 @few
 @given(n=shapes, seed=seeds)
 def test_shift_and_scale_of_a_vector_do_not_matter(learner, reference, n, seed):
-    """A vector times a positive number plus another number gives the same result."""
+    """A vector times a positive number plus another number gives the same result: (10001, 10002, 10006) gives that of (1, 2, 6)."""
     mine, model = pair(learner, reference, "LayerNorm", n, seed)
     x = tensor(seed, n.B, n.T, n.D) * 2
     stretch, move = 2 + tensor(seed + 1, n.B, n.T, 1).abs(), tensor(seed + 2, n.B, n.T, 1, scale=2.0)
     changed = x * stretch, x + move, x * stretch + move
+    near = torch.tensor([1.0, 2.0, 6.0])
+    far = learner.LayerNorm(3)(near + 10000)
     got = [mine(x), *map(mine, changed)]
     close(got[0], model(x), "the result", tol=ROUGHLY)
+    close(far, reference.LayerNorm(3)(near), "the result of a new LayerNorm for (10001, 10002, 10006)", tol=ROUGHLY)
     for result, value, how in zip(got[1:], changed, ("stretched", "moved", "stretched and moved")):
         close(result, model(value), f"the result for x {how}", tol=ROUGHLY)
 

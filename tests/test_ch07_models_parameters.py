@@ -76,11 +76,13 @@ def test_tables_do_not_count(learner, n):
 @settings(max_examples=2)
 @given(n=counted)
 def test_one_layer_is_a_model_too(learner, n):
-    """Any module can be counted: a linear map, and one without parameters."""
+    """Any module can be counted: a linear map, one without parameters, and one on the device "meta", whose tensors have no memory."""
     layer = learner.bring(layers)
+    sizes_only = learner.count_parameters(layer(n.a, n.b, device="meta"))
     same(learner.count_parameters(layer(n.a, n.b)), n.a * n.b + n.b, "the count of a linear map")
     same(learner.count_parameters(layer(n.a, 0)), 0, "the count of a layer without parameters")
+    same(sizes_only, n.a * n.b + n.b, "the count of a linear map on the meta device")
 
 
-def layers(a, b):
-    return nn.Linear(a, b) if b else nn.ReLU()
+def layers(a, b, device=None):
+    return nn.Linear(a, b, device=device) if b else nn.ReLU()
