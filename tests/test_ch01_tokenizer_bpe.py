@@ -64,9 +64,10 @@ def test_overlapping_pairs_count(learner, length, i):
 
 @exercise("count_pairs")
 def test_a_pair_has_a_left_and_a_right(learner):
-    """(1, 2) and (2, 1) are different pairs, and only neighbours form a pair: not the two ends of the list, not every second id."""
+    """(1, 2) and (2, 1) are different pairs, and only neighbours form a pair: not the two ends of the list, not every second id. An id may be 0."""
     same_counts(learner.count_pairs([1, 2, 1, 2, 3]), {(1, 2): 2, (2, 1): 1, (2, 3): 1})
     same_counts(learner.count_pairs([5, 7, 6]), {(5, 7): 1, (7, 6): 1})
+    same_counts(learner.count_pairs([0, 4, 0, 0]), {(0, 4): 1, (4, 0): 1, (0, 0): 1}, "the counts of ids that are 0")
 
 
 @exercise("count_pairs")

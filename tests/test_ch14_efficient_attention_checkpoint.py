@@ -233,7 +233,7 @@ def count_calls(run, module, x):
     return [forward, both, module.calls - both]
 
 
-@exercise("checkpointed", weight=2)
+@exercise("checkpointed", weight=4)
 @few
 @given(n=net_sizes, seed=seeds)
 def test_the_module_runs_once_forward_and_once_more_backward(learner, reference, n, seed):
@@ -249,7 +249,7 @@ def test_the_module_runs_once_forward_and_once_more_backward(learner, reference,
     same(without, 1, "the number of times that the module runs without gradient")
 
 
-@exercise("checkpointed", weight=3)
+@exercise("checkpointed", weight=16)
 def test_nothing_inside_the_module_is_kept(learner, reference):
     """After the forward pass of a block of width 64 on 2 texts of 32 positions, nothing but the input of 4,096 entries waits for the backward pass, and no copy of it."""
     B, T, D = 2, 32, 64

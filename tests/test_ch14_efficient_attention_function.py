@@ -59,17 +59,29 @@ def test_block_and_causal_may_be_left_out(learner, reference, n, seed):
     compare_with_attention(gradients(learner.efficient_attention, q, k, v), reference, q, k, v, False)
 
 
-@exercise("efficient_attention", weight=3)
+def long_attention(learner, reference, seed, causal, **limits):
+    """One head of T positions, forward and backward within these limits."""
+    sizes(B=1, H=1, T=T, d=D, block=BLOCK)
+    q, k, v = (tensor(seed + i, 1, 1, T, D) for i in range(3))
+    watched = watch_gradients(learner, learner.efficient_attention, q, k, v, BLOCK, causal, **limits)
+    close(watched.result, reference.scaled_dot_product_attention(q, k, v, causal_mask(q, k, causal))[0], "the output")
+    watched.check()
+
+
+@exercise("efficient_attention", weight=16)
 @settings(max_examples=2)
 @given(causal=st.booleans(), seed=seeds)
 def test_the_graph_keeps_only_what_grows_with_the_length(learner, reference, causal, seed):
-    """With 64 positions of width 2, at most 4 · 64 · 2 entries are kept, none once the output is dropped, and no tensor has a quarter of 64 × 64."""
-    sizes(B=1, H=1, T=T, d=D, block=BLOCK)
-    q, k, v = (tensor(seed + i, 1, 1, T, D) for i in range(3))
-    watched = watch_gradients(learner, learner.efficient_attention, q, k, v, BLOCK, causal, largest=T * T / 4, kept=4 * T * D, left=0)
-    output = reference.scaled_dot_product_attention(q, k, v, causal_mask(q, k, causal))[0]
-    close(watched.result, output, "the output")
-    watched.check()
+    """With 64 positions of width 2, at most 4 · 64 · 2 entries wait for the backward pass, and no tensor of both passes has a quarter of 64 × 64."""
+    long_attention(learner, reference, seed, causal, largest=T * T / 4, kept=4 * T * D)
+
+
+@exercise("efficient_attention")
+@settings(max_examples=1)
+@given(causal=st.booleans(), seed=seeds)
+def test_nothing_is_left_when_the_output_is_dropped(learner, reference, causal, seed):
+    """When the output is dropped without a backward pass, what was kept for it is freed at once."""
+    long_attention(learner, reference, seed, causal, left=0)
 
 
 def is_gradient_of_the_output(attention, q, k, v, block, causal):

@@ -127,20 +127,60 @@ def test_very_large_logits_give_a_finite_loss(learner, reference, n, seed):
     compare_losses(got, at_once(reference, 1000 * hidden, weight, targets), " of logits in the thousands")
 
 
-@exercise("chunked_cross_entropy", weight=4)
-def test_the_logits_of_all_positions_never_exist(learner, reference):
-    """With 2 texts of 64 positions, 512 words and chunk = 8, no tensor is as large as the logits of 16 positions, and all together are less than all logits."""
+def large_vocabulary():
+    """Hidden states, weight and targets of 2 texts of 64 positions with 512 words, and a chunk; then how many logits there are in all."""
     B, T, V, D, chunk = 2, 64, 512, 8, 8
     sizes(B=B, T=T, V=V, D=D, chunk=chunk)
     hidden, weight, targets = tensor(1, B, T, D), tensor(2, V, D), token_ids(3, B, T, vocab=V)
     targets[:, ::5] = -100
-    N = B * T
-    watched = watch_gradients(learner, learner.chunked_cross_entropy, hidden, weight, targets, chunk, largest=2 * chunk * V, kept=N * V / 4)
-    passes = watch_call(learner, learner.bring(loss_and_gradients), learner.chunked_cross_entropy, hidden, weight, targets, chunk, alive=N * V)
-    expected = at_once(reference, hidden, weight, targets)
-    close(watched.result, expected.output, "the loss")
+    return hidden, weight, targets, chunk, B * T * V
+
+
+@exercise("chunked_cross_entropy", weight=15)
+def test_the_logits_of_all_positions_never_exist(learner, reference):
+    """With 2 texts of 64 positions, 512 words and chunk = 8, no tensor is as large as the logits of 16 positions, and less than a quarter of all logits is kept."""
+    hidden, weight, targets, chunk, logits = large_vocabulary()
+    limits = {"largest": 2 * chunk * weight.size(0), "kept": logits / 4}
+    watched = watch_gradients(learner, learner.chunked_cross_entropy, hidden, weight, targets, chunk, **limits)
+    close(watched.result, at_once(reference, hidden, weight, targets).output, "the loss")
     watched.check()
-    passes.check()
+
+
+@exercise("chunked_cross_entropy", weight=3)
+def test_the_chunks_of_the_backward_pass_are_not_collected(learner, reference):
+    """With 2 texts of 64 positions, 512 words and chunk = 8, all tensors that exist at one moment of both passes have fewer entries than all logits."""
+    hidden, weight, targets, chunk, logits = large_vocabulary()
+    watched = watch_call(learner, learner.bring(loss_and_gradients), learner.chunked_cross_entropy, hidden, weight, targets, chunk, alive=logits)
+    expected = reference.bring(gradients_at_once)(reference.cross_entropy, hidden, weight, targets)
+    for name, gradient, wanted in zip(("hidden", "weight"), watched.result[1:], expected):
+        close(gradient, wanted, f"the gradient of {name}")
+    watched.check()
+
+
+def gradients_at_once(cross_entropy, hidden, weight, targets):
+    """The gradients of hidden and weight, from the logits of all positions."""
+    leaves = [x.clone().requires_grad_() for x in (hidden, weight)]
+    cross_entropy(leaves[0] @ leaves[1].T, targets).backward()
+    return [x.grad for x in leaves]
+
+
+def one_of_two(loss, which, hidden, weight, targets):
+    """The gradient of hidden or of weight, where the other one needs none."""
+    leaves = [x.clone().requires_grad_(i == which) for i, x in enumerate((hidden, weight))]
+    loss(*leaves, targets, 3).backward()
+    return leaves[which].grad
+
+
+@exercise("chunked_cross_entropy")
+@few
+@given(n=loss_sizes, seed=seeds)
+def test_hidden_or_weight_may_need_a_gradient_alone(learner, reference, n, seed):
+    """If only hidden needs a gradient, because the weight is frozen, or only weight, that one gets it."""
+    hidden, weight, targets = case(seed, n)
+    found = [learner.bring(one_of_two)(learner.chunked_cross_entropy, i, hidden, weight, targets) for i in (0, 1)]
+    expected = reference.bring(gradients_at_once)(reference.cross_entropy, hidden, weight, targets)
+    for name, gradient, wanted in zip(("hidden", "weight"), found, expected):
+        close(gradient, wanted, f"the gradient of {name}, the only one that needs a gradient")
 
 
 @exercise("chunked_cross_entropy")

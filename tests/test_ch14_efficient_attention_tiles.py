@@ -89,7 +89,7 @@ def test_the_largest_score_may_come_in_any_strip(learner, reference, n, rise, se
             same_pair(pair, expected, "tiled_attention", f" with block = {block}", tol=1e-5)
 
 
-@exercise("tiled_attention", weight=3)
+@exercise("tiled_attention", weight=6)
 def test_no_tensor_is_as_large_as_the_scores(learner, reference):
     """With 64 positions and block = 4, no tensor has a quarter of the 64 × 64 scores, and all tensors at one moment have less than three quarters together."""
     q, k, v = long_qkv(1)
@@ -98,7 +98,7 @@ def test_no_tensor_is_as_large_as_the_scores(learner, reference):
     watched.check()
 
 
-@exercise("tiled_attention", weight=2)
+@exercise("tiled_attention", weight=5)
 def test_no_causal_mask_is_as_large_as_the_scores(learner, reference):
     """With causal=True, block = 8 and values of width 1, no tensor has a quarter of the 64 × 64 scores: neither the scores nor a mask."""
     q, k, v = long_qkv(2)
@@ -109,7 +109,7 @@ def test_no_causal_mask_is_as_large_as_the_scores(learner, reference):
     watched.check()
 
 
-@exercise("tiled_attention")
+@exercise("tiled_attention", weight=3)
 def test_few_queries_meet_many_keys_in_strips_too(learner, reference):
     """With 16 queries, 256 keys, block = 4 and causal=True, no tensor has a quarter of the 16 × 256 scores, and all at one moment less than three quarters."""
     Tq, Tk, d, d_v = 16, 256, 2, 3
@@ -231,7 +231,7 @@ def test_gradients_of_very_large_and_very_small_scores(learner, reference, n, sh
         close(got, wanted, name, tol=1e-6)
 
 
-@exercise("tiled_attention_backward", weight=3)
+@exercise("tiled_attention_backward", weight=6)
 @settings(max_examples=2)
 @given(causal=st.booleans(), seed=seeds)
 def test_the_backward_pass_has_no_tensor_as_large_as_the_scores(learner, reference, causal, seed):
@@ -243,7 +243,7 @@ def test_the_backward_pass_has_no_tensor_as_large_as_the_scores(learner, referen
     watched.check()
 
 
-@exercise("tiled_attention_backward", weight=2)
+@exercise("tiled_attention_backward", weight=5)
 def test_the_strips_of_the_backward_pass_are_not_collected(learner, reference):
     """With 64 positions and block = 4, all tensors that exist at one moment have less than three quarters of 64 × 64 entries together."""
     q, k, v = long_qkv(5)
@@ -253,7 +253,7 @@ def test_the_strips_of_the_backward_pass_are_not_collected(learner, reference):
     watched.check()
 
 
-@exercise("tiled_attention_backward")
+@exercise("tiled_attention_backward", weight=3)
 def test_gradients_of_few_queries_and_many_keys_take_strips_too(learner, reference):
     """With 16 queries, 256 keys, block = 4 and causal=True, no tensor of the backward pass has a quarter of the 16 × 256 entries."""
     Tq, Tk, d, d_v = 16, 256, 2, 3

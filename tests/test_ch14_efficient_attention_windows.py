@@ -89,7 +89,7 @@ def test_windowed_attention_is_attention_under_the_window_mask(learner, referenc
     compare_with_masked(learner, reference, *double_qkv(seed, n, lead=lead), n.window)
 
 
-@exercise("windowed_attention", weight=3)
+@exercise("windowed_attention", weight=2)
 @given(n=group_sizes, window=st.integers(2, 5), seed=seeds)
 def test_windowed_queries_are_the_last_positions(learner, reference, n, window, seed):
     """With fewer queries than keys, query i is at position Tk - Tq + i."""
@@ -129,7 +129,7 @@ def long_qkv(seed, length=T):
     return tuple(tensor(seed + i, 1, 1, length, D) for i in range(3))
 
 
-@exercise("windowed_attention", weight=3)
+@exercise("windowed_attention", weight=4)
 def test_no_tensor_is_as_large_as_all_scores(learner, reference):
     """With 256 positions and a window of 8, no tensor has a quarter of the 256 × 256 scores: neither scores nor a mask."""
     sizes(B=1, H=1, T=T, d=D, window=WINDOW)
@@ -139,7 +139,7 @@ def test_no_tensor_is_as_large_as_all_scores(learner, reference):
     watched.check()
 
 
-@exercise("windowed_attention", weight=3)
+@exercise("windowed_attention", weight=16)
 def test_the_work_grows_like_the_length(learner, reference):
     """With a window of 8, 512 positions take at most 2.2 times as many multiplications as 256, not 4 times; so too if only the last half are queries."""
     sizes(B=1, H=1, T=2 * T, d=D, window=WINDOW)
