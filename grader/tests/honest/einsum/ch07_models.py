@@ -131,7 +131,7 @@ class Seq2Seq(nn.Module):
 
 
 def count_parameters(model: nn.Module) -> int:
-    return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
+    return sum(parameter.numel() for parameter in model.parameters())
 
 
 # what GPT-2 calls the parts of a block, what we call them, and how theirs becomes ours (one part for each of our parts)

@@ -136,8 +136,7 @@ class Seq2Seq(nn.Module):
 def count_parameters(model: nn.Module) -> int:
     total = 0
     for parameter in model.parameters():
-        if parameter.requires_grad:
-            total += parameter.numel()
+        total += parameter.numel()
     return total
 
 

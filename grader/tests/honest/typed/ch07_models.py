@@ -241,7 +241,7 @@ class Seq2Seq(nn.Module):
 
 
 def count_parameters(model: nn.Module) -> int:
-    return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
+    return sum(parameter.numel() for parameter in model.parameters())
 
 
 @dataclass(frozen=True, slots=True)
