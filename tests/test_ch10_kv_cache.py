@@ -7,7 +7,7 @@ from cached_decoding import draw_cache_sizes, shuffled
 from calls import GRADIENT_FREE_MODES
 from devices_and_dtypes import check_device_of_result
 from grader.plugin.marks import exercise
-from grader.verdict.comparing import close, holds, same
+from grader.verdict.comparing import close, holds, same, sizes
 from strategies import tensor
 
 
@@ -36,6 +36,46 @@ def test_all_keys_and_values_come_back_in_order(learner):
     got = [cache.append(k, v) for k, v in parts]
     for i, pair in enumerate(got):
         filled(pair, parts[: i + 1], f"after append {i + 1}")
+
+
+class AppendingViews:
+    """What a new cache gives when it gets keys and values as views: as `split_heads` makes them, sliced, and expanded."""
+
+    def __init__(self, make):
+        self.make = make
+
+    def __call__(self, pairs):
+        cache = self.make()
+        change = (lambda x: x.transpose(1, 2).contiguous().transpose(1, 2), lambda x: x.repeat(1, 1, 2, 1)[:, :, : x.size(2)], lambda x: x[..., :1].expand_as(x))
+        return [tuple(part.clone() for part in cache.append(*(look(x) for x in pair))) for look, pair in zip(change, pairs)]
+
+
+@exercise("KVCache")
+def test_keys_and_values_may_be_views(learner):
+    """Keys and values may lie in memory in any way: transposed, as split_heads returns them, sliced, or expanded."""
+    lengths = shuffled(3, 1, 2)
+    n, seed = draw_cache_sizes(appended=lengths)
+    parts = chunks(n, seed, lengths)
+    parts[2] = tuple(x[..., :1].expand_as(x).contiguous() for x in parts[2])
+    got = learner.bring(AppendingViews)(learner.KVCache)(parts)
+    for i, how in enumerate(("transposed", "sliced", "expanded")):
+        filled(got[i], parts[: i + 1], f"after append {i + 1}, of {how} keys and values,")
+
+
+@exercise("KVCache", weight=2)
+def test_there_is_room_for_any_number_of_positions(learner):
+    """A cache has no limit: a chunk may be much longer than everything before it, and single positions may follow."""
+    n, lengths = SimpleNamespace(B=1, H=1, d_head=2), [3, 70, 1, 4200, 1]
+    sizes(**vars(n), appended=lengths)
+    parts = chunks(n, 5, lengths)
+    cache = learner.KVCache()
+    got, counted = [], []
+    for k, v in parts:
+        got.append(cache.append(k, v))
+        counted.append(cache.length)
+    for i, pair in enumerate(got):
+        filled(pair, parts[: i + 1], f"after chunks of {', '.join(map(str, lengths[: i + 1]))} positions", tol=0.0)
+    same(counted, [3, 73, 74, 4274, 4275], "the list of lengths")
 
 
 @exercise("KVCache", weight=2)

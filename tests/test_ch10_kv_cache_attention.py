@@ -6,7 +6,9 @@ from calls import GRADIENT_FREE_MODES, call_without_gradient
 from devices_and_dtypes import check_device_of_result, load_meta_device
 from grader.execution.proxy import gradients, load, parameters, randomise, state
 from grader.plugin.marks import exercise
-from grader.verdict.comparing import close, holds, same
+from grader.verdict.comparing import close, holds, same, sizes
+from memory_layouts import of_view
+from mode_orders import compare_in_every_order, results_in_every_order
 from module_pairs import freeze
 from strategies import tensor
 from torch import nn
@@ -71,6 +73,21 @@ def test_chunks_of_any_length(learner, reference):
     agrees_with_one_pass(learner, reference, shuffled(5, 4, 2, 1))
 
 
+@exercise("CachedSelfAttention")
+def test_a_text_may_be_long_and_a_batch_may_have_one_row(learner, reference):
+    """There is no longest text: after more than a thousand positions the next ones still see all of them. The batch may have one row, and x may be a view."""
+    n, seed = draw_cache_sizes()
+    n.H, n.D, lengths = 2, 4, [3, 1030, 1, 2]
+    sizes(B=1, H=2, d_head=2, chunks=lengths)
+    x, view = tensor(seed, 1, sum(lengths), n.D), tensor(seed, 3, 5, n.D)
+    modules = [pair(learner, reference, n, seed, kind)[:2] for kind in KINDS[1:]]
+    results = [outputs_by_chunk(mine, learner.KVCache(), x, lengths) for mine, _ in modules]
+    views = [learner.bring(of_view)(mine, view) for mine, _ in modules]
+    for kind, outputs, of_views, (_, model) in zip(KINDS[1:], results, views, modules):
+        agrees(outputs, model(x), lengths, f"with positions={kind!r}")
+        close(of_views, model(view), f"the output for x that is a view, not contiguous in memory, with positions={kind!r}")
+
+
 @exercise("CachedSelfAttention", weight=2)
 def test_the_cache_grows_by_what_was_read(learner, reference):
     """After each pass the cache's length is the number of positions read with it; a pass without a cache changes none."""
@@ -110,9 +127,22 @@ def test_two_texts_read_alternately_do_not_mix(learner, reference):
     close(outputs[2][0], model(texts[2])[:, 4:], f"the output of a branch with positions={kind!r}", tol=2e-5)
 
 
-@exercise("CachedSelfAttention", weight=3)
+@exercise("CachedSelfAttention", weight=12)  # with the next test more than half: code that computes the past again passes all others
 def test_each_position_is_computed_once(learner, reference):
-    """Each position goes through each projection once: reading position by position costs about as much as reading at once, and cached keys and values stay."""
+    """Each position goes through each projection once: reading position by position costs about as much as reading at once."""
+    n, seed = draw_cache_sizes()
+    kind = KINDS[seed % 3]
+    mine, model, _ = pair(learner, reference, n, seed, kind)
+    x = tensor(seed, n.B, 9, n.D)
+    outputs = outputs_by_chunk(mine, learner.KVCache(), x, [5, 3, 1])
+    work = relative_work(learner, mine, learner.KVCache, x)
+    agrees(outputs, model(x), [5, 3, 1], f"with positions={kind!r}")
+    holds(work <= 1, f"reading 9 positions one at a time takes about {work} times the multiplications of one pass; each should be projected once")
+
+
+@exercise("CachedSelfAttention", weight=12)
+def test_keys_and_values_of_the_past_stay(learner, reference):
+    """Keys and values of the past come from the cache: when the weights change between two passes, those of earlier positions stay as they were."""
     n, seed = draw_cache_sizes()
     kind = KINDS[seed % 3]
     mine, model, values = pair(learner, reference, n, seed, kind)
@@ -121,13 +151,11 @@ def test_each_position_is_computed_once(learner, reference):
     load(kept, values)
     cache, expected = learner.KVCache(), reference.KVCache()
     outputs, before = outputs_by_chunk(mine, cache, x[:, :8], [5, 3]), outputs_by_chunk(kept, expected, x[:, :8], [5, 3])
-    work = relative_work(learner, mine, learner.KVCache, x)
     values = randomise(model, seed + 1, scale=1.5)
     load(mine, values)
     load(kept, values)
     after = mine(x[:, 8:], cache)
     close(torch.cat(outputs, dim=1), torch.cat(before, dim=1), f"the output with positions={kind!r}", tol=2e-5)
-    holds(work <= 1, f"reading 9 positions one at a time takes about {work} times the multiplications of one pass; each should be projected once")
     close(after, kept(x[:, 8:], expected), "the output for position 8, with other weights than for earlier positions,", tol=2e-5)
 
 
@@ -193,22 +221,19 @@ def chunk_outputs(attend, make_cache, x, lengths):
 
 @exercise("CachedSelfAttention", weight=2)
 def test_without_gradient_the_output_is_the_same(learner, reference):
-    """Under torch.no_grad and torch.inference_mode chunks give what they give with gradient; afterwards the module can still be trained."""
+    """Under torch.no_grad and torch.inference_mode chunks give what they give with gradient; between and after them the module can be trained, on longer x too."""
     lengths = [3, 1, 2]
     n, seed = draw_cache_sizes(chunks=lengths)
-    x = tensor(seed, n.B, 6, n.D)
+    x, longer = tensor(seed, n.B, 6, n.D), tensor(seed + 1, 2, 40, n.D)
     read_all = learner.bring(chunk_outputs)
     modules = [pair(learner, reference, n, seed, kind)[:2] for kind in KINDS]
     found = [call_without_gradient(learner, read_all, mine, learner.KVCache, x, lengths) for mine, _ in modules]
-    whole = [call_without_gradient(learner, mine, x) for mine, _ in modules]
-    trained = [gradients(mine, x) for mine, _ in modules]
-    for kind, outputs, at_once, after, (_, model) in zip(KINDS, found, whole, trained, modules):
-        expected = gradients(model, x)
+    rounds = [(None, [x]), (None, [longer])]
+    trained = [results_in_every_order(learner, mine, rounds) for mine, _ in modules]
+    for kind, outputs, in_order, (_, model) in zip(KINDS, found, trained, modules):
         for mode in GRADIENT_FREE_MODES:
-            agrees(outputs[mode], expected.output, lengths, f"with positions={kind!r} under torch.{mode}")
-            close(at_once[mode], expected.output, f"the output with positions={kind!r} under torch.{mode}, without a cache,", tol=2e-5)
-        close(after.output, expected.output, f"the output with positions={kind!r}, with gradient after passes without,", tol=2e-5)
-        close(after.inputs[0], expected.inputs[0], f"the gradient of x with positions={kind!r}, after passes without gradient,", tol=5e-5)
+            agrees(outputs[mode], model(x), lengths, f"with positions={kind!r} under torch.{mode}")
+        compare_in_every_order(in_order, model, rounds, ["x"], f"the output with positions={kind!r}")
 
 
 class Reading(nn.Module):
@@ -226,13 +251,13 @@ class Reading(nn.Module):
 
 @exercise("CachedSelfAttention")
 def test_cached_passes_follow_dtype_and_device(learner, reference):
-    """In double precision the output is double, in bfloat16 it is bfloat16, and on another device no mask, bias or cache stays behind."""
+    """In double precision the output is double, with its digits, in bfloat16 it is bfloat16, and on another device no mask, bias or cache stays behind."""
     n, seed = draw_cache_sizes()
     x = tensor(seed, n.B, 5, n.D, dtype=torch.float64)
     modules = [pair(learner, reference, n, seed, kind)[:2] for kind in KINDS]
     reading = [learner.bring(Reading)(mine, learner.KVCache) for mine, _ in modules]
     for kind, whole, (_, model) in zip(KINDS, reading, modules):
-        close(whole.double()(x), model.double()(x)[:, 3:], f"the output in float64 with positions={kind!r}", tol=2e-5)
+        close(whole.double()(x), model.double()(x)[:, 3:], f"the output in float64 with positions={kind!r}", tol=1e-9 if kind == "none" else 2e-5)
         close(whole.bfloat16()(x.bfloat16()), model.bfloat16()(x.bfloat16())[:, 3:], f"the output in bfloat16 with positions={kind!r}", tol=8e-2)
     load_meta_device()
     for whole in reading:

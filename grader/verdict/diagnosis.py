@@ -44,6 +44,8 @@ CORNER_CASE_TESTS = 3
 ONE_TEST_OF = 4  # it must explain one in so many of the failed tests
 COMMON_ANSWER = 3  # mistakes, or a quarter of them: if more explain a test, it does not count, because such an answer shows none of them
 MOST_PAIRS = 120  # that are tried
+MOST_HIDDEN_PAIRS = 300  # of mistakes that explain no answer alone
+LEAST_HIDDEN_WEIGHT = 6.0  # that such a pair must explain
 
 Map = Callable[[Callable[[Any], Any], list[Any]], Iterable[Any]]
 
@@ -185,7 +187,7 @@ class Search:
                 return pair
             plain = next((one for one in on_base if not one.version.mistakes), None)
             alone += [one for one in on_base if one is plain or plain is None or one.score() > plain.score()]
-        return _best_partly(_best_of_each([one for one in alone if one.possible]), self.failing)
+        return _best_partly(_best_of_each([one for one in alone if one.possible]), self.failing) or self._hidden_pair(alone)
 
     def _limited(self, one: Candidate) -> Candidate:
         return replace(one, matches=[replace(match, weight=min(match.weight, facts.most)) for match, facts in zip(one.matches, self.failing)])
@@ -196,6 +198,16 @@ class Search:
         pairs = [Version(one.version.base, (*one.version.mistakes, *other.version.mistakes)) for one, other in combinations(possible, 2) if one.weight]
         together = [found for found in self.each(lambda pair: self._compare(pair, self.failing, completely=True), pairs[:MOST_PAIRS]) if found.complete]
         return _best_pair(together, alone)
+
+    def _hidden_pair(self, alone: list[Candidate]) -> Candidate | None:
+        """The only pair of mistakes that explains everything, where neither explains an answer alone: each changes what the other one does."""
+        pairs: list[Version] = []
+        for base in self.bases:
+            silent = [one for one in alone if one.version.base is base and one.version.mistakes and not one.weight and not one.breaks]
+            pairs += [Version(base, (*one.version.mistakes, *other.version.mistakes)) for one, other in combinations(silent, 2)]
+        together = self.each(lambda pair: self._compare(pair, self.failing, completely=True), pairs[:MOST_HIDDEN_PAIRS])
+        found = [pair for pair in together if pair.complete and pair.weight >= LEAST_HIDDEN_WEIGHT]
+        return found[0] if len(found) == 1 else None
 
     def _compare_all(self, version: Version) -> Candidate:
         return self._compare(version, self.failing)

@@ -62,6 +62,15 @@ def test_a_mistake_is_named_in_code_without_the_solutions_guards():
     assert found["outcome"] == "failed" and found["names"] == ["softmax_largest_of_everything", "softmax_empty_slice_is_nan"]
 
 
+def test_two_mistakes_are_named_that_explain_no_answer_alone():
+    """Both change every number of the result, so no answer shows one of them."""
+    exercise = load_syllabus().exercise("induction_score")
+    plain = "def induction_score(pattern, period):\n    return sum(pattern[i, i - period + 1] for i in range(period, len(pattern))) / len(pattern)\n"
+    job = TryJob("induction_score", False, 0, (Subject("attempt", "plain", replace_definition(reference_of(exercise.module).text, "induction_score", plain)),))
+    [(_, [found])] = run_jobs([job], 1)
+    assert sorted(found["names"]) == ["induction_gives_a_tensor", "induction_over_all_rows"]
+
+
 @pytest.mark.parametrize(
     ("table", "problem"),
     [
