@@ -207,7 +207,7 @@ class Search:
             pairs += [Version(base, (*one.version.mistakes, *other.version.mistakes)) for one, other in combinations(silent, 2)]
         together = self.each(lambda pair: self._compare(pair, self.failing, completely=True), pairs[:MOST_HIDDEN_PAIRS])
         found = [pair for pair in together if pair.complete and pair.weight >= LEAST_HIDDEN_WEIGHT]
-        return found[0] if len(found) == 1 else None
+        return found[0] if len({frozenset(pair.mistakes) for pair in found}) == 1 else None
 
     def _compare_all(self, version: Version) -> Candidate:
         return self._compare(version, self.failing)
