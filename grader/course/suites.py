@@ -9,7 +9,7 @@ from pathlib import Path
 from grader.course.source import read_source
 from grader.course.syllabus import suites_of
 
-_MARKED = re.compile(r'^@exercise\("(\w+)"(?:, weight=([\d.]+))?\)\n(?:[@#\s)].*\n)*?def (\w+)\(', re.MULTILINE)
+_MARKED = re.compile(r'^@exercise\("(\w+)"(?:, weight=([\d.]+))?\)(?: *#.*)?\n(?:[@#\s)].*\n)*?def (\w+)\(', re.MULTILINE)
 
 
 @cache
