@@ -194,6 +194,30 @@ def test_parameters_get_gradients_even_if_no_input_needs_one(learner, reference,
         same(free, trained, "the names of the parameters that need a gradient after the backward pass")
 
 
+def backward_twice(run, module, x, seed):
+    """The output, and the gradient of the input after two backward passes of one forward pass."""
+    torch.default_generator.manual_seed(seed)
+    leaf = x.clone().requires_grad_()
+    output = run(module, leaf)
+    loss = (output * output.detach().cos()).sum()
+    loss.backward(retain_graph=True)
+    loss.backward()
+    return [output.detach(), leaf.grad]
+
+
+@exercise("checkpointed")
+@few
+@given(n=net_sizes, seed=seeds)
+def test_the_backward_pass_may_run_again(learner, reference, n, seed):
+    """If the graph is retained and the backward pass runs a second time, it adds the same gradients again, with the same random numbers."""
+    mine, model, *_, direct = both_nets(learner, reference, Net, n.D, n.hidden, 0.5, seed=seed)
+    x = double(seed, n.B, n.T, n.D)
+    output, gradient = learner.bring(backward_twice)(learner.checkpointed, mine, x, seed)
+    expected, wanted = reference.bring(backward_twice)(direct, model, x, seed)
+    close(output, expected, "the output")
+    compare_gradient(gradient, wanted, "the input after two backward passes")
+
+
 class Partly(nn.Module):
     """A linear layer, with a second one and a second input that it does not use."""
 
@@ -271,21 +295,24 @@ def test_nothing_inside_the_module_is_kept(learner, reference):
 @few
 @given(n=net_sizes, seed=seeds)
 def test_evaluation_and_no_gradient(learner, reference, n, seed):
-    """In eval mode nothing is dropped, also if only a part of the module is in eval mode; in torch.no_grad() the module simply runs, and the output has no graph."""
+    """In eval mode nothing is dropped; each part may have its own mode; in torch.no_grad() the module simply runs, and the output has no graph."""
     mine, model, step, steps, direct = both_nets(learner, reference, Net, n.D, n.hidden, 0.5, seed=seed, training=False)
     x = double(seed, n.B, n.T, n.D)
     got, expected = step(learner.checkpointed, mine, [x], seed), steps(direct, model, [x], seed)
     output, has_graph, numbers = learner.bring(run_without_gradient)(learner.checkpointed, mine, x, seed)
     plainly, _, wanted = reference.bring(run_without_gradient)(direct, model, x, seed)
-    half, model, *_ = both_nets(learner, reference, Net, n.D, n.hidden, 0.5, seed=seed)
-    for module in (half, model):
-        module.drop.eval()
-    mixed, mixture = step(learner.checkpointed, half, [x], seed), steps(direct, model, [x], seed)
+    mixtures = []
+    for training, which in ((True, "eval mode, and the module that contains it is not"), (False, "train mode, and the module that contains it is not")):
+        half, model, *_ = both_nets(learner, reference, Net, n.D, n.hidden, 0.5, seed=seed, training=training)
+        for module in (half, model):
+            module.drop.train(not training)
+        mixtures.append((step(learner.checkpointed, half, [x], seed), steps(direct, model, [x], seed), f" where the dropout layer is in {which}"))
     close(output, plainly, "the output in torch.no_grad()")
     holds(not has_graph, "the output has a graph, although it was computed in torch.no_grad()")
     close(numbers, wanted, "the next random numbers after a call in torch.no_grad()")
     compare_steps(got, expected, " in eval mode")
-    compare_steps(mixed, mixture, " where the dropout layer is in eval mode, and the module that contains it is not")
+    for mixed, mixture, which in mixtures:
+        compare_steps(mixed, mixture, which)
 
 
 def run_without_gradient(run, module, x, seed):

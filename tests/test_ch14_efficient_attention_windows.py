@@ -2,6 +2,7 @@
 
 import torch
 from attention_groups import double_qkv, fixed_sizes, group_sizes
+from calls import call_without_gradient
 from devices_and_dtypes import check_device_of_result
 from grader.execution.proxy import gradients
 from grader.plugin.marks import exercise
@@ -9,6 +10,7 @@ from grader.verdict.comparing import close, refuses, same, sizes
 from grader.verdict.memory import watch_call, watch_growth
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from memory_layouts import after_overwriting
 from module_pairs import compare_gradient
 from strategies import distinct, seeds, tensor
 
@@ -52,9 +54,11 @@ def test_the_smallest_and_the_largest_window(learner, reference, n):
 
 @exercise("sliding_window_mask")
 def test_the_mask_of_the_lesson(learner):
-    """Window 2 over 4 positions: [1,0,0,0], [1,1,0,0], [0,1,1,0], [0,0,1,1], as a bool tensor."""
+    """Window 2 over 4 positions: [1,0,0,0], [1,1,0,0], [0,1,1,0], [0,0,1,1], as a bool tensor; each call makes a new one."""
     expected = torch.tensor([[1, 0, 0, 0], [1, 1, 0, 0], [0, 1, 1, 0], [0, 0, 1, 1]], dtype=torch.bool)
-    same(learner.sliding_window_mask(4, 2), expected, "the mask of 4 positions with window = 2")
+    first, again = learner.sliding_window_mask(4, 2), learner.bring(after_overwriting)(learner.sliding_window_mask, 4, 2)
+    same(first, expected, "the mask of 4 positions with window = 2")
+    same(again, expected, "a second mask of 4 positions with window = 2, after the caller has overwritten the first one,")
 
 
 @exercise("sliding_window_mask", weight=2)
@@ -150,6 +154,19 @@ def test_the_work_grows_like_the_length(learner, reference):
     for watched, arguments in ((whole, large), (half, halves[1])):
         close(watched.result, reference.windowed_attention(*arguments, WINDOW), "the output")
         watched.check()
+
+
+@exercise("windowed_attention")
+def test_windowed_attention_trains_after_calls_without_gradient(learner, reference):
+    """A call in torch.inference_mode(), or in torch.no_grad(), gives the same output, and leaves nothing behind that a later call with gradient cannot use."""
+    T, window = 17, 7  # no other test has these sizes: what is kept for them was made without gradient
+    sizes(B=1, H=1, T=T, d=D, window=window)
+    q, k, v = (x.double() for x in long_qkv(3, T))
+    quiet = call_without_gradient(learner, learner.windowed_attention, q, k, v, window)
+    expected = reference.scaled_dot_product_attention(q, k, v, band(T, T, window))[0]
+    compare_with_masked(learner, reference, q, k, v, window)
+    for mode, got in quiet.items():
+        close(got, expected, f"the output in {mode}")
 
 
 @exercise("windowed_attention")
