@@ -72,6 +72,26 @@ def test_the_best_continuations_of_all_texts_go_on(learner, reference, V, seed):
     for n_beams, answers in found:
         compare_beams(*answers, f"with {n_beams} beams")
 
+
+@exercise("beam_search", weight=2)
+def test_many_beams_over_many_tokens(learner, reference):
+    """With 30 tokens and 25 beams, any number of a text's continuations may stay: the first step keeps 25 of 30."""
+    table = tensor(8, 30, 30, scale=1.5, dtype=torch.float64)
+    sizes(V=30)
+    free, ended = both(learner, reference, table, 3, 25), both(learner, reference, table, 3, 25, eos_id=11)
+    compare_beams(*free, "with 25 beams")
+    compare_beams(*ended, "with 25 beams and eos_id=11")
+
+
+@exercise("beam_search", weight=2)
+def test_nearly_equal_texts_are_ranked_too(learner, reference):
+    """Scores have the precision of the logits: with float64 logits, texts are in the order of scores that differ by a hundred-millionth."""
+    table = table_of(5, 5, scale=1e-8)
+    found = [(n_beams, both(learner, reference, table, 4, n_beams, eos)) for n_beams in (1, 3, 6) for eos in (None, 2)]
+    for n_beams, answers in found:
+        compare_beams(*answers, f"with {n_beams} beams and nearly equal probabilities")
+
+
 @exercise("beam_search", weight=2)
 def test_two_beams_find_what_greedy_misses(learner):
     """After token 2 greedy writes 0, 0 with probability 0.5 * 0.4 = 0.20; two beams find 1, 0 with 0.4 * 0.9 = 0.36."""

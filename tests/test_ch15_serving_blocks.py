@@ -24,28 +24,31 @@ def check_numbers(blocks, n, what):
 
 
 def written(pool):
-    """What is in v after other numbers were written to k and to v."""
-    pool.v.fill_(2.0)
-    pool.k.fill_(1.0)
-    return pool.v.clone()
+    """What is in k and in v after other numbers were written to each block of k and of v."""
+    for i in range(len(pool.k)):
+        pool.v[i] = -1.0 - i
+        pool.k[i] = 1.0 + i
+    return pool.k[:, 0, 0, 0].tolist(), pool.v[:, 0, 0, 0].tolist()
 
 
 @exercise("BlockPool", weight=2)
 def test_a_pool_has_room_for_keys_and_values(learner):
-    """k and v are two tensors (n_blocks, n_heads, block_size, d_head) in the dtype, float32 by default; block_size is stored, and all blocks are free."""
+    """k and v are two tensors (n_blocks, n_heads, block_size, d_head) in the dtype, float32 by default; each block has its own memory, and all are free."""
     n, size, H, d_head = drawn()
     pool, double = learner.BlockPool(n, size, H, d_head), learner.BlockPool(n, size, H, d_head, dtype=torch.float64)
     room = {name: getattr(pool, name) for name in ("k", "v")}
     wide = {name: getattr(double, name) for name in ("k", "v")}
     numbers = pool.block_size, pool.n_free, double.n_free
     lent = take_all(pool, n)
-    values = learner.bring(written)(double)
+    numbers_of_k, numbers_of_v = learner.bring(written)(double)
     for name in room:
         shaped(room[name], (n, H, size, d_head), f"the pool's {name}", torch.float32)
         shaped(wide[name], (n, H, size, d_head), f"the {name} of a pool with dtype=torch.float64", torch.float64)
     same(numbers, (size, n, n), "block_size, and n_free of two new pools")
     check_numbers(lent, n, "the blocks of a pool")
-    holds(bool((values == 2).all()), "a number written to k should not appear in v: the two should not share their memory")
+    own = "what the first place of each block has after the number of each block, counted from"
+    same(numbers_of_k, [1.0 + i for i in range(n)], f"the list of {own} 1, was written to the block of k,")
+    same(numbers_of_v, [-1.0 - i for i in range(n)], f"the list of {own} -1 downwards, was written to the block of v,")
 
 
 @exercise("BlockPool", weight=3)

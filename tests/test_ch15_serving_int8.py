@@ -266,8 +266,9 @@ def test_gradient_reaches_the_input(learner, n, seed):
 
 
 def restored(make, linear, other, x):
-    """The output of a layer made from `other` that has loaded the state dict of one made from `linear`, and then computes in float64; brought."""
+    """The output of a layer made from `other` that was used, has loaded the state dict of one made from `linear`, and then computes in float64; brought."""
     layer = make(other)
+    layer(x)
     layer.load_state_dict(make(linear).state_dict())
     return layer.double()(x.double())
 
@@ -276,7 +277,7 @@ def restored(make, linear, other, x):
 @few
 @given(n=matrices, seed=seeds)
 def test_it_follows_dtype_and_state_dict(learner, n, seed):
-    """The output has the dtype of x, whatever the linear layer had; a state dict that is loaded brings codes, scale and bias along."""
+    """The output has the dtype of x, whatever the linear layer had; a state dict that is loaded, also into a layer that was used, brings codes, scale and bias along."""
     weight, shift = numbers(seed, n.m, n.n, dtype=torch.float32)
     make = learner.bring(linear_of)
     mine, x = learner.QuantizedLinear(make(weight, shift)), tensor(seed + 3, 4, n.n)

@@ -8,6 +8,7 @@ from calls import recorded_call
 from grader.execution.proxy import gradients, load, randomise
 from grader.plugin.marks import exercise
 from grader.verdict.comparing import close, holds, refuses, same, sizes
+from mode_orders import compare_in_every_order, results_in_every_order
 from small_models import ATTENTION_POSITIONS, TABLE_POSITIONS, make_gpt, randomise_for_text
 from strategies import token_ids
 from torch import nn
@@ -56,7 +57,7 @@ def compare_with_texts_alone(got, texts, model, what, tol=1e-6):
     holds(bool(got.isfinite().all()), f"the logits {what} should be finite at padding too: NaN there can spread")
 
 
-@exercise("PaddedGPT", weight=2)
+@exercise("PaddedGPT")
 def test_without_padding_it_is_a_gpt(learner, reference):
     """Without n_pad, or with zeros, the logits are those of GPT, (B, T) -> (B, T, V), with each kind of positions; names and shapes of the parameters are GPT's."""
     n, seed = drawn()
@@ -68,7 +69,7 @@ def test_without_padding_it_is_a_gpt(learner, reference):
             compare_with_texts_alone(got, list(ids), model, f"with {positions} positions, {how}")
 
 
-@exercise("PaddedGPT", weight=5)
+@exercise("PaddedGPT", weight=3)
 def test_each_text_has_the_logits_that_it_has_alone(learner, reference):
     """In a batch of texts with 3, 7, 1, 5 and 7 tokens each real token has the logits of its text alone, with each kind of positions."""
     n, seed = drawn()
@@ -80,7 +81,7 @@ def test_each_text_has_the_logits_that_it_has_alone(learner, reference):
         compare_with_texts_alone(got, texts, models[positions][1], f"with {positions} positions")
 
 
-@exercise("PaddedGPT", weight=3)
+@exercise("PaddedGPT", weight=2)
 def test_padding_may_have_any_ids(learner, reference):
     """Only n_pad says what is padding: pads may be a real token's id, or all different, and the same id inside a text is a real token."""
     n, seed = drawn()
@@ -93,7 +94,7 @@ def test_padding_may_have_any_ids(learner, reference):
         compare_with_texts_alone(got, texts, models[positions][1], f"with {positions} positions and {how}")
 
 
-@exercise("PaddedGPT", weight=2)
+@exercise("PaddedGPT")
 def test_a_batch_may_be_padding_in_its_first_columns(learner, reference):
     """All rows may have pads, also unequal numbers of them, and each call has its own: the same ids without n_pad are texts without padding."""
     n, seed = drawn()
@@ -109,7 +110,7 @@ def test_a_batch_may_be_padding_in_its_first_columns(learner, reference):
         compare_with_texts_alone(got[:, 2:], texts, models[positions][1], f"with {positions} positions, two more pads in each row,")
 
 
-@exercise("PaddedGPT", weight=2)
+@exercise("PaddedGPT")
 def test_a_text_that_is_too_long_is_an_error(learner, reference):
     """A text longer than max_len is a ValueError that names max_len if positions are a table; with RoPE and ALiBi it goes on."""
     n, seed = drawn()
@@ -125,7 +126,7 @@ def test_a_text_that_is_too_long_is_an_error(learner, reference):
         refuses(lambda mine=mine: mine(ids), naming={"max_len": n.max_len})
 
 
-@exercise("PaddedGPT", weight=2)
+@exercise("PaddedGPT")
 def test_gradients_are_those_of_the_texts_alone(learner, reference):
     """The gradient of a loss at real tokens is finite and that of GPT on the texts alone, for every parameter: padding teaches nothing."""
     n, seed = drawn()
@@ -184,6 +185,67 @@ def passes_without_ffn_dropout(model, ids, n_pad):
     return not torch.equal(model(ids, n_pad), model(ids, n_pad))
 
 
+@exercise("PaddedGPT", weight=12)
+def test_the_batch_goes_through_the_blocks_at_once(learner, reference):
+    """One pass over a padded batch, and over one without padding, runs each block once, for all texts together."""
+    n, seed = drawn()
+    texts = texts_of(seed, n, (3, 7, 5))
+    ids, n_pad = padded(texts, 0)
+    models = {positions: pair(learner, reference, n, seed, positions=positions) for positions in (TABLE_POSITIONS[seed % 2], "rope")}
+    ask = learner.bring(logits_and_runs)
+    found = {positions: (ask(mine, ids, n_pad), ask(mine, ids[:, 4:], None)) for positions, (mine, _) in models.items()}
+    for positions, ((got, runs), (bare, bare_runs)) in found.items():
+        model = models[positions][1]
+        compare_with_texts_alone(got, texts, model, f"with {positions} positions")
+        compare_with_texts_alone(bare, [row[4:] for row in ids], model, f"with {positions} positions, without n_pad,")
+        holds(max(runs) <= 1, f"each block should run once for a batch of three texts; a part of one ran {max(runs)} times")
+        holds(max(bare_runs) <= 1, f"each block should run once for a batch without padding; a part of one ran {max(bare_runs)} times")
+
+
+def logits_and_runs(model, ids, n_pad):
+    """The logits, and how often each block's feed-forward layer ran; brought to the far side."""
+    runs = [0] * len(model.blocks)
+
+    def count(which):
+        def hook(module, inputs, output):
+            runs[which] += 1
+
+        return hook
+
+    hooks = [block.ffn.register_forward_hook(count(i)) for i, block in enumerate(model.blocks)]
+    try:
+        return model(ids, n_pad), runs
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+@exercise("PaddedGPT")
+def test_a_padded_model_can_be_used_and_trained_in_any_order(learner, reference):
+    """A pass in torch.inference_mode or torch.no_grad leaves nothing behind that a later pass cannot use, also after other parameters and longer texts."""
+    n, seed = drawn()
+    models, batches = {}, [padded(texts_of(seed + 10 * i, n, lengths), 1) for i, lengths in enumerate(((2, 5, 3), (7, 4)))]
+    for positions in ("learned", *ATTENTION_POSITIONS):
+        options = {"positions": positions, "tie_weights": False}
+        mine, model = (side.bring(AtRealTokens)(make_gpt(side, n, "PaddedGPT", **options)).double() for side in (learner, reference))
+        rounds = [(randomise(model, seed + i, scale=1.5), batch) for i, batch in enumerate(batches)]
+        models[positions] = results_in_every_order(learner, mine, rounds), model, rounds
+    for positions, (found, model, rounds) in models.items():
+        compare_in_every_order(found, model, rounds, ("ids", "n_pad"), what=f"the tensor of logits at real tokens with {positions} positions")
+
+
+class AtRealTokens(nn.Module):
+    """A PaddedGPT whose logits at padding are 0; brought to the far side."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, ids, n_pad):
+        real = torch.arange(ids.size(1)) >= n_pad[:, None]
+        return self.model(ids, n_pad).masked_fill(~real[..., None], 0.0)
+
+
 # ---- generate_batch
 
 
@@ -227,7 +289,7 @@ def batch_and_passes(generate_batch, model, prompts, new, options):
         hook.remove()
 
 
-@exercise("generate_batch", weight=4)
+@exercise("generate_batch", weight=3)
 def test_each_prompt_gets_the_text_that_it_gets_alone(learner, reference):
     """Each text is the one that generate writes for its prompt alone, greedily, with each kind of positions, in the order of the prompts."""
     n, seed = drawn()
@@ -239,7 +301,7 @@ def test_each_prompt_gets_the_text_that_it_gets_alone(learner, reference):
         same(got, expected, f"the list of texts with {positions} positions")
 
 
-@exercise("generate_batch", weight=3)
+@exercise("generate_batch", weight=2)
 def test_each_text_ends_with_its_first_new_eos(learner, reference):
     """A text ends with its first new eos_id while others go on; an eos_id in a prompt, or at its end, finishes nothing. eos_id may be 0."""
     n, seed = drawn()
@@ -274,7 +336,7 @@ def prompts_that_end_with_eos(reference, model, n, prompt):
             yield [*prompt, eos], text
 
 
-@exercise("generate_batch", weight=3)
+@exercise("generate_batch", weight=2)
 def test_the_pad_may_be_a_real_token(learner, reference):
     """pad_id may be the id of a token that prompts and texts contain, and eos_id too: no text loses or gains one."""
     n, seed = drawn()
@@ -289,25 +351,35 @@ def test_the_pad_may_be_a_real_token(learner, reference):
         same(got, one_by_one(reference, model, prompts, 7, end), f"the list of texts where pad_id is {how}")
 
 
-@exercise("generate_batch", weight=2)
+@exercise("generate_batch", weight=9)
 def test_one_pass_for_each_new_position(learner, reference):
-    """The model runs once for each new position, for all texts together, and stops when all texts are finished."""
+    """The model runs once for each new position, for all texts together, with pads and without."""
+    n, seed = drawn()
+    mine, model = language_models(learner, reference, n, seed, "rope")
+    found, ask = [], learner.bring(batch_and_passes)
+    for prompts in (prompts_of(seed, n, (4, 2, 5)), prompts_of(seed + 1, n, (3, 3, 3, 3))):
+        found.append((ask(learner.generate_batch, mine, prompts, 6, {}), one_by_one(reference, model, prompts, 6)))
+    for (texts, passes), expected in found:
+        same(texts, expected, f"the list of texts of {len(expected)} prompts")
+        holds(passes == 6, f"six new positions of {len(expected)} texts should take 6 passes of the model; they took {passes}")
+
+
+@exercise("generate_batch", weight=2)
+def test_it_stops_when_all_texts_are_finished(learner, reference):
+    """The model does not run any more when each text has its first new eos_id, and not once more for a text that is finished earlier."""
     n, seed = drawn()
     mine, model = language_models(learner, reference, n, seed, "rope")
     prompts = prompts_of(seed, n, (4, 2, 5))
     free = one_by_one(reference, model, prompts, 6)
     eos = free[1][3]
     ask = learner.bring(batch_and_passes)
-    texts, passes = ask(learner.generate_batch, mine, prompts, 6, {})
     single, few = ask(learner.generate_batch, mine, prompts[1:2], 6, {"eos_id": eos})
     ended = one_by_one(reference, model, prompts[1:2], 6, eos)
     written = one_by_one(reference, model, prompts[2:], 6)[0]  # a text and its own continuation end at different steps
     given, last = [prompts[2], written[:6]], [token for i, token in enumerate(written) if i > 4 and token not in written[5:i]][-1]
     both, passes_of_both = ask(learner.generate_batch, mine, given, 9, {"eos_id": last})
     both_ended = one_by_one(reference, model, given, 9, last)
-    same(texts, free, "the list of texts of three prompts")
     same(single, ended, "the list with the text of one prompt")
-    holds(passes == 6, f"six new positions should take 6 passes of the model; they took {passes}")
     new = len(ended[0]) - 2
     holds(few == new, f"a text that is finished after {new} new tokens should take {new} passes of the model; it took {few}")
     same(both, both_ended, "the list of a text and of another one that has its first new token in the prompt")
@@ -316,7 +388,7 @@ def test_one_pass_for_each_new_position(learner, reference):
     holds(passes_of_both == max(steps), f"{ends} should take {max(steps)} passes of the model; they took {passes_of_both}")
 
 
-@exercise("generate_batch", weight=2)
+@exercise("generate_batch")
 def test_the_longest_text_must_fit(learner, reference):
     """With a table of positions, the longest prompt and the new tokens may fill max_len; one more is a ValueError before anything is computed."""
     n, seed = drawn()
@@ -349,7 +421,7 @@ def passes_before_the_error(generate_batch, model, prompts, new):
     return len(passes)
 
 
-@exercise("generate_batch", weight=2)
+@exercise("generate_batch")
 def test_writing_in_a_batch_does_not_change_the_model(learner, reference):
     """The model runs in eval mode without gradient, and each module has its old mode afterwards."""
     n, seed = drawn()

@@ -58,6 +58,15 @@ def check_text(state, n, what):
     holds(len(set(blocks)) == len(blocks), f"the table {what} contains a block twice: {blocks}")
 
 
+def check_room(room, state, n, what):
+    """The pool has these positions at the places that the table names."""
+    _, length, blocks, past = state
+    holds(len(blocks) * n.size >= length, f"the table {what} has {len(blocks)} blocks of {n.size} places, for {length} positions")
+    for name, part, index in (("k", room[0], 0), ("v", room[1], 1)):
+        found = torch.stack([part[blocks[p // n.size], :, p % n.size] for p in range(length)], dim=1)
+        close(found, torch.cat([pair[index] for pair in past], dim=1), f"what the pool's {name} has at the places of the table {what}", tol=0.0)
+
+
 @exercise("PagedKVCache", weight=4)
 def test_all_positions_come_back_in_order(learner):
     """Whatever the chunks, gather returns the keys and values of all positions in order, (n_heads, length, d_head), and length counts them."""
@@ -91,7 +100,7 @@ def test_blocks_are_taken_only_when_needed(learner):
         same(held, need * [1], "the list of the numbers of holders of its blocks")
 
 
-@exercise("PagedKVCache", weight=2)
+@exercise("PagedKVCache", weight=4)
 def test_the_block_table_says_where_a_position_is(learner):
     """Position p is in the pool's block blocks[p // block_size], at place p % block_size, also where the blocks are not neighbours."""
     n, seed = drawn()
@@ -101,12 +110,35 @@ def test_the_block_table_says_where_a_position_is(learner):
         first.append(seed + i, T)
         second.append(seed + 10 + i, T + 1)
     k, v, states = pool.k, pool.v, [text.state() for text in (first, second)]
-    for which, (gathered, length, blocks, past) in zip(("first", "second"), states):
-        check_text((gathered, length, blocks, past), n, f"of the {which} of two caches")
-        for name, room, index in (("k", k, 0), ("v", v, 1)):
+    for which, state in zip(("first", "second"), states):
+        check_text(state, n, f"of the {which} of two caches")
+        for name, room in (("k", k), ("v", v)):
             shaped(room, (n.n_blocks, n.H, n.size, n.d_head), f"the pool's {name}", torch.float32)
-            found = torch.stack([room[blocks[p // n.size], :, p % n.size] for p in range(length)], dim=1)
-            close(found, torch.cat([pair[index] for pair in past], dim=1), f"what the pool's {name} has at the places of the {which} cache's table", tol=0.0)
+        check_room((k, v), state, n, f"of the {which} of two caches")
+
+
+@exercise("PagedKVCache", weight=3)
+def test_gather_reads_the_pool(learner):
+    """What is in the pool is what gather gives: after the pool's numbers are doubled, it gives twice the keys and values, in a fork too."""
+    n, seed = drawn()
+    pool = pool_of(learner, n)
+    text = Text(learner.PagedKVCache(pool), n)
+    text.append(seed, 7)
+    branch = text.fork()
+    branch.append(seed + 1, 3)
+    before = text.state(), branch.state()
+    learner.bring(double_everything)(pool)
+    after = text.cache.gather(), branch.cache.gather()
+    for state, doubled, what in zip(before, after, ("a cache", "its fork")):
+        check_text(state, n, f"of {what}")
+        for name, was, now in zip(("keys", "values"), state[0], doubled):
+            close(now, 2 * was, f"the tensor of {name} of {what}, after all numbers of the pool were doubled,", tol=0.0)
+
+
+def double_everything(pool):
+    """All numbers of the pool times 2, in place; brought to the far side."""
+    for room in (pool.k, pool.v):
+        room *= 2
 
 
 @exercise("PagedKVCache", weight=3)
@@ -118,9 +150,10 @@ def test_caches_of_one_pool_do_not_mix(learner):
     for step in range(4):
         for i, text in enumerate(texts):
             text.append(seed + 10 * i + step, 1 + (step + i) % 4, torch.float64)
-    states = [text.state() for text in texts]
+    states, room = [text.state() for text in texts], (pool.k, pool.v)
     for i, state in enumerate(states):
         check_text(state, n, f"of cache {i + 1} of three, in float64")
+        check_room(room, state, n, f"of cache {i + 1} of three, in float64")
     blocks = [block for state in states for block in state[2]]
     holds(len(set(blocks)) == len(blocks), f"two caches that share nothing have a block in common: {[state[2] for state in states]}")
 
@@ -147,7 +180,7 @@ def test_a_fork_shares_until_it_writes(learner):
     text.append(seed + 3, 3)
     branch.append(seed + 4, 4)
     counted.append(pool.n_free)
-    ends = text.state(), branch.state()
+    ends, room = (text.state(), branch.state()), (pool.k, pool.v)
     same(table[0], table[1], "the fork's block table, compared with the cache's, before any position is appended,")
     same(table[2], [2, 2, 2], "the list of the numbers of holders of the three blocks that a cache and its fork share")
     check_text(once[0], n, "of a cache whose fork has appended one position")
@@ -156,6 +189,8 @@ def test_a_fork_shares_until_it_writes(learner):
     same(own[1], own[0], "the cache's table after one more position in its last block, which no other cache shares now, compared with the one before,")
     check_text(ends[0], n, "of the cache after both have appended")
     check_text(ends[1], n, "of the fork after both have appended")
+    for state, what in zip(ends, ("of the cache", "of the fork")):
+        check_room(room, state, n, f"{what} after both have appended")
     same(counted, [8, 8, 7, 7, 5], "the list of n_free of 11 blocks: with 10 positions; forked; one more in the fork; one more in the cache; 3 and 4 more")
 
 
@@ -172,10 +207,11 @@ def test_a_full_block_is_never_copied(learner):
     for i, each in enumerate((branch, text, deeper)):
         each.append(seed + 1 + i, 1 + i)
         counted.append(pool.n_free)
-    states = [each.state() for each in (text, branch, deeper)]
+    states, room = [each.state() for each in (text, branch, deeper)], (pool.k, pool.v)
     held = [pool.holders(block) for block in text.cache.blocks]
     for state, what in zip(states, ("of the cache", "of its fork", "of the fork's fork")):
         check_text(state, n, f"{what}, forked when two blocks were just full,")
+        check_room(room, state, n, f"{what}, forked when two blocks were just full,")
     same(held, [3, 3, 1], "the list of holders of the cache's blocks: two that are shared by three, and its own")
     same(counted, [9, 8, 7, 6], "the list of n_free of 11 blocks, after the forks and after each of three appends")
 
@@ -191,12 +227,13 @@ def test_forks_of_forks_do_not_see_each_other(learner):
         family += [text.fork() for text in family]
         for i, text in enumerate(reversed(family)):
             text.append(seed + 100 * step + i, 1 + i % 3 if step != 1 else 2)
-    states = [text.state() for text in family]
+    states, room = [text.state() for text in family], (pool.k, pool.v)
     for text in family:
         text.cache.free()
     free_again = pool.n_free
     for i, state in enumerate(states):
         check_text(state, n, f"of cache {i + 1} of a family of eight")
+        check_room(room, state, n, f"of cache {i + 1} of a family of eight")
     same(free_again, 40, "n_free of a pool of 40 blocks after all eight caches were freed")
 
 
@@ -214,18 +251,19 @@ def test_all_holders_but_the_last_copy_before_they_write(learner):
         for i in order:
             family[i].append(seed + 1 + i, 1)
             counted.append(pool.n_free)
-        states = [each.state() for each in family]
+        states, room = [each.state() for each in family], (pool.k, pool.v)
         writer = family[order[0]]
         later = writer.fork()
         for i, each in enumerate((writer, later)):
             each.append(seed + 5 + i, 1)
             counted.append(pool.n_free)
-        found.append((order, states, shared, counted, (writer.state(), later.state())))
+        found.append((order, states, room, shared, counted, (writer.state(), later.state())))
     names = ("the cache", "its first fork", "its second fork")
-    for order, states, shared, counted, again in found:
+    for order, states, room, shared, counted, again in found:
         how = f"where {names[order[0]]} appends first, then {names[order[1]]}, then {names[order[2]]}"
         for state, name in zip(states, names):
             check_text(state, n, f"of {name}, {how},")
+            check_room(room, state, n, f"of {name}, {how},")
         same([state[2][-1] == shared for state in states], [i == order[2] for i in range(3)], f"whether the shared block is still the last one of each table, {how},")
         for state, name in zip(again, (names[order[0]], "its new fork")):
             check_text(state, n, f"of {name}, after one more fork, {how},")

@@ -70,11 +70,12 @@ def test_nobody_is_overtaken(learner):
 @exercise("continuous_batches", weight=2)
 def test_steps_without_work_are_empty(learner):
     """A step at which no request writes is an empty list, at the beginning and in between; the plan ends with the last token, and is empty without requests."""
-    late = learner.continuous_batches([(3, 2), (8, 1)], 4)
+    late, far = learner.continuous_batches([(3, 2), (8, 1)], 4), learner.continuous_batches([(0, 2), (1200, 1)], 4)
     nothing, at_once = learner.continuous_batches([], 3), learner.continuous_batches([(0, 1), (0, 1), (0, 1)], 5)
     same(late, [[], [], [], [0], [0], [], [], [], [1]], "the plan of requests that arrive at steps 3 and 8")
     same(at_once, [[0, 1, 2]], "the plan of three single tokens with five seats")
     same(nothing, [], "the plan without requests")
+    same(far, [[0], [0], *([] for _ in range(1198)), [1]], "the plan of a request that arrives at step 1200, long after the first one")
 
 
 @exercise("continuous_batches")
