@@ -194,7 +194,7 @@ class PaddedGPT(GPT):
 
         The first n_pad[b] ids of row b are padding; n_pad is (B,), int64, or None if there is no padding. The number of pads
         decides what is padding, and not the ids: they may have any value. The logits at padding are not used, but they are
-        finite. Each block runs once, on the whole batch.
+        finite.
         """
         # TODO 4: without n_pad there is no padding. Make the mask: a key is not later than the query, and not padding
         # TODO 5: look up the tokens; with a table, add the row of each token's position, counted from the first real token

@@ -25,6 +25,7 @@ class Box:
     chapter: str = ""
     wide: float = 0.0  # 0: as wide as the column's boxes
     cells: tuple[int, int] = (0, 0)  # a row of small cells instead of the note: so many old ones, so many new ones
+    block: int = 0  # cells in blocks of so many, with dashed borders where a place is empty; 0: one row without gaps
     key: str = ""  # for a Link; the title if empty
 
 

@@ -107,9 +107,13 @@ class Layout:
             if item.note:
                 yield write(x, middle + 16, item.note, anchor="middle", colour=INK, size=SIZE)
             old, new = item.cells
-            for number in range(old + new):
-                fill, edge, more = look("cached" if number < old else "new")
-                yield f'<rect x="{x - 9 * (old + new) + 18 * number + 1:g}" y="{middle + 4:g}" width="16" height="16" rx="2" {paint(fill, edge)}{more}/>'
+            size = item.block or max(old + new, 1)
+            places = -(-(old + new) // size) * size
+            left = x - 9 * places - 4 * (places // size - 1) if places else x
+            for number in range(places):
+                fill, edge, more = look("cached" if number < old else "new") if number < old + new else (None, FLOW, ' stroke-dasharray="2 3"')
+                at = left + 18 * number + 8 * (number // size) + 1
+                yield f'<rect x="{at:g}" y="{middle + 4:g}" width="16" height="16" rx="2" {paint(fill, edge)}{more}/>'
             if item.chapter:
                 yield from badge(x + half, middle, item.chapter)
 

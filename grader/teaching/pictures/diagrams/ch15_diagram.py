@@ -19,11 +19,11 @@ def draw() -> str:
         Box("longer text", kind="data"),
     ]
     blocks: list[Item] = [
-        Box("text: blocks 7, 6, 5", kind="data", cells=(0, 10)),
+        Box("text: blocks 7, 6, 5", kind="data", cells=(0, 10), block=4),
         "fork",
-        Box("fork: blocks 7, 6, 5", kind="data", cells=(10, 0)),
+        Box("fork: blocks 7, 6, 5", kind="data", cells=(10, 0), block=4),
         "append one",
-        Box("fork: blocks 7, 6, 4", kind="data", cells=(10, 1)),
+        Box("fork: blocks 7, 6, 4", kind="data", cells=(10, 1), block=4),
     ]
     links = [
         Link("draft", "accept_drafts", ("right", "right"), "(n, V)", bend=322),
@@ -31,6 +31,6 @@ def draw() -> str:
     ]
     panels = [
         Panel([Column(165, items, wide=210)], links, upward=False),
-        Panel([Column(165, blocks, wide=210, heading="Ten positions, in blocks of four")], upward=False),
+        Panel([Column(165, blocks, wide=264, heading="Ten positions, in blocks of four")], upward=False),
     ]
     return flow("A round of guesses; shared blocks", panels)
