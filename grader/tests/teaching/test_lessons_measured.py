@@ -13,7 +13,7 @@ import pytest
 import torch
 from grader.cli.commands.measure import known
 from grader.course.syllabus import EXERCISES
-from lesson_tables import COMMAND, LessonTable, agrees, lessons, tables_of, words_of
+from lesson_tables import COMMAND, LessonTable, agrees, lessons, says, tables_of, words_of
 
 TABLES = [table for path in lessons() for table in tables_of(path)]
 MEASURED = [table for table in TABLES if table.command]
@@ -57,6 +57,22 @@ SENTENCES = [
     ("ch08", "overfitting", "The validation loss is lowest at epoch 20, with {}.", r"lowest at epoch \d+, with ([\d.]+)\."),
     ("ch12", "induction", "over more texts than in the table, this head scores {}.", r"The best is head \d of layer 1: ([\d.]+) with period 16"),
     ("ch12", "induction", "It reaches {} with period 8 and {} with period 24", r"([\d.]+) with period 8 and ([\d.]+) with period 24"),
+    ("ch14", "memory", "A checkpoint keeps the {} numbers of the input.", r"checkpointed +2 [\d,]+ ([\d,]+)"),
+    ("ch14", "memory", "With checkpoints, each block adds {} numbers, its input.", r"checkpointed +2 [\d,]+ ([\d,]+)"),
+    ("ch15", "serving", "the model runs {} times instead of {}, but writing", r"(?=.* 8 (\d+) \d+%).*none (\d+) -"),
+    ("ch15", "serving", "The first rows of both tables are the same {} passes.", r"none (\d+) -"),
+]  # fmt: skip
+
+# The same for numbers that a reader calculates from what the command prints: last the calculation, from the groups of the pattern.
+CALCULATED: list[tuple[str, str, str, str, Callable[..., tuple[float, ...]]]] = [
+    ("ch14", "memory", "Four times the length takes {} times the memory with plain attention, {} times with tiles,",
+     r"1,024 ([\d,]+) ([\d,]+) [\d,]+ 4,096 ([\d,]+) ([\d,]+)",
+     lambda plain, tiled, more, most: (more / plain, most / tiled)),
+    ("ch14", "memory", "and {} to {} times with windows.", r"256 [\d,]+ [\d,]+ ([\d,]+) 1,024 [\d,]+ [\d,]+ ([\d,]+) 4,096 [\d,]+ [\d,]+ ([\d,]+)",
+     lambda short, middle, long: (middle / short, long / middle)),
+    ("ch14", "memory", "autograd keeps {} numbers from inside the block", r"checkpointed +2 ([\d,]+) [\d,]+ 4 ([\d,]+)", lambda two, four: ((four - two) / 2,)),
+    ("ch15", "int8", "8 bits need {} % of the bytes, scales included",
+     r"float32 ([\d,]+) .*8 bits, a scale for each row ([\d,]+)", lambda floats, bits: (100 * bits / floats,)),
 ]  # fmt: skip
 
 
@@ -116,6 +132,15 @@ def test_a_measured_number_in_a_sentence_is_what_the_command_prints(chapter, com
     assert found, f"headway measure {command} does not print {pattern}"
     absolute = 0.1 if command == "induction" else 0.0
     assert all(agrees(*pair, 0.05, absolute) for pair in zip(said.groups(), found.groups(), strict=True)), (said.groups(), found.groups())
+
+
+@pytest.mark.parametrize(
+    ("chapter", "command", "sentence", "pattern", "calculate"), [pytest.param(*case, marks=marked(case[1]), id=f"{case[0]} {case[2][:40]}") for case in CALCULATED]
+)
+def test_a_number_calculated_from_a_measurement_is_right(chapter, command, sentence, pattern, calculate):
+    found = re.search(pattern, " ".join(" ".join(words_of(line)) for line in printed(command).splitlines()))
+    assert found, f"headway measure {command} does not print {pattern}"
+    assert says(chapter, sentence, *calculate(*(float(number.replace(",", "")) for number in found.groups())))
 
 
 def test_every_table_that_looks_measured_names_its_command():

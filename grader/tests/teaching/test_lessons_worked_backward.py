@@ -44,6 +44,40 @@ def test_slopes_of_gelu(chapter):
     assert says("ch13", "The greatest slope is {}, at √2.", slopes[2].item())
 
 
+def test_the_formula_of_the_tanh_form(chapter):
+    x = torch.linspace(-3, 3, 13, dtype=torch.float64)
+    t = torch.tanh((2 / torch.pi) ** 0.5 * (x + 0.044715 * x**3))
+    slope = (1 + t) / 2 + x / 2 * (1 - t**2) * (2 / torch.pi) ** 0.5 * (1 + 3 * 0.044715 * x**2)
+    torch.testing.assert_close(slope, chapter.gelu_backward(x, torch.ones_like(x), approximate=True))
+    assert says("ch13", "slope(x) = (1 + t) / 2 + x / 2 · (1 - t²) · √(2 / π) (1 + 3 · {} x²)", 0.044715)
+
+
+def test_the_gradient_of_an_rms_norm(chapter, solutions):
+    x, g = torch.randn(2, 5, dtype=torch.float64), torch.randn(2, 5, dtype=torch.float64)
+    rms = (x.square().mean(-1, keepdim=True) + 1e-6).sqrt()
+    n = x / rms
+    norm = solutions("ch05_layers").RMSNorm(5).requires_grad_(False)
+    measured = chapter.numeric_gradient(lambda x: (norm(x) * g).sum(), x)
+    torch.testing.assert_close((g - n * (g * n).mean(-1, keepdim=True)) / rms, measured, rtol=1e-6, atol=1e-8)
+
+
+def test_every_rule_is_what_its_call_measures(chapter, solutions):
+    names = {"torch": torch, **vars(chapter)}
+    for name in ("softmax", "scaled_dot_product_attention"):
+        names[name] = getattr(solutions("ch03_attention"), name)
+    for name in ("gelu", "LayerNorm"):
+        names[name] = getattr(solutions("ch05_layers"), name)
+    names["cross_entropy"] = solutions("ch08_training").cross_entropy
+    B, D, V = 3, 4, 6
+    sizes = {"x": (B, D), "W": (D, D), "b": (D,), "grad_out": (B, D), "scores": (B, D), "logits": (B, V), "table": (V, D), "q": (B, D), "k": (B, D), "v": (B, D)}
+    names |= {name: torch.randn(size, dtype=torch.float64) for name, size in sizes.items()} | {"D": D, "V": V, "targets": T([1, -100, 5]), "ids": T([2, 0, 2])}
+    rows = table_in("ch13", "Check every rule")
+    for rule, call in rows:
+        by_rule, measured = (eval(cell.strip("`"), names) for cell in (rule, call))
+        torch.testing.assert_close(by_rule, measured, rtol=1e-6, atol=1e-8)
+    assert len(rows) == 8
+
+
 def test_a_softmax(chapter):
     rows = table_in("ch13", "softmax")
     weights, grad_out = (T([float(cell) for cell in row[1:]]) for row in rows[:2])
