@@ -114,8 +114,8 @@ def generate_cached(
     """Return what `generate` returns, with each position through the model only once: ids (B, T) -> (B, T + n).
 
     If positions are a table, and the prompt and the new tokens together are more than config.max_len, a ValueError that names
-    max_len is raised before anything is computed. The same generator gives the same text as `generate`. Runs in eval mode
-    without gradient, and restores each module's mode.
+    max_len is raised before anything is computed. The same generator gives the same text as `generate`. The text may be used
+    in training. Runs in eval mode without gradient, and restores each module's mode.
     """
     # TODO 1: if positions are a table, check that prompt and new tokens fit
     # TODO 2: use looking_at, and make the model's caches

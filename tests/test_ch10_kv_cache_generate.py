@@ -174,7 +174,7 @@ def test_eos_in_the_prompt_finishes_nothing(learner, reference):
     same(got[1], reference.generate(model, last, n.new, eos_id=eos, **GREEDY), "the text of prompts that end with eos_id")
 
 
-@exercise("generate_cached", weight=8)
+@exercise("generate_cached", weight=18)  # code that calls generate passes most of the others
 def test_each_position_goes_through_the_model_once(learner, reference):
     """The model gets the prompt, and then only new tokens: in all calls together at most as many positions as the text has (the last token is not needed)."""
     n, seed = drawn()
@@ -213,15 +213,15 @@ def test_a_text_longer_than_the_position_table_raises_an_error(learner, referenc
         holds(calls == 0, "the model was called before the ValueError; check the length first")
 
 
-@exercise("generate_cached", weight=2)
+@exercise("generate_cached", weight=3)
 def test_rope_and_alibi_work_past_max_len_when_generating(learner, reference):
-    """With rope and alibi max_len is no limit, and beyond it nothing of the past is dropped or read again."""
+    """With rope and alibi max_len is no limit: dozens of tokens may follow, and beyond it nothing of the past is dropped or read again."""
     n, seed = drawn()
     found = []
     for positions in INSIDE:
         mine, model = pair(learner, reference, n, seed, positions)
         learner.bring(noting)(mine)
-        ids, new = prompt(n, seed), n.new + 6
+        ids, new = prompt(n, seed), n.new + (6 if positions == "rope" else 66)
         texts = learner.generate_cached(mine, ids, new, **GREEDY), reference.generate(model, ids, new, **GREEDY)
         found.append((positions, *texts, sum(given for given, *_ in mine.notes)))
     for positions, got, expected, through in found:
@@ -243,9 +243,10 @@ def test_texts_do_not_affect_later_texts(learner, reference):
     close(after, model(asked[1]), "the logits without caches, computed afterwards,")
 
 
-def modes(model):
-    """Freeze one part in eval mode, and give every part's mode."""
-    model.blocks[0].eval()
+def modes(model, training):
+    """Every part's mode, after one part was put into the other mode."""
+    model.train(training)
+    model.blocks[0].train(not training)
     return [part.training for part in model.modules()]
 
 
@@ -253,19 +254,40 @@ def modes_now(model):
     return [part.training for part in model.modules()] + [torch.is_grad_enabled()]
 
 
+def may_be_used_in_training(generate, model, ids, new, options):
+    """Is the text an ordinary tensor, not one of inference mode?"""
+    text = generate(model, ids, new, **options)
+    return not isinstance(text, torch.Tensor) or not text.is_inference()
+
+
+def written_without_gradient(generate, model, ids, new, options):
+    """The text that is written where gradients are off, and whether they are still off afterwards."""
+    with torch.no_grad():
+        return generate(model, ids, new, **options), not torch.is_grad_enabled()
+
+
 @exercise("generate_cached", weight=2)
 def test_generating_does_not_change_the_model(learner, reference):
-    """The model runs in eval mode and without gradient; afterwards every part of it has its old mode again."""
+    """The model runs in eval mode and without gradient; afterwards each part, and torch's grad mode, is as before. The text may be used in training."""
     n, seed = drawn()
     mine, model = pair(learner, reference, n, seed, either(seed), dropout=0.5)
     learner.bring(noting)(mine)
-    before, ids = learner.bring(modes)(mine), prompt(n, seed)
-    text = learner.generate_cached(mine, ids, n.new, **GREEDY)
-    after, notes = learner.bring(modes_now)(mine), mine.notes
-    same(text, reference.generate(model.eval(), ids, n.new, **GREEDY), "the text of a model that came in training mode, with dropout")
+    ids, found = prompt(n, seed), []
+    for training in (True, False):
+        before = learner.bring(modes)(mine, training)
+        found.append((learner.generate_cached(mine, ids, n.new, **GREEDY), before, learner.bring(modes_now)(mine)))
+    quiet, still_off = learner.bring(written_without_gradient)(learner.generate_cached, mine, ids, n.new, GREEDY)
+    usable, notes = learner.bring(may_be_used_in_training)(learner.generate_cached, mine, ids, n.new, GREEDY), mine.notes
+    expected = reference.generate(model.eval(), ids, n.new, **GREEDY)
+    for (text, *_), came in zip(found, ("training mode, one part of it in eval mode", "eval mode, one part of it in training mode")):
+        same(text, expected, f"the text of a model with dropout that came in {came},")
     holds(all(quiet for _, quiet, _ in notes), "the model was called while a part of it was in training mode")
     holds(not any(graph for *_, graph in notes), "the model's logits carry a graph for gradients, which is never used: it grows with every token")
-    holds(after == [*before, True], "afterwards the model's parts, or torch's grad mode, are not in the mode they were in before")
+    for _, before, after in found:
+        holds(after == [*before, True], "afterwards the model's parts, or torch's grad mode, are not in the mode they were in before")
+    same(quiet, expected, "the text that is written where gradients are off")
+    holds(still_off, "gradients were switched off before, and are switched on afterwards")
+    holds(usable, "the text was made under torch.inference_mode: a model that is trained on it raises an error")
 
 
 # ---- kv_cache_bytes
@@ -303,7 +325,9 @@ def test_one_row_in_half_precision(learner, n):
 @settings(max_examples=1)
 @given(n=layers)
 def test_a_model_of_seven_billion(learner, n):
-    """A 7B Llama (32 layers, 32 heads of 128) needs exactly 1 GiB for 2,048 tokens in half precision, and a quarter of that with 8 key heads."""
+    """A 7B Llama (32 layers, 32 heads of 128) needs exactly 1 GiB for 2,048 tokens in half precision, a quarter with 8 key heads; terabytes are exact too."""
     found = [learner.kv_cache_bytes(32, heads, 128, tokens) for heads, tokens in ((32, 2048), (8, 2048), (32, 3000))]
+    large = learner.kv_cache_bytes(81, 63, 127, 131071, 7, 3)
     for got, expected, what in zip(found, (2**30, 2**28, 3000 * 2**19), ("2,048 tokens", "2,048 tokens with 8 key heads", "3,000 tokens")):
         weighs(got, expected, f"the number of bytes for {what}")
+    weighs(large, 2 * 81 * 63 * 127 * 131071 * 7 * 3, "the number of bytes for 7 texts of 131,071 tokens")

@@ -22,7 +22,7 @@ def generate_cached(model, ids, max_new_tokens, eos_id=None, temperature=1.0, to
             logits = model(token.unsqueeze(1), caches=caches)
     for name, part in model.named_modules():
         part.training = was[name]
-    return ids
+    return ids.clone()
 
 
 # variant: tokens in a list, caches made by hand, one needless pass at the end, an assertion for the length
