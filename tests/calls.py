@@ -44,3 +44,10 @@ def call_without_gradient(learner, f, *args, **options):
     """What `f` gives in each mode without gradient."""
     quiet = learner.bring(call_in_mode)
     return {mode: quiet(f, mode, *args, **options) for mode in GRADIENT_FREE_MODES}
+
+
+def gradient_of_one(f, which, tensors, *others):
+    """The gradient of one of these tensors through the sum of the squares of what `f` gives, where the other tensors need none."""
+    leaves = [x.clone().requires_grad_(i == which) for i, x in enumerate(tensors)]
+    f(*leaves, *others).square().sum().backward()
+    return leaves[which].grad

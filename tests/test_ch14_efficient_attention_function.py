@@ -2,7 +2,7 @@
 
 import torch
 from attention_groups import double_qkv, fixed_sizes, group_sizes
-from calls import call_without_gradient
+from calls import call_without_gradient, gradient_of_one
 from grader.execution.proxy import gradients
 from grader.plugin.marks import exercise
 from grader.verdict.comparing import close, holds, refuses, sizes
@@ -102,20 +102,13 @@ def test_gradients_agree_with_measured_slopes(learner, reference, n, causal, see
     holds(right, "the gradients are not the slopes of the output: torch.autograd.gradcheck measures other numbers")
 
 
-def one_needs_gradient(attention, which, *qkv):
-    """The gradient of one of q, k and v, where the two others need none."""
-    leaves = [x.clone().requires_grad_(i == which) for i, x in enumerate(qkv)]
-    attention(*leaves, 2).square().sum().backward()
-    return leaves[which].grad
-
-
 @exercise("efficient_attention")
 @few
 @given(n=group_sizes, seed=seeds)
 def test_one_of_the_three_may_need_a_gradient_alone(learner, reference, n, seed):
     """If only q needs a gradient, or only k, or only v, that one gets it."""
-    q, k, v = double_qkv(seed, n)
-    pairs = [[side.bring(one_needs_gradient)(side.efficient_attention, i, q, k, v) for side in (learner, reference)] for i in range(3)]
+    qkv = double_qkv(seed, n)
+    pairs = [[side.bring(gradient_of_one)(side.efficient_attention, i, qkv, 2) for side in (learner, reference)] for i in range(3)]
     for name, (got, expected) in zip("qkv", pairs):
         compare_gradient(got, expected, name)
 

@@ -1,7 +1,7 @@
 """Chapter 14, sixth part: cross-entropy with the logits of a few positions at a time."""
 
 import torch
-from calls import call_without_gradient
+from calls import call_without_gradient, gradient_of_one
 from devices_and_dtypes import check_device_of_result
 from grader.execution.proxy import gradients
 from grader.plugin.marks import exercise
@@ -151,24 +151,10 @@ def test_the_chunks_of_the_backward_pass_are_not_collected(learner, reference):
     """With 2 texts of 64 positions, 512 words and chunk = 8, all tensors that exist at one moment of both passes have fewer entries than all logits."""
     hidden, weight, targets, chunk, logits = large_vocabulary()
     watched = watch_call(learner, learner.bring(loss_and_gradients), learner.chunked_cross_entropy, hidden, weight, targets, chunk, alive=logits)
-    expected = reference.bring(gradients_at_once)(reference.cross_entropy, hidden, weight, targets)
-    for name, gradient, wanted in zip(("hidden", "weight"), watched.result[1:], expected):
-        close(gradient, wanted, f"the gradient of {name}")
+    expected = reference.bring(loss_and_gradients)(reference.chunked_cross_entropy, hidden, weight, targets, chunk)
+    for name, got, wanted in zip(("the loss", "the gradient of hidden", "the gradient of weight"), watched.result, expected):
+        close(got, wanted, name)
     watched.check()
-
-
-def gradients_at_once(cross_entropy, hidden, weight, targets):
-    """The gradients of hidden and weight, from the logits of all positions."""
-    leaves = [x.clone().requires_grad_() for x in (hidden, weight)]
-    cross_entropy(leaves[0] @ leaves[1].T, targets).backward()
-    return [x.grad for x in leaves]
-
-
-def one_of_two(loss, which, hidden, weight, targets):
-    """The gradient of hidden or of weight, where the other one needs none."""
-    leaves = [x.clone().requires_grad_(i == which) for i, x in enumerate((hidden, weight))]
-    loss(*leaves, targets, 3).backward()
-    return leaves[which].grad
 
 
 @exercise("chunked_cross_entropy")
@@ -177,10 +163,9 @@ def one_of_two(loss, which, hidden, weight, targets):
 def test_hidden_or_weight_may_need_a_gradient_alone(learner, reference, n, seed):
     """If only hidden needs a gradient, because the weight is frozen, or only weight, that one gets it."""
     hidden, weight, targets = case(seed, n)
-    found = [learner.bring(one_of_two)(learner.chunked_cross_entropy, i, hidden, weight, targets) for i in (0, 1)]
-    expected = reference.bring(gradients_at_once)(reference.cross_entropy, hidden, weight, targets)
-    for name, gradient, wanted in zip(("hidden", "weight"), found, expected):
-        close(gradient, wanted, f"the gradient of {name}, the only one that needs a gradient")
+    pairs = [[side.bring(gradient_of_one)(side.chunked_cross_entropy, i, (hidden, weight), targets, 3) for side in (learner, reference)] for i in (0, 1)]
+    for name, (got, expected) in zip(("hidden", "weight"), pairs):
+        compare_gradient(got, expected, f"{name}, the only one that needs a gradient,")
 
 
 @exercise("chunked_cross_entropy")

@@ -43,9 +43,9 @@ CORNER_CASE_WEIGHT = 12.0  # that a mistake must explain, or CORNER_CASE_TESTS t
 CORNER_CASE_TESTS = 3
 ONE_TEST_OF = 4  # it must explain one in so many of the failed tests
 COMMON_ANSWER = 3  # mistakes, or a quarter of them: if more explain a test, it does not count, because such an answer shows none of them
-MOST_PAIRS = 120  # that are tried
-MOST_HIDDEN_PAIRS = 300  # of mistakes that explain no answer alone
-LEAST_HIDDEN_WEIGHT = 6.0  # that such a pair must explain
+MOST_PAIRS = 120  # that are tried on a base, of mistakes of which one explains an answer alone
+MOST_HIDDEN_PAIRS = 300  # that are tried on a base, of mistakes that explain no answer alone
+LEAST_HIDDEN_PAIR_WEIGHT = 6.0  # that such a pair must explain
 
 Map = Callable[[Callable[[Any], Any], list[Any]], Iterable[Any]]
 
@@ -171,7 +171,8 @@ class Search:
     def _search(self) -> Candidate | None:
         """The best explanation by two mistakes, or by one that does not explain everything.
 
-        One of two mistakes must explain an answer alone. Two that explain answers only together may be a third mistake: two edits can make one swap.
+        One of two mistakes should explain an answer alone. Two that explain answers only together may be a third mistake, because two edits can make
+        one swap. They are tried last, and must explain more.
         """
         solution, *others = self.bases
         alone = list(self.each(self._compare_all, self._versions([solution])))
@@ -179,35 +180,32 @@ class Search:
         common = max(COMMON_ANSWER, len(alone) // 4)
         self.failing = [replace(facts, weights=facts.without_weight()) if many > common else facts for facts, many in zip(self.failing, explaining)]
         alone = [self._limited(one) for one in alone]
+        by_base = [alone.copy()]
         if pair := self._pair(alone):
             return pair
         for base in others:
             on_base = [self._limited(one) for one in self.each(self._compare_all, self._versions([base]))]
+            by_base.append(on_base)
             if pair := self._pair(on_base):
                 return pair
             plain = next((one for one in on_base if not one.version.mistakes), None)
             alone += [one for one in on_base if one is plain or plain is None or one.score() > plain.score()]
-        return _best_partly(_best_of_each([one for one in alone if one.possible]), self.failing) or self._hidden_pair(alone)
+        if found := _best_partly(_best_of_each([one for one in alone if one.possible]), self.failing):
+            return found
+        return next(filter(None, (self._pair(on_base, hidden=True) for on_base in by_base)), None)
 
     def _limited(self, one: Candidate) -> Candidate:
         return replace(one, matches=[replace(match, weight=min(match.weight, facts.most)) for match, facts in zip(one.matches, self.failing)])
 
-    def _pair(self, alone: list[Candidate]) -> Candidate | None:
-        """The only pair of mistakes on one base that explains everything."""
+    def _pair(self, alone: list[Candidate], hidden: bool = False) -> Candidate | None:
+        """The only pair of mistakes on one base that explains everything. `hidden`: the pairs of which neither explains an answer alone."""
         possible = sorted((one for one in alone if one.possible and one.version.mistakes), key=lambda one: -one.weight)
-        pairs = [Version(one.version.base, (*one.version.mistakes, *other.version.mistakes)) for one, other in combinations(possible, 2) if one.weight]
-        together = [found for found in self.each(lambda pair: self._compare(pair, self.failing, completely=True), pairs[:MOST_PAIRS]) if found.complete]
-        return _best_pair(together, alone)
-
-    def _hidden_pair(self, alone: list[Candidate]) -> Candidate | None:
-        """The only pair of mistakes that explains everything, where neither explains an answer alone: each changes what the other one does."""
-        pairs: list[Version] = []
-        for base in self.bases:
-            silent = [one for one in alone if one.version.base is base and one.version.mistakes and not one.weight and not one.breaks]
-            pairs += [Version(base, (*one.version.mistakes, *other.version.mistakes)) for one, other in combinations(silent, 2)]
-        together = self.each(lambda pair: self._compare(pair, self.failing, completely=True), pairs[:MOST_HIDDEN_PAIRS])
-        found = [pair for pair in together if pair.complete and pair.weight >= LEAST_HIDDEN_WEIGHT]
-        return found[0] if len({frozenset(pair.mistakes) for pair in found}) == 1 else None
+        couples = [(one, other) for one, other in combinations(possible, 2) if hidden != bool(one.weight)]
+        pairs = [Version(one.version.base, (*one.version.mistakes, *other.version.mistakes)) for one, other in couples]
+        most, least = (MOST_HIDDEN_PAIRS, LEAST_HIDDEN_PAIR_WEIGHT) if hidden else (MOST_PAIRS, LEAST_PAIR_WEIGHT)
+        together = self.each(lambda pair: self._compare(pair, self.failing, completely=True), pairs[:most])
+        found = [pair for pair in together if pair.complete and pair.weight >= least]
+        return None if hidden and len(found) > 1 else _best_pair(found, alone)
 
     def _compare_all(self, version: Version) -> Candidate:
         return self._compare(version, self.failing)
@@ -256,10 +254,7 @@ def _best_pair(together: list[Candidate], alone: list[Candidate]) -> Candidate |
         rivals = [one for mistake, one in single.items() if one.possible and mistake not in two]
         return any(sum(one.matches[place].weight for place in needs_both if one.matches[place].full) > most for one in rivals)
 
-    together = [
-        pair for pair in together
-        if pair.weight >= LEAST_PAIR_WEIGHT and all(gain(pair, one) > 0 for one in pair.version.mistakes) and not has_simpler_rival(pair)
-    ]  # fmt: skip
+    together = [pair for pair in together if all(gain(pair, one) > 0 for one in pair.version.mistakes) and not has_simpler_rival(pair)]
     if not together:
         return None
     if len(together) == 1:

@@ -109,11 +109,14 @@ class Layout:
             old, new = item.cells
             size = item.block or max(old + new, 1)
             places = -(-(old + new) // size) * size
-            left = x - 9 * places - 4 * (places // size - 1) if places else x
+            left = x - 9 * places - 4 * (places // size - 1)
             for number in range(places):
-                fill, edge, more = look("cached" if number < old else "new") if number < old + new else (None, FLOW, ' stroke-dasharray="2 3"')
+                colours = paint(stroke=FLOW) + ' stroke-dasharray="2 3"'  # of an empty place
+                if number < old + new:
+                    fill, edge, more = look("cached" if number < old else "new")
+                    colours = paint(fill, edge) + more
                 at = left + 18 * number + 8 * (number // size) + 1
-                yield f'<rect x="{at:g}" y="{middle + 4:g}" width="16" height="16" rx="2" {paint(fill, edge)}{more}/>'
+                yield f'<rect x="{at:g}" y="{middle + 4:g}" width="16" height="16" rx="2" {colours}/>'
             if item.chapter:
                 yield from badge(x + half, middle, item.chapter)
 
