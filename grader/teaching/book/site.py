@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 import hashlib
 import os
+import secrets
 import shutil
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -38,16 +38,20 @@ def build(folder: Path = FOLDER) -> int:
     """Build the whole book in `folder`; return the number of pages. OSError if the folder cannot be written."""
     made_from, folder = fingerprint(), folder.absolute()
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as beside:
-        new = Path(beside) / "new"
+    beside = folder.parent / f".{folder.name}.{secrets.token_hex(4)}"
+    try:  # made inside: a TemporaryDirectory stays if Control-C comes while it is being made
+        beside.mkdir()
+        new = beside / "new"
         shutil.copytree(HERE / "static", new)
         pages = _Book().pages()
         for name, text in pages.items():
             (new / name).write_text(text, encoding="utf-8", newline="\n")
         (new / MARK).write_text(made_from, encoding="utf-8")
         if folder.exists():
-            os.replace(folder, Path(beside) / "old")
+            os.replace(folder, beside / "old")
         os.replace(new, folder)
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
     return sum(name.endswith(".html") for name in pages)
 
 
