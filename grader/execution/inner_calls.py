@@ -24,11 +24,6 @@ class _CallsThroughNote(ast.NodeTransformer):
             node.value.func.id = NOTE_STATEMENT
         return node
 
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
-        if node.name == "__torch_dispatch__":  # runs at each of torch's operators and calls nothing else of the learner's: it must be fast
-            return node
-        return self.generic_visit(node)
-
     def visit_Call(self, node: ast.Call) -> ast.Call:
         self.generic_visit(node)
         if isinstance(node.func, ast.Name) and hasattr(builtins, node.func.id):
@@ -41,9 +36,14 @@ def compile_helper(source: str, filename: str) -> CodeType:
     """The helper's source, compiled so that each of its calls goes through the function NOTE."""
     tree = ast.parse(source, filename)
     for definition in tree.body:
-        if isinstance(definition, ast.FunctionDef | ast.ClassDef):
+        if isinstance(definition, ast.FunctionDef | ast.ClassDef) and not _is_watch(definition):
             definition.body = [_CallsThroughNote().visit(statement) for statement in definition.body]
     return compile(ast.fix_missing_locations(tree), filename, "exec")
+
+
+def _is_watch(definition: ast.FunctionDef | ast.ClassDef) -> bool:
+    """Whether it runs at each of torch's operators: then it must be fast, and calls nothing else of the learner's."""
+    return any(isinstance(part, ast.FunctionDef) and part.name == "__torch_dispatch__" for part in definition.body)
 
 
 class InnerCalls:
