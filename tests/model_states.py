@@ -29,7 +29,10 @@ def training_pair(learner, reference, n, seed, **options):
 
 
 def observed(look, model, *arguments):
-    """Inspect a model twice that is partly in train mode and has hooks of other code: the results, and the model's state afterwards."""
+    """Inspect a model that has hooks of other code, gradients and a frozen part: in train mode but for some parts, in train mode, and in eval mode but for some parts.
+
+    Returns the results, and what became of the model's state.
+    """
 
     def hooks():
         return [(list(module._forward_pre_hooks), list(module._forward_hooks)) for module in model.modules()]
@@ -37,8 +40,18 @@ def observed(look, model, *arguments):
     def modes():
         return [module.training for module in model.modules()]
 
+    def gradients():
+        return [None if p.grad is None else p.grad.clone() for p in model.parameters()]
+
+    def unchanged(old, new):
+        return all(a is None and b is None or a is not None and b is not None and torch.equal(a, b) for a, b in zip(old, new))
+
+    parts = (model.blocks[0].ffn, model.blocks[-1].attn, model.ln_f)
     model.train()
-    for part in (model.blocks[0].ffn, model.blocks[-1].attn, model.ln_f):
+    for p in model.blocks[0].parameters():
+        p.grad = torch.ones_like(p)
+    model.ln_f.requires_grad_(False)
+    for part in parts:
         part.eval()
         part.register_forward_hook(lambda module, inputs, output: None)
         part.register_forward_pre_hook(lambda module, inputs: None)
@@ -46,7 +59,7 @@ def observed(look, model, *arguments):
         block.register_forward_hook(lambda module, inputs, output: None)
         block.register_forward_pre_hook(lambda module, inputs: None)
     weights = {name: value.clone() for name, value in model.state_dict().items()}
-    before = hooks(), modes()
+    before, learns, slopes = (hooks(), modes()), [p.requires_grad for p in model.parameters()], gradients()
     seen = look(model, *arguments)
     found = {
         "seen": seen,
@@ -54,13 +67,22 @@ def observed(look, model, *arguments):
         "modes": [modes() == before[1]],
         "graph": any(part.requires_grad for part in (seen if isinstance(seen, (list, tuple)) else [seen]) if isinstance(part, torch.Tensor)),
         "grad mode": torch.is_grad_enabled(),
-        "trainable": all(p.requires_grad and p.grad is None for p in model.parameters()),
+        "frozen": [p.requires_grad for p in model.parameters()] == learns,
+        "gradients": unchanged(slopes, gradients()),
         "weights": all(torch.equal(value, weights[name]) for name, value in model.state_dict().items()),
     }
     model.train()
     with torch.enable_grad():
         found["again"] = look(model, *arguments)
     found["modes"].append(all(modes()))
+    model.eval()
+    for part in parts:
+        part.train()
+    before = modes()
+    with torch.no_grad():
+        found["parts in train mode"] = look(model, *arguments)
+        found["grad mode of others"] = not torch.is_grad_enabled()
+    found["modes"][0] = found["modes"][0] and modes() == before
     return found
 
 
@@ -74,9 +96,12 @@ def check_hooks_and_modes(found):
 def check_trainable(found):
     holds(not found["graph"], "the result has a graph: every intermediate result of the run stays in memory without being used")
     holds(found["grad mode"], "gradients are still switched off afterwards, so nothing can be trained")
-    holds(found["trainable"], "a parameter of the model has requires_grad=False now, or has a gradient that it did not have before")
+    holds(found["grad mode of others"], "a call inside the caller's own torch.no_grad() switched gradients on for the rest of it")
+    holds(found["frozen"], "a parameter of the model has another requires_grad now: it was frozen or made trainable")
+    holds(found["gradients"], "a parameter of the model has another gradient than before: gradients from before are gone, or new ones were added")
     holds(found["weights"], "the call changed the model's parameters")
 
 
-def check_second_run(found, expected, what):
-    close(found["again"], expected, f"{what} in a second call with the same model")
+def check_second_run(found, expected, what, judge=close):
+    judge(found["again"], expected, f"{what} in a second call with the same model")
+    judge(found["parts in train mode"], expected, f"{what} of a model in eval mode that has parts in train mode")

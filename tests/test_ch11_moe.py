@@ -63,11 +63,12 @@ def test_any_number_of_experts_may_be_chosen(learner, reference):
 
 @exercise("route", weight=2)
 def test_one_expert_alone_has_the_weight_one(learner):
-    """With top_k = 1 every token has one expert, the one with its largest logit, and the weight 1; the shape is (..., 1)."""
+    """With top_k = 1 every token has one expert, the one with its largest logit, and the weight 1; the shape is (..., 1), also where there is only one expert."""
     n, seed = drawn_router()
     logits = scores(seed, n.B, n.T, n.N)
-    got = learner.route(logits, 1)
+    single, got = learner.route(logits[..., :1].clone(), 1), learner.route(logits, 1)
     same_routing(got, (torch.ones(n.B, n.T, 1), logits.argmax(-1, keepdim=True)), " with top_k = 1")
+    same_routing(single, (torch.ones(n.B, n.T, 1), torch.zeros(n.B, n.T, 1, dtype=torch.int64)), " where there is only one expert")
 
 
 @exercise("route", weight=2)
@@ -132,11 +133,12 @@ def test_logits_of_any_size_are_safe(learner, reference):
     """The same number added to all of a token's logits changes nothing, even 10,000; and logits far apart give weights of 1 and 0, never NaN."""
     n, seed = drawn_router()
     logits = (scores(seed, n.T, n.N) * 8).round() / 8  # eighths stay exact beside 10,000
-    apart = learner.route(logits * 300, 1)
+    apart, unlikely = learner.route(logits * 300, 1), learner.route(logits * 30, 3)
     added = {shift: learner.route(logits + shift, 3) for shift in (-3.0, -1e4, 1e4)}
     for shift, pair in reversed(added.items()):
         same_routing(pair, reference.route(logits, 3), f" after {shift:g} was added to all logits")
     same_routing(apart, reference.route(logits, 1), " for logits far apart, with top_k = 1")
+    same_routing(unlikely, reference.route(logits * 30, 3), " where all experts but the first are very unlikely")
 
 
 @exercise("route", weight=2)
@@ -261,6 +263,24 @@ def test_all_tokens_count_alike(learner, reference):
         close(loss, reference.load_balancing_loss(*pair), f"the loss of probabilities {(*shape, n.N)}")
 
 
+def in_bfloat16(balance, probs, experts):
+    """The loss of probabilities in bfloat16, rounded to it if it is wider."""
+    loss = balance(probs.bfloat16(), experts)
+    return loss.bfloat16() if isinstance(loss, torch.Tensor) else loss
+
+
+@exercise("load_balancing_loss", weight=2)
+def test_hundreds_of_tokens_are_counted(learner, reference):
+    """A count may be larger than a byte can hold, and larger than bfloat16 counts exactly: 900 choices of one expert are 900."""
+    sizes(B=9, T=100, N=6)
+    probs = probabilities(int(torch.randint(10000, ())), 9, 100, 6)
+    experts = torch.full((9, 100, 1), 2)
+    experts[0, ::2] = 4
+    half, single = learner.bring(in_bfloat16)(learner.load_balancing_loss, probs, experts), learner.load_balancing_loss(probs, experts)
+    close(single, reference.load_balancing_loss(probs, experts), "the loss of 900 tokens, of which 850 choose expert 2")
+    close(half, reference.load_balancing_loss(probs, experts).bfloat16(), "the same loss in bfloat16", tol=4e-2)
+
+
 @exercise("load_balancing_loss", weight=3)
 def test_the_gradient_of_a_probability_is_its_experts_share(learner, reference):
     """The gradient of each probability is N * f_i / tokens: the more tokens an expert has, the larger its gradient."""
@@ -290,19 +310,13 @@ def test_the_loss_lowers_the_logits_of_a_crowded_expert(learner):
     close(slope, expected, "the gradient of the router's logits where all tokens choose expert 2", tol=1e-4)
 
 
-def in_bfloat16(balance, probs, experts):
-    """The loss of probabilities in bfloat16, rounded to it if it is wider."""
-    loss = balance(probs.bfloat16(), experts)
-    return loss.bfloat16() if isinstance(loss, torch.Tensor) else loss
-
-
 @exercise("load_balancing_loss")
 def test_the_loss_is_one_number_where_the_probabilities_are(learner, reference):
     """The loss is a tensor without axes, in the dtype of the probabilities (of bfloat16 ones it may be wider) and on their device."""
     n, seed = drawn_router()
     probs, experts = probabilities(seed, n.T, n.N), choices(seed, 1, n.T, n.N)
     half, double = learner.bring(in_bfloat16)(learner.load_balancing_loss, probs, experts), learner.load_balancing_loss(probs.double(), experts)
-    expected = reference.load_balancing_loss(probs.double(), experts)
-    close(double, expected, "the loss in float64", tol=1e-6)
+    expected = reference.load_balancing_loss(probs.double(), experts)  # of four choices: in float32, too, a share is exact
+    close(double, expected, "the loss in float64", tol=1e-12)
     close(half, expected.bfloat16(), "the loss in bfloat16", tol=4e-2)
     check_device_of_result(learner, expected.float(), learner.load_balancing_loss, probs, experts)

@@ -89,6 +89,26 @@ def test_a_parameter_used_twice_counts_once(learner):
     same(tied, whole - idle - 11 * n.D, "the count of the same model with one matrix for embedding and head")
 
 
+def deep_and_shared(layer):
+    """The layer behind seven levels of modules, in two places; and some of its numbers do not learn."""
+    model = nn.ModuleDict({"first": layer, "norm": nn.LayerNorm(3), "second": layer})
+    for _ in range(6):
+        model = nn.Sequential(model)
+    for expert in list(layer.experts)[::2]:
+        expert.requires_grad_(False)
+    layer.router.requires_grad_(False)
+    return model
+
+
+@exercise("active_parameters", weight=2)
+def test_a_frozen_layer_and_one_in_two_places(learner):
+    """Parameters that do not learn are used like others; a layer may be behind any number of modules, and in two places it counts once."""
+    n = drawn_layer()
+    model = learner.bring(deep_and_shared)(learner.MoELayer(n.D, n.F, n.N, 2))
+    whole, got = learner.bring(all_of)(model), learner.active_parameters(model)
+    same(got, whole - (n.N - 2) * one_expert(n.D, n.F), "the count of a model with one MoELayer in two places, of which some parameters are frozen")
+
+
 @exercise("active_parameters")
 def test_where_nothing_is_left_out_everything_counts(learner):
     """With top_k = N, with a single expert, or in a model without experts, a token uses all there is."""

@@ -41,8 +41,9 @@ def silenced(values, *parts):
 def test_attention_is_added_and_then_the_experts(learner, reference, n, seed):
     """x + attn(ln1(x)), then the same with moe and ln2, starting from that sum; the second result is the experts' balance loss."""
     mine, model, _ = blocks(learner, reference, n, seed)
-    first, whole = mine(x_of(n, seed)[:, :1]), mine(x_of(n, seed))
+    single, first, whole = mine(x_of(n, seed)[:1, :1].clone()), mine(x_of(n, seed)[:, :1]), mine(x_of(n, seed))
     compare_output_and_loss(whole, model(x_of(n, seed)))
+    compare_output_and_loss(single, model(x_of(n, seed)[:1, :1]), " for a batch of one text of one token")
     compare_output_and_loss(first, model(x_of(n, seed)[:, :1]), " for one position")
 
 

@@ -105,12 +105,13 @@ def test_the_stream_is_read_in_eval_mode(learner, reference):
 
 @exercise("residual_stream", weight=2)
 def test_reading_the_stream_leaves_hooks_and_modes_as_they_were(learner, reference):
-    """Your hooks are removed afterwards, those of other code are not, and each module has its old mode again."""
+    """Your hooks are removed afterwards, those of other code are not, and each module has its old mode again, whichever parts were in train mode."""
     n, seed = draw_sizes()
-    mine, model = training_pair(learner, reference, n, seed)
+    mine, model = training_pair(learner, reference, n, seed, dropout=0.5)
     ids, expected = gpt_ids(n, seed), reference.residual_stream(model, gpt_ids(n, seed))
     found = learner.bring(observed)(learner.residual_stream, mine, ids)
     judge_stream(found["seen"], expected, "the stream")
+    check_second_run(found, expected, "the stream", judge_stream)
     check_hooks_and_modes(found)
 
 

@@ -253,3 +253,4 @@ def test_the_model_is_left_as_it_was(learner, reference):
     check_hooks_and_modes(found)
     check_trainable(found)
     same_scores(found["again"], expected, "the scores of the same model in a second call")
+    same_scores(found["parts in train mode"], expected, "the scores of a model in eval mode that has parts in train mode")

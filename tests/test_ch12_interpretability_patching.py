@@ -221,6 +221,19 @@ def test_equal_clean_and_corrupted_logits_raise_an_error(learner, n, seed):
     refuses(lambda: learner.recovery(apart[0], apart[0].clone(), apart[0].clone(), target), because="all three runs are the same")
 
 
+@exercise("recovery", weight=2)
+@settings(max_examples=2)
+@given(n=several, seed=seeds)
+def test_logits_that_are_nearly_equal_have_a_recovery(learner, n, seed):
+    """A loss as small as 1/65536 of a logit of 1000 is a loss: only equal logits have no recovery, and float64 logits keep their digits."""
+    target, step = seed % n.V, 2.0**-17
+    runs = [logits.double() for logits in three_runs(n, seed, target, 1000.0, 1000.0, 1000.0)]
+    for logits, value in zip(runs, (1000.0, 1000.0 - 4 * step, 1000.0 - step)):
+        logits[target] = value
+    got = learner.recovery(*runs, target)
+    close(got, 0.75, f"the recovery, in float64, of a logit of 1000 that fell by {4 * step:.2g}, of which the patch restored three quarters,", tol=1e-4)
+
+
 @exercise("recovery")
 @settings(max_examples=3)
 @given(n=several, seed=seeds)
