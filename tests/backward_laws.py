@@ -83,9 +83,10 @@ class Effort(torch.utils._python_dispatch.TorchDispatchMode):
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         out = func(*args, **(kwargs or {}))
         self.operators += 1
-        if isinstance(out, torch.Tensor) and out.is_floating_point() and not func.is_view:
-            inner = {"mm": 0, "bmm": 0, "mv": 0, "dot": 0, "addmm": 1, "baddbmm": 1}.get(func._overloadpacket.__name__)
-            self.floats += out.numel() * (1 if inner is None else args[inner].size(-1))
+        inner = {"mm": 0, "bmm": 0, "mv": 0, "dot": 0, "addmm": 1, "baddbmm": 1}.get(func._overloadpacket.__name__)
+        for result in out if isinstance(out, tuple | list) else [out]:  # a fused layer norm has three results
+            if isinstance(result, torch.Tensor) and result.is_floating_point() and not func.is_view:
+                self.floats += result.numel() * (1 if inner is None else args[inner].size(-1))
         return out
 
 

@@ -54,7 +54,7 @@ def test_linear_with_as_many_features_out_as_in(learner, reference, n, seed):
     check(got, names(*by_autograd(reference.bring(linear), grad_out, x, weight, torch.zeros(n.D, dtype=double))))
 
 
-@exercise("linear_backward", weight=8)
+@exercise("linear_backward", weight=11)
 @few
 @given(n=distinct("T", "n", "m", least=2, most=4), seed=seeds)
 def test_linear_agrees_with_numeric_gradient(learner, n, seed):

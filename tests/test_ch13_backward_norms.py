@@ -157,7 +157,7 @@ def test_repeated_ids_add_up(learner, n, seed):
     close(got, torch.stack(rows), "the gradient of the table")
 
 
-@exercise("embedding_backward", weight=10)
+@exercise("embedding_backward", weight=15)
 @few
 @given(n=distinct("T", "D", least=2, most=4), seed=seeds)
 def test_embedding_agrees_with_numeric_gradient(learner, n, seed):
