@@ -72,10 +72,10 @@ def test_padding_anywhere_is_never_attended_to(learner, reference, n, seed):
 def test_any_id_may_be_the_padding(learner, reference, n, seed):
     """Padding is where the id is config.pad_id; with another pad_id, 0 is a word like any other."""
     pad_id = 1 + seed % 12
-    mine, _, values = seq2seq_pair(learner, reference, n, seed, pad_id=pad_id)
+    mine, model, values = seq2seq_pair(learner, reference, n, seed, pad_id=pad_id)
     src, tgt = source_and_target(n, seed, pad_id)
-    src[:, 1], tgt[:, 1] = 0, 0
-    (src, _), (tgt, real) = anywhere(src, seed, pad_id), padded_right(tgt, seed + 1, pad_id)
+    src[:, 1:3], tgt[:, 1:3] = 0, 0
+    (src, _), (tgt, real) = anywhere(src, seed, pad_id), anywhere(tgt, seed + 1, pad_id)
     before, after = mine(src, tgt), {}
     for row in (pad_id, 0):
         others = {name: values[name].clone() for name in ("src_emb.weight", "tgt_emb.weight")}
@@ -87,6 +87,7 @@ def test_any_id_may_be_the_padding(learner, reference, n, seed):
     compare_logits(after[pad_id], before, f"the tensor of logits, after the embedding of pad_id = {pad_id} was changed,", real)
     by = changed(before, after[0], axis=0)
     holds(min(by) > 1e-5, f"with pad_id = {pad_id}, 0 is a word, and another embedding of it should change the logits")
+    compare_logits(before, model(src, tgt), f"the tensor of logits with pad_id = {pad_id}, where 0 is a word,", real)
 
 
 @exercise("Seq2Seq", weight=6)

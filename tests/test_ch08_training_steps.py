@@ -88,6 +88,12 @@ def use(model):
             parameter.grad = torch.ones_like(parameter)
 
 
+def put_part_in_eval_mode(model):
+    """The model in train mode, a part of it in eval mode, as code leaves it that froze a part; for `bring`."""
+    model.train()
+    model.part.eval()
+
+
 def set_room(model, room):
     """The largest number of positions in one call of the model; for `bring`."""
     model.room = room
@@ -163,12 +169,17 @@ def test_each_step_uses_the_gradient_of_its_own_batch(learner, reference, n, see
 @settings(max_examples=2)
 @given(n=models, seed=seeds)
 def test_a_step_runs_in_train_mode(learner, reference, n, seed):
-    """The model and all its parts are in train mode in a step, also if the model was in eval mode before."""
+    """The model and all its parts are in train mode in a step, also if the model, or only a part of it, was in eval mode before."""
     mine, model = Taught(learner, n, seed), Taught(reference, n, seed)
+    in_part, whole = Taught(learner, n, seed), Taught(reference, n, seed)
+    for taught in (in_part, whole):
+        taught.side.bring(put_part_in_eval_mode)(taught.model)
+        taught.train(batches(n, seed, 1))
     for taught in (mine, model):
         taught.model.eval()
         taught.train(batches(n, seed, 2))
     same_steps(mine, model, " (the model was in eval mode before)")
+    same_steps(in_part, whole, " (a part of the model was in eval mode before)")
 
 
 @exercise("train_step", weight=2)
@@ -185,12 +196,14 @@ def test_logits_may_come_first_in_a_tuple(learner, reference, n, seed):
 @settings(max_examples=2)
 @given(n=models, seed=seeds)
 def test_gradients_are_clipped_before_the_update(learner, reference, n, seed):
-    """With max_norm the whole gradient is clipped after backward and before the update; a max_norm far above it changes nothing."""
+    """With max_norm the whole gradient is clipped after backward and before the update: a max_norm far above it changes nothing, and one of 0 stops the update."""
     every = batches(n, seed, 2)
     mine, model = (Taught(side, n, seed).train(every, max_norm=0.1) for side in (learner, reference))
     mine.left_behind()
     free, plain = (Taught(side, n, seed).train(every, max_norm=1e3) for side in (learner, reference))
+    still, stopped = (Taught(side, n, seed).train(every[:1], max_norm=0.0) for side in (learner, reference))
     same_steps(mine, model, " with max_norm = 0.1")
+    same_steps(still, stopped, " with max_norm = 0")
     same_steps(free, plain, " with max_norm = 1000")
 
 
@@ -304,24 +317,31 @@ def test_a_piece_without_targets_changes_nothing(learner, reference, n, seed):
 @settings(max_examples=2)
 @given(n=accumulated, seed=seeds)
 def test_the_whole_gradient_is_clipped_once(learner, reference, n, seed):
-    """With max_norm it is the gradient of all pieces together that is clipped, once, before the update; a large max_norm changes nothing."""
+    """With max_norm it is the gradient of all pieces together that is clipped, once, before the update; a large max_norm changes nothing, and one of 0 stops the update."""
     updates = [pieces_of(n, seed), pieces_of(n, seed + 40)]
     mine, model = (Taught(side, n, seed).accumulate(*updates, max_norm=0.1) for side in (learner, reference))
     mine.left_behind()
     loose, plain = (Taught(side, n, seed).accumulate(*updates, max_norm=1e3) for side in (learner, reference))
+    still, stopped = (Taught(side, n, seed).accumulate(updates[0], max_norm=0.0) for side in (learner, reference))
     same_steps(mine, model, " with max_norm = 0.1")
     same_steps(loose, plain, " with max_norm = 1000")
+    same_steps(still, stopped, " with max_norm = 0")
 
 
 @exercise("accumulated_step", weight=2)
 @settings(max_examples=2)
 @given(n=accumulated, seed=seeds)
 def test_pieces_run_in_train_mode(learner, reference, n, seed):
-    """The model is in train mode for every piece, and may return a tuple that begins with the logits; the loss comes back as a float."""
+    """The model and its parts are in train mode for every piece, and it may return a tuple that begins with the logits; the loss comes back as a float."""
     mine, model = Taught(learner, n, seed, gives_tuple=True), Taught(reference, n, seed, gives_tuple=True)
+    in_part, whole = Taught(learner, n, seed), Taught(reference, n, seed)
+    for taught in (in_part, whole):
+        taught.side.bring(put_part_in_eval_mode)(taught.model)
+        taught.accumulate(pieces_of(n, seed))
     for taught in (mine, model):
         for pieces in (pieces_of(n, seed), pieces_of(n, seed + 40)):
             taught.model.eval()
             taught.accumulate(pieces)
     same_steps(mine, model, " (the model was in eval mode before, and returns (logits, None))")
+    same_steps(in_part, whole, " (a part of the model was in eval mode before)")
     holds(isinstance(mine.losses[0], float), "the loss should be a float; a tensor keeps its whole graph in memory")

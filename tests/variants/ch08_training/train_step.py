@@ -22,7 +22,7 @@ def train_step(model, optimizer, inputs, targets, max_norm=None):
     loss = cross_entropy(logits, targets)
     optimizer.zero_grad(set_to_none=False)
     loss.backward()
-    if max_norm:
+    if max_norm is not None:
         clip_gradients(model.parameters(), max_norm)
     optimizer.step()
     return loss.detach().cpu().item()
