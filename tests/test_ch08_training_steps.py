@@ -317,7 +317,7 @@ def test_a_piece_without_targets_changes_nothing(learner, reference, n, seed):
 @settings(max_examples=2)
 @given(n=accumulated, seed=seeds)
 def test_the_whole_gradient_is_clipped_once(learner, reference, n, seed):
-    """With max_norm it is the gradient of all pieces together that is clipped, once, before the update; a large max_norm changes nothing, and one of 0 stops the update."""
+    """With max_norm the gradient of all pieces together is clipped, once, before the update; a large max_norm changes nothing, and one of 0 stops the update."""
     updates = [pieces_of(n, seed), pieces_of(n, seed + 40)]
     mine, model = (Taught(side, n, seed).accumulate(*updates, max_norm=0.1) for side in (learner, reference))
     mine.left_behind()

@@ -32,6 +32,7 @@ from grader.verdict.evidence import (
     first_different,
     match,
     matches_but_for_nan,
+    rounded_alike,
 )  # fmt: skip
 from grader.verdict.replay import Version, open_reference, open_version
 from grader.verdict.results import Diagnosis
@@ -108,6 +109,7 @@ class Search:
     records: list[Record]
     each: Map
     deadline: float
+    clock: Callable[[], float]
 
     def __post_init__(self) -> None:
         self.known = list(misconceptions(self.exercise.module, self.exercise.name))
@@ -148,7 +150,10 @@ class Search:
         return [version for version in fitting if not self._compare(version, []).breaks]
 
     def _fits(self, version: Version) -> int:
-        """In how many failed tests it gives all answers; 0 where it does not in all of them, but for the places of NaN in gradients."""
+        """How well it gives all answers: twice the number of failed tests in which it does, one less if they are only rounded alike, and 0 if it does not.
+
+        Which places of a gradient are NaN may differ in some tests.
+        """
         self._check_time()
         with open_version(self.exercise, version) as replayer:
             if replayer is None:
@@ -156,7 +161,10 @@ class Search:
             same = [agrees(replayer, record) for record in self.wrong]
             if not any(same) or not all(fits or agrees(replayer, record, matches_but_for_nan) for fits, record in zip(same, self.wrong)):
                 return 0
-            return sum(same) if all(distance(replayer, record) < gap / 2 for record, gap in self.nearly_right) else 0
+            near = [distance(replayer, record) < gap / 2 for record, gap in self.nearly_right]
+            if not all(close or rounded_alike(replayer, record) for close, (record, _) in zip(near, self.nearly_right)):
+                return 0
+            return 2 * sum(same) - (not all(near))
 
     def _common_names(self, complete: list[Version]) -> tuple[Misconception, ...]:
         """The mistakes that all of these versions have, of those with the fewest: what more than one function explains shows none of them."""
@@ -165,7 +173,7 @@ class Search:
         return tuple(mistake for mistake in first if all(mistake in names for names in others))
 
     def _check_time(self) -> None:
-        if time.monotonic() > self.deadline:
+        if self.clock() > self.deadline:
             raise SearchStopped
 
     def _search(self) -> Candidate | None:
@@ -228,12 +236,14 @@ class Search:
         return Candidate(version, names, matches, broken)
 
 
-def diagnose(exercise: Exercise, records: list[Record], each: Map = map, seconds: float = math.inf) -> Diagnosis | None:
-    """The known mistake, or the two, that the learner's answers show; None if that is not certain. SearchStopped after so many seconds.
+def diagnose(
+    exercise: Exercise, records: list[Record], each: Map = map, seconds: float = math.inf, clock: Callable[[], float] = time.monotonic
+) -> Diagnosis | None:
+    """The known mistake, or the two, that the learner's answers show; None if that is not certain. SearchStopped after so many seconds of the clock.
 
     `each` applies a function to all known mistakes, perhaps in parallel; one after another this is most of the work.
     """
-    return Search(exercise, records, each, time.monotonic() + seconds).run()
+    return Search(exercise, records, each, clock() + seconds, clock).run()
 
 
 def _best_pair(together: list[Candidate], alone: list[Candidate]) -> Candidate | None:

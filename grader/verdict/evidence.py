@@ -143,6 +143,30 @@ def _distance(a: Any, b: Any) -> float:
     return max((_distance(x, y) for x, y in parts), default=0.0)
 
 
+def rounded_alike(replayer: Replayer, record: Record) -> bool:
+    """Are the same float64 tensors of its replies and of the learner's numbers that float32 can hold? Then both were computed in float32, in whatever order."""
+    pairs = [
+        (_with_float32_digits(reply["value"], out), _with_float32_digits(exchange.reply["value"], exchange.out))
+        for (reply, out), exchange in zip(replayer.replies(record), record.log)
+        if "value" in reply
+    ]
+    return any(any(mine) for mine, _ in pairs) and all(mine == learners for mine, learners in pairs)
+
+
+def _with_float32_digits(tree: Any, buffers: list[bytes]) -> list[bool]:
+    """For each float64 tensor in a reply: has it numbers with a fraction, and none that float32 cannot hold?"""
+    found = []
+
+    def visit(value: Any) -> None:
+        if isinstance(value, torch.Tensor) and value.dtype == torch.float64 and value.device.type != "meta":
+            found.append(bool((value != value.trunc()).any()) and bool(torch.equal(value.float().double().nan_to_num(0.0), value.nan_to_num(0.0))))
+        for part in value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ():
+            visit(part)
+
+    visit(_unpack_value(tree, buffers))
+    return found
+
+
 def first_different(replayer: Replayer, record: Record) -> int:
     """The place of the first reply that is not the learner's; errors only need to have the same type."""
     place = 0
