@@ -146,12 +146,12 @@ def test_a_search_that_takes_too_long_is_stopped_with_a_sentence():
         patch.setattr(graded_run, "CLASS_SEARCH_SECONDS", -1.0)
         run.conclude()
     assert run.results["causal_mask"].diagnosis is None
-    assert "The search for a known mistake in causal_mask was stopped after -1 s, because this machine is busy." in run.notes[0]
+    assert "The search for a known mistake in causal_mask was stopped after -1 s." in run.notes[0]
 
 
 def test_answers_of_known_mistakes_are_cached_and_stay_the_same():
     exercise = load_syllabus().exercise("causal_mask")
-    known = misconceptions("ch03_attention", "causal_mask")[:3]
+    known = misconceptions("ch03_attention", "causal_mask")[:2]  # a natural base that has a mistake itself would be tried, too
 
     def diagnosed(mistake):
         trial = Trial(Target("mistaken", None, {"ch03_attention": text_with_mistake("ch03_attention", mistake)}))
