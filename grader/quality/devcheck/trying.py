@@ -73,6 +73,7 @@ def _try(run: GradedRun, job: TryJob, subject: Subject, items: list[pytest.Item]
     run.trial.close()
     if subject.kind == "degenerate":
         run.trial.records.clear()  # without records no known mistake is looked for
+    run.trial.learner_waits = False  # so that the search for known mistakes is bounded by processor time, also on a loaded machine
     only = {exercise.name: run.weights[exercise.name]} if exercise.name in run.weights else {}
     weights, run.weights = run.weights, only
     run.conclude()
