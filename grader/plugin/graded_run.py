@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -31,7 +30,7 @@ from grader.verdict.trial import Trial
 
 Failed = pytest.fail.Exception
 DIAGNOSIS_SECONDS = 60.0  # for one exercise; on a busy machine, all exercises of a course full of mistakes together take that long
-SEARCH_SECONDS, CLASS_SEARCH_SECONDS = 20.0, 50.0  # for a known mistake: where a learner waits, and of processor time where a class is graded; most take less than one
+SEARCH_SECONDS, CLASS_SEARCH_SECONDS = 20.0, 50.0  # for a known mistake, where a learner waits and where a class is graded; most searches take less than one
 
 
 def outcome_of(problem: BaseException | None, failed: bool) -> str:
@@ -58,6 +57,7 @@ class GradedRun:
     chapters: set[str]  # selected; empty means all
     names: set[str]
     map_mistakes: Map = map  # calls a function for each known mistake, perhaps in parallel
+    search_seconds: float | None = None  # for the known mistake of an exercise; None: as where a learner waits, or a class
     weights: dict[str, dict[str, float]] = field(default_factory=dict)
     results: dict[str, ExerciseResult] = field(default_factory=dict)
     shortcuts: dict[str, set[str]] = field(default_factory=dict)
@@ -169,8 +169,8 @@ class GradedRun:
         """Add what helps a learner to the outcomes: the diagnosis, the test to show first, what is written, the script."""
         if any(test.outcome == "failed" for test in result.tests) and not result.follows:
             try:
-                seconds, clock = (SEARCH_SECONDS, time.monotonic) if self.trial.learner_waits else (CLASS_SEARCH_SECONDS, time.process_time)
-                result.diagnosis = diagnose(result.exercise, self.trial.records.get(result.exercise.name, []), self.map_mistakes, seconds, clock)
+                seconds = self.search_seconds or (SEARCH_SECONDS if self.trial.learner_waits else CLASS_SEARCH_SECONDS)
+                result.diagnosis = diagnose(result.exercise, self.trial.records.get(result.exercise.name, []), self.map_mistakes, seconds)
             except SearchStopped:
                 self.notes.append(
                     f"The search for a known mistake in {result.exercise.name} was stopped after {seconds:g} s. "

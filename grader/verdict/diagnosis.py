@@ -109,7 +109,6 @@ class Search:
     records: list[Record]
     each: Map
     deadline: float
-    clock: Callable[[], float]
 
     def __post_init__(self) -> None:
         self.known = list(misconceptions(self.exercise.module, self.exercise.name))
@@ -173,7 +172,7 @@ class Search:
         return tuple(mistake for mistake in first if all(mistake in names for names in others))
 
     def _check_time(self) -> None:
-        if self.clock() > self.deadline:
+        if time.monotonic() > self.deadline:
             raise SearchStopped
 
     def _search(self) -> Candidate | None:
@@ -236,14 +235,12 @@ class Search:
         return Candidate(version, names, matches, broken)
 
 
-def diagnose(
-    exercise: Exercise, records: list[Record], each: Map = map, seconds: float = math.inf, clock: Callable[[], float] = time.monotonic
-) -> Diagnosis | None:
-    """The known mistake, or the two, that the learner's answers show; None if that is not certain. SearchStopped after so many seconds of the clock.
+def diagnose(exercise: Exercise, records: list[Record], each: Map = map, seconds: float = math.inf) -> Diagnosis | None:
+    """The known mistake, or the two, that the learner's answers show; None if that is not certain. SearchStopped after so many seconds.
 
     `each` applies a function to all known mistakes, perhaps in parallel; one after another this is most of the work.
     """
-    return Search(exercise, records, each, clock() + seconds, clock).run()
+    return Search(exercise, records, each, time.monotonic() + seconds).run()
 
 
 def _best_pair(together: list[Candidate], alone: list[Candidate]) -> Candidate | None:
