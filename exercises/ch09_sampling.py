@@ -142,8 +142,8 @@ def translate(model: Seq2Seq, src: Tensor, sos_id: int, eos_id: int, max_new_tok
 
     Each row begins with sos_id. A row that has written eos_id is finished and is filled with config.pad_id. When all rows are
     finished, generation stops. The source is encoded once. The text is int64, and may be used in training. Runs in eval mode
-    without gradient, and restores each module's mode. Raises a ValueError that names config.max_len when the target becomes
-    longer than that; it may be raised at once if max_new_tokens tokens would not fit. `model` may be any object with the
+    without gradient, and restores each module's mode. Raises a ValueError that names config.max_len when `decode` would
+    read a longer target; it may be raised at once if max_new_tokens tokens would not fit. `model` may be any object with the
     encode, decode and config of a Seq2Seq.
     """
     # TODO 1: use looking_at, encode the source once, and begin each row with sos_id

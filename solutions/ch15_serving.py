@@ -193,7 +193,7 @@ class PaddedGPT(GPT):
         """Return logits (B, T, V): at each real token those that GPT gives for the text alone.
 
         The first n_pad[b] ids of row b are padding; n_pad is (B,), int64, or None if there is no padding. The number of pads
-        decides what is padding, and not the ids: they may have any value. The logits at padding are not used, but they are
+        decides what is padding, and not the ids: they may be any tokens. The logits at padding are not used, but they are
         finite.
         """
         # TODO 4: without n_pad there is no padding. Make the mask: a key is not later than the query, and not padding
