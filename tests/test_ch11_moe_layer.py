@@ -7,6 +7,7 @@ from grader.execution.proxy import gradients, load, parameters, randomise, state
 from grader.plugin.marks import exercise
 from grader.verdict.comparing import close, holds, refuses, same, shaped, sizes
 from hypothesis import given, settings
+from memory_layouts import of_view
 from module_pairs import module_pair
 from strategies import distinct, seeds, tensor
 from torch import nn
@@ -273,13 +274,15 @@ def test_an_invalid_top_k_of_the_layer_raises_an_error(learner, reference, n, se
 @few
 @given(n=widths, seed=seeds)
 def test_train_mode_and_eval_mode_give_the_same_result(learner, reference, n, seed):
-    """Train and eval mode give the same, at the first call and at the next: nothing is random and nothing is stored between batches."""
+    """Train and eval mode give the same, at the first call and at the next, also for a view: nothing is random and nothing is stored between batches."""
     mine, model, _ = layers(learner, reference, n, seed, 2)
     x = x_of(n, seed)
+    view = learner.bring(of_view)(mine, x)
     first, second, used = mine(x), mine(x[:, :3]), mine.eval()(x)
     compare_output_and_loss(first, model(x))
     compare_output_and_loss(second, model(x[:, :3]), " of a second batch")
     compare_output_and_loss(used, model(x), " in eval mode")
+    compare_output_and_loss(view, model(x), " for the same numbers in a view, not contiguous in memory")
 
 
 @exercise("MoELayer")

@@ -37,7 +37,7 @@ class MoELayer(nn.Module):
         return torch.stack([expert.get_parameter(name) for expert in self.experts])
 
     def forward(self, x):
-        tokens = x.view(-1, x.shape[-1])
+        tokens = x.reshape(-1, x.shape[-1])
         logits = self.router(tokens)
         weights, experts = route(logits, self.k)
         n, flat = len(self.experts), experts.flatten()
