@@ -9,7 +9,7 @@ from grader.quality.proof.field import Attempt, Row, attempts, run
 
 def test_the_faults_of_each_attempt_are_described():
     everything = list(attempts())
-    assert len(everything) >= 300 and sum(len(attempt.faults) == 2 for attempt in everything) >= 80
+    assert len(everything) >= 1000 and sum(len(attempt.faults) == 2 for attempt in everything) >= 280
     assert {attempt.exercise for attempt in everything} <= {exercise.name for exercise in load_syllabus().exercises}
     for attempt in everything:
         exercise = load_syllabus().exercise(attempt.exercise)
