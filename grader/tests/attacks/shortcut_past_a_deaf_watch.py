@@ -1,5 +1,5 @@
-# in process: no, and not in the sandbox either: code that is written against the watch can disable it, because both are in one process
-# open: the numbers are right
+# in process: yes
+# message: looks into its callers or into all objects of the process
 """Hopes to disable the watch before it calls a forbidden function."""
 
 import gc

@@ -1,3 +1,4 @@
+# in process: yes
 # exercise: tiled_attention
 # message: looks into its callers or into all objects of the process
 """Hopes that the frame of a traceback leads to the watch of memory."""

@@ -1,3 +1,4 @@
+# in process: yes
 # exercise: tiled_attention
 # message: looks into its callers or into all objects of the process
 """Hopes to find the watch of memory in the frames that called it, and to switch it off."""

@@ -1,3 +1,4 @@
+# in process: yes
 # exercise: tiled_attention
 # message: looks into its callers or into all objects of the process
 """Hopes that torch's stack of dispatch modes leaves the watch of memory out."""

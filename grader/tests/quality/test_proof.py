@@ -66,7 +66,7 @@ def test_a_test_that_fails_the_reference_now_and_then_is_named(wrong, tmp_path):
     assert done.returncode == 1, done.stdout + done.stderr
     again = r"python -m pytest --target solutions --exercise causal_mask --seed \d"
     assert re.search(rf"^✗ test_fails_once failed in 1 of 4 runs; {again}: .*the first run", done.stdout, re.MULTILINE | re.IGNORECASE), done.stdout
-    assert "seeds 0 to 3: 4 runs, 16 tests run, 1 failed (1 different one;" in done.stdout
+    assert re.search(r"seeds 0 to 3: 4 runs, \d+ tests run, 1 failed \(1 different one;", done.stdout), done.stdout
     assert done.stdout.count("✗") == 1
 
 
