@@ -29,9 +29,9 @@ def training_pair(learner, reference, n, seed, **options):
 
 
 def observed(look, model, *arguments):
-    """Inspect a model that has hooks of other code, gradients and a frozen part: in train mode but for some parts, in train mode, and in eval mode but for some parts.
+    """The results of three calls, and what became of the model's state. The model has hooks of other code, gradients from before, and a frozen part.
 
-    Returns the results, and what became of the model's state.
+    In the first call it is in train mode except for some parts, in the second in train mode, and in the third in eval mode except for these parts.
     """
 
     def hooks():
@@ -102,6 +102,6 @@ def check_trainable(found):
     holds(found["weights"], "the call changed the model's parameters")
 
 
-def check_second_run(found, expected, what, judge=close):
+def check_other_runs(found, expected, what, judge=close):
     judge(found["again"], expected, f"{what} in a second call with the same model")
     judge(found["parts in train mode"], expected, f"{what} of a model in eval mode that has parts in train mode")

@@ -271,7 +271,7 @@ def in_bfloat16(balance, probs, experts):
 
 @exercise("load_balancing_loss", weight=2)
 def test_hundreds_of_tokens_are_counted(learner, reference):
-    """A count may be larger than a byte can hold, and larger than bfloat16 counts exactly: 900 choices of one expert are 900."""
+    """The counts are right for hundreds of tokens: a byte holds numbers up to 255, and bfloat16 counts up to 256."""
     sizes(B=9, T=100, N=6)
     probs = probabilities(int(torch.randint(10000, ())), 9, 100, 6)
     experts = torch.full((9, 100, 1), 2)

@@ -90,7 +90,7 @@ def test_a_parameter_used_twice_counts_once(learner):
 
 
 def deep_and_shared(layer):
-    """The layer behind seven levels of modules, in two places; and some of its numbers do not learn."""
+    """A model with the layer in two places, seven levels deep; some of the layer's parameters are frozen."""
     model = nn.ModuleDict({"first": layer, "norm": nn.LayerNorm(3), "second": layer})
     for _ in range(6):
         model = nn.Sequential(model)
@@ -102,7 +102,7 @@ def deep_and_shared(layer):
 
 @exercise("active_parameters", weight=2)
 def test_a_frozen_layer_and_one_in_two_places(learner):
-    """Parameters that do not learn are used like others; a layer may be behind any number of modules, and in two places it counts once."""
+    """Frozen parameters count like others. A layer may be nested at any depth, and a layer that is in two places of the model counts once."""
     n = drawn_layer()
     model = learner.bring(deep_and_shared)(learner.MoELayer(n.D, n.F, n.N, 2))
     whole, got = learner.bring(all_of)(model), learner.active_parameters(model)

@@ -4,7 +4,7 @@ import torch
 from devices_and_dtypes import load_meta_device
 from grader.plugin.marks import exercise
 from grader.verdict.comparing import close, describe_value, holds, shaped
-from model_states import check_hooks_and_modes, check_second_run, check_trainable, draw_sizes, observed, training_pair
+from model_states import check_hooks_and_modes, check_other_runs, check_trainable, draw_sizes, observed, training_pair
 from small_models import ATTENTION_POSITIONS, TABLE_POSITIONS, gpt_ids
 
 
@@ -111,7 +111,7 @@ def test_reading_the_stream_leaves_hooks_and_modes_as_they_were(learner, referen
     ids, expected = gpt_ids(n, seed), reference.residual_stream(model, gpt_ids(n, seed))
     found = learner.bring(observed)(learner.residual_stream, mine, ids)
     judge_stream(found["seen"], expected, "the stream")
-    check_second_run(found, expected, "the stream", judge_stream)
+    check_other_runs(found, expected, "the stream", judge_stream)
     check_hooks_and_modes(found)
 
 
@@ -213,7 +213,7 @@ def test_the_lens_leaves_the_model_as_it_was(learner, reference):
     expected = reference.logit_lens(model, gpt_ids(n, seed))
     found = learner.bring(observed)(learner.logit_lens, mine, gpt_ids(n, seed))
     close(found["seen"], expected, "the lens on a model with dropout, in train mode")
-    check_second_run(found, expected, "the lens")
+    check_other_runs(found, expected, "the lens")
     check_hooks_and_modes(found)
 
 
@@ -278,7 +278,7 @@ def test_the_patterns_leave_the_model_as_it_was(learner, reference):
     expected = reference.attention_patterns(model, gpt_ids(n, seed))
     found = learner.bring(observed)(learner.attention_patterns, mine, gpt_ids(n, seed))
     close(found["seen"], expected, "the patterns of a model with dropout, in train mode")
-    check_second_run(found, expected, "the patterns")
+    check_other_runs(found, expected, "the patterns")
     check_hooks_and_modes(found)
 
 

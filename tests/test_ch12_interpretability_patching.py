@@ -4,7 +4,7 @@ import torch
 from grader.plugin.marks import exercise
 from grader.verdict.comparing import close, refuses, same, shaped
 from hypothesis import given, settings
-from model_states import check_hooks_and_modes, check_second_run, check_trainable, draw_sizes, observed, training_pair
+from model_states import check_hooks_and_modes, check_other_runs, check_trainable, draw_sizes, observed, training_pair
 from small_models import gpt_ids
 from strategies import distinct, seeds, tensor
 
@@ -102,7 +102,7 @@ def test_a_patch_leaves_the_model_as_it_was(learner, reference):
     expected = reference.patch_residual(model, clean, corrupted, 0, 1)
     found = learner.bring(observed)(learner.patch_residual, mine, clean, corrupted, 0, 1)
     close(found["seen"], expected, "the logits of a model with dropout, in train mode")
-    check_second_run(found, expected, "the logits")
+    check_other_runs(found, expected, "the logits")
     check_hooks_and_modes(found)
 
 
@@ -225,7 +225,7 @@ def test_equal_clean_and_corrupted_logits_raise_an_error(learner, n, seed):
 @settings(max_examples=2)
 @given(n=several, seed=seeds)
 def test_logits_that_are_nearly_equal_have_a_recovery(learner, n, seed):
-    """A loss as small as 1/65536 of a logit of 1000 is a loss: only equal logits have no recovery, and float64 logits keep their digits."""
+    """Clean and corrupted logits as near as 1000 and 1000 - 1/32768 have a recovery: only equal ones have none, and float64 logits keep their digits."""
     target, step = seed % n.V, 2.0**-17
     runs = [logits.double() for logits in three_runs(n, seed, target, 1000.0, 1000.0, 1000.0)]
     for logits, value in zip(runs, (1000.0, 1000.0 - 4 * step, 1000.0 - step)):

@@ -57,7 +57,7 @@ class GradedRun:
     chapters: set[str]  # selected; empty means all
     names: set[str]
     map_mistakes: Map = map  # calls a function for each known mistake, perhaps in parallel
-    search_seconds: float | None = None  # for the known mistake of an exercise; None: as where a learner waits, or a class
+    search_seconds: float | None = None  # for the known mistake of an exercise, where neither a learner nor a class waits for it
     weights: dict[str, dict[str, float]] = field(default_factory=dict)
     results: dict[str, ExerciseResult] = field(default_factory=dict)
     shortcuts: dict[str, set[str]] = field(default_factory=dict)

@@ -50,6 +50,7 @@ def try_implementations(session: pytest.Session, job: TryJob, report: Report, fo
     """Send the results of the job's subjects. `fork`: is forking safe here?"""
     restart_capture(session.config)
     run = session.config.stash[hooks.RUN]
+    run.search_seconds = SEARCH_SECONDS
     items = [item for item in session.items if (mark := item.get_closest_marker("exercise")) and mark.args[0] == job.exercise]
     pool = WorkerPool(fork=fork, warm=True)
     with cache_replies():
@@ -62,7 +63,7 @@ def _try(run: GradedRun, job: TryJob, subject: Subject, items: list[pytest.Item]
     exercise = load_syllabus().exercise(job.exercise)
     target = Target(f"{subject.kind} {subject.name}", None, {exercise.module: subject.text})
     run.trial = Trial(target, job.in_worker, seed=job.seed, pool=pool)
-    run.results, run.shortcuts, run.broken, run.scripts, run.search_seconds = {}, {}, {}, None, SEARCH_SECONDS
+    run.results, run.shortcuts, run.broken, run.scripts = {}, {}, {}, None
     began = time.process_time()
     for item, after in zip(items, [*items[1:], None]):
         assert isinstance(item, pytest.Function)

@@ -2,9 +2,8 @@
 
 An attack is a file of attacks/. Its first line says whether a run in process withstands it. A line `# problem: yes` says that the chapter cannot be
 read, so that its author gets a sentence instead of a verdict. A line `# exercise: NAME` says that it is for this exercise and not for softmax: it is
-appended to the reference's chapter. A line `# message:` quotes what its author must read; `# open:` says that it earns points, and why that cannot be
-prevented (grader/teaching/book/pages/sandbox.md says so too). Other files of the submission follow after `# ---- next to it: NAME`, so that no hostile
-conftest.py exists in the kit itself.
+appended to the reference's chapter. A line `# message:` quotes what its author must read. Other files of the submission follow after
+`# ---- next to it: NAME`, so that no hostile conftest.py exists in the kit itself.
 """
 
 from __future__ import annotations
@@ -62,10 +61,6 @@ class Attack:
     @property
     def exercise(self) -> str:
         return "".join(re.findall(r"^# exercise: (\w+)$", self.text, re.MULTILINE)) or "softmax"
-
-    @property
-    def is_open(self) -> bool:
-        return "\n# open: " in self.text
 
     @property
     def is_unreadable(self) -> bool:
@@ -202,13 +197,13 @@ def _files(folder: Path) -> dict[str, bytes]:
 def test_attacks_exist_and_each_states_its_goal():
     assert len(ATTACKS) >= 60 and len(ON_OTHERS) >= 20
     for attack in EVERY:
-        header = r'# in process: (yes|no, .+)\n(# problem: yes.*\n)?(# exercise: \w+\n)?(# (message|open): .+\n)?"""Hopes .*[.]"""\n'
+        header = r'# in process: (yes|no, .+)\n(# problem: yes.*\n)?(# exercise: \w+\n)?(# message: .+\n)?"""Hopes .*[.]"""\n'
         assert re.match(header, attack.text), attack.name
 
 
 def test_no_attack_earns_a_point(attacked):
     found = marks(attacked.out)
-    assert {attack.name for attack in ATTACKS if found[attack.name]["softmax"] != "0"} == {attack.name for attack in ATTACKS if attack.is_open}
+    assert {attack.name for attack in ATTACKS if found[attack.name]["softmax"] != "0"} == set()
 
 
 def test_the_server_survives_and_every_submission_is_graded(attacked):
