@@ -264,7 +264,7 @@ def reply_matches(answer: Reply, exchange: Exchange, strict: bool = True) -> boo
         if mistake_error["type"] == "RecursionError":  # its message depends on the call at the limit
             return True
         facts, learner_facts = (_message_facts(error["message"], exchange.tree) for error in (mistake_error, learner_error))
-        return own_words and (bool(facts & learner_facts) or not facts or not learner_facts)  # a message without facts contradicts none
+        return own_words and (bool(facts & learner_facts) or not (facts or learner_facts))
     return values_match(_unpack_value(reply["value"], out), _unpack_value(exchange.reply["value"], exchange.out))
 
 
