@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from calls import as_list
-from grader.plugin.marks import exercise
+from grader.runner.marks import exercise
 from grader.verdict.comparing import holds, refuses, same
 from hypothesis import example, given
 from hypothesis import strategies as st

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from calls import as_list
-from grader.plugin.marks import exercise
+from grader.runner.marks import exercise
 from grader.verdict.comparing import holds, same
 from hypothesis import example, given
 from hypothesis import strategies as st

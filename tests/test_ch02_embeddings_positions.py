@@ -5,7 +5,7 @@ import math
 import torch
 from devices_and_dtypes import runs_on_second_device
 from grader.execution.proxy import gradients
-from grader.plugin.marks import exercise
+from grader.runner.marks import exercise
 from grader.verdict.comparing import close, holds, refuses, same, shaped, sizes
 from hypothesis import given, settings
 from memory_layouts import after_overwriting, of_view

@@ -4,7 +4,7 @@ import math
 
 import torch
 from grader.execution.proxy import gradients
-from grader.plugin.marks import exercise
+from grader.runner.marks import exercise
 from grader.verdict.comparing import close, same, sizes
 from hypothesis import example, given, settings
 from hypothesis import strategies as st

@@ -4,7 +4,7 @@ import torch
 from attention_modules import attention_input, attention_sizes, compare_gradients, compare_message_dropout, fused_pair, with_identity_output
 from devices_and_dtypes import check_device_of_result
 from grader.execution.proxy import gradients, load, parameters, state
-from grader.plugin.marks import exercise
+from grader.runner.marks import exercise
 from grader.verdict.comparing import close, holds, refuses, shaped, sizes
 from hypothesis import given, settings
 from masks import largest_changes

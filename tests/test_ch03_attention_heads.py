@@ -4,7 +4,7 @@ import math
 
 import torch
 from grader.execution.proxy import gradients, load, parameters, randomise, state
-from grader.plugin.marks import exercise
+from grader.runner.marks import exercise
 from grader.verdict.comparing import close, refuses, same
 from hypothesis import example, given, settings
 from memory_layouts import of_view

@@ -13,7 +13,7 @@ from attention_modules import (
 )
 from devices_and_dtypes import load_meta_device
 from grader.execution.proxy import gradients, load, parameters, randomise, state
-from grader.plugin.marks import exercise
+from grader.runner.marks import exercise
 from grader.verdict.comparing import close, holds, refuses, sizes
 from hypothesis import given, settings
 from masks import lower_triangle

@@ -3,7 +3,7 @@
 import torch
 from attention_modules import attention_input, attention_pair, compare_gradients, compare_output_and_weights, padding_by_row, with_identity_output
 from grader.execution.proxy import gradients, load, parameters, state
-from grader.plugin.marks import exercise
+from grader.runner.marks import exercise
 from grader.verdict.comparing import close, holds, refuses, sizes
 from hypothesis import given, settings
 from masks import largest_changes, lower_triangle

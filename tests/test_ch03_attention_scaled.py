@@ -3,7 +3,7 @@
 import math
 
 from grader.execution.proxy import gradients
-from grader.plugin.marks import exercise
+from grader.runner.marks import exercise
 from grader.verdict.comparing import close, holds, sizes
 from hypothesis import example, given, settings
 from hypothesis import strategies as st

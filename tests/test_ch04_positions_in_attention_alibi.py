@@ -3,7 +3,7 @@
 import math
 
 import torch
-from grader.plugin.marks import exercise
+from grader.runner.marks import exercise
 from grader.verdict.comparing import close, shaped, sizes
 from hypothesis import example, given, settings
 from hypothesis import strategies as st

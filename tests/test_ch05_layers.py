@@ -4,7 +4,7 @@ import torch
 from calls import GRADIENT_FREE_MODES, call_without_gradient
 from devices_and_dtypes import check_device_of_result
 from grader.execution.proxy import gradients
-from grader.plugin.marks import exercise
+from grader.runner.marks import exercise
 from grader.verdict.comparing import close, holds, shaped
 from hypothesis import given, settings
 from hypothesis import strategies as st

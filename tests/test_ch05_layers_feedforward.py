@@ -3,7 +3,7 @@
 import torch
 from devices_and_dtypes import check_device_of_result, check_dtype_and_accuracy, dtype_and_accuracy
 from grader.execution.proxy import gradients, load, parameters, randomise, state
-from grader.plugin.marks import exercise
+from grader.runner.marks import exercise
 from grader.verdict.comparing import close, holds, refuses, same, shaped
 from hypothesis import given, settings
 from hypothesis import strategies as st

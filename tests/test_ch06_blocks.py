@@ -1,7 +1,7 @@
 """Chapter 6, first part: the two blocks of a decoder-only model, normalised before each part or after each sum. Encoder and decoder have their own files."""
 
 from grader.execution.proxy import gradients, load
-from grader.plugin.marks import exercise
+from grader.runner.marks import exercise
 from grader.verdict.comparing import close, holds, refuses, sizes
 from hypothesis import given, settings
 from masks import largest_changes

@@ -2,7 +2,7 @@
 
 import torch
 from grader.execution.proxy import gradients, load
-from grader.plugin.marks import exercise
+from grader.runner.marks import exercise
 from grader.verdict.comparing import close, holds, refuses, sizes
 from hypothesis import given, settings
 from masks import largest_changes, random_mask

@@ -4,7 +4,7 @@ import torch
 from calls import GRADIENT_FREE_MODES, call_without_gradient
 from devices_and_dtypes import load_meta_device, on_meta, stays_on_input_device_without_blocks
 from grader.execution.proxy import state
-from grader.plugin.marks import exercise
+from grader.runner.marks import exercise
 from grader.verdict.comparing import close, holds, refuses, same, shaped
 from mode_orders import compare_in_every_order, results_in_every_order
 from small_models import ATTENTION_POSITIONS, TABLE_POSITIONS, draw_gpt_sizes, gpt_ids, gpt_pair, gpt_targets, logits_and_loss, logits_of, loss_of, make_gpt

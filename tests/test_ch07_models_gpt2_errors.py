@@ -7,7 +7,7 @@ import torch
 from calls import recorded_call
 from gpt2_weights import compare_parameters, expected_parameters, gpt2_sizes, loaded_parameters, make_gpt2, published_weights, with_prefix
 from grader.execution.proxy import parameters
-from grader.plugin.marks import exercise
+from grader.runner.marks import exercise
 from grader.verdict.comparing import holds, refuses, sizes
 from hypothesis import given, settings
 from strategies import seeds, tensor

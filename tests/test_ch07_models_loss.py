@@ -5,7 +5,7 @@ import math
 import torch
 import torch.nn.functional as F
 from grader.execution.proxy import gradients
-from grader.plugin.marks import exercise
+from grader.runner.marks import exercise
 from grader.verdict.comparing import close, holds
 from small_models import draw_gpt_sizes, gpt_ids, gpt_pair, gpt_targets, logits_and_loss, logits_of, loss_of, make_gpt
 from strategies import tensor, token_ids

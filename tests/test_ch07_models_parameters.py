@@ -1,7 +1,7 @@
 """Chapter 7, fifth part: counting a model's parameters."""
 
 import torch
-from grader.plugin.marks import exercise
+from grader.runner.marks import exercise
 from grader.verdict.comparing import same
 from hypothesis import given, settings
 from strategies import distinct

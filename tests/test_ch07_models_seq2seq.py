@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import torch
 from devices_and_dtypes import load_meta_device, on_meta
 from grader.execution.proxy import gradients, parameters, state
-from grader.plugin.marks import exercise
+from grader.runner.marks import exercise
 from grader.verdict.comparing import close, holds, refuses, same, shaped, sizes
 from hypothesis import example, given, settings
 from mode_orders import compare_in_every_order, results_in_every_order

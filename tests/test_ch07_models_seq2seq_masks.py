@@ -2,7 +2,7 @@
 
 import torch
 from grader.execution.proxy import gradients, load
-from grader.plugin.marks import exercise
+from grader.runner.marks import exercise
 from grader.verdict.comparing import holds, shaped
 from hypothesis import given, settings
 from small_models import check_logits_differ, compare_logits, padded_right, seq2seq_pair, seq2seq_sizes, source_and_target

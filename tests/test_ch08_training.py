@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 from grader.execution.proxy import gradients
-from grader.plugin.marks import exercise
+from grader.runner.marks import exercise
 from grader.verdict.comparing import close, holds, refuses, same, shaped, sizes
 from hypothesis import given, settings
 from hypothesis import strategies as st

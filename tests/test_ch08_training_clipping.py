@@ -4,7 +4,7 @@ import math
 from types import SimpleNamespace
 
 import torch
-from grader.plugin.marks import exercise
+from grader.runner.marks import exercise
 from grader.verdict.comparing import close, holds
 from hypothesis import given, settings
 from strategies import distinct, seeds, tensor

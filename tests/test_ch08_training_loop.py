@@ -1,7 +1,7 @@
 """Chapter 8, last part: what two curves of losses show, and the training loop. Validation is in test_ch08_training_validation.py."""
 
 import torch
-from grader.plugin.marks import exercise
+from grader.runner.marks import exercise
 from grader.verdict.comparing import close, holds, same
 from hypothesis import given
 from hypothesis import strategies as st

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import torch
 from grader.execution.proxy import parameters, randomise
-from grader.plugin.marks import exercise
+from grader.runner.marks import exercise
 from grader.verdict.comparing import close, holds, sizes
 from hypothesis import example, given, settings
 from strategies import at, distinct, seeds, token_ids

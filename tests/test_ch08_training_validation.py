@@ -1,7 +1,7 @@
 """Chapter 8, fifth part: which texts are held out for validation, and a model's perplexity on them."""
 
 import torch
-from grader.plugin.marks import exercise
+from grader.runner.marks import exercise
 from grader.verdict.comparing import close, holds, refuses
 from hypothesis import given, settings
 from small_models import TOKEN_COUNTS, language_sizes, uneven_batches

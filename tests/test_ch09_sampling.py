@@ -5,7 +5,7 @@ import math
 import torch
 from devices_and_dtypes import check_device_of_result
 from distributions import logits_of
-from grader.plugin.marks import exercise
+from grader.runner.marks import exercise
 from grader.verdict.comparing import close, holds, refuses, shaped, sizes
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -10,7 +10,7 @@ import math
 import torch
 from devices_and_dtypes import check_device_of_result
 from distributions import logits_of
-from grader.plugin.marks import exercise
+from grader.runner.marks import exercise
 from grader.verdict.comparing import holds, same, shaped
 from hypothesis import given, settings
 from memory_layouts import of_view

@@ -2,7 +2,7 @@
 
 import torch
 from grader.execution.proxy import load
-from grader.plugin.marks import exercise
+from grader.runner.marks import exercise
 from grader.verdict.comparing import holds, same
 from hypothesis import given, settings
 from small_models import compare_text, randomise_for_text

@@ -2,7 +2,7 @@
 
 import torch
 from devices_and_dtypes import check_device_of_result
-from grader.plugin.marks import exercise
+from grader.runner.marks import exercise
 from grader.verdict.comparing import holds, same
 from hypothesis import given, settings
 from strategies import distinct, seeds, token_ids

@@ -3,7 +3,7 @@
 import torch
 from devices_and_dtypes import load_meta_device, on_meta
 from grader.execution.proxy import load
-from grader.plugin.marks import exercise
+from grader.runner.marks import exercise
 from grader.verdict.comparing import close, holds, refuses, same
 from hypothesis import given, settings
 from small_models import compare_text, randomise_for_text

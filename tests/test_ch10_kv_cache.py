@@ -6,7 +6,7 @@ import torch
 from cached_decoding import draw_cache_sizes, shuffled
 from calls import GRADIENT_FREE_MODES
 from devices_and_dtypes import check_device_of_result
-from grader.plugin.marks import exercise
+from grader.runner.marks import exercise
 from grader.verdict.comparing import close, holds, same, sizes
 from strategies import tensor
 

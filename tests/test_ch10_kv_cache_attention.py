@@ -5,7 +5,7 @@ from cached_decoding import compare_chunks, draw_cache_sizes, outputs_by_chunk, 
 from calls import GRADIENT_FREE_MODES, call_without_gradient
 from devices_and_dtypes import check_device_of_result, load_meta_device
 from grader.execution.proxy import gradients, load, parameters, randomise, state
-from grader.plugin.marks import exercise
+from grader.runner.marks import exercise
 from grader.verdict.comparing import close, holds, same, sizes
 from memory_layouts import of_view
 from mode_orders import compare_in_every_order, results_in_every_order

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import torch
 from calls import recorded_call
 from grader.execution.proxy import load, randomise
-from grader.plugin.marks import exercise
+from grader.runner.marks import exercise
 from grader.verdict.comparing import close, holds, refuses, same, sizes
 from hypothesis import given, settings
 from strategies import distinct, token_ids

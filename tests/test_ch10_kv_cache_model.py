@@ -9,7 +9,7 @@ from cached_decoding import compare_chunks, outputs_by_chunk, relative_work
 from calls import GRADIENT_FREE_MODES, call_without_gradient
 from devices_and_dtypes import load_meta_device, on_meta, stays_on_input_device_without_blocks
 from grader.execution.proxy import gradients, randomise
-from grader.plugin.marks import exercise
+from grader.runner.marks import exercise
 from grader.verdict.comparing import close, holds, refuses, same, sizes
 from mode_orders import compare_in_every_order, results_in_every_order
 from small_models import ATTENTION_POSITIONS, TABLE_POSITIONS, gpt_ids

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from devices_and_dtypes import check_device_of_result
 from grader.execution.proxy import gradients
-from grader.plugin.marks import exercise
+from grader.runner.marks import exercise
 from grader.verdict.comparing import close, holds, refuses, same, sizes
 from hypothesis import given, settings
 from strategies import distinct, seeds, tensor

@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 
 import torch
-from grader.plugin.marks import exercise
+from grader.runner.marks import exercise
 from grader.verdict.comparing import same, sizes
 from torch import nn
 

@@ -2,7 +2,7 @@
 
 import torch
 from grader.execution.proxy import gradients, load, parameters, state
-from grader.plugin.marks import exercise
+from grader.runner.marks import exercise
 from grader.verdict.comparing import close, holds, refuses
 from hypothesis import given, settings
 from module_pairs import module_pair

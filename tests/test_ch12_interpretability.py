@@ -2,7 +2,7 @@
 
 import torch
 from devices_and_dtypes import load_meta_device
-from grader.plugin.marks import exercise
+from grader.runner.marks import exercise
 from grader.verdict.comparing import close, describe_value, holds, shaped
 from model_states import check_hooks_and_modes, check_other_runs, check_trainable, draw_sizes, observed, training_pair
 from small_models import ATTENTION_POSITIONS, TABLE_POSITIONS, gpt_ids

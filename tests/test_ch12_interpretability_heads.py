@@ -1,7 +1,7 @@
 """Chapter 12, second part: classifying a head by its pattern."""
 
 import torch
-from grader.plugin.marks import exercise
+from grader.runner.marks import exercise
 from grader.verdict.comparing import same, sizes
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -2,7 +2,7 @@
 
 import torch
 from grader.execution.proxy import load, randomise
-from grader.plugin.marks import exercise
+from grader.runner.marks import exercise
 from grader.teaching.circuits import induction_circuit
 from grader.verdict.comparing import close, holds, shaped, sizes
 from hypothesis import given

@@ -1,7 +1,7 @@
 """Chapter 12, last part: putting a state of one run into another, and how much of the answer that recovers."""
 
 import torch
-from grader.plugin.marks import exercise
+from grader.runner.marks import exercise
 from grader.verdict.comparing import close, refuses, same, shaped
 from hypothesis import given, settings
 from model_states import check_hooks_and_modes, check_other_runs, check_trainable, draw_sizes, observed, training_pair

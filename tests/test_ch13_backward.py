@@ -2,7 +2,7 @@
 
 import torch
 from backward_laws import on_inference_tensors, on_views
-from grader.plugin.marks import exercise
+from grader.runner.marks import exercise
 from grader.verdict.comparing import close, same, sizes
 from hypothesis import given, settings
 from hypothesis import strategies as st

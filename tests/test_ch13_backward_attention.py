@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import torch
 from backward_laws import by_autograd, by_measuring, check, combined, computed, is_measured, leading, on_inference_tensors, on_views, result_number
 from devices_and_dtypes import check_device_of_result
-from grader.plugin.marks import exercise
+from grader.runner.marks import exercise
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from masks import random_mask

@@ -5,7 +5,7 @@ import math
 import torch
 from backward_laws import by_autograd, by_measuring, computed, is_measured, leading, on_inference_tensors, on_views
 from devices_and_dtypes import check_device_of_result
-from grader.plugin.marks import exercise
+from grader.runner.marks import exercise
 from grader.verdict.comparing import close, shaped, sizes
 from hypothesis import example, given, settings
 from hypothesis import strategies as st

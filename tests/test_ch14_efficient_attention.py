@@ -6,7 +6,7 @@ import torch
 from attention_groups import double_qkv, group_sizes, pair_of, same_pair
 from devices_and_dtypes import check_device_of_result
 from grader.execution.proxy import gradients
-from grader.plugin.marks import exercise
+from grader.runner.marks import exercise
 from grader.verdict.comparing import close, holds
 from hypothesis import given, settings
 from hypothesis import strategies as st

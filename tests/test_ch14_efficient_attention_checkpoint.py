@@ -2,7 +2,7 @@
 
 import torch
 from grader.execution.proxy import load, parameters, randomise
-from grader.plugin.marks import exercise
+from grader.runner.marks import exercise
 from grader.verdict.comparing import close, holds, same, sizes
 from grader.verdict.memory import watch_gradients
 from hypothesis import given, settings

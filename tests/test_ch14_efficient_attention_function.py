@@ -4,7 +4,7 @@ import torch
 from attention_groups import double_qkv, fixed_sizes, group_sizes
 from calls import call_without_gradient, gradient_of_one
 from grader.execution.proxy import gradients
-from grader.plugin.marks import exercise
+from grader.runner.marks import exercise
 from grader.verdict.comparing import close, holds, refuses, sizes
 from grader.verdict.memory import watch_gradients
 from hypothesis import given, settings

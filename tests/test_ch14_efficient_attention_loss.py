@@ -4,7 +4,7 @@ import torch
 from calls import call_without_gradient, gradient_of_one
 from devices_and_dtypes import check_device_of_result
 from grader.execution.proxy import gradients
-from grader.plugin.marks import exercise
+from grader.runner.marks import exercise
 from grader.verdict.comparing import close, refuses, sizes
 from grader.verdict.memory import watch_call, watch_gradients
 from hypothesis import given, settings

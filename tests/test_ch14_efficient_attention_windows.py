@@ -5,7 +5,7 @@ from attention_groups import double_qkv, fixed_sizes, group_sizes
 from calls import call_without_gradient
 from devices_and_dtypes import check_device_of_result
 from grader.execution.proxy import gradients
-from grader.plugin.marks import exercise
+from grader.runner.marks import exercise
 from grader.verdict.comparing import close, refuses, same, sizes
 from grader.verdict.memory import watch_call, watch_growth
 from hypothesis import given, settings

@@ -5,7 +5,7 @@ import math
 
 import torch
 from calls import as_list
-from grader.plugin.marks import exercise
+from grader.runner.marks import exercise
 from grader.verdict.comparing import close, holds, refuses, same, sizes
 from hypothesis import example, given, settings
 from hypothesis import strategies as st

@@ -11,7 +11,7 @@ import torch
 from backward_laws import on_views
 from devices_and_dtypes import check_device_of_result
 from distributions import check_frequencies
-from grader.plugin.marks import exercise
+from grader.runner.marks import exercise
 from grader.verdict.comparing import close, holds, same
 from hypothesis import given, settings
 from strategies import distinct, seeds, tensor

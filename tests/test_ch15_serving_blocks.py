@@ -2,7 +2,7 @@
 
 import torch
 from calls import recorded_call
-from grader.plugin.marks import exercise
+from grader.runner.marks import exercise
 from grader.verdict.comparing import holds, refuses, same, shaped, sizes
 
 

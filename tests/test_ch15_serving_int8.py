@@ -4,7 +4,7 @@ import torch
 from backward_laws import on_views
 from devices_and_dtypes import check_device_of_result
 from grader.execution.proxy import buffers, gradients, load, parameters, state
-from grader.plugin.marks import exercise
+from grader.runner.marks import exercise
 from grader.verdict.comparing import close, holds, same, shaped
 from hypothesis import given, settings
 from strategies import distinct, seeds, tensor

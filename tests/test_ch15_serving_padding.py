@@ -6,7 +6,7 @@ import module_pairs
 import torch
 from calls import recorded_call
 from grader.execution.proxy import gradients, load, randomise
-from grader.plugin.marks import exercise
+from grader.runner.marks import exercise
 from grader.verdict.comparing import close, holds, refuses, same, sizes
 from mode_orders import compare_in_every_order, results_in_every_order
 from small_models import ATTENTION_POSITIONS, TABLE_POSITIONS, make_gpt, randomise_for_text

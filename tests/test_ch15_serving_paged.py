@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import torch
 from cached_decoding import shuffled
-from grader.plugin.marks import exercise
+from grader.runner.marks import exercise
 from grader.verdict.comparing import close, holds, refuses, same, shaped, sizes
 from strategies import tensor
 

@@ -1,7 +1,7 @@
 """Chapter 15, eighth part: which requests write at each step. The rules decide the whole plan, so a test can say what it is."""
 
 import torch
-from grader.plugin.marks import exercise
+from grader.runner.marks import exercise
 from grader.verdict.comparing import holds, refuses, same
 from hypothesis import example, given, settings
 from hypothesis import strategies as st

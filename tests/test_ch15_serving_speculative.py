@@ -10,7 +10,7 @@ import torch
 from calls import recorded_call
 from distributions import check_frequencies
 from grader.execution.proxy import load
-from grader.plugin.marks import exercise
+from grader.runner.marks import exercise
 from grader.verdict.comparing import holds, refuses, same, sizes
 from hypothesis import given, settings
 from hypothesis import strategies as st

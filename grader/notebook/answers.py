@@ -13,7 +13,7 @@ from grader.course.status import current_score
 from grader.course.syllabus import Chapter, Exercise, load_syllabus
 from grader.execution.overrides import DefinitionOverride
 from grader.notebook import html
-from grader.plugin.layout import WIDTH, Page, print_result
+from grader.runner.layout import WIDTH, Page, print_result
 from grader.verdict.results import NOT_IMPLEMENTED, ExerciseResult, join_names, replaced_sentences
 from grader.verdict.summary import Verdict
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from html import escape
 
-from grader.plugin.layout import ALSO
+from grader.runner.layout import ALSO
 from grader.verdict.results import ExerciseResult, Failure, replaced_sentences
 
 COLOURS = {"green": "#258750", "red": "#d6453d", "amber": "#a8700f", "blue": "#3b78c4"}  # readable on white and on black

@@ -20,7 +20,7 @@ from grader.verdict.summary import Verdict
 if TYPE_CHECKING:
     import pytest
     from grader.execution.target import Target
-    from grader.plugin.graded_run import GradedRun
+    from grader.runner.graded_run import GradedRun
 
 PLUGINS_LEFT_OUT = ("cacheprovider", "faulthandler", "unraisableexception", "threadexception")  # they change the process, or search all its memory
 QUIET = ("-W", "ignore::pytest.PytestAssertRewriteWarning")  # the kit is already imported when pytest starts here

@@ -19,9 +19,9 @@ from os import _exit, getpid, kill, waitpid, waitstatus_to_exitcode  # the learn
 import pytest
 from grader.execution.call_watch import SharedDeadline
 from grader.execution.exit_reason import PROCESS_BROKEN, describe_exit
-from grader.plugin.attempts import Attempt
 from grader.plugin.capture import restart_capture
-from grader.plugin.item_runner import ItemRunner, exercise_of
+from grader.runner.attempts import Attempt
+from grader.runner.judging import ItemRunner, exercise_of
 from grader.system import process_tree
 
 LOOK_SECONDS = 0.05  # between two looks at the deadline

@@ -24,13 +24,14 @@ torch.set_num_threads(1)
 
 from grader.course.syllabus import TESTS, UnknownName, load_syllabus  # noqa: E402
 from grader.execution.target import NoTarget, resolve  # noqa: E402
-from grader.plugin import exercise_items, terminal  # noqa: E402
-from grader.plugin.example_runs import ExampleRuns  # noqa: E402
 from grader.plugin.forked_runner import ForkedRunner  # noqa: E402
-from grader.plugin.graded_run import GradedRun, outcome_of  # noqa: E402
-from grader.plugin.item_runner import ItemRunner, exercise_of  # noqa: E402
 from grader.plugin.selection import is_wanted, register_unselected  # noqa: E402
 from grader.reproduction.files import FOLDER  # noqa: E402
+from grader.runner import graded_tests as exercise_items  # noqa: E402
+from grader.runner import run_page as terminal  # noqa: E402
+from grader.runner.example_runs import ExampleRuns  # noqa: E402
+from grader.runner.graded_run import GradedRun, outcome_of  # noqa: E402
+from grader.runner.judging import ItemRunner, exercise_of  # noqa: E402
 from grader.verdict.examples import collect_pinned, seed_examples, use_headway_profile  # noqa: E402
 from grader.verdict.hypothesis_internals import drop_patch, skip_database_key  # noqa: E402
 from grader.verdict.recordings import Recordings  # noqa: E402

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from grader.course.suites import tests_of
 from grader.course.syllabus import TESTS, Exercise, load_syllabus
-from grader.plugin.graded_run import GradedRun
-from grader.plugin.item_runner import exercise_of
+from grader.runner.graded_run import GradedRun
+from grader.runner.judging import exercise_of
 
 
 def is_wanted(exercise: Exercise, run: GradedRun) -> bool:

@@ -14,13 +14,13 @@ from grader.course.syllabus import Chapter, Exercise, load_syllabus
 from grader.execution.forbidden import shortcuts
 from grader.execution.worker import WorkerPool
 from grader.plugin.capture import restart_capture
-from grader.plugin.graded_run import GradedRun
 from grader.plugin.hooks import EXAMPLES, RUN
-from grader.plugin.item_runner import exercise_of
 from grader.processes.job import CheckJob
 from grader.processes.limits import limit_this_process
 from grader.processes.report import Report, reporter_on
 from grader.processes.shared_tests import Sharing, count_processes, map_in_two_processes
+from grader.runner.graded_run import GradedRun
+from grader.runner.judging import exercise_of
 from grader.verdict.replay import compile_mistakes
 from grader.verdict.trial import Trial
 

@@ -19,12 +19,12 @@ from typing import Any, TypeVar
 
 import pytest
 from grader.execution.exit_reason import PROCESS_BROKEN
-from grader.plugin.attempts import Attempt
 from grader.plugin.capture import restart_capture
-from grader.plugin.graded_run import GradedRun
 from grader.plugin.hooks import RUN, RUNNER
 from grader.processes.forked import MOST_PROCESSES
 from grader.processes.report import Report
+from grader.runner.attempts import Attempt
+from grader.runner.graded_run import GradedRun
 from grader.system import process_tree
 
 T = TypeVar("T")

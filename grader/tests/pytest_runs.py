@@ -14,7 +14,7 @@ from grader.quality.benchmarks.workplace import solved_chapter
 
 QUICK = """
 import pytest
-import grader.plugin.graded_run
+import grader.runner.graded_run
 
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config):
@@ -22,7 +22,7 @@ def pytest_configure(config):
     config.stash[RUN].trial.import_seconds = 4.0
     config.stash[RUN].trial.call_seconds = 0.7
     if config.option.worker:  # diagnosed once, in the run in process
-        grader.plugin.graded_run.diagnose = lambda *_: None
+        grader.runner.graded_run.diagnose = lambda *_: None
 """
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 from grader.course.syllabus import EXERCISES, REFERENCE, SOLUTIONS, TESTS
 
-_ROOMS = ("course", "execution", "verdict", "plugin")  # of the kit, that decide about a verdict
+_ROOMS = ("course", "execution", "verdict", "plugin", "runner")  # of the kit, that decide about a verdict
 _LIBRARIES = ("torch", "hypothesis", "pytest")
 
 

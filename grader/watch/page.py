@@ -8,7 +8,7 @@ from grader.console.output import wrap_text
 from grader.course.progress import format_earned, format_points
 from grader.course.status import current_score, locate, next_unpassed, short_path
 from grader.course.syllabus import EXERCISES, load_syllabus
-from grader.plugin.layout import Page, has_failing_picture, print_result
+from grader.runner.layout import Page, has_failing_picture, print_result
 from grader.teaching.show.half_blocks import find_colour_system
 from grader.teaching.show.terminal import render_picture
 from grader.verdict.results import NOT_IMPLEMENTED, ExerciseResult, replaced_sentences

@@ -5,7 +5,7 @@ from __future__ import annotations
 from grader.classroom import sanitize
 from grader.classroom.judging.graded_class import Person
 from grader.classroom.judging.scoring import format_points
-from grader.plugin.layout import WIDTH, Page, print_result
+from grader.runner.layout import WIDTH, Page, print_result
 from grader.verdict.results import ExerciseResult, Failure, TestResult
 
 UNTESTED = "No test of this exercise was run."

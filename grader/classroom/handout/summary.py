@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from grader.plugin.layout import WIDTH, Page
+from grader.runner.layout import WIDTH, Page
 from grader.verdict.results import Failure, join_names
 
 LONGEST = 40  # lines of the page: it is a comment on a commit

@@ -26,13 +26,13 @@ from grader.execution.target import Target, reference_of
 from grader.execution.worker import WorkerPool
 from grader.plugin import hooks
 from grader.plugin.capture import restart_capture
-from grader.plugin.graded_run import GradedRun
-from grader.plugin.item_runner import PASSED, exercise_of
 from grader.processes import limits
 from grader.processes.job import Job
 from grader.processes.report import Report, reporter_on
 from grader.processes.server_process import main
 from grader.processes.service import Service
+from grader.runner.graded_run import GradedRun
+from grader.runner.judging import PASSED, exercise_of
 from grader.system import process_tree
 from grader.verdict.trial import Trial
 

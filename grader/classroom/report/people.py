@@ -9,7 +9,7 @@ from grader.classroom.judging.graded_class import Person
 from grader.classroom.report.numbers import format_count, format_number
 from grader.classroom.report.tally import KINDS, classify_all, plain_name
 from grader.course.syllabus import Exercise
-from grader.plugin.layout import ALSO
+from grader.runner.layout import ALSO
 from grader.verdict.results import Diagnosis, ExerciseResult, Failure, TestResult, replaced_sentences
 
 PRINTED = 6  # the last lines that the code printed

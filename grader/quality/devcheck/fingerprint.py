@@ -25,10 +25,10 @@ from grader.execution.names_used import names_used
 from grader.execution.target import reference_of, resolve, uses
 
 GRADER = ROOT / "grader"
-DECIDING = ("course", "execution", "plugin", "quality/devcheck", "system", "verdict")  # rooms of grader/ that a result depends on
+DECIDING = ("course", "execution", "plugin", "quality/devcheck", "runner", "system", "verdict")  # rooms of grader/ that a result depends on
 PRINTING = (  # files in those rooms that affect no result
     "course/hints.py", "course/progress.py", "course/readme_table.py", "course/solution_diff.py", "course/status.py",
-    "plugin/layout.py", "plugin/terminal.py",
+    "runner/layout.py", "runner/run_page.py",
     "quality/devcheck/fingerprint.py", "quality/devcheck/hint_code.py", "quality/devcheck/invariants.py", "quality/devcheck/record.py", "quality/devcheck/table.py",
     "reproduction", "verdict/explanation.py", "verdict/relations",
 )  # fmt: skip

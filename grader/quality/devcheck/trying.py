@@ -11,11 +11,11 @@ from grader.execution.target import Target
 from grader.execution.worker import WorkerPool
 from grader.plugin import hooks
 from grader.plugin.capture import restart_capture
-from grader.plugin.graded_run import GradedRun
 from grader.plugin.pytest_internals import reset_fixtures, run_test
 from grader.processes.job import Job
 from grader.processes.report import Report
 from grader.quality.devcheck.subjects import Subject
+from grader.runner.graded_run import GradedRun
 from grader.verdict.replay import cache_replies
 from grader.verdict.trial import Trial
 

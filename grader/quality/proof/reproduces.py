@@ -23,7 +23,6 @@ from grader.course.known_mistakes import misconceptions
 from grader.course.syllabus import ROOT, load_syllabus, suites_of
 from grader.execution.target import Target
 from grader.plugin import hooks
-from grader.plugin.graded_run import GradedRun
 from grader.plugin.pytest_internals import reset_fixtures, run_test
 from grader.quality.devcheck.subjects import solution_of
 from grader.quality.proof.field import attempts
@@ -32,6 +31,7 @@ from grader.reproduction.example import FailedExample
 from grader.reproduction.files import store_script
 from grader.reproduction.leaving import make_script
 from grader.reproduction.running import agrees, error_line, run_script, verdict_of
+from grader.runner.graded_run import GradedRun
 from grader.verdict.replay import cache_replies, text_with_mistake
 from grader.verdict.trial import Trial
 

@@ -106,7 +106,7 @@ def test_a_name_that_the_tests_use_belongs_to_the_exercise():
 
 NOTING = """
 import json
-from grader.plugin.graded_run import GradedRun
+from grader.runner.graded_run import GradedRun
 
 used, record_test = {}, GradedRun.record_test
 

@@ -33,7 +33,7 @@ def pytest_runtest_protocol(item, nextitem):
 
 
 def _chapter_of(item):
-    from grader.plugin.item_runner import exercise_of
+    from grader.runner.judging import exercise_of
     return exercise_of(item).chapter if item is not None else ""
 
 

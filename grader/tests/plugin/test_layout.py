@@ -1,7 +1,7 @@
 """What is printed about one exercise: at most 25 lines, and every part of it that fits."""
 
 from grader.course.syllabus import load_syllabus
-from grader.plugin.layout import LONGEST, Page, print_result
+from grader.runner.layout import LONGEST, Page, print_result
 from grader.verdict.leading_test import mark_leading_test
 from grader.verdict.results import Diagnosis, ExerciseResult, Failure, TestResult
 

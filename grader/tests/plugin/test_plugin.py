@@ -15,9 +15,9 @@ from grader.course.progress import format_earned
 from grader.course.source import replace_definition
 from grader.course.syllabus import ROOT, UnknownName, load_syllabus
 from grader.execution.target import NoTarget, Target, resolve
-from grader.plugin import graded_run
-from grader.plugin.graded_run import GradedRun
-from grader.plugin.terminal import keyword_note
+from grader.runner import graded_run
+from grader.runner.graded_run import GradedRun
+from grader.runner.run_page import keyword_note
 from grader.verdict.results import ExerciseResult, TestResult
 from grader.verdict.trial import Trial
 from kit_copy import posix

@@ -15,7 +15,7 @@ from kit_copy import posix
 
 WEAK_SUITE = '''
 from grader.verdict.comparing import holds, shaped
-from grader.plugin.marks import exercise
+from grader.runner.marks import exercise
 from strategies import tensor
 
 

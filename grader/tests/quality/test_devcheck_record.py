@@ -13,7 +13,7 @@ from grader.quality.devcheck.record import HEAD, RECORD, read_record
 
 SUITE = '''
 """About heads."""
-from grader.plugin.marks import exercise
+from grader.runner.marks import exercise
 
 
 def three():

@@ -8,7 +8,7 @@ import pexpect
 import pytest
 from grader.course.syllabus import load_syllabus
 from grader.execution.target import resolve
-from grader.plugin.layout import Page, print_result
+from grader.runner.layout import Page, print_result
 from grader.teaching.show import figures
 from grader.teaching.show.both_sides import make_picture
 from grader.verdict.results import ExerciseResult, Failure, TestResult

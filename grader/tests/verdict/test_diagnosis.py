@@ -12,8 +12,8 @@ from grader.course.syllabus import ROOT, load_syllabus
 from grader.execution.errors import LearnerError
 from grader.execution.target import Target, reference_of
 from grader.execution.values import pack
-from grader.plugin import graded_run
-from grader.plugin.graded_run import GradedRun
+from grader.runner import graded_run
+from grader.runner.graded_run import GradedRun
 from grader.verdict import replay
 from grader.verdict.diagnosis import Candidate, SearchStopped, _best_pair, diagnose
 from grader.verdict.evidence import CONFLICT, FULL, Match, values_match

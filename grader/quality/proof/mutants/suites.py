@@ -18,11 +18,11 @@ from grader.course.syllabus import Exercise
 from grader.execution.target import Target
 from grader.plugin import hooks
 from grader.plugin.capture import restart_capture
-from grader.plugin.graded_run import GradedRun
 from grader.plugin.pytest_internals import reset_fixtures, run_test
 from grader.processes.job import Job
 from grader.processes.limits import limit_this_process
 from grader.processes.report import Report
+from grader.runner.graded_run import GradedRun
 from grader.system.process_tree import end_fork
 from grader.system.streams import redirect_to_null
 from grader.verdict import trial

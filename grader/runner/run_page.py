@@ -11,13 +11,13 @@ from grader.course.source import SourceProblem, find_definition, is_written
 from grader.course.syllabus import Exercise, load_syllabus
 from grader.execution.errors import ChapterBroken
 from grader.execution.target import builds_on
-from grader.plugin.layout import Page, print_result
 from grader.plugin.pytest_internals import width_of
+from grader.runner.layout import Page, print_result
 from grader.verdict.results import NOT_IMPLEMENTED, ExerciseResult, join_names
 
 if TYPE_CHECKING:
     import pytest
-    from grader.plugin.graded_run import GradedRun
+    from grader.runner.graded_run import GradedRun
 
 SHOWN_WHOLE = 3  # exercises whose first failure is printed in full; the others get a line
 COLOURS = {"passed": {"green": True}, "failed": {"red": True}, "error": {"red": True}, "timeout": {"red": True}, "todo": {"yellow": True}}

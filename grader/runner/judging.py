@@ -20,10 +20,10 @@ from grader.execution.errors import ChapterBroken
 from grader.execution.names_used import NamesUsed, closure, names_used
 from grader.execution.reference_parts import is_reference_definition, replaceable
 from grader.execution.target import reference_of
-from grader.plugin import exercise_items
-from grader.plugin.attempts import Attempt, accept, attempt
-from grader.plugin.exercise_states import StateRecord
-from grader.plugin.graded_run import GradedRun
+from grader.runner import graded_tests as exercise_items
+from grader.runner.attempts import Attempt, accept, attempt
+from grader.runner.exercise_states import StateRecord
+from grader.runner.graded_run import GradedRun
 from grader.verdict.results import NOT_IMPLEMENTED, ExerciseResult
 from grader.verdict.trial import TIMEOUTS_AN_EXERCISE
 

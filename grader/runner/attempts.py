@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 from grader.course.syllabus import load_syllabus
-from grader.plugin.graded_run import GradedRun
 from grader.plugin.pytest_internals import reset_fixtures, run_test
 from grader.reproduction.example import FailedExample
+from grader.runner.graded_run import GradedRun
 from grader.verdict.results import NOT_IMPLEMENTED, ExerciseResult, TestResult
 from grader.verdict.traces import Traces
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import pytest
 from grader.course.suites import tests_in
 from grader.course.syllabus import TESTS, Exercise, suites_of
-from grader.plugin.graded_run import GradedRun
+from grader.runner.graded_run import GradedRun
 
 
 def note_collected(run: GradedRun, items: Iterable[pytest.Item]) -> None:
