@@ -1,30 +1,22 @@
-"""One graded run in this process: pytest without output, with the notebook's object instead of the definition in the chapter's file."""
+"""One graded run in this process, with the notebook's object instead of the definition in the chapter's file."""
 
 from __future__ import annotations
 
 import contextlib
-import io
 import re
 import sys
 import threading
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from grader.course.source import SourceProblem, parse, read_source
 from grader.course.stubs import reference_stub
-from grader.course.syllabus import EXERCISES, ROOT, TESTS, Chapter, Exercise
+from grader.course.syllabus import EXERCISES, Chapter, Exercise
 from grader.execution.overrides import DefinitionOverride
 from grader.notebook.process_state import restore_state
 from grader.verdict.summary import Verdict
 
 if TYPE_CHECKING:
-    import pytest
     from grader.execution.target import Target
-    from grader.runner.graded_run import GradedRun
-
-PLUGINS_LEFT_OUT = ("cacheprovider", "faulthandler", "unraisableexception", "threadexception")  # they change the process, or search all its memory
-QUIET = ("-W", "ignore::pytest.PytestAssertRewriteWarning")  # the kit is already imported when pytest starts here
-_INTERNAL_ERROR, _USAGE_ERROR = 3, 4
 
 _one_at_a_time = threading.Lock()
 
@@ -46,33 +38,35 @@ def run(found: Exercise | Chapter, override: DefinitionOverride | None) -> Verdi
         raise NotRun("Another check is still running. Wait until it has finished, then run this one again.")
     try:
         with restore_state():
-            verdict = _run(found, override)
+            return _run(found, override)
+    except KeyboardInterrupt:
+        raise Stopped from None
     finally:
         _one_at_a_time.release()
-    if verdict is None:
-        raise Stopped
-    return verdict
 
 
-def _run(found: Exercise | Chapter, override: DefinitionOverride | None) -> Verdict | None:
-    import pytest
+def _run(found: Exercise | Chapter, override: DefinitionOverride | None) -> Verdict:
+    from grader.execution.target import resolve
+    from grader.reproduction.files import FOLDER
+    from grader.runner.graded_tests import NoTests
+    from grader.runner.judging import judge_of
+    from grader.verdict.recordings import course_recordings
+    from grader.verdict.trial import Trial
 
-    chapter, chosen = (found.id, ["--chapter", found.id]) if isinstance(found, Chapter) else (found.chapter, ["--exercise", found.name])
-    suites = [str(path) for path in sorted(TESTS.glob(f"test_{chapter}_*.py"))]
-    if not suites:
-        raise NotRun(f"There are no tests for {found.name} yet.")
+    exercises = found.exercises if isinstance(found, Chapter) else (found,)
     notes: list[str] = []
-    hooks = _Hooks(target_of(override, notes) if override else None)
-    left_out = [word for plugin in PLUGINS_LEFT_OUT for word in ("-p", f"no:{plugin}")]
-    settings = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT), "--capture=sys", *left_out, *QUIET]
-    said = io.StringIO()
-    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
-        status = pytest.main([*settings, *chosen, *suites], plugins=[hooks])
-    if hooks.interrupted:
-        return None
-    if hooks.run is None or status in (_INTERNAL_ERROR, _USAGE_ERROR) or not hooks.run.results:
-        raise NotRun(f"{found.name} could not be tested. pytest said:\n{_last_words(said.getvalue())}")
-    verdict = hooks.run.verdict()
+    target = target_of(override, notes) if override else resolve(None)
+    with contextlib.closing(judge_of(Trial(target), course_recordings(), chosen=True, scripts=FOLDER)) as judge:
+        try:
+            tests = [test for exercise in exercises for test in judge.tests_of(exercise)]
+        except NoTests as problem:
+            raise NotRun(f"{found.name} could not be tested: {problem}") from None
+        if not tests:
+            raise NotRun(f"There are no tests for {found.name} yet.")
+        judge.run_tests(tests)
+        judge.run.conclude()
+        judge.record_states()
+        verdict = judge.run.verdict()
     verdict.notes.extend(notes)
     if "IPython" in sys.modules:
         for result in verdict.results:  # in a cell, a command begins with an exclamation mark
@@ -92,27 +86,3 @@ def target_of(override: DefinitionOverride, notes: list[str]) -> Target:
         if path.exists():
             notes.append(f"{problem}. So your notebook was tested without this file.")
     return Target("exercises", EXERCISES, texts, override=override)
-
-
-class _Hooks:
-    """Hooks for this run: they set its target and note an interruption."""
-
-    def __init__(self, target: Target | None) -> None:
-        self.target = target
-        self.run: GradedRun | None = None
-        self.interrupted = False
-
-    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo) -> None:
-        self.interrupted = issubclass(excinfo.type, KeyboardInterrupt)
-
-    def pytest_sessionstart(self, session: pytest.Session) -> None:
-        from grader.plugin.hooks import RUN
-
-        self.run = session.config.stash[RUN]
-        if self.target:
-            self.run.trial.target = self.target
-
-
-def _last_words(text: str) -> str:
-    lines = [line for line in text.splitlines() if line.strip()]
-    return "\n".join(lines[-12:]).replace(str(Path.home()), "~")

@@ -20,8 +20,10 @@ import pytest
 from grader.execution.call_watch import SharedDeadline
 from grader.execution.exit_reason import PROCESS_BROKEN, describe_exit
 from grader.plugin.capture import restart_capture
+from grader.plugin.selection import graded_test_of
 from grader.runner.attempts import Attempt
-from grader.runner.judging import ItemRunner, exercise_of
+from grader.runner.graded_tests import GradedTest
+from grader.runner.judging import Judge
 from grader.system import process_tree
 
 LOOK_SECONDS = 0.05  # between two looks at the deadline
@@ -33,23 +35,18 @@ class ForkLost(Exception):
 
 
 class ForkedRunner:
-    """Runs the tests of one session, in a fork of this process where that is possible."""
+    """Has the tests of one session judged in a fork of this process, where that is possible."""
 
-    def __init__(self, runner: ItemRunner) -> None:
-        self.runner, self.run = runner, runner.run
-        self.allowed = True  # not in a server's run, which its server ends if it does not end by itself
+    def __init__(self, judge: Judge) -> None:
+        self.judge_here, self.run = judge, judge.run
         self.deadline = SharedDeadline()
         self.pid = 0
         self.sock: socket.socket | None = None
 
-    def needs_fork(self, item: pytest.Item) -> bool:
-        """Whether this test runs code that may not return: not the reference's, and not code in a worker."""
-        return exercise_of(item) is not None and not self.run.trial.in_worker and self.run.trial.target.label != "solutions" and self._can_fork(item.config)
-
-    def run_test(self, item: pytest.Item) -> Attempt:
+    def judge(self, item: pytest.Item, test: GradedTest) -> Attempt:
         """The verdict on this test."""
-        if not self.needs_fork(item):
-            return self.runner.run_test(item)
+        if not self._needs_fork(item.config):
+            return self.judge_here.judge(test)
         try:
             if self.sock is None:
                 self._start(item.session)
@@ -57,10 +54,8 @@ class ForkedRunner:
         except ForkLost as problem:
             self.close()
             self.run.notes.append(f"{problem}, so the tests from {item.name} on ran your code in a separate process, as with --worker.")
-            exercise = exercise_of(item)
-            assert exercise is not None
-            self.run.trial.move_to_worker(exercise)
-            return self.runner.run_test(item)
+            self.run.trial.move_to_worker(test.exercise)
+            return self.judge_here.judge(test)
         except BaseException:  # Control-C
             self.close()
             raise
@@ -74,11 +69,15 @@ class ForkedRunner:
                 kill(self.pid, signal.SIGKILL)
                 self._status()
 
-    def _can_fork(self, config: pytest.Config) -> bool:
-        """On Linux, where no thread is lost by forking, and no debugger or printed output needs this very process."""
+    def _needs_fork(self, config: pytest.Config) -> bool:
+        """For code that may not return, which is not the reference's and not in a worker: on Linux, where no thread is lost by forking, and no debugger or
+        printed output needs this very process.
+        """
+        if self.run.trial.in_worker or self.run.trial.target.label == "solutions":
+            return False
         if self.sock is not None:
             return True
-        if not self.allowed or not sys.platform.startswith("linux") or sys.gettrace() or any(name in sys.modules for name in DEBUGGERS):
+        if not sys.platform.startswith("linux") or sys.gettrace() or any(name in sys.modules for name in DEBUGGERS):
             return False
         option = config.option
         return not option.usepdb and not option.trace and option.capture != "no" and len(os.listdir("/proc/self/task")) == 1
@@ -106,7 +105,7 @@ class ForkedRunner:
         with suppress(OSError):  # it has ended: reading says so
             self.sock.sendall(_framed(item.nodeid))
         found, states = self._receive(self.sock)
-        self.runner.states |= states
+        self.judge_here.states |= states
         return found
 
     def _receive(self, sock: socket.socket) -> tuple[Attempt, dict[str, str]]:
@@ -138,10 +137,12 @@ class ForkedRunner:
         items = {item.nodeid: item for item in session.items}
         while (head := sock.recv(8, socket.MSG_WAITALL)) and len(head) == 8:
             item = items[pickle.loads(sock.recv(int.from_bytes(head, "little"), socket.MSG_WAITALL))]
-            found = self.runner.run_test(item)
-            self.runner.accept(item, found)
+            test = graded_test_of(item)
+            assert test is not None
+            found = self.judge_here.judge(test)
+            self.judge_here.accept(found)
             self.deadline.end()
-            sock.sendall(_framed((found, self.runner.states)))
+            sock.sendall(_framed((found, self.judge_here.states)))
         _exit(0)
 
 

@@ -5,72 +5,54 @@ Only tests with the mark `@exercise` are affected; the kit's own tests run like 
 
 from __future__ import annotations
 
-import functools
 import gc
-import os
-import re
-from collections.abc import Generator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-os.environ["OMP_NUM_THREADS"] = "1"  # before torch: forking after a parallel operation hangs the child
-_collecting = gc.isenabled()
-gc.disable()  # while torch and the kit are loaded, no object becomes garbage
-
-import pytest  # noqa: E402
-import torch  # noqa: E402
-
-torch.set_num_threads(1)
-
-from grader.course.syllabus import TESTS, UnknownName, load_syllabus  # noqa: E402
-from grader.execution.target import NoTarget, resolve  # noqa: E402
-from grader.plugin.forked_runner import ForkedRunner  # noqa: E402
-from grader.plugin.selection import is_wanted, register_unselected  # noqa: E402
-from grader.reproduction.files import FOLDER  # noqa: E402
-from grader.runner import graded_tests as exercise_items  # noqa: E402
-from grader.runner import run_page as terminal  # noqa: E402
-from grader.runner.example_runs import ExampleRuns  # noqa: E402
-from grader.runner.graded_run import GradedRun, outcome_of  # noqa: E402
-from grader.runner.judging import ItemRunner, exercise_of  # noqa: E402
-from grader.verdict.examples import collect_pinned, seed_examples, use_headway_profile  # noqa: E402
-from grader.verdict.hypothesis_internals import drop_patch, skip_database_key  # noqa: E402
-from grader.verdict.recordings import Recordings  # noqa: E402
-from grader.verdict.results import write_results  # noqa: E402
-from grader.verdict.trial import Trial  # noqa: E402
-
-if _collecting:
-    gc.enable()
+import grader.runner.loading  # noqa: F401  # first: before torch
+import pytest
+from grader.course.syllabus import UnknownName, load_syllabus
+from grader.execution.target import NoTarget, resolve
+from grader.plugin.capture import PrintedToPytest
+from grader.plugin.forked_runner import ForkedRunner
+from grader.plugin.pytest_internals import width_of
+from grader.plugin.selection import Selection, graded_test_of
+from grader.reproduction.files import FOLDER
+from grader.runner import run_page
+from grader.runner.graded_run import GradedRun
+from grader.runner.graded_tests import GradedTest
+from grader.runner.judging import Judge, judge_of
+from grader.runner.layout import Page
+from grader.verdict.examples import use_headway_profile
+from grader.verdict.recordings import course_recordings
+from grader.verdict.results import TestResult, write_results
+from grader.verdict.trial import Trial
 
 pytest_plugins = ["grader.plugin.early"]
 RUN = pytest.StashKey[GradedRun]()
-RUNNER = pytest.StashKey[ItemRunner]()
-EXAMPLES = pytest.StashKey[ExampleRuns]()
+JUDGE = pytest.StashKey[Judge]()
 FORKED = pytest.StashKey[ForkedRunner]()
+SELECTED = pytest.StashKey[Selection]()
 SLOW = 2.0  # seconds that the failed tests took; from there on a terminal says that a known mistake is looked for
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "exercise(name, weight): the exercise a graded test belongs to, and its weight there")
     use_headway_profile()
     option = config.option
     try:
-        target = resolve(option.target)
-        names = {load_syllabus().exercise(name).name for name in option.exercise or ()}
-        chapters = [load_syllabus().chapter(name).id for name in option.chapter or ()]
+        target, selection = resolve(option.target), Selection.of_options(option)
     except (NoTarget, UnknownName) as problem:
         raise pytest.UsageError(str(problem)) from None
     if option.results and not Path(option.results).resolve().parent.is_dir():
         raise pytest.UsageError(f"--results: there is no folder {Path(option.results).resolve().parent} to write in")
-    trial = Trial(target, option.worker, option.whole, option.seed)
-    run = config.stash[RUN] = GradedRun(trial, set(chapters), names, scripts=FOLDER)
-    config.stash[EXAMPLES] = ExampleRuns(None if option.no_recordings else Recordings())
-    run.wrap_test = functools.partial(_add_test, run)
-    runner = config.stash[RUNNER] = ItemRunner(run)
-    config.stash[FORKED] = ForkedRunner(runner)
+    trial, recordings = Trial(target, option.worker, option.whole, option.seed), None if option.no_recordings else course_recordings()
+    judge = judge_of(trial, recordings, PrintedToPytest(config), chosen=bool(selection), scripts=FOLDER)
+    config.stash[RUN], config.stash[JUDGE], config.stash[SELECTED] = judge.run, judge, selection
+    config.stash[FORKED] = ForkedRunner(judge)
 
 
 def pytest_report_header(config: pytest.Config) -> list[str] | None:
-    return terminal.header(config.stash[RUN]) if _concerns_graded(config) else None
+    return run_page.header(config.stash[RUN]) if _concerns_graded(config) else None
 
 
 def _concerns_graded(config: pytest.Config) -> bool:
@@ -82,167 +64,98 @@ def _concerns_graded(config: pytest.Config) -> bool:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """With --chapter or --exercise, do not import a suite that has none of their tests."""
-    run = config.stash[RUN]
-    if not (run.chapters or run.names) or collection_path.suffix != ".py" or collection_path.resolve().parent != TESTS:
-        return None
-    wanted = {exercise.name for exercise in load_syllabus().exercises if is_wanted(exercise, run)}
-    marked = set(re.findall(r"""exercise\(\s*["'](\w+)["']""", collection_path.read_text(encoding="utf-8")))
-    return True if marked.isdisjoint(wanted) else None
+    return True if config.stash[SELECTED].leaves_out(collection_path) else None
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    run = config.stash[RUN]
-    kept: list[pytest.Item] = []
-    left: list[pytest.Item] = []
-    exercise_items.note_collected(run, items)
-    for item in items:
-        mark = item.get_closest_marker("exercise")
-        if mark is None:
-            (left if run.chapters or run.names else kept).append(item)
-            continue
-        exercise = load_syllabus().exercise(mark.args[0])
-        if not is_wanted(exercise, run):
-            left.append(item)
-            continue
-        run.wrap_test(item)
-        kept.append(item)
-    if all(item.get_closest_marker("exercise") for item in kept):
-        kept.sort(key=lambda item: load_syllabus().exercises.index(_marked_exercise(item)))  # then what an exercise uses is judged before it
-        items[:] = [*kept, *left]
-    register_unselected(kept, run)
+    """Keep the selected tests, in the order of the course, so that what an exercise uses is judged before it."""
+    judge, selection = config.stash[JUDGE], config.stash[SELECTED]
+    tests = {item: graded_test_of(item) for item in items}
+    left = [item for item, test in tests.items() if (not selection.wants(test.exercise) if test else bool(selection))]
+    kept = [item for item in items if item not in set(left)]
+    graded = [(item, test) for item in kept if (test := tests[item])]
+    for _, test in graded:
+        if test.is_of_course and test.exercise.name not in judge.run.weights:
+            judge.tests_of(test.exercise)  # also those that are not selected (`pytest FILE::TEST`, `--lf`): one test is not the whole exercise
+        judge.run.register(test)
+    if len(graded) == len(kept):
+        places = {exercise.name: place for place, exercise in enumerate(load_syllabus().exercises)}
+        order = {item: places[test.exercise.name] for item, test in graded}
+        kept.sort(key=lambda item: order[item])
+    items[:] = kept
     if left:
         config.hook.pytest_deselected(items=left)
-        items[:] = kept
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Print Headway's report for a session of graded tests only; a session with the kit's own tests has pytest's tracebacks."""
     gc.freeze()  # torch and the suites stay until the end: no garbage collection needs to look through them, pytest's closing ones least of all
-    if session.items and all(item.get_closest_marker("exercise") for item in session.items):
+    if session.items and all(map(graded_test_of, session.items)):
         session.config.option.tbstyle = "no"
-
-
-def _function(item: pytest.Item) -> pytest.Function:
-    assert isinstance(item, pytest.Function), "@exercise marks functions only"
-    return item
-
-
-def _add_test(run: GradedRun, item: pytest.Item) -> None:
-    """Make a graded test ready to run, once."""
-    if item.nodeid in run.wrapped:
-        return
-    run.wrapped.add(item.nodeid)
-    mark = item.get_closest_marker("exercise")
-    assert mark is not None
-    run.register_test(load_syllabus().exercise(mark.args[0]), item.name, float(mark.kwargs.get("weight", 1.0)))
-    _wrap_examples(_function(item), run)
-
-
-def _wrap_examples(item: pytest.Function, run: GradedRun) -> None:
-    """Begin every example at the boundary, and hide the warnings of libraries, which do not help a learner."""
-    item.add_marker(pytest.mark.filterwarnings("ignore"))
-    handle, wrap = getattr(item.obj, "hypothesis", None), item.config.stash[EXAMPLES].each_example
-    if handle is None:
-        item.obj = wrap(item.obj, item, lambda: run.trial.begin_example())
-    elif not hasattr(handle.inner_test, "__wrapped__"):
-        handle.inner_test = wrap(handle.inner_test, item, lambda: run.trial.begin_example())
-        collect_pinned(item.obj)
-        skip_database_key(item.obj)
-    give_seed(item, run)
-
-
-def give_seed(item: pytest.Item, run: GradedRun) -> None:
-    """The run's seed decides which examples hypothesis draws for this test."""
-    test = _function(item).obj
-    if hasattr(test, "hypothesis"):
-        seed_examples(test, item.name, run.trial.seed_of(_marked_exercise(item).name))
 
 
 @pytest.fixture
 def learner(request: pytest.FixtureRequest):
     """The graded implementation, behind the boundary."""
-    run = request.config.stash[RUN]
-    return run.trial.learner(_marked_exercise(request.node).chapter)
+    return request.config.stash[RUN].trial.learner(_chapter_of(request.node))
 
 
 @pytest.fixture
 def reference(request: pytest.FixtureRequest):
     """The reference implementation of the same chapter, behind another boundary."""
-    run = request.config.stash[RUN]
-    return run.trial.reference(_marked_exercise(request.node).chapter)
+    return request.config.stash[RUN].trial.reference(_chapter_of(request.node))
 
 
-def _marked_exercise(item: pytest.Item):
-    mark = item.get_closest_marker("exercise")
-    if mark is None:
+def _chapter_of(item: pytest.Item) -> str:
+    test = graded_test_of(item)
+    if test is None:
         raise pytest.UsageError(f"{item.nodeid} uses an implementation but belongs to no exercise; mark it with @exercise(NAME)")
-    return load_syllabus().exercise(mark.args[0])
+    return test.exercise.chapter
 
 
 # ---- running one
 
 
-@pytest.hookimpl(wrapper=True, tryfirst=True, specname="pytest_runtest_protocol")
-def pytest_end_chapter(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, object, object]:
-    """Run a test, and end the worker of a chapter after the last of its tests: a submission has one worker at a time."""
-    result = yield
-    run, exercise = item.config.stash[RUN], exercise_of(item)
-    following = exercise_of(nextitem) if nextitem is not None else None
-    if run.trial.in_worker and exercise and exercise.chapter != (following.chapter if following else ""):
-        run.trial.end_chapter(exercise.chapter)
-    return result
-
-
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
-    """Replaces pytest's own function for graded tests of other code than the reference: it reports the verdict only, whatever was tried to find it."""
-    runner, forked = item.config.stash[RUNNER], item.config.stash[FORKED]
-    if not runner.may_replace(item) and not forked.needs_fork(item):
+    """Replaces pytest's own function for graded tests: the runner judges the test, and pytest gets reports of the verdict."""
+    test, config = graded_test_of(item), item.config
+    if test is None or config.option.setuponly:
         return None
+    judge = config.stash[JUDGE]
+    judge.runner.on_problem = _debugger(item) if config.option.usepdb else lambda *_: None
     item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
-    for report in runner.accept(item, forked.run_test(item)):
-        item.ihook.pytest_runtest_logreport(report=report)
+    for result in judge.accept(config.stash[FORKED].judge(item, test)):
+        for report in _reports(item, result):
+            item.ihook.pytest_runtest_logreport(report=report)
     item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+    judge.end_chapter(test, graded_test_of(nextitem) if nextitem is not None else None)
     return True
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
-    if item.get_closest_marker("exercise"):
-        item.config.stash[RUN].trial.begin_test(_marked_exercise(item), item.name)
-    return (yield)
+def _reports(item: pytest.Item, result: TestResult) -> list[pytest.TestReport]:
+    """The three reports that pytest's plugins expect of a test; the second has the verdict."""
+    keywords, outcome = dict.fromkeys(item.keywords, 1), result.outcome
+    word = {"passed": "passed", "todo": "skipped"}.get(outcome, "failed")
+    text = (str(item.path), item.location[1] or 0, "todo") if outcome == "todo" else None if outcome == "passed" else result.message
+    verdict = pytest.TestReport(item.nodeid, item.location, keywords, word, text, "call", duration=result.seconds, headway=outcome)  # type: ignore[arg-type]
+    before, after = (pytest.TestReport(item.nodeid, item.location, keywords, "passed", None, when) for when in ("setup", "teardown"))  # type: ignore[arg-type]
+    return [before, verdict, after]
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Replaces pytest's own function for graded tests."""
-    if not pyfuncitem.get_closest_marker("exercise"):
-        return None
-    pyfuncitem.config.stash[EXAMPLES].run(pyfuncitem, pyfuncitem.config.stash[RUN].trial)
-    return True
+def _debugger(item: pytest.Item) -> Callable[[GradedTest, BaseException], None]:
+    """With --pdb: pytest's debugger, at the exception that ended a test."""
 
+    def stop(test: GradedTest, problem: BaseException) -> None:
+        def end_again() -> None:
+            raise problem
 
-@pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo) -> Generator[None, Any, pytest.TestReport]:
-    problem = call.excinfo.value if call.excinfo else None
-    if item.get_closest_marker("exercise"):
-        drop_patch(item)
-    report = yield
-    if not item.get_closest_marker("exercise") or (call.when != "call" and report.passed):
-        return report
-    run = item.config.stash[RUN]
-    outcome = outcome_of(problem, failed=report.failed)
-    printed = report.capstdout if outcome != "passed" else ""
-    promise = " ".join((_function(item).obj.__doc__ or item.name).split())
-    exercise = _marked_exercise(item)
-    run.record_test(exercise, item.name, outcome, report.duration, problem, promise, printed)
-    report.headway = outcome
-    report.sections = []
-    report.outcome = {"passed": "passed", "todo": "skipped"}.get(outcome, "failed")
-    report.longrepr = (str(item.path), item.location[1] or 0, "todo") if outcome == "todo" else None if outcome == "passed" else run.message_of(exercise, item.name)
-    return report
+        call = pytest.CallInfo.from_call(end_again, "call")
+        report = pytest.TestReport(item.nodeid, item.location, {}, "failed", str(problem), "call")
+        item.ihook.pytest_exception_interact(node=item, call=call, report=report)
+
+    return stop
 
 
 def pytest_report_teststatus(report: pytest.TestReport) -> tuple | None:
@@ -279,18 +192,17 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     run = config.stash[RUN]
-    note = terminal.keyword_note(config.option.keyword, run)
+    note = run_page.keyword_note(config.option.keyword, run)
     if run.results and not config.option.collectonly:
         run.notes += [note] if note else []
-        terminal.summary(terminalreporter, run)
+        run_page.print_run(Page(terminalreporter.write_line, width_of(terminalreporter)), run, verbose=config.get_verbosity() > 0)
     elif note:
         terminalreporter.write_line(note, yellow=True)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    run = config.stash.get(RUN, None)
-    if run is not None:
+    judge = config.stash.get(JUDGE, None)
+    if judge is not None:
         config.stash[FORKED].close()
-        config.stash[RUNNER].conclude()  # after the verdict is shown
-        run.trial.close()
-        run.trial.pool.close()
+        judge.record_states()  # after the verdict is shown
+        judge.close()

@@ -1,4 +1,4 @@
-"""Runs a CheckJob: the preloaded session becomes what `pytest --exercise NAME` would be."""
+"""Runs a CheckJob: the graded tests of an exercise or a chapter on the learner's folder."""
 
 from __future__ import annotations
 
@@ -9,60 +9,106 @@ import pdb
 import sys
 from collections.abc import Callable
 
-import pytest
 from grader.course.syllabus import Chapter, Exercise, load_syllabus
 from grader.execution.forbidden import shortcuts
+from grader.execution.target import resolve
 from grader.execution.worker import WorkerPool
-from grader.plugin.capture import restart_capture
-from grader.plugin.hooks import EXAMPLES, RUN
 from grader.processes.job import CheckJob
 from grader.processes.limits import limit_this_process
-from grader.processes.report import Report, reporter_on
-from grader.processes.shared_tests import Sharing, count_processes, map_in_two_processes
-from grader.runner.graded_run import GradedRun
-from grader.runner.judging import exercise_of
+from grader.processes.report import CONCLUDING_SECONDS, Report
+from grader.processes.shared_tests import count_processes, judge_in_processes, map_in_two_processes
+from grader.reproduction.files import FOLDER
+from grader.runner.graded_tests import GradedTest, all_tests_of
+from grader.runner.judging import Judge, judge_of
+from grader.runner.layout import Page
+from grader.runner.run_page import LETTERS, print_run
+from grader.verdict.recordings import course_recordings
 from grader.verdict.replay import compile_mistakes
+from grader.verdict.results import TestResult
 from grader.verdict.trial import Trial
 
-QUIET = -1  # as `pytest -q`: dots and the verdict, without a header
 IMPORT_SECONDS = 10.0  # torch is loaded already: other imports of a chapter are quick
+MARKUP = {"bold": "1", "red": "31", "green": "32", "yellow": "33"}  # of a terminal
 
 
-def prepare_check(session: pytest.Session, job: CheckJob, report: Report, fork: bool = True) -> None:
-    """Select the tests of this job, and set up its trial and its reporter; pytest's own loop runs the tests next. `fork`: is forking safe here?"""
+def check(job: CheckJob, report: Report, fork: bool = True) -> int:
+    """Judge, print the page and send the verdict: 0 if nothing fails. `fork`: is forking safe here?"""
     limit_this_process()
     with contextlib.suppress(OSError):  # a folder that is gone: paths are shown whole
         os.chdir(job.cwd)
-    config = session.config
     found = load_syllabus().find(job.name)
-    names = _names(found)
-    run: GradedRun = config.stash[RUN]
-    run.names = names
-    run.trial = Trial(run.trial.target, job.in_worker, pool=WorkerPool(fork=fork, warm=True), import_seconds=IMPORT_SECONDS, extend_deadline=report.extend_deadline)
-    run.trial.call_watch = report.call_watch
-    run.trial.short_limit |= names if job.hurried and len(names) == 1 else set()
-    run.map_mistakes = map_in_two_processes if fork and count_processes() > 1 else map
-    session.items[:] = [item for item in session.items if (exercise := exercise_of(item)) and exercise.name in names]
-    session.items.sort(key=lambda item: item.name not in job.first)
-    session.testscollected = len(session.items)
-    restart_capture(config)
     pdb.set_trace = sys.breakpointhook = _no_debugger(f"pytest {'--chapter' if isinstance(found, Chapter) else '--exercise'} {job.name}")
-    config.option.verbose = QUIET
-    reporter_on(config, report, job.columns, job.colour).pytest_sessionstart(session)
-    report.flush()
-    if fork and not job.in_worker and count_processes() > 1:
-        config.pluginmanager.register(Sharing(session, report, count_processes()))
+    judge, processes = _judge_for(job, report, fork), count_processes() if fork and not job.in_worker else 1
+    tests = [test for exercise in _exercises(found) for test in judge.tests_of(exercise)]
+    tests.sort(key=lambda test: test.name not in job.first)
+    lines = _Lines(job, report)
+
+    def begun(test: GradedTest) -> None:
+        report.message(begun=test.name)
+
+    if processes > 1:
+        judge_in_processes(judge, tests, report, processes, begun, lines.decided)
+    else:
+        judge.run_tests(tests, begun, lines.decided)
+    report.extend_deadline(CONCLUDING_SECONDS)
+    judge.run.conclude()
+    lines.end_row()
+    print_run(Page(lines.write, job.columns), judge.run)
+    report.message(verdict=judge.run.verdict().as_data())
+    judge.record_states()
+    judge.close()
+    return int(any(result.failures or result.forbidden for result in judge.run.results.values()))
 
 
-def preload_exercise(session: pytest.Session, job: CheckJob) -> None:
+def _judge_for(job: CheckJob, report: Report, fork: bool) -> Judge:
+    pool = WorkerPool(fork=fork, warm=True)
+    trial = Trial(resolve(None), job.in_worker, pool=pool, import_seconds=IMPORT_SECONDS, extend_deadline=report.extend_deadline, call_watch=report.call_watch)
+    exercises = _exercises(load_syllabus().find(job.name))
+    if job.hurried and len(exercises) == 1:
+        trial.short_limit.add(exercises[0].name)
+    map_mistakes = map_in_two_processes if fork and count_processes() > 1 else map
+    return judge_of(trial, course_recordings(), chosen=True, scripts=FOLDER, map_mistakes=map_mistakes)
+
+
+class _Lines:
+    """The text of a run: a row with a letter for each test, then the page."""
+
+    def __init__(self, job: CheckJob, report: Report) -> None:
+        self.job, self.report = job, report
+        self.letters, self.failure_sent = 0, False
+
+    def decided(self, test: GradedTest, results: list[TestResult]) -> None:
+        for result in results:
+            if not self.failure_sent and result.outcome not in ("passed", "todo"):
+                self.failure_sent = True
+                self.report.message(failed=result.message)
+            letter, colour = LETTERS[result.outcome]
+            self.report.write(self._coloured(letter, colour))
+            self.letters += 1
+            if self.letters % self.job.columns == 0:
+                self.report.write("\n")
+        self.report.flush()
+
+    def end_row(self) -> None:
+        if self.letters % self.job.columns:
+            self.report.write("\n")
+
+    def write(self, line: str, **markup: bool) -> None:
+        self.report.write(self._coloured(line, *(name for name in markup if markup[name])) + "\n")
+
+    def _coloured(self, text: str, *names: str) -> str:
+        if not (self.job.colour and names and text):
+            return text
+        return f"\x1b[{';'.join(MARKUP[name] for name in names)}m{text}\x1b[0m"
+
+
+def preload_exercise(job: CheckJob) -> None:
     """In the server: do what every run of an exercise does in the same way, so that only its first run waits for it."""
     found = load_syllabus().find(job.name)
-    names = _names(found)
     if not isinstance(found, Chapter) and found.forbids:
         shortcuts.prepare_only(found.forbids)
-    for item in session.items:
-        if (exercise := exercise_of(item)) and exercise.name in names:
-            session.config.stash[EXAMPLES].preload(item)
+    for test in [test for exercise in _exercises(found) for test in all_tests_of(exercise)]:
+        course_recordings().find(test.id, 0)
 
 
 def preload_mistakes(job: CheckJob) -> None:
@@ -72,8 +118,8 @@ def preload_mistakes(job: CheckJob) -> None:
         compile_mistakes(found)
 
 
-def _names(found: Chapter | Exercise) -> set[str]:
-    return {exercise.name for exercise in found.exercises} if isinstance(found, Chapter) else {found.name}
+def _exercises(found: Chapter | Exercise) -> tuple[Exercise, ...]:
+    return found.exercises if isinstance(found, Chapter) else (found,)
 
 
 def _no_debugger(instead: str) -> Callable[..., None]:

@@ -149,3 +149,32 @@ class ServerProcess:
             if (address := find_running_server()) and address.pid == self.process.pid:
                 _clear(address)
         self.said.close()
+
+
+class AnyServer:
+    """The server of a running watch or, where none runs, one of its own that ends with it."""
+
+    def __init__(self) -> None:
+        self.own: ServerProcess | None = None
+
+    def answers(self, job: Job) -> Iterator[dict[str, Any]]:
+        """The messages of one run. ServerLost if the watch's server ends meanwhile; then call `start_own` and ask again."""
+        if self.own is None:
+            try:
+                yield from ask_running_server(job)
+                return
+            except ServerLost:
+                raise
+            except NoServer:
+                self.start_own()
+        assert self.own is not None
+        yield from self.own.answers(job)
+
+    def start_own(self) -> None:
+        self.close()
+        self.own = ServerProcess("--once")
+
+    def close(self) -> None:
+        if self.own is not None:
+            self.own.end()
+            self.own = None

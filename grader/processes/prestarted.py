@@ -86,11 +86,11 @@ class PrestartedProcess:
 
 
 class PrestartingStarter:
-    """Keeps one more prestarted process than is needed."""
+    """Keeps one more prestarted process than is needed; none if there will be only one run."""
 
-    def __init__(self, module: str, *options: str) -> None:
+    def __init__(self, module: str, *options: str, once: bool = False) -> None:
         """The module and its options, which start a server of the kind that needs these processes."""
-        self.command = (module, *options)
+        self.command, self.once = (module, *options), once
         self.next = PrestartedProcess(*self.command)
         try:
             self.next.wait()
@@ -102,7 +102,9 @@ class PrestartingStarter:
         if not self.next.alive:  # it has ended since it was started
             self.next.end(hurry=True)
             self.next = PrestartedProcess(*self.command)
-        process, self.next = self.next, PrestartedProcess(*self.command)
+        process = self.next
+        if not self.once:
+            self.next = PrestartedProcess(*self.command)
         process.run(job)
         return process
 
@@ -118,11 +120,11 @@ def serve_one_job(make_service: Callable[[], Service], port: int) -> None:
     token = read_token()
     process_tree.die_with_parent(os.getppid())
     redirect_to_null()
-    from grader.processes.preloaded_session import load_session  # it and the service load torch
+    from grader.processes.preloaded import load_and_wait  # it and the service load torch
 
     service = make_service()
 
-    def wait(_: object) -> Assignment | None:
+    def wait() -> Assignment | None:
         sock = connect(port, token)
         job = requested(sock.makefile("rb", buffering=0).readline(), service.runners)
         if job is None:
@@ -130,7 +132,7 @@ def serve_one_job(make_service: Callable[[], Service], port: int) -> None:
         threading.Thread(target=_exit_with, args=[sock, os._exit], name="headway server watch", daemon=True).start()
         return Assignment(job, sock, ExitWhenLate(sock.fileno()))
 
-    load_session(wait, service.runners)
+    load_and_wait(wait, service.runners)
 
 
 def _exit_with(server: socket.socket, leave) -> None:

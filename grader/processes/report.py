@@ -1,4 +1,4 @@
-"""Messages of a run to its server: pytest's output, the results, and how long the run may be silent."""
+"""Messages of a run to its server: what it prints, its results, and how long it may be silent."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ import io
 import socket
 import time
 from os import _exit, getpid  # the learner's code may replace them in os
-from typing import NoReturn, TextIO, cast
+from typing import NoReturn
 
-import pytest
 from grader.execution.call_watch import CallWatch
 from grader.execution.exit_reason import CONNECTION_CLOSED
-from grader.plugin.pytest_internals import set_page
 from grader.processes.job import encode
 
+CONCLUDING_SECONDS = 60.0  # for the diagnosis, after all tests
 MARGIN = 2.0  # seconds that a run gets in addition to the requested ones
 
 
@@ -58,12 +57,3 @@ class Report(io.TextIOBase):
             self.sock.sendall(line)
         except OSError:
             _exit(CONNECTION_CLOSED)
-
-
-def reporter_on(config: pytest.Config, file: io.TextIOBase, columns: int = 80, colour: bool = False) -> pytest.TerminalReporter:
-    """pytest's own reporter, writing to this file."""
-    config.pluginmanager.unregister(name="terminalreporter")
-    reporter = pytest.TerminalReporter(config, cast(TextIO, file))
-    set_page(reporter, columns, colour)
-    config.pluginmanager.register(reporter, "terminalreporter")
-    return reporter

@@ -16,19 +16,16 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
 from grader.course.syllabus import EXERCISES
 from grader.files import write_whole
 from grader.processes.job import encode
-from grader.processes.prestarted import COLD, NeverReady, PrestartingStarter, serve_one_job
+from grader.processes.prestarted import NeverReady, PrestartingStarter, serve_one_job
 from grader.processes.server import Server
 from grader.processes.service import Assignment, Service, Starter
 from grader.system import process_tree
 from grader.system.streams import redirect_to_null
-
-if TYPE_CHECKING:
-    import pytest
 
 ADDRESS = EXERCISES / ".headway" / "engine.json"
 
@@ -41,6 +38,7 @@ def main(module: str, make_service: Callable[[bool, list[str]], Service], argume
     parser = argparse.ArgumentParser(prog=f"python -m {module}")
     parser.add_argument("--idle", type=float, metavar="SECONDS", help="end after so long without a run")
     parser.add_argument("--prestarted", action="store_true", help="use prestarted processes, as on systems where forking is not safe")
+    parser.add_argument("--once", action="store_true", help="for one run, so load only what it needs")
     parser.add_argument("--one-job", type=int, metavar="PORT", help="run as a prestarted process of the server on this port")
     options, others = parser.parse_known_args(arguments)
     if options.one_job is not None:
@@ -50,11 +48,12 @@ def main(module: str, make_service: Callable[[bool, list[str]], Service], argume
     with _starting() as (out, lifeline):
         service = make_service(fork, others)
         service.idle_seconds = service.idle_seconds if options.idle is None else options.idle
+        service.public = service.public and not options.once
         try:
             if fork:
-                _serve_by_forks(service, out, lifeline)
+                _serve_by_forks(service, out, lifeline, options.once)
             else:
-                with contextlib.closing(PrestartingStarter(module, *others)) as reserve:
+                with contextlib.closing(PrestartingStarter(module, *others, once=options.once)) as reserve:
                     _serve(service, reserve, out, lifeline)
         finally:
             service.close()
@@ -66,7 +65,7 @@ def _starting() -> Iterator[tuple[IO[bytes], io.RawIOBase]]:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Control-C is for the program at the terminal
     out = os.fdopen(os.dup(1), "wb")
     redirect_to_null(1)
-    lifeline = _lifeline()  # before pytest replaces standard input
+    lifeline = _lifeline()
     try:
         yield out, lifeline
     except Exception as problem:
@@ -85,25 +84,16 @@ def _in_a_sentence(problem: Exception) -> str:
     return f"the server that runs the tests did not start ({type(problem).__name__}: {problem}); `headway doctor` may find the reason"
 
 
-def _serve_by_forks(service: Service, out: IO[bytes], lifeline: io.RawIOBase) -> None:
+def _serve_by_forks(service: Service, out: IO[bytes], lifeline: io.RawIOBase, once: bool) -> None:
     """Fork each run from this process, which loads everything first."""
     from grader.processes.forked import ForkingStarter
-    from grader.processes.preloaded_session import load_session
+    from grader.processes.preloaded import load_and_wait
 
-    def wait(session: pytest.Session) -> Assignment | None:
-        try:
-            service.loaded(session)
-        except Exception as problem:  # raised below: pytest would print it
-            problems.append(problem)
-            return None
+    def wait() -> Assignment | None:
+        service.loaded()
         return _serve(service, ForkingStarter(service.before_first_run, service.after_first_run), out, lifeline)
 
-    problems: list[Exception] = []
-    ready = load_session(wait, service.runners)
-    if problems:
-        raise problems[0]
-    if not ready:
-        raise NeverReady(COLD)
+    load_and_wait(wait, service.runners, once)
 
 
 def _serve(service: Service, starter: Starter, out: IO[bytes], lifeline: io.RawIOBase) -> Assignment | None:

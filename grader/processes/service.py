@@ -11,25 +11,24 @@ from grader.execution.call_watch import CallWatch
 from grader.processes.job import Job
 
 if TYPE_CHECKING:
-    import pytest
     from grader.processes.report import Report
 
-Runner = Callable[["pytest.Session", Any, "Report"], None]
+Runner = Callable[[Any, "Report"], int]  # does a job; returns the status of `done`
 
 
 @dataclass
 class Service:
     """What a server does, and the limits that it sets."""
 
-    runners: Mapping[type[Job], Runner]  # by type of job, called in the process of the run: does the job, or prepares the session, whose tests then run
+    runners: Mapping[type[Job], Runner]  # by type of job, called in the process of the run
     idle_seconds: float = 3600.0  # without a run, after which the server ends
     run_seconds: float = 900.0  # for one run
     longest_request: int = 1 << 16  # bytes
     public: bool = False  # can other processes of the same user find it (engine.json)?
     crashed: str = "the run broke off, also in a separate process: {}"
 
-    def loaded(self, session: pytest.Session) -> None:
-        """Called in a server that forks its runs, when the suites are loaded."""
+    def loaded(self) -> None:
+        """Called in a server that forks its runs, when torch and the kit are loaded."""
 
     def before_first_run(self, job: Job) -> None:
         """Called in a server that forks its runs, before the first of several runs of the same exercise."""

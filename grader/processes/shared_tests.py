@@ -1,6 +1,6 @@
 """Shares the tests of one run among processes forked from it: each takes the next test in the queue.
 
-The report is the same as that of one process, in the same order. A process that dies ends the whole run, in the same way,
+The results are the same as those of one process, in the same order. A process that dies ends the whole run, in the same way,
 as its test would have done alone. A test that runs out of time ends the sharing, because it decides how many other tests run at all.
 """
 
@@ -17,15 +17,14 @@ from dataclasses import dataclass, field
 from os import _exit, close, fork, getpid, kill, pipe, read, waitpid, waitstatus_to_exitcode, write  # the learner's code may replace them in os
 from typing import Any, TypeVar
 
-import pytest
 from grader.execution.exit_reason import PROCESS_BROKEN
-from grader.plugin.capture import restart_capture
-from grader.plugin.hooks import RUN, RUNNER
 from grader.processes.forked import MOST_PROCESSES
 from grader.processes.report import Report
 from grader.runner.attempts import Attempt
-from grader.runner.graded_run import GradedRun
+from grader.runner.graded_tests import GradedTest
+from grader.runner.judging import Judge
 from grader.system import process_tree
+from grader.verdict.results import TestResult
 
 T = TypeVar("T")
 
@@ -38,6 +37,14 @@ def count_processes() -> int:
     return min(MOST_PROCESSES, len(os.sched_getaffinity(0))) if hasattr(os, "sched_getaffinity") else 1
 
 
+def judge_in_processes(
+    judge: Judge, tests: Sequence[GradedTest], report: Report, processes: int, begun: Callable[[GradedTest], None],
+    decided: Callable[[GradedTest, list[TestResult]], None],
+) -> None:  # fmt: skip
+    """Like `judge.run_tests`, in up to so many processes."""
+    _Sharing(judge, tests, report, processes, begun, decided).run()
+
+
 @dataclass
 class Sibling:
     pid: int
@@ -45,46 +52,33 @@ class Sibling:
     unread: bytearray = field(default_factory=bytearray)
 
 
-class Sharing:
-    """The plugin whose main loop shares the tests among `processes`."""
+@dataclass
+class _Sharing:
+    judge: Judge
+    tests: Sequence[GradedTest]
+    report: Report
+    processes: int
+    begun: Callable[[GradedTest], None]
+    decided: Callable[[GradedTest, list[TestResult]], None]
+    reported: int = 0  # number of tests, from the first on
+    found: dict[int, Attempt] = field(default_factory=dict)  # first attempts, by place, that are not reported yet
+    siblings: list[Sibling] = field(default_factory=list)
 
-    def __init__(self, session: pytest.Session, report: Report, processes: int) -> None:
-        self.session, self.report, self.processes = session, report, processes
-        self.run: GradedRun = session.config.stash[RUN]
-        self.reported = 0  # number of tests, from the first on
-        self.found: dict[int, Attempt] = {}  # by place, and not reported yet
-        self.siblings: list[Sibling] = []
-        self.runner = session.config.stash[RUNNER]
-        self.shared = False  # does a test report nothing, because only its first attempt is made here?
-        self.last = Attempt()  # the attempt made last
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtestloop(self) -> bool:
-        items = self.session.items
+    def run(self) -> None:
         began = time.monotonic()
-        while self.reported < len(items) and not self._worth_sharing(began):
-            following = items[self.reported + 1] if self.reported + 1 < len(items) else None
-            items[self.reported].config.hook.pytest_runtest_protocol(item=items[self.reported], nextitem=following)
-            self.reported += 1
-        if self.reported < len(items):
+        while self.reported < len(self.tests) and not self._worth_sharing(began):
+            self._first_attempt(self.reported)
+            self._report_next()
+        if self.reported < len(self.tests):
             self._share()
-        return True
 
     def _worth_sharing(self, began: float) -> bool:
-        left = len(self.session.items) - self.reported
-        usual = not self.run.broken and not self.run.trial.timeouts and _threads() == 1
+        left, run = len(self.tests) - self.reported, self.judge.run
+        usual = not run.broken and not run.trial.timeouts and _threads() == 1
         return usual and left >= FEWEST and self.reported > 0 and time.monotonic() - began > ALONE_SECONDS
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
-        """While tests are shared: make the first attempt only. The process that reports decides, because it has the results of all tests before this one."""
-        if not self.shared:
-            return None
-        self.last = self.runner.first_attempt(item)
-        return True
-
     def _share(self) -> None:
-        count = len(self.session.items)
+        count = len(self.tests)
         queue, last = pipe()
         write(last, b"".join(place.to_bytes(2, "little") for place in range(self.reported, count)))
         close(last)
@@ -94,27 +88,22 @@ class Sharing:
             self.siblings.append(sibling)
             selector.register(sibling.sock, selectors.EVENT_READ, sibling)
         while (place := _take_test(queue)) is not None and not self._out_of_time():
-            self.found[place] = self._test(place)
+            self._first_attempt(place)
             self._receive(selector, wait=False)
             self._report_found()
         while self.reported < count and not self._out_of_time():
             self._receive(selector, wait=True)
             self._report_found()
         selector.close()
+        close(queue)
         self._end_siblings()
         if self.reported < count:
             self._continue_alone()
 
-    # ---- one test, in any process
-
-    def _test(self, place: int) -> Attempt:
-        item = self.session.items[place]
-        self.shared = True
-        try:
-            item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
-            return self.last
-        finally:
-            self.shared = False
+    def _first_attempt(self, place: int) -> None:
+        """The process that reports settles it, because it has the results of all tests before this one."""
+        self.begun(self.tests[place])
+        self.found[place] = self.judge.first_attempt(self.tests[place])
 
     # ---- a sibling
 
@@ -129,17 +118,17 @@ class Sharing:
         try:
             process_tree.die_with_parent(parent)
             ours.close()
-            self.run.trial.call_watch.move_to(number)
+            self.judge.run.trial.call_watch.move_to(number)
             self._run_sibling(queue, theirs)
         finally:
             _exit(PROCESS_BROKEN)
 
     def _run_sibling(self, queue: int, sock: socket.socket) -> None:
         self.report.pid = getpid()
-        self.run.trial.continue_in_fork()
-        restart_capture(self.session.config)
+        self.judge.run.trial.continue_in_fork()
         while (place := _take_test(queue)) is not None:
-            said = pickle.dumps((place, self._test(place)))
+            self._first_attempt(place)
+            said = pickle.dumps((place, self.found.pop(place)))
             sock.sendall(len(said).to_bytes(8, "little") + said)
         _exit(0)
 
@@ -164,7 +153,7 @@ class Sharing:
         status = waitstatus_to_exitcode(waitpid(sibling.pid, 0)[1])
         if status < 0:
             kill(getpid(), -status)
-        if status or (not self.siblings and self.reported + len(self.found) < len(self.session.items)):
+        if status or (not self.siblings and self.reported + len(self.found) < len(self.tests)):
             _exit(status)
 
     def _end_siblings(self) -> None:
@@ -181,12 +170,9 @@ class Sharing:
             self._report_next()
 
     def _report_next(self) -> None:
-        found, item, hook = self.found.pop(self.reported), self.session.items[self.reported], self.session.config.hook
+        test, found = self.tests[self.reported], self.found.pop(self.reported)
         self.reported += 1
-        hook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
-        for report in self.runner.accept(item, self.runner.settle(item, found)):
-            hook.pytest_runtest_logreport(report=report)
-        hook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+        self.decided(test, self.judge.accept(self.judge.settle(test, found)))
 
     def _out_of_time(self) -> bool:
         return any(found.ran_out_of_time for found in self.found.values())
@@ -195,9 +181,9 @@ class Sharing:
         """Run the tests behind the first that ran out of time, as if none of them had run."""
         first = min(place for place, found in self.found.items() if found.ran_out_of_time)
         self.found = {place: found for place, found in self.found.items() if place <= first}
-        while self.reported < len(self.session.items):
+        while self.reported < len(self.tests):
             if self.reported not in self.found:
-                self.found[self.reported] = self._test(self.reported)
+                self._first_attempt(self.reported)
             self._report_next()
 
 

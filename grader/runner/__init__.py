@@ -1,0 +1,15 @@
+"""A graded run as a plain function: it judges an implementation by the tests of some exercises, without pytest.
+
+    marks.py            the mark `@exercise`
+    graded_tests.py     the graded tests of an exercise, as functions
+    example_runs.py     runs a test's examples, drawn or recorded
+    printed.py          what the tested code prints
+    attempts.py         one attempt at a test
+    judging.py          the verdict on a test: which definitions are replaced meanwhile
+    exercise_states.py  which exercises are known to pass
+    graded_run.py       collects results; at the end shortcuts, diagnosis, progress
+    loading.py          loads what every run needs, once for a process
+    layout.py, run_page.py   what is printed
+
+`judging.run_exercise(exercise, target)` is all of it.
+"""

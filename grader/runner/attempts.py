@@ -1,15 +1,19 @@
-"""One attempt at a test: its reports and results, kept apart from the run's until it is accepted as the verdict."""
+"""One attempt at a test: its results, kept apart from the run's until it is accepted as the verdict."""
 
 from __future__ import annotations
 
+import time
+import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import pytest
 from grader.course.syllabus import load_syllabus
-from grader.plugin.pytest_internals import reset_fixtures, run_test
 from grader.reproduction.example import FailedExample
+from grader.runner.example_runs import ExampleRuns
 from grader.runner.graded_run import GradedRun
+from grader.runner.graded_tests import GradedTest
+from grader.runner.printed import Printed
 from grader.verdict.results import NOT_IMPLEMENTED, ExerciseResult, TestResult
 from grader.verdict.traces import Traces
 
@@ -19,7 +23,6 @@ class Attempt:
     """What one run of a test found, in whatever process it ran."""
 
     replaced: tuple[str, ...] = ()  # exercises whose reference was used
-    reports: list[pytest.TestReport] = field(default_factory=list)
     tests: dict[str, list[TestResult]] = field(default_factory=dict)  # by exercise
     shortcuts: dict[str, set[str]] = field(default_factory=dict)
     broken: dict[str, Any] = field(default_factory=dict)
@@ -46,28 +49,57 @@ class Attempt:
         return self.passed or not self.tests or bool(self.broken) or messages == {NOT_IMPLEMENTED}
 
 
-def attempt(run: GradedRun, item: pytest.Item, replaced: tuple[str, ...] = ()) -> Attempt:
-    """Run a test with these exercises replaced, without a trace in the run."""
-    trial = run.trial
-    known = run.results, run.shortcuts, run.broken, run.examples
-    run.results, run.shortcuts, run.broken, run.examples = {}, {}, {}, {}
-    assert isinstance(item, pytest.Function)
-    reset_fixtures(item)
-    try:
-        with trial.separate_attempt(replaced) as traces:
-            reports = run_test(item, None)
-            names = trial.names
-        tests = {name: result.tests for name, result in run.results.items()}
-        return Attempt(replaced, reports, tests, run.shortcuts, run.broken, run.examples, traces, names)
-    finally:
-        run.results, run.shortcuts, run.broken, run.examples = known
+@dataclass
+class TestRunner:
+    """Runs one test at a time."""
+
+    __test__ = False
+
+    run: GradedRun
+    examples: ExampleRuns
+    printed: Printed
+    on_problem: Callable[[GradedTest, BaseException], None] = lambda test, problem: None  # called while the exception that ended a test can be looked into
+
+    def attempt(self, test: GradedTest, replaced: tuple[str, ...] = ()) -> Attempt:
+        """Run a test with these exercises replaced, without a trace in the run."""
+        run = self.run
+        known = run.results, run.shortcuts, run.broken, run.examples
+        run.results, run.shortcuts, run.broken, run.examples = {}, {}, {}, {}
+        try:
+            with run.trial.separate_attempt(replaced) as traces:
+                self.run_test(test)
+                names = run.trial.names
+            tests = {name: result.tests for name, result in run.results.items()}
+            return Attempt(replaced, tests, run.shortcuts, run.broken, run.examples, traces, names)
+        finally:
+            run.results, run.shortcuts, run.broken, run.examples = known
+
+    def run_test(self, test: GradedTest) -> TestResult:
+        """Run a test with nothing replaced but what the trial replaces, and record its result in the run."""
+        problem: BaseException | None = None
+        self.run.trial.begin_test(test.exercise, test.name)
+        began = time.perf_counter()
+        try:
+            with self.printed.collecting(), warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # those of libraries do not help a learner
+                self.examples.run(test, self.run.trial, self.printed)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            problem = error
+        seconds = time.perf_counter() - began
+        result = self.run.record_test(test, seconds, problem, self.printed.text if problem else "")
+        if problem and result.outcome not in ("passed", "todo"):
+            self.on_problem(test, problem)
+        return result
 
 
-def accept(run: GradedRun, found: Attempt) -> None:
-    """Make an attempt the verdict of its test."""
+def accept(run: GradedRun, found: Attempt) -> list[TestResult]:
+    """Make an attempt the verdict of its test; returns its results."""
     for name, tests in found.tests.items():
         run.results.setdefault(name, ExerciseResult(load_syllabus().exercise(name))).tests += tests
         run.shortcuts.setdefault(name, set()).update(found.shortcuts.get(name, ()))
     run.broken |= found.broken
     run.examples |= found.examples
     run.trial.add(found.traces)
+    return [test for tests in found.tests.values() for test in tests]

@@ -9,16 +9,17 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
-import pytest
 from grader.course.stubs import is_stub
-from grader.course.syllabus import TESTS, Exercise
+from grader.course.syllabus import Exercise
 from grader.execution.errors import ChapterBroken, HostDied, OutOfTime, Todo
 from grader.execution.target import Target
-from grader.plugin.pytest_internals import drop_output, fixtures_of
+from grader.runner.graded_tests import GradedTest
+from grader.runner.printed import Printed
 from grader.verdict import comparing
-from grader.verdict.examples import has_own_examples, run_own_examples, run_pinned
+from grader.verdict.examples import has_own_examples, run_own_examples, run_pinned, seed_examples
 from grader.verdict.hypothesis_internals import is_simplest, looks_for_smaller
 from grader.verdict.recordings import Example, NotRecordable, Recording, Recordings
 from grader.verdict.trial import Trial
@@ -34,69 +35,80 @@ class ExampleRuns:
         self._drawn: list[Example] | None = None  # while a recording is made: what hypothesis has drawn
         self._recordable = True
 
-    def preload(self, item: pytest.Item) -> bool:
-        """Read the recording of a test's common examples into memory, where processes forked from this one find it; whether there is one."""
-        return self.recordings is not None and self.recordings.find(item.nodeid, 0) is not None
-
-    def each_example(self, function: Callable[..., Any], item: pytest.Function, begin: Callable[[], None]) -> Callable[..., Any]:
-        """The test's function, for one example: it begins the example first."""
-
-        @functools.wraps(function)
-        def example(*args: Any, **kwargs: Any) -> Any:
-            if self._drawn is not None:
-                self._note(kwargs, fixtures_of(item))
-            drop_output(item.config)  # a failure shows what the example that fails has printed
-            begin()
-            return function(*args, **kwargs)
-
-        return example
-
-    def run(self, item: pytest.Function, trial: Trial) -> None:
+    def run(self, test: GradedTest, trial: Trial, printed: Printed) -> None:
         """Run all examples of a test; raise what the first one that fails raises.
 
         Once a test of an unchanged stub, or of a chapter that is not there, has ended with Todo, the exercise's other tests end so too, without running.
         """
-        exercise, _ = trial.running
-        if exercise.name in trial.stubs:
-            raise Todo(trial.stubs[exercise.name])
+        name = test.exercise.name
+        if name in trial.stubs:
+            raise Todo(trial.stubs[name])
+        if hasattr(test.function, "hypothesis"):
+            seed_examples(test.function, test.name, trial.seed_of(name))
         try:
-            self._run(item, trial)
+            with self._examples(test, trial, printed) as examples:
+                self._run(examples)
         except Todo as problem:
-            if _is_stub(exercise, trial.target):
-                trial.stubs[exercise.name] = str(problem)
+            if _is_stub(test.exercise, trial.target):
+                trial.stubs[name] = str(problem)
             raise
 
-    def _run(self, item: pytest.Function, trial: Trial) -> None:
-        test, fixtures, (exercise, _) = item.obj, fixtures_of(item), trial.running
-        own_seed = trial.seed_of(exercise.name) if has_own_examples(test) else None
-        recordings = self.recordings if item.path.parent == TESTS else None
+    @contextmanager
+    def _examples(self, test: GradedTest, trial: Trial, printed: Printed) -> Iterator[_Examples]:
+        """In this context each call of the test's function begins an example first."""
+        sides = {"learner": trial.learner, "reference": trial.reference}
+        arguments = {side: sides[side](test.exercise.chapter) for side in test.sides}
+        handle = getattr(test.function, "hypothesis", None)
+        body = handle.inner_test if handle else test.function
+
+        @functools.wraps(body)
+        def example(*args: Any, **kwargs: Any) -> Any:
+            if self._drawn is not None:
+                self._note(kwargs, arguments)
+            printed.drop()  # a failure shows what the example that fails has printed
+            trial.begin_example()
+            return body(*args, **kwargs)
+
+        if handle is None:
+            yield _Examples(test, trial, arguments, example)
+            return
+        handle.inner_test = example
+        try:
+            yield _Examples(test, trial, arguments, test.function)
+        finally:
+            handle.inner_test = body
+
+    def _run(self, examples: _Examples) -> None:
+        test, trial = examples.test, examples.trial
+        recordings = self.recordings if test.is_of_course else None
         if recordings is None:
-            _draw_all(test, fixtures, trial)
+            examples.draw_all()
             return
-        if (common := recordings.find(item.nodeid, 0)) is None:
-            with self._recording(item, 0, trial):
-                test(**fixtures)
+        if (common := recordings.find(test.id, 0)) is None:
+            with self._recording(test, 0, trial):
+                examples.function(**examples.arguments)
                 self._drawn = None
-                run_pinned(test, fixtures)
-        elif problem := _replay_common(item, trial, common):
-            _draw_again(item, trial, problem)
-        if own_seed is None:
+                run_pinned(examples.function, examples.arguments)
+        elif problem := examples.replay_common(common):
+            examples.draw_again(problem)
+        if not has_own_examples(examples.function):
             return
-        if (own := recordings.find(item.nodeid, own_seed)) is None:
-            with self._recording(item, own_seed, trial):
-                run_own_examples(test, fixtures, trial)
-        elif problem := _replay_own(item, trial, own):
-            _draw_again(item, trial, problem)
+        own_seed = trial.seed_of(test.exercise.name)
+        if (own := recordings.find(test.id, own_seed)) is None:
+            with self._recording(test, own_seed, trial):
+                run_own_examples(examples.function, examples.arguments, trial)
+        elif problem := examples.replay_own(own):
+            examples.draw_again(problem)
 
     @contextmanager
-    def _recording(self, item: pytest.Function, seed: int, trial: Trial) -> Iterator[None]:
+    def _recording(self, test: GradedTest, seed: int, trial: Trial) -> Iterator[None]:
         """Record the examples of this context, and store them if all of them pass."""
         recording, self._recordable = Recording(), True
         self._drawn, trial.answers_to_record = recording.examples, recording.answers
         try:
             yield
             if self.recordings and self._recordable and not comparing.current.mismatches:
-                self.recordings.store(item.nodeid, seed, recording)
+                self.recordings.store(test.id, seed, recording)
         finally:
             self._drawn = trial.answers_to_record = None
 
@@ -111,70 +123,73 @@ class ExampleRuns:
             self._recordable = False
 
 
+@dataclass(frozen=True)
+class _Examples:
+    """The examples of one test in one trial."""
+
+    test: GradedTest
+    trial: Trial
+    arguments: dict[str, Any]  # the implementations that the test asks for
+    function: Callable[..., Any]  # runs all that hypothesis draws, or the one example there is
+
+    def draw_all(self) -> None:
+        """Run the common examples as hypothesis draws them, the pinned ones, and those of the run's own seed."""
+        self.function(**self.arguments)
+        run_pinned(self.function, self.arguments)
+        run_own_examples(self.function, self.arguments, self.trial)
+
+    def draw_again(self, problem: Exception) -> None:
+        """Have hypothesis find the smallest example that fails. If nothing fails now, the code gives different answers to the same calls: it fails as before."""
+        self.trial.begin_test(*self.trial.running)
+        self.draw_all()
+        raise problem
+
+    def replay_common(self, recording: Recording) -> Exception | None:
+        """Run the recorded common examples and the pinned ones. Return the exception of one where hypothesis might find a smaller one; raise any other."""
+        with self._answers_of(recording):
+            if not hasattr(self.function, "hypothesis"):
+                self.function(**self.arguments)
+                return None
+            problem = self._run_recorded(recording.examples)
+            if problem is None:
+                run_pinned(self.function, self.arguments)
+            return problem
+
+    def replay_own(self, recording: Recording) -> Exception | None:
+        """The same with the examples of the run's own seed."""
+        self.trial.own_examples = True
+        try:
+            with self._answers_of(recording):
+                return self._run_recorded(recording.examples)
+        finally:
+            self.trial.own_examples = False
+
+    @contextmanager
+    def _answers_of(self, recording: Recording) -> Iterator[None]:
+        """In this context the reference's answers are the recorded ones, as far as they fit."""
+        self.trial.recorded_answers = iter(recording.answers)
+        try:
+            yield
+        finally:
+            self.trial.recorded_answers = iter(())
+
+    def _run_recorded(self, examples: list[Example]) -> Exception | None:
+        """Run recorded examples until one fails. Its exception is raised if hypothesis would look for no smaller example, or find none; else returned."""
+        for example in examples:
+            comparing.current.sizes.clear()
+            comparing.current.sizes.update(example.sizes)
+            try:
+                self.function.hypothesis.inner_test(**self.arguments, **example.values())  # type: ignore[attr-defined]
+            except _FINAL:
+                raise
+            except Exception as problem:
+                if example.simplest or not looks_for_smaller(self.function):
+                    raise
+                return problem
+        return None
+
+
 def _is_stub(exercise: Exercise, target: Target) -> bool:
     if target.override_in(exercise.module):
         return False
     return not target.has(exercise.module) or is_stub(exercise, target.source(exercise.module).text)
-
-
-def _draw_all(test: Any, fixtures: dict[str, Any], trial: Trial) -> None:
-    """Run the common examples as hypothesis draws them, the pinned ones, and those of the run's own seed."""
-    test(**fixtures)
-    run_pinned(test, fixtures)
-    run_own_examples(test, fixtures, trial)
-
-
-def _draw_again(item: pytest.Function, trial: Trial, problem: Exception) -> None:
-    """Have hypothesis find the smallest example that fails. If nothing fails now, the code gives different answers to the same calls: it fails as before."""
-    trial.begin_test(*trial.running)
-    _draw_all(item.obj, fixtures_of(item), trial)
-    raise problem
-
-
-def _replay_common(item: pytest.Function, trial: Trial, recording: Recording) -> Exception | None:
-    """Run the recorded common examples and the pinned ones. Return the exception of one where hypothesis might find a smaller one; raise any other."""
-    test, fixtures = item.obj, fixtures_of(item)
-    with _answers_of(recording, trial):
-        if not hasattr(test, "hypothesis"):
-            test(**fixtures)
-            return None
-        problem = _run_examples(test, fixtures, recording.examples)
-        if problem is None:
-            run_pinned(test, fixtures)
-        return problem
-
-
-def _replay_own(item: pytest.Function, trial: Trial, recording: Recording) -> Exception | None:
-    """The same with the examples of the run's own seed."""
-    trial.own_examples = True
-    try:
-        with _answers_of(recording, trial):
-            return _run_examples(item.obj, fixtures_of(item), recording.examples)
-    finally:
-        trial.own_examples = False
-
-
-@contextmanager
-def _answers_of(recording: Recording, trial: Trial) -> Iterator[None]:
-    """In this context the reference's answers are the recorded ones, as far as they fit."""
-    trial.recorded_answers = iter(recording.answers)
-    try:
-        yield
-    finally:
-        trial.recorded_answers = iter(())
-
-
-def _run_examples(test: Any, fixtures: dict[str, Any], examples: list[Example]) -> Exception | None:
-    """Run recorded examples until one fails. Its exception is raised if hypothesis would look for no smaller example, or find none; else returned."""
-    for example in examples:
-        comparing.current.sizes.clear()
-        comparing.current.sizes.update(example.sizes)
-        try:
-            test.hypothesis.inner_test(**fixtures, **example.values())
-        except _FINAL:
-            raise
-        except Exception as problem:
-            if example.simplest or not looks_for_smaller(test):
-                raise
-            return problem
-    return None

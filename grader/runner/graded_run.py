@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import pytest
 from grader.course import progress
 from grader.course.source import SourceProblem, has_stub_line, is_written, parse, without_definitions
 from grader.course.source_check import forbidden_calls, reference_imports
@@ -18,6 +16,7 @@ from grader.execution.errors import ChapterBroken, HostDied, OutOfTime, Todo, pr
 from grader.execution.target import uses
 from grader.reproduction.example import FailedExample, keep_example
 from grader.reproduction.leaving import leave_script
+from grader.runner.graded_tests import GradedTest
 from grader.verdict import comparing
 from grader.verdict.conditions import conditions
 from grader.verdict.diagnosis import Map, SearchStopped, diagnose
@@ -28,16 +27,15 @@ from grader.verdict.results import NOT_IMPLEMENTED, ExerciseResult, Failure, Run
 from grader.verdict.summary import Verdict
 from grader.verdict.trial import Trial
 
-Failed = pytest.fail.Exception
 DIAGNOSIS_SECONDS = 60.0  # for one exercise; on a busy machine, all exercises of a course full of mistakes together take that long
 SEARCH_SECONDS, CLASS_SEARCH_SECONDS = 20.0, 50.0  # for a known mistake, where a learner waits and where a class is graded; most searches take less than one
 
 
-def outcome_of(problem: BaseException | None, failed: bool) -> str:
-    """The outcome of a test, from the exception that ended it. pytest-check fails a test without an exception."""
+def outcome_of(problem: BaseException | None) -> str:
+    """The outcome of a test, from the exception that ended it."""
     match problem:
         case None:
-            return "failed" if failed else "passed"
+            return "passed"
         case Todo():
             return "todo"
         case OutOfTime():
@@ -46,16 +44,13 @@ def outcome_of(problem: BaseException | None, failed: bool) -> str:
             return "timeout" if problem.timed_out else "error"
         case HostDied():
             return "error"
-        case Failed() if str(problem).startswith("Timeout"):
-            return "timeout"
     return "failed"
 
 
 @dataclass
 class GradedRun:
     trial: Trial
-    chapters: set[str]  # selected; empty means all
-    names: set[str]
+    chosen: bool = False  # whether the learner has asked for some exercises, not for all
     map_mistakes: Map = map  # calls a function for each known mistake, perhaps in parallel
     search_seconds: float | None = None  # for the known mistake of an exercise, where neither a learner nor a class waits for it
     weights: dict[str, dict[str, float]] = field(default_factory=dict)
@@ -65,31 +60,28 @@ class GradedRun:
     scripts: Path | None = None  # where each failure leaves a script for `headway repro`
     examples: dict[tuple[str, str], FailedExample] = field(default_factory=dict)  # of the failed tests, by exercise and test
     notes: list[str] = field(default_factory=list)  # sentences for the end of the run
-    collected: dict[str, dict[str, pytest.Item]] = field(default_factory=dict)  # by file and name: also tests that were not selected
-    wrap_test: Callable[[pytest.Item], None] = lambda _: None  # makes a collected test begin its examples at the boundary
-    wrapped: set[str] = field(default_factory=set)  # the tests for which that is done, by their ids
     newly_passed: list[Exercise] = field(default_factory=list)  # passed in this run for the first time
 
-    def register_test(self, exercise: Exercise, test: str, weight: float) -> None:
-        self.weights.setdefault(exercise.name, {})[test] = weight
+    def register(self, test: GradedTest) -> None:
+        """Count a test among those of its exercise, whether or not it runs."""
+        self.weights.setdefault(test.exercise.name, {})[test.name] = test.weight
 
-    def record_test(
-        self, exercise: Exercise, test: str, outcome: str, seconds: float, problem: BaseException | None, promise: str, printed: str
-    ) -> TestResult:
+    def record_test(self, test: GradedTest, seconds: float, problem: BaseException | None, printed: str) -> TestResult:
         """Record the result of one test that has ended, with the explanation of its failure."""
+        exercise, outcome = test.exercise, outcome_of(problem)
         found = self.trial.end_test(outcome)
         self.shortcuts.setdefault(exercise.name, set()).update(found)
-        result = TestResult(test, outcome, seconds, self.weights[exercise.name][test], promise)
+        result = TestResult(test.name, outcome, seconds, test.weight, test.promise)
         if outcome == "todo":
             result.message = self._todo_message(exercise, str(problem))
         elif outcome != "passed":
-            details = self._failure_of(problem, test, promise, printable(printed[-4000:], 4000))
+            details = self._failure_of(problem, test.name, test.promise, printable(printed[-4000:], 4000))
             result.message, result.explanation, result.details = details.message, details.explanation, details
             result.seed = self.trial.run_seed
             if isinstance(problem, ChapterBroken):
                 self.broken[exercise.module] = details
             if self.scripts:
-                self._keep_example(problem, exercise, test, details)
+                self._keep_example(problem, exercise, test.name, details)
         self.results.setdefault(exercise.name, ExerciseResult(exercise)).tests.append(result)
         return result
 
@@ -130,9 +122,6 @@ class GradedRun:
         except (SourceProblem, ChapterBroken):
             return NOT_IMPLEMENTED
         return missing if written else NOT_IMPLEMENTED
-
-    def message_of(self, exercise: Exercise, test: str) -> str:
-        return next(t.message for t in self.results[exercise.name].tests if t.name == test)
 
     def seconds_of_failed_exercises(self) -> float:
         """How long the tests of those exercises took whose mistakes `conclude` looks for."""

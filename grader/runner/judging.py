@@ -1,5 +1,7 @@
-"""Runs each graded test so that a mistake costs its own points only: while one exercise is tested, the earlier ones of its chapter that it uses are the
-learner's where they pass all their tests, and the reference's where they fail, run out of time, or are not written.
+"""Judges exercises by their graded tests, so that a mistake costs its own points only.
+
+While one exercise is tested, the earlier ones of its chapter that it uses are the learner's where they pass all their tests, and the reference's where
+they fail, run out of time, or are not written.
 
 What comes after it in the course is always the learner's own. Otherwise two exercises that are each other's solution would both get their points
 without any: while one of them is judged, the reference would be the other.
@@ -11,45 +13,67 @@ that passes with the learner's own definitions or with the replaced ones is pass
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable, Sequence
 from functools import cached_property
+from typing import Any
 
-import pytest
 from grader.course.source import SourceProblem, is_written
 from grader.course.syllabus import SOLUTIONS, Exercise, is_handout, load_syllabus
 from grader.execution.errors import ChapterBroken
 from grader.execution.names_used import NamesUsed, closure, names_used
 from grader.execution.reference_parts import is_reference_definition, replaceable
-from grader.execution.target import reference_of
-from grader.runner import graded_tests as exercise_items
-from grader.runner.attempts import Attempt, accept, attempt
+from grader.execution.target import Target, reference_of
+from grader.runner.attempts import Attempt, TestRunner, accept
+from grader.runner.example_runs import ExampleRuns
 from grader.runner.exercise_states import StateRecord
 from grader.runner.graded_run import GradedRun
-from grader.verdict.results import NOT_IMPLEMENTED, ExerciseResult
-from grader.verdict.trial import TIMEOUTS_AN_EXERCISE
+from grader.runner.graded_tests import GradedTest, all_tests_of
+from grader.runner.printed import Printed, PrintedLines
+from grader.verdict.recordings import Recordings
+from grader.verdict.results import NOT_IMPLEMENTED, ExerciseResult, TestResult
+from grader.verdict.trial import TIMEOUTS_AN_EXERCISE, Trial
 
 PASSED = "passed"  # a state of an exercise; the others are the keys of results.REASONS
 MOST_ATTEMPTS = 4  # at one test: each may use names that the one before it did not reach
 
-_EXERCISE = pytest.StashKey[Exercise | None]()
+
+def run_exercise(exercise: Exercise, target: Target, **options: Any) -> ExerciseResult:
+    """Judge one exercise of an implementation. The options are those of a Trial: `in_worker`, `whole`, `seed`."""
+    with contextlib.closing(judge_of(Trial(target, **options))) as judge:
+        judge.run_tests(judge.tests_of(exercise))
+        judge.run.conclude()
+        judge.record_states()
+        return judge.run.results[exercise.name]
 
 
-class ItemRunner:
-    """Runs the tests of one session, each up to a few times with other definitions replaced, until its outcome is decided."""
+def judge_of(trial: Trial, recordings: Recordings | None = None, printed: Printed | None = None, **options: Any) -> Judge:
+    """What judges an implementation. The options are those of a GradedRun; without `recordings`, hypothesis draws every example."""
+    return Judge(TestRunner(GradedRun(trial, **options), ExampleRuns(recordings), printed or PrintedLines()))
 
-    def __init__(self, run: GradedRun) -> None:
-        self.run = run
+
+class Judge:
+    """Runs the tests of one run, each up to a few times with other definitions replaced, until its outcome is decided."""
+
+    def __init__(self, runner: TestRunner) -> None:
+        self.runner, self.run = runner, runner.run
         self.states: dict[str, str] = {}  # of exercises whose tests were run for the sake of others
         self._texts: dict[str, str] = {}
         self.in_progress: list[str] = []  # exercises whose state is being found; they use each other's own definitions
 
-    def may_replace(self, item: pytest.Item) -> bool:
-        """Whether definitions may have to be replaced for this test; otherwise pytest runs it as any other."""
-        trial, exercise = self.run.trial, exercise_of(item)
-        return exercise is not None and not trial.whole and trial.target.folder != SOLUTIONS and reference_of(exercise.module) is not None
+    def close(self) -> None:
+        """End the processes of the code."""
+        self.run.trial.close()
+        self.run.trial.pool.close()
 
-    def run_test(self, item: pytest.Item) -> Attempt:
+    def may_replace(self, exercise: Exercise) -> bool:
+        """Whether definitions may have to be replaced for the tests of this exercise."""
+        trial = self.run.trial
+        return not trial.whole and trial.target.folder != SOLUTIONS and reference_of(exercise.module) is not None
+
+    def judge(self, test: GradedTest) -> Attempt:
         """The attempt that decides this test."""
-        return self.settle(item, self.first_attempt(item))
+        return self.settle(test, self.first_attempt(test))
 
     def _note_later(self, exercise: Exercise, found: Attempt) -> None:
         """Note in the tests that did not pass which later exercises they used."""
@@ -59,26 +83,51 @@ class ItemRunner:
                 if test.outcome != "passed" and test.message != NOT_IMPLEMENTED:
                     test.replaced = test.replaced | dict.fromkeys(sorted(used), "later")
 
-    def first_attempt(self, item: pytest.Item) -> Attempt:
+    def first_attempt(self, test: GradedTest) -> Attempt:
         """A test with everything replaced that is known to need it, without running other tests."""
-        exercise = _require(exercise_of(item))
-        if not self.may_replace(item):
-            return attempt(self.run, item)
+        exercise = test.exercise
+        if not self.may_replace(exercise):
+            return self.runner.attempt(test)
         used = self._used_by(exercise, set())
         wanted = {name for name in used if self._known_failure(name)} | self._needed_at_import(exercise)
-        return self._attempt(item, exercise, self._replaceable(exercise, wanted))
+        return self._attempt(test, self._replaceable(exercise, wanted))
 
-    def settle(self, item: pytest.Item, found: Attempt) -> Attempt:
+    def run_tests(
+        self, tests: Sequence[GradedTest], begun: Callable[[GradedTest], None] = lambda _: None, decided: Callable[[GradedTest, list[TestResult]], None] = lambda *_: None
+    ) -> None:  # fmt: skip
+        """Judge these tests in their order; `decided` is called with the results of each."""
+        for place, test in enumerate(tests):
+            begun(test)
+            decided(test, self.accept(self.judge(test)))
+            self.end_chapter(test, tests[place + 1] if place + 1 < len(tests) else None)
+
+    def accept(self, found: Attempt) -> list[TestResult]:
+        """Make an attempt the verdict of its test; returns its results."""
+        return accept(self.run, found)
+
+    def end_chapter(self, test: GradedTest, following: GradedTest | None) -> None:
+        """End the worker of a chapter after the last of its tests: a submission has one worker at a time."""
+        if self.run.trial.in_worker and (following is None or following.exercise.chapter != test.exercise.chapter):
+            self.run.trial.end_chapter(test.exercise.chapter)
+
+    def tests_of(self, exercise: Exercise) -> list[GradedTest]:
+        """All tests of an exercise, each counted in the run."""
+        tests = all_tests_of(exercise)
+        for test in tests:
+            self.run.register(test)
+        return tests
+
+    def settle(self, test: GradedTest, found: Attempt) -> Attempt:
         """The verdict after a first attempt: that one, or one with other definitions replaced."""
-        last = self._settle(item, found)
-        if not last.passed and self.may_replace(item):
-            self._note_later(_require(exercise_of(item)), last)
+        last = self._settle(test, found)
+        if not last.passed and self.may_replace(test.exercise):
+            self._note_later(test.exercise, last)
         return last
 
-    def _settle(self, item: pytest.Item, found: Attempt) -> Attempt:
-        if found.cannot_change or not self.may_replace(item):
+    def _settle(self, test: GradedTest, found: Attempt) -> Attempt:
+        exercise = test.exercise
+        if found.cannot_change or not self.may_replace(exercise):
             return found
-        exercise = _require(exercise_of(item))
         last, tried = found, {found.replaced}
         for _ in range(MOST_ATTEMPTS):
             if last.cannot_change or self.run.trial.timeouts.get(exercise.name, 0) >= TIMEOUTS_AN_EXERCISE:
@@ -88,22 +137,17 @@ class ItemRunner:
             if names in tried:
                 break
             tried.add(names)
-            last = self._attempt(item, exercise, names)
+            last = self._attempt(test, names)
         if last.passed:
             return last
         states = {name: self._known_state(name) for name in last.replaced}
         own = self._replaceable(exercise, [name for name, state in states.items() if state == "not written"])
         if own in tried or "timeout" in states.values():
             return found if found.passed else last
-        alone = self._attempt(item, exercise, own)
+        alone = self._attempt(test, own)
         return alone if alone.passed else last
 
-    def accept(self, item: pytest.Item, found: Attempt) -> list[pytest.TestReport]:
-        """Store the verdict of a test; its reports, to be logged."""
-        accept(self.run, found)
-        return found.reports
-
-    def conclude(self) -> None:
+    def record_states(self) -> None:
         """After the last test: record the states of this run's exercises."""
         if not self.run.trial.whole:
             found = {name: state for name, result in self.run.results.items() if (state := self._state_of_result(result, complete=True))}
@@ -111,13 +155,13 @@ class ItemRunner:
 
     # ---- which definitions to replace
 
-    def _attempt(self, item: pytest.Item, exercise: Exercise, names: tuple[str, ...]) -> Attempt:
-        found = attempt(self.run, item, names)
+    def _attempt(self, test: GradedTest, names: tuple[str, ...]) -> Attempt:
+        exercise, found = test.exercise, self.runner.attempt(test, names)
         used = self._used_by(exercise, found.names) if names else set()
         reasons = {name: self._known_state(name) or PASSED for name in names if name in used}
-        for test in found.tests.get(exercise.name, ()):
-            if test.outcome != "todo":
-                test.replaced = reasons
+        for result in found.tests.get(exercise.name, ()):
+            if result.outcome != "todo":
+                result.replaced = reasons
         return found
 
     def _replaceable(self, exercise: Exercise, names: set[str] | list[str]) -> tuple[str, ...]:
@@ -189,8 +233,8 @@ class ItemRunner:
 
     def _find_state(self, exercise: Exercise) -> str:
         result = ExerciseResult(exercise)
-        for item in exercise_items.items_of(self.run, exercise):
-            found = self.run_test(item)
+        for test in self.tests_of(exercise):
+            found = self.judge(test)
             result.tests += found.tests.get(exercise.name, ())
             if not found.passed:
                 return _reason(found.outcomes, any(found.shortcuts.values()))
@@ -238,19 +282,6 @@ class ItemRunner:
     @cached_property
     def record(self) -> StateRecord:
         return StateRecord(self.run.trial.target, self.run.trial.seed)
-
-
-def exercise_of(item: pytest.Item) -> Exercise | None:
-    """The exercise of a graded test; None for any other test."""
-    if _EXERCISE not in item.stash:
-        mark = item.get_closest_marker("exercise")
-        item.stash[_EXERCISE] = load_syllabus().exercise(mark.args[0]) if mark else None
-    return item.stash[_EXERCISE]
-
-
-def _require(exercise: Exercise | None) -> Exercise:
-    assert exercise is not None, "only graded tests are run here"
-    return exercise
 
 
 def _neighbours(exercise: Exercise) -> list[Exercise]:

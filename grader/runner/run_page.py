@@ -11,15 +11,14 @@ from grader.course.source import SourceProblem, find_definition, is_written
 from grader.course.syllabus import Exercise, load_syllabus
 from grader.execution.errors import ChapterBroken
 from grader.execution.target import builds_on
-from grader.plugin.pytest_internals import width_of
 from grader.runner.layout import Page, print_result
 from grader.verdict.results import NOT_IMPLEMENTED, ExerciseResult, join_names
 
 if TYPE_CHECKING:
-    import pytest
     from grader.runner.graded_run import GradedRun
 
 SHOWN_WHOLE = 3  # exercises whose first failure is printed in full; the others get a line
+LETTERS = {"passed": (".", "green"), "failed": ("F", "red"), "error": ("E", "red"), "timeout": ("T", "red"), "todo": ("t", "yellow")}  # for each test, and their colours
 COLOURS = {"passed": {"green": True}, "failed": {"red": True}, "error": {"red": True}, "timeout": {"red": True}, "todo": {"yellow": True}}
 
 
@@ -38,10 +37,8 @@ def header(run: GradedRun) -> list[str]:
     return [f"headway: testing {whose} in {trial.target.folder}"] + ([f"         {chosen}"] if chosen else [])
 
 
-def summary(reporter: pytest.TerminalReporter, run: GradedRun) -> None:
+def print_run(page: Page, run: GradedRun, verbose: bool = False) -> None:
     """Print everything below the row of dots."""
-    page = Page(reporter.write_line, width_of(reporter))
-    verbose = reporter.config.get_verbosity() > 0
     for module, words in run.broken.items():
         page.title(f"{module}.py does not import")
         page.failure(words)
@@ -154,7 +151,7 @@ def _next_step(run: GradedRun) -> list[str]:
     missing = next((test.message for test in tests if test.outcome == "todo" and test.message != NOT_IMPLEMENTED), "")
     if undone and missing and (not own or len(run.results) == 1):
         return [f"Next: write the code that {undone.name} needs:", f"      {missing}"]
-    if failing is None and own and not (undone and (run.chapters or run.names)):
+    if failing is None and own and not (undone and run.chosen):
         step = status.next_step()
         if step and (tested := run.results.get(step.exercise.name)) and tested.partial and tested.outcome == "passed":
             return [f"Next: run all tests of {step.exercise.name}; the tests that ran have passed", f"      {step.command}"]

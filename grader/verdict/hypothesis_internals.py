@@ -31,14 +31,6 @@ def skip_database_key(test: Any) -> None:
     test._hypothesis_internal_database_key = b""
 
 
-def drop_patch(item: Any) -> None:
-    """Write no patch that adds the failing examples to the test's file: it is not the learner's, and importing the writer takes 13 ms.
-
-    Relies on `_hypothesis_failing_examples`, which hypothesis's plugin for pytest reads when a test has failed.
-    """
-    vars(item).pop("_hypothesis_failing_examples", None)
-
-
 def only_generate(test: Any) -> None:
     """Do not look for the smallest example that fails. Relies on `_hypothesis_internal_use_settings`."""
     if drawn := getattr(test, "_hypothesis_internal_use_settings", None):

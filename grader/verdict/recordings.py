@@ -12,7 +12,7 @@ import json
 import shutil
 import struct
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -99,6 +99,12 @@ class Recordings:
     def _changed(self) -> bool:
         """Whether a suite, the reference or the kit has changed since this process loaded them."""
         return read_conditions() != conditions()
+
+
+@cache
+def course_recordings() -> Recordings:
+    """The recordings on disk; what is read of them stays in memory, where processes forked from this one find it."""
+    return Recordings()
 
 
 def _keep_newest(folder: Path, count: int) -> None:

@@ -1,6 +1,6 @@
 """The server that grades: `python -m grader.classroom.judging.server [--prestarted] ISOLATION`. It runs GradeJobs: whole submissions.
 
-Each submission runs in a separate process, forked from a session with all suites loaded, so that no run can leave anything for the next. The submission's
+Each submission runs in a separate process, forked from one that has loaded everything, so that no run can leave anything for the next. The submission's
 code runs in workers in the sandbox. They are forked from a zygote that has loaded no test, no reference and no submission: each run gets a new zygote,
 which ends with it. If no sandboxed process can be started for the code, the run ends and reports that; the submission does not get zero points.
 """
@@ -8,7 +8,6 @@ which ends with it. If no sandboxed process can be started for the code, the run
 from __future__ import annotations
 
 import contextlib
-import io
 import os
 import socket
 import subprocess
@@ -16,7 +15,6 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-import pytest
 from grader.classroom.judging.job import GradeJob
 from grader.course.syllabus import load_syllabus
 from grader.execution.chapter_package import without_text
@@ -24,16 +22,15 @@ from grader.execution.errors import NoWorker
 from grader.execution.sandbox.isolation import Isolation
 from grader.execution.target import Target, reference_of
 from grader.execution.worker import WorkerPool
-from grader.plugin import hooks
-from grader.plugin.capture import restart_capture
 from grader.processes import limits
 from grader.processes.job import Job
-from grader.processes.report import Report, reporter_on
+from grader.processes.report import CONCLUDING_SECONDS, Report
 from grader.processes.server_process import main
 from grader.processes.service import Service
-from grader.runner.graded_run import GradedRun
-from grader.runner.judging import PASSED, exercise_of
+from grader.runner.graded_tests import NoTests, all_tests_of
+from grader.runner.judging import PASSED, judge_of
 from grader.system import process_tree
+from grader.verdict.recordings import course_recordings
 from grader.verdict.trial import Trial
 
 IDLE = 365 * 24 * 3600.0  # it ends with the program that grades
@@ -69,12 +66,12 @@ class GradingService(Service):
 
     def __init__(self, isolation: Isolation) -> None:
         super().__init__(
-            {GradeJob: self.prepare_run}, idle_seconds=IDLE, longest_request=1 << 26, crashed="grading it broke off: {}; the next run tries again"
+            {GradeJob: self.grade}, idle_seconds=IDLE, longest_request=1 << 26, crashed="grading it broke off: {}; the next run tries again"
         )  # fmt: skip
         self.isolation = isolation
 
-    def prepare_run(self, session: pytest.Session, job: GradeJob, report: Report) -> None:
-        prepare_grading(session, job, report, RunWorkerPool(report, fork=bool(self.isolation), isolation=self.isolation))
+    def grade(self, job: GradeJob, report: Report) -> int:
+        return grade(job, report, RunWorkerPool(report, fork=bool(self.isolation), isolation=self.isolation))
 
 
 class ForkingGradingService(GradingService):
@@ -84,7 +81,6 @@ class ForkingGradingService(GradingService):
         super().__init__(isolation)
         self.pool, self.server = WorkerPool(isolation=isolation), os.getpid()
         self.control: socket.socket | None = None  # of the zygote of the run that starts now
-        self.session: pytest.Session | None = None
         self.preloaded: set[str] = set()  # exercises
         self.pool.start_early()  # it loads torch while this process loads torch and the suites
         assert isinstance(self.pool.zygote, subprocess.Popen)
@@ -92,23 +88,21 @@ class ForkingGradingService(GradingService):
         for ours in filter(None, [reference_of(chapter.name) for chapter in load_syllabus().chapters]):
             without_text(ours)  # compiled once here, not in each forked run
 
-    def loaded(self, session: pytest.Session) -> None:
-        self.session = session
+    def loaded(self) -> None:
         self.pool.new_zygote().close()  # NoWorker here is the reason why the server does not start
 
     def before_start(self, job: Job) -> None:
-        if self.session and isinstance(job, GradeJob):
-            self._preload_examples(self.session, job)
+        if isinstance(job, GradeJob):
+            self._preload_examples(job)
         self.control = self.pool.new_zygote()
 
-    def _preload_examples(self, session: pytest.Session, job: GradeJob) -> None:
-        """Read the recorded examples of these exercises here, once, and not in each forked run."""
-        names, missing = set(job.exercises) - self.preloaded, set()
-        for item in session.items if names else ():
-            exercise = exercise_of(item)
-            if exercise and exercise.name in names and not session.config.stash[hooks.EXAMPLES].preload(item):
-                missing.add(exercise.name)
-        self.preloaded |= names - missing
+    def _preload_examples(self, job: GradeJob) -> None:
+        """Import the tests of these exercises and read their recorded examples here, once, and not in each forked run."""
+        for name in set(job.exercises) - self.preloaded:
+            with contextlib.suppress(NoTests):  # the run says so
+                tests = all_tests_of(load_syllabus().exercise(name))
+                if all([course_recordings().find(test.id, 0) for test in tests]):
+                    self.preloaded.add(name)
 
     def after_start(self) -> None:
         if self.control is not None:
@@ -118,29 +112,28 @@ class ForkingGradingService(GradingService):
     def close(self) -> None:
         self.pool.close()
 
-    def prepare_run(self, session: pytest.Session, job: GradeJob, report: Report) -> None:
+    def grade(self, job: GradeJob, report: Report) -> int:
         assert self.pool.control is not None
         self.pool.control.close()
         limits.limit_growth(MEMORY)
-        prepare_grading(session, job, report, RunWorkerPool(report, isolation=self.isolation, control=self.control))
+        return grade(job, report, RunWorkerPool(report, isolation=self.isolation, control=self.control))
 
 
-def prepare_grading(session: pytest.Session, job: GradeJob, report: Report, pool: WorkerPool) -> None:
-    """Select the tests to grade, and set up the trial of this submission; pytest's own loop runs the tests next. pytest's output is discarded."""
-    config, names = session.config, set(job.exercises)
-    run: GradedRun = config.stash[hooks.RUN]
-    run.scripts = None
+def grade(job: GradeJob, report: Report, pool: WorkerPool) -> int:
+    """Judge this submission, and send the verdict."""
     target = Target("submission", None, job.sources, unread=job.unread)
     until = time.monotonic() + job.seconds
-    run.trial = Trial(target, job.in_worker, job.whole, job.seed, pool=pool, extend_deadline=report.extend_deadline, end_time=until, seeds=job.seeds)
-    config.stash[hooks.RUNNER].states.update(dict.fromkeys(job.passed, PASSED))
-    session.items[:] = [item for item in session.items if (exercise := exercise_of(item)) and exercise.name in names]
-    session.testscollected = len(session.items)
-    for item in session.items:
-        hooks.give_seed(item, run)
-    config.option.no_summary = True
-    restart_capture(config)
-    reporter_on(config, io.StringIO()).pytest_sessionstart(session)
+    trial = Trial(target, job.in_worker, job.whole, job.seed, pool=pool, extend_deadline=report.extend_deadline, end_time=until, seeds=job.seeds)
+    judge = judge_of(trial, course_recordings())
+    judge.states.update(dict.fromkeys(job.passed, PASSED))
+    names = set(job.exercises)
+    exercises = [exercise for exercise in load_syllabus().exercises if exercise.name in names]
+    judge.run_tests([test for exercise in exercises for test in judge.tests_of(exercise)], begun=lambda test: report.message(begun=test.name))
+    report.extend_deadline(CONCLUDING_SECONDS)
+    judge.run.conclude()
+    report.message(verdict=judge.run.verdict().as_data())
+    judge.close()
+    return 0
 
 
 def service(fork: bool, options: list[str]) -> Service:

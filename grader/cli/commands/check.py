@@ -1,31 +1,26 @@
-"""Runs the graded tests of an exercise or chapter: in the server of a running watch, or else in this process."""
+"""Runs the graded tests of an exercise or chapter: in the server of a running watch, or else in one that is started for this."""
 
 from __future__ import annotations
 
-import json
+import contextlib
 import os
 import shutil
 import sys
-import tempfile
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from grader.console.output import command_line, make_console, print_error, print_wrapped
 from grader.course.excerpt import excerpt_of, find_problem
 from grader.course.source import SourceProblem
 from grader.course.status import current_scores, is_passed, locate, next_step, read_course, short_path
-from grader.course.syllabus import ROOT, Chapter, Exercise, is_handout, suites_of
-from grader.processes.client import NoServer, ServerLost, ask_running_server
-from grader.processes.job import CheckJob, retry_sentence
+from grader.course.syllabus import Chapter, Exercise, is_handout, suites_of
+from grader.processes.client import AnyServer, NoServer, ServerLost
+from grader.processes.job import CheckJob, moved_to_worker, retry_sentence
 from grader.verdict.summary import Verdict
 from rich.text import Text
 
-if TYPE_CHECKING:
-    import pytest
-
-QUIET = ("-W", "ignore::pytest.PytestAssertRewriteWarning")  # the kit is already imported when pytest starts here
-PASSED, NOT_YET, UNUSABLE, INTERRUPTED = 0, 1, 2, 130
-_INTERRUPTED, _INTERNAL_ERROR, _USAGE_ERROR = 2, 3, 4  # of pytest.ExitCode, which costs half a second to import
+PASSED, NOT_YET, UNUSABLE = 0, 1, 2
 
 
 def check(name: str | None) -> int:
@@ -53,9 +48,9 @@ def check(name: str | None) -> int:
         _print_file_problem(location.file, problem, found)
         return NOT_YET
     known = {exercise.name for exercise in exercises if is_passed(exercise, current_scores())}
-    outcomes, status = run_tests(suites, found)
-    if status in (INTERRUPTED, UNUSABLE):
-        return status
+    outcomes = run_tests(found)
+    if outcomes is None:
+        return UNUSABLE
     missing = [exercise.name for exercise in exercises if exercise.name not in outcomes]
     if missing:
         print_error(f"no test ran for {', '.join(missing)}")
@@ -77,63 +72,40 @@ def _print_file_problem(file: Path, problem: SourceProblem, found: Exercise | Ch
     console.print(command_line(f"headway check {found.id if isinstance(found, Chapter) else found.name}"))
 
 
-def run_tests(suites: list[Path], found: Exercise | Chapter) -> tuple[dict[str, str], int]:
-    """The outcome of each exercise, and the exit status of `headway check`."""
-    try:
-        outcomes, status = _run_in_server(found)
-    except ServerLost as problem:
-        print_error(f"{problem}; testing again without the server")
-        outcomes, status = _run_in_pytest(suites, found, "--worker")
-    except NoServer:
-        outcomes, status = _run_in_pytest(suites, found)
-    if status == _INTERRUPTED:
-        return outcomes, INTERRUPTED if outcomes else UNUSABLE
-    if status in (_INTERNAL_ERROR, _USAGE_ERROR):
-        return outcomes, UNUSABLE
-    return outcomes, NOT_YET if status else PASSED
-
-
-def _run_in_server(found: Exercise | Chapter) -> tuple[dict[str, str], int]:
-    """Run in the server, in a tenth of the time; NoServer if none runs, ServerLost if it ends early."""
-    if os.environ.get("PYTEST_ADDOPTS"):
-        raise NoServer("")  # the learner wants special options of pytest
+def run_tests(found: Exercise | Chapter) -> dict[str, str] | None:
+    """The outcome of each exercise; None, after a sentence, if there is no verdict."""
     columns = shutil.get_terminal_size().columns
     job = CheckJob(found.id if isinstance(found, Chapter) else found.name, os.getcwd(), columns if columns >= 40 else 80, make_console().color_system is not None)
-    outcomes: dict[str, str] = {}
-    for message in ask_running_server(job):
-        match message:
-            case {"text": text}:
-                sys.stdout.write(text)
-                sys.stdout.flush()
-            case {"again": why}:
-                print_wrapped(make_console(), f"\n\n{retry_sentence(why)}", style="yellow")
-            case {"verdict": data}:
-                outcomes = Verdict.from_data(data).outcomes
-            case {"done": status}:
-                return outcomes, status
-            case {"trouble": sentence}:
-                raise ServerLost(sentence)
-    return outcomes, _INTERNAL_ERROR
-
-
-def _run_in_pytest(suites: list[Path], found: Exercise | Chapter, *options: str) -> tuple[dict[str, str], int]:
-    import pytest
-
-    chosen = ["--chapter", found.id] if isinstance(found, Chapter) else ["--exercise", found.name]
-    with tempfile.TemporaryDirectory(prefix="headway-") as folder:
-        results = Path(folder) / "results.json"
-        arguments = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT), "-p", "no:cacheprovider", *QUIET, "--results", str(results)]
-        quiet = [] if os.environ.get("PYTEST_ADDOPTS") else ["-q"]  # no header; the learner's own options may ask for one
-        status = int(pytest.main([*arguments, *quiet, *options, *chosen, *map(str, suites)], plugins=[_ChosenTestsOnly()]))
+    with contextlib.closing(AnyServer()) as server:
         try:
-            data = json.loads(results.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            data = {"exercises": []}
-    return {exercise["name"]: exercise["outcome"] for exercise in data["exercises"]}, status
+            return _print_run(server.answers(job))
+        except ServerLost as problem:
+            print_error(f"{problem}; testing again in a process of its own")
+            server.start_own()
+            return _print_run(server.answers(moved_to_worker(job)))
 
 
-class _ChosenTestsOnly:
-    """A plugin of pytest: the last line does not count the tests of other exercises as "deselected", because only this one was asked for."""
-
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        terminalreporter.stats.pop("deselected", None)
+def _print_run(messages: Iterator[dict[str, Any]]) -> dict[str, str] | None:
+    outcomes: dict[str, str] | None = None
+    try:
+        for message in messages:
+            match message:
+                case {"text": text}:
+                    sys.stdout.write(text)
+                    sys.stdout.flush()
+                case {"again": why}:
+                    print_wrapped(make_console(), f"\n\n{retry_sentence(why)}", style="yellow")
+                case {"verdict": data}:
+                    outcomes = Verdict.from_data(data).outcomes
+                case {"done": _}:
+                    return outcomes
+                case {"trouble": sentence}:
+                    print_error(sentence)
+                    return None
+    except NoServer as problem:
+        if isinstance(problem, ServerLost):
+            raise
+        print_error(str(problem))
+        return None
+    print_error("the process that ran the tests has ended; `headway doctor` may find the reason")
+    return None

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from grader.console.output import make_console, print_error, print_wrapped
 from grader.course.status import next_step, read_course, short_path
 from grader.course.syllabus import Chapter, Exercise
 from grader.files import write_whole
-from grader.processes.client import NoServer, ServerLost, ask_running_server
+from grader.processes.client import AnyServer, NoServer, ServerLost
 from grader.processes.job import PictureJob
 from grader.teaching.show import figures
 from grader.teaching.show.catalog import exercises_with_pictures, has_picture
@@ -61,32 +61,18 @@ def _show(name: str | None, out: Path | None) -> int:
 
 
 def drawn(exercise: Exercise) -> Picture:
-    """Draw in the server of a running watch, or else in this process. ServerLost, with a sentence, if that gives no picture."""
-    try:
-        return draw_in_server(exercise)
-    except NoServer as problem:
-        if isinstance(problem, ServerLost):
-            raise
-    os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch: a process forked after a parallel operation hangs
-    import torch
-    from grader.execution.worker import WorkerPool
-    from grader.teaching.show.both_sides import make_picture
-
-    torch.set_num_threads(1)
-    if sys.platform.startswith("linux"):
-        return make_picture(exercise, in_worker=True, pool=WorkerPool(warm=True))
-    return make_picture(exercise)
-
-
-def draw_in_server(exercise: Exercise) -> Picture:
-    """Draw in the server of a running watch; NoServer if none runs."""
-    for message in ask_running_server(PictureJob(exercise.name, os.getcwd())):
-        match message:
-            case {"picture": data}:
-                return Picture.from_data(data)
-            case {"trouble": sentence}:
-                raise ServerLost(f"no picture: {sentence}")
-    raise NoServer("")
+    """Draw in the server of a running watch, or else in one that is started for this. ServerLost, with a sentence, if that gives no picture."""
+    with contextlib.closing(AnyServer()) as server:
+        try:
+            for message in server.answers(PictureJob(exercise.name, os.getcwd())):
+                match message:
+                    case {"picture": data}:
+                        return Picture.from_data(data)
+                    case {"trouble": sentence}:
+                        raise ServerLost(f"no picture: {sentence}")
+        except NoServer as problem:
+            raise ServerLost(f"no picture: {problem or 'the process that draws it has ended'}") from None
+    raise ServerLost("no picture: the process that draws it has ended; `headway doctor` may find the reason")
 
 
 def _current() -> Exercise | None:

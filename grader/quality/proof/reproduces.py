@@ -18,12 +18,9 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-import pytest
 from grader.course.known_mistakes import misconceptions
-from grader.course.syllabus import ROOT, load_syllabus, suites_of
+from grader.course.syllabus import load_syllabus
 from grader.execution.target import Target
-from grader.plugin import hooks
-from grader.plugin.pytest_internals import reset_fixtures, run_test
 from grader.quality.devcheck.subjects import solution_of
 from grader.quality.proof.field import attempts
 from grader.quality.proof.running import parsed, parser
@@ -31,7 +28,8 @@ from grader.reproduction.example import FailedExample
 from grader.reproduction.files import store_script
 from grader.reproduction.leaving import make_script
 from grader.reproduction.running import agrees, error_line, run_script, verdict_of
-from grader.runner.graded_run import GradedRun
+from grader.runner.judging import judge_of
+from grader.verdict.recordings import course_recordings
 from grader.verdict.replay import cache_replies, text_with_mistake
 from grader.verdict.trial import Trial
 
@@ -54,80 +52,40 @@ Case = tuple[str, str, str]  # exercise, label, the text of its chapter
 
 
 def reproduce(cases: Iterable[Case], shown_only: bool = False, done: Callable[[Reproduction], None] = lambda _: None) -> list[Reproduction]:
-    """Run the suite on each case, and the script of each failure; in this process, in one session of pytest."""
-    grouped: dict[str, list[Case]] = {}
-    for case in cases:
-        grouped.setdefault(load_syllabus().exercise(case[0]).chapter, []).append(case)
+    """Run the suite on each case, and the script of each failure; in this process."""
     found: list[Reproduction] = []
-    for chapter, of_chapter in grouped.items():
-
-        def add(each: Reproduction) -> None:
-            found.append(each)
-            done(each)
-
-        plugin = _Cases(of_chapter, shown_only, add)
-        arguments = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT), "-p", "no:cacheprovider", "-p", "no:xdist", "-q", "--no-header", "--no-summary"]
-        with contextlib.redirect_stdout(io.StringIO()):
-            pytest.main([*arguments, *map(str, suites_of(chapter))], plugins=[plugin])
-        if plugin.problem is not None:
-            raise plugin.problem
+    with tempfile.TemporaryDirectory(prefix="headway-") as folder, cache_replies():
+        for exercise, label, text in cases:
+            for each in _reproduce(exercise, label, text, Path(folder), shown_only):
+                found.append(each)
+                done(each)
     return found
 
 
-class _Cases:
-    """A plugin whose main loop runs the cases."""
-
-    def __init__(self, cases: list[Case], shown_only: bool, done: Callable[[Reproduction], Any]) -> None:
-        self.cases, self.shown_only, self.done = cases, shown_only, done
-        self.problem: BaseException | None = None
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        try:
-            with tempfile.TemporaryDirectory(prefix="headway-") as folder, cache_replies():
-                for exercise, label, text in self.cases:
-                    for each in self._reproduce(session, exercise, label, text, Path(folder)):
-                        self.done(each)
-        except BaseException as problem:
-            self.problem = problem
-        run = session.config.stash[hooks.RUN]
-        run.results, run.examples, run.scripts = {}, {}, None
-        return True
-
-    def _reproduce(self, session: pytest.Session, name: str, label: str, text: str, folder: Path) -> Iterator[Reproduction]:
-        exercise = load_syllabus().exercise(name)
-        file = folder / f"{exercise.module}.py"
-        file.write_text(text, encoding="utf-8")
-        run = session.config.stash[hooks.RUN]
-        _run_suite(session, run, name, folder)
-        if self.shown_only:
-            known, run.weights = run.weights, {name: run.weights[name]}
-            run.conclude()
-            run.weights = known
-        result = run.results[name]
-        failures = result.failures[:1] if self.shown_only else result.failures
-        if not failures:
-            yield Reproduction(name, label, "", "none", "no test failed")
-        for test in failures:
-            example = run.examples.get((name, test.name))
-            if example is None:
-                yield Reproduction(name, label, test.name, "none", f"no script for: {test.message}")
-                continue
-            script = make_script(example, run.trial)
-            assert script is not None, "only a notebook's code may have none"
-            store_script(script, name, folder)
-            yield Reproduction(name, label, test.name, example.kind, problem_of_script(folder / f"{name}.py", script.facts, example, file), script.text)
-        run.trial.close()
-
-
-def _run_suite(session: pytest.Session, run: GradedRun, name: str, folder: Path) -> None:
-    items = [item for item in session.items if (mark := item.get_closest_marker("exercise")) and mark.args[0] == name]
-    run.trial = Trial(Target(str(folder), folder))
-    run.results, run.shortcuts, run.broken, run.examples, run.scripts = {}, {}, {}, {}, folder
-    for item, after in zip(items, [*items[1:], None]):
-        assert isinstance(item, pytest.Function)
-        reset_fixtures(item)
-        run_test(item, after)
+def _reproduce(name: str, label: str, text: str, folder: Path, shown_only: bool) -> Iterator[Reproduction]:
+    exercise = load_syllabus().exercise(name)
+    file = folder / f"{exercise.module}.py"
+    file.write_text(text, encoding="utf-8")
+    judge = judge_of(Trial(Target(str(folder), folder)), course_recordings(), scripts=folder)
+    run = judge.run
+    for test in judge.tests_of(exercise):
+        judge.runner.run_test(test)
+    if shown_only:
+        run.conclude()
+    result = run.results[name]
+    failures = result.failures[:1] if shown_only else result.failures
+    if not failures:
+        yield Reproduction(name, label, "", "none", "no test failed")
+    for failure in failures:
+        example = run.examples.get((name, failure.name))
+        if example is None:
+            yield Reproduction(name, label, failure.name, "none", f"no script for: {failure.message}")
+            continue
+        script = make_script(example, run.trial)
+        assert script is not None, "only a notebook's code may have none"
+        store_script(script, name, folder)
+        yield Reproduction(name, label, failure.name, example.kind, problem_of_script(folder / f"{name}.py", script.facts, example, file), script.text)
+    run.trial.close()
 
 
 def problem_of_script(path: Path, facts: dict[str, Any], example: FailedExample, file: Path) -> str:

@@ -1,23 +1,19 @@
-"""Which exercises pass their graded tests now: tested by the server if a watch has one running, otherwise in a separate process.
+"""Which exercises pass their graded tests now: tested by the server of a running watch, or else by one that is started for this.
 
 An exercise whose last verdict still applies is not tested again, so that a second walk starts at once.
 """
 
 from __future__ import annotations
 
-import json
+import contextlib
 import os
-import subprocess
-import sys
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from grader.course.source import SourceProblem, is_written, read_source
-from grader.course.syllabus import EXERCISES, ROOT, Exercise, load_syllabus, suites_of
-from grader.processes.client import NoServer, ServerLost, ask_running_server
-from grader.processes.job import CheckJob
+from grader.course.syllabus import EXERCISES, Exercise, load_syllabus
+from grader.processes.client import AnyServer, NoServer, ServerLost
+from grader.processes.job import CheckJob, moved_to_worker
 from grader.teaching.walks.progress_line import ProgressReporter
 from grader.verdict.conditions import conditions
 from grader.verdict.last_verdicts import fingerprint, load_verdicts
@@ -83,62 +79,26 @@ def _known_outcomes(exercises: list[Exercise]) -> dict[str, str]:
 
 
 def _run_tests(exercises: list[Exercise], report_progress: ProgressReporter) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the outcome of each exercise, and the chapters that do not import."""
+    """Return the outcome of each exercise, and the chapters that do not import. An exercise without a verdict has no outcome."""
     outcomes: dict[str, str] = {}
     broken: dict[str, str] = {}
-    count = len(exercises)
-    with report_progress(f"testing {count} of your exercises", count) as step:
-        in_worker = False
-        try:
-            for exercise in exercises:
-                verdict = _test_with_server(exercise)
+    with report_progress(f"testing {len(exercises)} of your exercises", len(exercises)) as step, contextlib.closing(AnyServer()) as server:
+        for exercise in exercises:
+            verdict = _verdict_on(exercise, server)
+            if verdict:
                 outcomes |= verdict.outcomes
                 broken |= {module: failure.message for module, failure in verdict.broken.items()}
-                step()
-            return outcomes, broken
-        except ServerLost:
-            in_worker = True
-        except NoServer:
-            pass
-        rest = [exercise for exercise in exercises if exercise.name not in outcomes]
-        results = _test_in_own_process(rest, in_worker) or _test_in_own_process(rest, in_worker=True)  # a worker protects the tests from code that ends its process
-        for data in results:
-            outcomes[data["name"]] = data["outcome"]
-            messages = [test["message"] for test in data["tests"] if test["outcome"] == "error"]
-            if messages and len(messages) == len(data["tests"]):
-                broken.setdefault(load_syllabus().exercise(data["name"]).module, messages[0])
+            step()
     return outcomes, broken
 
 
-def _test_with_server(exercise: Exercise) -> Verdict:
-    if os.environ.get("PYTEST_ADDOPTS"):
-        raise NoServer("")  # the user's own pytest options would have no effect in the server
-    verdict = None
-    for message in ask_running_server(CheckJob(exercise.name, os.getcwd())):
-        match message:
-            case {"verdict": data}:
-                verdict = Verdict.from_data(data)
-            case {"trouble": sentence}:
-                raise ServerLost(sentence)
-            case {"done": _}:
-                break
-    if verdict is None:
-        raise ServerLost("the server gave no verdict")
-    return verdict
-
-
-def _test_in_own_process(exercises: list[Exercise], in_worker: bool) -> list[dict]:
-    """Run pytest on these exercises in a separate process and return its results; an empty list if the run did not finish."""
-    chosen = [word for exercise in exercises for word in ("--exercise", exercise.name)]
-    suites = sorted({str(suite) for exercise in exercises for suite in suites_of(exercise.chapter)})
-    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-    environment = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"} | {"PYTHONPATH": path}
-    with tempfile.TemporaryDirectory(prefix="headway-") as folder:
-        results = Path(folder) / "results.json"
-        options = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT), "-p", "no:cacheprovider", "-q", *["--worker"][:in_worker], "--results", str(results)]
-        command = [sys.executable, "-P", "-m", "pytest", *options, *chosen, *suites]
-        subprocess.run(command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        try:
-            return json.loads(results.read_text(encoding="utf-8"))["exercises"]
-        except (OSError, ValueError):
-            return []
+def _verdict_on(exercise: Exercise, server: AnyServer) -> Verdict | None:
+    job = CheckJob(exercise.name, os.getcwd())
+    try:
+        messages = list(server.answers(job))
+    except ServerLost:  # a worker protects the next one from code that ends its process
+        server.start_own()
+        messages = list(server.answers(moved_to_worker(job)))
+    except NoServer:
+        return None
+    return next((Verdict.from_data(message["verdict"]) for message in messages if "verdict" in message), None)

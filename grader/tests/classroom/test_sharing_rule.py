@@ -110,9 +110,9 @@ from grader.runner.graded_run import GradedRun
 
 used, record_test = {}, GradedRun.record_test
 
-def note(self, exercise, *arguments):
-    used.setdefault(exercise.name, set()).update(self.trial.names)
-    return record_test(self, exercise, *arguments)
+def note(self, test, *arguments):
+    used.setdefault(test.exercise.name, set()).update(self.trial.names)
+    return record_test(self, test, *arguments)
 
 GradedRun.record_test = note
 

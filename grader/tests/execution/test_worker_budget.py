@@ -33,8 +33,8 @@ def pytest_runtest_protocol(item, nextitem):
 
 
 def _chapter_of(item):
-    from grader.runner.judging import exercise_of
-    return exercise_of(item).chapter if item is not None else ""
+    from grader.plugin.selection import graded_test_of
+    return graded_test_of(item).exercise.chapter if item is not None else ""
 
 
 def count(item, nextitem):

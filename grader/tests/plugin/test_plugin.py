@@ -17,6 +17,7 @@ from grader.course.syllabus import ROOT, UnknownName, load_syllabus
 from grader.execution.target import NoTarget, Target, resolve
 from grader.runner import graded_run
 from grader.runner.graded_run import GradedRun
+from grader.runner.graded_tests import all_tests_of
 from grader.runner.run_page import keyword_note
 from grader.verdict.results import ExerciseResult, TestResult
 from grader.verdict.trial import Trial
@@ -218,7 +219,7 @@ def test_a_keyword_that_misses_tests_of_an_exercise_names_the_option(runs):
     said = runs["keyword"].out
     sentence = r"`-k train_bpe` looks in the names of the tests, so it ran 0 of the \d+ tests of train_bpe. To run all of them: pytest --exercise train_bpe"
     assert re.search(f"^{sentence}$", said, re.M)
-    run = GradedRun(None, set(), set(), weights={"softmax": {"test_softmax_rows": 1, "test_rows": 1}})  # type: ignore[arg-type]
+    run = GradedRun(None, weights={"softmax": {"test_softmax_rows": 1, "test_rows": 1}})  # type: ignore[arg-type]
     assert " 0 of the 2 tests of softmax" in keyword_note("Softmax", run)
     run.results["softmax"] = ExerciseResult(load_syllabus().exercise("softmax"), [TestResult("test_softmax_rows", "passed", 0, 1)])
     assert " 1 of the 2 tests of softmax" in keyword_note("softmax", run)
@@ -351,9 +352,9 @@ def test_an_explanation_that_fails_ends_no_run(monkeypatch):
     for name in ("explain_failure", "keep_example"):
         monkeypatch.setattr(graded_run, name, broken)
     exercise = load_syllabus().exercise("softmax")
-    run = GradedRun(Trial(Target("target", None, {exercise.module: solution("ch03")})), set(), set(), scripts=ROOT)
-    run.register_test(exercise, "test_one", 1.0)
-    run.trial.begin_test(exercise, "test_one")
-    result = run.record_test(exercise, "test_one", "failed", 0.0, ValueError("the sum is 2"), "a promise", "")
+    run = GradedRun(Trial(Target("target", None, {exercise.module: solution("ch03")})), scripts=ROOT)
+    test = all_tests_of(exercise)[0]
+    run.trial.begin_test(exercise, test.name)
+    result = run.record_test(test, 0.0, ValueError("the sum is 2"), "")
     assert (result.outcome, result.message) == ("failed", "ValueError: the sum is 2")
     assert len(run.notes) == 2 and "ZeroDivisionError: in the kit" in run.notes[0]

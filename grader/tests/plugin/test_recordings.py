@@ -31,11 +31,11 @@ ConjectureRunner.run = lambda self: (drawn.append(1), run(self))[1]
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config):
     from grader.execution.in_process import InProcessHost
-    from grader.plugin.hooks import EXAMPLES
+    from grader.plugin.hooks import JUDGE
     from grader.verdict.recordings import Recordings
     exchange = InProcessHost.exchange
     InProcessHost.exchange = lambda self, *request: (asked.append(1) if self.trusted else None, exchange(self, *request))[1]
-    examples = config.stash[EXAMPLES]
+    examples = config.stash[JUDGE].runner.examples
     examples.recordings = examples.recordings and Recordings(Path(os.environ["RECORDINGS"]))
 
 def pytest_unconfigure(config):

@@ -144,7 +144,7 @@ def test_a_search_that_takes_too_long_is_stopped_with_a_sentence():
     assert diagnose(exercise, trial.records["causal_mask"])
     with pytest.raises(SearchStopped):
         diagnose(exercise, trial.records["causal_mask"], seconds=-1.0)
-    run = GradedRun(trial, set(), set())
+    run = GradedRun(trial)
     run.results = {"causal_mask": ExerciseResult(exercise, [TestResult("test_wide", "failed", 0.0, 1.0)])}
     run.weights, run.shortcuts = {"causal_mask": {"test_wide": 1.0}}, {"causal_mask": set()}
     with pytest.MonkeyPatch.context() as patch:

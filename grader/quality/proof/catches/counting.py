@@ -15,10 +15,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import pytest
 from grader.course.known_mistakes import misconceptions
 from grader.course.syllabus import Exercise, load_syllabus
-from grader.plugin.hooks import give_seed
 from grader.processes.job import Job
 from grader.processes.report import Report
 from grader.quality.devcheck.pool import run_jobs
@@ -26,8 +24,10 @@ from grader.quality.devcheck.stored import load, store, stored_file
 from grader.quality.devcheck.subjects import solution_of
 from grader.quality.proof.mutants import suites
 from grader.quality.proof.mutants.suites import PROCESSOR_SECONDS, SuiteRunner, trial_of
-from grader.verdict.examples import run_own_examples, run_pinned
+from grader.runner.graded_tests import GradedTest
+from grader.verdict.examples import run_own_examples, run_pinned, seed_examples
 from grader.verdict.replay import text_with_mistake
+from grader.verdict.trial import Trial
 from hypothesis.errors import HypothesisException
 
 COMPARED_SEEDS = (0, 1, 2**40 + 1)  # a test that runs identically at these counts as identical at all seeds
@@ -99,9 +99,9 @@ def _stored_file(exercise: str, mistake: Mistake, seeds: range) -> Path:
 # ---- in the process of a job
 
 
-def count_catches(session: pytest.Session, job: CountJob, report: Report) -> None:
+def count_catches(job: CountJob, report: Report) -> int:
     """Send the counts of the job's mistakes."""
-    _Counting(session, report).finish(job)
+    return _Counting(report).finish(job)
 
 
 class _Counting(SuiteRunner):
@@ -112,82 +112,83 @@ class _Counting(SuiteRunner):
         best: Counter[str] = Counter()  # by test: those that catch most in the least time run first
         found = []
         for mistake in job.mistakes:
-            items = sorted(seconds, key=lambda item: -(best[item.name] + 0.5) / seconds[item])
-            counted = self._count(exercise, mistake, items, range(job.first, job.end), limit)
+            tests = sorted(seconds, key=lambda test: -(best[test.name] + 0.5) / seconds[test])
+            counted = self._count(exercise, mistake, tests, range(job.first, job.end), limit)
             best.update(name for name in (counted.by, *counted.tests) if name)
             found.append(asdict(counted))
         return found
 
-    def _count(self, exercise: Exercise, mistake: Mistake, items: list[pytest.Function], seeds: range, limit: int) -> Counted:
-        work = functools.partial(self._test_that_catches_always, exercise, mistake.text, items)
+    def _count(self, exercise: Exercise, mistake: Mistake, tests: list[GradedTest], seeds: range, limit: int) -> Counted:
+        work = functools.partial(self._test_that_catches_always, exercise, mistake.text, tests)
         if (by := next(self.lines_of_fork(work, limit), "")) not in ("", "timeout", "died"):
             return Counted(mistake.id, 0, 0, by, [], {})
-        tests: Counter[str] = Counter()
+        caught: Counter[str] = Counter()
         missed: list[int] = []
         left, ends = list(seeds), 0
         while left and ends < ENDS_ENOUGH:
-            for line in self.lines_of_fork(functools.partial(self._try_seeds, exercise, mistake.text, items, left), limit):
+            for line in self.lines_of_fork(functools.partial(self._try_seeds, exercise, mistake.text, tests, left), limit):
                 ends = ends + 1 if line in ("timeout", "died") else 0
                 if line:
-                    tests[line] += 1
+                    caught[line] += 1
                 else:
                     missed.append(left[0])
                 left = left[1:]
-        by = max(tests, key=lambda name: tests[name]) if left else ""
-        return Counted(mistake.id, len(seeds) - len(left), sum(tests.values()), by, missed, dict(tests))
+        by = max(caught, key=lambda name: caught[name]) if left else ""
+        return Counted(mistake.id, len(seeds) - len(left), sum(caught.values()), by, missed, dict(caught))
 
-    def _try_seeds(self, exercise: Exercise, text: str, items: list[pytest.Function], seeds: list[int], report_line: Callable[[str], None]) -> None:
+    def _try_seeds(self, exercise: Exercise, text: str, tests: list[GradedTest], seeds: list[int], report_line: Callable[[str], None]) -> None:
         """Report for each seed the first test that fails, or an empty line. The test that failed last runs first."""
-        items = list(items)
+        tests = list(tests)
         for seed in seeds:
-            self.run.trial = trial_of(exercise, text, seed)
-            caught = next((item for item in items if not self._passes(exercise, item)), None)
+            self.set_trial(trial_of(exercise, text, seed))
+            caught = next((test for test in tests if not self._passes(test)), None)
             if caught:
-                items.remove(caught)
-                items.insert(0, caught)
-            self.run.trial.close()
+                tests.remove(caught)
+                tests.insert(0, caught)
+            self.judge.run.trial.close()
             report_line(caught.name if caught else "")
 
-    def _passes(self, exercise: Exercise, item: pytest.Function, own: bool = True) -> bool:
-        """Does the test pass in the run's trial? A test with examples is called without pytest, and hypothesis stops at the first failure."""
-        if not hasattr(item.obj, "hypothesis"):
-            return self.run_test(item, None) == "passed"
-        test, trial = item.obj.hypothesis, self.run.trial
-        sides = {"learner": trial.learner(exercise.chapter), "reference": trial.reference(exercise.chapter)}
-        fixtures = {name: sides[name] for name in sides if name in item.fixturenames}
-        whole = test.inner_test
-        give_seed(item, self.run)
-        test.inner_test = _ended_by_failure(whole)
-        trial.begin_test(exercise, item.name)
+    def _passes(self, test: GradedTest, own: bool = True) -> bool:
+        """Does the test pass in the trial? Hypothesis stops at the first failure."""
+        if not hasattr(test.function, "hypothesis"):
+            return self.run_test(test) == "passed"
+        function, trial = test.function, self.judge.run.trial
+        handle = function.hypothesis  # type: ignore[attr-defined]
+        sides = {"learner": trial.learner, "reference": trial.reference}
+        arguments = {side: sides[side](test.exercise.chapter) for side in test.sides}
+        whole = handle.inner_test
+        seed_examples(function, test.name, trial.seed_of(test.exercise.name))
+        handle.inner_test = _ended_by_failure(whole, trial)
+        trial.begin_test(test.exercise, test.name)
         try:
-            item.obj(**fixtures)
-            run_pinned(item.obj, fixtures)
+            function(**arguments)
+            run_pinned(function, arguments)
             if own:
-                run_own_examples(item.obj, fixtures, trial)
+                run_own_examples(function, arguments, trial)
             return True
         except BaseException:
             return False
         finally:
-            test.inner_test = whole
+            handle.inner_test = whole
 
-    def _test_that_catches_always(self, exercise: Exercise, text: str, items: list[pytest.Function], report_line: Callable[[str], None]) -> None:
+    def _test_that_catches_always(self, exercise: Exercise, text: str, tests: list[GradedTest], report_line: Callable[[str], None]) -> None:
         """Report a test that fails on examples that do not depend on the seed."""
-        for item in items:
-            first, *others = (self._transcript(exercise, text, item, seed) for seed in COMPARED_SEEDS)
+        for test in tests:
+            first, *others = (self._transcript(exercise, text, test, seed) for seed in COMPARED_SEEDS)
             if first and all(other == first for other in others):
-                return report_line(item.name)
+                return report_line(test.name)
         report_line("")
 
-    def _transcript(self, exercise: Exercise, text: str, item: pytest.Function, seed: int) -> bytes:
+    def _transcript(self, exercise: Exercise, text: str, test: GradedTest, seed: int) -> bytes:
         """A fingerprint of the test's calls on both sides and of their answers; empty if the test passes."""
-        self.run.trial = trial_of(exercise, text, seed)
-        passed = self._passes(exercise, item, own=False)
+        self.set_trial(trial_of(exercise, text, seed))
+        passed = self._passes(test, own=False)
         digest = hashlib.sha256()
-        for exchange in self.run.trial.transcript():
+        for exchange in self.judge.run.trial.transcript():
             digest.update(repr((exchange.op, exchange.tree, exchange.reply)).encode())
             for buffer in (*exchange.buffers, *exchange.out):
                 digest.update(buffer)
-        self.run.trial.close()
+        self.judge.run.trial.close()
         return b"" if passed else digest.digest()
 
 
@@ -195,10 +196,11 @@ class _Failed(BaseException):
     """An example failed; this stops hypothesis from running it again."""
 
 
-def _ended_by_failure(function: Callable) -> Callable:
+def _ended_by_failure(function: Callable, trial: Trial) -> Callable:
     @functools.wraps(function)
     def example(*args: Any, **kwargs: Any) -> None:
         try:
+            trial.begin_example()
             function(*args, **kwargs)
         except HypothesisException:
             raise

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-import pytest
 from grader.course.syllabus import Exercise, load_syllabus
 from grader.processes.job import Job
 from grader.processes.report import Report
@@ -19,6 +18,7 @@ from grader.quality.devcheck.subjects import solution_of
 from grader.quality.proof.mutants.edits import Mutant
 from grader.quality.proof.mutants.stored import SURVIVED, MutantResult, load_results, store_results
 from grader.quality.proof.mutants.suites import PROCESSOR_SECONDS, SuiteRunner, trial_of
+from grader.runner.graded_tests import GradedTest
 
 PIECE = 30  # mutants in one job
 
@@ -57,9 +57,9 @@ def try_all(everything: dict[Exercise, list[Mutant]], fresh: bool = False, proce
 # ---- in the process of a job
 
 
-def try_mutants(session: pytest.Session, job: MutantsJob, report: Report) -> None:
+def try_mutants(job: MutantsJob, report: Report) -> int:
     """Send the test that catches each mutant of the job, and its outcome."""
-    _Trying(session, report).finish(job)
+    return _Trying(report).finish(job)
 
 
 class _Trying(SuiteRunner):
@@ -71,16 +71,16 @@ class _Trying(SuiteRunner):
         caught: Counter[str] = Counter()  # by test: those that catch most in the least time run first
         found = []
         for mutant in job.mutants:
-            items = sorted(seconds, key=lambda item: -(caught[item.name] + 0.5) / seconds[item])
-            first, *_ = self.lines_of_fork(partial(self._first_failure, exercise, mutant.in_chapter(text), items), limit)
+            tests = sorted(seconds, key=lambda test: -(caught[test.name] + 0.5) / seconds[test])
+            first, *_ = self.lines_of_fork(partial(self._first_failure, exercise, mutant.in_chapter(text), tests), limit)
             by, outcome = json.loads(first) if first.startswith("[") else ("", first)
             caught[by] += 1
             found.append((by, outcome))
         return found
 
-    def _first_failure(self, exercise: Exercise, text: str, items: list[pytest.Function], report_line: Callable[[str], None]) -> None:
-        self.run.trial = trial_of(exercise, text)
-        for item, after in zip(items, [*items[1:], None]):
-            if self.run_test(item, after) != "passed":
-                return report_line(json.dumps([item.name, self.last]))
+    def _first_failure(self, exercise: Exercise, text: str, tests: list[GradedTest], report_line: Callable[[str], None]) -> None:
+        self.set_trial(trial_of(exercise, text))
+        for test in tests:
+            if (outcome := self.run_test(test)) != "passed":
+                return report_line(json.dumps([test.name, outcome]))
         report_line(json.dumps(["", SURVIVED]))

@@ -11,22 +11,22 @@ import select
 import signal
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, NoReturn
+from typing import Any
 
-import pytest
 from grader.course.syllabus import Exercise
 from grader.execution.target import Target
-from grader.plugin import hooks
-from grader.plugin.capture import restart_capture
-from grader.plugin.pytest_internals import reset_fixtures, run_test
 from grader.processes.job import Job
 from grader.processes.limits import limit_this_process
 from grader.processes.report import Report
-from grader.runner.graded_run import GradedRun
+from grader.runner.graded_run import outcome_of
+from grader.runner.graded_tests import GradedTest, all_tests_of
+from grader.runner.judging import judge_of
 from grader.system.process_tree import end_fork
 from grader.system.streams import redirect_to_null
 from grader.verdict import trial
 from grader.verdict.hypothesis_internals import only_generate
+from grader.verdict.recordings import course_recordings
+from grader.verdict.results import TestResult
 from grader.verdict.trial import Trial
 
 CLOCK_SECONDS = 600.0  # code that waits for ever is stopped after so long; long, because a busy machine is slow
@@ -38,49 +38,44 @@ class ReferenceFails(RuntimeError):
 
 
 class SuiteRunner:
-    """What a proof's job needs of the session; a proof derives a class from it that does the job in `answer`."""
+    """Runs tests on changed references; a proof derives a class from it that does its job in `answer`."""
 
-    def __init__(self, session: pytest.Session, report: Report) -> None:
+    def __init__(self, report: Report) -> None:
         self.report = report
-        self.run: GradedRun = session.config.stash[hooks.RUN]
-        self.last = ""  # how the last test ended
-        self.run.record_test = self._note  # type: ignore[method-assign, assignment]
-        self.run.message_of = lambda exercise, test: ""  # type: ignore[method-assign]  # messages are not shown
-        restart_capture(session.config)
+        self.judge = judge_of(Trial(Target("changed", None, {})), course_recordings())
+        self.judge.run.record_test = self._note  # type: ignore[method-assign, assignment]
         trial.TEST_SECONDS = math.inf
-        self.tests = [item for item in session.items if isinstance(item, pytest.Function)]
-        for item in self.tests:
-            only_generate(item.obj)  # the smallest example is not needed
-        gc.freeze()  # processes forked from this one then do not scan what is already loaded
 
     def answer(self, job: Any) -> list:
         """Do the job, and return its result as data."""
         raise NotImplementedError
 
-    def finish(self, job: Job) -> NoReturn:
+    def finish(self, job: Job) -> int:
         try:
             result = self.answer(job)
         except ReferenceFails as problem:
             self.report.finish(trouble=str(problem))
-        self.report.finish(result=result)
+        self.report.message(result=result)
+        return 0
 
-    def _note(self, exercise: Exercise, test: str, outcome: str, *_: Any) -> None:
-        self.last = outcome
+    def _note(self, test: GradedTest, seconds: float, problem: BaseException | None, printed: str) -> TestResult:
+        """Only the outcome is wanted, without the explanation of a failure."""
+        return TestResult(test.name, outcome_of(problem), seconds, test.weight)
 
-    def times(self, exercise: Exercise, text: str) -> dict[pytest.Function, float]:
+    def times(self, exercise: Exercise, text: str) -> dict[GradedTest, float]:
         """The exercise's tests, with the reference's processor time for each. They run in this process itself, so slow first uses happen once, before the forks."""
-        self.run.trial = trial_of(exercise, text)
+        self.set_trial(trial_of(exercise, text))
         seconds = {}
-        for item in self.tests:
-            if not (mark := item.get_closest_marker("exercise")) or mark.args[0] != exercise.name:
-                continue
+        for test in all_tests_of(exercise):
+            only_generate(test.function)  # the smallest example is not needed
             self.report.extend_deadline(CLOCK_SECONDS)
             began = time.process_time()
-            self.run_test(item, None)
-            seconds[item] = time.process_time() - began + 1e-3
-            if self.last != "passed":
-                raise ReferenceFails(f"the reference does not pass {item.name}, so changes of {exercise.name} would show nothing; fix that first")
-        self.run.trial.close()
+            outcome = self.run_test(test)
+            seconds[test] = time.process_time() - began + 1e-3
+            if outcome != "passed":
+                raise ReferenceFails(f"the reference does not pass {test.name}, so changes of {exercise.name} would show nothing; fix that first")
+        self.judge.run.trial.close()
+        gc.freeze()  # processes forked from this one then do not scan what is already loaded
         return seconds
 
     def lines_of_fork(self, work: Callable[[Callable[[str], None]], None], processor_seconds: int) -> Iterator[str]:
@@ -90,13 +85,12 @@ class SuiteRunner:
             yield line
             self.report.extend_deadline(2 * CLOCK_SECONDS)
 
-    def run_test(self, item: pytest.Function, after: pytest.Function | None) -> str:
-        """The outcome of this test in the run's trial."""
-        self.last = "error"  # unless an outcome is noted
-        reset_fixtures(item)
-        hooks.give_seed(item, self.run)
-        run_test(item, after)
-        return self.last
+    def set_trial(self, new: Trial) -> None:
+        self.judge.run.trial = new
+
+    def run_test(self, test: GradedTest) -> str:
+        """The outcome of this test in the trial."""
+        return self.judge.runner.run_test(test).outcome
 
 
 def trial_of(exercise: Exercise, text: str, seed: int = 0) -> Trial:
