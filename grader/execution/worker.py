@@ -18,11 +18,11 @@ from typing import Any
 from grader.course.chapter_source import ChapterSource
 from grader.course.torch_operators import reportable, reportable_at_import
 from grader.execution.errors import ChapterBroken, ExtendDeadline, HostDied, NoWorker, OutOfTime
-from grader.execution.exit_reason import SANDBOXED, describe_exit
 from grader.execution.sandbox import bubblewrap
 from grader.execution.sandbox.isolation import Isolation, available
 from grader.execution.stuck_line import find_line, read_stack
 from grader.execution.wire import Allowance, DeadlinePassed, MalformedFrame, receive, send
+from grader.system.exit_reason import SANDBOXED, describe_exit
 from grader.system.handshake import Listener
 from grader.system.load import slowdown
 from grader.system.process_tree import ENDING_SECONDS, end_subprocess

@@ -16,13 +16,13 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import torch  # noqa: E402
 from grader.course.chapter_source import ChapterSource  # noqa: E402
-from grader.execution.exit_reason import CONNECTION_CLOSED, NOT_SANDBOXED, SANDBOXED  # noqa: E402
 from grader.execution.forbidden.shortcuts import prepare as prepare_watch  # noqa: E402
 from grader.execution.host import Host  # noqa: E402
 from grader.execution.sandbox.entering import enter, prepare  # noqa: E402
 from grader.execution.sandbox.isolation import Isolation  # noqa: E402
 from grader.execution.stuck_line import cancel_stack, write_stack_after
 from grader.execution.wire import receive, send  # noqa: E402
+from grader.system.exit_reason import CONNECTION_CLOSED, NOT_SANDBOXED, SANDBOXED  # noqa: E402
 from grader.system.handshake import connect, read_token  # noqa: E402
 from grader.system.streams import redirect_to_null  # noqa: E402
 

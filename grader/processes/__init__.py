@@ -1,11 +1,11 @@
-"""The process layer: a server that has torch, pytest and all suites loaded runs each job in a separate process, within tenths of a second.
+"""The process layer: a server that has torch and the kit loaded runs each job in a separate process, within tenths of a second.
 
 Everything that runs graded tests in the background uses it: `headway check`, the watch, pictures, the class grader, dev-check, the proofs.
 
     client (client.py)             server (server.py, server_process.py)            process of one run
     ------------------             -------------------------------------            ------------------
-    ServerProcess()  --starts-->   load_session: import torch, collect the
-                                   suites, warm up (preloaded_session.py)
+    ServerProcess()  --starts-->   load (preloaded.py): import torch and the kit,
+                                   do once what takes long the first time
                      <--address--  on standard output; if the service is public
                                    also in exercises/.headway/engine.json
     ask(job)         ---job---->   requested(): is the token right, is the job
@@ -14,9 +14,9 @@ Everything that runs graded tests in the background uses it: `headway check`, th
                                    or PrestartingStarter.start() where forking      streams to /dev/null, dies with the server
                                    is not safe (prestarted.py); the server goes on  |
                                                                                     Service.runners[type(job)]:
-                                                                                      CheckJob    prepare_check    (check_run.py)
-                                                                                      PictureJob  draw             (picture_run.py)
-                                                                                      GradeJob    prepare_run      (classroom/judging/server.py)
+                                                                                      CheckJob    check      (check_run.py)
+                                                                                      PictureJob  draw       (picture_run.py)
+                                                                                      GradeJob    grade      (classroom/judging/server.py)
                                                                                       TryJob, MutantsJob, CountJob  (quality/server.py)
                                    <--------- alive: seconds -----------------------  Report.extend_deadline, before each slow step
                      <--messages-  <--------- text, begun, verdict, ... ------------  Report (report.py); job.py lists them
@@ -34,10 +34,7 @@ How a run ends otherwise:
     the server is killed               the kernel kills its runs (die_with_parent); their workers see their sockets close
     the kit's files change             the server answers the next job with `stale` and ends; the client starts another
 
-`ForkingStarter.start()` and `Server.serve()` return twice, as `os.fork` does: in the server, and in the new process with its `Assignment`. The preloaded
-pytest session then goes on there as the session of that run.
-
-To run another type of job: a dataclass derived from `Job`, a function `(session, job, report)`, and a `Service` that connects them.
+To run another type of job: a dataclass derived from `Job`, a function `(job, report) -> status`, and a `Service` that connects them.
 Where forking is not safe (macOS, Windows) `PrestartingStarter` keeps one process ahead that has loaded everything and connected to the server
 (system/handshake.py); it runs one job.
 """

@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterator
 from os import _exit
 from pathlib import Path
 
-from grader.execution.call_watch import SharedDeadline
+from grader.execution.call_watch import CallWatch, SharedDeadline
 from grader.processes.job import CheckJob, Job, request, requested
-from grader.processes.service import Assignment
+from grader.processes.service import Service
 from grader.system import process_tree
+from grader.system.exit_reason import PROCESS_BROKEN
 from grader.system.page_copies import PageList, copy_pages, own_pages
 from grader.system.streams import redirect_to_null
 
@@ -44,40 +45,34 @@ class ForkedProcess:
 
 
 class ForkingStarter:
-    """Forks a process for each run. The functions are called in the server, once for all runs of an exercise: before the first, and after it."""
+    """Forks a process for each run."""
 
-    def __init__(self, before_first_run: Callable[[Job], None], after_first_run: Callable[[Job], None]) -> None:
-        self.before_first_run, self.after_first_run = before_first_run, after_first_run
+    def __init__(self, service: Service, run: Callable[[Job, socket.socket, CallWatch], None]) -> None:
+        """`run` does a job in its process."""
+        self.service, self.run = service, run
+        self.close_in_fork: Callable[[], None] = lambda: None  # closes what only the server uses
         self.prepared = ""  # the exercise that this process is prepared for
         self.prepared_for_more = False  # whether `after_first_run` was called too
         self.waiting: ForkedProcess | None = None  # a process that was forked in advance, for this exercise
         self.pages = PageList()  # that a run of this exercise has written to
 
-    def start(self, job: Job) -> ForkedProcess | Assignment:
-        """Return in two processes, as `os.fork` does: in the server the new process, and in the new process its assignment."""
+    def start(self, job: Job) -> ForkedProcess:
         waiting, self.waiting = self.waiting, None
         if waiting and isinstance(job, CheckJob) and job.name == self.prepared and _send(waiting, job):
             return waiting
         if waiting:
             _close(waiting)
         self._prepare(job)
-        found = _fork()
-        if isinstance(found, ForkedProcess):
-            return found
-        return Assignment(job, *found, self._note_pages) if isinstance(job, CheckJob) else Assignment(job, *found)
+        return self._fork(lambda sock, deadline: self._run(job, sock, deadline))
 
-    def fork_in_advance(self, job: Job) -> Callable[[], Assignment] | None:
-        """Call this after a run: fork the process for a further run of its exercise. In the new process, return what waits for that run's job."""
+    def fork_in_advance(self, job: Job) -> None:
+        """Call this after a run: fork the process for a further run of its exercise."""
         if self.waiting or not isinstance(job, CheckJob) or job.name != self.prepared:
-            return None
+            return
         if not self.prepared_for_more:
-            _try(self.after_first_run, job)
+            _try(self.service.after_first_run, job)
             self.prepared_for_more = True
-        found = _fork()
-        if isinstance(found, ForkedProcess):
-            self.waiting = found
-            return None
-        return lambda: self._wait(*found)
+        self.waiting = self._fork(self._wait)
 
     def close(self) -> None:
         if self.waiting:
@@ -88,38 +83,43 @@ class ForkingStarter:
         name = job.name if isinstance(job, CheckJob) else ""
         if name != self.prepared:
             self.pages.clear()
-            _try(self.before_first_run, job)
+            _try(self.service.before_first_run, job)
             self.prepared, self.prepared_for_more = name, False
 
-    def _wait(self, sock: socket.socket, deadline: SharedDeadline) -> Assignment:
+    def _wait(self, sock: socket.socket, deadline: SharedDeadline) -> None:
         with _named(WAITING):
             copy_pages(self.pages.read())
             job = requested(sock.makefile("rb", buffering=0).readline(), [CheckJob])
         if job is None:  # the server has ended, or the next run is another exercise's
             _exit(0)
-        return Assignment(job, sock, deadline)
+        self.run(job, sock, deadline)
 
-    def _note_pages(self) -> None:
-        if not self.pages.read():
+    def _run(self, job: Job, sock: socket.socket, deadline: SharedDeadline) -> None:
+        self.run(job, sock, deadline)
+        if isinstance(job, CheckJob) and not self.pages.read():
             self.pages.store(own_pages())
 
-
-def _fork() -> ForkedProcess | tuple[socket.socket, SharedDeadline]:
-    """In the server the new process; in the new process its socket, and the memory for its deadlines."""
-    deadline = SharedDeadline(MOST_PROCESSES)
-    ours, theirs = socket.socketpair()
-    server = os.getpid()
-    pid = os.fork()
-    if pid:
-        theirs.close()
-        return ForkedProcess(ours, pid, deadline)
-    os.setsid()
-    process_tree.die_with_parent(server)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    ours.close()
-    redirect_to_null()
-    return theirs, deadline
+    def _fork(self, work: Callable[[socket.socket, SharedDeadline], None]) -> ForkedProcess:
+        """A new process that does this work, with its socket and the memory for its deadlines, and ends."""
+        deadline = SharedDeadline(MOST_PROCESSES)
+        ours, theirs = socket.socketpair()
+        server = os.getpid()
+        pid = os.fork()
+        if pid:
+            theirs.close()
+            return ForkedProcess(ours, pid, deadline)
+        try:
+            os.setsid()
+            process_tree.die_with_parent(server)
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            ours.close()
+            self.close_in_fork()
+            redirect_to_null()
+            work(theirs, deadline)
+            _exit(0)
+        finally:
+            _exit(PROCESS_BROKEN)
 
 
 def _try(prepare: Callable[[Job], None], job: Job) -> None:

@@ -1,13 +1,13 @@
-"""A process that has loaded everything waits for jobs; each job runs in a separate process, which continues from there."""
+"""Loads what every run needs, before a job comes; then does the job."""
 
 from __future__ import annotations
 
 import gc
 import os
+import socket
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
-from os import _exit  # the learner's code may replace os._exit
 
 import grader.runner.loading  # noqa: F401  # first: before torch
 import torch
@@ -15,12 +15,13 @@ from grader.course.source import SourceProblem
 from grader.course.status import next_step
 from grader.course.stubs import reference_stub
 from grader.course.syllabus import load_syllabus
-from grader.execution.exit_reason import PROCESS_BROKEN
+from grader.execution.call_watch import CallWatch
 from grader.execution.forbidden import shortcuts
 from grader.execution.reference_parts import reference_names
 from grader.execution.target import reference_of
+from grader.processes.job import Job
 from grader.processes.report import Report
-from grader.processes.service import Assignment, Runner
+from grader.processes.service import Runner
 from grader.runner.graded_tests import NoTests
 from grader.verdict.conditions import conditions
 from grader.verdict.examples import use_headway_profile
@@ -29,36 +30,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 
-def load_and_wait(wait: Callable[[], Assignment | None], runners: Mapping[type, Runner], once: bool = False) -> None:
-    """Load what every run needs, then call `wait`. It returns an assignment in the process that is to run it, or None when no more will come.
-
-    The function in `runners` for the job's type does the job; its process ends then, and does not return from here. `once`: only one job will come.
-    """
+def load(once: bool = False) -> None:
+    """Load what every run needs. `once`: only one job will come, so nothing is done that only saves time later."""
     sys.stdout = sys.stderr = open(os.devnull, "w", encoding="utf-8")  # nobody reads it
     use_headway_profile()
     if not once:
         warm()
         gc.collect()
         gc.freeze()
-    assignment = wait()
-    if assignment is None:
-        return
-    try:
-        report = Report(assignment.sock, assignment.call_watch)
-        report.extend_deadline(CALL_SECONDS)
-        status = _run(runners[type(assignment.job)], assignment, report)
-        assignment.at_end()
-        report.message(done=status)
-        _exit(0)
-    finally:
-        _exit(PROCESS_BROKEN)
 
 
-def _run(runner: Runner, assignment: Assignment, report: Report) -> int:
+def do(job: Job, sock: socket.socket, call_watch: CallWatch, runners: Mapping[type[Job], Runner]) -> None:
+    """In the process of a run: do its job, and send the messages."""
+    report = Report(sock, call_watch)
+    report.extend_deadline(CALL_SECONDS)
     try:
-        return runner(assignment.job, report)
+        status = runners[type(job)](job, report)
     except NoTests as problem:
         report.finish(trouble=str(problem))
+    report.message(done=status)
 
 
 def warm() -> None:

@@ -14,7 +14,7 @@ from typing import Any
 from grader.course.syllabus import ROOT
 from grader.execution.call_watch import ExitWhenLate
 from grader.processes.job import Job, encode, request, requested
-from grader.processes.service import Assignment, Service
+from grader.processes.service import Service
 from grader.system import process_tree
 from grader.system.handshake import Listener, connect, read_token
 from grader.system.streams import redirect_to_null
@@ -91,6 +91,7 @@ class PrestartingStarter:
     def __init__(self, module: str, *options: str, once: bool = False) -> None:
         """The module and its options, which start a server of the kind that needs these processes."""
         self.command, self.once = (module, *options), once
+        self.close_in_fork: Callable[[], None] = lambda: None  # nothing is forked
         self.next = PrestartedProcess(*self.command)
         try:
             self.next.wait()
@@ -120,19 +121,15 @@ def serve_one_job(make_service: Callable[[], Service], port: int) -> None:
     token = read_token()
     process_tree.die_with_parent(os.getppid())
     redirect_to_null()
-    from grader.processes.preloaded import load_and_wait  # it and the service load torch
+    from grader.processes.preloaded import do, load  # it and the service load torch
 
     service = make_service()
-
-    def wait() -> Assignment | None:
-        sock = connect(port, token)
-        job = requested(sock.makefile("rb", buffering=0).readline(), service.runners)
-        if job is None:
-            return None
+    load()
+    sock = connect(port, token)
+    job = requested(sock.makefile("rb", buffering=0).readline(), service.runners)
+    if job is not None:
         threading.Thread(target=_exit_with, args=[sock, os._exit], name="headway server watch", daemon=True).start()
-        return Assignment(job, sock, ExitWhenLate(sock.fileno()))
-
-    load_and_wait(wait, service.runners)
+        do(job, sock, ExitWhenLate(sock.fileno()), service.runners)
 
 
 def _exit_with(server: socket.socket, leave) -> None:

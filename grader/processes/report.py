@@ -9,8 +9,8 @@ from os import _exit, getpid  # the learner's code may replace them in os
 from typing import NoReturn
 
 from grader.execution.call_watch import CallWatch
-from grader.execution.exit_reason import CONNECTION_CLOSED
 from grader.processes.job import encode
+from grader.system.exit_reason import CONNECTION_CLOSED
 
 CONCLUDING_SECONDS = 60.0  # for the diagnosis, after all tests
 MARGIN = 2.0  # seconds that a run gets in addition to the requested ones

@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import cast
 
-from grader.execution.exit_reason import describe_exit
 from grader.execution.stuck_line import BEGINNING
 from grader.processes.job import Job, Lines, decode, encode, requested
 from grader.processes.kit_version import Stamp, stamp
-from grader.processes.service import Assignment, Child, Service, Starter
+from grader.processes.service import Child, Service, Starter
+from grader.system.exit_reason import describe_exit
 
 REQUEST_SECONDS = 5.0  # for a caller to send its request
 SENDING_SECONDS = 1.0  # for a client to receive what is sent
@@ -50,18 +50,15 @@ class Server:
         self.runs: list[Run] = []
         self.callers: dict[socket.socket, float] = {}  # connections without a request yet -> the deadline for it
         self.open = True
-        self.assignment: Assignment | None = None
+        starter.close_in_fork = self._close_descriptors
         self.ended: Job | None = None  # the last run that has ended, until the next process is prepared
 
     @property
     def port(self) -> int:
         return self.listener.getsockname()[1]
 
-    def serve(self) -> Assignment | None:
-        """Return, like `os.fork`, in several processes: in each that was forked for a run, with its assignment; in the server, at its end, with None.
-
-        It ends when its lifeline closes, after an idle hour, or when the kit has changed.
-        """
+    def serve(self) -> None:
+        """Serve until the lifeline closes, an idle hour has passed, or the kit has changed."""
         self._watch(self.listener, self._accept)
         if self.lifeline:
             self._watch(self.lifeline, self._read_lifeline)
@@ -69,15 +66,12 @@ class Server:
         while self.open:
             for act in self._due():
                 act()
-                if self.assignment:
-                    return self.assignment
-            if self.ended and not self.runs and (wait := self._prepare_next()):
-                return wait()
+            if self.ended and not self.runs:
+                self._prepare_next()
             now = time.monotonic()
             if self.runs:
                 last_run = now
             self.open = self.open and now - last_run < self.service.idle_seconds
-        return None
 
     def _due(self) -> Iterator[Callable[[], None]]:
         """What to do next; waits for an event or for a short time. A deadline counts only after all messages that have arrived."""
@@ -91,15 +85,11 @@ class Server:
         for caller in [caller for caller, deadline in self.callers.items() if now > deadline]:
             yield partial(self._hang_up, caller)
 
-    def _prepare_next(self) -> Callable[[], Assignment] | None:
+    def _prepare_next(self) -> None:
         job, self.ended = self.ended, None
-        try:
-            wait = self.starter.fork_in_advance(job) if job else None
-        except OSError:  # the next run starts its process itself, or says why it cannot
-            return None
-        if wait:
-            self._close_descriptors()
-        return wait
+        with contextlib.suppress(OSError):  # the next run starts its process itself, or says why it cannot
+            if job:
+                self.starter.fork_in_advance(job)
 
     def close(self) -> None:
         """End every run, and close every connection."""
@@ -162,10 +152,6 @@ class Server:
             self.service.after_start()
             _send(client, trouble=f"the run could not be started: {(problem.strerror or str(problem)).lower()}")
             self._hang_up(client)
-            return
-        if isinstance(child, Assignment):  # this is the new process, which does not use the server's connections
-            self._close_descriptors()
-            self.assignment = child
             return
         self.service.after_start()
         run = Run(job, client, child, time.monotonic() + child.first_message_seconds)

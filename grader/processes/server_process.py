@@ -16,6 +16,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import IO
 
 from grader.course.syllabus import EXERCISES
@@ -23,7 +24,7 @@ from grader.files import write_whole
 from grader.processes.job import encode
 from grader.processes.prestarted import NeverReady, PrestartingStarter, serve_one_job
 from grader.processes.server import Server
-from grader.processes.service import Assignment, Service, Starter
+from grader.processes.service import Service, Starter
 from grader.system import process_tree
 from grader.system.streams import redirect_to_null
 
@@ -87,34 +88,28 @@ def _in_a_sentence(problem: Exception) -> str:
 def _serve_by_forks(service: Service, out: IO[bytes], lifeline: io.RawIOBase, once: bool) -> None:
     """Fork each run from this process, which loads everything first."""
     from grader.processes.forked import ForkingStarter
-    from grader.processes.preloaded import load_and_wait
+    from grader.processes.preloaded import do, load
 
-    def wait() -> Assignment | None:
-        service.loaded()
-        return _serve(service, ForkingStarter(service.before_first_run, service.after_first_run), out, lifeline)
-
-    load_and_wait(wait, service.runners, once)
+    load(once)
+    service.loaded()
+    _serve(service, ForkingStarter(service, partial(do, runners=service.runners)), out, lifeline)
 
 
-def _serve(service: Service, starter: Starter, out: IO[bytes], lifeline: io.RawIOBase) -> Assignment | None:
-    """Serve, and leave no process and no file behind. Returns an assignment in a process that was forked for a run."""
-    pid = os.getpid()
+def _serve(service: Service, starter: Starter, out: IO[bytes], lifeline: io.RawIOBase) -> None:
+    """Serve, and leave no process and no file behind."""
     server = Server(service, starter, secrets.token_hex(16), lifeline)
     process_tree.adopt_orphans()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
         _announce(out, server, service.public)
-        return server.serve()
+        server.serve()
     except SystemExit:  # SIGTERM
-        if os.getpid() != pid:
-            os._exit(0)
-        return None
+        pass
     finally:
-        if os.getpid() == pid:  # and not in a run's process
-            signal.signal(signal.SIGTERM, signal.SIG_IGN)
-            _withdraw(server.token)
-            server.close()
-            process_tree.kill_orphans()
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        _withdraw(server.token)
+        server.close()
+        process_tree.kill_orphans()
 
 
 def _announce(out: IO[bytes], server: Server, public: bool) -> None:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from grader.execution.call_watch import CallWatch
 from grader.processes.job import Job
 
 if TYPE_CHECKING:
@@ -46,16 +45,6 @@ class Service:
         """Called in the server at its end."""
 
 
-@dataclass(frozen=True)
-class Assignment:
-    """In the process of a run: its job, and the connection for its messages."""
-
-    job: Job
-    sock: socket.socket
-    call_watch: CallWatch  # for calls in this process
-    at_end: Callable[[], None] = lambda: None  # called when the verdict is sent
-
-
 class Child(Protocol):
     """The process of one run, in its server."""
 
@@ -73,10 +62,12 @@ class Child(Protocol):
 class Starter(Protocol):
     """Starts the processes of runs."""
 
-    def start(self, job: Job) -> Child | Assignment: ...
+    close_in_fork: Callable[[], None]  # the server sets it
 
-    def fork_in_advance(self, job: Job) -> Callable[[], Assignment] | None:
-        """Called when a run has ended and no other runs. In a process that is forked here: a function that waits for a job."""
+    def start(self, job: Job) -> Child: ...
+
+    def fork_in_advance(self, job: Job) -> None:
+        """Called when a run has ended and no other runs."""
 
     def close(self) -> None:
         """End the processes that have no run yet."""

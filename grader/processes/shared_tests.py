@@ -7,23 +7,20 @@ as its test would have done alone. A test that runs out of time ends the sharing
 from __future__ import annotations
 
 import os
-import pickle
-import selectors
-import signal
-import socket
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from os import _exit, close, fork, getpid, kill, pipe, read, waitpid, waitstatus_to_exitcode, write  # the learner's code may replace them in os
+from multiprocessing.connection import wait
+from os import _exit, close, getpid, kill, pipe, read, write  # the learner's code may replace them in os
 from typing import Any, TypeVar
 
-from grader.execution.exit_reason import PROCESS_BROKEN
 from grader.processes.forked import MOST_PROCESSES
 from grader.processes.report import Report
 from grader.runner.attempts import Attempt
 from grader.runner.graded_tests import GradedTest
 from grader.runner.judging import Judge
-from grader.system import process_tree
+from grader.system.forks import Fork
+from grader.system.process_tree import ENDING_SECONDS
 from grader.verdict.results import TestResult
 
 T = TypeVar("T")
@@ -46,13 +43,6 @@ def judge_in_processes(
 
 
 @dataclass
-class Sibling:
-    pid: int
-    sock: socket.socket
-    unread: bytearray = field(default_factory=bytearray)
-
-
-@dataclass
 class _Sharing:
     judge: Judge
     tests: Sequence[GradedTest]
@@ -62,7 +52,7 @@ class _Sharing:
     decided: Callable[[GradedTest, list[TestResult]], None]
     reported: int = 0  # number of tests, from the first on
     found: dict[int, Attempt] = field(default_factory=dict)  # first attempts, by place, that are not reported yet
-    siblings: list[Sibling] = field(default_factory=list)
+    siblings: list[Fork] = field(default_factory=list)
 
     def run(self) -> None:
         began = time.monotonic()
@@ -82,21 +72,19 @@ class _Sharing:
         queue, last = pipe()
         write(last, b"".join(place.to_bytes(2, "little") for place in range(self.reported, count)))
         close(last)
-        selector = selectors.DefaultSelector()
         for number in range(1, min(self.processes, count - self.reported)):
-            sibling = self._fork_sibling(queue, number)
-            self.siblings.append(sibling)
-            selector.register(sibling.sock, selectors.EVENT_READ, sibling)
+            self.report.flush()
+            self.siblings.append(Fork(lambda line, number=number: self._be_sibling(queue, line, number)))  # type: ignore[misc]
         while (place := _take_test(queue)) is not None and not self._out_of_time():
             self._first_attempt(place)
-            self._receive(selector, wait=False)
+            self._receive(0)
             self._report_found()
         while self.reported < count and not self._out_of_time():
-            self._receive(selector, wait=True)
+            self._receive(None)
             self._report_found()
-        selector.close()
         close(queue)
-        self._end_siblings()
+        for sibling in self.siblings:
+            sibling.end()
         if self.reported < count:
             self._continue_alone()
 
@@ -105,63 +93,33 @@ class _Sharing:
         self.begun(self.tests[place])
         self.found[place] = self.judge.first_attempt(self.tests[place])
 
-    # ---- a sibling
-
-    def _fork_sibling(self, queue: int, number: int) -> Sibling:
-        ours, theirs = socket.socketpair()
-        parent = getpid()
-        self.report.flush()
-        pid = fork()
-        if pid:
-            theirs.close()
-            return Sibling(pid, ours)
-        try:
-            process_tree.die_with_parent(parent)
-            ours.close()
-            self.judge.run.trial.call_watch.move_to(number)
-            self._run_sibling(queue, theirs)
-        finally:
-            _exit(PROCESS_BROKEN)
-
-    def _run_sibling(self, queue: int, sock: socket.socket) -> None:
+    def _be_sibling(self, queue: int, line: Fork, number: int) -> None:
+        """In a copy of this process: make first attempts, as long as there are tests."""
         self.report.pid = getpid()
+        self.judge.run.trial.call_watch.move_to(number)
         self.judge.run.trial.continue_in_fork()
         while (place := _take_test(queue)) is not None:
             self._first_attempt(place)
-            said = pickle.dumps((place, self.found.pop(place)))
-            sock.sendall(len(said).to_bytes(8, "little") + said)
-        _exit(0)
+            line.send((place, self.found.pop(place)))
 
-    def _receive(self, selector: selectors.BaseSelector, wait: bool) -> None:
-        """Read the results that siblings have sent since."""
-        for key, _ in selector.select(None if wait else 0):
-            sibling: Sibling = key.data
-            piece = sibling.sock.recv(1 << 20)
-            if not piece:
-                selector.unregister(sibling.sock)
-                self._reap(sibling)
-            sibling.unread += piece
-            while len(sibling.unread) >= 8 and len(sibling.unread) >= 8 + (size := int.from_bytes(sibling.unread[:8], "little")):
-                place, found = pickle.loads(memoryview(sibling.unread)[8 : 8 + size])
+    def _receive(self, seconds: float | None) -> None:
+        """Take the results that siblings have sent; wait so long for one, None: as long as it takes."""
+        ready = wait([sibling.line for sibling in self.siblings], seconds)
+        for sibling in [sibling for sibling in self.siblings if sibling.line in ready]:
+            try:
+                place, found = sibling.receive()
                 self.found[place] = found
-                sibling.unread = sibling.unread[8 + size :]
+            except EOFError:
+                self._sibling_ended(sibling)
 
-    def _reap(self, sibling: Sibling) -> None:
-        """A sibling has ended. If tests remain, a test has ended it, and would have ended this process too."""
+    def _sibling_ended(self, sibling: Fork) -> None:
+        """If tests remain, a test has ended it, and would have ended this process too."""
         self.siblings.remove(sibling)
-        sibling.sock.close()
-        status = waitstatus_to_exitcode(waitpid(sibling.pid, 0)[1])
+        status = sibling.end(ENDING_SECONDS) or 0
         if status < 0:
             kill(getpid(), -status)
         if status or (not self.siblings and self.reported + len(self.found) < len(self.tests)):
             _exit(status)
-
-    def _end_siblings(self) -> None:
-        for sibling in self.siblings:
-            kill(sibling.pid, signal.SIGKILL)
-            waitpid(sibling.pid, 0)
-            sibling.sock.close()
-        self.siblings = []
 
     # ---- all of them, in order
 
@@ -191,20 +149,13 @@ def map_in_two_processes(function: Callable[[T], Any], things: Sequence[T]) -> l
     """Like `map`, with every other item in a copy of this process."""
     if len(things) < 2 or _threads() != 1:
         return [function(thing) for thing in things]
-    ours, theirs = socket.socketpair()
-    parent, pid = getpid(), fork()
-    if not pid:
-        try:
-            process_tree.die_with_parent(parent)
-            theirs.sendall(pickle.dumps([function(thing) for thing in things[1::2]]))
-        finally:
-            _exit(0)
-    theirs.close()
+    other = Fork(lambda line: line.send([function(thing) for thing in things[1::2]]))
     mine = [function(thing) for thing in things[::2]]
-    said = b"".join(iter(lambda: ours.recv(1 << 16), b""))
-    ours.close()
-    waitpid(pid, 0)
-    others = pickle.loads(said) if said else [function(thing) for thing in things[1::2]]
+    try:
+        others = other.receive()
+    except EOFError:
+        others = [function(thing) for thing in things[1::2]]
+    other.end(ENDING_SECONDS)
     both = [None] * len(things)
     both[::2], both[1::2] = mine, others
     return both

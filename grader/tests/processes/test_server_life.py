@@ -122,16 +122,20 @@ def why_not(kit, *options, **environment):
 
 
 def test_a_server_that_cannot_start_gives_a_message(kit, tmp_path):
-    suite = kit.root / "tests" / f"test_{CHAPTER}.py"
-    good = suite.read_text()
-    suite.write_text("def test_(:\n")
-    assert why_not(kit) == "the tests could not be loaded; `pytest --collect-only` or `headway doctor` shows why"
-    assert why_not(kit, "--prestarted") == why_not(kit)
-    suite.write_text(good)
     (tmp_path / "torch.py").write_text("raise ModuleNotFoundError(\"No module named 'torch'\", name='torch')")
     path = os.pathsep.join([str(kit.root), str(tmp_path)])
     assert why_not(kit, PYTHONPATH=path) == "torch is not installed for this Python; `headway doctor` says what to do"
     assert not (kit.exercises / ".headway" / "engine.json").exists()
+
+
+@pytest.mark.parametrize("options", [[], ["--prestarted"]], ids=["forked", "prestarted"])
+def test_tests_that_cannot_be_loaded_are_named(kit, options):
+    """Other exercises are still tested."""
+    (kit.root / "tests" / f"test_{CHAPTER}.py").write_text("def test_(:\n")
+    warm = WarmKit(kit, *options)
+    assert f"the tests in test_{CHAPTER}.py cannot be loaded (SyntaxError: " in warm.ask().trouble
+    assert set(warm.ask("TokenEmbedding").outcomes["TokenEmbedding"]) == {"todo"}
+    warm.close()
 
 
 def test_a_job_after_the_end_reaches_no_server(kit):

@@ -7,7 +7,6 @@ import gc
 import math
 import os
 import resource
-import select
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -21,7 +20,7 @@ from grader.processes.report import Report
 from grader.runner.graded_run import outcome_of
 from grader.runner.graded_tests import GradedTest, all_tests_of
 from grader.runner.judging import judge_of
-from grader.system.process_tree import end_fork
+from grader.system.forks import Fork
 from grader.system.streams import redirect_to_null
 from grader.verdict import trial
 from grader.verdict.hypothesis_internals import only_generate
@@ -99,39 +98,36 @@ def trial_of(exercise: Exercise, text: str, seed: int = 0) -> Trial:
 
 def lines_of_a_fork(work: Callable[[Callable[[str], None]], None], processor_seconds: int) -> Iterator[str]:
     """Each line that `work` reports from a process that may loop, use up memory or die; the last is "timeout" or "died" if the process did not end normally."""
-    reader, writer = os.pipe()
-    pid = os.fork()
-    if not pid:
-        with contextlib.suppress(BaseException):
-            os.setsid()
-            redirect_to_null()
-            limit_this_process()
 
-            def report_line(line: str) -> None:
-                os.write(writer, f"{line}\n".encode())
-                used = resource.getrusage(resource.RUSAGE_SELF)
-                limit_processor(math.ceil(used.ru_utime + used.ru_stime) + processor_seconds)
+    def run(line: Fork) -> None:
+        os.setsid()
+        redirect_to_null()
+        limit_this_process()
 
-            limit_processor(processor_seconds)
+        def report_line(text: str) -> None:
+            line.send(text)
+            used = resource.getrusage(resource.RUSAGE_SELF)
+            limit_processor(math.ceil(used.ru_utime + used.ru_stime) + processor_seconds)
+
+        limit_processor(processor_seconds)
+        with contextlib.suppress(Exception):
             work(report_line)
-            os.write(writer, b"end\n")
-        os._exit(0)
-    os.close(writer)
-    text = b""
-    deadline = time.monotonic() + CLOCK_SECONDS
-    ended = False
-    while select.select([reader], [], [], max(0.0, deadline - time.monotonic()))[0] and (more := os.read(reader, 4096)):
-        *lines, text = (text + more).split(b"\n")
-        deadline = time.monotonic() + CLOCK_SECONDS
-        for line in lines:
-            ended = line == b"end"
-            if not ended:
-                yield line.decode()
-    os.close(reader)
-    late = time.monotonic() >= deadline
-    status = end_fork(pid, 0.0 if late else CLOCK_SECONDS)
+            line.send(None)
+
+    fork, late, ended = Fork(run), False, False
+    try:
+        while not (late or ended):
+            late = not fork.has_message(CLOCK_SECONDS)
+            text = None if late else fork.receive()
+            ended = not late and text is None
+            if text is not None:
+                yield text
+    except EOFError:
+        late = not ended and fork.end(CLOCK_SECONDS) == -signal.SIGXCPU
+    finally:
+        fork.end()
     if not ended:
-        yield "timeout" if late or status == -signal.SIGXCPU else "died"
+        yield "timeout" if late else "died"
 
 
 def limit_processor(seconds: int) -> None:
