@@ -131,7 +131,8 @@ def test_a_server_that_cannot_start_gives_a_message(kit, tmp_path):
 @pytest.mark.parametrize("options", [[], ["--prestarted"]], ids=["forked", "prestarted"])
 def test_tests_that_cannot_be_loaded_are_named(kit, options):
     """Other exercises are still tested."""
-    (kit.root / "tests" / f"test_{CHAPTER}.py").write_text("def test_(:\n")
+    with (kit.root / "tests" / f"test_{CHAPTER}.py").open("a") as suite:
+        suite.write("\ndef test_(:\n")
     warm = WarmKit(kit, *options)
     assert f"the tests in test_{CHAPTER}.py cannot be loaded (SyntaxError: " in warm.ask().trouble
     assert set(warm.ask("TokenEmbedding").outcomes["TokenEmbedding"]) == {"todo"}
