@@ -9,14 +9,13 @@ import re
 from html import escape
 
 from grader.runner.layout import ALSO
-from grader.verdict.results import ExerciseResult, Failure, replaced_sentences
+from grader.verdict.results import ExerciseResult, Failure, Row, replaced_sentences
 
 COLOURS = {"green": "#258750", "red": "#d6453d", "amber": "#a8700f", "blue": "#3b78c4"}  # readable on white and on black
 FADED = "opacity:.75"
 MONO = "font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace;font-size:.92em"
 PRE = f"{MONO};margin:0;padding:0;border:0;background:none;color:inherit;white-space:pre;overflow-x:auto;line-height:1.4"
 VALUE = "flex:1 1 auto;min-width:0;padding:.35em .7em;border-radius:4px;background:rgba(127,127,127,.12)"
-PRINTED = 6  # lines of the code's own output that are shown
 
 
 def card(colour: str, title: str, parts: list[str]) -> str:
@@ -74,19 +73,19 @@ def troubles(result: ExerciseResult) -> str:
 
 def failure(words: Failure, script: str = "") -> str:
     """One failed test as labelled rows; got and expected side by side if there is room. `script` makes its call again."""
-    rows = [
-        ("promised", _prose(words.promise)),
-        ("sizes", _code(words.sizes)),
-        ("called", block("\n".join(words.called))),
-        ("problem", f'<span style="color:{COLOURS["red"]};font-weight:600">{_prose(words.message)}</span>' if words.message else ""),
-        (words.where_label, _code(words.where)),
-        ("", _beside(words.got, words.expected)),
-        ("differs", _prose(words.difference.removeprefix("first differs "))),
-        ("that is", f"<b>{_prose(words.explanation)}</b>" if words.explanation else ""),
-        ("printed", block(_last_lines(words.printed))),
-        ("run again", _code(script)),
-    ]
-    cells = "".join(f'<span style="{FADED}">{label}</span><div style="min-width:0">{value}</div>' for label, value in rows if value)
+    rows = []
+    for label, text, is_code in [*words.rows(), *([Row("run again", script)] if script else [])]:
+        if label == "problem":
+            rows.append((label, f'<span style="color:{COLOURS["red"]};font-weight:600">{_prose(text)}</span>'))
+        elif label == "that is":
+            rows.append((label, f"<b>{_prose(text)}</b>"))
+        elif label == "got" or (label == "expected" and not words.got):
+            rows.append(("", _beside(words.got, words.expected)))
+        elif label in ("sizes", "run again", "at", "it was at"):
+            rows.append((label, _code(text)))
+        elif label != "expected":
+            rows.append((label, block(text) if is_code else _prose(text)))
+    cells = "".join(f'<span style="{FADED}">{label}</span><div style="min-width:0">{value}</div>' for label, value in rows)
     return f'<div style="display:grid;grid-template-columns:max-content minmax(0,1fr);gap:.25em 1em;margin:.6em 0">{cells}</div>'
 
 
@@ -96,11 +95,6 @@ def _beside(got: str, expected: str) -> str:
         for label, text in (("got", got), ("expected", expected)) if text
     ]  # fmt: skip
     return f'<div style="display:flex;flex-wrap:wrap;gap:.6em">{"".join(boxes)}</div>' if boxes else ""
-
-
-def _last_lines(printed: str) -> str:
-    lines = printed.strip().splitlines()
-    return "\n".join([*(["…"] if len(lines) > PRINTED else []), *(line[:100] for line in lines[-PRINTED:])])
 
 
 def _prose(text: str) -> str:

@@ -11,6 +11,7 @@ from grader.verdict.results import ExerciseResult, Failure, replaced_sentences
 WIDTH = 80
 ALSO = 4  # further failed tests of an exercise that are listed by name
 LONGEST = 25  # lines about one exercise
+ROW_MARKUP = {"problem": {"red": True}, "that is": {"bold": True}}
 # What is shortened, in this order, while there are more lines: a label, and the lines that are left of it.
 STEPS = (
     ("also", 1), ("printed", 2), ("called", 3), ("got", 3), ("expected", 3), ("problem", 3), ("differs", 1), ("promised", 1),
@@ -121,24 +122,6 @@ class Page:
         self.write(line, **markup)
 
     def failure(self, words: Failure) -> None:
-        self.labelled("promised", words.promise) if words.promise else None
-        if words.sizes:
-            self.labelled("sizes", words.sizes)
-        if words.called:
-            self.labelled("called", "\n".join(words.called[:1] if "called" in self.few else words.called))
-        if words.message:
-            self.labelled("problem", words.message, red=True)
-        if words.where:
-            self.labelled(words.where_label, words.where)
-        if words.got:
-            self.labelled("got", words.got)
-        if words.expected:
-            self.labelled("expected", words.expected)
-        if words.difference:
-            self.labelled("differs", words.difference.removeprefix("first differs "))
-        if words.explanation:
-            self.labelled("that is", words.explanation, bold=True)
-        if words.printed.strip():
-            lines = words.printed.strip().splitlines()
-            cut = ["…"] if len(lines) > 6 else []
-            self.labelled("printed", "\n".join([*cut, *(line[:100] for line in lines[-6:])]))
+        for row in words.rows():
+            text = words.called[0] if row.label == "called" and "called" in self.few else row.text
+            self.labelled(row.label, text, **ROW_MARKUP.get(row.label, {}))

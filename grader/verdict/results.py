@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from grader.course.syllabus import Exercise
 from grader.files import write_whole
@@ -14,6 +14,7 @@ from grader.version import __version__
 
 NOT_IMPLEMENTED = "not implemented yet"  # the message of a test in which its own exercise raised NotImplementedError
 NOT_RUN = "Not run:"  # begins the message of a test that was skipped, because the time of its exercise or of the submission was used up
+PRINTED_LINES = 6  # of what the code printed, that are shown
 OUTCOMES = ("error", "timeout", "failed", "todo", "passed")  # from worst to best; the outcome of an exercise is the worst of its tests
 
 
@@ -49,6 +50,14 @@ class Diagnosis:
         return cls(**data | {"also": cls.from_data(data["also"]) if data.get("also") else None})
 
 
+class Row(NamedTuple):
+    """One line of a failure, with its label."""
+
+    label: str
+    text: str
+    is_code: bool = False  # or what code printed: its line breaks stay
+
+
 @dataclass(frozen=True)
 class Failure:
     """Everything that a learner sees about one failed test, before layout."""
@@ -64,9 +73,23 @@ class Failure:
     where: str = ""  # "ch03_attention.py, line 12:  code"
     printed: str = ""
 
-    @property
-    def where_label(self) -> str:
-        return "it was at" if "did not end within" in self.message else "at"
+    def rows(self) -> list[Row]:
+        """What is shown, in this order, in a terminal, a notebook and a report of a class."""
+        printed = self.printed.strip().splitlines()
+        cut = ["…"] if len(printed) > PRINTED_LINES else []
+        rows = [
+            Row("promised", self.promise),
+            Row("sizes", self.sizes),
+            Row("called", "\n".join(self.called), is_code=True),
+            Row("problem", self.message),
+            Row("it was at" if "did not end within" in self.message else "at", self.where, is_code=True),
+            Row("got", self.got, is_code=True),
+            Row("expected", self.expected, is_code=True),
+            Row("differs", self.difference.removeprefix("first differs ")),
+            Row("that is", self.explanation),
+            Row("printed", "\n".join([*cut, *(line[:100] for line in printed[-PRINTED_LINES:])]), is_code=True),
+        ]
+        return [row for row in rows if row.text]
 
     def as_json(self) -> dict[str, Any]:
         """The failure as the JSON files of results have it: without what the code printed."""

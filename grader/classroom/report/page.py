@@ -12,7 +12,7 @@ from grader.classroom.judging.graded_class import GradedClass
 from grader.classroom.report import tally
 from grader.classroom.report.context import NO_CONTEXT, ReportContext
 from grader.classroom.report.heatmap import ColumnGroup, Heatmap, make_heatmap
-from grader.classroom.report.people import failure_rows, make_person_section, test_title
+from grader.classroom.report.people import make_person_section, test_title
 from grader.classroom.report.person_progress import PersonProgress, compare_with_previous, compute_progress, format_change
 from grader.classroom.report.search_words import search_words
 from grader.classroom.report.templates import format_chapter, render_template
@@ -34,7 +34,7 @@ def write(graded: GradedClass, folder: Path, context: ReportContext = NO_CONTEXT
 
 
 def render(graded: GradedClass, context: ReportContext = NO_CONTEXT) -> str:
-    return render_template("page", failure_rows=failure_rows, test_title=test_title, first_sentence=first_sentence, **_template_values(graded, context))
+    return render_template("page", test_title=test_title, first_sentence=first_sentence, **_template_values(graded, context))
 
 
 def _template_values(graded: GradedClass, context: ReportContext) -> dict[str, Any]:

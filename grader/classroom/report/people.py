@@ -12,8 +12,6 @@ from grader.course.syllabus import Exercise
 from grader.runner.layout import ALSO
 from grader.verdict.results import Diagnosis, ExerciseResult, Failure, TestResult, replaced_sentences
 
-PRINTED = 6  # the last lines that the code printed
-
 
 @dataclass(frozen=True)
 class IncompleteExercise:
@@ -88,25 +86,6 @@ def _describe_exercise(person: Person, result: ExerciseResult, in_full: bool) ->
         result.exercise.name, result.exercise.chapter, points, result.forbidden, replaced_sentences(result.replaced), result.diagnosis,
         first, also[:named], len(also) - named, result.follows, in_full,
     )  # fmt: skip
-
-
-def failure_rows(failure: Failure) -> list[tuple[str, str, bool]]:
-    """A failure as the learner saw it: label, text, and whether the text is code, whose line breaks stay."""
-    printed = failure.printed.strip().splitlines()
-    cut = ["…"] if len(printed) > PRINTED else []
-    rows = [
-        ("promised", failure.promise, False),
-        ("sizes", failure.sizes, False),
-        ("called", "\n".join(failure.called), True),
-        ("problem", failure.message, False),
-        (failure.where_label, failure.where, True),
-        ("got", failure.got, True),
-        ("expected", failure.expected, True),
-        ("differs", failure.difference.removeprefix("first differs "), False),
-        ("that is", failure.explanation, False),
-        ("printed", "\n".join([*cut, *(line[:100] for line in printed[-PRINTED:])]), True),
-    ]
-    return [row for row in rows if row[1]]
 
 
 def test_title(test: TestResult) -> str:
