@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
+import os
 from collections.abc import Iterator
 
-MOST_CHARACTERS = 1 << 20  # kept of one example; code that prints without end must not fill the memory
+MOST_WRITTEN, MOST_KEPT = 1 << 26, 1 << 20  # characters in one example: code that prints without end is stopped, and must not fill the memory
 
 
 class Printed:
@@ -38,8 +40,8 @@ class PrintedLines(Printed):
             yield
 
     def drop(self) -> None:
-        self.file.seek(0)
-        self.file.truncate()
+        self.file.empty()
+        self.file.written = 0
 
     @property
     def text(self) -> str:
@@ -49,11 +51,19 @@ class PrintedLines(Printed):
 class _Bounded(io.StringIO):
     """The end of what was written to it."""
 
+    written = 0  # characters
+
     def write(self, text: str) -> int:
-        if self.tell() + len(text) > MOST_CHARACTERS:
-            kept = (self.getvalue() + text)[-MOST_CHARACTERS // 2 :]
-            self.seek(0)
-            self.truncate()
-            super().write(kept)
+        self.written += len(text)
+        if self.written > MOST_WRITTEN:
+            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
+        if self.tell() + len(text) > MOST_KEPT:
+            text_kept = (self.getvalue() + text)[-MOST_KEPT // 2 :]
+            self.empty()
+            super().write(text_kept)
             return len(text)
         return super().write(text)
+
+    def empty(self) -> None:
+        self.seek(0)
+        self.truncate()

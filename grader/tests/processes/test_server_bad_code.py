@@ -36,7 +36,7 @@ FAILING = {
     "recursion": ("return softmax(x, dim)", "softmax raised RecursionError: maximum recursion depth exceeded."),
     "input": ("input('Which? ')", "softmax asks for input, but there is no input while tests run"),
     "breakpoint": ("breakpoint()", "softmax stops in the debugger, which has no input here; to debug, run `pytest --exercise softmax` in a terminal"),
-    "pytest in pieces": ("import _pytest.runner; _pytest.runner.runtestprotocol = _pytest.runner.call_and_report = None; return x", BROKEN),
+    "the kit in pieces": ("import grader.runner.attempts as kit; kit.TestRunner.run_test = None; return x", BROKEN),
     "no modules": ("import sys; sys.modules.clear()", BROKEN),
     "catches nothing": ("raise KeyboardInterrupt", "softmax raised KeyboardInterrupt."),
 }
