@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from grader.execution.proxy import gradients
 from grader.verdict.comparing import close, holds, sizes
+from pytest_check import check
 from torch import Tensor
 
 
@@ -133,13 +134,14 @@ def _is_floating(value) -> bool:
     return isinstance(value, Tensor) and value.is_floating_point()
 
 
-def check(got, expected: dict[str, Tensor], where: str = "", tol: float | None = None) -> None:
+def compare_gradients(got, expected: dict[str, Tensor], where: str = "", tol: float | None = None) -> None:
     """The result is a tuple of tensors with these names, or the one tensor."""
     if len(expected) > 1:
         right = isinstance(got, tuple | list) and len(got) == len(expected)
         holds(right, f"the result should be a tuple of {len(expected)} tensors: {', '.join(expected)}")
     for (name, value), mine in zip(expected.items(), got if len(expected) > 1 else [got]):
-        close(mine, value, f"{name}{where}", tol)
+        with check:
+            close(mine, value, f"{name}{where}", tol)
 
 
 def combined(values, others, a: float, b: float):

@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 
 import torch
-from backward_laws import by_autograd, by_measuring, check, combined, computed, is_measured, leading, on_inference_tensors, on_views, result_number
+from backward_laws import by_autograd, by_measuring, combined, compare_gradients, computed, is_measured, leading, on_inference_tensors, on_views, result_number
 from devices_and_dtypes import check_device_of_result
 from grader.runner.marks import exercise
 from hypothesis import example, given, settings
@@ -37,7 +37,7 @@ def test_attention_agrees_with_autograd(learner, reference, n, lead, seed):
     """grad_q, grad_k and grad_v are autograd's gradients of chapter 3's attention, for any number of leading axes."""
     q, k, v, grad_out = inputs(seed, n, lead)
     got = learner.attention_backward(q, k, v, grad_out)
-    check(got, names(*by_autograd(reference.scaled_dot_product_attention, grad_out, q, k, v)))
+    compare_gradients(got, names(*by_autograd(reference.scaled_dot_product_attention, grad_out, q, k, v)))
 
 
 @exercise("attention_backward", weight=2)
@@ -50,9 +50,9 @@ def test_attention_with_as_many_queries_as_keys(learner, reference, n, seed):
     mask, f = random_mask(seed, n.T, n.T), learner.attention_backward
     got, masked, sharp = f(q, k, v, grad_out), f(q, k, v, grad_out, mask), f(60 * q, 60 * k, v, grad_out)
     attention = reference.scaled_dot_product_attention
-    check(got, names(*by_autograd(attention, grad_out, q, k, v)))
-    check(masked, names(*by_autograd(attention, grad_out, q, k, v, mask)), " with a mask")
-    check(sharp, names(*by_autograd(attention, grad_out, 60 * q, 60 * k, v)), " for scores in the thousands")
+    compare_gradients(got, names(*by_autograd(attention, grad_out, q, k, v)))
+    compare_gradients(masked, names(*by_autograd(attention, grad_out, q, k, v, mask)), " with a mask")
+    compare_gradients(sharp, names(*by_autograd(attention, grad_out, 60 * q, 60 * k, v)), " for scores in the thousands")
 
 
 @exercise("attention_backward", weight=4)
@@ -63,8 +63,8 @@ def test_masked_attention_agrees_with_autograd(learner, reference, n, shape, see
     mask = random_mask(seed, *[1 if axis == "1" else getattr(n, axis) for axis in shape.split()])
     got, named = learner.attention_backward(q, k, v, grad_out, mask), learner.attention_backward(q, k, v, grad_out, mask=mask)
     expected = names(*by_autograd(reference.scaled_dot_product_attention, grad_out, q, k, v, mask))
-    check(got, expected, " with a mask")
-    check(named, expected, " with a mask")
+    compare_gradients(got, expected, " with a mask")
+    compare_gradients(named, expected, " with a mask")
 
 
 @exercise("attention_backward", weight=20)
@@ -79,7 +79,7 @@ def test_attention_agrees_with_numeric_gradient(learner, n, seed):
     measured = by_measuring(learner, learner.scaled_dot_product_attention, grad_out, q, k, v, mask)
     larger = inputs(seed, SimpleNamespace(Tq=4, Tk=5, d=6, d_v=3), lead=0)
     wasteful = is_measured(learner, learner.attention_backward, *larger)
-    check(got, names(*measured), " against the measured gradient", tol=1e-6)
+    compare_gradients(got, names(*measured), " against the measured gradient", tol=1e-6)
     computed(wasteful)
 
 
@@ -93,7 +93,7 @@ def test_the_worked_numbers_of_attention(learner):
     score = 1.5 / 2**0.5
     grad_q = torch.tensor([[0.0, score]], dtype=double) + torch.stack([score * step, 0 * step])
     grad_k = torch.tensor([[score, 0.0], [-score, 0.0]], dtype=double)
-    check(got, names(grad_q, grad_k, torch.tensor([[0.75, 0.0], [0.25, 0.0]], dtype=double)))
+    compare_gradients(got, names(grad_q, grad_k, torch.tensor([[0.75, 0.0], [0.25, 0.0]], dtype=double)))
 
 
 @exercise("attention_backward", weight=2)
@@ -108,8 +108,8 @@ def test_a_masked_key_takes_part_in_no_gradient(learner, reference, n, seed):
     k[..., hidden, :], v[..., hidden, :] = 50.0, -70.0
     after = learner.attention_backward(q, k, v, grad_out, mask)
     expected = reference.attention_backward(q, k, v, grad_out, mask)
-    check(before, names(*expected), " with a masked key")
-    check(after, names(*expected), " after the masked key and its value have changed")
+    compare_gradients(before, names(*expected), " with a masked key")
+    compare_gradients(after, names(*expected), " after the masked key and its value have changed")
 
 
 @exercise("attention_backward", weight=2)
@@ -124,8 +124,8 @@ def test_a_query_that_may_attend_to_nothing_sends_nothing_back(learner, referenc
     grad_out[..., blind, :] = 9.0
     after = learner.attention_backward(q, k, v, grad_out, mask)
     expected = reference.attention_backward(q, k, v, grad_out, mask)
-    check(before, names(*expected), " with a query that may attend to nothing")
-    check(after, names(*expected), " after grad_out of that query has changed")
+    compare_gradients(before, names(*expected), " with a query that may attend to nothing")
+    compare_gradients(after, names(*expected), " after grad_out of that query has changed")
 
 
 @exercise("attention_backward")
@@ -136,8 +136,8 @@ def test_attention_gradients_are_linear_in_grad_out(learner, reference, n, seed)
     q, k, v, one = inputs(seed, n)
     other = tensor(seed + 9, *one.shape, dtype=double)
     got, first, second = (learner.attention_backward(q, k, v, g) for g in (2 * one - other, one, other))
-    check(first, names(*reference.attention_backward(q, k, v, one)))
-    check(got, names(*combined(first, second, 2.0, -1.0)), " of 2 * one - other")
+    compare_gradients(first, names(*reference.attention_backward(q, k, v, one)))
+    compare_gradients(got, names(*combined(first, second, 2.0, -1.0)), " of 2 * one - other")
 
 
 @exercise("attention_backward", weight=2)
@@ -150,8 +150,8 @@ def test_attention_dtype_device_and_views(learner, reference, n, seed):
     expected = reference.attention_backward(q, k, v, grad_out, mask)
     got, still = f(q, k, v, grad_out, mask), learner.bring(on_inference_tensors)(f, q, k, v, grad_out, mask)
     turned = learner.bring(on_views)(f, q, k, v, grad_out, mask)
-    check(got, names(*expected), " in float32", tol=1e-3)
-    check(still, names(*expected), " in inference mode", tol=1e-3)
-    check(turned, names(*expected), " for tensors that are not contiguous", tol=1e-3)
+    compare_gradients(got, names(*expected), " in float32", tol=1e-3)
+    compare_gradients(still, names(*expected), " in inference mode", tol=1e-3)
+    compare_gradients(turned, names(*expected), " for tensors that are not contiguous", tol=1e-3)
     for place in range(3):
         check_device_of_result(learner, expected[place], learner.bring(result_number)(f, place), q, k, v, grad_out, mask)

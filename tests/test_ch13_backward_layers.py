@@ -1,7 +1,7 @@
 """Chapter 13, continued: linear_backward and gelu_backward."""
 
 import torch
-from backward_laws import by_autograd, by_measuring, check, combined, computed, is_measured, leading, linear, on_inference_tensors, on_views, result_number
+from backward_laws import by_autograd, by_measuring, combined, compare_gradients, computed, is_measured, leading, linear, on_inference_tensors, on_views, result_number
 from devices_and_dtypes import check_device_of_result
 from grader.runner.marks import exercise
 from grader.verdict.comparing import close
@@ -41,7 +41,7 @@ def test_linear_agrees_with_autograd(learner, reference, n, lead, seed):
     """grad_x, grad_weight and grad_bias are autograd's gradients of x W^T + b, for any number of leading axes, also none."""
     x, weight, bias, grad_out = linear_inputs(seed, n, lead)
     got = learner.linear_backward(x, weight, grad_out)
-    check(got, names(*by_autograd(reference.bring(linear), grad_out, x, weight, bias)))
+    compare_gradients(got, names(*by_autograd(reference.bring(linear), grad_out, x, weight, bias)))
 
 
 @exercise("linear_backward", weight=2)
@@ -51,7 +51,7 @@ def test_linear_with_as_many_features_out_as_in(learner, reference, n, seed):
     """With a square weight the matrices are transposed in the right places, although a wrong place would give the same shapes."""
     x, weight, grad_out = (tensor(seed + i, n.T if i != 1 else n.D, n.D, dtype=double) for i in range(3))
     got = learner.linear_backward(x, weight, grad_out)
-    check(got, names(*by_autograd(reference.bring(linear), grad_out, x, weight, torch.zeros(n.D, dtype=double))))
+    compare_gradients(got, names(*by_autograd(reference.bring(linear), grad_out, x, weight, torch.zeros(n.D, dtype=double))))
 
 
 @exercise("linear_backward", weight=11)
@@ -63,7 +63,7 @@ def test_linear_agrees_with_numeric_gradient(learner, n, seed):
     got = learner.linear_backward(x, weight, grad_out)
     measured = by_measuring(learner, learner.bring(linear), grad_out, x, weight, bias)
     wasteful = is_measured(learner, learner.linear_backward, *(tensor(seed + i, *shape, dtype=double) for i, shape in enumerate([(4, 8), (6, 8), (4, 6)])))
-    check(got, names(*measured), " against the measured gradient", tol=1e-6)
+    compare_gradients(got, names(*measured), " against the measured gradient", tol=1e-6)
     computed(wasteful)
 
 
@@ -71,7 +71,7 @@ def test_linear_agrees_with_numeric_gradient(learner, n, seed):
 def test_the_worked_numbers_of_a_linear_layer(learner):
     """For x = [[1, 2], [3, 0]], W = [[3, 4], [5, 6]] and grad_out = [[1, 0], [0, 2]] the gradients are those of the lesson."""
     got = learner.linear_backward(torch.tensor([[1.0, 2.0], [3.0, 0.0]]), torch.tensor([[3.0, 4.0], [5.0, 6.0]]), torch.tensor([[1.0, 0.0], [0.0, 2.0]]))
-    check(got, names(torch.tensor([[3.0, 4.0], [10.0, 12.0]]), torch.tensor([[1.0, 2.0], [6.0, 0.0]]), torch.tensor([1.0, 2.0])))
+    compare_gradients(got, names(torch.tensor([[3.0, 4.0], [10.0, 12.0]]), torch.tensor([[1.0, 2.0], [6.0, 0.0]]), torch.tensor([1.0, 2.0])))
 
 
 @exercise("linear_backward")
@@ -84,9 +84,9 @@ def test_linear_gradients_are_linear_in_grad_out(learner, n, seed):
     got, nothing = learner.linear_backward(x, weight, 2 * one - other), learner.linear_backward(x, weight, 0 * one)
     first, second = learner.linear_backward(x, weight, one), learner.linear_backward(x, weight, other)
     expected = one @ weight, one.flatten(0, 1).T @ x.flatten(0, 1), one.sum((0, 1))
-    check(first, names(*expected))
-    check(got, names(*combined(first, second, 2.0, -1.0)), " of 2 * one - other")
-    check(nothing, names(*[torch.zeros_like(gradient) for gradient in expected]), " of grad_out = 0")
+    compare_gradients(first, names(*expected))
+    compare_gradients(got, names(*combined(first, second, 2.0, -1.0)), " of 2 * one - other")
+    compare_gradients(nothing, names(*[torch.zeros_like(gradient) for gradient in expected]), " of grad_out = 0")
 
 
 @exercise("linear_backward", weight=2)
@@ -99,9 +99,9 @@ def test_linear_dtype_device_and_views(learner, reference, n, seed):
     got = learner.linear_backward(x, weight, grad_out)
     turned = learner.bring(on_views)(learner.linear_backward, x, weight, grad_out)
     still = learner.bring(on_inference_tensors)(learner.linear_backward, x, weight, grad_out)
-    check(got, names(*expected), " in float32", tol=1e-4)
-    check(still, names(*expected), " in inference mode", tol=1e-4)
-    check(turned, names(*expected), " for tensors that are not contiguous", tol=1e-4)
+    compare_gradients(got, names(*expected), " in float32", tol=1e-4)
+    compare_gradients(still, names(*expected), " in inference mode", tol=1e-4)
+    compare_gradients(turned, names(*expected), " for tensors that are not contiguous", tol=1e-4)
     for place in range(3):
         check_device_of_result(learner, expected[place], learner.bring(result_number)(learner.linear_backward, place), x, weight, grad_out)
 

@@ -1,7 +1,20 @@
 """Chapter 13, continued: layer_norm_backward and embedding_backward."""
 
 import torch
-from backward_laws import by_autograd, by_measuring, check, combined, computed, is_measured, leading, look_up, normalise, on_inference_tensors, on_views, result_number
+from backward_laws import (
+    by_autograd,
+    by_measuring,
+    combined,
+    compare_gradients,
+    computed,
+    is_measured,
+    leading,
+    look_up,
+    normalise,
+    on_inference_tensors,
+    on_views,
+    result_number,
+)
 from devices_and_dtypes import check_device_of_result
 from grader.runner.marks import exercise
 from grader.verdict.comparing import close, holds, shaped
@@ -41,7 +54,7 @@ def test_layer_norm_agrees_with_autograd(learner, reference, n, lead, seed):
     """grad_x, grad_weight and grad_bias are autograd's gradients of chapter 5's LayerNorm, for any number of leading axes."""
     x, weight, bias, grad_out = norm_inputs(seed, n, lead)
     got = learner.layer_norm_backward(x, weight, grad_out)
-    check(got, names(*by_autograd(reference.bring(normalise)(reference.LayerNorm, 1e-5), grad_out, x, weight, bias)))
+    compare_gradients(got, names(*by_autograd(reference.bring(normalise)(reference.LayerNorm, 1e-5), grad_out, x, weight, bias)))
 
 
 @exercise("layer_norm_backward", weight=2)
@@ -51,8 +64,8 @@ def test_eps_is_part_of_the_deviation(learner, reference, n, eps, seed):
     x, weight, bias, grad_out = norm_inputs(seed, n)
     got, named = learner.layer_norm_backward(x, weight, grad_out, eps), learner.layer_norm_backward(x, weight, grad_out, eps=eps)
     expected = names(*by_autograd(reference.bring(normalise)(reference.LayerNorm, eps), grad_out, x, weight, bias))
-    check(got, expected, f" with eps = {eps}")
-    check(named, expected, f" with eps = {eps}")
+    compare_gradients(got, expected, f" with eps = {eps}")
+    compare_gradients(named, expected, f" with eps = {eps}")
 
 
 @exercise("layer_norm_backward", weight=12)
@@ -64,7 +77,7 @@ def test_layer_norm_agrees_with_numeric_gradient(learner, n, seed):
     got = learner.layer_norm_backward(x, weight, grad_out, 0.1)
     measured = by_measuring(learner, learner.bring(normalise)(learner.LayerNorm, 0.1), grad_out, x, weight, bias)
     wasteful = is_measured(learner, learner.layer_norm_backward, *(tensor(seed + i, *shape, dtype=double) for i, shape in enumerate([(4, 8), (8,), (4, 8)])))
-    check(got, names(*measured), " against the measured gradient", tol=1e-6)
+    compare_gradients(got, names(*measured), " against the measured gradient", tol=1e-6)
     computed(wasteful)
 
 
@@ -79,7 +92,7 @@ def test_the_gradient_of_each_vector_sums_to_zero(learner, reference, n, seed):
     grad_x, nothing = shaped(got[0], tuple(x.shape), "grad_x", double), torch.zeros(n.B, n.T, dtype=double)
     close(grad_x.sum(-1), nothing, "the sum of each vector of grad_x")
     close((grad_x * x).sum(-1), nothing, "the product of each vector of grad_x with x")
-    check(got, names(*expected))
+    compare_gradients(got, names(*expected))
 
 
 @exercise("layer_norm_backward")
@@ -88,7 +101,7 @@ def test_the_worked_numbers_of_layer_norm(learner):
     x, one, first = torch.tensor([0.0, 3.0, 6.0], dtype=double), torch.ones(3, dtype=double), torch.tensor([1.0, 0.0, 0.0], dtype=double)
     got = learner.layer_norm_backward(x, one, first, 0.0)
     expected = torch.tensor([0.068041, -0.136083, 0.068041], dtype=double), torch.tensor([-1.224745, 0.0, 0.0], dtype=double), first
-    check(got, names(*expected), tol=1e-5)
+    compare_gradients(got, names(*expected), tol=1e-5)
 
 
 @exercise("layer_norm_backward", weight=2)
@@ -99,7 +112,7 @@ def test_a_constant_vector_gets_finite_gradients(learner, reference, n, seed):
     x, weight, _, grad_out = norm_inputs(seed, n)
     x[:, 0], weight[0] = 2.0, 0.0
     got = learner.layer_norm_backward(x, weight, grad_out)
-    check(got, names(*reference.layer_norm_backward(x, weight, grad_out)))
+    compare_gradients(got, names(*reference.layer_norm_backward(x, weight, grad_out)))
 
 
 @exercise("layer_norm_backward")
@@ -110,8 +123,8 @@ def test_layer_norm_gradients_are_linear_in_grad_out(learner, reference, n, seed
     x, weight, _, one = norm_inputs(seed, n)
     other = tensor(seed + 9, n.B, n.T, n.D, dtype=double)
     got, first, second = (learner.layer_norm_backward(x, weight, g) for g in (2 * one - other, one, other))
-    check(first, names(*reference.layer_norm_backward(x, weight, one)))
-    check(got, names(*combined(first, second, 2.0, -1.0)), " of 2 * one - other")
+    compare_gradients(first, names(*reference.layer_norm_backward(x, weight, one)))
+    compare_gradients(got, names(*combined(first, second, 2.0, -1.0)), " of 2 * one - other")
 
 
 @exercise("layer_norm_backward", weight=2)
@@ -123,9 +136,9 @@ def test_layer_norm_dtype_device_and_views(learner, reference, n, seed):
     expected, f = reference.layer_norm_backward(x, weight, grad_out), learner.layer_norm_backward
     got, turned = f(x, weight, grad_out), learner.bring(on_views)(f, x, weight, grad_out)
     still = learner.bring(on_inference_tensors)(f, x, weight, grad_out)
-    check(got, names(*expected), " in float32", tol=1e-3)
-    check(still, names(*expected), " in inference mode", tol=1e-3)
-    check(turned, names(*expected), " for tensors that are not contiguous", tol=1e-3)
+    compare_gradients(got, names(*expected), " in float32", tol=1e-3)
+    compare_gradients(still, names(*expected), " in inference mode", tol=1e-3)
+    compare_gradients(turned, names(*expected), " for tensors that are not contiguous", tol=1e-3)
     for place in range(3):
         check_device_of_result(learner, expected[place], learner.bring(result_number)(f, place), x, weight, grad_out)
 

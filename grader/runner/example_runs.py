@@ -16,6 +16,7 @@ from grader.course.stubs import is_stub
 from grader.course.syllabus import Exercise
 from grader.execution.errors import ChapterBroken, HostDied, OutOfTime, Todo
 from grader.execution.target import Target
+from grader.runner.checks import raise_first_mismatch
 from grader.runner.graded_tests import GradedTest
 from grader.runner.printed import Printed
 from grader.verdict import comparing
@@ -67,7 +68,8 @@ class ExampleRuns:
                 self._note(kwargs, arguments)
             printed.drop()  # a failure shows what the example that fails has printed
             trial.begin_example()
-            return body(*args, **kwargs)
+            with raise_first_mismatch():
+                return body(*args, **kwargs)
 
         if handle is None:
             yield _Examples(test, trial, arguments, example)

@@ -23,7 +23,7 @@ _equal = torch.equal  # saved before any learner's code can replace it
 
 @dataclass
 class Example:
-    """The running example: its sizes by name, and its mismatches (pytest-check may collect several)."""
+    """The running example: its sizes by name, and its mismatches: several, where a test compares within `with check:`."""
 
     sizes: dict[str, int] = field(default_factory=dict)
     mismatches: list[Mismatch] = field(default_factory=list)

@@ -25,10 +25,11 @@ from torch import Tensor
 ROOM = 67  # columns to the right of a label
 TALL = 12  # lines of one value; a longer one is only described
 CODE_LINES = 4  # of one call's arguments
+MOST_SENTENCES = 4  # about the mismatches of one example
 
 
 def explain_failure(problem: BaseException | None, promise: str, boundary: Boundary | None, example: Example, printed: str = "") -> Failure:
-    """The explanation of whatever ended the test; pytest-check fails a test without an exception."""
+    """The explanation of the exception that ended the test, and of the mismatches that `with check:` caught before it."""
     calls = _calls_to_show(problem, boundary, example)
     call = calls[-1] if calls else None
     sizes = " ".join(f"{name}={size}" for name, size in sizes_of_calls(example.sizes, calls, boundary.calls if boundary else []).items())
@@ -119,10 +120,15 @@ def _error_text(problem: LearnerError) -> str:
 
 def _explain_mismatch(mismatches: list[Mismatch], call: Call | None, common: dict) -> Failure:
     first = mismatches[0]
-    message = ". ".join(dict.fromkeys(mismatch.sentence for mismatch in mismatches[:4]))
+    sentences = list(dict.fromkeys(mismatch.sentence for mismatch in mismatches))
+    message, more = ". ".join(sentences[:MOST_SENTENCES]), len(sentences) - MOST_SENTENCES
+    if more > 0:
+        message += f". {more} more {'comparison' if more == 1 else 'comparisons'} failed"
     got = expected = difference = ""
     if first.compared:
         got, expected = _format_for_label(first.got), _format_for_label(first.expected)
+        if len(sentences) > 1:
+            message += ". `got` and `expected` show the first one"
     explanation: list[str] = []
     if isinstance(first.got, Tensor) and isinstance(first.expected, Tensor):
         inputs = [value for value in (*call.args, *call.options.values()) if isinstance(value, Tensor)] if call else []

@@ -24,6 +24,7 @@ from grader.quality.devcheck.stored import load, store, stored_file
 from grader.quality.devcheck.subjects import solution_of
 from grader.quality.proof.mutants import suites
 from grader.quality.proof.mutants.suites import PROCESSOR_SECONDS, SuiteRunner, trial_of
+from grader.runner.checks import raise_first_mismatch
 from grader.runner.graded_tests import GradedTest
 from grader.verdict.examples import run_own_examples, run_pinned, seed_examples
 from grader.verdict.replay import text_with_mistake
@@ -201,7 +202,8 @@ def _ended_by_failure(function: Callable, trial: Trial) -> Callable:
     def example(*args: Any, **kwargs: Any) -> None:
         try:
             trial.begin_example()
-            function(*args, **kwargs)
+            with raise_first_mismatch():
+                function(*args, **kwargs)
         except HypothesisException:
             raise
         except Exception:
