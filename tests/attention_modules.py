@@ -6,6 +6,7 @@ import masks
 import torch
 from grader.verdict.comparing import close, holds
 from module_pairs import compare_parameter_gradients, module_pair
+from pytest_check import check
 from strategies import distinct, tensor, width_is_unique
 
 attention_sizes = distinct(B=(2, 4), H=(2, 5), d_head=(2, 6), T=(4, 8), max_len=(10, 12)).filter(width_is_unique)
@@ -31,8 +32,9 @@ def padding_by_row(B, S):
 def compare_gradients(got, expected):
     """Of inputs and parameters."""
     for i, gradient in enumerate(expected.inputs):
-        holds(got.inputs[i] is not None, "no gradient reaches the input: somewhere the result is cut off from it")
-        close(got.inputs[i], gradient, "the gradient of " + ("x", "context")[i], tol=5e-5)
+        with check:
+            holds(got.inputs[i] is not None, "no gradient reaches the input: somewhere the result is cut off from it")
+            close(got.inputs[i], gradient, "the gradient of " + ("x", "context")[i], tol=5e-5)
     compare_parameter_gradients(got.parameters, expected.parameters, tol=5e-5)
 
 
@@ -44,8 +46,10 @@ def with_identity_output(values, out, width):
 def compare_output_and_weights(got, expected, when=""):
     """Output and weights, each named."""
     holds(isinstance(got, tuple | list) and len(got) == 2, "with return_weights the result should be two tensors: the output and the weights")
-    close(got[0], expected[0], f"the output{when}")
-    close(got[1], expected[1], f"the tensor of weights{when}")
+    with check:
+        close(got[0], expected[0], f"the output{when}")
+    with check:
+        close(got[1], expected[1], f"the tensor of weights{when}")
 
 
 def compare_message_dropout(output, kept, n_heads, rate, word):

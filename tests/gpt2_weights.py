@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from grader.execution.proxy import parameters, randomise
 from grader.verdict.comparing import close, same
+from pytest_check import check
 from strategies import distinct, tensor
 
 
@@ -74,7 +75,8 @@ def compare_parameters(now, names, expected, what, where=is_embedding_or_norm):
     same(sorted(now), sorted(names), f"the names of the parameters {what}")
     for name, value in expected.items():
         if where(name):
-            close(now.get(name), value, f"{name} {what}", tol=0.0)
+            with check:
+                close(now.get(name), value, f"{name} {what}", tol=0.0)
 
 
 def loaded_parameters(learner, model, theirs):

@@ -6,6 +6,7 @@ from calls import call_in_mode
 from grader.execution.proxy import gradients, load
 from grader.verdict.comparing import close, holds
 from module_pairs import compare_gradient
+from pytest_check import check
 
 
 def results_in_every_order(learner, module, rounds):
@@ -36,9 +37,11 @@ def compare_in_every_order(found, model, rounds, names, what="the output", tol=5
                 close(first_of(result), first_of(expected.output), f"{mode}{when}", tol)
         for name, got, gradient in zip(names, trained.inputs, expected.inputs):
             if gradient is not None:
-                compare_gradient(got, gradient, f"{name}{when}", tol=1e-4)
+                with check:
+                    compare_gradient(got, gradient, f"{name}{when}", tol=1e-4)
         for name, gradient in expected.parameters.items():
-            holds(gradient is None or trained.parameters.get(name) is not None, f"after passes without gradient, no gradient reaches {name}{when}")
+            with check:
+                holds(gradient is None or trained.parameters.get(name) is not None, f"after passes without gradient, no gradient reaches {name}{when}")
 
 
 def first_of(result):

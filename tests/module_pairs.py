@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from grader.execution.proxy import load, randomise
 from grader.verdict.comparing import close, holds, same
+from pytest_check import check
 
 
 def module_pair(learner, reference, kind, *args, seed=0, **options):
@@ -20,7 +21,8 @@ def compare_exactly(got, expected, what):
     """The same names and, to the last bit, the same numbers."""
     same(sorted(got), sorted(expected), f"the names of {what}")
     for name, value in expected.items():
-        close(got[name], value, f"in {what}, {name}", tol=0.0)
+        with check:
+            close(got[name], value, f"in {what}, {name}", tol=0.0)
 
 
 def set_parameters(learner, model, values, kind, names="the names of the docstring"):
@@ -60,5 +62,6 @@ def compare_parameter_gradients(got, expected, tol, when=""):
     for name, gradient in expected.items():
         if name.endswith("W_k.bias"):
             continue
-        holds(got.get(name) is not None, f"no gradient reaches {name}: it will never learn")
-        close(got[name], gradient, f"the gradient of {name}{when}", tol=tol)
+        with check:
+            holds(got.get(name) is not None, f"no gradient reaches {name}: it will never learn")
+            close(got[name], gradient, f"the gradient of {name}{when}", tol=tol)

@@ -10,6 +10,7 @@ from grader.verdict.comparing import close, holds, refuses, same, shaped, sizes
 from hypothesis import given, settings
 from memory_layouts import of_view
 from mode_orders import compare_in_every_order, results_in_every_order
+from pytest_check import check
 from strategies import distinct, seeds, tensor, token_ids
 
 table_sizes = distinct("B", "T", "D", max_len=(8, 11))
@@ -214,8 +215,10 @@ def test_only_added_rows_learn(learner, n, seed):
     sizes(start=start)
     x, weight, cotangent = (tensor(seed + i, *shape) for i, shape in enumerate([(n.B, n.T, n.D), (n.max_len, n.D), (n.B, n.T, n.D)]))
     found = gradients(filled(learner.LearnedPositions(n.max_len, n.D), weight).eval(), x, cotangent=cotangent, start=start)
-    close(found.output, x + weight[start : start + n.T], "x with its positions")
-    close(found.inputs[0], cotangent, "the gradient of x")
+    with check:
+        close(found.output, x + weight[start : start + n.T], "x with its positions")
+    with check:
+        close(found.inputs[0], cotangent, "the gradient of x")
     expected = torch.zeros(n.max_len, n.D)
     expected[start : start + n.T] = cotangent.sum(0)
     close(found.parameters.get("weight"), expected, "the gradient of `weight`")

@@ -10,6 +10,7 @@ from grader.verdict.comparing import close, holds, refuses, same, shaped, sizes
 from hypothesis import given, settings
 from memory_layouts import after_overwriting, of_view
 from mode_orders import compare_in_every_order, results_in_every_order
+from pytest_check import check
 from strategies import distinct, seeds, tensor
 
 table_sizes = distinct("B", "T", "D", max_len=(8, 11))
@@ -189,8 +190,10 @@ def test_the_gradient_passes_unchanged(learner, n, seed):
     """Adding a constant does not change the gradient: x gets exactly the gradient of the result."""
     x, cotangent = tensor(seed, n.B, n.T, n.D), tensor(seed + 1, n.B, n.T, n.D)
     found = gradients(learner.SinusoidalPositions(n.max_len, n.D), x, cotangent=cotangent)
-    close(found.output, x + waves(n.T, n.D).float(), "x with its positions")
-    close(found.inputs[0], cotangent, "the gradient of x")
+    with check:
+        close(found.output, x + waves(n.T, n.D).float(), "x with its positions")
+    with check:
+        close(found.inputs[0], cotangent, "the gradient of x")
 
 
 @exercise("SinusoidalPositions")

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from masks import random_mask
 from memory_layouts import after_overwriting, of_view
 from module_pairs import compare_gradient
+from pytest_check import check
 from strategies import at, distinct, seeds, tensor, token_ids
 
 few = settings(max_examples=3)  # for tests that a mistake breaks at every example: more examples would only take time
@@ -82,8 +83,10 @@ def test_gradient_of_softmax(learner, reference, n, seed):
     x = tensor(seed, n.T, n.V, scale=2.0).masked_fill(~random_mask(seed, n.T, n.V), -math.inf)
     x[seed % n.T] = -math.inf
     got, expected = gradients(learner.softmax, x), gradients(reference.softmax, x)
-    close(got.output, expected.output, "the tensor of weights")
-    compare_gradient(got.inputs[0], expected.inputs[0], "x", tol=1e-3)
+    with check:
+        close(got.output, expected.output, "the tensor of weights")
+    with check:
+        compare_gradient(got.inputs[0], expected.inputs[0], "x", tol=1e-3)
 
 
 @exercise("softmax")

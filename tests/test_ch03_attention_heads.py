@@ -10,6 +10,7 @@ from hypothesis import example, given, settings
 from memory_layouts import of_view
 from mode_orders import compare_in_every_order, results_in_every_order
 from module_pairs import compare_gradient
+from pytest_check import check
 from strategies import at, distinct, seeds, tensor
 
 few = settings(max_examples=3)  # for tests that a mistake breaks at every example: more examples would only take time
@@ -174,9 +175,12 @@ def test_gradients_and_dtype_of_a_head(learner, reference, n, seed):
     mine, ours = two_heads(learner, reference, n, seed)
     x = tensor(seed, n.B, n.T, n.d_model)
     got, expected = gradients(mine, x), gradients(ours, x)
-    close(got.output, expected.output, "the output")
-    compare_gradient(got.inputs[0], expected.inputs[0], "x")
-    compare_gradient(got.parameters["qkv.weight"], expected.parameters["qkv.weight"], "qkv.weight")
+    with check:
+        close(got.output, expected.output, "the output")
+    with check:
+        compare_gradient(got.inputs[0], expected.inputs[0], "x")
+    with check:
+        compare_gradient(got.parameters["qkv.weight"], expected.parameters["qkv.weight"], "qkv.weight")
     close(mine.double()(x.double()), ours.double()(x.double()), "the output in float64", tol=1e-5)
     mine, ours = learner.SelfAttentionHead(n.d_model, 4).double(), reference.SelfAttentionHead(n.d_model, 4).double()  # its root is exact in every dtype
     load(mine, randomise(ours, seed))

@@ -18,6 +18,7 @@ from grader.verdict.comparing import close, holds, refuses, sizes
 from hypothesis import given, settings
 from masks import lower_triangle
 from module_pairs import compare_exactly, module_pair
+from pytest_check import check
 from strategies import seeds, tensor
 
 SEPARATE = ("W_q", "W_k", "W_v")
@@ -116,11 +117,13 @@ def test_fused_gradients_are_the_separate_ones_stacked(learner, reference, n, se
     x = attention_input(n, seed)
     got = gradients(learner.fuse_qkv(attention, n.max_len), x)
     expected = gradients(model, x, mask=lower_triangle(n.T))
-    holds(got.inputs[0] is not None, "no gradient reaches x through the fused attention")
-    close(got.inputs[0], expected.inputs[0], "the gradient of x", tol=5e-5)
+    with check:
+        holds(got.inputs[0] is not None, "no gradient reaches x through the fused attention")
+        close(got.inputs[0], expected.inputs[0], "the gradient of x", tol=5e-5)
     for name, gradient in fused_values(expected.parameters).items():
-        holds(got.parameters.get(name) is not None, f"no gradient reaches {name}: after fusing it can no longer learn")
-        close(got.parameters[name], gradient, f"the gradient of {name}", tol=5e-5)
+        with check:
+            holds(got.parameters.get(name) is not None, f"no gradient reaches {name}: after fusing it can no longer learn")
+            close(got.parameters[name], gradient, f"the gradient of {name}", tol=5e-5)
 
 
 @exercise("fuse_qkv", weight=2)
@@ -243,13 +246,15 @@ def test_separate_gradients_are_the_fused_ones_cut(learner, reference, n, seed):
     x = attention_input(n, seed)
     got = gradients(learner.split_qkv(fused), x, mask=lower_triangle(n.T))
     expected = gradients(model, x)
-    holds(got.inputs[0] is not None, "no gradient reaches x through the separate attention")
-    close(got.inputs[0], expected.inputs[0], "the gradient of x", tol=5e-5)
+    with check:
+        holds(got.inputs[0] is not None, "no gradient reaches x through the separate attention")
+        close(got.inputs[0], expected.inputs[0], "the gradient of x", tol=5e-5)
     for name, gradient in apart_values(expected.parameters).items():
         if name == "W_k.bias":
             continue
-        holds(got.parameters.get(name) is not None, f"no gradient reaches {name}: after splitting it can no longer learn")
-        close(got.parameters[name], gradient, f"the gradient of {name}", tol=5e-5)
+        with check:
+            holds(got.parameters.get(name) is not None, f"no gradient reaches {name}: after splitting it can no longer learn")
+            close(got.parameters[name], gradient, f"the gradient of {name}", tol=5e-5)
 
 
 @exercise("split_qkv", weight=2)

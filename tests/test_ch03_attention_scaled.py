@@ -9,6 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from masks import random_mask
 from module_pairs import compare_gradient
+from pytest_check import check
 from strategies import at, distinct, seeds, tensor
 
 few = settings(max_examples=3)  # for tests that a mistake breaks at every example: more examples would only take time
@@ -41,8 +42,10 @@ def both(result):
 
 def same_attention(got, expected, tol=None):
     output, weights = both(got)
-    close(weights, expected[1], "the tensor of weights", tol)
-    close(output, expected[0], "the output", tol)
+    with check:
+        close(weights, expected[1], "the tensor of weights", tol)
+    with check:
+        close(output, expected[0], "the output", tol)
 
 
 def attention_of_views(attention, *tensors):
@@ -198,10 +201,12 @@ def test_gradients_of_attention(learner, reference, n, seed):
     expected = gradients(reference.scaled_dot_product_attention, q, k, v, mask, bias)
     same_attention(got.output, expected.output)
     for i, name in ((0, "q"), (1, "k"), (2, "v"), (4, "bias")):
-        compare_gradient(got.inputs[i], expected.inputs[i], name, tol=1e-3)
+        with check:
+            compare_gradient(got.inputs[i], expected.inputs[i], name, tol=1e-3)
     got, expected = (gradients(side.bring(the_weights), side.scaled_dot_product_attention, q, k, v, mask, bias) for side in (learner, reference))
     for i, name in ((1, "q"), (2, "k"), (5, "bias")):
-        compare_gradient(got.inputs[i], expected.inputs[i], f"{name} through the weights", tol=1e-3)
+        with check:
+            compare_gradient(got.inputs[i], expected.inputs[i], f"{name} through the weights", tol=1e-3)
 
 
 @exercise("scaled_dot_product_attention", weight=1)

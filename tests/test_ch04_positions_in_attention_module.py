@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mode_orders import compare_in_every_order, results_in_every_order
 from module_pairs import compare_exactly
+from pytest_check import check
 from strategies import distinct, seeds, tensor
 
 few = settings(max_examples=2)  # for tests that use every kind of positions in each example
@@ -53,8 +54,10 @@ def both(result):
 
 def same_pair(got, expected, when=""):
     output, weights = both(got)
-    close(weights, expected[1], f"the tensor of weights{when}")
-    close(output, expected[0], f"the output{when}")
+    with check:
+        close(weights, expected[1], f"the tensor of weights{when}")
+    with check:
+        close(output, expected[0], f"the output{when}")
 
 
 @exercise("CausalSelfAttention", weight=3)
@@ -168,13 +171,15 @@ def test_gradients_with_every_kind_of_positions(learner, reference, n, seed):
     results = [gradients(mine, x, cotangent=cotangent) for mine, _ in modules]
     for kind, got, (_, model) in zip(KINDS, results, modules):
         expected = gradients(model, x, cotangent=cotangent)
-        holds(got.inputs[0] is not None, f"with {kind} no gradient reaches x: somewhere the result is detached from it")
-        close(got.inputs[0], expected.inputs[0], f"the gradient of x with {kind}", tol=5e-5)
+        with check:
+            holds(got.inputs[0] is not None, f"with {kind} no gradient reaches x: somewhere the result is detached from it")
+            close(got.inputs[0], expected.inputs[0], f"the gradient of x with {kind}", tol=5e-5)
         for name, gradient in expected.parameters.items():
             if name == "W_k.bias" and kind != "rope":
                 continue  # softmax ignores what all keys have in common: its gradient is only rounding error
-            holds(got.parameters.get(name) is not None, f"with {kind} no gradient reaches {name}: it will never learn")
-            close(got.parameters[name], gradient, f"the gradient of {name} with {kind}", tol=5e-5)
+            with check:
+                holds(got.parameters.get(name) is not None, f"with {kind} no gradient reaches {name}: it will never learn")
+                close(got.parameters[name], gradient, f"the gradient of {name} with {kind}", tol=5e-5)
 
 
 @exercise("CausalSelfAttention", weight=2)

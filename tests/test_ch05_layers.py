@@ -8,6 +8,7 @@ from grader.runner.marks import exercise
 from grader.verdict.comparing import close, holds, shaped
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pytest_check import check
 from strategies import distinct, seeds, tensor
 
 few = settings(max_examples=3)  # for tests that a mistake breaks at every example: more examples would only take time
@@ -95,8 +96,10 @@ def test_gradient_of_gelu(learner, reference, n, seed):
     got = [gradients(learner.gelu, x, approximate=approximate) for approximate in forms]
     for found, (approximate, form) in zip(got, forms.items()):
         expected = gradients(reference.gelu, x, approximate=approximate)
-        close(found.output, expected.output, form)
-        close(found.inputs[0], expected.inputs[0], f"the gradient of x in {form}", tol=5e-5)
+        with check:
+            close(found.output, expected.output, form)
+        with check:
+            close(found.inputs[0], expected.inputs[0], f"the gradient of x in {form}", tol=5e-5)
 
 
 @exercise("gelu")

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from memory_layouts import of_view
 from module_pairs import compare_parameter_gradients
+from pytest_check import check
 from strategies import distinct, seeds, tensor
 
 few = settings(max_examples=3)  # for tests that a mistake breaks at every example: more examples would only take time
@@ -32,8 +33,10 @@ def same_sizes(got, expected, what):
 
 
 def same_gradients(got, expected):
-    close(got.output, expected.output, "the output")
-    close(got.inputs[0], expected.inputs[0], "the gradient of x", tol=5e-5)
+    with check:
+        close(got.output, expected.output, "the output")
+    with check:
+        close(got.inputs[0], expected.inputs[0], "the gradient of x", tol=5e-5)
     compare_parameter_gradients(got.parameters, expected.parameters, tol=5e-5)
 
 

@@ -8,6 +8,7 @@ from grader.verdict.comparing import close, same
 from hypothesis import given, settings
 from memory_layouts import of_view
 from module_pairs import compare_parameter_gradients
+from pytest_check import check
 from strategies import distinct, seeds, tensor
 
 few = settings(max_examples=3)  # for tests that a mistake breaks at every example: more examples would only take time
@@ -36,8 +37,10 @@ def small(seed, n, scale=1e-3):
 
 
 def same_gradients(got, expected, when=""):
-    close(got.output, expected.output, f"the output{when}", tol=ROUGHLY)
-    close(got.inputs[0], expected.inputs[0], f"the gradient of x{when}", tol=ROUGHLY)
+    with check:
+        close(got.output, expected.output, f"the output{when}", tol=ROUGHLY)
+    with check:
+        close(got.inputs[0], expected.inputs[0], f"the gradient of x{when}", tol=ROUGHLY)
     compare_parameter_gradients(got.parameters, expected.parameters, ROUGHLY, when)
 
 

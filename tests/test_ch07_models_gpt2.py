@@ -8,6 +8,7 @@ from grader.execution.proxy import gradients, load, parameters, state
 from grader.runner.marks import exercise
 from grader.verdict.comparing import close, holds, same
 from hypothesis import given, settings
+from pytest_check import check
 from strategies import seeds, tensor, token_ids
 
 few = settings(max_examples=2)  # a mistake here shows in every example
@@ -91,8 +92,10 @@ def test_a_tied_model_takes_wte_and_stays_tied(learner, n, seed):
     holds(not torch.equal(got[0]["token_emb.weight"], theirs["lm_head.weight"]), "the tied matrix contains lm_head.weight; in a tied model it should be wte")
     compare_parameters(*got, expected_parameters(theirs), "of a tied model")
     for name in ("token_emb.weight", "lm_head.weight"):
-        close(saved.get(name), theirs["wte.weight"], f"in the state dict of a tied model, {name}", tol=0.0)
-        close(later.get(name), theirs["lm_head.weight"], f"{name}, after the tied matrix was given other numbers,", tol=0.0)
+        with check:
+            close(saved.get(name), theirs["wte.weight"], f"in the state dict of a tied model, {name}", tol=0.0)
+        with check:
+            close(later.get(name), theirs["lm_head.weight"], f"{name}, after the tied matrix was given other numbers,", tol=0.0)
 
 
 @exercise("load_gpt2", weight=2)

@@ -8,6 +8,7 @@ from grader.runner.marks import exercise
 from grader.verdict.comparing import close, holds, refuses, same, shaped, sizes
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pytest_check import check
 from strategies import distinct, seeds, tensor, token_ids
 
 texts_as_ids = st.builds(lambda n, seed: token_ids(seed, n, vocab=41).tolist(), st.integers(3, 14), seeds)
@@ -99,8 +100,10 @@ def pairs_of(seed, *lengths_):
 
 def same_batch(got, expected, when=""):
     holds(isinstance(got, tuple | list) and len(got) == 2, "collate should return two tensors: the inputs and the targets")
-    same(got[0], expected[0], f"the tensor of inputs{when}")
-    same(got[1], expected[1], f"the tensor of targets{when}")
+    with check:
+        same(got[0], expected[0], f"the tensor of inputs{when}")
+    with check:
+        same(got[1], expected[1], f"the tensor of targets{when}")
 
 
 @exercise("collate", weight=3)
@@ -229,8 +232,10 @@ def test_the_gradient_is_softmax_minus_one_hot(learner, reference, n, seed):
     """The gradient of the logits is (softmax - one-hot) / number of targets that are not ignored, and exactly zero at ignored positions."""
     logits, targets = tensor(seed, n.B, n.T, n.V, scale=2.0), places(seed, n.B, n.T, vocab=n.V)
     got, expected = gradients(learner.cross_entropy, logits, targets), gradients(reference.cross_entropy, logits, targets)
-    close(got.output, expected.output, "the loss")
-    close(got.inputs[0], expected.inputs[0], "the gradient of the logits")
+    with check:
+        close(got.output, expected.output, "the loss")
+    with check:
+        close(got.inputs[0], expected.inputs[0], "the gradient of the logits")
 
 
 def value_of(cross_entropy, logits, targets):

@@ -8,6 +8,7 @@ from grader.execution.proxy import parameters, randomise
 from grader.runner.marks import exercise
 from grader.verdict.comparing import close, holds, sizes
 from hypothesis import example, given, settings
+from pytest_check import check
 from strategies import at, distinct, seeds, token_ids
 from torch import nn
 
@@ -141,7 +142,8 @@ def same_steps(mine, model, when=""):
     for i, (loss, wanted) in enumerate(zip(mine.losses, model.losses)):
         close(loss, wanted, f"the loss of step {i + 1}{when}" if len(model.losses) > 1 else f"the returned loss{when}", tol=1e-4)
     for name, value in expected.items():
-        close(got[name], value, f"the parameter {name} {'after ' + str(len(model.losses)) + ' steps' if len(model.losses) > 1 else 'after the step'}{when}", tol=1e-4)
+        with check:
+            close(got[name], value, f"the parameter {name} {'after ' + str(len(model.losses)) + ' steps' if len(model.losses) > 1 else 'after the step'}{when}", tol=1e-4)
 
 
 # ---- train_step

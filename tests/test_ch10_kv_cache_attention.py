@@ -10,6 +10,7 @@ from grader.verdict.comparing import close, holds, same, sizes
 from memory_layouts import of_view
 from mode_orders import compare_in_every_order, results_in_every_order
 from module_pairs import freeze
+from pytest_check import check
 from strategies import tensor
 from torch import nn
 
@@ -205,12 +206,15 @@ def test_without_a_cache_it_can_be_trained(learner, reference):
     results = [gradients(mine, x, cotangent=cotangent) for mine, _ in modules]
     for kind, got, (_, model) in zip(KINDS, results, modules):
         expected = gradients(model, x, cotangent=cotangent)
-        close(got.output, expected.output, f"the output with positions={kind!r}")
-        holds(got.inputs[0] is not None, f"with positions={kind!r} no gradient reaches x: somewhere the result is cut off from it")
-        close(got.inputs[0], expected.inputs[0], f"the gradient of x with positions={kind!r}", tol=5e-5)
+        with check:
+            close(got.output, expected.output, f"the output with positions={kind!r}")
+        with check:
+            holds(got.inputs[0] is not None, f"with positions={kind!r} no gradient reaches x: somewhere the result is cut off from it")
+            close(got.inputs[0], expected.inputs[0], f"the gradient of x with positions={kind!r}", tol=5e-5)
         for name in ("W_q.weight", "W_k.weight", "W_v.weight", "W_out.weight"):
-            holds(got.parameters.get(name) is not None, f"with positions={kind!r} no gradient reaches {name}")
-            close(got.parameters[name], expected.parameters[name], f"the gradient of {name} with positions={kind!r}", tol=5e-5)
+            with check:
+                holds(got.parameters.get(name) is not None, f"with positions={kind!r} no gradient reaches {name}")
+                close(got.parameters[name], expected.parameters[name], f"the gradient of {name} with positions={kind!r}", tol=5e-5)
 
 
 def chunk_outputs(attend, make_cache, x, lengths):

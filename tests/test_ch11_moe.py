@@ -9,6 +9,7 @@ from grader.execution.proxy import gradients
 from grader.runner.marks import exercise
 from grader.verdict.comparing import close, holds, refuses, same, sizes
 from hypothesis import given, settings
+from pytest_check import check
 from strategies import distinct, seeds, tensor
 from torch import Tensor
 
@@ -33,8 +34,10 @@ def same_routing(got, expected, when="", tol=None):
     weights, experts = got
     if isinstance(experts, Tensor) and experts.dtype in (torch.int32, torch.int16, torch.uint8, torch.int8):
         experts = experts.long()
-    same(experts, expected[1], f"the tensor of experts{when}")
-    close(weights, expected[0], f"the tensor of weights{when}", tol)
+    with check:
+        same(experts, expected[1], f"the tensor of experts{when}")
+    with check:
+        close(weights, expected[0], f"the tensor of weights{when}", tol)
 
 
 # ---- route
@@ -287,8 +290,10 @@ def test_the_gradient_of_a_probability_is_its_experts_share(learner, reference):
     n, seed = drawn_router()
     probs, experts = probabilities(seed, n.B, n.T, n.N), choices(seed, 2, n.B, n.T, n.N)
     got, expected = gradients(learner.load_balancing_loss, probs, experts), gradients(reference.load_balancing_loss, probs, experts)
-    close(got.output, expected.output, "the loss")
-    close(got.inputs[0], expected.inputs[0], "the gradient of the probabilities")
+    with check:
+        close(got.output, expected.output, "the loss")
+    with check:
+        close(got.inputs[0], expected.inputs[0], "the gradient of the probabilities")
 
 
 def slope_of_logits(balance, logits, experts):

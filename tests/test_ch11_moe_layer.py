@@ -9,6 +9,7 @@ from grader.verdict.comparing import close, holds, refuses, same, shaped, sizes
 from hypothesis import given, settings
 from memory_layouts import of_view
 from module_pairs import module_pair
+from pytest_check import check
 from strategies import distinct, seeds, tensor
 from torch import nn
 from transformer_blocks import LossOnly, compare_expert_gradients, compare_in_float64, compare_names_and_values, compare_output_and_loss, output_and_loss
@@ -197,8 +198,9 @@ def test_gradients_of_the_output(learner, reference, n, seed):
     for k, found, (_, model) in zip((2, 3), got, made):
         expected = gradients(model, x, cotangent=tensor(seed + 1, *x.shape))
         close(output_and_loss(found.output)[0], expected.output[0], f"the output with top_k={k}")
-        holds(found.inputs[0] is not None, "no gradient reaches x: somewhere the output is cut off from it")
-        close(found.inputs[0], expected.inputs[0], f"the gradient of x with top_k={k}", tol=1e-4)
+        with check:
+            holds(found.inputs[0] is not None, "no gradient reaches x: somewhere the output is cut off from it")
+            close(found.inputs[0], expected.inputs[0], f"the gradient of x with top_k={k}", tol=1e-4)
         compare_expert_gradients(found.parameters, expected.parameters, f"the output with top_k={k}")
 
 
@@ -212,9 +214,11 @@ def test_the_balance_loss_sends_gradient_to_the_router(learner, reference, n, se
     got = [gradients(learner.bring(LossOnly)(mine), x, cotangent=torch.tensor(1.0)) for mine, _ in made]
     for k, found, (_, model) in zip((1, 2), got, made):
         expected = gradients(reference.bring(LossOnly)(model), x, cotangent=torch.tensor(1.0))
-        close(found.output, expected.output, f"the balance loss with top_k={k}")
+        with check:
+            close(found.output, expected.output, f"the balance loss with top_k={k}")
         compare_expert_gradients(found.parameters, expected.parameters, "the balance loss")
-        close(found.inputs[0], expected.inputs[0], f"the gradient of x from the balance loss with top_k={k}", tol=1e-4)
+        with check:
+            close(found.inputs[0], expected.inputs[0], f"the gradient of x from the balance loss with top_k={k}", tol=1e-4)
 
 
 @exercise("MoELayer", weight=2)

@@ -7,6 +7,7 @@ from grader.verdict.comparing import close, holds, same, sizes
 from grader.verdict.memory import watch_gradients
 from hypothesis import given, settings
 from module_pairs import compare_gradient
+from pytest_check import check
 from strategies import distinct, seeds, tensor, token_ids
 from torch import nn
 
@@ -74,13 +75,17 @@ def train_once(run, module, inputs, seed, times=1, outer=False, draws=0):
 
 def compare_steps(got, expected, which=""):
     """The same output, random state and gradients; those that are the most telling last."""
-    close(got["output"], expected["output"], "the output" + which)
-    close(got["next random numbers"], expected["next random numbers"], "the next random numbers after the forward pass" + which)
+    with check:
+        close(got["output"], expected["output"], "the output" + which)
+    with check:
+        close(got["next random numbers"], expected["next random numbers"], "the next random numbers after the forward pass" + which)
     for name, gradient in expected["parameters"].items():
-        compare_gradient(got["parameters"][name], gradient, f"the parameter {name}{which}")
+        with check:
+            compare_gradient(got["parameters"][name], gradient, f"the parameter {name}{which}")
     for i, gradient in enumerate(expected["inputs"]):
         if gradient is not None:
-            compare_gradient(got["inputs"][i], gradient, f"input {i}{which}")
+            with check:
+                compare_gradient(got["inputs"][i], gradient, f"input {i}{which}")
     holds(got["backward leaves the generator"], f"the backward pass changes the state of the random generator{which}; restore it after the second run")
 
 

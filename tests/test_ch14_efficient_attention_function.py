@@ -10,6 +10,7 @@ from grader.verdict.memory import watch_gradients
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from module_pairs import compare_gradient
+from pytest_check import check
 from strategies import seeds, tensor
 
 few = settings(max_examples=3)
@@ -23,9 +24,11 @@ def causal_mask(q, k, causal):
 def compare_with_attention(got, reference, q, k, v, causal, which=""):
     """Output and gradients are those of chapter 3's attention."""
     expected = gradients(reference.bring(output_only), reference.scaled_dot_product_attention, q, k, v, causal_mask(q, k, causal))
-    close(got.output, expected.output, "the output" + which)
+    with check:
+        close(got.output, expected.output, "the output" + which)
     for i, name in enumerate(("q", "k", "v")):
-        compare_gradient(got.inputs[i], expected.inputs[i + 1], name + which)
+        with check:
+            compare_gradient(got.inputs[i], expected.inputs[i + 1], name + which)
 
 
 def output_only(attention, q, k, v, mask):
@@ -128,9 +131,11 @@ def test_each_call_has_its_own_backward_pass(learner, reference, n, seed):
     n.d_v = n.d
     q, k, v = double_qkv(seed, n)
     got, expected = (gradients(side.bring(two_layers), side.efficient_attention, q, k, v) for side in (learner, reference))
-    close(got.output, expected.output, "the output of three attentions")
+    with check:
+        close(got.output, expected.output, "the output of three attentions")
     for i, name in enumerate("qkv"):
-        compare_gradient(got.inputs[i + 1], expected.inputs[i + 1], name)
+        with check:
+            compare_gradient(got.inputs[i + 1], expected.inputs[i + 1], name)
 
 
 @exercise("efficient_attention")

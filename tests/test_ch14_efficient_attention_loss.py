@@ -10,6 +10,7 @@ from grader.verdict.memory import watch_call, watch_gradients
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from module_pairs import compare_gradient
+from pytest_check import check
 from strategies import distinct, seeds, tensor, token_ids
 
 few = settings(max_examples=3)
@@ -32,9 +33,12 @@ def whole(cross_entropy, hidden, weight, targets, ignore_index=-100):
 
 
 def compare_losses(got, expected, which=""):
-    close(got.output, expected.output, "the loss" + which)
-    compare_gradient(got.inputs[0], expected.inputs[1], "hidden" + which)
-    compare_gradient(got.inputs[1], expected.inputs[2], "weight" + which)
+    with check:
+        close(got.output, expected.output, "the loss" + which)
+    with check:
+        compare_gradient(got.inputs[0], expected.inputs[1], "hidden" + which)
+    with check:
+        compare_gradient(got.inputs[1], expected.inputs[2], "weight" + which)
 
 
 def at_once(reference, *arguments):

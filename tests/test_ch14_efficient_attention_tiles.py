@@ -10,6 +10,7 @@ from grader.verdict.comparing import close, holds, refuses, sizes
 from grader.verdict.memory import watch_call
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pytest_check import check
 from strategies import distinct, seeds, tensor
 
 few = settings(max_examples=3)
@@ -172,7 +173,8 @@ def backward_case(reference, q, k, v, seed, causal):
 def same_gradients(got, expected, which=""):
     holds(isinstance(got, tuple | list) and len(got) == 3, "tiled_attention_backward should return three tensors: grad_q, grad_k and grad_v")
     for name, gradient, wanted in zip(reversed(NAMES), reversed(got), reversed(expected)):
-        close(gradient, wanted, name + which)
+        with check:
+            close(gradient, wanted, name + which)
 
 
 @exercise("tiled_attention_backward", weight=3)
@@ -228,7 +230,8 @@ def test_gradients_of_very_large_and_very_small_scores(learner, reference, n, sh
     found = learner.tiled_attention_backward(q, k, v, *rest, 2)
     holds(isinstance(found, tuple | list) and len(found) == 3, "tiled_attention_backward should return three tensors: grad_q, grad_k and grad_v")
     for name, got, wanted in zip(NAMES, found, expected):
-        close(got, wanted, name, tol=1e-6)
+        with check:
+            close(got, wanted, name, tol=1e-6)
 
 
 @exercise("tiled_attention_backward", weight=6)

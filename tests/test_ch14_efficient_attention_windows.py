@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from memory_layouts import after_overwriting
 from module_pairs import compare_gradient
+from pytest_check import check
 from strategies import distinct, seeds, tensor
 
 few = settings(max_examples=3)
@@ -80,9 +81,11 @@ def compare_with_masked(learner, reference, q, k, v, window):
     """Output and gradients are those of chapter 3's attention under the mask."""
     got = gradients(learner.windowed_attention, q, k, v, window)
     expected = gradients(reference.bring(windowed), reference.scaled_dot_product_attention, q, k, v, band(q.size(-2), k.size(-2), window))
-    close(got.output, expected.output, f"the output with window = {window}")
+    with check:
+        close(got.output, expected.output, f"the output with window = {window}")
     for i, name in enumerate("qkv"):
-        compare_gradient(got.inputs[i], expected.inputs[i + 1], f"{name} with window = {window}")
+        with check:
+            compare_gradient(got.inputs[i], expected.inputs[i + 1], f"{name} with window = {window}")
 
 
 @exercise("windowed_attention", weight=4)

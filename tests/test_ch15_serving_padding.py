@@ -9,6 +9,7 @@ from grader.execution.proxy import gradients, load, randomise
 from grader.runner.marks import exercise
 from grader.verdict.comparing import close, holds, refuses, same, sizes
 from mode_orders import compare_in_every_order, results_in_every_order
+from pytest_check import check
 from small_models import ATTENTION_POSITIONS, TABLE_POSITIONS, make_gpt, randomise_for_text
 from strategies import token_ids
 from torch import nn
@@ -143,8 +144,9 @@ def test_gradients_are_those_of_the_texts_alone(learner, reference):
             total[name.removeprefix("model.")] = total.get(name.removeprefix("model."), 0) + gradient
     found = gradients(mine, ids, n_pad, cotangent=weight).parameters
     for name, expected in total.items():
-        holds(found.get(name) is not None, f"no gradient reaches {name}: it will never learn")
-        close(found[name], expected, f"the gradient of {name} with {positions} positions", tol=1e-6)
+        with check:
+            holds(found.get(name) is not None, f"no gradient reaches {name}: it will never learn")
+            close(found[name], expected, f"the gradient of {name} with {positions} positions", tol=1e-6)
 
 
 class LogitsOfGPT(nn.Module):

@@ -12,6 +12,7 @@ from grader.verdict.comparing import close, holds, same
 from masks import random_mask
 from mode_orders import compare_in_every_order, results_in_every_order
 from module_pairs import compare_gradient, compare_parameter_gradients, module_pair
+from pytest_check import check
 from strategies import tensor
 from torch import nn
 
@@ -58,13 +59,15 @@ def compare_each_part_alone(mine, model, values, parts, *inputs, **options):
     loads = [with_zero_output(values, *(other for other in parts if other != part)) for part in parts]
     got, expected = outputs_of_each(mine, loads, *inputs, **options), outputs_of_each(model, loads, *inputs, **options)
     for part, result, wanted in zip(parts, got, expected):
-        close(result, wanted, f"the output when every part but {part} outputs zeros")
+        with check:
+            close(result, wanted, f"the output when every part but {part} outputs zeros")
 
 
 def compare_gradients(got, expected, inputs):
     """Of inputs and parameters."""
     for name, mine, gradient in zip(inputs, got.inputs, expected.inputs):
-        compare_gradient(mine, gradient, name, tol=1e-4)
+        with check:
+            compare_gradient(mine, gradient, name, tol=1e-4)
     compare_parameter_gradients(got.parameters, expected.parameters, tol=1e-4)
 
 
@@ -179,8 +182,10 @@ def output_and_loss(result, when=""):
 
 def compare_output_and_loss(got, expected, when=""):
     output, aux_loss = output_and_loss(got, when)
-    close(output, expected[0], f"the output{when}")
-    close(aux_loss, expected[1], f"the balance loss{when}")
+    with check:
+        close(output, expected[0], f"the output{when}")
+    with check:
+        close(aux_loss, expected[1], f"the balance loss{when}")
 
 
 def compare_expert_gradients(got, expected, what, names=None):
@@ -190,10 +195,12 @@ def compare_expert_gradients(got, expected, what, names=None):
             continue
         mine = got.get(name)
         if gradient is None or not gradient.any():
-            holds(mine is None or not mine.any(), f"{name} should get no gradient from {what}: it does not depend on it")
+            with check:
+                holds(mine is None or not mine.any(), f"{name} should get no gradient from {what}: it does not depend on it")
             continue
-        holds(mine is not None, f"no gradient reaches {name} from {what}: it will never learn from that")
-        close(mine, gradient, f"the gradient of {name} from {what}", tol=1e-4)
+        with check:
+            holds(mine is not None, f"no gradient reaches {name} from {what}: it will never learn from that")
+            close(mine, gradient, f"the gradient of {name} from {what}", tol=1e-4)
 
 
 class LossOnly(nn.Module):
@@ -211,7 +218,8 @@ def compare_names_and_values(held, saved, values):
     for what, found in (("parameters", held), ("state dict", saved)):
         same(sorted(found), sorted(values), f"the names of the {what}")
         for name, value in values.items():
-            close(found[name], value, f"in the {what}, {name}", tol=0.0)
+            with check:
+                close(found[name], value, f"in the {what}, {name}", tol=0.0)
 
 
 def compare_in_float64(mine, model, x, what):
