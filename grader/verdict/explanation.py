@@ -121,14 +121,14 @@ def _error_text(problem: LearnerError) -> str:
 def _explain_mismatch(mismatches: list[Mismatch], call: Call | None, common: dict) -> Failure:
     first = mismatches[0]
     sentences = list(dict.fromkeys(mismatch.sentence for mismatch in mismatches))
-    message, more = ". ".join(sentences[:MOST_SENTENCES]), len(sentences) - MOST_SENTENCES
+    message, more = " ".join(map(_sentence, sentences[:MOST_SENTENCES])), len(sentences) - MOST_SENTENCES
     if more > 0:
-        message += f". {more} more {'comparison' if more == 1 else 'comparisons'} failed"
+        message += f" {more} more {'comparison' if more == 1 else 'comparisons'} failed."
     got = expected = difference = ""
     if first.compared:
         got, expected = _format_for_label(first.got), _format_for_label(first.expected)
         if len(sentences) > 1:
-            message += ". `got` and `expected` show the first one"
+            message += " `got` and `expected` show the first one."
     explanation: list[str] = []
     if isinstance(first.got, Tensor) and isinstance(first.expected, Tensor):
         inputs = [value for value in (*call.args, *call.options.values()) if isinstance(value, Tensor)] if call else []

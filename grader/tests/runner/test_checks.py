@@ -70,7 +70,7 @@ def test_sentences_after_the_fourth_are_counted(count, end):
     def body(learner):
         for number in range(count):
             with check:
-                holds(False, f"Law {number} is violated")
+                holds(False, f"law {number} is violated")
 
     message = result_of(body).message
     assert message.startswith("Law 0 is violated. Law 1 is violated. Law 2 is violated. Law 3 is violated.") and message.endswith(end)
