@@ -7,7 +7,6 @@
     printed.py          what the tested code prints
     attempts.py         one attempt at a test
     judging.py          the verdict on a test: which definitions are replaced meanwhile
-    exercise_states.py  which exercises are known to pass
     graded_run.py       collects results; at the end shortcuts, diagnosis, progress
     loading.py          loads what every run needs, once for a process
     layout.py, run_page.py   what is printed

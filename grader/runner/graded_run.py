@@ -18,10 +18,8 @@ from grader.reproduction.example import FailedExample, keep_example
 from grader.reproduction.leaving import leave_script
 from grader.runner.graded_tests import GradedTest
 from grader.verdict import comparing
-from grader.verdict.conditions import conditions
 from grader.verdict.diagnosis import Map, SearchStopped, diagnose
 from grader.verdict.explanation import explain_failure
-from grader.verdict.last_verdicts import record_verdicts
 from grader.verdict.leading_test import mark_leading_test
 from grader.verdict.results import NOT_IMPLEMENTED, ExerciseResult, Failure, RunResult, TestResult
 from grader.verdict.summary import Verdict
@@ -208,7 +206,6 @@ class GradedRun:
     def _record_progress(self) -> None:
         if not self.trial.target.is_own_folder or self.trial.whole:
             return
-        record_verdicts(self.results.values(), self.broken, conditions())
         whole = [r for r in self.results.values() if not r.partial and r.exercise.module not in self.broken]  # a syntax error removes no points
         before = progress.load_scores()
         self.newly_passed = [r.exercise for r in whole if r.outcome == "passed" and not (r.exercise.name in before and before[r.exercise.name].passed)]

@@ -26,10 +26,11 @@ from grader.execution.reference_parts import is_reference_definition, replaceabl
 from grader.execution.target import Target, reference_of
 from grader.runner.attempts import Attempt, TestRunner, accept
 from grader.runner.example_runs import ExampleRuns
-from grader.runner.exercise_states import StateRecord
 from grader.runner.graded_run import GradedRun
 from grader.runner.graded_tests import GradedTest, all_tests_of
 from grader.runner.printed import Printed, PrintedLines
+from grader.verdict.conditions import run_conditions
+from grader.verdict.last_verdicts import LastVerdicts, code_fingerprint, find_verdict, load_verdicts, record_verdicts
 from grader.verdict.recordings import Recordings
 from grader.verdict.results import NOT_IMPLEMENTED, ExerciseResult, TestResult
 from grader.verdict.trial import TIMEOUTS_AN_EXERCISE, Trial
@@ -148,10 +149,11 @@ class Judge:
         return alone if alone.passed else last
 
     def record_states(self) -> None:
-        """After the last test: record the states of this run's exercises."""
-        if not self.run.trial.whole:
+        """After the last test: record the states of this run's exercises, if they are the learner's."""
+        if self.run.trial.target.is_own_folder and not self.run.trial.whole:
             found = {name: state for name, result in self.run.results.items() if (state := self._state_of_result(result, complete=True))}
-            self.record.store({name: state for name, state in {**self.states, **found}.items() if state != "not written"})
+            states = self.states | found
+            record_verdicts(states, {name: self._code(name) for name in states}, run_conditions(self.run.trial.seed), self.run.results, self.run.broken)
 
     # ---- which definitions to replace
 
@@ -218,13 +220,13 @@ class Judge:
 
     def _known_state(self, name: str) -> str | None:
         exercise = load_syllabus().exercise(name)
-        return self._known_failure(name) or self._state_in_run(name) or (PASSED if self._is_reference(exercise) else self.record.state_of(name))
+        return self._known_failure(name) or self._state_in_run(name) or (PASSED if self._is_reference(exercise) else self._recorded_state(name))
 
     def _known_failure(self, name: str) -> str | None:
         """Why the exercise is to be replaced, if that is known and quick to find: this is asked for before every test."""
         if not self._is_written(load_syllabus().exercise(name)):
             return "not written"
-        state = self._state_in_run(name) or (self.record.state_of(name) if self.record.has_failures_of(name) else None)
+        state = self._state_in_run(name) or self._recorded_failure(name)
         return None if state == PASSED else state
 
     def _state_in_run(self, name: str) -> str | None:
@@ -279,9 +281,25 @@ class Judge:
                 self._texts[module] = ""
         return self._texts[module]
 
+    # ---- the recorded verdicts
+
     @cached_property
-    def record(self) -> StateRecord:
-        return StateRecord(self.run.trial.target, self.run.trial.seed)
+    def _recorded(self) -> LastVerdicts:
+        return load_verdicts() if self.run.trial.target.is_own_folder else {}
+
+    def _recorded_state(self, name: str) -> str | None:
+        """The recorded state of the exercise as it is now."""
+        if not self._recorded.get(name):
+            return None
+        verdict = find_verdict(self._recorded, name, self._code(name), run_conditions(self.run.trial.seed))
+        return {"todo": "failed"}.get(verdict.state, verdict.state) if verdict else None
+
+    def _recorded_failure(self, name: str) -> str | None:
+        """The same for an exercise of which some version is recorded as failing: this is quick to find for others."""
+        return self._recorded_state(name) if any(verdict.state != PASSED for verdict in self._recorded.get(name, ())) else None
+
+    def _code(self, name: str) -> str:
+        return code_fingerprint(self._text(load_syllabus().exercise(name).module), name)
 
 
 def _neighbours(exercise: Exercise) -> list[Exercise]:

@@ -1,4 +1,4 @@
-"""A fingerprint of what a verdict depends on besides the judged code: the suites, the reference, the kit and its libraries."""
+"""What a verdict depends on besides the judged code: the suites, the reference, the kit and its libraries."""
 
 from __future__ import annotations
 
@@ -8,27 +8,53 @@ from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
-import torch
-from grader.course.syllabus import EXERCISES, REFERENCE, SOLUTIONS, TESTS
+from grader.course.syllabus import EXERCISES, REFERENCE, ROOT, SOLUTIONS, TESTS
+from grader.version import __version__
 
-_ROOMS = ("course", "execution", "verdict", "plugin", "runner")  # of the kit, that decide about a verdict
-_LIBRARIES = ("torch", "hypothesis", "pytest")
+# Parts of the kit that only display results or that judging never runs: a change there changes no verdict.
+WITHOUT_EFFECT = {
+    "anonymous", "cli", "console", "exports", "handout", "models", "notebook", "platforms", "quality", "report", "similarity", "solution_diff.py",
+    "teaching", "term", "tests", "watch",
+}  # fmt: skip
+
+
+def versions() -> dict[str, str]:
+    """The versions of the kit (with a fingerprint of its content), Python, torch, pytest and hypothesis."""
+    libraries = {name: version(name) for name in ("torch", "pytest", "hypothesis")}
+    return {"kit": f"{__version__}+{_kit_fingerprint()}", "python": platform.python_version()} | libraries
 
 
 @cache
 def conditions() -> str:
-    """The fingerprint as it was when this process first asked for it, which is before the suites are loaded."""
+    """The versions and the processor as they were when this process first asked for them, which is before the suites are loaded."""
     return read_conditions()
 
 
+def run_conditions(seed: int = 0) -> str:
+    """A short fingerprint of these conditions and of a run's seed."""
+    return hashlib.sha256(f"{seed} {conditions()}".encode()).hexdigest()[:32]
+
+
 def read_conditions() -> str:
-    """The fingerprint of the files as they are now, by content."""
+    """The versions and the processor as they are now."""
+    from torch.backends.cpu import get_cpu_capability  # here, because who asks for the versions alone need not load torch
+
+    return " ".join([*versions().values(), platform.machine(), get_cpu_capability()])
+
+
+def _kit_fingerprint() -> str:
+    """Twelve hexadecimal digits that change with everything in the kit that can change a verdict: grader, suites, solutions, syllabus."""
     digest = hashlib.sha256()
-    kit = Path(__file__).parents[1]
-    files = [path for room in _ROOMS for path in sorted((kit / room).rglob("*")) if path.suffix in (".py", ".toml")]
-    files += [*sorted(TESTS.glob("*.py")), *sorted(SOLUTIONS.glob("*.py")), *sorted(REFERENCE.glob("*")), EXERCISES / "syllabus.toml"]
-    for path in files:
-        if path.is_file():
-            digest.update(f"{path.name} {path.stat().st_size}\n".encode() + path.read_bytes())
-    versions = [platform.python_version(), *map(version, _LIBRARIES), platform.machine(), torch.backends.cpu.get_cpu_capability()]
-    return f"{digest.hexdigest()} {' '.join(versions)}"
+    for path in _deciding_files():
+        digest.update(f"{path.name} {path.stat().st_size}\n".encode() + path.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def _deciding_files() -> list[Path]:
+    rooms = [path for path in sorted((ROOT / "grader").iterdir()) if path.name not in WITHOUT_EFFECT]
+    kit = [path for room in rooms for path in (sorted(room.rglob("*")) if room.is_dir() else [room])]
+    kit = [path for path in kit if path.suffix in (".py", ".toml") and not WITHOUT_EFFECT & set(path.relative_to(ROOT / "grader").parts)]
+    suites = [*sorted(TESTS.glob("*.py")), *sorted((TESTS / "misconceptions").glob("*.toml"))]
+    reference = [*sorted(SOLUTIONS.glob("*.py")), *sorted(REFERENCE.glob("*"))]
+    files = [*kit, *suites, *reference, EXERCISES / "syllabus.toml", ROOT / "pyproject.toml"]
+    return [path for path in files if path.is_file()]

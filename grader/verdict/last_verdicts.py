@@ -1,64 +1,106 @@
-"""The last verdict on each exercise of the learner's, with fingerprints of the code that was tested and of what else it depends on.
+"""The last verdicts on each of the learner's exercises, each with fingerprints of the code that was tested and of what else it depends on.
 
-Pages show it while the code changes. Walks and trainings do not test an exercise again whose verdict still applies.
-The file is a cache: without it, an exercise counts as not tried until its tests run again.
+The judge of one exercise finds here which others pass. Walks and trainings do not test an exercise again whose verdict still applies. The book shows
+the last verdict while the code changes. The file is a cache: what is missing, outdated or damaged in it is found again by running the tests.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
 from grader.course.source import SourceProblem, read_source
 from grader.course.syllabus import EXERCISES, Exercise
 from grader.execution.names_used import code_of
 from grader.files import write_whole
-from grader.verdict.results import OUTCOMES, ExerciseResult, Failure
+from grader.verdict.results import REASONS, ExerciseResult, Failure
 
 FILE = EXERCISES / ".headway" / "verdicts.json"
+MOST = 20  # verdicts on one exercise; the oldest are dropped
 LONGEST = 300  # characters of a sentence
+_STATES = {"passed", "todo", *REASONS}
 
 
 @dataclass(frozen=True)
 class LastVerdict:
-    outcome: str  # one of OUTCOMES
+    state: str  # "passed", "todo", or a key of REASONS
     says: str  # the first sentence about a failure, or what is written already; "" for a pass
-    code: str  # the fingerprint of the code that was tested
-    conditions: str = ""  # the fingerprint of the suites, the kit and its libraries
+    code: str  # the fingerprint of the code that was tested; "" if it cannot be read
+    conditions: str  # the fingerprint of the suites, the kit, its libraries and the seed
+    asked: bool  # whether the learner tested this exercise; if not, its tests ran because another exercise uses it
 
 
-def record_verdicts(results: Iterable[ExerciseResult], broken: Mapping[str, Failure], conditions: str) -> None:
-    """Record the verdicts on exercises whose tests all ran, but none for a stub. Nothing is recorded if the file cannot be written."""
+LastVerdicts = Mapping[str, list[LastVerdict]]  # by the exercise's name, the newest last
+
+
+def load_verdicts() -> LastVerdicts:
+    """The recorded verdicts; empty if the file is missing or damaged."""
+    try:
+        data = json.loads(FILE.read_text(encoding="utf-8"))
+        found = {name: [_read(entry) for entry in entries] for name, entries in data.items()}
+    except (OSError, ValueError, RecursionError, TypeError, AttributeError, KeyError):
+        return {}
+    return {name: [verdict for verdict in verdicts if verdict.state in _STATES] for name, verdicts in found.items()}
+
+
+def _read(entry: Mapping[str, object]) -> LastVerdict:
+    return LastVerdict(**{name: str(value) for name, value in entry.items() if name != "asked"}, asked=bool(entry["asked"]))
+
+
+def find_verdict(known: LastVerdicts, exercise: str, code: str, conditions: str) -> LastVerdict | None:
+    """The verdict on this code under these conditions."""
+    fitting = [verdict for verdict in known.get(exercise, ()) if code and verdict.code == code and verdict.conditions == conditions]
+    return fitting[-1] if fitting else None
+
+
+def last_asked(known: LastVerdicts, exercise: str) -> LastVerdict | None:
+    """The last verdict on an exercise that the learner tested."""
+    return next((verdict for verdict in reversed(known.get(exercise, ())) if verdict.asked), None)
+
+
+def record_verdicts(
+    states: Mapping[str, str], codes: Mapping[str, str], conditions: str, results: Mapping[str, ExerciseResult], broken: Mapping[str, Failure]
+) -> None:  # fmt: skip
+    """Record the states of exercises whose tests all ran, but none for a stub. Nothing is recorded if the file cannot be written.
+
+    The learner tested those that have a complete result.
+    """
     known = load_verdicts()
-    tested = [r for r in results if not r.partial and not (r.is_untouched and r.exercise.name not in known)]
-    new = {r.exercise.name: LastVerdict(r.outcome, _first_sentence(r, broken), fingerprint(r.exercise), conditions) for r in tested}
-    if not new.keys() - known.keys() and all(known[name] == verdict for name, verdict in new.items()):
+    found = dict(known)
+    for name, state in states.items():
+        result = results.get(name)
+        if result is None or result.partial:
+            new = LastVerdict(state, "", codes[name], conditions, asked=False)
+        elif result.is_untouched and not last_asked(known, name):
+            continue
+        else:
+            new = LastVerdict("todo" if result.outcome == "todo" else state, _first_sentence(result, broken), codes[name], conditions, asked=True)
+        others = [verdict for verdict in known.get(name, ()) if (verdict.code, verdict.conditions) != (new.code, new.conditions)]
+        found[name] = [*others, new][-MOST:]
+    if found == known:
         return
     try:
-        write_whole(FILE, json.dumps({name: asdict(verdict) for name, verdict in (known | new).items()}, indent=0, sort_keys=True) + "\n")
+        write_whole(FILE, json.dumps({name: [asdict(verdict) for verdict in verdicts] for name, verdicts in found.items()}, indent=0, sort_keys=True) + "\n")
     except OSError:
         return
 
 
-def load_verdicts() -> dict[str, LastVerdict]:
-    """The last verdict by the exercise's name; empty if the file is missing or damaged."""
+def code_fingerprint(text: str, exercise: str) -> str:
+    """A fingerprint of the exercise's definition, of all that it uses in its chapter, and of what runs at import; "" if the text cannot be read."""
     try:
-        data = json.loads(FILE.read_text(encoding="utf-8"))
-        found = {name: LastVerdict(**{field: str(value) for field, value in entry.items()}) for name, entry in data.items()}
-    except (OSError, ValueError, RecursionError, TypeError, AttributeError):
-        return {}
-    return {name: verdict for name, verdict in found.items() if verdict.outcome in OUTCOMES}
-
-
-def fingerprint(exercise: Exercise) -> str:
-    """Return a fingerprint of the exercise's code as it is now; "" if the file cannot be read."""
-    try:
-        parts = code_of(read_source(EXERCISES / f"{exercise.module}.py"), exercise.name)
+        return hashlib.sha256("\n".join(code_of(text, exercise)).encode()).hexdigest() if text else ""
     except SourceProblem:
         return ""
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def current_fingerprint(exercise: Exercise) -> str:
+    """The fingerprint of the exercise's code as it is now in the learner's folder."""
+    try:
+        return code_fingerprint(read_source(EXERCISES / f"{exercise.module}.py"), exercise.name)
+    except SourceProblem:
+        return ""
 
 
 def _first_sentence(result: ExerciseResult, broken: Mapping[str, Failure]) -> str:

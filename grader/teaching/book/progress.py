@@ -12,7 +12,7 @@ from grader.course.source import SourceProblem
 from grader.course.status import current_scores, is_complete, is_passed, is_stub_now, next_step, points_earned, read_course
 from grader.course.syllabus import EXERCISES, Exercise
 from grader.verdict import last_verdicts
-from grader.verdict.last_verdicts import LastVerdict, fingerprint, load_verdicts
+from grader.verdict.last_verdicts import LastVerdict, current_fingerprint, last_asked, load_verdicts
 
 Seen = tuple[tuple[str, int, int], ...]
 
@@ -69,7 +69,7 @@ def progress() -> dict[str, Any]:
         "share": mine / points if points else 0.0,
         "begun": bool(scores),
         "chapters": chapters,
-        "exercises": {exercise.name: _state(exercise, scores, verdicts.get(exercise.name)) for exercise in course.exercises},
+        "exercises": {exercise.name: _state(exercise, scores, last_asked(verdicts, exercise.name)) for exercise in course.exercises},
         "next": {"name": step.exercise.name, "address": f"{step.chapter.name}.html#{step.exercise.name}", "promise": step.exercise.promise} if step else None,
     }
 
@@ -80,7 +80,7 @@ def _state(exercise: Exercise, scores: dict[str, Score], verdict: LastVerdict | 
         return {"state": "untried", "says": ""}
     if verdict is None:
         return {"state": "passed" if is_passed(exercise, scores) else "untried", "says": ""}
-    outcome = verdict.outcome if verdict.outcome in ("passed", "todo") else "failed"
-    if verdict.code != fingerprint(exercise):
+    outcome = verdict.state if verdict.state in ("passed", "todo") else "failed"
+    if verdict.code != current_fingerprint(exercise):
         return {"state": "changed", "says": "", "was": outcome}
     return {"state": {"todo": "untried"}.get(outcome, outcome), "says": verdict.says}

@@ -15,11 +15,11 @@ from grader.course.syllabus import EXERCISES, Exercise, load_syllabus
 from grader.processes.client import AnyServer, NoServer, ServerLost
 from grader.processes.job import CheckJob, moved_to_worker
 from grader.teaching.walks.progress_line import ProgressReporter
-from grader.verdict.conditions import conditions
-from grader.verdict.last_verdicts import fingerprint, load_verdicts
+from grader.verdict.conditions import run_conditions
+from grader.verdict.last_verdicts import current_fingerprint, find_verdict, load_verdicts
 from grader.verdict.summary import Verdict
 
-CERTAIN = ("passed", "failed", "todo")  # the same code has these outcomes again; other outcomes may depend on the machine
+CERTAIN = ("passed", "failed", "forbidden", "todo")  # the same code has these states again; a timeout may depend on the machine
 
 
 @dataclass
@@ -69,10 +69,10 @@ def _is_written(exercise: Exercise, broken: dict[str, str]) -> bool:
 
 
 def _known_outcomes(exercises: list[Exercise]) -> dict[str, str]:
-    """Return the outcomes of the last verdicts, where they would be the same again."""
+    """Return the outcomes of the recorded verdicts, where they would be the same again."""
     known = load_verdicts()
-    last = [(exercise, known[exercise.name]) for exercise in exercises if exercise.name in known]
-    return {e.name: v.outcome for e, v in last if v.outcome in CERTAIN and v.conditions == conditions() and v.code == fingerprint(e)}
+    found = [(exercise.name, find_verdict(known, exercise.name, current_fingerprint(exercise), run_conditions())) for exercise in exercises if known.get(exercise.name)]
+    return {name: verdict.state for name, verdict in found if verdict and verdict.asked and verdict.state in CERTAIN}
 
 
 # ---- testing

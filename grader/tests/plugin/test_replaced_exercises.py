@@ -27,8 +27,7 @@ NOTE = "open({!r}, 'a').write('{}\\n')"
 @pytest.fixture
 def write(warm, tmp_path):
     """Write chapter 3 (or another) with these definitions; everything else is the reference's with a comment of the learner's in each body."""
-    states = warm.kit.exercises / ".headway" / "states.json"
-    states.unlink(missing_ok=True)
+    (warm.kit.exercises / ".headway" / "verdicts.json").unlink(missing_ok=True)
 
     def write(chapter: str = CHAPTER, stubs: tuple[str, ...] = (), **definitions: str) -> None:
         text = solution(chapter[:4])
@@ -164,11 +163,13 @@ def test_a_right_exercise_runs_no_other_test(warm, write, tmp_path):
     write(softmax=own("softmax", body=NOTE.format(str(log), "softmax")), causal_mask=own("causal_mask", body=NOTE.format(str(log), "causal_mask")))
     assert warm.ask(ATTENTION).result(ATTENTION).outcome == "passed"
     assert log.exists() and "causal_mask" not in log.read_text()
-    assert list(recorded(warm).values()) == ["passed"], "only the exercise itself has a state"
+    assert recorded(warm) == {ATTENTION: ["passed"]}, "only the exercise itself has a state"
 
 
-def recorded(warm) -> dict[str, str]:
-    return json.loads((warm.kit.exercises / ".headway" / "states.json").read_text())
+def recorded(warm) -> dict[str, list[str]]:
+    """The recorded states of each exercise, the newest last."""
+    data = json.loads((warm.kit.exercises / ".headway" / "verdicts.json").read_text())
+    return {name: [entry["state"] for entry in entries] for name, entries in data.items()}
 
 
 def test_states_are_recorded_by_content(warm, write, tmp_path):
@@ -185,11 +186,12 @@ def test_states_are_recorded_by_content(warm, write, tmp_path):
     write(FusedSelfAttention=wrong, causal_mask=mask)
     first = calls_of_mask()
     write(FusedSelfAttention=wrong, causal_mask=mask + "\n# changed\nchanged = 1\n")
-    assert calls_of_mask() < first and "passed" in recorded(warm).values(), "a comment and a name that it does not use change nothing"
+    assert calls_of_mask() < first and recorded(warm)["causal_mask"] == ["passed"], "a comment and a name that it does not use change nothing"
     write(FusedSelfAttention=wrong, causal_mask=own("causal_mask", mask, body="pass"))
     assert calls_of_mask() == first, "its text has changed, so its tests run again"
-    (warm.kit.exercises / ".headway" / "states.json").write_text("[{damaged")
-    assert calls_of_mask() == first
+    for damaged in ("[{damaged", '{"causal_mask": {"outcome": "passed"}}'):  # and the form of earlier versions
+        (warm.kit.exercises / ".headway" / "verdicts.json").write_text(damaged)
+        assert calls_of_mask() == first
 
 
 def test_an_exercise_that_passes_only_with_its_own_helper_passes(warm, write):
