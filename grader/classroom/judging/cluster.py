@@ -18,7 +18,7 @@ from grader.classroom.intake.submissions import Submission
 from grader.classroom.judging import dask_worker
 from grader.classroom.judging.dispatch import GradingStopped
 from grader.classroom.judging.sharing import Part
-from grader.classroom.judging.versions import versions
+from grader.verdict.conditions import versions
 from grader.verdict.summary import Verdict
 
 CONNECT = 15.0  # seconds to reach the scheduler

@@ -13,8 +13,8 @@ from typing import Any
 from grader.classroom.intake.submissions import Submission
 from grader.classroom.judging.dispatch import Dispatcher, GradingStopped
 from grader.classroom.judging.sharing import Part
-from grader.classroom.judging.versions import versions
 from grader.execution.sandbox.isolation import available, missing_layers
+from grader.verdict.conditions import versions
 from grader.verdict.summary import Verdict
 
 IDLE = 600.0  # seconds without a submission until a dispatcher is closed: its client may be gone without a message

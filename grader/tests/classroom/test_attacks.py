@@ -120,8 +120,8 @@ class Run:
 
     @property
     def _run_arguments(self) -> tuple:
-        from grader.classroom.judging.versions import versions
         from grader.course.status import read_course
+        from grader.verdict.conditions import versions
 
         return [exercise for exercise in read_course().exercises if exercise.name == "softmax"], versions()
 

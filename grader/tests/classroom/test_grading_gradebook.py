@@ -14,8 +14,8 @@ from grader.classroom.gradebook.person_lookup import find_person
 from grader.classroom.judging.graded_class import Mark
 from grader.classroom.judging.interrupted_run import zero_verdict
 from grader.classroom.judging.rules import Rules
-from grader.classroom.judging.versions import versions
 from grader.course.syllabus import load_syllabus
+from grader.verdict.conditions import versions
 from grader.verdict.results import ExerciseResult, Failure
 from grader.verdict.summary import Verdict
 
@@ -172,7 +172,7 @@ def test_additional_exercises_are_graded_and_fewer_need_no_grading(tmp_path):
 
 
 def test_the_kits_fingerprint_changes_with_everything_that_affects_marks(kit):
-    ask = "from grader.classroom.judging.versions import versions; print(versions()['kit'])"
+    ask = "from grader.verdict.conditions import versions; print(versions()['kit'])"
 
     def stamp() -> str:
         return subprocess.run([sys.executable, "-c", ask], cwd=kit.root, env=kit.environment(), capture_output=True, text=True, check=True).stdout
