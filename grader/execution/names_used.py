@@ -1,37 +1,78 @@
-"""Finds the global names that each definition of a chapter uses, by Python's own rules of scope: a parameter `dropout` is not the exercise `dropout`."""
+"""Finds the names that each definition of a module uses, and all definitions that it reaches through them, also in other modules."""
 
 from __future__ import annotations
 
 import ast
 import symtable
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache, partial
+from pathlib import Path
 
-from grader.course.source import Definition, bound_names, parse
+from grader.course.source import Definition, bound_names, parse, read_source
+
+Name = tuple[str, str]  # a module, and a name defined at its top level
 
 
 @dataclass(frozen=True)
 class NamesUsed:
     statements: dict[str, ast.stmt]  # name → the last top-level statement of the module that binds it
-    imported: dict[str, str]  # name here → its name in the module that it is imported from
-    used: dict[ast.stmt, frozenset[str]]  # by each top-level statement when its code runs; "a.softmax" counts as softmax where `a` is imported
+    imported: dict[str, Name]  # name here → the definition that it may be, of another module
+    modules: dict[str, str]  # name here → the module that it is
+    stars: tuple[str, ...]  # modules of which all names are imported
+    # By each top-level statement, the names that it uses. `a.softmax` is both "a.softmax" and "softmax" where `a` is imported.
+    used: dict[ast.stmt, frozenset[str]]  # when its code runs, by Python's rules of scope: a parameter `dropout` is not the exercise `dropout`
+    written: dict[ast.stmt, frozenset[str]]  # all that are written in it: annotations and local names too
     run_at_import: frozenset[str]  # used by statements that define nothing, and by decorators: this code runs when the chapter is imported
     needed_at_import: frozenset[str]  # without these names the chapter does not import
 
 
-def closure(names: NamesUsed, roots: Iterable[str]) -> set[str]:
-    """The names of this module that these names use, directly or through others, and the names themselves."""
-    found = {name for name in roots if name in names.statements}
+def closure(names: NamesUsed, roots: Iterable[str], without: Collection[str] = ()) -> set[str]:
+    """The names of this module that these names use, directly or through others, and the names themselves; `without` are not followed."""
+    found = reachable([("", name) for name in roots if name in names.statements], {"": names}.get, without)
+    return {name for _, name in found}
+
+
+def reachable(starts: Iterable[Name], read: Callable[[str], NamesUsed | None], without: Collection[str] = (), written: bool = False) -> set[Name]:
+    """These definitions and all that they use (or with `written`, that occur in them), directly or through others, of all modules that `read` knows."""
+    read = cache(read)
+    found = set(starts)
     waiting, seen = list(found), set()
     while waiting:
-        statement = names.statements[waiting.pop()]
-        if statement not in seen:  # one statement may define thousands of names
-            seen.add(statement)
-            new = (names.used[statement] & names.statements.keys()) - found
-            found |= new
-            waiting += new
+        module, name = waiting.pop()
+        names = read(module)
+        statement = names.statements.get(name) if names else None
+        if names is None or statement is None or statement in seen:
+            continue
+        seen.add(statement)  # one statement may define thousands of names
+        words = (names.written if written else names.used)[statement].difference(without)
+        origins = {origin for word in words for origin in _origins(names, module, word)}
+        new = {(other, there) for other, there in origins if (known := read(other)) and there in known.statements} - found
+        found |= new
+        waiting += new
     return found
+
+
+def reachable_in(folder: Path, starts: Iterable[Name], without: Collection[str] = ()) -> set[Name]:
+    """The same for modules of this folder, with all names that are written in them."""
+    return reachable(starts, partial(names_in_file, folder), without, written=True)
+
+
+@cache
+def names_in_file(folder: Path, module: str) -> NamesUsed | None:
+    """The names in a module of this folder; None if it is not there."""
+    path = folder / f"{module}.py"
+    return names_used(read_source(path)) if path.is_file() else None
+
+
+def _origins(names: NamesUsed, module: str, word: str) -> list[Name]:
+    """The definitions that a name in this module may be."""
+    if word in names.statements:
+        return [(module, word)]
+    owner, _, attribute = word.rpartition(".")
+    if owner:
+        return [(names.modules[owner], attribute)] if owner in names.modules else []
+    return [names.imported[word]] if word in names.imported else [(star, word) for star in names.stars]
 
 
 def code_of(text: str, exercise: str) -> list[str]:
@@ -41,8 +82,8 @@ def code_of(text: str, exercise: str) -> list[str]:
     """
     names = names_used(text)
     used = closure(names, {exercise, *names.run_at_import})
-    definitions = set(names.statements.values())
-    return [ast.dump(node) for node in parse(text).body if node not in definitions or used & {n for n, s in names.statements.items() if s is node}]
+    left_out = set(names.statements.values()) - {names.statements[name] for name in used}
+    return [ast.dump(node) for node in names.used if node not in left_out]
 
 
 @lru_cache(maxsize=64)
@@ -54,14 +95,17 @@ def names_used(text: str) -> NamesUsed:
     except (SyntaxError, RecursionError, ValueError, MemoryError, SystemError, OverflowError):  # it parses and does not compile: `return` outside a function
         tables = {}
     nodes = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
-    aliases = [alias for node in nodes for alias in node.names]
-    renamed = {alias.asname: alias.name for node in nodes if isinstance(node, ast.ImportFrom) for alias in node.names if alias.asname}
-    modules = {alias.asname or alias.name.partition(".")[0] for alias in aliases}
-    used = {node: frozenset(_used(node, tables, modules)) for node in tree.body}
+    imports = [(_last_part(getattr(node, "module", None) or ""), alias) for node in nodes for alias in node.names]  # "" for `import a`, `from . import a`
+    modules = {alias.asname or alias.name.partition(".")[0]: _last_part(alias.name) for module, alias in imports if not module}
+    imported = {alias.asname or alias.name: (module, alias.name) for module, alias in imports if module}
+    stars = tuple(module for module, alias in imports if alias.name == "*")
+    attributes = {node: _attributes_of(node, modules.keys() | imported.keys()) for node in tree.body}
+    used = {node: frozenset(attributes[node] | _used(node, tables)) for node in tree.body}
+    written = {node: frozenset(attributes[node] | {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}) for node in tree.body}
     at_import = frozenset().union(*(_run_at_import(node) for node in tree.body)) if tree.body else frozenset()
     needed = at_import.union(*(_needed_at_import(node, tables) for node in tree.body if isinstance(node, Definition)))
     statements = {name: node for node in tree.body for name in bound_names(node)}
-    return NamesUsed(statements, renamed, used, at_import, needed)
+    return NamesUsed(statements, imported, modules, stars, used, written, at_import, needed)
 
 
 _Tables = dict[tuple[str, int], list[symtable.SymbolTable]]
@@ -75,12 +119,21 @@ def _tables(top: symtable.SymbolTable) -> _Tables:
     return found
 
 
-def _used(node: ast.stmt, tables: _Tables, modules: set[str]) -> set[str]:
-    attributes = {part.attr for part in ast.walk(node) if isinstance(part, ast.Attribute) and isinstance(part.value, ast.Name) and part.value.id in modules}
+def _last_part(module: str) -> str:
+    return module.rpartition(".")[2]
+
+
+def _attributes_of(node: ast.stmt, names: Collection[str]) -> set[str]:
+    """The attributes of imported names in a statement, alone and behind the name."""
+    found = [part for part in ast.walk(node) if isinstance(part, ast.Attribute) and isinstance(part.value, ast.Name) and part.value.id in names]
+    return {part.attr for part in found} | {f"{part.value.id}.{part.attr}" for part in found if isinstance(part.value, ast.Name)}
+
+
+def _used(node: ast.stmt, tables: _Tables) -> set[str]:
     own = tables.get((node.name, node.lineno)) if isinstance(node, Definition) else None
     if own is None or not isinstance(node, Definition):
-        return attributes | _loaded([node])
-    words = attributes | _loaded(_evaluated_at_definition(node))
+        return _loaded([node])
+    words = _loaded(_evaluated_at_definition(node))
     waiting = list(own)
     while waiting:
         table = waiting.pop()

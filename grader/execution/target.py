@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 from grader.course.chapter_source import ChapterSource
@@ -13,7 +12,7 @@ from grader.course.sealed import reader as sealed
 from grader.course.source import SourceProblem, read_source
 from grader.course.syllabus import EXERCISES, SOLUTIONS, Chapter, load_syllabus
 from grader.execution.errors import ChapterBroken, Where
-from grader.execution.names_used import NamesUsed, names_used
+from grader.execution.names_used import Name, NamesUsed, names_used, reachable
 from grader.execution.overrides import DefinitionOverride
 from grader.execution.reference_parts import reference_definitions
 
@@ -117,28 +116,9 @@ def builds_on(target: Target, module: str) -> set[str]:
     return found
 
 
-def uses(target: Target, module: str, name: str) -> set[tuple[str, str]]:
-    """The definitions that this definition of the target uses, directly or through others, also in earlier chapters: (chapter, name)."""
-    found: set[tuple[str, str]] = set()
-    waiting = [(module, name)]
-    read: dict[str, tuple[NamesUsed | None, list[tuple[str, NamesUsed]]]] = {}  # per chapter: its own names, and those of the chapters it can use
-    seen: set[ast.stmt] = set()  # one statement may define thousands of names
-    while waiting:
-        chapter, wanted = waiting.pop()
-        if chapter not in read:
-            reachable = [(c, names) for c in (chapter, *sorted(builds_on(target, chapter))) if (names := names_in(target, c))]
-            read[chapter] = next((names for c, names in reachable if c == chapter), None), reachable
-        own, within_reach = read[chapter]
-        statement = own.statements.get(wanted) if own else None
-        if own is None or statement is None or statement in seen:
-            continue
-        seen.add(statement)
-        words = own.used[statement]
-        words |= {own.imported[word] for word in words & own.imported.keys()}
-        new = {(c, word) for c, names in within_reach for word in words & names.statements.keys()} - found
-        found |= new
-        waiting += new
-    return found
+def uses(target: Target, module: str, name: str) -> set[Name]:
+    """This definition of the target and all that it uses, directly or through others, also in earlier chapters."""
+    return reachable([(module, name)], partial(names_in, target))
 
 
 def names_in(target: Target, module: str) -> NamesUsed | None:

@@ -7,10 +7,10 @@ import json
 import re
 from collections.abc import Collection
 
-from grader.classroom.handout.dependencies import Name, find_reachable
 from grader.course.source import bound_names, definition, parse, read_source, split_lines
 from grader.course.suites import tests_in
 from grader.course.syllabus import ROOT, TESTS, Chapter, load_syllabus, suites_of
+from grader.execution.names_used import Name, reachable_in
 
 MEASUREMENTS = ROOT / "grader" / "teaching" / "measurements"
 
@@ -48,7 +48,7 @@ def reduce_suites(chapters: Collection[Chapter], hidden: Collection[str]) -> dic
     """The suites of these chapters by file name, without the tests of hidden exercises and the helpers that only those tests use."""
     suites = [suite for chapter in chapters for suite in suites_of(chapter.id)]
     remaining = {(suite.stem, test) for suite in suites for test, (exercise, _) in tests_in(suite).items() if exercise not in hidden}
-    needed = find_reachable(remaining, TESTS)
+    needed = reachable_in(TESTS, remaining)
     used = {module for module, _ in needed}
     return {suite.name: _remove_unneeded(suite.stem, needed) for suite in suites if suite.stem in used}
 

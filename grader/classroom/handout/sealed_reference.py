@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection
 from pathlib import Path
 
-from grader.classroom.handout.dependencies import find_reachable
 from grader.course.known_mistakes import catalogue, misconceptions
 from grader.course.sealed import format as sealed_format
 from grader.course.source import Segment, bound_names, definition, parse, read_source, split_lines
 from grader.course.stubs import reference_stub
 from grader.course.syllabus import SOLUTIONS
+from grader.execution.names_used import reachable_in
 from grader.files import write_whole
 
 _HIDDEN_MESSAGE = "only your instructor grades {name}, so this handout has no reference for it; with --whole the tests use your own {name}"
@@ -42,7 +42,7 @@ def remove_hidden(module: str, hidden: Collection[str]) -> str:
     seen = {name for node in parse(reference_stub(module)).body for name in bound_names(node)}
     if not seen & set(hidden):
         return text
-    needed = find_reachable({(module, name) for name in seen if name not in hidden}, SOLUTIONS, hidden)
+    needed = reachable_in(SOLUTIONS, {(module, name) for name in seen if name not in hidden}, hidden)
     lines = split_lines(text)
     for node in reversed(parse(text).body):
         names = bound_names(node)

@@ -119,10 +119,9 @@ def _helpers(suites: list[Path]) -> list[Path]:
 @cache
 def _imported(suite: Path) -> set[Path]:
     """The modules of tests/ that this file imports."""
-    nodes = list(ast.walk(ast.parse(suite.read_text(encoding="utf-8"))))
-    names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
-    names += [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]
-    return {path for name in names if (path := TESTS / f"{name.replace('.', '/')}.py").is_file()}
+    names = names_used(suite.read_text(encoding="utf-8"))
+    modules = {*names.modules.values(), *(module for module, _ in names.imported.values()), *names.stars}
+    return {path for module in modules if (path := TESTS / f"{module}.py").is_file()}
 
 
 @cache
