@@ -60,8 +60,8 @@ def exercise_fingerprint(text: str, exercise: Exercise) -> str | None:
     for other in others:
         if any(course.index(third) > course.index(other) for third in others if third.name in _used_by(text, other)):
             return None
-    wanted = {id(names.statements[name]) for name in used}
-    definitions = [ast.dump(node) for node in parse(text).body if id(node) in wanted]
+    wanted = {names.statements[name] for name in used}
+    definitions = [ast.dump(node) for node in names.used if node in wanted]
     return _digest(["exercise", exercise.name, *_import_time(text).parts, "definitions", *definitions])
 
 

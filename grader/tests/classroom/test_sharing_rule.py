@@ -10,9 +10,11 @@ from grader.classroom.judging.equal_exercises import exercise_fingerprint
 from grader.classroom.judging.names_in_tests import names_in_tests
 from grader.classroom.judging.plain_chapter import is_plain
 from grader.classroom.judging.seeds import SETS, exercise_seed, pool_of_seeds
+from grader.course import source
 from grader.course.known_mistakes import misconceptions
 from grader.course.source import replace_definition
 from grader.course.syllabus import EXERCISES, ROOT, SOLUTIONS, load_syllabus
+from grader.execution.names_used import names_used
 from grader.verdict.replay import text_with_mistake
 from pytest_runs import environment
 
@@ -45,6 +47,14 @@ def mistaken(name: str) -> str:
 def equal_exercises(one: str, other: str) -> set[str]:
     names = [exercise.name for exercise in load_syllabus().chapter("ch03").exercises]
     return {name for name in names if fingerprint(one, name) == fingerprint(other, name) is not None}
+
+
+def test_a_fingerprint_does_not_depend_on_what_was_read_meanwhile():
+    text = RIGHT + "\n# more\n"
+    names_used(text)
+    for read in (source._parse_short, source._parse_long):  # as after many other texts
+        read.cache_clear()
+    assert fingerprint(text) == fingerprint(RIGHT) is not None
 
 
 # ---- what may differ
