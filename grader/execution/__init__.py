@@ -11,7 +11,7 @@ Whose code runs:
 
     target.py, overrides.py        a folder, texts, or an object of a notebook
     chapter_package.py             an importable package of chapters
-    replacing.py, reference_parts.py, rebinding.py   with some definitions replaced by the reference's
+    replacing.py, reference_parts.py   with some definitions replaced by the reference's
     names_used.py                  which definitions use which others
 
 What is noticed meanwhile: the calls (`calls.py`, `inner_calls.py`), changed arguments, threads, forbidden functions (`forbidden/`), the line where time

@@ -29,13 +29,19 @@ _numbers = itertools.count(1)
 
 @lru_cache(maxsize=64)
 def without_text(source: ChapterSource) -> ChapterSource:
-    """The chapter as code compiled by this Python, for a process that must not have the text.
+    """The chapter as code compiled by this Python, for a process that must not have the text."""
+    return compile_without_text(source.name, tree_of(source))
 
-    The code has no comments, no source lines and no path, so no traceback can show them.
-    """
-    filename = f"<{source.name}>"
-    code = compile(read_tree(source.sealed or module_bytes(source.text)), filename, "exec", dont_inherit=True)
-    return ChapterSource(source.name, "", filename, code=marshal.dumps(code))
+
+def compile_without_text(name: str, tree: ast.Module) -> ChapterSource:
+    """A module of such a tree as code. It has no comments, no source lines and no path, so no traceback can show them."""
+    filename = f"<{name}>"
+    return ChapterSource(name, "", filename, code=marshal.dumps(compile(tree, filename, "exec", dont_inherit=True)))
+
+
+def tree_of(source: ChapterSource) -> ast.Module:
+    """The chapter's syntax tree without docstrings and without the author's line numbers."""
+    return read_tree(source.sealed or module_bytes(source.text))
 
 
 @lru_cache(maxsize=256)

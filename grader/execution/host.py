@@ -26,8 +26,7 @@ from grader.execution.forbidden.reports import Notice
 from grader.execution.gradients import NoGradient, gradients, is_cut_off, is_defined_in, with_gradient
 from grader.execution.inner_calls import InnerCalls, compile_helper
 from grader.execution.overrides import DefinitionOverride
-from grader.execution.rebinding import inheriting_classes, replaced
-from grader.execution.replacing import is_replacement, replacement_module
+from grader.execution.replacing import inheriting_classes, is_replacement, replaced, replacement_module
 from grader.execution.threads import Threads, new_threads, pauses, running_threads
 from grader.execution.values import CannotCross, pack, unpack
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ast
-import marshal
 from collections.abc import Collection, Iterable
 from functools import lru_cache
 
 from grader.course.chapter_source import ChapterSource
-from grader.course.sealed.format import module_bytes, read_tree, without_docstrings
+from grader.course.sealed.format import without_docstrings
 from grader.course.source import SourceProblem, bound_names
+from grader.execution.chapter_package import compile_without_text, tree_of
 from grader.execution.names_used import NamesUsed, closure, names_used
 from grader.execution.replacing import replacement_module
 
@@ -17,7 +17,7 @@ from grader.execution.replacing import replacement_module
 @lru_cache(maxsize=64)
 def reference_names(reference: ChapterSource) -> NamesUsed:
     """The names that the definitions of a chapter of the reference use."""
-    return names_used(ast.unparse(read_tree(reference.sealed or module_bytes(reference.text))))
+    return names_used(ast.unparse(tree_of(reference)))
 
 
 def replaceable(reference: ChapterSource, names: Iterable[str], without: Collection[str]) -> tuple[str, ...]:
@@ -30,37 +30,29 @@ def replaceable(reference: ChapterSource, names: Iterable[str], without: Collect
 def reference_definitions(reference: ChapterSource, names: tuple[str, ...]) -> ChapterSource:
     """The module with these definitions of the reference and everything that they use in their chapter; the others are not in it."""
     wanted = closure(reference_names(reference), names)
-    tree = read_tree(reference.sealed or module_bytes(reference.text))
-    body = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom) or bound_names(node) & wanted]
-    name = replacement_module(reference.name)
-    code = compile(ast.Module(body, []), f"<{name}>", "exec", dont_inherit=True)
-    return ChapterSource(name, "", f"<{name}>", code=marshal.dumps(code))
+    body = [node for node in tree_of(reference).body if isinstance(node, ast.Import | ast.ImportFrom) or bound_names(node) & wanted]
+    return compile_without_text(replacement_module(reference.name), ast.Module(body, []))
 
 
 def is_reference_definition(text: str, reference: ChapterSource, name: str, exercises: frozenset[str]) -> bool:
     """Whether `text` defines `name` as the reference does, comments and docstrings aside, with the same helpers. Other exercises are not compared."""
     try:
-        own, theirs = _dumps(text), _dumps_of_reference(reference)
+        own, theirs = _dumps_of_text(text), _dumps_of_reference(reference)
         used = names_used(text)
     except (SourceProblem, SyntaxError, RecursionError, ValueError, MemoryError, SystemError, OverflowError):
         return False
-    waiting, seen = [name], set()
-    while waiting:
-        word = waiting.pop()
-        seen.add(word)
-        if word not in own or own[word] != theirs.get(word):
-            return False
-        waiting += (used.used[used.statements[word]] & own.keys()) - seen - exercises
-    return True
+    return name in own and all(own[word] == theirs.get(word) for word in closure(used, [name], without=exercises))
 
 
 @lru_cache(maxsize=32)
-def _dumps(text: str) -> dict[str, str]:
-    body = without_docstrings(ast.parse(text)).body
-    return {name: ast.dump(node) for node in body for name in bound_names(node)}
+def _dumps_of_text(text: str) -> dict[str, str]:
+    return _dumps(without_docstrings(ast.parse(text)))
 
 
 @lru_cache(maxsize=32)
 def _dumps_of_reference(reference: ChapterSource) -> dict[str, str]:
-    body = read_tree(reference.sealed or module_bytes(reference.text)).body
-    return {name: ast.dump(node) for node in body for name in bound_names(node)}
+    return _dumps(tree_of(reference))
+
+
+def _dumps(tree: ast.Module) -> dict[str, str]:
+    return {name: ast.dump(node) for node in tree.body for name in bound_names(node)}
