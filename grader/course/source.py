@@ -231,6 +231,11 @@ def bound_names(node: ast.stmt) -> set[str]:
     return {leaf.id for target in targets for leaf in ast.walk(target) if isinstance(leaf, ast.Name) and isinstance(leaf.ctx, ast.Store)}
 
 
+def imported_names(node: ast.Import | ast.ImportFrom) -> list[str]:
+    """The names that an import binds."""
+    return [alias.asname or alias.name.partition(".")[0] for alias in node.names]
+
+
 def split_lines(text: str) -> list[str]:
     """Lines as Python counts them, line ends kept (str.splitlines also breaks at form feeds and the like)."""
     return re.findall(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z", text)

@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Iterable
 from typing import Any
 
-from grader.course.source import SourceProblem, bound_names, parse
+from grader.course.source import SourceProblem, bound_names, imported_names, parse
 from grader.course.syllabus import load_syllabus
 from grader.execution.target import Target, package_sources
 from grader.execution.values import unpack
@@ -59,14 +59,9 @@ def _calls_type(node: ast.expr) -> bool:
 
 def _module_names(text: str) -> set[str]:
     try:
-        return {name for node in parse(text).body for name in _bound(node)}
+        return {name for node in parse(text).body for name in (imported_names(node) if isinstance(node, ast.Import | ast.ImportFrom) else bound_names(node))}
     except SourceProblem:
         return set()
-
-
-def _bound(node: Any) -> set[str]:
-    aliases = getattr(node, "names", None)
-    return {alias.asname or alias.name.partition(".")[0] for alias in aliases} if aliases else set(bound_names(node))
 
 
 def write_body(made: Statements, example: FailedExample, chosen: Slice) -> list[str]:

@@ -17,7 +17,7 @@ import symtable
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from grader.course.source import Definition, bound_names, split_lines
+from grader.course.source import Definition, bound_names, imported_names, split_lines
 
 MAKES_A_VALUE = frozenset({
     "abs", "bool", "chr", "dict", "float", "frozenset", "int", "len", "list", "max", "min", "ord", "range", "round", "set", "slice", "sorted", "str", "sum", "tuple",
@@ -103,7 +103,7 @@ def _find_bound(node: ast.stmt) -> frozenset[str]:
     names = set(bound_names(node))
     for part in ast.walk(node) if isinstance(node, ast.Try) else (node,):
         if isinstance(part, _IMPORTS):
-            names |= {alias.asname or (alias.name if isinstance(part, ast.ImportFrom) else alias.name.partition(".")[0]) for alias in part.names}
+            names.update(imported_names(part))
         elif isinstance(part, ast.stmt):
             names |= bound_names(part)
     if isinstance(node, ast.AugAssign | ast.For | ast.With | ast.If | ast.While):  # left out, so it only matters which names are missing then

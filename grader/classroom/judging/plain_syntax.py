@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator
 
-from grader.course.source import bound_names
+from grader.course.source import bound_names, imported_names
 
 BUILTINS = frozenset({  # without effects on other code
     "abs", "all", "any", "bool", "bytearray", "bytes", "callable", "chr", "classmethod", "dict", "divmod", "enumerate", "filter", "float", "format",
@@ -101,7 +101,7 @@ def assigned(node: ast.stmt) -> tuple[list[str], ast.expr] | None:
 def bound_at_top(node: ast.AST) -> Iterator[str]:
     """The names that a statement of the top level binds, those of imports too."""
     if isinstance(node, ast.Import | ast.ImportFrom):
-        yield from (alias.asname or alias.name.partition(".")[0] for alias in node.names)
+        yield from imported_names(node)
     elif isinstance(node, ast.stmt):
         yield from bound_names(node)
 
