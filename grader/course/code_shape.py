@@ -12,13 +12,14 @@ def same_code(one: str, other: str) -> bool:
     return one == other or code_shape(parse(one)) == code_shape(parse(other))
 
 
-def code_shape(part: object) -> object:
-    """A syntax tree as tuples, without positions and docstrings."""
+def code_shape(part: object) -> str:
+    """Like `ast.dump`, but without docstrings and without fields that are empty, which differ between versions of Python."""
     if isinstance(part, list):
-        return tuple(map(code_shape, part))
+        return f"[{','.join(map(code_shape, part))}]"
     if not isinstance(part, ast.AST):
-        return type(part), part
+        return repr(part)
     fields = dict(ast.iter_fields(part))
+    fields.pop("ctx", None)
     if isinstance(part, Definition | ast.Module) and ast.get_docstring(part, clean=False) is not None:
         fields["body"] = part.body[1:]
-    return type(part), tuple(code_shape(value) for value in fields.values())
+    return f"{type(part).__name__}({','.join(f'{name}={code_shape(value)}' for name, value in fields.items() if value not in (None, []))})"

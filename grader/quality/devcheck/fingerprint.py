@@ -2,7 +2,8 @@
 
 Python source counts by its meaning: comments, docstrings and layout change no result, so they change no fingerprint. Code that only formulates
 a message or prints a page is left out too. Python's own version is not part of it: fingerprints must agree between contributors on
-different Pythons, and CI tries every exercise without trusting any of them.
+different Pythons, and CI tries every exercise without trusting any of them. verdict/conditions.py counts every byte and version instead: what
+depends on it, such as marks and recordings, must be made again rather too often than too rarely.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 import torch
+from grader.course.code_shape import code_shape
 from grader.course.known_mistakes import bases, misconceptions
 from grader.course.source import Definition, find_definition, parse
 from grader.course.suites import tests_in
@@ -76,7 +78,7 @@ def _reference_parts(exercise: Exercise, words: set[str]) -> Iterator[object]:
 @cache
 def _reference_statements(module: str) -> list[tuple[str, str]]:
     """Each statement of the reference's chapter, with the name of the function or class that it defines, or "" for another one."""
-    return [(node.name if isinstance(node, Definition) else "", _dump(node)) for node in parse(_reference(module)).body]
+    return [(node.name if isinstance(node, Definition) else "", code_shape(node)) for node in parse(_reference(module)).body]
 
 
 def _reference(module: str) -> str:
@@ -130,23 +132,10 @@ def meaning(source: str, exercise: str = "") -> str:
     tree = ast.parse(source)
     if exercise:
         tree.body = [node for node in tree.body if _belongs_to(node, exercise)]
-    return _dump(tree)
+    return code_shape(tree)
 
 
 def _belongs_to(statement: ast.stmt, exercise: str) -> bool:
     """Is this the exercise's own test, or no test at all?"""
     marks = [mark for mark in getattr(statement, "decorator_list", ()) if isinstance(mark, ast.Call) and getattr(mark.func, "id", "") == "exercise"]
     return not marks or any(getattr(mark.args[0], "value", "") == exercise for mark in marks)
-
-
-def _dump(node: object) -> str:
-    """Like `ast.dump`, but without docstrings and without fields that are empty, which differ between versions of Python."""
-    if isinstance(node, list):
-        return f"[{','.join(map(_dump, node))}]"
-    if not isinstance(node, ast.AST):
-        return repr(node)
-    fields = dict(ast.iter_fields(node))
-    fields.pop("ctx", None)
-    if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)) and ast.get_docstring(node, clean=False) is not None:
-        fields["body"] = node.body[1:]
-    return f"{type(node).__name__}({','.join(f'{name}={_dump(value)}' for name, value in fields.items() if value not in (None, []))})"
