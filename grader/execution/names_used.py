@@ -27,10 +27,15 @@ class NamesUsed:
     needed_at_import: frozenset[str]  # without these names the chapter does not import
 
 
-def closure(names: NamesUsed, roots: Iterable[str], without: Collection[str] = ()) -> set[str]:
+def closure(names: NamesUsed, roots: Iterable[str], without: Collection[str] = (), written: bool = False) -> set[str]:
     """The names of this module that these names use, directly or through others, and the names themselves; `without` are not followed."""
-    found = reachable([("", name) for name in roots if name in names.statements], {"": names}.get, without)
+    found = reachable([("", name) for name in roots if name in names.statements], {"": names}.get, without, written)
     return {name for _, name in found}
+
+
+def names_reached(names: NamesUsed, name: str) -> set[str]:
+    """All names that are written in this definition and in those of the module that it reaches, also names that nothing defines."""
+    return {word for there in closure(names, [name], written=True) for word in names.written[names.statements[there]]}
 
 
 def reachable(starts: Iterable[Name], read: Callable[[str], NamesUsed | None], without: Collection[str] = (), written: bool = False) -> set[Name]:

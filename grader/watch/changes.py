@@ -11,6 +11,7 @@ from grader.course.code_shape import code_shape
 from grader.course.source import SourceProblem, bound_names, parse, read_source
 from grader.course.stubs import is_stub, reference_stub
 from grader.course.syllabus import Exercise, load_syllabus
+from grader.execution.names_used import names_reached, names_used
 
 MOST_NAMED = 3  # exercises in a sentence
 
@@ -77,14 +78,10 @@ def compare(before: str, after: str, module: str) -> Changes:
     old, new = _definitions(before), _definitions(after)
     names = {name for name in old.keys() | new.keys() if not _same(old.get(name, []), new.get(name, []))}
     changed = tuple(exercise for exercise in exercises if exercise.name in names and exercise.name in new)
-    using: list[tuple[Exercise, str]] = []
-    for helper in sorted(names - own):
-        users = _users(helper, new)
-        using += [(exercise, helper) for exercise in exercises if exercise.name in users]
-    order = exercises.index
+    used = {exercise: names_reached(names_used(after), exercise.name) for exercise in exercises}
     return Changes(
         changed,
-        tuple(sorted(using, key=lambda pair: order(pair[0]))),
+        tuple((exercise, helper) for exercise in exercises for helper in sorted(names - own) if helper in used[exercise]),
         tuple(exercise for exercise in exercises if exercise.name in names and exercise.name not in new),
         frozenset(exercise.name for exercise in changed if is_stub(exercise, after)),
     )
@@ -151,17 +148,6 @@ def _definitions(text: str) -> dict[str, Written]:
 
 def _same(old: Written, new: Written) -> bool:
     return [text for text, _ in old] == [text for text, _ in new] or [code_shape(node) for _, node in old] == [code_shape(node) for _, node in new]
-
-
-def _users(helper: str, definitions: dict[str, Written]) -> set[str]:
-    """The names whose definitions use the helper, directly or through others."""
-    uses = {name: {leaf.id for _, node in written for leaf in ast.walk(node) if isinstance(leaf, ast.Name)} for name, written in definitions.items()}
-    users: set[str] = set()
-    more = {helper}
-    while more:
-        more = {name for name, used in uses.items() if used & more} - users - {helper}
-        users |= more
-    return users
 
 
 def _stub(module: str) -> str:
