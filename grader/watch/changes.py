@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from grader.course.code_shape import code_shape
-from grader.course.source import SourceProblem, bound_names, parse, read_source
+from grader.course.source import SourceProblem, parse, read_source
 from grader.course.stubs import is_stub, reference_stub
 from grader.course.syllabus import Exercise, load_syllabus
 from grader.execution.names_used import names_reached, names_used
@@ -76,7 +75,7 @@ def compare(before: str, after: str, module: str) -> Changes:
     exercises = [exercise for exercise in load_syllabus().exercises if exercise.module == module]
     own = {exercise.name for exercise in exercises}
     old, new = _definitions(before), _definitions(after)
-    names = {name for name in old.keys() | new.keys() if not _same(old.get(name, []), new.get(name, []))}
+    names = {name for name in old.keys() | new.keys() if old.get(name) != new.get(name)}
     changed = tuple(exercise for exercise in exercises if exercise.name in names and exercise.name in new)
     used = {exercise: names_reached(names_used(after), exercise.name) for exercise in exercises}
     return Changes(
@@ -131,23 +130,12 @@ def _list_names(names: list[str]) -> str:
 
 # ---- the definitions of a text
 
-Written = list[tuple[str, ast.stmt]]  # the statements that define a name, each with its lines
 
-
-def _definitions(text: str) -> dict[str, Written]:
-    """The statements at the top level by the name that they define; other statements, such as imports, define none."""
-    lines = text.splitlines()
-    found: dict[str, Written] = {}
-    for node in parse(text).body:
-        first = min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", ()))])
-        written = "\n".join(lines[first - 1 : node.end_lineno])
-        for name in bound_names(node):
-            found.setdefault(name, []).append((written, node))
-    return found
-
-
-def _same(old: Written, new: Written) -> bool:
-    return [text for text, _ in old] == [text for text, _ in new] or [code_shape(node) for _, node in old] == [code_shape(node) for _, node in new]
+def _definitions(text: str) -> dict[str, str]:
+    """The code of each definition, by its name; of several with one name, that of the last."""
+    names = names_used(text)
+    code = {node: code_shape(node) for node in names.used}
+    return {name: code[node] for name, node in names.statements.items()}
 
 
 def _stub(module: str) -> str:
