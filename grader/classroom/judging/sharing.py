@@ -70,7 +70,7 @@ class Plan:
             beside = [other for other in results if self.whole_chapters.get(other) == self.whole_chapters.get(name)]
             if name in self.whole_chapters and all(stable[other] for other in beside):
                 found.setdefault(name, []).append(self.whole_chapters[name])
-            if name in self.definitions and stable[name] and (_is_passed(result) or (name in self.stubs and _is_not_implemented(result))):
+            if name in self.definitions and stable[name] and (result.outcome == "passed" or (name in self.stubs and _is_not_implemented(result))):
                 found.setdefault(name, []).append(self.definitions[name])
         return found
 
@@ -101,7 +101,7 @@ class Planner:
                 stubs |= {name} if is_stub(text or "", name) else set()
         known = self._known(submission, whole_chapters, definitions)
         names = [exercise.name for exercise in self.exercises if exercise.name not in known]
-        passed = [name for name, result in known.items() if _is_passed(result)]
+        passed = [name for name, result in known.items() if result.outcome == "passed"]
         part = Part(names, {name: seeds[name] for name in names if name in seeds}, passed)
         return Plan(part, Part([exercise.name for exercise in self.exercises], seeds), known, whole_chapters, definitions, frozenset(stubs))
 
@@ -120,10 +120,6 @@ def _is_stable(result: ExerciseResult) -> bool:
     """Whether the result depends on the submitted code only, and not on how busy the machine was."""
     outcomes = {test.outcome for test in result.tests}
     return bool(outcomes) and outcomes <= {"passed", "failed", "todo"} and not result.partial and not result.missing_weight and "timeout" not in result.replaced.values()
-
-
-def _is_passed(result: ExerciseResult) -> bool:
-    return all(test.outcome == "passed" for test in result.tests) and not result.forbidden
 
 
 def _is_not_implemented(result: ExerciseResult) -> bool:
