@@ -236,6 +236,11 @@ def imported_names(node: ast.Import | ast.ImportFrom) -> list[str]:
     return [alias.asname or alias.name.partition(".")[0] for alias in node.names]
 
 
+def module_names(text: str) -> set[str]:
+    """All names that a module defines, assigns or imports at its top level."""
+    return {name for node in parse(text).body for name in (imported_names(node) if isinstance(node, ast.Import | ast.ImportFrom) else bound_names(node))}
+
+
 def split_lines(text: str) -> list[str]:
     """Lines as Python counts them, line ends kept (str.splitlines also breaks at form feeds and the like)."""
     return re.findall(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z", text)

@@ -138,12 +138,18 @@ def _used(node: ast.stmt, tables: _Tables) -> set[str]:
     own = tables.get((node.name, node.lineno)) if isinstance(node, Definition) else None
     if own is None or not isinstance(node, Definition):
         return _loaded([node])
-    words = _loaded(_evaluated_at_definition(node))
-    waiting = list(own)
+    return _loaded(_evaluated_at_definition(node)) | _globals_in(own)
+
+
+def _globals_in(tables: Iterable[symtable.SymbolTable], classes_only: bool = False) -> set[str]:
+    """The global names that these scopes and those in them use."""
+    words: set[str] = set()
+    waiting = list(tables)
     while waiting:
         table = waiting.pop()
-        words |= {symbol.get_name() for symbol in table.get_symbols() if symbol.is_global() and symbol.is_referenced()}
-        waiting += table.get_children()
+        if not classes_only or table.get_type() == "class":
+            words |= {symbol.get_name() for symbol in table.get_symbols() if symbol.is_global() and symbol.is_referenced()}
+            waiting += table.get_children()
     return words
 
 
@@ -168,11 +174,5 @@ def _run_at_import(node: ast.stmt) -> set[str]:
 
 
 def _needed_at_import(node: ast.stmt, tables: _Tables) -> set[str]:
-    words = _loaded(_evaluated_at_definition(node))
-    waiting = list(tables.get((node.name, node.lineno), ())) if isinstance(node, ast.ClassDef) else []
-    while waiting:
-        table = waiting.pop()
-        if table.get_type() == "class":
-            words |= {symbol.get_name() for symbol in table.get_symbols() if symbol.is_global() and symbol.is_referenced()}
-            waiting += table.get_children()
-    return words
+    own = tables.get((node.name, node.lineno), ()) if isinstance(node, ast.ClassDef) else ()
+    return _loaded(_evaluated_at_definition(node)) | _globals_in(own, classes_only=True)

@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Iterable
 from typing import Any
 
-from grader.course.source import SourceProblem, bound_names, imported_names, parse
+from grader.course.source import SourceProblem, module_names, parse
 from grader.course.syllabus import load_syllabus
 from grader.execution.target import Target, package_sources
 from grader.execution.values import unpack
@@ -59,7 +59,7 @@ def _calls_type(node: ast.expr) -> bool:
 
 def _module_names(text: str) -> set[str]:
     try:
-        return {name for node in parse(text).body for name in (imported_names(node) if isinstance(node, ast.Import | ast.ImportFrom) else bound_names(node))}
+        return module_names(text)
     except SourceProblem:
         return set()
 

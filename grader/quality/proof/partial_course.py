@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection
 
-from grader.course.source import bound_names, definition, find_definition, imported_names, parse, read_source
+from grader.course.source import bound_names, definition, find_definition, imported_names, module_names, read_source
 from grader.course.syllabus import SOLUTIONS, load_syllabus
 from grader.execution.names_used import closure, names_used
 
@@ -19,17 +19,12 @@ def with_missing_exercises(module: str, text: str) -> str:
     if not missing:
         return text
     solution = read_source(SOLUTIONS / f"{module}.py")
-    names, own = names_used(solution), _names_of(text)
+    names, own = names_used(solution), module_names(text)
     needed = {names.statements[name] for name in closure(names, missing, without=own, written=True)}
     words = {word for statement in needed for word in names.written[statement]} - own
     imports = {line for statement in names.used if isinstance(statement, ast.Import | ast.ImportFrom) for line in _imports_of(statement, words)}
     definitions = [definition(solution, min(bound_names(statement))).text.rstrip("\n") for statement in names.used if statement in needed]
     return "\n\n\n".join([text.rstrip("\n"), *(["\n".join(sorted(imports))] if imports else []), *definitions]) + "\n"
-
-
-def _names_of(text: str) -> set[str]:
-    """The names that a module defines, assigns or imports."""
-    return {name for node in parse(text).body for name in (imported_names(node) if isinstance(node, ast.Import | ast.ImportFrom) else bound_names(node))}
 
 
 def _imports_of(statement: ast.Import | ast.ImportFrom, names: Collection[str]) -> list[str]:
