@@ -289,8 +289,6 @@ class Judge:
 
     def _recorded_state(self, name: str) -> str | None:
         """The recorded state of the exercise as it is now."""
-        if not self._recorded.get(name):
-            return None
         verdict = find_verdict(self._recorded, name, self._code(name), run_conditions(self.run.trial.seed))
         return {"todo": "failed"}.get(verdict.state, verdict.state) if verdict else None
 
