@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import ast
 
-from grader.course.source import Definition, parse
+from grader.course.source import Definition, bound_names, parse
 
 
 def same_code(one: str, other: str) -> bool:
     """Whether two valid texts do the same by their syntax. SourceProblem for a text that is not valid Python."""
     return one == other or code_shape(parse(one)) == code_shape(parse(other))
+
+
+def code_by_name(tree: ast.Module) -> dict[str, str]:
+    """The code of each definition of a module, by its name; of several with one name, that of the last."""
+    return {name: code for node in tree.body for code in [code_shape(node)] for name in bound_names(node)}
 
 
 def code_shape(part: object) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable
 from functools import lru_cache
 
 from grader.course.chapter_source import ChapterSource
+from grader.course.code_shape import code_by_name
 from grader.course.sealed.format import without_docstrings
 from grader.course.source import SourceProblem, bound_names
 from grader.execution.chapter_package import compile_without_text, tree_of
@@ -37,7 +38,7 @@ def reference_definitions(reference: ChapterSource, names: tuple[str, ...]) -> C
 def is_reference_definition(text: str, reference: ChapterSource, name: str, exercises: frozenset[str]) -> bool:
     """Whether `text` defines `name` as the reference does, comments and docstrings aside, with the same helpers. Other exercises are not compared."""
     try:
-        own, theirs = _dumps_of_text(text), _dumps_of_reference(reference)
+        own, theirs = _code_of_text(text), _code_of_reference(reference)
         used = names_used(text)
     except (SourceProblem, SyntaxError, RecursionError, ValueError, MemoryError, SystemError, OverflowError):
         return False
@@ -45,14 +46,10 @@ def is_reference_definition(text: str, reference: ChapterSource, name: str, exer
 
 
 @lru_cache(maxsize=32)
-def _dumps_of_text(text: str) -> dict[str, str]:
-    return _dumps(without_docstrings(ast.parse(text)))
+def _code_of_text(text: str) -> dict[str, str]:
+    return code_by_name(without_docstrings(ast.parse(text)))
 
 
 @lru_cache(maxsize=32)
-def _dumps_of_reference(reference: ChapterSource) -> dict[str, str]:
-    return _dumps(tree_of(reference))
-
-
-def _dumps(tree: ast.Module) -> dict[str, str]:
-    return {name: ast.dump(node) for node in tree.body for name in bound_names(node)}
+def _code_of_reference(reference: ChapterSource) -> dict[str, str]:
+    return code_by_name(tree_of(reference))

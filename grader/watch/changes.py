@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from grader.course.code_shape import code_shape
+from grader.course.code_shape import code_by_name
 from grader.course.source import SourceProblem, parse, read_source
 from grader.course.stubs import is_stub, reference_stub
 from grader.course.syllabus import Exercise, load_syllabus
@@ -74,7 +74,7 @@ def compare(before: str, after: str, module: str) -> Changes:
     """What differs between two valid texts of a chapter."""
     exercises = [exercise for exercise in load_syllabus().exercises if exercise.module == module]
     own = {exercise.name for exercise in exercises}
-    old, new = _definitions(before), _definitions(after)
+    old, new = code_by_name(parse(before)), code_by_name(parse(after))
     names = {name for name in old.keys() | new.keys() if old.get(name) != new.get(name)}
     changed = tuple(exercise for exercise in exercises if exercise.name in names and exercise.name in new)
     used = {exercise: names_reached(names_used(after), exercise.name) for exercise in exercises}
@@ -126,16 +126,6 @@ def _list_names(names: list[str]) -> str:
     if len(names) > MOST_NAMED:
         return f"{names[0]} and {len(names) - 1} other exercises"
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
-
-
-# ---- the definitions of a text
-
-
-def _definitions(text: str) -> dict[str, str]:
-    """The code of each definition, by its name; of several with one name, that of the last."""
-    names = names_used(text)
-    code = {node: code_shape(node) for node in names.used}
-    return {name: code[node] for name, node in names.statements.items()}
 
 
 def _stub(module: str) -> str:
