@@ -138,16 +138,16 @@ def _used(node: ast.stmt, tables: _Tables) -> set[str]:
     own = tables.get((node.name, node.lineno)) if isinstance(node, Definition) else None
     if own is None or not isinstance(node, Definition):
         return _loaded([node])
-    return _loaded(_evaluated_at_definition(node)) | _globals_in(own)
+    return _loaded(_evaluated_at_definition(node)) | globals_in(own)
 
 
-def _globals_in(tables: Iterable[symtable.SymbolTable], classes_only: bool = False) -> set[str]:
-    """The global names that these scopes and those in them use."""
+def globals_in(tables: Iterable[symtable.SymbolTable], without: Collection[str] = ()) -> set[str]:
+    """The global names that these scopes and those in them use, but not scopes of the kinds `without`."""
     words: set[str] = set()
     waiting = list(tables)
     while waiting:
         table = waiting.pop()
-        if not classes_only or table.get_type() == "class":
+        if table.get_type() not in without:
             words |= {symbol.get_name() for symbol in table.get_symbols() if symbol.is_global() and symbol.is_referenced()}
             waiting += table.get_children()
     return words
@@ -175,4 +175,4 @@ def _run_at_import(node: ast.stmt) -> set[str]:
 
 def _needed_at_import(node: ast.stmt, tables: _Tables) -> set[str]:
     own = tables.get((node.name, node.lineno), ()) if isinstance(node, ast.ClassDef) else ()
-    return _loaded(_evaluated_at_definition(node)) | _globals_in(own, classes_only=True)
+    return _loaded(_evaluated_at_definition(node)) | globals_in(own, without=("function", "annotation"))

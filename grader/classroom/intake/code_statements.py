@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import ast
 import symtable
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from grader.course.source import Definition, bound_names, imported_names, split_lines
+from grader.execution.names_used import globals_in
 
 MAKES_A_VALUE = frozenset({
     "abs", "bool", "chr", "dict", "float", "frozenset", "int", "len", "list", "max", "min", "ord", "range", "round", "set", "slice", "sorted", "str", "sum", "tuple",
@@ -125,17 +125,5 @@ def _find_root(target: ast.expr) -> str:
 
 def _find_used(text: str) -> tuple[frozenset[str], frozenset[str]]:
     """The global names that a statement uses, and those that it uses while it is run: not in the body of a function."""
-    now, all_names = set(), set()
-    for table, is_now in _tables(symtable.symtable(text, "cell", "exec"), True):
-        for symbol in table.get_symbols():
-            if symbol.is_referenced() and (table.get_type() == "module" or symbol.is_global()):
-                all_names.add(symbol.get_name())
-                if is_now:
-                    now.add(symbol.get_name())
-    return frozenset(all_names), frozenset(now)
-
-
-def _tables(table: symtable.SymbolTable, is_now: bool) -> Iterator[tuple[symtable.SymbolTable, bool]]:
-    yield table, is_now
-    for child in table.get_children():
-        yield from _tables(child, is_now and child.get_type() != "function")
+    scopes = [symtable.symtable(text, "cell", "exec")]
+    return frozenset(globals_in(scopes)), frozenset(globals_in(scopes, without=["function"]))

@@ -41,6 +41,7 @@ from grader.classroom.judging.plain_syntax import (
     path,
 )
 from grader.course.source import Definition, SourceProblem, parse
+from grader.execution.names_used import globals_in
 
 LONGEST = 60_000  # characters; the longest chapter of the reference has 14,000
 MOST_NODES = 12_000  # of the syntax tree; the longest chapter of the reference has 1,500
@@ -56,7 +57,7 @@ def is_plain(text: str) -> bool:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             compile(text, "the file", "exec", dont_inherit=True)  # a text that parses may not compile: `return` outside a function
-            names = set(_global_names(symtable.symtable(text, "the file", "exec")))
+            names = globals_in([symtable.symtable(text, "the file", "exec")])
     except (SourceProblem, SyntaxError, ValueError, RecursionError, MemoryError, SystemError, OverflowError):
         return False
     return sum(1 for _ in ast.walk(tree)) <= MOST_NODES and _Chapter(tree).is_plain(names)
@@ -277,15 +278,6 @@ def _positions_of_read_tables(node: ast.AST) -> Iterator[ast.AST]:
 def _inside(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
     for node in nodes:
         yield from ast.walk(node)
-
-
-def _global_names(table: symtable.SymbolTable) -> Iterator[str]:
-    """The names of the module, or of Python, that code at any depth uses."""
-    for symbol in table.get_symbols():
-        if symbol.is_referenced() and (symbol.is_global() or table.get_type() == "module"):
-            yield symbol.get_name()
-    for child in table.get_children():
-        yield from _global_names(child)
 
 
 def _changes(name: str) -> bool:
