@@ -23,8 +23,8 @@ from grader.course.known_mistakes import bases, misconceptions
 from grader.course.source import Definition, find_definition, parse
 from grader.course.suites import tests_in
 from grader.course.syllabus import ROOT, TESTS, Exercise, load_syllabus, suites_of
-from grader.execution.names_used import names_used
-from grader.execution.target import reference_of, resolve, uses
+from grader.execution.names_used import names_used, reachable
+from grader.execution.target import reference_of
 
 GRADER = ROOT / "grader"
 DECIDING = ("course", "execution", "plugin", "quality/devcheck", "runner", "system", "verdict")  # rooms of grader/ that a result depends on
@@ -66,11 +66,10 @@ def _parts(exercise: Exercise) -> Iterator[object]:
 
 def _reference_parts(exercise: Exercise, words: set[str]) -> Iterator[object]:
     """Of the reference's chapters: all but the functions and classes that neither the exercise nor its tests, mistakes and variants can reach."""
-    target, course = resolve("solutions"), load_syllabus()
-    chapters = [chapter for chapter in course.chapters if chapter.number <= course.chapter(exercise.chapter).number and reference_of(chapter.name)]
-    names = {chapter.name: names_used(_reference(chapter.name)) for chapter in chapters}
+    last = load_syllabus().chapter(exercise.chapter).number
+    names = {chapter.name: names_used(_reference(chapter.name)) for chapter in load_syllabus().chapters if chapter.number <= last and reference_of(chapter.name)}
     roots = {(module, name) for module, found in names.items() for name in found.statements if name in words | found.run_at_import | {exercise.name}}
-    reached = roots.union(*(uses(target, module, name) for module, name in roots))
+    reached = reachable(roots, names.get)
     for module in names:
         yield module, [code for name, code in _reference_statements(module) if not name or (module, name) in reached]
 
