@@ -72,6 +72,8 @@ def record_verdicts(
     for name, state in states.items():
         result = results.get(name)
         if result is None or result.partial:
+            if find_verdict(known, name, codes[name], conditions):
+                continue
             new = LastVerdict(state, "", codes[name], conditions, asked=False)
         elif result.is_untouched and not last_asked(known, name):
             continue

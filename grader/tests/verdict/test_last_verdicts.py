@@ -37,7 +37,9 @@ def test_a_verdict_is_found_for_the_same_code_under_the_same_conditions_only():
 def test_the_verdict_on_an_exercise_that_another_one_uses_is_not_shown_as_the_last():
     record("failed", "one", result("failed", "It is wrong."))
     record("passed", "two", {})
+    record("failed", "one", {})
     known = load_verdicts()
+    assert [(verdict.code, verdict.asked) for verdict in known["softmax"]] == [("one", True), ("two", False)]
     assert find_verdict(known, "softmax", "two", "these").state == "passed"
     assert last_asked(known, "softmax").code == "one"
 
