@@ -18,8 +18,8 @@ from pytest_check import check, check_log
 def raise_first_mismatch() -> Iterator[None]:
     """In this context `with check:` catches a Mismatch and no other exception; at the end the first Mismatch is raised, whatever Exception followed it."""
     check_log.clear_failures()
-    check.set_max_report(sys.maxsize)  # only for reported failures does pytest-check call the function below
-    check.set_max_tb(0)  # nobody reads pytest-check's tracebacks, and they take time
+    check.set_max_report(sys.maxsize)  # pytest-check calls the function below only for failures that it reports
+    check.set_max_tb(0)  # its tracebacks take time, and the report does not show them
     check.call_on_fail(_raise_unless_mismatch)
     try:
         yield
