@@ -1,0 +1,100 @@
+"""A graded run is one function: no pytest session, the same result in process and in a worker, and nothing left behind."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import warnings
+
+import pytest
+from boundaries import forks
+from grader.course.source import replace_definition
+from grader.course.syllabus import ROOT, load_syllabus
+from grader.execution.target import Target, resolve
+from grader.quality.benchmarks.workplace import solved_chapter
+from grader.runner.graded_tests import NotATest, all_tests_of, graded_test
+from grader.runner.judging import run_exercise
+from grader.runner.marks import exercise
+from pytest_runs import environment
+
+SOFTMAX = load_syllabus().exercise("softmax")
+WRONG = "def softmax(x, dim=-1):\n    print('softmax of', tuple(x.shape))\n    return torch.exp(x) / torch.exp(x).sum()\n"
+
+
+def target(definition: str = "") -> Target:
+    text = solved_chapter(SOFTMAX.module)
+    return Target("target", None, {SOFTMAX.module: replace_definition(text, "softmax", definition) if definition else text})
+
+
+def without_times(result):
+    for test in result.tests:
+        test.seconds = 0.0
+    return result
+
+
+@pytest.mark.parametrize("name", ["build_vocab", "softmax", "AdamW", "linear_backward"])
+def test_the_reference_gets_all_points(name):
+    result = run_exercise(load_syllabus().exercise(name), resolve("solutions"))
+    assert result.outcome == "passed" and result.earned == result.exercise.points
+    assert [test.name for test in result.tests] == [test.name for test in all_tests_of(result.exercise)]
+
+
+def test_a_mistake_is_explained_and_named():
+    result = run_exercise(SOFTMAX, target(WRONG))
+    assert result.outcome == "failed" and result.diagnosis
+    assert any("whole tensor sums to 1" in mistake.says for mistake in result.diagnosis.mistakes)
+    first = result.failures[0]
+    assert first.details and first.details.got and first.details.expected and "softmax of (" in first.details.printed
+
+
+@forks
+def test_a_worker_gives_the_same_result():
+    here, there = (without_times(run_exercise(SOFTMAX, target(WRONG), in_worker=in_worker)) for in_worker in (False, True))
+    assert here.earned == there.earned and [test.outcome for test in here.tests] == [test.outcome for test in there.tests]
+    assert [test.message for test in here.tests] == [test.message for test in there.tests] and here.diagnosis == there.diagnosis
+
+
+def test_a_run_leaves_streams_warnings_and_tests_as_they_were(capsys):
+    before = sys.stdout, sys.stderr, list(warnings.filters)
+    bodies = [getattr(test.function, "hypothesis", test.function) for test in all_tests_of(SOFTMAX)]
+    inner = [getattr(body, "inner_test", body) for body in bodies]
+    run_exercise(SOFTMAX, target(WRONG))
+    assert (sys.stdout, sys.stderr, list(warnings.filters)) == before and capsys.readouterr().out == ""
+    assert [getattr(body, "inner_test", body) for body in bodies] == inner
+
+
+ALONE = """
+from grader.course.syllabus import load_syllabus
+from grader.execution.target import resolve
+from grader.runner.judging import run_exercise
+result = run_exercise(load_syllabus().exercise("softmax"), resolve("solutions"))
+print(result.outcome)
+"""
+
+
+def test_it_needs_no_session_of_pytest(tmp_path):
+    """It runs where nothing has configured pytest, in any folder."""
+    done = subprocess.run([sys.executable, "-c", ALONE], cwd=tmp_path, env=environment(PYTHONPATH=os.fspath(ROOT)), capture_output=True, text=True)
+    assert done.stdout == "passed\n", done.stderr
+
+
+def test_a_marked_function_that_cannot_be_graded_is_refused():
+    @exercise("softmax")
+    def test_with_a_fixture(learner, tmp_path):
+        """A promise."""
+
+    with pytest.raises(NotATest, match="test_with_a_fixture asks for tmp_path; a graded test takes only learner, reference and what hypothesis draws"):
+        graded_test(test_with_a_fixture, ROOT / "tests" / "test_x.py")
+
+
+def test_interrupting_a_run_ends_it():
+    with pytest.raises(KeyboardInterrupt):
+        run_exercise(SOFTMAX, InterruptedTarget("target", None, target().texts))
+
+
+class InterruptedTarget(Target):
+    """Control-C comes while the chapter is read."""
+
+    def source(self, module: str):
+        raise KeyboardInterrupt
