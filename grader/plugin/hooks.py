@@ -6,6 +6,7 @@ Only tests with the mark `@exercise` are affected; the kit's own tests run like 
 from __future__ import annotations
 
 import gc
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from grader.plugin.pytest_internals import width_of
 from grader.plugin.selection import Selection, graded_test_of
 from grader.reproduction.files import FOLDER
 from grader.runner import run_page
+from grader.runner.attempts import Attempt
 from grader.runner.graded_run import GradedRun
 from grader.runner.graded_tests import GradedTest
 from grader.runner.judging import Judge, judge_of
@@ -49,6 +51,8 @@ def pytest_configure(config: pytest.Config) -> None:
     judge = judge_of(trial, recordings, PrintedToPytest(config), chosen=bool(selection), scripts=FOLDER)
     config.stash[RUN], config.stash[JUDGE], config.stash[SELECTED] = judge.run, judge, selection
     config.stash[FORKED] = ForkedRunner(judge)
+    if getattr(config.option, "tx", None) and not _is_xdist_worker(config):
+        config.pluginmanager.register(XdistVerdicts(config))
 
 
 def pytest_report_header(config: pytest.Config) -> list[str] | None:
@@ -126,22 +130,46 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     judge = config.stash[JUDGE]
     judge.runner.on_problem = _debugger(item) if config.option.usepdb else lambda *_: None
     item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
-    for result in judge.accept(config.stash[FORKED].judge(item, test)):
-        for report in _reports(item, result):
+    found = config.stash[FORKED].judge(item, test)
+    for result in judge.accept(found):
+        for report in _reports(item, result, found):
             item.ihook.pytest_runtest_logreport(report=report)
     item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
     judge.end_chapter(test, graded_test_of(nextitem) if nextitem is not None else None)
     return True
 
 
-def _reports(item: pytest.Item, result: TestResult) -> list[pytest.TestReport]:
-    """The three reports that pytest's plugins expect of a test; the second has the verdict."""
+def _reports(item: pytest.Item, result: TestResult, found: Attempt) -> list[pytest.TestReport]:
+    """The three reports that pytest's plugins expect of a test; the second has the verdict, for xdist with all that was found."""
     keywords, outcome = dict.fromkeys(item.keywords, 1), result.outcome
     word = {"passed": "passed", "todo": "skipped"}.get(outcome, "failed")
     text = (str(item.path), item.location[1] or 0, "todo") if outcome == "todo" else None if outcome == "passed" else result.message
     verdict = pytest.TestReport(item.nodeid, item.location, keywords, word, text, "call", duration=result.seconds, headway=outcome)  # type: ignore[arg-type]
+    if _is_xdist_worker(item.config):
+        verdict.headway_found = pickle.dumps(found)  # type: ignore[attr-defined]
     before, after = (pytest.TestReport(item.nodeid, item.location, keywords, "passed", None, when) for when in ("setup", "teardown"))  # type: ignore[arg-type]
     return [before, verdict, after]
+
+
+def _is_xdist_worker(config: pytest.Config) -> bool:
+    return hasattr(config, "workerinput")
+
+
+class XdistVerdicts:
+    """With `-n`: collects the verdicts of xdist's workers in the process that prints the page."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        data = getattr(report, "headway_found", None)
+        if data is None:
+            return
+        self.config.option.tbstyle = "no"
+        judge, found = self.config.stash[JUDGE], pickle.loads(data)
+        for name in found.tests:
+            judge.tests_of(load_syllabus().exercise(name))
+        judge.accept(found)
 
 
 def _debugger(item: pytest.Item) -> Callable[[GradedTest, BaseException], None]:
@@ -174,6 +202,8 @@ def pytest_report_teststatus(report: pytest.TestReport) -> tuple | None:
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
     run = session.config.stash[RUN]
+    if _is_xdist_worker(session.config):
+        return
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if reporter is not None and reporter.isatty and run.seconds_of_failed_exercises() > SLOW:
         reporter.write_line("")
@@ -204,5 +234,6 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     judge = config.stash.get(JUDGE, None)
     if judge is not None:
         config.stash[FORKED].close()
-        judge.record_states()  # after the verdict is shown
+        if not _is_xdist_worker(config):
+            judge.record_states()  # after the verdict is shown
         judge.close()

@@ -92,6 +92,7 @@ def runs(target, whole_target, template, tmp_path_factory):
         "worker": ([here, "--worker"], {}),
         "some": ([here, *some], {"SEEN": str(place / "seen 0")}),
         "other seed": ([here, *some, "--seed", "5"], {"FORCE_COLOR": "1", "SEEN": str(place / "seen 5")}),
+        "two processes": ([here, *some, "-n", "2"], {}),
         "chapter": ([here, "--chapter", "ch02"], {}),
         "with_reference": ([f"--target={whole_target}", "--exercise", "TokenEmbedding"], {}),
         "whole": ([f"--target={whole_target}", "--exercise", "TokenEmbedding", "--whole"], {}),
@@ -190,6 +191,13 @@ def test_points_are_reported_by_exercise(runs):
 def test_chapter_and_exercise_choose(runs):
     assert {e["chapter"] for e in runs["chapter"].results["exercises"]} == {"ch02"} and runs["chapter"].status == 0
     assert [e["name"] for e in runs["some"].results["exercises"]] == ["softmax", "causal_mask", "merge_heads"]
+
+
+def test_xdist_changes_no_verdict_and_the_page_is_printed(runs):
+    alone, shared = runs["some"], runs["two processes"]
+    assert shared.status == alone.status == 1 and shared.timeless() == alone.timeless()
+    page, same_page = (run.out[run.out.index("── softmax ──") :].rpartition("\n=")[0] for run in (alone, shared))
+    assert page == same_page and "Next: fix softmax" in page
 
 
 def test_whole_takes_earlier_chapters_from_the_target(runs):
