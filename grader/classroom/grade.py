@@ -18,7 +18,7 @@ from grader.classroom.intake.submissions import Submission
 from grader.classroom.judging.better_versions import choose_versions, find_points_in, list_variants
 from grader.classroom.judging.graded_class import GradedClass
 from grader.classroom.judging.rules import Rules
-from grader.classroom.judging.sharing import Part, Plan, Planner
+from grader.classroom.judging.sharing import Plan, Planner
 from grader.classroom.report.context import NO_CONTEXT, ReportContext
 from grader.course.syllabus import Exercise
 from grader.verdict.conditions import versions
@@ -28,7 +28,7 @@ from grader.verdict.summary import Verdict
 class AnyDispatcher(Protocol):
     """Grades submissions: with servers on this machine (judging/dispatch.py), or on a cluster (judging/cluster.py)."""
 
-    def grade(self, submission: Submission, part: Part) -> Verdict | str: ...
+    def grade(self, submission: Submission, seeds: dict[str, int]) -> Verdict | str: ...
 
     def close(self) -> None:
         """End what is still being graded: `grade` then returns at once, in every thread."""
@@ -42,7 +42,7 @@ class GradingOutcome:
     graded_class: GradedClass
     graded_now: int  # contents graded in this run
     exercises_judged: int = 0  # of them: those whose tests were run
-    exercises_shared: int = 0  # and those for which results of equal code were used
+    exercises_shared: int = 0  # and those for which results of an equal chapter were used
     written: list[Path] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -54,18 +54,15 @@ class GradingOutcome:
 
 def grade_class(
     submissions: Sequence[Submission], book: Gradebook, exercises: Sequence[Exercise], seed: int, rules: Rules, folder: Path,
-    dispatcher: AnyDispatcher, at_once: int, report_progress: Callable[[int, int, str], None] = lambda done, of, name: None, share: bool = True,
+    dispatcher: AnyDispatcher, at_once: int, report_progress: Callable[[int, int, str], None] = lambda done, of, name: None,
     context: ReportContext = NO_CONTEXT,
 ) -> GradingOutcome:  # fmt: skip
-    """Grade what is not graded yet, then write all files. `report_progress` gets the number of graded submissions, of all, and the last name.
-
-    Without `share`, equal exercises of different submissions are each judged.
-    """
+    """Grade what is not graded yet, then write all files. `report_progress` gets the number of graded submissions, of all, and the last name."""
     notes = [note for note in [book.start_run(seed, exercises, versions())] if note]
     notes += rules.find_warnings(submissions)
     todo = book.submissions_to_do(submissions, [variant for submission in submissions for variant in list_variants(submission)])
     report_progress(0, len(todo), "")
-    planner = Planner(book, exercises, seed, share)
+    planner = Planner(book, exercises, seed)
     judged, shared = _grade_and_store(todo, book, dispatcher, at_once, planner, report_progress)
     find_points = find_points_in(book.find_verdict, exercises, rules.points_of)
     chosen = [choose_versions(submission, find_points) for submission in submissions]
@@ -91,8 +88,8 @@ def _grade_and_store(
         for number, (submission, plan, verdict) in enumerate(verdicts, start=1):
             if isinstance(verdict, Verdict):
                 verdict = plan.complete(verdict)
-                book.store_verdict(submission.digest, verdict, plan.fingerprints_to_store(verdict))
-                judged, shared = judged + len(plan.part.exercises), shared + len(plan.known)
+                book.store_verdict(submission.digest, verdict, plan.chapters_to_share(verdict))
+                judged, shared = judged + len(plan.seeds), shared + len(plan.known)
             else:
                 book.store_verdict(submission.digest, verdict)
             report_progress(number, len(todo), submission.name)
@@ -100,7 +97,7 @@ def _grade_and_store(
 
 
 def _grade_all(todo: Sequence[Submission], dispatcher: AnyDispatcher, at_once: int, planner: Planner) -> Generator[tuple[Submission, Plan, Verdict | str], None, None]:
-    """Each submission with its plan and the verdict on its part, in the order of completion; at most `at_once` are graded at a time."""
+    """Each submission with its plan and the verdict on what the plan leaves to grade, in the order of completion; at most `at_once` are graded at a time."""
     waiting = iter(todo)
     running: dict[Future[Verdict | str], tuple[Submission, Plan]] = {}
     with ThreadPoolExecutor(at_once, "headway grade") as pool:
@@ -127,7 +124,4 @@ def _grade_all(todo: Sequence[Submission], dispatcher: AnyDispatcher, at_once: i
 
 
 def _grade_planned(dispatcher: AnyDispatcher, submission: Submission, plan: Plan) -> Verdict | str:
-    verdict = dispatcher.grade(submission, plan.part) if plan.part.exercises else Verdict([])
-    if isinstance(verdict, Verdict) and plan.is_contradicted_by(verdict):
-        return dispatcher.grade(submission, plan.whole)
-    return verdict
+    return dispatcher.grade(submission, plan.seeds) if plan.seeds else Verdict([])

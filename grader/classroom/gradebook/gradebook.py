@@ -1,7 +1,7 @@
 """The gradebook of a class, grades/gradebook.sqlite: the submissions and their results.
 
 A result belongs to the content of a submission and to the conditions it was found under (seed, kit, torch, Python). Equal submissions are
-therefore graded once, and so are equal exercises of different submissions (judging/sharing.py). Results found under other conditions stay in
+therefore graded once, and so are equal chapters of different submissions (judging/sharing.py). Results found under other conditions stay in
 the file and are never mixed with the current ones. Each submission is one transaction: a grader that is killed loses at most the submissions
 it was grading, and the next run continues from there.
 
@@ -15,10 +15,9 @@ connections and locks do not survive a fork.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import MappingProxyType
 
 from grader.classroom import sanitize
 from grader.classroom.gradebook import columns, sqlite_file
@@ -158,25 +157,22 @@ class Gradebook:
                 found.setdefault(slug, {})[field] = value
         return found
 
-    def equal_results(self, fingerprints: Mapping[str, str]) -> dict[str, ExerciseResult]:
-        """Results of the exercises with these fingerprints, found under the current conditions in other submissions."""
-        found: dict[str, ExerciseResult] = {}
-        for exercise in self._exercises:
-            if fingerprint := fingerprints.get(exercise.name):
-                rows = self._query(
-                    "SELECT tests, diagnosis, forbidden, partial, missing_weight FROM equal_exercises JOIN results USING (conditions, digest, exercise) "
-                    "WHERE conditions = ? AND fingerprint = ? AND exercise = ?",
-                    self._conditions, fingerprint, exercise.name,
-                )  # fmt: skip
-                with self._damage_check():
-                    for row in rows:
-                        found[exercise.name] = columns.parse_result(exercise, *row)
-        return found
+    def equal_results(self, chapter: str, exercises: Sequence[Exercise]) -> list[ExerciseResult]:
+        """The results of these exercises in a content that has the chapter with this hash; empty if one of them has none under the current conditions."""
+        rows = {row[0]: row[1:] for row in self._query(
+            "SELECT exercise, tests, diagnosis, forbidden, partial, missing_weight FROM judged_chapters JOIN results USING (conditions, digest) "
+            "WHERE conditions = ? AND chapter = ?",
+            self._conditions, chapter,
+        )}  # fmt: skip
+        if not all(exercise.name in rows for exercise in exercises):
+            return []
+        with self._damage_check():
+            return [columns.parse_result(exercise, *rows[exercise.name]) for exercise in exercises]
 
-    def store_verdict(self, digest: str, verdict: Verdict | str, fingerprints: Mapping[str, Iterable[str]] = MappingProxyType({})) -> None:
+    def store_verdict(self, digest: str, verdict: Verdict | str, chapters: Iterable[str] = ()) -> None:
         """Store the verdict on this content, or the sentence that says why it is missing. It is on disk when this returns.
 
-        `fingerprints` are, by exercise, those under which its result counts for other submissions too.
+        `chapters` are the hashes of those chapters whose results count for other contents too.
         Such a sentence describes a fault of the grader, not of the content. So it covers no exercise, and the next run tries again.
         """
         whole = isinstance(verdict, Verdict)
@@ -198,19 +194,15 @@ class Gradebook:
                 "ON CONFLICT (conditions, digest) DO UPDATE SET exercises = excluded.exercises, broken = excluded.broken, notes = excluded.notes",
                 (*key, columns.to_json(sorted(covers)), "" if whole else to_storable(str(verdict)), columns.to_json(broken), columns.to_json(found.notes)),
             )
-            if whole:
-                self._database.execute("DELETE FROM judged_alone WHERE digest = ?", (digest,))
             for result in found.results:
                 self._database.execute("INSERT OR REPLACE INTO results VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", (*key, *columns.make_row(sanitize.result(result))))
-                self._database.execute("DELETE FROM equal_exercises WHERE conditions = ? AND digest = ? AND exercise = ?", (*key, result.exercise.name))
-                for fingerprint in fingerprints.get(result.exercise.name, ()):
-                    row = (self._conditions, fingerprint, result.exercise.name, digest)
-                    self._database.execute("INSERT OR IGNORE INTO equal_exercises VALUES (?, ?, ?, ?)", row)
+            self._database.execute("DELETE FROM judged_chapters WHERE conditions = ? AND digest = ?", key)
+            self._database.executemany("INSERT OR IGNORE INTO judged_chapters VALUES (?, ?, ?)", [(self._conditions, chapter, digest) for chapter in chapters])
 
     def delete_verdicts(self, slug: str, more: Iterable[str] = ()) -> list[str]:
         """Delete all results of this person's submission, and of `more` contents, so that they are graded again.
 
-        Returns the names of all who handed in the same content.
+        No chapter judged so far is shared any more, because its results would be the old ones. Returns the names of all who handed in the same content.
         """
         with self._transaction():
             people = self._query("SELECT name, slug, digest FROM people ORDER BY name")
@@ -218,12 +210,8 @@ class Gradebook:
                 [digest] = [digest for _, known, digest in map(columns.require_texts, people) if known == slug]
             for content in {digest, *more}:
                 self._database.execute("DELETE FROM verdicts WHERE digest = ?", (content,))
-                self._database.execute("INSERT OR IGNORE INTO judged_alone VALUES (?)", (content,))
+            self._database.execute("DELETE FROM judged_chapters")
         return [name for name, _, other in people if other == digest]
-
-    def is_judged_alone(self, digest: str) -> bool:
-        """Whether somebody asked to grade this content again: then no result of an equal exercise is used for it, until it has a verdict."""
-        return bool(self._query("SELECT 1 FROM judged_alone WHERE digest = ?", digest))
 
     @property
     def corrections(self) -> Corrections:

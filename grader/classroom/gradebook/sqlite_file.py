@@ -13,47 +13,47 @@ from grader.classroom.intake.problems import GradingProblem
 from grader.files import problem
 
 NAME = "gradebook.sqlite"
-FORMAT = 5  # version of the tables below
+FORMAT = 6  # version of the tables below; those of an earlier version are kept, and the others are added
 PATIENCE = 60  # seconds to wait for another program that reads, or for the grader to store a submission
 APPLICATION_ID = 0x48647779  # SQLite's application_id: "Hdwy"
 
 TABLES = (
-    """CREATE TABLE conditions (       -- what results depend on besides the content
+    """CREATE TABLE IF NOT EXISTS conditions (  -- what results depend on besides the content
         id INTEGER PRIMARY KEY, seed TEXT NOT NULL, versions TEXT NOT NULL,
         turn INTEGER NOT NULL, -- order of last use: greater is later
         UNIQUE (seed, versions))""",
-    """CREATE TABLE run (              -- settings of the last run
+    """CREATE TABLE IF NOT EXISTS run (  -- settings of the last run
         one INTEGER PRIMARY KEY CHECK (one = 1), conditions INTEGER NOT NULL REFERENCES conditions, exercises TEXT NOT NULL)""",
-    """CREATE TABLE people (           -- the submissions of the last run
+    """CREATE TABLE IF NOT EXISTS people (  -- the submissions of the last run
         slug TEXT PRIMARY KEY, name TEXT NOT NULL, digest TEXT NOT NULL, problem TEXT NOT NULL, notes TEXT NOT NULL,
         submitted TEXT NOT NULL,  -- a time, empty, or LATE_MARK
         zone_known INTEGER NOT NULL)""",
-    """CREATE TABLE verdicts (         -- each content that was graded and for which exercises, or why grading failed
+    """CREATE TABLE IF NOT EXISTS verdicts (  -- each content that was graded and for which exercises, or why grading failed
         conditions INTEGER NOT NULL REFERENCES conditions, digest TEXT NOT NULL,
         exercises TEXT NOT NULL, problem TEXT NOT NULL, broken TEXT NOT NULL, notes TEXT NOT NULL,
         PRIMARY KEY (conditions, digest)) WITHOUT ROWID""",
-    """CREATE TABLE results (
+    """CREATE TABLE IF NOT EXISTS results (
         conditions INTEGER NOT NULL, digest TEXT NOT NULL, exercise TEXT NOT NULL, outcome TEXT NOT NULL, tests TEXT NOT NULL,
         diagnosis TEXT NOT NULL, forbidden TEXT NOT NULL, partial INTEGER NOT NULL, missing_weight REAL NOT NULL,
         PRIMARY KEY (conditions, digest, exercise),
         FOREIGN KEY (conditions, digest) REFERENCES verdicts ON DELETE CASCADE) WITHOUT ROWID""",
-    """CREATE TABLE secret (           -- decides which examples are drawn besides the common ones; made once
+    """CREATE TABLE IF NOT EXISTS secret (  -- decides which examples are drawn besides the common ones; made once
         one INTEGER PRIMARY KEY CHECK (one = 1), value TEXT NOT NULL)""",
-    """CREATE TABLE equal_exercises (  -- results that count for every exercise with the same fingerprint
-        conditions INTEGER NOT NULL, fingerprint TEXT NOT NULL, exercise TEXT NOT NULL, digest TEXT NOT NULL,
-        PRIMARY KEY (conditions, fingerprint, exercise),
+    """CREATE TABLE IF NOT EXISTS judged_chapters (  -- for each text of a chapter, a content whose results count for every content with this text
+        conditions INTEGER NOT NULL, chapter TEXT NOT NULL, digest TEXT NOT NULL,  -- the key first, or quick_check of SQLite 3.40 finds a NULL
+        PRIMARY KEY (conditions, chapter),
         FOREIGN KEY (conditions, digest) REFERENCES verdicts ON DELETE CASCADE) WITHOUT ROWID""",
-    "CREATE TABLE judged_alone (digest TEXT PRIMARY KEY)",  # contents to be graded again without results of equal exercises
-    "CREATE INDEX equal_exercises_of_verdicts ON equal_exercises (conditions, digest)",  # to delete them with their verdict
+    "CREATE INDEX IF NOT EXISTS judged_chapters_of_verdicts ON judged_chapters (conditions, digest)",  # to delete them with their verdict
     """CREATE TABLE IF NOT EXISTS overrides (  -- points that the instructor gave; a revoked one stays, with the date
         id INTEGER PRIMARY KEY, name TEXT NOT NULL, slug TEXT NOT NULL, exercise TEXT NOT NULL, points TEXT NOT NULL, because TEXT NOT NULL,
         given TEXT NOT NULL, revoked TEXT NOT NULL)""",
-    """CREATE TABLE IF NOT EXISTS remarks (    -- sentences of the instructor for a person's feedback
+    """CREATE TABLE IF NOT EXISTS remarks (  -- sentences of the instructor for a person's feedback
         id INTEGER PRIMARY KEY, name TEXT NOT NULL, slug TEXT NOT NULL, text TEXT NOT NULL, given TEXT NOT NULL, revoked TEXT NOT NULL)""",
-    """CREATE TABLE IF NOT EXISTS ids (        -- what learning platforms call the people of the last run
+    """CREATE TABLE IF NOT EXISTS ids (  -- what learning platforms call the people of the last run
         slug TEXT NOT NULL, field TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY (slug, field)) WITHOUT ROWID""",
+    "DROP TABLE IF EXISTS equal_exercises",  # this one and the next are of versions 2 to 5
+    "DROP TABLE IF EXISTS judged_alone",
 )
-TABLES_OF = {1: 5, 2: 9, 3: 11, 4: 12}  # the number of tables of earlier versions
 
 
 class Connection(sqlite3.Connection):
@@ -92,9 +92,9 @@ def connect(folder: Path) -> Connection:
             database.execute("PRAGMA foreign_keys = ON")
         with transaction(database, path):
             _check_format(database, path)
-            version = _read_pragma(database, "user_version")
-            for table in TABLES[TABLES_OF.get(version, len(TABLES) if version else 0) :]:
-                database.execute(table)
+            if _read_pragma(database, "user_version") < FORMAT:
+                for statement in TABLES:
+                    database.execute(statement)
             database.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             database.execute(f"PRAGMA user_version = {FORMAT}")  # also if it is set already: this write proves that the file is writable
         database.execute(f"PRAGMA busy_timeout = {1000 * PATIENCE}")  # from here on only readers can be in the way
@@ -122,7 +122,7 @@ def connect_to_read(folder: Path) -> Connection:
             close(database)
             raise
         close(database)
-        close(connect(folder))  # adds the tables that an earlier version lacks
+        close(connect(folder))  # gives it the tables of this version
     raise AssertionError
 
 

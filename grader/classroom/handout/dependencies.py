@@ -11,10 +11,10 @@ import ast
 from collections.abc import Iterable
 from functools import cache
 
-from grader.classroom.judging.names_in_tests import definitions_of_tests
 from grader.course.source import definition, parse, read_source
-from grader.course.syllabus import SOLUTIONS, TESTS, Exercise, load_syllabus
-from grader.execution.names_used import reachable_in
+from grader.course.suites import tests_in
+from grader.course.syllabus import SOLUTIONS, TESTS, Exercise, load_syllabus, suites_of
+from grader.execution.names_used import Name, reachable_in
 
 
 def find_all_hidden(requested: Iterable[str], exercises: Iterable[Exercise]) -> dict[str, str]:
@@ -46,7 +46,12 @@ def _explain_hidden(exercise: Exercise, hidden: Iterable[str]) -> str:
 
 def find_tested_names(exercise: Exercise) -> set[str]:
     """The names that an exercise's tests and their helpers may request from an implementation: every attribute and string, except torch's."""
-    return {word for module, name in definitions_of_tests(exercise) for word in _names_and_strings(module, name)}
+    return {word for module, name in _definitions_of_tests(exercise) for word in _names_and_strings(module, name)}
+
+
+def _definitions_of_tests(exercise: Exercise) -> set[Name]:
+    """The exercise's tests, and all definitions that they use of the modules in the folder of the tests."""
+    return reachable_in(TESTS, {(suite.stem, test) for suite in suites_of(exercise.chapter) for test, (name, _) in tests_in(suite).items() if name == exercise.name})
 
 
 @cache

@@ -10,14 +10,12 @@ import contextlib
 import logging
 import time
 import warnings
-from dataclasses import asdict
 from typing import Any
 
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.intake.submissions import Submission
 from grader.classroom.judging import dask_worker
 from grader.classroom.judging.dispatch import GradingStopped
-from grader.classroom.judging.sharing import Part
 from grader.verdict.conditions import versions
 from grader.verdict.summary import Verdict
 
@@ -46,11 +44,11 @@ class ClusterDispatcher:
                 raise
             raise GradingProblem(f"the cluster at {address} gives no clear answer ({_in_words(problem)})") from None
 
-    def grade(self, submission: Submission, part: Part | None = None) -> Verdict | str:
-        """The verdict on this part of it (on all exercises without one), or a sentence that says why it is missing."""
+    def grade(self, submission: Submission, seeds: dict[str, int] | None = None) -> Verdict | str:
+        """The verdict on the exercises with these seeds (on all without them), or a sentence that says why it is missing."""
         from distributed import CancelledError, KilledWorker
 
-        asked = (submission.sources, submission.broken, submission.digest, self.exercises, self.seed, self.versions, self.isolated, part and asdict(part))
+        asked = (submission.sources, submission.broken, submission.digest, self.exercises, self.seed, self.versions, self.isolated, seeds)
         try:
             answer = self._answer(self.client.submit(dask_worker.grade, *asked, pure=False))
         except GradingStopped:

@@ -12,7 +12,6 @@ from typing import Any
 
 from grader.classroom.intake.submissions import Submission
 from grader.classroom.judging.dispatch import Dispatcher, GradingStopped
-from grader.classroom.judging.sharing import Part
 from grader.execution.sandbox.isolation import available, missing_layers
 from grader.verdict.conditions import versions
 from grader.verdict.summary import Verdict
@@ -39,15 +38,15 @@ def refusal(there: Capabilities, here: dict[str, str], isolated: bool) -> str:
 
 def grade(
     sources: dict[str, str], unread: dict[str, str], digest: str, exercises: Sequence[str], seed: int, here: dict[str, str], isolated: bool,
-    part: dict[str, Any] | None = None,
+    seeds: dict[str, int] | None = None,
 ) -> dict[str, Any]:  # fmt: skip
-    """A part of one submission: its `verdict`, or the `trouble` with it, or the worker was `refused`, with the reason."""
+    """Some exercises of one submission: their `verdict`, or the `trouble` with it, or the worker was `refused`, with the reason."""
     with _dispatcher_for(tuple(exercises), seed) as shared:
         why = refusal(shared.capabilities, here, isolated)
         if why:
             return {"refused": why}
         try:
-            verdict = shared.dispatcher.grade(Submission("", sources, broken=unread, digest=digest), Part(**part) if part else None)
+            verdict = shared.dispatcher.grade(Submission("", sources, broken=unread, digest=digest), seeds)
         except GradingStopped as problem:
             return {"refused": f"cannot grade: {problem}"}
     return {"verdict": verdict.as_data()} if isinstance(verdict, Verdict) else {"trouble": verdict}

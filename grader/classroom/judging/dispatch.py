@@ -10,7 +10,6 @@ from grader.classroom.intake.submissions import Submission
 from grader.classroom.judging.interrupted_run import InterruptedRun, zero_verdict
 from grader.classroom.judging.job import GradeJob
 from grader.classroom.judging.seeds import exercise_seed
-from grader.classroom.judging.sharing import Part
 from grader.execution.sandbox.isolation import Isolation
 from grader.processes.client import NoServer, ServerProcess
 from grader.processes.kit_version import stamp
@@ -48,10 +47,11 @@ class Dispatcher:
         self.servers: list[ServerProcess] = []
         self.closed = False
 
-    def grade(self, submission: Submission, part: Part | None = None) -> Verdict | str:
-        """The verdict on this part of it (on all exercises without one), or a sentence that says why it is missing. One without points is on all of it."""
-        part = part or Part(self.exercises, {name: exercise_seed("", self.seed, name, submission.digest) for name in self.exercises})
-        job = GradeJob(submission.sources, submission.broken, part.exercises, 0, self.seconds, seeds=part.seeds, passed=part.passed)
+    def grade(self, submission: Submission, seeds: dict[str, int] | None = None) -> Verdict | str:
+        """The verdict on the exercises with these seeds (on all without them), or a sentence that says why it is missing. One without points is on all."""
+        if seeds is None:
+            seeds = {name: exercise_seed("", self.seed, name, submission.digest) for name in self.exercises}
+        job = GradeJob(submission.sources, submission.broken, list(seeds), 0, self.seconds, seeds=seeds)
         with self._turn():
             with self.starting:
                 if self.shared is None:

@@ -18,7 +18,6 @@ class GradeJob(Job):
     in_worker: bool = True
     whole: bool = False  # earlier chapters are the submission's own too
     seeds: dict[str, int] = field(default_factory=dict)  # of exercises whose own examples are drawn by another seed than `seed`
-    passed: list[str] = field(default_factory=list)  # exercises of the submission that are not graded now and are known to pass their tests
 
     def after_crash(self, late: bool = False) -> Self | None:
         return moved_to_worker(self)

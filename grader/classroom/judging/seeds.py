@@ -2,8 +2,8 @@
 
 Anybody who has the kit can find the common examples, so a submission could contain the answers to them. An exercise therefore gets some more examples
 from one of a few sets. The sets are drawn by seeds that depend on a secret of the instructor's, which the gradebook stores, so that no learner can
-prepare answers. The content that decides about the exercise chooses the set: equal code gets equal examples and equal marks, today and tomorrow. There
-are few sets, so that what the reference answers to them can be recorded.
+prepare answers. The exercise's own code chooses the set: equal code gets equal examples, today and tomorrow. There are few sets, so that what the reference
+answers to them can be recorded.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ SETS = 16  # of examples, for each exercise
 
 
 def exercise_seed(secret: str, seed: int, exercise: str, content: str) -> int:
-    """The seed for an exercise with this content (a fingerprint); `seed` is the instructor's `--seed`."""
+    """The seed for an exercise with this content (a fingerprint of its code); `seed` is the instructor's `--seed`."""
     return pool_of_seeds(secret, seed, exercise)[_hash(secret, seed, exercise, "content", content) % SETS]
 
 

@@ -28,7 +28,7 @@ from grader.processes.report import CONCLUDING_SECONDS, Report
 from grader.processes.server_process import main
 from grader.processes.service import Service
 from grader.runner.graded_tests import NoTests, all_tests_of
-from grader.runner.judging import PASSED, judge_of
+from grader.runner.judging import judge_of
 from grader.system import process_tree
 from grader.verdict.recordings import course_recordings
 from grader.verdict.trial import Trial
@@ -125,7 +125,6 @@ def grade(job: GradeJob, report: Report, pool: WorkerPool) -> int:
     until = time.monotonic() + job.seconds
     trial = Trial(target, job.in_worker, job.whole, job.seed, pool=pool, extend_deadline=report.extend_deadline, end_time=until, seeds=job.seeds)
     judge = judge_of(trial, course_recordings())
-    judge.states.update(dict.fromkeys(job.passed, PASSED))
     names = set(job.exercises)
     exercises = [exercise for exercise in load_syllabus().exercises if exercise.name in names]
     judge.run_tests([test for exercise in exercises for test in judge.tests_of(exercise)], begun=lambda test: report.message(begun=test.name))

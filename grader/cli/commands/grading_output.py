@@ -47,7 +47,7 @@ def print_summary(outcome: GradingOutcome, out: Path, notes: Sequence[str], aske
         console.print(f"lowest {format_number(spread.lowest)}, median {format_number(spread.median)}, highest {format_number(spread.highest)}")
     if outcome.exercises_shared:
         exercises = format_count(outcome.exercises_judged + outcome.exercises_shared, "exercise")
-        print_sentence(f"Of their {exercises}, {outcome.exercises_shared} were not run: equal code was judged before.")
+        print_sentence(f"Of their {exercises}, {outcome.exercises_shared} were not run: the same chapter was judged before.")
     ungraded = [person for person in people if person.problem]
     for person in ungraded:
         if asked is None or person.slug in asked:

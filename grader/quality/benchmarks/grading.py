@@ -185,7 +185,7 @@ def _class(folder: Path, options: argparse.Namespace) -> None:
 
     try:
         with Gradebook(folder / "out") as book:
-            graded = grade_class(handed_in, book, [exercise], 0, Rules(), folder / "out", dispatcher, options.jobs, record_progress, share=False)
+            graded = grade_class(handed_in, book, [exercise], 0, Rules(), folder / "out", dispatcher, options.jobs, record_progress)
     finally:
         dispatcher.close()
     if graded.graded_now != options.submissions or graded.ungraded:

@@ -194,8 +194,8 @@ def prove(kit: Path, place: Path) -> list[str]:
 def through_pytest(kit: Path, place: Path, out: Path, found: dict[str, Found]) -> list[str]:
     exercises = [load_syllabus().exercise(name) for name in GRADED]
     with Gradebook(out) as book:
-        planner = Planner(book, exercises, SEED, share=False)
-        seeds = {submission.name: planner.plan(submission).part.seeds for submission in read_submissions(place / "class")}
+        planner = Planner(book, exercises, SEED)
+        seeds = {submission.name: {one.name: planner.seed_of(one, submission) for one in exercises} for submission in read_submissions(place / "class")}
     runs = [(name, in_worker) for name in found if (place / "class" / name).is_dir() for in_worker in (True, False) if in_worker or name not in NOT_IN_PROCESS]
     with ThreadPoolExecutor(2) as pool:
         found_by_pytest = list(pool.map(lambda one: by_pytest(kit, place, one[0], one[1], seeds[one[0]]), runs))

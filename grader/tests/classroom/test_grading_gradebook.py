@@ -190,7 +190,7 @@ def test_the_kits_fingerprint_changes_with_everything_that_affects_marks(kit):
     assert set(versions()) == {"kit", "python", "torch", "pytest", "hypothesis"}
 
 
-# ---- the secret, and results of equal exercises
+# ---- the secret, and results of equal chapters
 
 
 def test_the_secret_is_made_once(tmp_path):
@@ -203,21 +203,31 @@ def test_the_secret_is_made_once(tmp_path):
         assert book.secret == secrets[0]
 
 
-def test_a_gradebook_of_the_first_format_keeps_its_results_and_gets_a_secret(tmp_path):
+OF_FORMAT = {  # what makes a gradebook of an earlier format from one of today's
+    1: [*(f"DROP TABLE {table}" for table in ("secret", "judged_chapters", "overrides", "remarks", "ids"))],
+    5: ["DROP TABLE judged_chapters", "CREATE TABLE equal_exercises (fingerprint TEXT)", "CREATE TABLE judged_alone (digest TEXT PRIMARY KEY)"],
+}
+
+
+@pytest.mark.parametrize("version", OF_FORMAT)
+def test_a_gradebook_of_an_earlier_format_keeps_its_results_and_gets_the_new_tables(tmp_path, version):
     people = a_class(4)
     assert graded(tmp_path, people) == 3
     database = sqlite3.connect(tmp_path / "gradebook.sqlite")
-    for table in ("secret", "equal_exercises", "judged_alone", "ids"):
-        database.execute(f"DROP TABLE {table}")
-    database.execute("PRAGMA user_version = 1")
+    for statement in [*OF_FORMAT[version], f"PRAGMA user_version = {version}"]:
+        database.execute(statement)
     database.commit()
     database.close()
+    with Gradebook.read(tmp_path) as book:
+        assert book.graded_class(RULES).people[1].results
     book, todo, said = start_gradebook(tmp_path, people)
     with book:
         assert (todo, said, len(book.secret)) == ([], "", 32)
-        assert book.equal_results({"softmax": "f"}) == {} and book.graded_class(RULES).people[1].results
-        book.store_verdict(people[0].digest, verdict_of(people[0].digest), {"softmax": ["f"]})
-        assert book.equal_results({"softmax": "f"}).keys() == {"softmax"}
+        assert book.equal_results("chapter", EXERCISES) == []
+        book.store_verdict(people[0].digest, verdict_of(people[0].digest), ["chapter"])
+        assert len(book.equal_results("chapter", EXERCISES)) == len(EXERCISES)
+    with sqlite3.connect(tmp_path / "gradebook.sqlite") as database:
+        assert not database.execute("SELECT 1 FROM sqlite_master WHERE name IN ('equal_exercises', 'judged_alone')").fetchall()
 
 
 def test_ids_of_learning_platforms_are_those_of_the_last_run(tmp_path):
@@ -227,23 +237,25 @@ def test_ids_of_learning_platforms_are_those_of_the_last_run(tmp_path):
             assert list(book.list_ids().values()) == [ids]
 
 
-def test_a_result_counts_for_equal_exercises_as_long_as_it_is_stored(tmp_path):
+def test_a_result_counts_for_equal_chapters_as_long_as_it_is_stored(tmp_path):
     one, other = submission("Alpha"), submission("Beta")
-    fingerprints = {"softmax": ["s", "chapter"], "causal_mask": ["chapter"]}
+    few = EXERCISES[:2]
     book, _, _ = start_gradebook(tmp_path, [one, other])
     with book:
-        book.store_verdict(one.digest, verdict_of(one.digest), fingerprints)
-        found = book.equal_results({"softmax": "s", "causal_mask": "c", "split_heads": "chapter"})
-        assert found == {"softmax": book.graded_class(RULES).people[0].results[0]}
-        book.store_verdict(one.digest, verdict_of(one.digest), {"softmax": ["new"]})
-        assert book.equal_results({"softmax": "s", "causal_mask": "chapter"}) == {}  # its results are new
-        assert book.equal_results({"softmax": "new"})
+        book.store_verdict(one.digest, verdict_of(one.digest), ["a", "b"])
+        assert book.equal_results("a", few) == book.equal_results("b", few) == list(book.graded_class(RULES).people[0].results[:2])
+        assert book.equal_results("c", few) == []
+        assert book.equal_results("a", [*few, load_syllabus().exercise("gelu")]) == []  # it was not graded
+        book.store_verdict(other.digest, verdict_of(other.digest), ["a"])
+        book.store_verdict(one.digest, verdict_of(one.digest), ["new"])
+        assert book.equal_results("b", few) == [] and book.equal_results("new", few)  # its results are new
         book.delete_verdicts(find_person(book, "Alpha").slug)
-        assert not book.equal_results({"softmax": "new"})
-        assert book.is_judged_alone(one.digest) and not book.is_judged_alone(other.digest)
-        book.store_verdict(one.digest, "the machine was too busy", fingerprints)
-        assert book.is_judged_alone(one.digest) and not book.equal_results({"softmax": "s"})
-        book.store_verdict(one.digest, verdict_of(one.digest), fingerprints)
-        assert not book.is_judged_alone(one.digest) and book.equal_results({"softmax": "s"})
+        assert book.equal_results("new", few) == []
+        book.store_verdict(one.digest, "the machine was too busy")
+        book.store_verdict(one.digest, verdict_of(one.digest), ["new"])
+        assert book.equal_results("new", few)
+        book.delete_verdicts(find_person(book, "Beta").slug)
+        assert book.equal_results("new", few) == []  # Alpha's old results must not count for Beta
+        book.store_verdict(one.digest, verdict_of(one.digest), ["new"])
         book.start_run(1, EXERCISES, VERSIONS)
-        assert not book.equal_results({"softmax": "s"})
+        assert book.equal_results("new", few) == []

@@ -1,20 +1,18 @@
-"""A class with stubs, copies and changed functions, graded with and without shared results: the files are the same, byte for byte, and the runs are fewer."""
-
-from dataclasses import replace
+"""A class with stubs, copies and changed chapters, graded with and without shared results: the files are the same, byte for byte, and the runs are fewer."""
 
 import pytest
-from example_class import digest_of
+from example_class import one_test
 from grade_command import exports, hand_in, mistake
 from grader.classroom.grade import grade_class
 from grader.classroom.gradebook.gradebook import Gradebook
 from grader.classroom.gradebook.person_lookup import find_person
+from grader.classroom.intake.submission_content import hash_content
 from grader.classroom.intake.submissions import Submission
 from grader.classroom.judging.dispatch import Dispatcher
 from grader.classroom.judging.interrupted_run import zero_verdict
 from grader.classroom.judging.rules import Rules
-from grader.classroom.judging.seeds import pool_of_seeds
-from grader.classroom.judging.sharing import Planner
-from grader.course.source import replace_definition
+from grader.classroom.judging.seeds import SETS, exercise_seed, pool_of_seeds
+from grader.classroom.judging.sharing import Plan, Planner
 from grader.course.syllabus import EXERCISES, load_syllabus
 from grader.execution.sandbox.isolation import available
 from grader.verdict.results import ExerciseResult, Failure
@@ -23,47 +21,40 @@ from kit_copy import posix
 from pytest_runs import grade, solution
 
 pytestmark = posix
-NAMES = ("softmax", "causal_mask", "scaled_dot_product_attention", "split_heads")
+NORM, ATTENTION = ["LayerNorm"], ["softmax", "causal_mask"]
+NAMES = [exercise.name for exercise in load_syllabus().exercises if exercise.name in NORM + ATTENTION]
 GRADED = [load_syllabus().exercise(name) for name in NAMES]
+MODULES = {name: load_syllabus().exercise(name).module for name in NAMES}
 SECRET = "of the instructor"
 RIGHT = solution("ch03")
 STUB = (EXERCISES / "ch03_attention.py").read_text(encoding="utf-8")
-HELPER = """def softmax(x, dim=-1):
-    return shares(x, dim)
+RIGHT_NORM = solution(load_syllabus().exercise("LayerNorm").chapter)
+STUB_NORM = (EXERCISES / f"{MODULES['LayerNorm']}.py").read_text(encoding="utf-8")
+NO_IMPORT = f"{RIGHT}\nimport nothing_like_it\n"
 
 
-def shares(x, dim):
-    largest = x.amax(dim, keepdim=True).detach()
-    e = (x - largest.masked_fill(largest == -math.inf, 0)).exp()
-    total = e.sum(dim, keepdim=True)
-    return e / total.masked_fill(total == 0, 1)"""
-SHORTCUT = "def softmax(x, dim=-1):\n    return torch.softmax(x, dim)"
-
-
-def with_softmax(text: str, softmax: str) -> str:
-    return replace_definition(text, "softmax", softmax)
+def chapters(attention: str | None, norm: str | None, **more: str) -> dict[str, str]:
+    texts = {MODULES["softmax"]: attention, MODULES["LayerNorm"]: norm}
+    return {module: text for module, text in texts.items() if text is not None} | more
 
 
 PEOPLE = {
-    "01 right": RIGHT,  # 4 exercises are judged
-    "02 copied": f"# my own work\n{RIGHT}",  # none
-    "03 stub": STUB,  # 4
-    "04 stub and comments": STUB.replace("def causal_mask", "# to do\n\ndef causal_mask"),  # none
-    "05 begun": with_softmax(STUB, HELPER),  # softmax, and nothing else: the others are stubs
-    "06 helper": with_softmax(RIGHT, HELPER),  # the attention, which uses softmax; softmax is the one of 05
-    "07 helper changed": with_softmax(RIGHT, HELPER.replace("== -math.inf", "< -1e9")),  # softmax and the attention
-    "08 wrong": mistake("softmax"),  # softmax and the attention
-    "09 wrong, elsewhere": f"\n\n{mistake('softmax')}",  # softmax: what a learner reads about a failure has lines
-    "10 unusual": f"{RIGHT}\n\nseen = []\n\n\ndef note(x):\n    seen.append(x)\n",  # 4
-    "11 broken": f"{RIGHT}\nimport nothing_like_it\n",  # 4
-    "12 shortcut": with_softmax(RIGHT, SHORTCUT),  # softmax and the attention
-    "13 begun, and half a class": with_softmax(STUB, HELPER).replace("from torch import Tensor, nn", "from torch import Tensor, nn  # modules"),  # none
+    "01 right": chapters(RIGHT, RIGHT_NORM),
+    "02 with a comment": chapters(f"# my own work\n{RIGHT}", RIGHT_NORM),
+    "03 stub": chapters(RIGHT, STUB_NORM),
+    "04 wrong": chapters(mistake("softmax"), STUB_NORM),
+    "05 wrong, and one more file": chapters(mistake("softmax"), STUB_NORM, ch02_embeddings="import torch\n"),
+    "06 without a file": chapters(RIGHT, None),
+    "07 stub, without a file": chapters(STUB, None),
+    "08 without the other file": chapters(None, RIGHT_NORM),
+    "09 does not import": chapters(NO_IMPORT, RIGHT_NORM),
+    "10 does not import either": chapters(NO_IMPORT, STUB_NORM),
 }
-JUDGED = [4, 0, 4, 0, 1, 1, 2, 2, 1, 4, 4, 2, 0]
+JUDGED = [NAMES, ATTENTION, NORM, ATTENTION, [], NORM, ATTENTION, ATTENTION, ATTENTION, ATTENTION]
 
 
-def submissions(people: dict[str, str] = PEOPLE) -> list[Submission]:
-    return [Submission(name, {"ch03_attention": text}, digest=digest_of(text), slug=name.replace(" ", "-")) for name, text in people.items()]
+def submissions(people: dict[str, dict[str, str]] = PEOPLE) -> list[Submission]:
+    return [Submission(name, texts, digest=hash_content(texts, {}, ""), slug=name.replace(" ", "-")) for name, texts in people.items()]
 
 
 class Recorder:
@@ -72,9 +63,9 @@ class Recorder:
     def __init__(self, dispatcher: Dispatcher) -> None:
         self.dispatcher, self.judged = dispatcher, []
 
-    def grade(self, submission, part):
-        self.judged.append((submission.name, part.exercises))
-        return self.dispatcher.grade(submission, part)
+    def grade(self, submission, seeds):
+        self.judged.append((submission.name, list(seeds)))
+        return self.dispatcher.grade(submission, seeds)
 
     def close(self):
         pass
@@ -82,15 +73,15 @@ class Recorder:
 
 @pytest.fixture(scope="module")
 def dispatcher():
-    made = Dispatcher(available(), list(NAMES), 0)
+    made = Dispatcher(available(), NAMES, 0)
     yield made
     made.close()
 
 
-def graded(dispatcher, folder, people=None, share=True, exercises=GRADED):
+def graded(dispatcher, folder, people=None, exercises=GRADED):
     recorder = Recorder(dispatcher)
     with Gradebook(folder, SECRET) as book:
-        outcome = grade_class(people or submissions(), book, exercises, 0, Rules(), folder, recorder, 1, share=share)
+        outcome = grade_class(people or submissions(), book, exercises, 0, Rules(), folder, recorder, 1)
     assert outcome.exercises_judged == sum(len(names) for _, names in recorder.judged)
     return outcome, dict(recorder.judged)
 
@@ -101,105 +92,103 @@ def shared(dispatcher, tmp_path_factory):
     return folder, *graded(dispatcher, folder), exports(folder)
 
 
-def test_equal_exercises_are_judged_once(shared):
+def test_a_chapter_with_the_same_text_is_judged_once(shared):
     _, outcome, judged, _ = shared
-    assert [len(judged.get(name, ())) for name in PEOPLE] == JUDGED
-    assert (outcome.exercises_judged, outcome.exercises_shared) == (sum(JUDGED), 4 * len(PEOPLE) - sum(JUDGED))
-    totals = {person.name: person.total.earned for person in outcome.graded_class.people}
-    assert totals["01 right"] == totals["07 helper changed"] > totals["08 wrong"] == totals["09 wrong, elsewhere"] > totals["05 begun"] > totals["03 stub"] == 0
+    assert {name: sorted(judged.get(name, ())) for name in PEOPLE} == dict(zip(PEOPLE, map(sorted, JUDGED), strict=True))
+    assert outcome.exercises_shared == len(NAMES) * len(PEOPLE) - sum(map(len, JUDGED))
+    people = {person.name: person for person in outcome.graded_class.people}
+    totals = [person.total.earned for person in people.values()]
+    assert totals[0] == totals[1] > totals[2] == totals[5] > totals[3] == totals[4] > totals[6] == 0 < totals[7] == totals[8]
+    one, other = people["04 wrong"], people["05 wrong, and one more file"]
+    assert one.results == other.results and any(result.failures for result in one.results)
 
 
 @pytest.mark.thorough
-def test_marks_and_files_are_those_of_a_class_without_sharing(dispatcher, shared, tmp_path):
+def test_marks_and_files_are_those_of_a_class_without_sharing(dispatcher, shared, tmp_path, monkeypatch):
     _, _, _, one = shared
-    alone, all_judged = graded(dispatcher, tmp_path, share=False)
-    assert (alone.exercises_judged, alone.exercises_shared) == (4 * len(PEOPLE), 0) and all(len(names) == 4 for names in all_judged.values())
+    monkeypatch.setattr(Gradebook, "equal_results", lambda *_: [])
+    alone, all_judged = graded(dispatcher, tmp_path)
+    assert alone.exercises_shared == 0 and all(len(names) == len(NAMES) for names in all_judged.values())
     other = exports(tmp_path)
     assert one.keys() == other.keys() and [name for name in one if one[name] != other[name]] == []
 
 
-def test_a_second_run_judges_only_what_a_new_submission_changed(dispatcher, shared):
+def test_a_second_run_judges_only_the_chapter_that_changed(dispatcher, shared):
     folder, *_ = shared
-    new = RIGHT.replace("def split_heads", "# better\ndef split_heads").replace("x.view(", "x.reshape(")
-    new = replace_definition(new, "causal_mask", replaced_mask())
-    _, judged = graded(dispatcher, folder, submissions(PEOPLE | {"01 right": new}))
-    assert judged == {"01 right": ["causal_mask", "scaled_dot_product_attention"]}
+    new = chapters(f"{RIGHT}\n# better\n", RIGHT_NORM)
+    assert graded(dispatcher, folder, submissions(PEOPLE | {"01 right": new}))[1] == {"01 right": ATTENTION}
 
 
-def replaced_mask() -> str:
-    return "def causal_mask(q_len, k_len=None):\n    k_len = q_len if k_len is None else k_len\n    return torch.ones(q_len, k_len, dtype=torch.bool).tril(k_len - q_len)"
-
-
-def test_a_whole_chapter_is_shared_with_its_failures(dispatcher, shared):
-    """Another submission with the same chapter and one more file: all that a learner reads is the same."""
-    folder, *_ = shared
-    [wrong] = [one for one in submissions() if one.name == "08 wrong"]
-    more = replace(wrong, sources=wrong.sources | {"ch02_embeddings": "import torch\n"}, digest=digest_of("more"), name="08 more", slug="08-more")
-    again, judged = graded(dispatcher, folder, [wrong, more])
-    assert judged == {} and again.exercises_shared == 4
-    one, other = again.graded_class.people
-    assert one.results == other.results and one.total == other.total and one.results[0].failures
-
-
-def test_nothing_is_shared_where_other_exercises_of_the_chapter_are_graded(dispatcher, shared):
-    """Whether an exercise that the graded one uses fails is then found in another order."""
-    folder, *_ = shared
-    _, judged = graded(dispatcher, folder, submissions({"99 other": f"{RIGHT}# other\n"}), exercises=GRADED[:2])
-    assert judged == {"99 other": ["softmax", "causal_mask"]}
+def test_results_of_more_exercises_count_for_fewer_and_not_the_other_way_round(dispatcher, tmp_path):
+    softmax, both = [load_syllabus().exercise("softmax")], [load_syllabus().exercise(name) for name in ATTENTION]
+    one, other, third = submissions({str(number): chapters(RIGHT, None, ch02_embeddings=f"x = {number}\n") for number in range(3)})
+    assert graded(dispatcher, tmp_path, [one], softmax)[1] == {"0": ["softmax"]}
+    assert graded(dispatcher, tmp_path, [other], both)[1] == {"1": ATTENTION}
+    assert graded(dispatcher, tmp_path, [third], softmax)[1] == {}
 
 
 def test_what_somebody_asks_for_again_is_judged_again(dispatcher, shared):
     folder, *_ = shared
     graded(dispatcher, folder)
     with Gradebook(folder) as book:
-        assert book.delete_verdicts(find_person(book, "02 copied").slug) == ["02 copied"]
-    assert graded(dispatcher, folder)[1] == {"02 copied": list(NAMES)}
+        assert book.delete_verdicts(find_person(book, "03 stub").slug) == ["03 stub"]
+    assert graded(dispatcher, folder)[1] == {"03 stub": NAMES}
     assert graded(dispatcher, folder)[1] == {}
 
 
-def test_a_run_that_breaks_off_costs_all_points_as_without_sharing(shared):
-    folder, *_ = shared
-
+def test_a_run_that_breaks_off_costs_all_points_as_without_sharing(dispatcher, tmp_path):
     class Interrupted(Recorder):
-        def grade(self, submission, part):
-            self.judged.append((submission.name, part.exercises))
+        def grade(self, submission, seeds):
+            self.judged.append((submission.name, list(seeds)))
             return zero_verdict(submission, NAMES, "it crashed")
 
-    recorder = Interrupted(None)
-    with Gradebook(folder) as book:
-        people = submissions({"98 crash": with_softmax(RIGHT, HELPER.replace("== 0", "< 1e-30"))})
-        outcome = grade_class(people, book, GRADED, 0, Rules(), folder, recorder, 1)
-    assert recorder.judged == [("98 crash", ["softmax", "scaled_dot_product_attention"])]
-    [person] = outcome.graded_class.people
-    assert outcome.exercises_shared == 2 and person.total.earned == 0 and {result.outcome for result in person.results} == {"error"}
+    graded(dispatcher, tmp_path, submissions({"01 right": PEOPLE["01 right"]}))
+    for text in ("# crash", "# another crash"):
+        recorder = Interrupted(None)
+        with Gradebook(tmp_path) as book:
+            people = submissions({"98 crash": chapters(f"{RIGHT}\n{text}\n", RIGHT_NORM)})
+            outcome = grade_class(people, book, GRADED, 0, Rules(), tmp_path, recorder, 1)
+        [person] = outcome.graded_class.people
+        assert recorder.judged == [("98 crash", ATTENTION)] and outcome.exercises_shared == 1
+        assert person.total.earned == 0 and {result.outcome for result in person.results} == {"error"}
 
 
-def test_known_results_do_not_count_for_a_chapter_that_does_not_import(shared):
-    folder, *_ = shared
-
-    class Broken(Recorder):
-        def grade(self, submission, part):
-            self.judged.append((submission.name, part.exercises))
-            return Verdict([ExerciseResult(exercise) for exercise in GRADED if exercise.name in part.exercises], {"ch03_attention": Failure("", "no")})
-
-    recorder = Broken(None)
-    with Gradebook(folder) as book:
-        people = submissions({"97 broken": with_softmax(RIGHT, HELPER.replace("== 0", "< 1e-20"))})
-        outcome = grade_class(people, book, GRADED, 0, Rules(), folder, recorder, 1)
-    assert [names for _, names in recorder.judged] == [["softmax", "scaled_dot_product_attention"], list(NAMES)]
-    assert outcome.graded_class.people[0].total.earned == 0 and outcome.graded_class.people[0].broken
+@pytest.mark.parametrize("outcome", ["passed", "failed", "todo", "timeout", "error", "skipped"])
+def test_a_result_that_could_be_another_one_tomorrow_is_not_shared(outcome):
+    results = [ExerciseResult(exercise, [one_test(exercise, 1, outcome if exercise.name == "softmax" else "passed")]) for exercise in GRADED]
+    plan = Plan({}, [], {module: module for module in MODULES.values()})
+    stable = set(MODULES.values()) if outcome in ("passed", "failed", "todo") else {MODULES["LayerNorm"]}
+    assert set(plan.chapters_to_share(Verdict(results))) == stable
+    assert plan.chapters_to_share(Verdict(results, notes=["unusual"])) == []
+    assert MODULES["LayerNorm"] not in plan.chapters_to_share(Verdict(results, {MODULES["LayerNorm"]: Failure("", "no")}))
+    results[NAMES.index("LayerNorm")].partial = True
+    assert MODULES["LayerNorm"] not in plan.chapters_to_share(Verdict(results))
 
 
-def test_examples_depend_on_the_code_and_on_the_secret_only(dispatcher, shared, tmp_path):
+# ---- seeds
+
+
+def test_the_secret_and_the_content_choose_one_of_a_few_sets_of_examples():
+    pool = pool_of_seeds("secret", 0, "softmax")
+    chosen = [exercise_seed("secret", 0, "softmax", f"{content:064x}") for content in range(300)]
+    assert set(chosen) == set(pool) and len(set(pool)) == SETS and 0 not in pool
+    assert chosen == [exercise_seed("secret", 0, "softmax", f"{content:064x}") for content in range(300)]
+    others = [pool_of_seeds("another secret", 0, "softmax"), pool_of_seeds("secret", 1, "softmax"), pool_of_seeds("secret", 0, "causal_mask")]
+    assert all(set(pool).isdisjoint(other) for other in others)
+    assert max(pool) < 2**56 + 1 and len(str(min(pool))) > 10
+
+
+def test_examples_depend_on_the_code_and_on_the_secret_only(tmp_path):
     """A copy of the gradebook, or another gradebook with its secret, draws the same examples; any other one does not."""
-    with Gradebook(shared[0]) as book:
-        plans = {one.name: Planner(book, GRADED, 0, share=False).plan(one).part.seeds for one in submissions()}
-    assert plans["01 right"] == plans["02 copied"] and plans["03 stub"] == plans["04 stub and comments"]
-    assert plans["05 begun"]["softmax"] == plans["06 helper"]["softmax"] and plans["10 unusual"].keys() == set(NAMES)
-    with Gradebook(tmp_path) as other:
-        assert other.secret != SECRET and len(other.secret) == 32
-        found = Planner(other, GRADED, 0).plan(submissions()[0]).part.seeds
-    assert not set(found.values()) & {seed for plan in plans.values() for seed in plan.values()}
+    found = {}
+    for folder, secret in (("one", SECRET), ("other", "")):
+        with Gradebook(tmp_path / folder, secret) as book:
+            assert len(book.secret) == (len(SECRET) if secret else 32)
+            found[folder] = {one.name: Planner(book, GRADED, 0).plan(one).seeds for one in submissions()}
+    one, other = found["one"]["04 wrong"], found["one"]["05 wrong, and one more file"]
+    assert one == other and one.keys() == set(NAMES) and one["LayerNorm"] == found["one"]["03 stub"]["LayerNorm"]
+    assert found["one"]["01 right"] == found["one"]["02 with a comment"] and one["softmax"] != found["one"]["01 right"]["softmax"]
+    assert not {seed for seeds in found["one"].values() for seed in seeds.values()} & {seed for seeds in found["other"].values() for seed in seeds.values()}
 
 
 REMEMBERING = """
@@ -233,7 +222,7 @@ def test_answers_prepared_for_the_common_examples_fail_and_feedback_names_the_se
     hand_in(tmp_path, "exercises", text)
     common = grade(*arguments, results=tmp_path / "common.json").results
     assert common["earned"] == common["points"]
-    outcome, _ = graded(dispatcher, tmp_path / "grades", submissions({"prepared": text}), exercises=GRADED[:1])
+    outcome, _ = graded(dispatcher, tmp_path / "grades", submissions({"prepared": chapters(text, None)}), [load_syllabus().exercise("softmax")])
     [result] = outcome.graded_class.people[0].results
     [seed] = {test.seed for test in result.failures}
     assert seed in pool_of_seeds(SECRET, 0, "softmax") and result.outcome == "failed"
