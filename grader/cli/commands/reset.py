@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 from grader.console.output import make_console, print_wrapped
+from grader.course.kept import keep, kept_versions, same_text
 from grader.course.source import (
     SourceProblem,
     append_definition,
@@ -18,11 +18,9 @@ from grader.course.source import (
     write_source,
 )
 from grader.course.status import read_course, short_path
-from grader.course.stubs import fingerprint, reference_stub
+from grader.course.stubs import reference_stub
 from grader.course.syllabus import EXERCISES, Chapter, Exercise
-from grader.files import problem, write_whole
-
-KEPT = EXERCISES / ".headway" / "kept"
+from grader.files import write_whole
 
 
 def reset(name: str) -> int:
@@ -70,7 +68,7 @@ def _reset_chapter(file: Path, stub: str) -> str | None:
     data = read_bytes(file)
     if _is_text(data, stub):
         return None
-    saved = _save(file.stem, data)
+    saved = keep(file.stem, data)
     write_whole(file, stub)
     return saved
 
@@ -78,7 +76,7 @@ def _reset_chapter(file: Path, stub: str) -> str | None:
 def _reset_to(file: Path, data: bytes, stub: str) -> str:
     """Write `data` as the chapter; the code that was there is saved unless it is the stub."""
     present = read_bytes(file) if file.exists() else stub.encode()
-    saved = "" if _is_text(present, stub) else _save(file.stem, present)
+    saved = "" if _is_text(present, stub) else keep(file.stem, present)
     write_whole(file, data)
     return saved
 
@@ -94,34 +92,15 @@ def _reset_exercise(exercise: Exercise, file: Path, new: str, unless: str | None
     if present is None:
         write_source(file, append_definition(text, new))
         return ""
-    if _same(present.text, new):
+    if same_text(present.text, new):
         return None
-    saved = "" if unless is not None and _same(present.text, unless) else _save(f"{file.stem}.{exercise.name}", present.text.encode())
+    saved = "" if unless is not None and same_text(present.text, unless) else keep(f"{file.stem}.{exercise.name}", present.text.encode())
     write_source(file, replace_definition(text, exercise.name, new, short_path(file)))
     return saved
 
 
-def _save(stem: str, data: bytes) -> str:
-    numbers = [_number(path) for path in _saved_versions(stem)]
-    path = KEPT / f"{stem}.{max(numbers, default=0) + 1}.py"
-    try:
-        write_whole(path, data)
-    except OSError as error:
-        raise SourceProblem(f"nothing was changed, because your code could not be saved: {problem(error, f'write {short_path(path)}')}") from error
-    return short_path(path)
-
-
 def _saved_of(found: Exercise | Chapter) -> list[Path]:
-    return _saved_versions(_file(found).stem if isinstance(found, Chapter) else f"{found.module}.{found.name}")
-
-
-def _saved_versions(stem: str) -> list[Path]:
-    paths = [path for path in KEPT.glob(f"{stem}.*.py") if re.fullmatch(rf"{re.escape(stem)}\.\d+\.py", path.name)]
-    return sorted(paths, key=_number)
-
-
-def _number(path: Path) -> int:
-    return int(path.name.split(".")[-2])
+    return kept_versions(_file(found).stem if isinstance(found, Chapter) else f"{found.module}.{found.name}")
 
 
 def _file(found: Exercise | Chapter) -> Path:
@@ -139,10 +118,6 @@ def _typed(found: Exercise | Chapter) -> str:
 
 def _is_text(data: bytes, text: str) -> bool:
     try:
-        return _same(decode_source(data), text)
+        return same_text(decode_source(data), text)
     except SourceProblem:
         return False
-
-
-def _same(one: str, other: str) -> bool:
-    return fingerprint(one.strip()) == fingerprint(other.strip())
