@@ -8,8 +8,8 @@ warnings.filterwarnings("ignore", message="Failed to initialize NumPy")  # torch
 
 
 def __getattr__(name: str):
-    """`from grader import check, hint, repro` for notebooks; whatever else imports this package need not wait for them."""
-    if name in ("check", "hint", "repro"):
+    """`from grader import check, hint, repro` and `%load_ext grader` for notebooks; whatever else imports this package need not wait for them."""
+    if name in ("check", "hint", "repro", "load_ipython_extension"):
         from grader import notebook
 
         return getattr(notebook, name)

@@ -9,7 +9,7 @@
 
 Whose code runs:
 
-    target.py, overrides.py        a folder, texts, or an object of a notebook
+    target.py                      a folder, or texts
     chapter_package.py             an importable package of chapters
     replacing.py, reference_parts.py   with some definitions replaced by the reference's
     names_used.py                  which definitions use which others

@@ -12,7 +12,6 @@ from types import CodeType, FrameType
 from grader.execution.chapter_package import ChapterPackage, compiled
 from grader.execution.error_notes import frames_of, line_of_recursion, note_of
 from grader.execution.errors import Where, builtin_kind, message_of
-from grader.execution.overrides import DefinitionOverride
 from grader.execution.replacing import is_replacement
 from grader.execution.stuck_line import MOST_FRAMES, Line, loop_or_line
 
@@ -22,21 +21,21 @@ RAISE = dis.opmap["RAISE_VARARGS"]  # the instruction of a `raise`
 class Descriptions:
     """Describes the exceptions of one chapter's code."""
 
-    def __init__(self, package: ChapterPackage, filename: str, own_files: set[str], override: DefinitionOverride | None) -> None:
-        self.package, self.filename, self.own_files, self.override = package, filename, own_files, override
+    def __init__(self, package: ChapterPackage, own_files: set[str]) -> None:
+        self.package, self.own_files = package, own_files
 
     def describe(self, problem: BaseException) -> dict:
         """An exception as data: its type, its message, and the last line of the learner's files in its traceback."""
         kind, where, message = "raised", None, message_of(problem).replace(f"{self.package.name}.", "")
         if isinstance(problem, NotImplementedError) and (raising := self._chapter_code_raising(problem)):
-            kind, message = "todo", f"{raising.co_qualname.partition('.')[0]} in {self._display_name(raising.co_filename)} is not implemented yet"
+            kind, message = "todo", f"{raising.co_qualname.partition('.')[0]} in {_base(raising.co_filename)} is not implemented yet"
         if isinstance(problem, SyntaxError) and problem.filename:
-            where = [self._display_name(problem.filename), problem.lineno or 0, (problem.text or "").strip()]
+            where = [_base(problem.filename), problem.lineno or 0, (problem.text or "").strip()]
             message = problem.msg
         else:
             where = self._last_line(problem)
             if isinstance(problem, RecursionError) and (line := line_of_recursion(problem, self.own_files)):
-                where = [self._display_name(line[0]), line[1], linecache.getline(*line).strip()[:160]]
+                where = [_base(line[0]), line[1], linecache.getline(*line).strip()[:160]]
         note = note_of(problem, self.own_files, self._chapter_defining) or self._caller_note(problem)
         if isinstance(problem, ImportError):
             message = self._explain_import_error(message)
@@ -47,7 +46,7 @@ class Descriptions:
     def _last_line(self, problem: BaseException) -> list | None:
         """The last line of the learner's files in the traceback: file, number, code."""
         frames = [frame for frame in traceback.extract_tb(problem.__traceback__)[-400:] if frame.filename in self.own_files]
-        return [self._display_name(frames[-1].filename), frames[-1].lineno or 0, (frames[-1].line or "").strip()[:160]] if frames else None
+        return [_base(frames[-1].filename), frames[-1].lineno or 0, (frames[-1].line or "").strip()[:160]] if frames else None
 
     def _caller_note(self, problem: BaseException) -> str:
         """If the last line is in another definition than the one that was called: the line that called that definition, where the fault may be."""
@@ -59,7 +58,7 @@ class Descriptions:
             return ""
         frame, line = calling[-1]
         code = linecache.getline(frame.f_code.co_filename, line).strip()
-        return f"`{_definition_of(last)[1]}` was called in {self._display_name(frame.f_code.co_filename)}, line {line}: `{code[:80]}`."
+        return f"`{_definition_of(last)[1]}` was called in {_base(frame.f_code.co_filename)}, line {line}: `{code[:80]}`."
 
     def _explain_import_error(self, message: str) -> str:
         """The message of an ImportError about another chapter: why the name is missing, without the path, which may be the reference's."""
@@ -88,9 +87,7 @@ class Descriptions:
         if last is None or last.tb_frame.f_code.co_code[last.tb_lasti] != RAISE:  # torch's functions in C have no frame, so the last one is their caller's
             return None
         code = last.tb_frame.f_code
-        written = {source.filename for source in self.package.sources.values()} | self.own_files
-        beside = self.override and folder_of(code.co_filename) == folder_of(self.filename)  # a chapter of the learner's that the notebook itself imported
-        return code if code.co_filename in written or beside else None
+        return code if code.co_filename in {source.filename for source in self.package.sources.values()} else None
 
     def line_of(self, frame: FrameType | None) -> Where | None:
         """The line of the learner's files that a frame, or the nearest of its callers, is at: of a loop, its head."""
@@ -103,11 +100,7 @@ class Descriptions:
         if not frames:
             return None
         line = loop_or_line(frames)
-        return Where(self._display_name(line.file), line.number, line.code)
-
-    def _display_name(self, filename: str) -> str:
-        """The name of a file of the learner's in messages."""
-        return (self.override.files.get(filename) if self.override else None) or _base(filename)
+        return Where(_base(line.file), line.number, line.code)
 
 
 def _definition_of(frame: FrameType) -> tuple[str, str]:

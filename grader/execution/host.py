@@ -8,7 +8,6 @@ import math
 import random
 import time
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, nullcontext
 from os import _exit, getpid
 from types import ModuleType
 from typing import Any
@@ -25,8 +24,7 @@ from grader.execution.forbidden.audit import BROUGHT
 from grader.execution.forbidden.reports import Notice
 from grader.execution.gradients import NoGradient, gradients, is_cut_off, is_defined_in, with_gradient
 from grader.execution.inner_calls import InnerCalls, compile_helper
-from grader.execution.overrides import DefinitionOverride
-from grader.execution.replacing import inheriting_classes, is_replacement, replaced, replacement_module
+from grader.execution.replacing import is_replacement
 from grader.execution.threads import Threads, new_threads, pauses, running_threads
 from grader.execution.values import CannotCross, pack, unpack
 
@@ -41,21 +39,14 @@ class _Refused(Exception):
 class Host:
     """One chapter with its package, and the objects that tests have handles of."""
 
-    def __init__(
-        self, sources: list[ChapterSource], chapter: str, label: str = "learner", override: DefinitionOverride | None = None,
-        notice: Notice = lambda _: None,
-    ) -> None:  # fmt: skip
+    def __init__(self, sources: list[ChapterSource], chapter: str, label: str = "learner", notice: Notice = lambda _: None) -> None:
         self.package = ChapterPackage(sources, label)
-        self.override = override
         self.chapter = chapter
         self.filename = self.package.sources[chapter].filename
         self.own_files = {source.filename for source in sources if not source.code and folder_of(source.filename) == folder_of(self.filename)}  # of the same author
-        self.own_files |= set(override.files if override else ())
         for source in [source for source in sources if not source.code]:  # so that tracebacks and inspect find the text where the file cannot be read
             linecache.cache[source.filename] = (len(source.text), None, source.text.splitlines(True), source.filename)
-        self.descriptions = Descriptions(self.package, self.filename, self.own_files, override)
-        self._replacements: dict[str, Any] = {}  # the reference's definitions that replace the learner's, once they are loaded
-        self._inheriting: list[type] = []  # classes of the overriding definition's module that inherit from replaced ones
+        self.descriptions = Descriptions(self.package, self.own_files)
         self.objects: list[Any] = []
         self.numbers: dict[int, int] = {}
         self.forbidden: tuple[str, ...] = ()
@@ -66,7 +57,7 @@ class Host:
 
     def answer(self, op: str, tree: Any, buffers: list[bytes]) -> Reply:
         """Carry out one request. Every exception becomes an answer, except that of a time limit."""
-        with shortcuts.watching(self.forbidden, self.notice, importing=op == "load"), self.replaced_in_override():  # packing an answer may run the learner's code too
+        with shortcuts.watching(self.forbidden, self.notice, importing=op == "load"):  # packing an answer may run the learner's code too
             try:
                 arguments = unpack(tree, buffers, self.find_object)
                 self.inner_calls.number += op in ("call", "gradients")
@@ -91,11 +82,6 @@ class Host:
                 if getpid() != self.pid:
                     _exit(0)  # a process that the learner's code forked returned here; the tests go on in the original process only
 
-    def replaced_in_override(self) -> AbstractContextManager[None]:
-        """The replaced definitions are used in the code of the overriding one too: it finds its helpers elsewhere, not in the chapter."""
-        space = self.override.space if self.override and self._replacements else None
-        return replaced(space, self._replacements, self._inheriting) if space is not None else nullcontext()
-
     # ---- the operations
 
     def do_begin(self, seed: int, forbidden: list[str], differentiable: bool = False) -> None:
@@ -112,14 +98,7 @@ class Host:
     def do_load(self) -> None:
         """Import the chapter, and check that it leaves no thread running."""
         before = running_threads()
-        module = self.package.module(self.chapter)
-        if names := self.package.sources[self.chapter].replaced:
-            definitions = vars(self.package.module(replacement_module(self.chapter)))
-            self._replacements = {name: definitions[name] for name in names}
-        if self.override:
-            vars(module).update(self.override.others | {self.override.name: self.override.value} | self._replacements)
-            if self._replacements and self.override.space is not None:
-                self._inheriting = inheriting_classes(self.override.space, [self.override.value, *self.override.others.values()], self._replacements)
+        self.package.module(self.chapter)
         self._no_thread_left(before, "importing the chapter")
 
     def do_get(self, name: str) -> Any:
@@ -239,8 +218,7 @@ class Host:
     # ---- checks and messages
 
     def _is_learners(self, target: Any) -> bool:
-        home = getattr(self.override.value, "__module__", None) if self.override else None
-        return is_defined_in(self.package.name, target) or (isinstance(home, str) and is_defined_in(home, target))
+        return is_defined_in(self.package.name, target)
 
     def _no_thread_left(self, before: Threads, what: str) -> None:
         left = new_threads(before)

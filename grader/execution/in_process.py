@@ -23,7 +23,6 @@ from grader.course.chapter_source import ChapterSource
 from grader.execution.call_watch import CallWatch
 from grader.execution.errors import ChapterBroken, ExtendDeadline, HostDied, OutOfTime, Where
 from grader.execution.host import Host
-from grader.execution.overrides import DefinitionOverride
 from grader.system.load import slowdown
 from grader.system.signals import get_handler, set_handler
 
@@ -42,13 +41,13 @@ class InProcessHost:
     debugged = False  # stopped in a debugger: then no time limit applies
 
     def __init__(
-        self, sources: list[ChapterSource], chapter: str, seconds: float, import_seconds: float, trusted: bool = False, override: DefinitionOverride | None = None,
+        self, sources: list[ChapterSource], chapter: str, seconds: float, import_seconds: float, trusted: bool = False,
         extend_deadline: ExtendDeadline = lambda _: None, watch: CallWatch | None = None,
     ) -> None:  # fmt: skip
         self.shortcuts: set[str] = set()
         self.import_shortcuts: set[str] = set()
         self.loading = False
-        self.host = Host(sources, chapter, "reference" if trusted else "learner", override, self._notice)
+        self.host = Host(sources, chapter, "reference" if trusted else "learner", self._notice)
         self.seconds, self.import_seconds, self.trusted = seconds, import_seconds, trusted
         self.extend_deadline, self.watch = extend_deadline, watch or CallWatch()
         self.random_state = _random_state()

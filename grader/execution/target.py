@@ -13,7 +13,6 @@ from grader.course.source import SourceProblem, read_source
 from grader.course.syllabus import EXERCISES, SOLUTIONS, Chapter, load_syllabus
 from grader.execution.errors import ChapterBroken, Where
 from grader.execution.names_used import Name, NamesUsed, names_used, reachable
-from grader.execution.overrides import DefinitionOverride
 from grader.execution.reference_parts import reference_definitions
 
 
@@ -27,7 +26,6 @@ class Target:
     folder: Path | None = None
     texts: dict[str, str] = field(default_factory=dict)  # module name → source, for chapters not on disk
     unread: dict[str, str] = field(default_factory=dict)  # module name → why that chapter cannot be read
-    override: DefinitionOverride | None = None  # a definition that replaces the one on disk
 
     def has(self, module: str) -> bool:
         if self.folder == SOLUTIONS and sealed.is_sealed(module):
@@ -50,13 +48,10 @@ class Target:
         except SourceProblem as problem:
             raise ChapterBroken(str(problem), Where(path.name, problem.line or 0, "") if problem.line else None) from None
 
-    def override_in(self, module: str) -> DefinitionOverride | None:
-        return self.override if self.override and self.override.module == module else None
-
     @property
     def is_own_folder(self) -> bool:
         """Is this the learner's unchanged `exercises/` folder, for which progress is recorded?"""
-        return self.folder is not None and self.override is None and self.folder.resolve() == EXERCISES.resolve()
+        return self.folder is not None and self.folder.resolve() == EXERCISES.resolve()
 
 
 def resolve(word: str | None) -> Target:

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import re
 import textwrap
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from grader.course.hints import Hint
 from grader.course.progress import format_earned, format_points
-from grader.course.status import current_score
 from grader.course.syllabus import Chapter, Exercise, load_syllabus
-from grader.execution.overrides import DefinitionOverride
 from grader.notebook import html
 from grader.runner.layout import WIDTH, Page, print_result
 from grader.verdict.results import NOT_IMPLEMENTED, ExerciseResult, join_names, replaced_sentences
 from grader.verdict.summary import Verdict
 
 SHOWN_WHOLE = 3  # exercises whose first failure is printed in full; the others get a line
-NO_SOURCE = "Headway could not read the source of your code, so it looked for forbidden calls only at run time."
 
 
 @dataclass(frozen=True)
@@ -62,9 +60,17 @@ def code_answer(text: str) -> Answer:
     return Answer(True, text.rstrip("\n"), html.card("blue", "", [html.sentence(said), html.block(text.rstrip("\n"))]))
 
 
-def verdict_answer(verdict: Verdict, found: Exercise | Chapter, override: DefinitionOverride | None) -> Answer:
+def joined(answers: Sequence[Answer]) -> Answer:
+    """Several answers as one, which is true when all of them are."""
+    if len(answers) == 1:
+        return answers[0]
+    return Answer(all(answers), "\n\n".join(answer.text for answer in answers), "".join(answer.html for answer in answers))
+
+
+def verdict_answer(verdict: Verdict, found: Exercise | Chapter, notes: Sequence[str] = ()) -> Answer:
+    """A verdict, with notes about files."""
     passed = not verdict.broken and all(result.outcome == "passed" for result in verdict.results)
-    closing = _closing_sentences(verdict, found, override)
+    closing = [*notes, *_closing_sentences(verdict, found)]
     return Answer(passed, _page(verdict, found, closing), _card(verdict, found, closing), verdict)
 
 
@@ -91,7 +97,7 @@ def _failing_results(verdict: Verdict) -> list[ExerciseResult]:
     return [result for result in verdict.results if result.exercise.module not in verdict.broken and (result.forbidden or result.failures)]
 
 
-def _closing_sentences(verdict: Verdict, found: Exercise | Chapter, override: DefinitionOverride | None) -> list[str]:
+def _closing_sentences(verdict: Verdict, found: Exercise | Chapter) -> list[str]:
     """Why the code works, notes, and what to do next."""
     said = [f"Note: {note}" for note in verdict.notes]
     if verdict.broken:
@@ -99,8 +105,6 @@ def _closing_sentences(verdict: Verdict, found: Exercise | Chapter, override: De
     results = verdict.results
     if isinstance(found, Exercise) and results[0].outcome == "passed":
         said = [*replaced_sentences(results[0].replaced), found.why, found.unlocks, *said]
-    if override is not None and not override.text and not override.forbidden:
-        said.append(NO_SOURCE)
     failing = _failing_results(verdict)
     if failing:
         return [*said, f'For a hint: `hint("{failing[0].exercise.name}")`']
@@ -111,15 +115,8 @@ def _closing_sentences(verdict: Verdict, found: Exercise | Chapter, override: De
             return [*said, f"Next: write the code that {undone.exercise.name} needs; {needed}."]
         said += [undone.written] if undone.written else []
         return [*said, f'Next: write {undone.exercise.name}. For a hint: `hint("{undone.exercise.name}")`']
-    if override is not None and not _is_recorded_as_passed(override.name):
-        said.append(f"To record your points, copy the code into exercises/{override.module}.py and run `headway check {override.name}`.")
     following = _next_exercise(found)
     return [*said, f"Next: {following.name}. {following.promise}" if following else "This was the last exercise."]
-
-
-def _is_recorded_as_passed(name: str) -> bool:
-    score = current_score(load_syllabus().exercise(name))
-    return score is not None and score.passed
 
 
 def _next_exercise(found: Exercise | Chapter) -> Exercise | None:

@@ -1,19 +1,24 @@
-"""`check`, `hint` and `repro` as a learner calls them: they validate the arguments, and reply to wrong ones with a sentence."""
+"""`%%check`, `check`, `hint` and `repro` as a learner calls them: they validate the arguments, and reply to wrong ones with a sentence."""
 
 from __future__ import annotations
 
 import difflib
 import inspect
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from grader.course.excerpt import find_problem
 from grader.course.hints import reveal_hint
 from grader.course.source import SourceProblem, find_definition
-from grader.course.status import read_course
+from grader.course.status import locate, next_step, read_course, short_path
 from grader.course.stubs import reference_stub
-from grader.course.syllabus import Chapter, Exercise, Syllabus, UnknownName
-from grader.notebook.answers import Answer, code_answer, hint_answer, sentence_answer, verdict_answer
+from grader.course.syllabus import Chapter, Exercise, Syllabus, UnknownName, load_syllabus, suites_of
+from grader.notebook.answers import Answer, code_answer, hint_answer, joined, sentence_answer, verdict_answer
+from grader.notebook.cell_code import CellCode, cell_defining, cells_so_far, code_of_cells, exercises_in
+from grader.notebook.server_run import NoVerdict, run_tests
+from grader.notebook.shell import command, notebook_shell
+from grader.notebook.writing import write_exercises
+from grader.verdict.results import join_names
 
 _NOTHING: Any = object()
 
@@ -23,10 +28,9 @@ class InvalidCall(Exception):
 
 
 def check(name: Any = None, given: Any = _NOTHING) -> Answer:
-    """Test a function or class of this notebook: `check("softmax", softmax)`. The answer is true when all of it passes.
+    """Test the code in exercises/, as `headway check` does: `check("softmax")`, `check("ch03")`. The answer is true when all of it passes.
 
-    `check("softmax")` tests the code in exercises/, as `headway check softmax` does, and `check("ch03")` tests a chapter of it.
-    Only these are recorded in exercises/progress.txt; code of a notebook is tested but not recorded.
+    `check("softmax", softmax)` first writes a function or class of this notebook into the file of its chapter, as the cell magic `%%check` does.
     """
     try:
         course = read_course()
@@ -34,14 +38,36 @@ def check(name: Any = None, given: Any = _NOTHING) -> Answer:
             name, given = _own_name(name, course), name
         found = _found(name, given, course)
         if given is _NOTHING:
-            return _checked(found, None)
+            return _checked(found)
         if not isinstance(found, Exercise):
             example = found.exercises[0].name
             raise InvalidCall(f'{found.id} is a chapter; give the name of one exercise with an object: check("{example}", {example}).')
         _validate_target(found, given, course)
-        return _checked(found, given)
+        return _written_and_checked([found], [found], _code_of_object(found, given))
     except (InvalidCall, SourceProblem, UnknownName) as problem:
         return sentence_answer(str(problem))
+
+
+def check_cell(line: str, cell: str) -> Answer | None:
+    """Run the cell, write the exercises that it defines into the files of their chapters, and test them: `%%check`, or `%%check softmax` to test only that one."""
+    if not notebook_shell().run_cell(f"# %%check {line}\n{cell}", store_history=False).success:
+        return None
+    try:
+        course = read_course()
+        defined = exercises_in(cell)
+        if not defined:
+            raise InvalidCall("This cell defines no exercise, so Headway wrote and tested nothing; remove its first line, or define an exercise, for example softmax.")
+        found = [_found(line.strip().strip("\"'"), _NOTHING, course)] if line.strip() else defined
+        if isinstance(found[0], Exercise) and found[0] not in defined:
+            raise InvalidCall(f"This cell does not define {found[0].name}, so Headway wrote and tested nothing; it defines {join_names(one.name for one in defined)}.")
+        return _written_and_checked(defined, found, code_of_cells(cells_so_far()))
+    except (InvalidCall, SourceProblem, UnknownName) as problem:
+        return sentence_answer(str(problem))
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """Make `%%check` known in IPython."""
+    shell.register_magic_function(check_cell, "cell", "check")
 
 
 def hint(name: Any = None, level: int | None = None) -> Answer:
@@ -62,8 +88,8 @@ def hint(name: Any = None, level: int | None = None) -> Answer:
 
 
 def repro(name: Any = None) -> Answer:
-    """The call of the last failure in this notebook, of any exercise or of one, as code. In a notebook it replaces the text of the cell that asks for it."""
-    from grader.reproduction.files import CELLS, FOLDER, last_script, stored_script
+    """The call of the last failure, of any exercise or of one, as code. In a notebook it replaces the text of the cell that asks for it."""
+    from grader.reproduction.files import last_script, stored_script  # it imports torch
 
     try:
         course = read_course()
@@ -72,37 +98,61 @@ def repro(name: Any = None) -> Answer:
         exercise = None if name is None else _found(name, _NOTHING, course)
         if isinstance(exercise, Chapter):
             raise InvalidCall(f'Give the name of an exercise, not of a chapter: repro("{exercise.exercises[0].name}").')
-        stored = stored_script(exercise.name, FOLDER / CELLS) if exercise else last_script(FOLDER / CELLS)
-        if stored is None and exercise and stored_script(exercise.name):
-            raise InvalidCall(f"{exercise.name} has failed in exercises/{exercise.module}.py only; to run that call again: `!headway repro {exercise.name}`")
+        stored = stored_script(exercise.name) if exercise else last_script()
         if stored is None:
             example = exercise.name if exercise else "softmax"
-            raise InvalidCall(f'There is no failed check{f" of {example}" if exercise else ""} to run again; to check it: `check("{example}", {example})`')
-        text = stored.path.read_text(encoding="utf-8")
+            raise InvalidCall(f'There is no failed check{f" of {example}" if exercise else ""} to run again; to check it: `check("{example}")`')
+        text = stored.path.read_text(encoding="utf-8").replace("Path(__file__)", f"Path({str(stored.path)!r})")
     except (InvalidCall, SourceProblem, UnknownName) as problem:
         return sentence_answer(str(problem))
-    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
-    if shell is not None:
+    if (shell := notebook_shell()) is not None:
         shell.set_next_input(text, replace=True)
     return code_answer(text)
 
 
-def _checked(found: Exercise | Chapter, given: Any) -> Answer:
-    from grader.notebook.cell_source import read
-    from grader.notebook.running import NotRun, run
+def _code_of_object(exercise: Exercise, given: Any) -> CellCode:
+    """The code of this object, and of what the notebook defines for it."""
+    name, kind = exercise.name, "class" if _is_class(exercise) else "function"
+    own = getattr(given, "__name__", "")
+    if own.isidentifier() and own != name:
+        raise InvalidCall(f"Your {kind} is called {own}, so Headway cannot write it as {name}; define {name} in a cell that begins with `%%check {name}`.")
+    cell = cell_defining(name, given)
+    if cell is None:
+        raise InvalidCall(f"Headway cannot find the code of this {kind}; put the definition of {name} into a cell that begins with `%%check {name}`.")
+    return code_of_cells([*cells_so_far(), cell])
 
+
+def _written_and_checked(exercises: Sequence[Exercise], found: Sequence[Exercise | Chapter], code: CellCode) -> Answer:
+    for exercise in exercises:
+        _validate_file(exercise)
+    notes = write_exercises(exercises, code)
+    return joined([_checked(one, notes if one is found[0] else ()) for one in found])
+
+
+def _checked(found: Exercise | Chapter, notes: Sequence[str] = ()) -> Answer:
+    _validate_file(found)
     try:
-        read_of_it = read(found, given) if isinstance(found, Exercise) and given is not None else None
-        return verdict_answer(run(found, read_of_it), found, read_of_it)
-    except NotRun as problem:
-        return sentence_answer(str(problem))
+        return verdict_answer(run_tests(found), found, notes)
+    except NoVerdict as problem:
+        said = command(str(problem))
+        return sentence_answer("\n".join([said[:1].upper() + said[1:], *notes]))
+
+
+def _validate_file(found: Exercise | Chapter) -> None:
+    """Raise InvalidCall unless there are tests, and a file that is valid Python."""
+    chapter = found if isinstance(found, Chapter) else load_syllabus().chapter(found.chapter)
+    if not chapter.exercises or not suites_of(chapter.id):
+        raise InvalidCall(f"There are no tests for {found.name}.")
+    location = locate(chapter)
+    if not location.file.exists():
+        raise InvalidCall(f"There is no file {short_path(location.file)}, so Headway tested nothing; `!headway reset {chapter.id}` creates it.")
+    if problem := find_problem(location.file):
+        raise InvalidCall(f"{problem}. Headway changed and tested nothing; correct the file first.")
 
 
 def _found(name: Any, given: Any, course: Syllabus) -> Exercise | Chapter:
     """The exercise or chapter that this name means."""
     if name is None and given is _NOTHING:
-        from grader.course.status import next_step
-
         step = next_step()
         if step is None:
             raise InvalidCall('You have passed every exercise. check("softmax") tests one exercise again, check("ch03") a chapter.')

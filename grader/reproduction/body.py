@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 import textwrap
-from collections.abc import Iterable
 from typing import Any
 
 from grader.course.source import SourceProblem, module_names, parse
@@ -23,8 +22,8 @@ READINGS = ("attribute", "item", "list", "parameters", "state", "buffers", "len"
 _ORDER = ("result", "second_result", "third_result", "fourth_result")
 
 
-def start_statements(example: FailedExample, target: Target, whole: bool, kind: type[Statements] = Statements, taken: Iterable[str] = ()) -> Statements:
-    """No statements yet; the names of the chapter, and of the earlier chapters that it can use, are known. `taken` are names that no variable may have."""
+def start_statements(example: FailedExample, target: Target, whole: bool) -> Statements:
+    """No statements yet; the names of the chapter, and of the earlier chapters that it can use, are known."""
     chapter = load_syllabus().chapter(example.exercise.chapter)
     sources = package_sources(target, chapter, whole, example.replaced)
     defined: dict[str, str] = {}
@@ -40,7 +39,7 @@ def start_statements(example: FailedExample, target: Target, whole: bool, kind: 
             defined.setdefault(exercise.name, exercise.module)
     objects: dict[tuple[type, Any], Any] | None = {} if any(source.name == chapter.name and _compares_identity(source.text) for source in sources) else None
     parameters = Parameters(source.text for source in sorted(sources, key=lambda source: source.name))
-    return kind(chapter.id, chapter.name, frozenset(own), defined, parameters, NameSpace((*IMPORTED, chapter.id, *taken)), objects=objects)
+    return Statements(chapter.id, chapter.name, frozenset(own), defined, parameters, NameSpace((*IMPORTED, chapter.id)), objects=objects)
 
 
 def _compares_identity(text: str) -> bool:

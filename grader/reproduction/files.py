@@ -15,8 +15,7 @@ from grader.files import write_whole
 from grader.reproduction.script import Script
 
 FOLDER = EXERCISES / ".headway" / "repro"
-CELLS = "cells"  # the folder in that one with the scripts for notebooks
-OTHERS = "others"  # and the one with the scripts of code in other folders (pytest --target)
+OTHERS = "others"  # the folder in that one with the scripts of code in other folders (pytest --target)
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,8 @@ from pathlib import Path
 from grader.course.syllabus import EXERCISES, load_syllabus
 from grader.execution.errors import ChapterBroken, HostDied, OutOfTime
 from grader.execution.target import package_sources
-from grader.reproduction.cells import write_cell
 from grader.reproduction.example import FailedExample
-from grader.reproduction.files import CELLS, OTHERS, remove_script, store_script
+from grader.reproduction.files import OTHERS, remove_script, store_script
 from grader.reproduction.script import Script, write_script
 from grader.reproduction.slicing import choose_slice
 from grader.verdict.results import ExerciseResult
@@ -22,9 +21,8 @@ from grader.verdict.trial import Trial
 def leave_script(result: ExerciseResult, examples: Mapping[tuple[str, str], FailedExample], trial: Trial, folder: Path) -> None:
     """Write the script of the failed test that is shown in full, and note the command in the result."""
     name = result.exercise.name
-    in_notebook = trial.target.override is not None
-    own = in_notebook or trial.target.folder == EXERCISES
-    folder = folder / CELLS if in_notebook else folder if own else folder / OTHERS
+    own = trial.target.folder == EXERCISES
+    folder = folder if own else folder / OTHERS
     if not result.failures:
         if result.outcome == "passed" and not result.partial:
             remove_script(name, folder)
@@ -38,15 +36,12 @@ def leave_script(result: ExerciseResult, examples: Mapping[tuple[str, str], Fail
     except (Exception, ChapterBroken, HostDied, OutOfTime):  # a failure without a script is better than a run without a verdict
         remove_script(name, folder)
         return
-    if script is None:
-        remove_script(name, folder)
-    elif store_script(script, name, folder):
-        alone = f"headway repro {name}" if own else f"python {os.path.relpath(folder / f'{name}.py')}"
-        result.script = f'from grader import repro; repro("{name}")' if in_notebook else alone
+    if store_script(script, name, folder):
+        result.script = f"headway repro {name}" if own else f"python {os.path.relpath(folder / f'{name}.py')}"
 
 
-def make_script(example: FailedExample, trial: Trial) -> Script | None:
-    """The script of a failed example of this trial's target; of a notebook's code a cell, or None if the notebook has no name for that code."""
+def make_script(example: FailedExample, trial: Trial) -> Script:
+    """The script of a failed example of this trial's target."""
     chapter = load_syllabus().chapter(example.exercise.chapter)
     connect = None
     if example.kind != "import":
@@ -55,6 +50,4 @@ def make_script(example: FailedExample, trial: Trial) -> Script | None:
         except ChapterBroken:
             connect = None
     chosen = choose_slice(example, connect)
-    if trial.target.override is not None:
-        return write_cell(example, chosen, trial.target)
     return write_script(example, chosen, trial.target, trial.whole)

@@ -192,6 +192,4 @@ class _Examples:
 
 
 def _is_stub(exercise: Exercise, target: Target) -> bool:
-    if target.override_in(exercise.module):
-        return False
     return not target.has(exercise.module) or is_stub(exercise, target.source(exercise.module).text)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from grader.course import progress
-from grader.course.source import SourceProblem, has_stub_line, is_written, parse, without_definitions
+from grader.course.source import SourceProblem, is_written, without_definitions
 from grader.course.source_check import forbidden_calls, reference_imports
 from grader.course.syllabus import Exercise, load_syllabus
 from grader.course.torch_operators import describe_shortcuts
@@ -108,15 +108,10 @@ class GradedRun:
 
     def _todo_message(self, exercise: Exercise, missing: str) -> str:
         """The message of a test with outcome "todo": the exercise is not implemented, or it needs another one that is not."""
-        override = self.trial.target.override_in(exercise.module)
-        here = f"{exercise.name} in " if override else f"{exercise.name} in {exercise.module}.py"
-        if not missing or missing.startswith(here):
+        if not missing or missing.startswith(f"{exercise.name} in {exercise.module}.py"):
             return NOT_IMPLEMENTED
         try:
-            if override:
-                written = not has_stub_line(parse(override.text))
-            else:
-                written = is_written(self.trial.target.source(exercise.module).text, exercise.name)
+            written = is_written(self.trial.target.source(exercise.module).text, exercise.name)
         except (SourceProblem, ChapterBroken):
             return NOT_IMPLEMENTED
         return missing if written else NOT_IMPLEMENTED
@@ -181,21 +176,19 @@ class GradedRun:
             test.follows = cause.name if cause else ""
 
     def _text_of(self, exercise: Exercise) -> str:
-        override = self.trial.target.override_in(exercise.module)
         with suppress(ChapterBroken):
-            return override.text if override else self.trial.target.source(exercise.module).text
+            return self.trial.target.source(exercise.module).text
         return ""
 
     def _find_shortcuts(self, result: ExerciseResult) -> None:
         exercise = result.exercise
         if exercise.module in self.broken or all(test.outcome == "todo" for test in result.tests):
             return
-        override = self.trial.target.override_in(exercise.module)
         try:
-            text = "" if override else self.trial.target.source(exercise.module).text
+            text = self.trial.target.source(exercise.module).text
         except ChapterBroken:  # no test ran far enough to find that the chapter is broken
             return
-        result.forbidden = list(override.forbidden) if override else [*reference_imports(text), *self.forbidden_in_source(text, result)]
+        result.forbidden = [*reference_imports(text), *self.forbidden_in_source(text, result)]
         if not result.forbidden:
             result.forbidden = describe_shortcuts(exercise.name, self.shortcuts[exercise.name])
 

@@ -179,8 +179,6 @@ class Judge:
     def _reached_by(self, exercise: Exercise, names: set[str]) -> set[str]:
         """The other exercises of the chapter that this one uses, or that its test uses by these names, directly or through others."""
         others = {other.name for other in _neighbours(exercise)}
-        if override := self.run.trial.target.override_in(exercise.module):
-            names = names | override.names_used({exercise.name, *names})
         known = self._names_in(exercise.module)
         if known is None:
             return names & others
@@ -255,9 +253,6 @@ class Judge:
         return PASSED if outcomes == {PASSED} and not shortcut else _reason(outcomes, shortcut)
 
     def _is_written(self, exercise: Exercise) -> bool:
-        override = self.run.trial.target.override_in(exercise.module)
-        if override and exercise.name in {override.name, *override.others}:
-            return True
         try:
             return is_written(self._text(exercise.module), exercise.name)
         except SourceProblem:
@@ -265,9 +260,6 @@ class Judge:
 
     def _is_reference(self, exercise: Exercise) -> bool:
         """Whether the reference has the same definition; then it passes, and replacing it would change nothing."""
-        override = self.run.trial.target.override_in(exercise.module)
-        if override and exercise.name in {override.name, *override.others}:
-            return False
         reference = reference_of(exercise.module)
         names = frozenset(other.name for other in load_syllabus().chapter(exercise.chapter).exercises)
         return reference is not None and is_reference_definition(self._text(exercise.module), reference, exercise.name, names)

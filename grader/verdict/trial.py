@@ -107,10 +107,7 @@ class Trial:
     def connect(self, chapter: Chapter, sources: list[ChapterSource]) -> HostConnection:
         """A new host of this chapter, in this process or in a worker."""
         if not self.in_worker:
-            override = self.target.override_in(chapter.name)
-            return InProcessHost(
-                sources, chapter.name, self.call_seconds, self.import_seconds, override=override, extend_deadline=self.extend_deadline, watch=self.call_watch
-            )  # fmt: skip
+            return InProcessHost(sources, chapter.name, self.call_seconds, self.import_seconds, extend_deadline=self.extend_deadline, watch=self.call_watch)
         if not self.whole:  # the earlier chapters are the reference's
             sources = [source if source.name == chapter.name or source.code else without_text(source) for source in sources]
         return Worker(self.pool, sources, chapter.name, self.call_seconds, self.import_seconds, self.extend_deadline)

@@ -82,7 +82,6 @@ def _reproduce(name: str, label: str, text: str, folder: Path, shown_only: bool)
             yield Reproduction(name, label, failure.name, "none", f"no script for: {failure.message}")
             continue
         script = make_script(example, run.trial)
-        assert script is not None, "only a notebook's code may have none"
         store_script(script, name, folder)
         yield Reproduction(name, label, failure.name, example.kind, problem_of_script(folder / f"{name}.py", script.facts, example, file), script.text)
     run.trial.close()

@@ -67,7 +67,7 @@ def leave(tmp_path):
         example = keep_example(caught.value, trial.current_boundary, comparing.current, exercise, "test_it", "A promise.", words.message, trial.example_seed)
         assert example is not None
         script = make_script(example, trial)
-        assert script is not None and store_script(script, name, tmp_path / "repro")
+        assert store_script(script, name, tmp_path / "repro")
         return Left(tmp_path / "repro" / f"{name}.py", script.text, script.facts, file)
 
     yield leave

@@ -1,0 +1,93 @@
+"""Writes exercises of a notebook into the files of their chapters, with what they need; written code that this replaces is kept."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+from collections.abc import Sequence
+
+from grader.course.kept import keep, same_text
+from grader.course.source import append_definition, find_definition, module_names, newline_of, parse, read_source, replace_definition, split_lines, write_source
+from grader.course.status import short_path
+from grader.course.stubs import is_stub
+from grader.course.syllabus import EXERCISES, Exercise, load_syllabus
+from grader.notebook.cell_code import CellCode
+from grader.verdict.results import join_names
+
+_written_here: dict[tuple[str, str], str] = {}  # module and name → what this notebook wrote last: the notebook has it, so it is not kept
+
+
+def write_exercises(exercises: Sequence[Exercise], code: CellCode) -> list[str]:
+    """Write these exercises; returns sentences about what was written and what was kept. SourceProblem if a file cannot be used."""
+    chapters = {module: _ChapterText(module, code) for module in dict.fromkeys(exercise.module for exercise in exercises)}
+    for exercise in exercises:
+        chapters[exercise.module].write(exercise)
+    return [sentence for chapter in chapters.values() for sentence in chapter.store()]
+
+
+class _ChapterText:
+    """The text of a chapter's file, and what was replaced in it."""
+
+    def __init__(self, module: str, code: CellCode) -> None:
+        self.module, self.code = module, code
+        self.path = EXERCISES / f"{module}.py"
+        self.before = self.text = read_source(self.path)
+        self.written: dict[str, str] = {}  # name → its new text
+        self.replaced: dict[str, str] = {}  # name → its text in the file, where it was more than the stub
+
+    def write(self, exercise: Exercise) -> None:
+        """Write an exercise and what it needs: its helpers, the exercises of which the file has the stub only, and imports."""
+        others = {other.name: other for other in load_syllabus().exercises if other.module <= self.module and other.name != exercise.name}
+        names = self.code.names_reached(exercise.name, others.keys())
+        defined = [name for name in self.code.definitions if name in names]
+        for other in [others[name] for name in defined if name in others and name not in self.written]:
+            if other.module == self.module and is_stub(other, self.text):
+                self.write(other)
+        helpers = [self.code.definitions[name] for name in defined if name not in others and name != exercise.name and not self._replace(name)]
+        new = "\n\n\n".join([*(text.strip("\r\n") for text in dict.fromkeys(helpers)), self.code.definitions[exercise.name]])
+        if not self._replace(exercise.name, new, unless_stub=exercise):
+            self.text = append_definition(self.text, new)
+        earlier = {name: f"from .{other.module} import {name}" for name, other in others.items() if other.module != self.module}
+        self._import({name: statement for name, statement in sorted((earlier | self.code.imports).items()) if name in names})
+
+    def _replace(self, name: str, new: str = "", unless_stub: Exercise | None = None) -> bool:
+        """Replace a definition by that of the notebook, or by `new`; False if the file has none of this name."""
+        self.written[name] = self.code.definitions[name]
+        old = find_definition(self.text, name, self.path.name)
+        if old is None:
+            return False
+        if not same_text(old.text, new or self.written[name]):
+            if not (unless_stub and is_stub(unless_stub, self.text)):
+                self.replaced.setdefault(name, old.text)
+            self.text = replace_definition(self.text, name, new or self.written[name], self.path.name)
+        return True
+
+    def _import(self, statements: dict[str, str]) -> None:
+        """Add the imports of names that the file does not have, below its first imports."""
+        known = module_names(self.text)
+        new = dict.fromkeys(statement for name, statement in statements.items() if name not in known)
+        if not new:
+            return
+        heading = list(itertools.takewhile(_is_heading, parse(self.text).body))
+        end = heading[-1].end_lineno or 0 if heading else 0
+        lines, ending = split_lines(self.text), newline_of(self.text)
+        gap = [ending] if heading and isinstance(heading[-1], ast.Expr) else []
+        self.text = "".join([*lines[:end], *gap, *(statement + ending for statement in new), *lines[end:]])
+
+    def store(self) -> list[str]:
+        """Keep what was replaced, then write the file."""
+        if self.text == self.before:
+            return []
+        said = [f"Written into {short_path(self.path)}: {join_names(list(self.written))}."]
+        for name, old in self.replaced.items():
+            if same_text(old, _written_here.get((self.module, name), "")):
+                continue
+            said.append(f"The {name} that was there is saved in {keep(f'{self.module}.{name}', old.encode())}.")
+        write_source(self.path, self.text)
+        _written_here.update({(self.module, name): text for name, text in self.written.items()})
+        return said
+
+
+def _is_heading(node: ast.stmt) -> bool:
+    """A docstring, or an import."""
+    return isinstance(node, ast.Import | ast.ImportFrom) or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
