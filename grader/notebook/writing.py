@@ -7,11 +7,25 @@ import itertools
 from collections.abc import Sequence
 
 from grader.course.kept import keep, same_text
-from grader.course.source import append_definition, find_definition, module_names, newline_of, parse, read_source, replace_definition, split_lines, write_source
+from grader.course.source import (
+    SourceProblem,
+    append_definition,
+    find_definition,
+    is_written,
+    module_names,
+    newline_of,
+    parse,
+    read_source,
+    replace_definition,
+    split_lines,
+    write_source,
+)
 from grader.course.status import short_path
 from grader.course.stubs import is_stub
 from grader.course.syllabus import EXERCISES, Exercise, load_syllabus
+from grader.files import problem
 from grader.notebook.cell_code import CellCode
+from grader.notebook.shell import command
 from grader.verdict.results import join_names
 
 _written_here: dict[tuple[str, str], str] = {}  # module and name → what this notebook wrote last: the notebook has it, so it is not kept
@@ -41,7 +55,7 @@ class _ChapterText:
         names = self.code.names_reached(exercise.name, others.keys())
         defined = [name for name in self.code.definitions if name in names]
         for other in [others[name] for name in defined if name in others and name not in self.written]:
-            if other.module == self.module and is_stub(other, self.text):
+            if other.module == self.module and is_stub(other, self.text) and is_written(self.code.definitions[other.name], other.name):
                 self.write(other)
         helpers = [self.code.definitions[name] for name in defined if name not in others and name != exercise.name and not self._replace(name)]
         new = "\n\n\n".join([*(text.strip("\r\n") for text in dict.fromkeys(helpers)), self.code.definitions[exercise.name]])
@@ -83,7 +97,12 @@ class _ChapterText:
             if same_text(old, _written_here.get((self.module, name), "")):
                 continue
             said.append(f"The {name} that was there is saved in {keep(f'{self.module}.{name}', old.encode())}.")
-        write_source(self.path, self.text)
+            if any(name == exercise.name for exercise in load_syllabus().chapter(self.module).exercises):
+                said[-1] += command(f" To restore it: `headway reset {name} --undo`")
+        try:
+            write_source(self.path, self.text)
+        except OSError as error:
+            raise SourceProblem(f"Headway tested nothing, because it {problem(error, f'write {short_path(self.path)}')}") from None
         _written_here.update({(self.module, name): text for name, text in self.written.items()})
         return said
 

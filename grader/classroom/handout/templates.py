@@ -14,7 +14,7 @@ def readme(chapters: Sequence[Chapter], hidden: Collection[str]) -> str:
     for chapter in chapters:
         names = ", ".join(f"`{exercise.name}`" for exercise in chapter.exercises)
         rows.append(f"| {chapter.number} {chapter.title} | {names} | {format_points(chapter.points)} |")
-    return _README.format(rows="\n".join(rows), first=chapters[0].name, example=chapters[0].exercises[0].name, hidden=_hidden(hidden), files=_files(chapters))
+    return _README.format(rows="\n".join(rows), first=chapters[0].name, hidden=_hidden(hidden), files=_files(chapters))
 
 
 def _files(chapters: Collection[Chapter]) -> str:
@@ -177,7 +177,7 @@ Read the lesson `exercises/{first}.md`, open `exercises/{first}.py`, and write t
 
 A stub that is not implemented yet is `todo`, not a failure. A failed test shows what should hold, the smallest example that breaks it, what you
 returned next to what was expected, and which known mistake it is if your code behaves exactly like one. In a notebook, use
-`from grader import check, hint, repro` and then `check("{example}", {example})` to test what a cell defines.
+`from grader import check, hint, repro`; then a cell that begins with `%%check` is written into your file and tested.
 
 Earlier chapters use the reference solution, so you can start here. The tests compare your code with the reference in `reference/`. It is sealed, so that
 you do not read it by accident; a determined reader could open it. You learn most when you find your own solution.
