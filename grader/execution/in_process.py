@@ -84,7 +84,7 @@ class InProcessHost:
             nonlocal where
             where = where or self.host.descriptions.line_of(frame)
 
-        files = {source.filename for source in self.host.package.sources.values()} | self.host.own_files
+        files = {source.filename for source in self.host.package.sources.values()}
         try:
             with _exit_is_an_error(), _restore_folder(), _interruptible(), _time_limit(
                 clock, 0.0 if op == "load" else IMPORT_GRACE, files, self._extend, note_line

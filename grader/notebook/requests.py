@@ -9,7 +9,7 @@ from typing import Any
 
 from grader.course.excerpt import find_problem
 from grader.course.hints import reveal_hint
-from grader.course.source import SourceProblem, find_definition
+from grader.course.source import SourceProblem, definition, find_definition
 from grader.course.status import locate, next_step, read_course, short_path
 from grader.course.stubs import reference_stub
 from grader.course.syllabus import Chapter, Exercise, Syllabus, UnknownName, load_syllabus, suites_of
@@ -119,7 +119,9 @@ def _code_of_object(exercise: Exercise, given: Any) -> CellCode:
     cell = cell_defining(name, given)
     if cell is None:
         raise InvalidCall(f"Headway cannot find the code of this {kind}; put the definition of {name} into a cell that begins with `%%check {name}`.")
-    return code_of_cells([*cells_so_far(), cell])
+    code = code_of_cells([cell, *cells_so_far()])
+    code.definitions[name] = definition(cell, name).text
+    return code
 
 
 def _written_and_checked(exercises: Sequence[Exercise], found: Sequence[Exercise | Chapter], code: CellCode) -> Answer:
