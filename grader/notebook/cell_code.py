@@ -110,9 +110,9 @@ def _below_magics(cell: str) -> str:
 
 def _import_statement(node: ast.Import | ast.ImportFrom, alias: ast.alias) -> str:
     """The import of one name. A chapter imports another one from its own folder."""
+    folder, _, module = (alias.name if isinstance(node, ast.Import) else node.module or "").partition(".")
     if isinstance(node, ast.Import):
-        return ast.unparse(ast.Import([alias]))
-    folder, _, module = (node.module or "").partition(".")
+        return ast.unparse(ast.ImportFrom(None, [ast.alias(module, alias.asname)], 1) if folder == "exercises" and alias.asname else ast.Import([alias]))
     return ast.unparse(ast.ImportFrom(module or None, [alias], 1) if folder == "exercises" else ast.ImportFrom(node.module, [alias], node.level))
 
 

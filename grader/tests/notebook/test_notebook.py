@@ -120,9 +120,13 @@ def test_an_earlier_chapter_is_imported(notebook, chapter):
     later = notebook.kit.file("ch05_layers")
     before = later.read_bytes()
     try:
-        notebook.run("%%check gelu\nfrom exercises.ch03_attention import merge_heads as merged\ndef gelu(x):\n    return softmax(x) if merged else x")
+        notebook.run(
+            "%%check gelu\nfrom exercises.ch03_attention import merge_heads as merged\nimport exercises.ch03_attention as third\n"
+            "def gelu(x):\n    return softmax(x) if merged else third.softmax(x)"
+        )
         text = later.read_text(encoding="utf-8")
-        assert "from .ch03_attention import merge_heads as merged\nfrom .ch03_attention import softmax\n" in text and "def softmax" not in text
+        assert "from .ch03_attention import merge_heads as merged\nfrom .ch03_attention import softmax\nfrom . import ch03_attention as third\n" in text
+        assert "def softmax" not in text
     finally:
         later.write_bytes(before)
 
