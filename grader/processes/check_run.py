@@ -18,7 +18,7 @@ from grader.processes.limits import limit_this_process
 from grader.processes.report import CONCLUDING_SECONDS, Report
 from grader.processes.shared_tests import count_processes, judge_in_processes, map_in_two_processes
 from grader.reproduction.files import FOLDER
-from grader.runner.graded_tests import GradedTest, all_tests_of
+from grader.runner.graded_tests import GradedTest, NoTests, all_tests_of
 from grader.runner.judging import Judge, judge_of
 from grader.runner.layout import Page
 from grader.runner.run_page import LETTERS, print_run
@@ -40,6 +40,8 @@ def check(job: CheckJob, report: Report, fork: bool = True) -> int:
     pdb.set_trace = sys.breakpointhook = _no_debugger(f"pytest {'--chapter' if isinstance(found, Chapter) else '--exercise'} {job.name}")
     judge, processes = _judge_for(job, report, fork), count_processes() if fork and not job.in_worker else 1
     tests = [test for exercise in _exercises(found) for test in judge.tests_of(exercise)]
+    if not tests:
+        raise NoTests(f"there are no tests for {job.name} in tests/")
     tests.sort(key=lambda test: test.name not in job.first)
     lines = _Lines(job, report)
 

@@ -209,7 +209,7 @@ def test_what_a_definition_uses_is_found_through_chapters_and_other_names(tmp_pa
     (tmp_path / f"{module('ch03')}.py").write_text("def softmax(x): ...\nnormal = softmax\ndef unused(x): ...\n")
     (tmp_path / f"{module('ch06')}.py").write_text("from .ch03_attention import normal as n\ndef mix(x): return n(x)\nclass Block:\n    f = mix\n")
     used = uses(resolve(str(tmp_path)), module("ch06"), "Block")
-    assert used == {(module("ch06"), "mix"), (module("ch03"), "normal"), (module("ch03"), "softmax")}
+    assert used == {(module("ch06"), "Block"), (module("ch06"), "mix"), (module("ch03"), "normal"), (module("ch03"), "softmax")}
 
 
 # ---- trained, with the learner's code alone

@@ -128,6 +128,13 @@ def test_a_server_that_cannot_start_gives_a_message(kit, tmp_path):
     assert not (kit.exercises / ".headway" / "engine.json").exists()
 
 
+def test_an_exercise_without_tests_gets_a_sentence(kit):
+    (kit.root / "tests" / f"test_{CHAPTER}.py").write_text("")
+    warm = WarmKit(kit)
+    assert warm.ask().trouble == "there are no tests for softmax in tests/"
+    warm.close()
+
+
 @pytest.mark.parametrize("options", [[], ["--prestarted"]], ids=["forked", "prestarted"])
 def test_tests_that_cannot_be_loaded_are_named(kit, options):
     """Other exercises are still tested."""
