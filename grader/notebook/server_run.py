@@ -9,8 +9,8 @@ from typing import Any
 
 from grader.course.syllabus import Chapter, Exercise
 from grader.notebook.shell import notebook_shell
-from grader.processes.client import DOCTOR, AnyServer, NoServer, ServerLost
-from grader.processes.job import CheckJob, moved_to_worker
+from grader.processes.client import DOCTOR, AnyServer, NoServer
+from grader.processes.job import CheckJob
 from grader.verdict.summary import Verdict
 
 _server = AnyServer()  # without a watch it starts one that lives as long as the notebook, so that only the first check waits until torch is loaded
@@ -29,15 +29,11 @@ class Stopped(KeyboardInterrupt):
 
 
 def run_tests(found: Exercise | Chapter) -> Verdict:
-    """The verdict on the learner's file; NoVerdict if there is none."""
+    """The verdict on the learner's file; NoVerdict where the tests could not run."""
     job = CheckJob(found.id if isinstance(found, Chapter) else found.name, os.getcwd())
     try:
         with _one_at_a_time:
-            try:
-                verdict = _verdict(_server.answers(job))
-            except NoServer as problem:  # it has ended, or the kit has changed since it started
-                _server.start_own()
-                verdict = _verdict(_server.answers(moved_to_worker(job) if isinstance(problem, ServerLost) else job))
+            verdict = _verdict(_server.answers(job))
     except NoServer as problem:
         raise NoVerdict(str(problem) or f"the tests could not be run; {DOCTOR}") from None
     except KeyboardInterrupt:
@@ -54,8 +50,8 @@ def _verdict(messages: Iterator[dict[str, Any]]) -> Verdict:
         match message:
             case {"verdict": data}:
                 verdict = Verdict.from_data(data)
-            case {"done": _} if verdict is not None:
-                return verdict
             case {"trouble": sentence}:
                 raise NoVerdict(sentence)
-    raise NoVerdict(f"the process that ran the tests has ended; {DOCTOR}")
+    if not verdict:
+        raise NoVerdict(f"the process that ran the tests has ended; {DOCTOR}")
+    return verdict

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from grader.course.syllabus import ROOT
-from grader.processes.job import Job, decode, read, request
+from grader.processes.job import Job, decode, moved_to_worker, read, request
 from grader.processes.prestarted import python_process
 from grader.processes.server_process import ADDRESS
 
@@ -88,7 +88,15 @@ def ask_running_server(job: Job) -> Iterator[dict[str, Any]]:
         _clear(address)
         raise
     with sock:
-        yield from read(sock)
+        yield from _whole_run(read(sock))
+
+
+def _whole_run(messages: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """The messages up to the last one of a run; ServerLost if they end before."""
+    for message in messages:
+        yield message
+        if message.keys() & {"done", "trouble"}:
+            return
     raise ServerLost("the server that ran the tests has ended, perhaps because of your code")
 
 
@@ -152,27 +160,31 @@ class ServerProcess:
 
 
 class AnyServer:
-    """The server of a running watch or, where none runs, one of its own that ends with it."""
+    """The server of a running watch or, where none runs, one that this object starts and ends."""
 
     def __init__(self) -> None:
         self.own: ServerProcess | None = None
 
     def answers(self, job: Job) -> Iterator[dict[str, Any]]:
-        """The messages of one run. ServerLost if the watch's server ends meanwhile; then call `start_own` and ask again."""
-        if self.own is None:
-            try:
-                yield from ask_running_server(job)
-                return
-            except ServerLost:
-                raise
-            except NoServer:
-                self.start_own()
-        assert self.own is not None
-        yield from self.own.answers(job)
+        """The messages of one run; NoServer if there is no server. If the server ends during the run, the code runs once more in a worker of another one."""
+        try:
+            yield from self._first_answers(job)
+        except ServerLost as problem:
+            yield {"restarted": f"{problem}; testing again in a process of its own"}
+            yield from self._ask_new_server(moved_to_worker(job) or job)
 
-    def start_own(self) -> None:
+    def _first_answers(self, job: Job) -> Iterator[dict[str, Any]]:
+        try:
+            yield from _whole_run(self.own.answers(job)) if self.own else ask_running_server(job)
+        except ServerLost:
+            raise
+        except NoServer:  # none runs, it has ended, or the kit has changed since it started
+            yield from self._ask_new_server(job)
+
+    def _ask_new_server(self, job: Job) -> Iterator[dict[str, Any]]:
         self.close()
         self.own = ServerProcess("--once")
+        yield from _whole_run(self.own.answers(job))
 
     def close(self) -> None:
         if self.own is not None:

@@ -65,6 +65,8 @@ def moved_to_worker(job: Any) -> Any:
 #   again     why the run starts once more, in another process; discard everything before
 #   done      the run is over; pytest's exit status
 #   trouble   a sentence that says why there is no verdict
+# A client adds one message:
+#   restarted a sentence: the server has ended, and the run starts once more on another
 # One message of a run is for its server only:
 #   alive     so many seconds may pass until the next message
 

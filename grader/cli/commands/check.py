@@ -15,8 +15,8 @@ from grader.course.excerpt import excerpt_of, find_problem
 from grader.course.source import SourceProblem
 from grader.course.status import current_scores, is_passed, locate, next_step, read_course, short_path
 from grader.course.syllabus import Chapter, Exercise, is_handout, suites_of
-from grader.processes.client import AnyServer, NoServer, ServerLost
-from grader.processes.job import CheckJob, moved_to_worker, retry_sentence
+from grader.processes.client import AnyServer, NoServer
+from grader.processes.job import CheckJob, retry_sentence
 from grader.verdict.summary import Verdict
 from rich.text import Text
 
@@ -76,36 +76,25 @@ def run_tests(found: Exercise | Chapter) -> dict[str, str] | None:
     """The outcome of each exercise; None, after a sentence, if there is no verdict."""
     columns = shutil.get_terminal_size().columns
     job = CheckJob(found.id if isinstance(found, Chapter) else found.name, os.getcwd(), columns if columns >= 40 else 80, make_console().color_system is not None)
-    with contextlib.closing(AnyServer()) as server:
-        try:
+    try:
+        with contextlib.closing(AnyServer()) as server:
             return _print_run(server.answers(job))
-        except ServerLost as problem:
-            print_error(f"{problem}; testing again in a process of its own")
-            server.start_own()
-            return _print_run(server.answers(moved_to_worker(job)))
+    except NoServer as problem:
+        print_error(str(problem))
+        return None
 
 
 def _print_run(messages: Iterator[dict[str, Any]]) -> dict[str, str] | None:
     outcomes: dict[str, str] | None = None
-    try:
-        for message in messages:
-            match message:
-                case {"text": text}:
-                    sys.stdout.write(text)
-                    sys.stdout.flush()
-                case {"again": why}:
-                    print_wrapped(make_console(), f"\n\n{retry_sentence(why)}", style="yellow")
-                case {"verdict": data}:
-                    outcomes = Verdict.from_data(data).outcomes
-                case {"done": _}:
-                    return outcomes
-                case {"trouble": sentence}:
-                    print_error(sentence)
-                    return None
-    except NoServer as problem:
-        if isinstance(problem, ServerLost):
-            raise
-        print_error(str(problem))
-        return None
-    print_error("the process that ran the tests has ended; `headway doctor` may find the reason")
-    return None
+    for message in messages:
+        match message:
+            case {"text": text}:
+                sys.stdout.write(text)
+                sys.stdout.flush()
+            case {"again": why}:
+                print_wrapped(make_console(), f"\n\n{retry_sentence(why)}", style="yellow")
+            case {"restarted": sentence} | {"trouble": sentence}:
+                print_error(sentence)
+            case {"verdict": data}:
+                outcomes = Verdict.from_data(data).outcomes
+    return outcomes

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 from grader.course.source import SourceProblem, is_written, read_source
 from grader.course.syllabus import EXERCISES, Exercise, load_syllabus
-from grader.processes.client import AnyServer, NoServer, ServerLost
-from grader.processes.job import CheckJob, moved_to_worker
+from grader.processes.client import AnyServer, NoServer
+from grader.processes.job import CheckJob
 from grader.teaching.walks.progress_line import ProgressReporter
 from grader.verdict.conditions import run_conditions
 from grader.verdict.last_verdicts import current_fingerprint, find_verdict, load_verdicts
@@ -93,12 +93,8 @@ def _run_tests(exercises: list[Exercise], report_progress: ProgressReporter) -> 
 
 
 def _verdict_on(exercise: Exercise, server: AnyServer) -> Verdict | None:
-    job = CheckJob(exercise.name, os.getcwd())
-    try:
-        messages = list(server.answers(job))
-    except ServerLost:  # a worker protects the next one from code that ends its process
-        server.start_own()
-        messages = list(server.answers(moved_to_worker(job)))
-    except NoServer:
-        return None
-    return next((Verdict.from_data(message["verdict"]) for message in messages if "verdict" in message), None)
+    verdict = None
+    with contextlib.suppress(NoServer):
+        for message in server.answers(CheckJob(exercise.name, os.getcwd())):
+            verdict = Verdict.from_data(message["verdict"]) if "verdict" in message else verdict
+    return verdict
