@@ -62,9 +62,7 @@ class ForkedRunner:
             self.fork = None
 
     def _needs_fork(self, config: pytest.Config) -> bool:
-        """For code that may not return, which is not the reference's and not in a worker: on Linux, where no thread is lost by forking, and no debugger or
-        printed output needs this very process.
-        """
+        """Whether the code may not return and forking is possible: on Linux, with one thread, without a debugger or output that needs this very process."""
         if self.run.trial.in_worker or self.run.trial.target.label == "solutions":
             return False
         if self.fork is not None:

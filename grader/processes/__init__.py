@@ -4,7 +4,7 @@ Everything that runs graded tests in the background uses it: `headway check`, th
 
     client (client.py)             server (server.py, server_process.py)            process of one run
     ------------------             -------------------------------------            ------------------
-    ServerProcess()  --starts-->   load (preloaded.py): import torch and the kit,
+    ServerProcess()  --starts-->   load_kit (preloaded.py): torch and the kit,
                                    do once what takes long the first time
                      <--address--  on standard output; if the service is public
                                    also in exercises/.headway/engine.json

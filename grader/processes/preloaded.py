@@ -30,9 +30,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 
-def load(once: bool = False) -> None:
+def load_kit(once: bool = False) -> None:
     """Load what every run needs. `once`: only one job will come, so nothing is done that only saves time later."""
-    sys.stdout = sys.stderr = open(os.devnull, "w", encoding="utf-8")  # nobody reads it
+    sys.stdout = sys.stderr = open(os.devnull, "w", encoding="utf-8")  # what is printed here is discarded
     use_headway_profile()
     if not once:
         warm()
@@ -40,7 +40,7 @@ def load(once: bool = False) -> None:
         gc.freeze()
 
 
-def do(job: Job, sock: socket.socket, call_watch: CallWatch, runners: Mapping[type[Job], Runner]) -> None:
+def run_job(job: Job, sock: socket.socket, call_watch: CallWatch, runners: Mapping[type[Job], Runner]) -> None:
     """In the process of a run: do its job, and send the messages."""
     report = Report(sock, call_watch)
     report.extend_deadline(CALL_SECONDS)

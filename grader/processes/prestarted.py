@@ -121,15 +121,15 @@ def serve_one_job(make_service: Callable[[], Service], port: int) -> None:
     token = read_token()
     process_tree.die_with_parent(os.getppid())
     redirect_to_null()
-    from grader.processes.preloaded import do, load  # it and the service load torch
+    from grader.processes.preloaded import load_kit, run_job  # it and the service load torch
 
     service = make_service()
-    load()
+    load_kit()
     sock = connect(port, token)
     job = requested(sock.makefile("rb", buffering=0).readline(), service.runners)
     if job is not None:
         threading.Thread(target=_exit_with, args=[sock, os._exit], name="headway server watch", daemon=True).start()
-        do(job, sock, ExitWhenLate(sock.fileno()), service.runners)
+        run_job(job, sock, ExitWhenLate(sock.fileno()), service.runners)
 
 
 def _exit_with(server: socket.socket, leave) -> None:

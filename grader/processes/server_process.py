@@ -88,11 +88,11 @@ def _in_a_sentence(problem: Exception) -> str:
 def _serve_by_forks(service: Service, out: IO[bytes], lifeline: io.RawIOBase, once: bool) -> None:
     """Fork each run from this process, which loads everything first."""
     from grader.processes.forked import ForkingStarter
-    from grader.processes.preloaded import do, load
+    from grader.processes.preloaded import load_kit, run_job
 
-    load(once)
+    load_kit(once)
     service.loaded()
-    _serve(service, ForkingStarter(service, partial(do, runners=service.runners)), out, lifeline)
+    _serve(service, ForkingStarter(service, partial(run_job, runners=service.runners)), out, lifeline)
 
 
 def _serve(service: Service, starter: Starter, out: IO[bytes], lifeline: io.RawIOBase) -> None:

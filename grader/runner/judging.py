@@ -60,7 +60,6 @@ class Judge:
         self.runner, self.run = runner, runner.run
         self.states: dict[str, str] = {}  # of exercises whose tests were run for the sake of others
         self._texts: dict[str, str] = {}
-        self.in_progress: list[str] = []  # exercises whose state is being found; they use each other's own definitions
 
     def close(self) -> None:
         """End the processes of the code."""
@@ -86,12 +85,11 @@ class Judge:
 
     def first_attempt(self, test: GradedTest) -> Attempt:
         """A test with everything replaced that is known to need it, without running other tests."""
-        exercise = test.exercise
-        if not self.may_replace(exercise):
+        if not self.may_replace(test.exercise):
             return self.runner.attempt(test)
-        used = self._used_by(exercise, set())
-        wanted = {name for name in used if self._known_failure(name)} | self._needed_at_import(exercise)
-        return self._attempt(test, self._replaceable(exercise, wanted))
+        used = self._used_by(test.exercise, set())
+        wanted = {name for name in used if self._known_failure(name)} | self._needed_at_import(test.exercise)
+        return self._attempt(test, self._replaceable(test.exercise, wanted))
 
     def run_tests(
         self, tests: Sequence[GradedTest], begun: Callable[[GradedTest], None] = lambda _: None, decided: Callable[[GradedTest, list[TestResult]], None] = lambda *_: None
@@ -205,16 +203,10 @@ class Judge:
 
     def _state(self, name: str) -> str:
         """`passed`, or why the exercise is to be replaced; its tests are run where that is not known."""
-        if name in self.in_progress:
-            return PASSED
-        if (known := self._known_state(name)) is not None:
-            return known
-        self.in_progress.append(name)
-        try:
-            self.states[name] = self._find_state(load_syllabus().exercise(name))
-        finally:
-            self.in_progress.remove(name)
-        return self.states[name]
+        known = self._known_state(name)
+        if not known:  # judging it asks only for the states of exercises before it
+            known = self.states[name] = self._find_state(load_syllabus().exercise(name))
+        return known
 
     def _known_state(self, name: str) -> str | None:
         exercise = load_syllabus().exercise(name)

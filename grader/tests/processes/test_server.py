@@ -59,6 +59,22 @@ def test_a_check_uses_the_server_whatever_options_pytest_would_get(warm):
     assert warm.kit.run("check", "softmax", PYTEST_ADDOPTS="--nonsense") == warm.kit.run("check", "softmax")
 
 
+ANY_SERVER = """
+from grader.processes.client import AnyServer
+from grader.processes.job import CheckJob
+server = AnyServer()
+messages = list(server.answers(CheckJob("softmax", ".")))
+print(sum("begun" in message for message in messages), "done" in messages[-1], server.own)
+"""
+
+
+def test_a_run_in_the_server_of_a_watch_is_over_when_it_is_done(warm):
+    """Its connection closes then too, which does not mean that the server was lost."""
+    write_softmax(warm.kit)
+    done = subprocess.run([sys.executable, "-c", ANY_SERVER], cwd=warm.kit.root, env=warm.kit.environment(), capture_output=True, text=True)
+    assert done.stdout == f"{len(warm.ask().outcomes['softmax'])} True None\n", done.stderr
+
+
 def test_two_runs_at_once_both_come_out_right(warm):
     write_softmax(warm.kit, "import time; time.sleep(0.01)")
     with ThreadPoolExecutor() as pool:
