@@ -287,6 +287,7 @@ def test_both_kinds_of_run_give_equal_points(runs):
 def test_the_time_limit_of_a_test_counts_only_the_learners_code(monkeypatch):
     """On a busy machine the test's own use of torch takes long, and that must not cost the learner anything."""
     monkeypatch.setattr(trial, "TEST_SECONDS", 0.5)
+    monkeypatch.setattr(os, "getloadavg", lambda: (0.0, 0.0, 0.0))  # more time is allowed on a busy machine, as this one may be
     slow = "import time\n\ndef softmax(x, dim=-1):\n    time.sleep(0.2)\n    return x\n"
     exercise = load_syllabus().exercise("softmax")
     run = trial.Trial(Target("learner", None, {exercise.module: slow}))
