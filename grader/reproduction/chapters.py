@@ -1,27 +1,48 @@
-"""Opens a chapter for a script as the tests open it: in this process, from the learner's own file, with the reference's earlier chapters."""
+"""What a script imports: it opens a chapter as the tests open it, in this process, from the learner's own file, with the
+reference's earlier chapters."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from types import ModuleType
+from typing import Any
 
 import torch
 from grader.course.syllabus import load_syllabus
-from grader.execution.chapter_package import ChapterPackage
+from grader.execution import gradients as autograd
 from grader.execution.errors import ChapterBroken
+from grader.execution.host import Host
+from grader.execution.proxy import Gradients
 from grader.execution.target import NoTarget, package_sources, resolve
+from grader.execution.values import pack, unpack
 from torch import Tensor, nn
 
+_hosts: list[Host] = []
 
-def open_chapter(name: str, folder: str | None = None, whole: bool = False, replaced: Sequence[str] = (), beside: ModuleType | None = None) -> ModuleType:
-    """The chapter's module, for example `open_chapter("ch03_attention")`.
 
-    `folder` is another folder than exercises/; `whole` takes its own earlier chapters too; `replaced` are exercises of the chapter for which the
-    reference is used. `beside` is a later chapter that is open already: this chapter is then the one that it imports.
+class BrokenRule(Exception):
+    """A call broke a rule for all calls."""
+
+
+class OpenChapter:
+    """The names of a chapter, and of the earlier chapters that it can use, as attributes."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        vars(self).update(vars(host.package.module(host.chapter)))  # here, so that a debugger steps from the failed call into the learner's code
+
+    def __getattr__(self, name: str) -> Any:
+        return self._host.do_get(name)
+
+
+def open_chapter(
+    name: str, seed: int = 0, folder: str | None = None, whole: bool = False, replaced: Sequence[str] = (), gradient: bool = False
+) -> OpenChapter:
+    """The chapter, for example `open_chapter("ch03_attention")`.
+
+    `seed` is that of the test's random numbers. `folder` is another folder than exercises/; `whole` takes its own earlier chapters too;
+    `replaced` are exercises of the chapter for which the reference is used. `gradient`: `check_call` requires results to carry gradient.
     """
-    if beside is not None:
-        return _packages[beside.__name__.partition(".")[0]].module(name)
     torch.set_num_threads(1)  # as in the tests
     if folder is not None and not Path(folder).is_dir():
         raise NoTarget(f"the folder {folder}, whose code failed, does not exist any more; run the tests again")
@@ -30,25 +51,47 @@ def open_chapter(name: str, folder: str | None = None, whole: bool = False, repl
     if not target.has(chapter.name):
         raise NoTarget(f"there is no {chapter.name}.py in {target.folder}")
     try:
-        package = ChapterPackage(package_sources(target, chapter, whole, tuple(replaced)), "chapters")
+        host = Host(package_sources(target, chapter, whole, tuple(replaced)), chapter.name, "chapters")
     except ChapterBroken as problem:
         raise NoTarget(f"{Path(str(target.folder)).name}/{chapter.name}.py cannot be opened: {problem.message}") from None
-    _packages[package.name] = package
-    return package.module(chapter.name)
-
-
-def set_parameters(module: nn.Module, values: dict[str, Tensor]) -> None:
-    """Copy values into the parameters with these names, as the tests do."""
-    with torch.no_grad():
-        for name, value in values.items():
-            module.get_parameter(name).copy_(value)
+    _hosts.append(host)
+    opened = OpenChapter(host)
+    host.do_begin(seed, [], gradient)
+    return opened
 
 
 def close_chapters() -> None:
     """Remove all chapters that were opened here."""
-    for package in _packages.values():
-        package.close()
-    _packages.clear()
+    while _hosts:
+        _hosts.pop().close()
 
 
-_packages: dict[str, ChapterPackage] = {}
+def set_parameters(module: nn.Module, values: dict[str, Tensor]) -> None:
+    """Copy values into the parameters with these names, as the tests do."""
+    _hosts[-1].do_fill(module, values)
+
+
+def parameters(module: nn.Module) -> dict[str, Tensor]:
+    return {name: value.detach().clone() for name, value in _hosts[-1].do_parameters(module).items()}
+
+
+def state(module: nn.Module) -> dict[str, Tensor]:
+    return {name: value.detach().clone() for name, value in _hosts[-1].do_state(module).items()}
+
+
+def buffers(module: nn.Module) -> dict[str, Tensor]:
+    return {name: value.detach().clone() for name, value in _hosts[-1].do_buffers(module).items()}
+
+
+def gradients(function: Any, *inputs: Any, cotangent: Tensor | None = None, **options: Any) -> Gradients:
+    """The output, and the gradients of a weighted sum of it; the weights are `cotangent`."""
+    return Gradients(**autograd.gradients(function, list(inputs), options, cotangent))
+
+
+def check_call(function: Any, *args: Any, **options: Any) -> Any:
+    """Call the function as the tests do. BrokenRule if it breaks a rule for all calls: it changes an argument, or cuts off the gradient."""
+    host = _hosts[-1]
+    reply, out = host.answer("call", *pack([function, args, options], host.make_handle))
+    if "error" in reply:
+        raise BrokenRule(reply["error"]["message"])
+    return unpack(reply["value"], out, host.find_object)

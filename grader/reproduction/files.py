@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import contextlib
 import io
-import json
+import os
+import sys
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from grader.course.syllabus import EXERCISES
+from grader.execution.errors import ChapterBroken, HostDied, OutOfTime
 from grader.files import write_whole
-from grader.reproduction.script import Script
+from grader.reproduction.example import FailedExample
+from grader.reproduction.running import run_script, verdict_of
+from grader.reproduction.script import Script, choices_of_requests, write_script
+from grader.verdict.results import ExerciseResult
+from grader.verdict.trial import Trial
 
 FOLDER = EXERCISES / ".headway" / "repro"
-OTHERS = "others"  # the folder in that one with the scripts of code in other folders (pytest --target)
+OTHER_TARGETS = "others"  # the folder in that one with the scripts of code in other folders (pytest --target)
+TRY_SECONDS = 2.0  # for one script, before it is left
 
 
 @dataclass(frozen=True)
@@ -24,25 +32,60 @@ class StoredScript:
     facts: dict[str, Any]
 
 
-def store_script(script: Script, name: str, folder: Path = FOLDER) -> bool:
-    """Write the script of this exercise; False if it could not be written."""
-    path = folder / f"{name}.py"
+def leave_script(result: ExerciseResult, examples: Mapping[tuple[str, str], FailedExample], trial: Trial, folder: Path) -> None:
+    """After a run: store the script of the failed test that is shown in full, and note its command in the result."""
+    name, own = result.exercise.name, trial.target.folder == EXERCISES
+    folder = folder if own else folder / OTHER_TARGETS
+    if not result.failures and (result.outcome != "passed" or result.partial):
+        return
+    example = examples.get((name, result.failures[0].name)) if result.failures else None
     try:
-        if script.saved:
-            stream = io.BytesIO()
-            torch.save(script.saved, stream)
-            write_whole(path.with_suffix(".pt"), stream.getvalue())
-        write_whole(path.with_suffix(".json"), json.dumps(script.facts) + "\n")
+        if example is not None and trial.target.folder is not None and store_script(example, trial, folder):
+            result.script = f"headway repro {name}" if own else f"python {os.path.relpath(folder / f'{name}.py')}"
+            return
+    except (Exception, ChapterBroken, HostDied, OutOfTime):  # a failure without a script is better than a run without a verdict
+        pass
+    _remove_script(name, folder)
+
+
+def store_script(example: FailedExample, trial: Trial, folder: Path) -> Script | None:
+    """Store the shortest script that makes the failure again, and return it; None if there is none.
+
+    A call that ended its process or its time is not tried, nor is code that runs in a worker.
+    """
+    path = folder / f"{example.exercise.name}.py"
+    tries = choices_of_requests(example)
+    can_try = not (trial.in_worker or example.unanswered or example.kind == "import")
+    for places in tries if can_try else tries[:2][-1:]:
+        script = write_script(example, places, trial)
+        stream = io.BytesIO()
+        torch.save({"saved": script.saved, "facts": script.facts}, stream)
+        write_whole(path.with_suffix(".pt"), stream.getvalue())
         write_whole(path, script.text)
-    except (OSError, TypeError, ValueError, RuntimeError):
-        remove_script(name, folder)
-        return False
-    return True
+        if not can_try or _fails_again(path, script):
+            return script
+    return None
 
 
-def remove_script(name: str, folder: Path = FOLDER) -> None:
-    """Remove the script of this exercise, if there is one."""
-    for suffix in (".py", ".json", ".pt"):
+def _fails_again(path: Path, script: Script) -> bool:
+    with _undisturbed():
+        return verdict_of(run_script(path, TRY_SECONDS), script.facts) == "wrong"
+
+
+@contextlib.contextmanager
+def _undisturbed() -> Iterator[None]:
+    """The code prints nothing, and no debugger starts."""
+    hook = sys.breakpointhook
+    sys.breakpointhook = lambda *_, **__: None
+    try:
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            yield
+    finally:
+        sys.breakpointhook = hook
+
+
+def _remove_script(name: str, folder: Path) -> None:
+    for suffix in (".py", ".pt"):
         with contextlib.suppress(OSError):
             (folder / f"{name}{suffix}").unlink(missing_ok=True)
 
@@ -53,10 +96,10 @@ def stored_script(name: str, folder: Path = FOLDER) -> StoredScript | None:
     if not path.is_file():
         return None
     try:
-        facts = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        facts = torch.load(path.with_suffix(".pt"), weights_only=True)["facts"]
+    except Exception:  # missing, damaged, or of an earlier version
         facts = {}
-    return StoredScript(path, facts if isinstance(facts, dict) else {})
+    return StoredScript(path, facts)
 
 
 def last_script(folder: Path = FOLDER) -> StoredScript | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import linecache
 import math
@@ -16,8 +15,9 @@ from types import FrameType, TracebackType
 from typing import Any
 
 from grader.execution.errors import message_of
-from grader.execution.values import pack, unpack
+from grader.execution.proxy import Gradients
 from grader.reproduction.chapters import close_chapters
+from grader.reproduction.script import plain_copy
 from grader.verdict.comparing import Mismatch, close, current, same
 from torch import Tensor
 
@@ -52,55 +52,39 @@ def run_script(path: Path, seconds: float | None = None) -> ScriptRun:
 
 
 def verdict_of(run: ScriptRun, facts: dict[str, Any]) -> str:
-    """What became of the failure: "wrong" (it fails as before), "right" (the expected result), or "changed" (something else, right or not)."""
+    """What became of the failure: "wrong" (it fails as before), "right" (it does not), or "changed" (something else, right or not)."""
     kind = facts.get("kind")
     if isinstance(run.error, StillRunning):
         return "wrong" if kind == "time" else "changed"
-    if kind in ("raised", "import", "time") or run.error is not None:
-        return _verdict_of_error(run.error, facts)
+    if kind in ("raised", "rule", "import", "time"):
+        if run.error is not None:
+            return "wrong" if facts.get("error", "").partition(":")[0] in ("", type(run.error).__name__) else "changed"
+        return "changed" if kind == "time" else "right"
+    if run.error is not None:
+        return "wrong" if facts.get("error") == error_line(run.error) else "changed"
     if "got" in run.space and "expected" in run.space:
-        got, expected = run.space["got"], run.space["expected"]
-        right = agrees(got, expected, facts.get("tolerance")) and (kind != "rule" or _has_same_bits(got, expected))
-        return "right" if right else "wrong"
-    if "holds" in run.space:
-        return "right" if run.space["holds"] else "wrong"
-    return "wrong" if _same_results(run.space, facts) else "changed"
+        return "right" if agrees(run.space["got"], run.space["expected"], facts.get("tolerance")) else "wrong"
+    results = {name: run.space.get(name) for name in facts.get("results", {})}
+    return "wrong" if results and agrees(_plain(results), facts["results"], None) else "changed"
 
 
-def _verdict_of_error(error: BaseException | None, facts: dict[str, Any]) -> str:
-    known = [entry["reply"]["error"] for entry in facts.get("results", ()) if "error" in entry.get("reply", {})]
-    if error is None:
-        return "right" if facts.get("kind") in ("raised", "import") and (known or facts.get("kind") == "import") else "changed"
-    if facts.get("kind") == "import" or not facts.get("results"):
-        return "wrong"
-    same_type = any(entry["type"] == type(error).__name__ or entry["kind"] == "rule" for entry in known)
-    return "wrong" if same_type else "changed"
+def _plain(results: dict[str, Any]) -> dict[str, Any]:
+    return {name: plain_copy(vars(value) if isinstance(value, Gradients) else value) for name, value in results.items()}
 
 
 def agrees(got: Any, expected: Any, tolerance: float | None) -> bool:
-    """Is this the expected value, as the tests compare it? Here a number that is NaN equals another one: the results of a failure may be NaN."""
+    """Is this the expected value, as the tests compare it? Here a number that is NaN equals another one: a failure's results may be NaN."""
     got, expected, count = _without_nan(got), _without_nan(expected), len(current.mismatches)
     try:
-        value = got.detach() if isinstance(got, Tensor) else got
-        if isinstance(expected, float | list | tuple | dict) and not isinstance(expected, bool) and tolerance != 0.0:
-            close(value, expected, tol=tolerance or None)
+        if tolerance != 0.0 or isinstance(expected, Tensor):
+            close(got, expected, tol=tolerance or None)
         else:
-            same(value, expected) if not isinstance(expected, Tensor) else close(value, expected, tol=tolerance or None)
+            same(got, expected)
     except Mismatch:
         return False
     finally:
         del current.mismatches[count:]
     return True
-
-
-def _has_same_bits(got: Any, expected: Any) -> bool:
-    """Is nothing changed, not even a last digit? A rule such as "the call must not change its argument" has no tolerance."""
-    return _packed(got) == _packed(expected)
-
-
-def _packed(value: Any) -> tuple[Any, list[bytes]]:
-    tree, buffers = pack(value, lambda part: [0, getattr(part, "__name__", type(part).__name__)])
-    return tree, [bytes(part) for part in buffers]
 
 
 def _without_nan(value: Any) -> Any:
@@ -109,22 +93,6 @@ def _without_nan(value: Any) -> Any:
     if type(value) in (list, tuple):
         return type(value)(map(_without_nan, value))
     return {key: _without_nan(part) for key, part in value.items()} if type(value) is dict else value
-
-
-def _same_results(space: dict[str, Any], facts: dict[str, Any]) -> bool:
-    """Are the results those of the failure?"""
-    for code, entry in zip(facts.get("shown", ()), facts.get("results", ())):
-        if "value" not in entry.get("reply", {}):
-            return False
-        try:
-            before = unpack(entry["reply"]["value"], [base64.b64decode(part) for part in entry["out"]], lambda handle: str(handle[1]))
-            now = eval(code, dict(space))
-            plain = unpack(*_packed(now), lambda handle: str(handle[1]))
-        except Exception:
-            return False
-        if not agrees(plain, before["output"] if entry["op"] == "gradients" else before, None):
-            return False
-    return True
 
 
 @contextlib.contextmanager

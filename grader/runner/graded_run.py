@@ -15,7 +15,7 @@ from grader.course.written_parts import describe_written
 from grader.execution.errors import ChapterBroken, HostDied, OutOfTime, Todo, printable
 from grader.execution.target import uses
 from grader.reproduction.example import FailedExample, keep_example
-from grader.reproduction.leaving import leave_script
+from grader.reproduction.files import leave_script
 from grader.runner.graded_tests import GradedTest
 from grader.verdict import comparing
 from grader.verdict.diagnosis import Map, SearchStopped, diagnose
@@ -98,7 +98,7 @@ class GradedRun:
         trial = self.trial
         try:
             example = keep_example(
-                problem, trial.current_boundary, comparing.current, exercise, test, details.promise, details.message, trial.example_seed, trial.in_worker
+                problem, trial.current_boundary, comparing.current, exercise, test, details.message, trial.example_seed, trial.in_worker
             )  # fmt: skip
         except Exception as error:
             self._note_unexplained(test, error)

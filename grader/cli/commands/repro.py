@@ -15,7 +15,7 @@ from grader.console.output import make_console, print_error, print_wrapped
 from grader.course.status import locate, read_course, short_path
 from grader.course.syllabus import ROOT, Exercise
 from grader.execution.target import NoTarget, resolve
-from grader.reproduction.chapters import close_chapters
+from grader.reproduction.chapters import BrokenRule, close_chapters
 from grader.reproduction.files import StoredScript, last_script, stored_script
 from grader.reproduction.running import ScriptRun, StillRunning, error_line, flush, own_traceback, run_script, verdict_of
 from grader.reproduction.script import chapter_digest
@@ -83,23 +83,25 @@ def _conclusion(verdict: str, run: ScriptRun, stored: StoredScript, exercise: Ex
     folder = stored.facts.get("folder")
     tests = f"pytest --target {shlex.quote(folder)} --exercise {exercise.name}" if folder else f"headway check {exercise.name}"
     if verdict == "right":
-        what = "The call now returns the expected value." if stored.facts.get("kind") not in ("raised", "import") else "The call no longer raises an error."
+        what = "The call now returns the expected value." if stored.facts.get("kind") not in ("raised", "rule", "import") else "The call no longer raises an error."
         return f"{what} Run {tests} for all tests."
     if isinstance(run.error, StillRunning):
         return f"The call has not ended after {SECONDS:g} s."
+    if isinstance(run.error, BrokenRule):
+        return f"The call still breaks a rule: {run.error}."
     if run.error is not None:
         return f"{'Importing the chapter' if stored.facts.get('kind') == 'import' else 'The call'} raises {error_line(run.error)}."
     if verdict == "wrong":
-        return f"The call still breaks the rule{_difference(run, 0.0)}." if stored.facts.get("kind") == "rule" else f"The result is still wrong{_difference(run)}."
+        return f"The result is still wrong{_difference(run)}."
     return f"The result is another one now. Run {tests} to find out whether it is right."
 
 
-def _difference(run: ScriptRun, tol: float | None = None) -> str:
+def _difference(run: ScriptRun) -> str:
     """Where two tensors first differ, and how many of their values; empty for anything else."""
     got, expected = run.space.get("got"), run.space.get("expected")
     if not (isinstance(got, Tensor) and isinstance(expected, Tensor)) or got.is_meta or expected.is_meta:
         return ""
-    found = first_difference(got, expected, tolerance(expected) if tol is None else tol)
+    found = first_difference(got, expected, tolerance(expected))
     return f": it {found.removeprefix('it ')}" if found.startswith(("first", "differs")) else f": {found}" if found else ""
 
 

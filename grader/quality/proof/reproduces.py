@@ -26,7 +26,6 @@ from grader.quality.proof.field import attempts
 from grader.quality.proof.running import parsed, parser
 from grader.reproduction.example import FailedExample
 from grader.reproduction.files import store_script
-from grader.reproduction.leaving import make_script
 from grader.reproduction.running import agrees, error_line, run_script, verdict_of
 from grader.runner.judging import judge_of
 from grader.verdict.recordings import course_recordings
@@ -81,9 +80,9 @@ def _reproduce(name: str, label: str, text: str, folder: Path, shown_only: bool)
         if example is None:
             yield Reproduction(name, label, failure.name, "none", f"no script for: {failure.message}")
             continue
-        script = make_script(example, run.trial)
-        store_script(script, name, folder)
-        yield Reproduction(name, label, failure.name, example.kind, problem_of_script(folder / f"{name}.py", script.facts, example, file), script.text)
+        script = store_script(example, run.trial, folder)
+        problem = problem_of_script(folder / f"{name}.py", script.facts, example, file) if script else "no script makes it again"
+        yield Reproduction(name, label, failure.name, example.kind, problem, script.text if script else "")
     run.trial.close()
 
 
