@@ -17,7 +17,7 @@ from grader.reproduction.example import keep_example
 from grader.reproduction.files import store_script
 from grader.reproduction.running import StillRunning, agrees, run_script, verdict_of
 from grader.verdict import comparing
-from grader.verdict.comparing import close, holds, same, shaped
+from grader.verdict.comparing import close, holds, shaped
 from grader.verdict.explanation import explain_failure
 from grader.verdict.trial import Trial
 
