@@ -1,20 +1,19 @@
 """Recordings of tests: the examples that hypothesis drew, and the reference's answers to them.
 
 Both are always the same for a test and a seed, so a run in which nothing fails need not find them again. The recordings are a cache on disk.
-A missing, outdated or damaged one is made again, and a run without any gives the same verdicts.
+A missing, outdated or damaged one is made again, and a run without any gives the same verdicts. They are pickles: only the judge writes them, and
+nothing of a submission is in them.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
+import pickle
 import shutil
-import struct
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 from grader.course.syllabus import ROOT
@@ -23,28 +22,30 @@ from grader.files import write_whole
 from grader.verdict.conditions import conditions, read_conditions
 
 FOLDER = ROOT / ".headway" / "recordings"
-MOST_BYTES = 4 * 1024 * 1024  # of the answers of one test; larger ones are not recorded, the examples still are
+MAX_ANSWER_BYTES = 4 * 1024 * 1024  # of one test; larger answers are not recorded, the examples still are
 CONDITIONS_KEPT = 3  # older recordings are of suites or versions that have changed
 SEEDS_KEPT = 24  # of a test, besides the common examples: a class has 16 sets of examples for each exercise
-_CHECKSUM = 16
 
 
 @dataclass(frozen=True)
 class Example:
     """What hypothesis drew for one example, and the sizes that it named meanwhile."""
 
-    arguments: dict[str, Any]  # in a form for JSON
+    arguments: bytes  # pickled: a test may change them, so each run gets new objects
     sizes: dict[str, int]
     simplest: bool  # is it the simplest that the test's strategies have?
 
     @classmethod
     def of(cls, arguments: dict[str, Any], sizes: dict[str, int], simplest: bool = False) -> Example:
-        """NotRecordable if an argument is of a kind that has no form for JSON."""
-        return cls({name: _tree(value) for name, value in arguments.items()}, dict(sizes), simplest)
+        """NotRecordable if an argument cannot be pickled."""
+        try:
+            return cls(pickle.dumps(arguments), dict(sizes), simplest)
+        except (pickle.PicklingError, TypeError, AttributeError) as problem:
+            raise NotRecordable(str(problem)) from None
 
     def values(self) -> dict[str, Any]:
-        """The arguments, as new objects: a test may change them."""
-        return {name: _value(tree) for name, tree in self.arguments.items()}
+        """The arguments, as new objects."""
+        return pickle.loads(self.arguments)
 
 
 @dataclass
@@ -56,7 +57,7 @@ class Recording:
 
 
 class NotRecordable(Exception):
-    """A drawn value of a kind that a recording has no form for."""
+    """A drawn value that cannot be pickled."""
 
 
 class Recordings:
@@ -78,27 +79,24 @@ class Recordings:
         """The recording of this test, by its id in pytest, if there is one that can be read."""
         if (test, seed) not in self._known:
             try:
-                self._known[test, seed] = _decode(self._path(test, seed).read_bytes())
-            except (OSError, ValueError, KeyError, TypeError, IndexError, struct.error, RecursionError):
+                self._known[test, seed] = pickle.loads(self._path(test, seed).read_bytes())
+            except Exception:  # missing or damaged
                 return None
         return self._known[test, seed]
 
     def store(self, test: str, seed: int, recording: Recording) -> None:
         """Store a recording; without a place to write, the next run makes it again."""
-        if self._changed:
+        if read_conditions() != conditions():  # a suite, the reference or the kit has changed since this process loaded them
             return
+        if sum(len(data) for example in recording.answers for answer in example for data in answer.buffers) > MAX_ANSWER_BYTES:
+            recording = Recording(recording.examples)
         self._known[test, seed] = recording
         path = self._path(test, seed)
         with contextlib.suppress(OSError):
             if not self._folder.is_dir():
                 _keep_newest(self._all, CONDITIONS_KEPT - 1)
             _keep_newest(path.parent, SEEDS_KEPT)
-            write_whole(path, _encode(recording), durable=False)
-
-    @cached_property
-    def _changed(self) -> bool:
-        """Whether a suite, the reference or the kit has changed since this process loaded them."""
-        return read_conditions() != conditions()
+            write_whole(path, pickle.dumps(recording), durable=False)
 
 
 @cache
@@ -116,66 +114,3 @@ def _keep_newest(folder: Path, count: int) -> None:
             shutil.rmtree(path, ignore_errors=True)
         else:
             path.unlink(missing_ok=True)
-
-
-# ---- the form on disk: a checksum, the length of a JSON head, the head, and the buffers
-
-
-def _encode(recording: Recording) -> bytes:
-    answers, buffers = [], []
-    size = sum(len(data) for example in recording.answers for answer in example for data in answer.buffers)
-    for example in recording.answers if size <= MOST_BYTES else ():
-        answers.append([[answer.request, answer.reply, [len(data) for data in answer.buffers]] for answer in example])
-        buffers += [data for answer in example for data in answer.buffers]
-    examples = [[example.arguments, example.sizes, example.simplest] for example in recording.examples]
-    head = json.dumps([examples, answers]).encode()
-    content = b"".join([struct.pack("<Q", len(head)), head, *buffers])
-    return hashlib.blake2b(content, digest_size=_CHECKSUM).digest() + content
-
-
-def _decode(data: bytes) -> Recording:
-    content = memoryview(data)[_CHECKSUM:]
-    if hashlib.blake2b(content, digest_size=_CHECKSUM).digest() != data[:_CHECKSUM]:
-        raise ValueError("damaged")
-    (length,) = struct.unpack_from("<Q", content)
-    examples, answers = json.loads(bytes(content[8 : 8 + length]))
-    place = 8 + length
-
-    def take(size: int) -> bytes:
-        nonlocal place
-        place += size
-        return bytes(content[place - size : place])
-
-    read = [[Answer(request, reply, [take(size) for size in sizes]) for request, reply, sizes in example] for example in answers]
-    return Recording([Example(*parts) for parts in examples], read)
-
-
-def _tree(value: Any) -> Any:
-    """A drawn value in a form for JSON that keeps its type: plain values as they are, containers with a name."""
-    kind = type(value)
-    if value is None or kind in (bool, int, float, str):
-        return value
-    if kind in (list, tuple):
-        return {kind.__name__: [_tree(item) for item in value]}
-    if kind is dict:
-        return {"dict": [[_tree(key), _tree(item)] for key, item in value.items()]}
-    if kind is SimpleNamespace:
-        return {"sizes": [[name, _tree(item)] for name, item in vars(value).items()]}
-    raise NotRecordable(kind.__name__)
-
-
-def _value(tree: Any) -> Any:
-    """The value of such a form."""
-    if not isinstance(tree, dict):
-        return tree
-    ((kind, body),) = tree.items()
-    match kind:
-        case "list":
-            return [_value(item) for item in body]
-        case "tuple":
-            return tuple(_value(item) for item in body)
-        case "dict":
-            return {_value(key): _value(item) for key, item in body}
-        case "sizes":
-            return SimpleNamespace(**{name: _value(item) for name, item in body})
-    raise ValueError(kind)
