@@ -16,7 +16,7 @@ from grader.course.syllabus import EXERCISES
 from grader.execution.errors import ChapterBroken, HostDied, OutOfTime
 from grader.files import write_whole
 from grader.reproduction.example import FailedExample
-from grader.reproduction.running import run_script, verdict_of
+from grader.reproduction.running import agrees, run_script, verdict_of
 from grader.reproduction.script import Script, choices_of_requests, write_script
 from grader.verdict.results import ExerciseResult
 from grader.verdict.trial import Trial
@@ -62,14 +62,16 @@ def store_script(example: FailedExample, trial: Trial, folder: Path) -> Script |
         torch.save({"saved": script.saved, "facts": script.facts}, stream)
         write_whole(path.with_suffix(".pt"), stream.getvalue())
         write_whole(path, script.text)
-        if not can_try or _fails_again(path, script):
+        if not can_try or _fails_again(path, script, example):
             return script
     return None
 
 
-def _fails_again(path: Path, script: Script) -> bool:
+def _fails_again(path: Path, script: Script, example: FailedExample) -> bool:
     with _undisturbed():
-        return verdict_of(run_script(path, TRY_SECONDS), script.facts) == "wrong"
+        run = run_script(path, TRY_SECONDS)
+        same = example.kind != "compared" or agrees(run.space.get("got"), example.got, None)
+        return same and verdict_of(run, script.facts) == "wrong"
 
 
 @contextlib.contextmanager

@@ -20,8 +20,7 @@ from grader.runner.checks import raise_first_mismatch
 from grader.runner.graded_tests import GradedTest
 from grader.runner.printed import Printed
 from grader.verdict import comparing
-from grader.verdict.examples import has_own_examples, run_own_examples, run_pinned, seed_examples
-from grader.verdict.hypothesis_internals import is_simplest, looks_for_smaller
+from grader.verdict.examples import has_own_examples, is_simplest, looks_for_smaller, run_own_examples, run_pinned, seed_examples
 from grader.verdict.recordings import Example, NotRecordable, Recording, Recordings
 from grader.verdict.trial import Trial
 

@@ -15,8 +15,7 @@ from typing import Any
 from grader.course.suites import tests_in
 from grader.course.syllabus import TESTS, Exercise, load_syllabus, suites_of
 from grader.runner.marks import mark_of
-from grader.verdict.examples import collect_pinned, use_headway_profile
-from grader.verdict.hypothesis_internals import skip_database_key
+from grader.verdict.examples import collect_pinned, skip_database_key, use_headway_profile
 
 SIDES = ("learner", "reference")  # all that a graded test may ask for
 

@@ -1,19 +1,25 @@
 """Makes hypothesis draw the same examples for a graded test in every run, whatever other code is loaded.
 
 Every run draws the common examples, those of seed 0. A run with another seed then draws some of its own. So whatever the common examples catch is caught
-at every seed, and no submission can contain the answers to all examples. Examples that a test pins with `@example` run at every seed too, after the common ones.
+at every seed, and no submission can contain the answers to all examples. Examples that a test pins with `@example` run at every seed too, after the
+common ones.
+
+This module has all uses of hypothesis's private interfaces, tried with hypothesis 6.100.0 and 6.170.15; `pyproject.toml` excludes hypothesis 7 until
+it has been tried. A version that lacks one of these names never did what it turns off, or does it at the cost of some milliseconds.
 """
 
 from __future__ import annotations
 
+import contextlib
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import hypothesis
 from grader.verdict import comparing
-from grader.verdict.hypothesis_internals import drawing_others, ignore_local_constants
+from hypothesis import Phase, control, settings
+from hypothesis.errors import InvalidArgument
 
 EXAMPLES = 6
 OWN_SHARE = 3  # at a seed other than 0, a run draws a third as many additional examples
@@ -72,7 +78,7 @@ def run_own_examples(test: Any, fixtures: dict[str, Any], trial: Any) -> None:
         return
     trial.own_examples = True
     try:
-        with drawing_others(test, test.hypothesis.own_seed, lambda usual: max(2, usual // OWN_SHARE)):
+        with _drawing_others(test, test.hypothesis.own_seed, lambda usual: max(2, usual // OWN_SHARE)):
             test(**fixtures)
     finally:
         trial.own_examples = False
@@ -87,3 +93,59 @@ def use_headway_profile() -> None:
     )  # fmt: skip
     hypothesis.settings.load_profile("headway")
     ignore_local_constants()
+
+
+# ---- private interfaces of hypothesis
+
+
+def ignore_local_constants() -> None:
+    """Stop hypothesis from drawing constants that it finds in loaded modules, such as the learner's or those of the person graded before.
+
+    Relies on `hypothesis.internal.conjecture.providers`. No setting turns this off; older versions do not do it.
+    """
+    with contextlib.suppress(ImportError):
+        from hypothesis.internal.conjecture import providers
+
+        providers.is_local_module_file = lambda path: False  # type: ignore[assignment]  # the original has a cache; this needs none
+        providers._get_local_constants = lambda: providers._local_constants  # the original searches all modules for local ones
+
+
+def skip_database_key(test: Any) -> None:
+    """There is no database; to find a test's key in one, hypothesis reads the test's source. Relies on `_hypothesis_internal_database_key`."""
+    test._hypothesis_internal_database_key = b""
+
+
+def only_generate(test: Any) -> None:
+    """Do not look for the smallest example that fails. Relies on `_hypothesis_internal_use_settings`."""
+    if drawn := getattr(test, "_hypothesis_internal_use_settings", None):
+        test._hypothesis_internal_use_settings = settings(drawn, phases=(Phase.generate,))
+
+
+def looks_for_smaller(test: Any) -> bool:
+    """Whether hypothesis looks for the smallest example that fails. Relies on `_hypothesis_internal_use_settings`."""
+    drawn = getattr(test, "_hypothesis_internal_use_settings", None)
+    return drawn is not None and Phase.shrink in drawn.phases
+
+
+def is_simplest() -> bool:
+    """Whether the running example is the simplest that its strategies have, so that hypothesis would find no smaller one.
+
+    Relies on `hypothesis.control.current_build_context` and on `nodes` of its data; a version without them never says so.
+    """
+    try:
+        nodes = control.current_build_context().data.nodes  # type: ignore[attr-defined]
+        return all(node.trivial for node in nodes)
+    except (AttributeError, InvalidArgument):  # an example that is not drawn has no context
+        return False
+
+
+@contextlib.contextmanager
+def _drawing_others(test: Any, seed: int, count: Callable[[int], int]) -> Iterator[None]:
+    """Draw the examples of another seed; `count` makes their number from the usual one. Relies on `_hypothesis_internal_use_settings` and `…_use_seed`."""
+    usual, common = test._hypothesis_internal_use_settings, test._hypothesis_internal_use_seed
+    test._hypothesis_internal_use_settings = settings(usual, max_examples=count(usual.max_examples))
+    test._hypothesis_internal_use_seed = seed
+    try:
+        yield
+    finally:
+        test._hypothesis_internal_use_settings, test._hypothesis_internal_use_seed = usual, common

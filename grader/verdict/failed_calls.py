@@ -7,10 +7,12 @@ test computed has no such identity; its assertion's source then names the variab
 from __future__ import annotations
 
 import ast
+import linecache
 import os
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any
@@ -18,9 +20,9 @@ from typing import Any
 from grader.course.syllabus import TESTS
 from grader.execution.calls import Call
 from grader.execution.proxy import Boundary, Handle
-from grader.verdict.assertion_source import evaluate, is_in_comprehension, last_binding, looked_at_expressions, outermost, statement_at
 from torch import Tensor
 
+ASSERTIONS = frozenset({"close", "same", "holds", "shaped", "refuses"})  # their first argument is what they look at
 MOST_CALLS = 3  # shown for one failure
 MOST_PARTS = 2_000  # of one value that are searched
 MOST_STEPS = 60  # from variable to variable
@@ -34,6 +36,11 @@ class Moment:
     file: str
     line: int
     variables: dict[str, Any]
+
+
+def _is_test(file: str) -> bool:
+    """Is this a graded suite, a helper module next to it, or a test of the kit itself?"""
+    return file.startswith(_TEST_FOLDERS)
 
 
 def current_moments() -> list[Moment]:
@@ -152,7 +159,8 @@ class _Search:
         """The calls made on the lines of this expression: all of them inside a comprehension, and only the last ones where a loop repeats the statement."""
         first, last = expression.lineno, expression.end_lineno or expression.lineno
         calls = [call for call in self.boundary.calls if any(where == file and first <= line <= last for where, line in call.lines)]
-        if is_in_comprehension(file, expression):
+        loops = _nodes(file, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp)
+        if any(loop.lineno <= first and last <= (loop.end_lineno or loop.lineno) for loop in loops):
             return calls
         return calls[-sum(isinstance(node, ast.Call) for node in ast.walk(expression)) :]
 
@@ -190,9 +198,102 @@ def _owner_of(callee: Any) -> Any:
     return object.__getattribute__(callee, "_owner") if isinstance(callee, Handle) else None
 
 
-# ---- frames
+# ---- the source of a test: what an assertion looks at, and what a variable was last bound to
 
 
-def _is_test(file: str) -> bool:
-    """Is this a graded suite, a helper module next to it, or a test of the kit itself?"""
-    return file.startswith(_TEST_FOLDERS)
+@lru_cache(maxsize=64)
+def _nodes(file: str, kind: Any) -> list[Any]:
+    """The nodes of this kind in the file."""
+    try:
+        return [node for node in ast.walk(ast.parse("".join(linecache.getlines(file)))) if isinstance(node, kind)]
+    except (SyntaxError, ValueError):
+        return []
+
+
+def statement_at(file: str, line: int) -> ast.stmt | None:
+    """The smallest statement that contains the line."""
+    around = [node for node in _nodes(file, ast.stmt) if node.lineno <= line <= (node.end_lineno or node.lineno)]
+    return min(around, key=lambda node: (node.end_lineno or node.lineno) - node.lineno, default=None)
+
+
+def looked_at_expressions(statement: ast.stmt) -> list[ast.expr]:
+    """What an assertion looks at: its first argument; else all expressions of the statement."""
+    for node in ast.walk(statement):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ASSERTIONS and node.args:
+            return [node.args[0]]
+    return [node for node in ast.iter_child_nodes(statement) if isinstance(node, ast.expr)]
+
+
+def outermost(expression: ast.expr) -> Iterator[ast.expr]:
+    """The largest parts of an expression that can be looked up: variables with their indices and attributes, and calls."""
+    if isinstance(expression, ast.Name | ast.Subscript | ast.Attribute):
+        yield expression
+        return
+    children = list(ast.iter_child_nodes(expression))
+    if isinstance(expression, ast.Call):  # of the implementation, perhaps; the object of a method and the arguments are looked up too
+        yield expression
+        owner = [expression.func.value] if isinstance(expression.func, ast.Attribute) else []
+        children = [*owner, *expression.args, *(option.value for option in expression.keywords)]
+    for child in children:
+        if isinstance(child, ast.expr | ast.comprehension):
+            yield from outermost(child.iter if isinstance(child, ast.comprehension) else child)
+
+
+def evaluate(expression: ast.expr, variables: dict[str, Any]) -> Any:
+    """The value of a variable with constant or variable indices and attributes; None if it is anything else."""
+    try:
+        return _value(expression, variables)
+    except Exception:
+        return None
+
+
+def _value(expression: ast.expr, variables: dict[str, Any]) -> Any:
+    match expression:
+        case ast.Name(id=name):
+            return variables[name]
+        case ast.Constant(value=value):
+            return value
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -_value(operand, variables)
+        case ast.Subscript(value=of, slice=index):
+            found = _value(of, variables)
+            return found[_value(index, variables)] if isinstance(found, list | tuple | dict | Tensor) else None
+        case ast.Attribute(value=of, attr=name):
+            found = _value(of, variables)
+            return vars(found)[name] if not isinstance(found, Handle | Tensor) else None
+    raise ValueError("not a plain expression")
+
+
+def last_binding(file: str, line: int, name: str) -> ast.expr | None:
+    """The expression that the name was last bound to, above this line, in the same function: by an assignment or by a loop."""
+    around = [node for node in _nodes(file, ast.FunctionDef) if node.lineno <= line <= (node.end_lineno or node.lineno)]
+    if not around:
+        return None
+    found: ast.expr | None = None
+    for node in sorted((node for node in ast.walk(around[-1]) if hasattr(node, "lineno")), key=lambda node: node.lineno):
+        match node:
+            case ast.Assign(targets=targets, value=value) if node.lineno < line and any(_binds(target, name) for target in targets):
+                found = _own_part(targets[0], value, name)
+            case ast.AugAssign(target=target, value=value) | ast.AnnAssign(target=target, value=ast.expr() as value) if node.lineno < line and _binds(target, name):
+                found = value
+            case ast.For(target=target, iter=value) if node.lineno < line and _binds(target, name):
+                found = _own_part(target, value.args, name) if _is_zip(value) and isinstance(value, ast.Call) else value
+    return found
+
+
+def _binds(target: ast.expr, name: str) -> bool:
+    return any(isinstance(node, ast.Name) and node.id == name for node in ast.walk(target))
+
+
+def _is_zip(value: ast.expr) -> bool:
+    return isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == "zip"
+
+
+def _own_part(target: ast.expr, value: Any, name: str) -> Any:
+    """Of `a, b = f(x), g(x)`, and of `for a, b in zip(first, second)`, the part that this name is bound to."""
+    parts = value if isinstance(value, list) else value.elts if isinstance(value, ast.Tuple) else None
+    if isinstance(target, ast.Tuple) and parts is not None and len(parts) == len(target.elts):
+        for element, part in zip(target.elts, parts):
+            if _binds(element, name):
+                return part
+    return ast.Tuple(parts, ast.Load(), lineno=parts[0].lineno, col_offset=0) if isinstance(value, list) and parts else value

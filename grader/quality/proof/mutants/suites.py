@@ -23,7 +23,7 @@ from grader.runner.judging import judge_of
 from grader.system.forks import Fork
 from grader.system.streams import redirect_to_null
 from grader.verdict import trial
-from grader.verdict.hypothesis_internals import only_generate
+from grader.verdict.examples import only_generate
 from grader.verdict.recordings import course_recordings
 from grader.verdict.results import TestResult
 from grader.verdict.trial import Trial
