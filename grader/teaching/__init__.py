@@ -2,8 +2,8 @@
 
     walks/          `headway walk`: guided tours with the numbers of this run
     show/           `headway show`: a picture of one exercise, the learner's result beside the reference's
-    pictures/       the pictures and diagrams of the lessons, which `headway stubs` draws
-    drawing/        SVG: charts, heat maps, boxes and arrows, colours
+    pictures.py     the lessons' pictures of computed numbers, which `headway stubs` draws
+    drawing/        SVG: charts, heat maps, colours
     measurements/   `headway measure`: the measured tables of the lessons
     book/           `headway book`: the lessons as a site, with its pages in `pages/`
     corpora.py, english_hindi.py   small texts; `circuits.py`: weights that are set by hand

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import math
+import sys
+from types import ModuleType
+
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 SHARP = 40.0  # the score of the one right key minus the others'
+
+WORDS = ("of", "the", "capital", "is", "france", "italy", "japan", "paris", "rome", "tokyo")
+COUNTRY, CAPITAL = 4, 7  # the ids of the first of each
+PLAIN, SECOND, LAST = 9, 10, 11  # features of `capitals` that say which position this is
 
 
 def induction_circuit(vocab_size: int, max_len: int) -> tuple[dict, dict[str, Tensor]]:
@@ -48,3 +56,45 @@ def induction_circuit(vocab_size: int, max_len: int) -> tuple[dict, dict[str, Te
     w[f"{induction}.W_q.bias"][first_1 + V] = SHARP  # position 0 has no previous position, and its second features hold its own token
     w[f"{induction}.W_k.weight"][first_1 + V, positions[0]] = -1.0
     return config, w
+
+
+def ids_of(text: str) -> Tensor:
+    return torch.tensor([[WORDS.index(word) for word in text.split()]])
+
+
+def feature(number: int) -> Tensor:
+    """Return a direction of the stream: +1 and then -1, so that a sum of features has mean 0 and a known norm."""
+    direction = torch.zeros(24)
+    direction[2 * number], direction[2 * number + 1] = 1.0, -1.0
+    return direction
+
+
+@torch.no_grad()
+def capitals(chapter: ModuleType) -> nn.Module:
+    """Return the GPT of lesson 12, which answers `of france the capital is` with paris.
+
+    Block 0 does nothing. In block 1 head 0 of the last position reads which country is at position 1; in block 2 the
+    feed-forward makes the capital of it. What is not named here is 0. Of the features of the stream, 0-2 name a
+    country, 3-5 one that was read, and 6-8 a capital.
+    """
+    sizes = {"vocab_size": 10, "max_len": 5, "d_model": 24, "n_heads": 2, "n_layers": 3, "d_ff": 3}
+    config = sys.modules[chapter.GPT.__module__].GPTConfig(**sizes, tie_weights=False, activation="relu")
+    model = chapter.GPT(config).eval()
+    for name, parameter in model.named_parameters():
+        parameter.fill_(1.0 if "ln" in name and name.endswith("weight") else 0.0)
+    move, answer = model.blocks[1].attn, model.blocks[2].ffn
+    for position, place in enumerate((PLAIN, SECOND, PLAIN, PLAIN, LAST)):
+        model.pos_emb.weight[position] = feature(place)
+    # the last position attends to the second, the others to a position without a country
+    move.W_q.weight[0], move.W_k.weight[0] = 10 * feature(LAST), feature(SECOND)
+    move.W_q.weight[1], move.W_k.weight[1] = 10 * (feature(PLAIN) + feature(SECOND)), feature(PLAIN)
+    two = 2 * math.sqrt(6)  # the product with a feature that is one of two in a normalised state
+    for k in range(3):
+        model.token_emb.weight[COUNTRY + k] = feature(k)
+        move.W_v.weight[k] = feature(k) / two
+        move.W_out.weight[:, k] = feature(3 + k)
+        answer.up.weight[k] = feature(3 + k)
+        answer.down.weight[:, k] = 2 * feature(6 + k) / two
+        model.lm_head.weight[COUNTRY + k] = feature(3 + k)
+        model.lm_head.weight[CAPITAL + k] = math.sqrt(2) * feature(6 + k)
+    return model

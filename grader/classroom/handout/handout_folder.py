@@ -24,7 +24,7 @@ from grader.course.syllabus import EXERCISES, ROOT, TESTS, Chapter, load_syllabu
 from grader.files import write_whole
 
 COPIED_FILES = ("LICENSE", "constraints.txt", "pyproject.toml", ".gitignore")
-NOT_FOR_LEARNERS = {"tests", "quality", "classroom", "teaching/pictures", "teaching/measurements"}  # of grader/, except:
+NOT_FOR_LEARNERS = {"tests", "quality", "classroom", "teaching/pictures.py", "teaching/measurements"}  # of grader/, except:
 FOR_LEARNERS = (
     "classroom/__init__.py",
     "classroom/handout/__init__.py",

@@ -45,7 +45,7 @@ MISTAKEN = "total = exps.sum()"
 FIXED = "total = exps.sum(dim, keepdim=True)"
 TRANSLATE = """
 import sys
-from grader.teaching.drawing.diagrams import heatmap
+from grader.teaching.drawing.charts import heatmap
 from grader.teaching.walks import guide, translation
 from grader.teaching.walks.exercise_status import find_status
 from grader.teaching.walks.progress_line import show_progress

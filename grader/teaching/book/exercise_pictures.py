@@ -12,8 +12,10 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch: the same sums on 
 from grader.course.syllabus import SOLUTIONS, Exercise  # noqa: E402
 from grader.execution.target import Target  # noqa: E402
 from grader.execution.worker import WorkerPool  # noqa: E402
-from grader.teaching.drawing.charts import curves  # noqa: E402
-from grader.teaching.drawing.diagrams import heatmap  # noqa: E402
+from grader.teaching.drawing.charts import (
+    curves,  # noqa: E402
+    heatmap,  # noqa: E402
+)
 from grader.teaching.drawing.palette import CURVES, FAINT, paint  # noqa: E402
 from grader.teaching.drawing.svg import card, write  # noqa: E402
 from grader.teaching.show.catalog import find_subject, has_picture  # noqa: E402

@@ -31,7 +31,7 @@ BEFORE = ("ch00_big_picture", "ch00_refresher")  # lessons without exercises, be
 GUIDES = ("learning", "notebook", "pytest", "sandbox", "grading", "figures")  # of pages/; the last two are not in a handout
 USING = {"train": 9, "play": 12}  # of pages/: models of the learner's own, and the chapter after which the course has all that they run
 LAST = 10**6  # a chapter number: links to all words of the glossary
-DRAWN_WITH = ("teaching/circuits.py", "teaching/corpora.py", "course/stubs.py", "course/source.py")
+DRAWN_WITH = ("course/stubs.py", "course/source.py")
 
 
 def build(folder: Path = FOLDER) -> int:
@@ -73,8 +73,9 @@ def fingerprint() -> str:
 
 def _sources() -> Iterable[Path]:
     kit = ROOT / "grader"
-    yield from sorted([*EXERCISES.glob("*.md"), *EXERCISES.glob("pictures/*.svg"), EXERCISES / "syllabus.toml", *SOLUTIONS.glob("*.py")])
-    for folder in ("pictures", "show", "walks", "drawing"):
+    lessons = (*EXERCISES.glob("*.md"), *EXERCISES.glob("walks/*.md"), *EXERCISES.glob("pictures/*.svg"))
+    yield from sorted([*lessons, EXERCISES / "syllabus.toml", *SOLUTIONS.glob("*.py"), *(kit / "teaching").glob("*.py")])
+    for folder in ("show", "walks", "drawing"):
         yield from sorted((kit / "teaching" / folder).rglob("*.py"))
     yield from (kit / name for name in DRAWN_WITH)
     yield from sorted(path for path in HERE.rglob("*") if path.is_file() and path.suffix != ".pyc")

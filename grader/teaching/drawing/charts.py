@@ -1,4 +1,4 @@
-"""Curves over two axes as a standalone SVG, without a dependency.
+"""Curves, tables as colours, and many small tables, each as a standalone SVG.
 
 Numbers are rounded before anything is drawn, so the same values give the same bytes on every machine.
 """
@@ -7,14 +7,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from grader.teaching.drawing.palette import CURVES, FAINT, INK, LINE, paint
-from grader.teaching.drawing.svg import card, write
+from grader.teaching.drawing.palette import CURVES, EMPTY, FAINT, INK, LINE, Colour, paint, shade, text_on
+from grader.teaching.drawing.svg import box, card, write
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Points = Sequence[tuple[float, float]]
 
 DASHES = ("", "7 4", "2 3", "9 3 2 3", "12 4", "4 2")
-WIDE, TALL = 460, 250
+CHART_WIDTH, CHART_HEIGHT = 460, 250
+MAX_NUMBERED_CELLS = 100  # in larger tables the cells have no numbers
+MAX_LABELS = 12  # of more rows or columns, only some have a label
+
+
+# ---- curves
 
 
 def curves(
@@ -32,44 +42,38 @@ def curves(
     `looks` has a number of CURVES and one of DASHES for each line; without it, each line has its own colour and dashes.
     """
     drawn = {name: [(float(x), math.log10(y) if log else float(y)) for x, y in points] for name, points in lines.items()}
-    every = [point for points in drawn.values() for point in points]
-    if not every or not all(math.isfinite(x) and math.isfinite(y) for x, y in every):
+    xs, ys = ([point[axis] for points in drawn.values() for point in points] for axis in (0, 1))
+    if not xs or not all(math.isfinite(value) for value in (*xs, *ys)):
         raise ValueError("a chart needs points, all of them finite")
-    x_ticks, y_ticks = _ticks([x for x, _ in every]), _decades([y for _, y in every]) if log else _ticks([y for _, y in every])
+    x_ticks, y_ticks = _ticks(xs), _decades(ys) if log else _ticks(ys)
     left, top = 84, 56
-    spot = _Frame(left, top, (x_ticks[0], x_ticks[-1]), (y_ticks[0], y_ticks[-1]))
+
+    def place(x: float, y: float) -> tuple[float, float]:
+        across = (x - x_ticks[0]) / (x_ticks[-1] - x_ticks[0])
+        down = (y_ticks[-1] - y) / (y_ticks[-1] - y_ticks[0])
+        return round(left + CHART_WIDTH * across, 1), round(top + CHART_HEIGHT * down, 1)
+
     marks: list[str] = []
     for tick in y_ticks:
-        marks.append(_line(left, spot.y(tick), left + WIDE, spot.y(tick)))
-        marks.append(write(left - 8, spot.y(tick) + 4, f"{10.0**tick if log else tick:.4g}", anchor="end", colour=FAINT))
+        _, y = place(x_ticks[0], tick)
+        marks.append(_line(left, y, left + CHART_WIDTH, y))
+        marks.append(write(left - 8, y + 4, f"{10.0**tick if log else tick:.4g}", anchor="end", colour=FAINT))
     for tick in x_ticks:
-        marks.append(_line(spot.x(tick), top + TALL, spot.x(tick), top + TALL + 5))
-        marks.append(write(spot.x(tick), top + TALL + 20, f"{tick:.4g}", anchor="middle", colour=FAINT))
+        x, _ = place(tick, y_ticks[0])
+        marks.append(_line(x, top + CHART_HEIGHT, x, top + CHART_HEIGHT + 5))
+        marks.append(write(x, top + CHART_HEIGHT + 20, f"{tick:.4g}", anchor="middle", colour=FAINT))
     looks = looks or [(number, number) for number in range(len(drawn))]
     for look, points in zip(looks, drawn.values()):
-        marks += _curve([(spot.x(x), spot.y(y)) for x, y in points], look, dots)
-    marks += _names(list(drawn), looks, left + WIDE + 18, top)
+        marks += _curve([place(x, y) for x, y in points], look, dots)
+    for number, (name, look) in enumerate(zip(drawn, looks)):
+        x, y = left + CHART_WIDTH + 18, top + 10 + 24 * number
+        marks += [*_curve([(x, y), (x + 28, y)], look, dots=False), write(x + 36, y + 4, name, colour=INK)]
     if x_name:
-        marks.append(write(left + WIDE / 2, top + TALL + 42, x_name, anchor="middle", colour=FAINT))
+        marks.append(write(left + CHART_WIDTH / 2, top + CHART_HEIGHT + 42, x_name, anchor="middle", colour=FAINT))
     if y_name:
-        marks.append(write(22, top + TALL / 2, y_name, anchor="middle", colour=FAINT, turned=True))
-    width = left + WIDE + 18 + 40 + round(7.4 * max(len(name) for name in drawn)) + 16
-    return card(marks, width, top + TALL + (56 if x_name else 34), title)
-
-
-class _Frame:
-    """The conversion of values to places on the page."""
-
-    def __init__(self, left: float, top: float, xs: tuple[float, float], ys: tuple[float, float]) -> None:
-        self.left, self.top, self.xs, self.ys = left, top, xs, ys
-
-    def x(self, value: float) -> float:
-        low, high = self.xs
-        return round(self.left + WIDE * (value - low) / (high - low), 1)
-
-    def y(self, value: float) -> float:
-        low, high = self.ys
-        return round(self.top + TALL * (high - value) / (high - low), 1)
+        marks.append(write(22, top + CHART_HEIGHT / 2, y_name, anchor="middle", colour=FAINT, turned=True))
+    width = left + CHART_WIDTH + 18 + 40 + round(7.4 * max(len(name) for name in drawn)) + 16
+    return card(marks, width, top + CHART_HEIGHT + (56 if x_name else 34), title)
 
 
 def _ticks(values: Sequence[float]) -> list[float]:
@@ -98,12 +102,119 @@ def _curve(points: Points, look: tuple[int, int], dots: bool) -> Iterable[str]:
             yield f'<circle cx="{x:g}" cy="{y:g}" r="3.5" {paint(colour)}/>'
 
 
-def _names(names: Sequence[str], looks: Sequence[tuple[int, int]], x: float, top: float) -> Iterable[str]:
-    for number, (name, look) in enumerate(zip(names, looks)):
-        y = top + 10 + 24 * number
-        yield from _curve([(x, y), (x + 28, y)], look, dots=False)
-        yield write(x + 36, y + 4, name, colour=INK)
-
-
 def _line(x1: float, y1: float, x2: float, y2: float) -> str:
     return f'<line x1="{x1:g}" y1="{y1:g}" x2="{x2:g}" y2="{y2:g}" {paint(None, LINE)}/>'
+
+
+# ---- tables
+
+
+def heatmap(
+    values: Tensor | Sequence[Sequence[float]],
+    rows: Sequence[str],
+    columns: Sequence[str],
+    title: str,
+    *,
+    row_name: str = "",
+    column_name: str = "",
+) -> str:
+    """Draw a table as coloured cells, with numbers if there are few cells; NaN leaves its cell empty."""
+    listed = values.tolist() if hasattr(values, "tolist") else values
+    table = [[round(float(value), 3) for value in row] for row in listed]
+    if not table or any(len(row) != len(columns) for row in table) or len(table) != len(rows):
+        raise ValueError(
+            f"a table of {len(table)} rows needs as many row labels ({len(rows)}) and each row {len(columns)} values"
+        )
+    finite = [value for row in table for value in row if math.isfinite(value)]
+    low, high = min(finite, default=0.0), max(finite, default=0.0)
+    numbered = len(table) * len(columns) <= MAX_NUMBERED_CELLS
+    wide, tall = (58, 36) if numbered else (22, 14)
+    left = 24 + (26 if row_name else 0) + round(7.2 * max(len(str(label)) for label in rows))
+    top = 62 + (20 if column_name else 0)
+    width, height = wide * len(columns), tall * len(table)
+    decimals = 3 if any(value != round(value) for value in finite) else 0
+    marks: list[str] = []
+    for r, row in enumerate(table):
+        for c, value in enumerate(row):
+            x, y = left + c * wide, top + r * tall
+            if not math.isfinite(value):
+                marks.append(box(x, y, wide, tall, EMPTY))
+            elif numbered:
+                fill, text = shade(value, low, high), f"{value:.{decimals}f}" if abs(value) < 1000 else f"{value:.3g}"
+                middle = write(x + wide / 2, y + tall / 2 + 4, text, anchor="middle", colour=text_on(fill))
+                marks += [box(x, y, wide, tall, fill), middle]
+            else:
+                marks.append(_plain_cell(x, y, wide, tall, shade(value, low, high)))
+    if not numbered:
+        marks.append(box(left, top, width, height, None))
+    for r in _labelled(len(rows)):
+        marks.append(write(left - 8, top + r * tall + tall / 2 + 4, str(rows[r]), anchor="end"))
+    for c in _labelled(len(columns)):
+        marks.append(write(left + c * wide + wide / 2, top - 8, str(columns[c]), anchor="middle"))
+    if row_name:
+        marks.append(write(20, top + height / 2, row_name, anchor="middle", colour=FAINT, turned=True))
+    if column_name:
+        marks.append(write(left + width / 2, top - 28, column_name, anchor="middle", colour=FAINT))
+    if numbered:
+        return card(marks, left + width + 20, top + height + 18, title)
+    marks += _scale(left, top + height + 16, low, high)
+    return card(marks, left + max(width + 20, 320), top + height + 44, title)
+
+
+def _labelled(count: int) -> range:
+    """Return which labels to draw: all if they fit, otherwise every second, fourth, eighth ..."""
+    step = 1
+    while count / step > MAX_LABELS:
+        step *= 2
+    return range(0, count, step)
+
+
+@dataclass(frozen=True)
+class Map:
+    """A small table of weights; each row and each column has a label of one or two characters, or an empty one."""
+
+    name: str
+    values: Sequence[Sequence[float]]
+    rows: Sequence[str]
+    columns: Sequence[str]
+
+
+def draw_maps(maps: Sequence[Map], title: str, *, columns: int, row_name: str, column_name: str, cell: int = 14) -> str:
+    """Draw causal tables without their empty halves in rows of `columns`, with one colour scale for all.
+
+    `cell` is the side of a cell.
+    """
+    high = max(value for panel in maps for row in panel.values for value in row)
+    left, top, gap = 64, 96, 34
+    wide = max(len(panel.columns) for panel in maps) * cell + gap
+    tall = max(len(panel.rows) for panel in maps) * cell + gap + 22
+    marks: list[str] = []
+    for number, panel in enumerate(maps):
+        x, y = left + number % columns * wide, top + number // columns * tall
+        marks.append(write(x, y - 22, panel.name, bold=True))
+        for r, row in enumerate(panel.values):
+            marks.append(write(x - 6, y + (r + 0.5) * cell + 4, panel.rows[r], anchor="end", colour=FAINT, size=10))
+            for c, value in enumerate(row[: r + 1]):
+                marks.append(_plain_cell(x + c * cell, y + r * cell, cell, cell, shade(round(value, 3), 0.0, high)))
+        for c, label in enumerate(panel.columns):
+            marks.append(write(x + (c + 0.5) * cell, y - 6, label, anchor="middle", colour=FAINT, size=10))
+        marks.append(box(x, y, len(panel.columns) * cell, len(panel.rows) * cell, None))
+    bottom = top + -(-len(maps) // columns) * tall - gap
+    marks.append(write(26, (top - 44 + bottom) / 2, row_name, anchor="middle", colour=FAINT, turned=True))
+    marks.append(write(left, top - 44, column_name, colour=FAINT))
+    marks += _scale(left, bottom, 0.0, high)
+    return card(marks, left + min(columns, len(maps)) * wide, bottom + 32, title)
+
+
+def _plain_cell(x: float, y: float, wide: float, tall: float, fill: Colour) -> str:
+    return f'<rect x="{x:g}" y="{y:g}" width="{wide:g}" height="{tall:g}" {paint(fill)}/>'
+
+
+def _scale(x: float, y: float, low: float, high: float) -> Iterable[str]:
+    """Draw a strip of the colours with numbers at its ends."""
+    steps, start, end = 24, min(low, 0.0), max(high, 0.0)
+    marks = [write(x, y + 11, f"{start:.3g}", colour=FAINT)]
+    x += 12 + 7.2 * len(f"{start:.3g}")
+    for i in range(steps):
+        marks.append(_plain_cell(x + 6 * i, y, 6, 12, shade(start + (end - start) * i / (steps - 1), low, high)))
+    return [*marks, write(x + 6 * steps + 10, y + 11, f"{end:.3g}", colour=FAINT)]

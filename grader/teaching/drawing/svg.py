@@ -1,9 +1,10 @@
-"""The elements of every picture: text, boxes, and the card behind them."""
+"""The elements of every picture: text, boxes, the card behind them, and several pictures on one card."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from html import escape
 
 from grader.teaching.drawing.palette import CARD, INK, LINE, Colour, dark_style, paint, without_style
@@ -18,21 +19,30 @@ def box(x: float, y: float, wide: float, tall: float, fill: Colour | None) -> st
 
 
 def write(
-    x: float, y: float, text: str, anchor: str = "start", colour: Colour = INK, size: int = 13, font: str = "", bold: bool = False, turned: bool = False
+    x: float,
+    y: float,
+    text: str,
+    anchor: str = "start",
+    colour: Colour = INK,
+    size: int = 13,
+    *,
+    bold: bool = False,
+    turned: bool = False,
 ) -> str:
-    more = f' font-family="{font}"' * bool(font) + ' font-weight="600"' * bold + f' transform="rotate(-90 {x:g} {y:g})"' * turned
-    return f'<text x="{x:g}" y="{y:g}" font-size="{size}" text-anchor="{anchor}" {paint(colour)}{more}>{escape(_legal(text), quote=False)}</text>'
+    place = f'x="{x:g}" y="{y:g}" font-size="{size}" text-anchor="{anchor}" {paint(colour)}'
+    more = ' font-weight="600"' * bold + f' transform="rotate(-90 {x:g} {y:g})"' * turned
+    return f"<text {place}{more}>{escape(_legal(text), quote=False)}</text>"
 
 
-def text_width(text: str, size: float, bold: bool = False, mono: bool = False) -> float:
+def text_width(text: str, size: float, bold: bool = False) -> float:
     """Return about how wide a text is in a wide sans-serif font, so that it fits in narrower ones too."""
-    share = sum(0.38 if c in NARROW else 0.97 if c in BROAD else 0.71 if c.isupper() else 0.62 for c in text) if not mono else 0.61 * len(text)
+    share = sum(0.38 if c in NARROW else 0.97 if c in BROAD else 0.71 if c.isupper() else 0.62 for c in text)
     return share * size * (1.12 if bold else 1.0)
 
 
 def _legal(text: str) -> str:
     """Replace characters that XML does not allow with U+FFFD."""
-    return "".join(c if c in "\t\n" or (" " <= c and not "\ud800" <= c <= "\udfff" and c not in "\ufffe\uffff") else "\ufffd" for c in text)
+    return re.sub("[^\t\n -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "\ufffd", text)
 
 
 def card(marks: Iterable[str], width: float, height: float, title: str) -> str:
@@ -43,12 +53,19 @@ def card(marks: Iterable[str], width: float, height: float, title: str) -> str:
         write(20, 29, title, size=15, bold=True),
         *(without_style(mark) for mark in marks),
     ]
-    return "\n".join(
-        [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide} {tall}" width="{wide}" height="{tall}" class="drawing" font-family="{FONT}" role="img">',
-            f"<title>{escape(_legal(title), quote=False)}</title>",
-            dark_style(inside),
-            *inside,
-            "</svg>\n",
-        ]
-    )
+    size = f'viewBox="0 0 {wide} {tall}" width="{wide}" height="{tall}"'
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} class="drawing" font-family="{FONT}" role="img">'
+    named = f"<title>{escape(_legal(title), quote=False)}</title>"
+    return "\n".join([head, named, dark_style(inside), *inside, "</svg>\n"])
+
+
+def stack_pictures(pictures: Sequence[str], title: str) -> str:
+    """Return one picture that shows several, from top to bottom."""
+    gap = 14
+    marks, y, wide = [], 46, 0
+    for picture in pictures:
+        size = re.search(r'viewBox="0 0 (\d+) (\d+)"', picture)
+        assert size, "every picture of `card` has a viewBox"
+        marks.append(picture.replace("<svg ", f'<svg x="{gap}" y="{y}" ', 1).rstrip("\n"))
+        y, wide = y + int(size[2]) + gap, max(wide, int(size[1]))
+    return card(marks, wide + 2 * gap, y, title)

@@ -8,8 +8,7 @@ import math
 import textwrap
 from typing import Any
 
-from grader.teaching.drawing.charts import DASHES
-from grader.teaching.drawing.diagrams import LABELLED
+from grader.teaching.drawing.charts import DASHES, MAX_LABELS
 from grader.teaching.drawing.palette import CURVES, DIVERGING, FAINT, INK, SEQUENTIAL
 from grader.teaching.show.half_blocks import DOWN, NO_NUMBER, UP
 from grader.teaching.show.panels import Bars, Chart, Grid, Pair, Panel, Picture
@@ -129,7 +128,7 @@ def _grid(drawn: Any, spot: Any, grid: Grid, span: Span) -> None:
 
 def _ticks(labels: list[str]) -> tuple[list[int], list[str]]:
     step = 1
-    room = 2 * LABELLED if max(map(len, labels), default=0) > 2 or len(labels) <= 10 else LABELLED
+    room = 2 * MAX_LABELS if max(map(len, labels), default=0) > 2 or len(labels) <= 10 else MAX_LABELS
     while len(labels) / step > room:
         step *= 2
     return list(range(0, len(labels), step)), [_escape_mathematics(label) for label in labels[::step]]

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import torch
 from grader.teaching.corpora import SENTENCES
 from grader.teaching.drawing.charts import curves
+from grader.teaching.drawing.svg import stack_pictures
 from grader.teaching.walks.parts import Parts
-from grader.teaching.walks.picture_stack import stack_pictures
 from grader.teaching.walks.progress_line import ProgressReporter
 from grader.teaching.walks.small_models import GPT_PARTS, TOKENIZING, TRAINING, Batch, small_gpt, tokenizer_and_batch, train
 from grader.teaching.walks.walk_page import WalkPage

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from grader.teaching.walks.maps import Map, draw_maps
+from grader.teaching.drawing.charts import Map, draw_maps
 from grader.teaching.walks.parts import Parts
 from grader.teaching.walks.progress_line import ProgressReporter
 from grader.teaching.walks.small_models import GPT_PARTS, small_gpt

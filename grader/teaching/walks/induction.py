@@ -6,12 +6,11 @@ import string
 from dataclasses import dataclass
 
 import torch
-from grader.teaching.drawing.charts import curves
+from grader.teaching.drawing.charts import Map, curves, draw_maps
+from grader.teaching.drawing.svg import stack_pictures
 from grader.teaching.measurements.induction import EVERY, EXAM, FOUND, PERIODS, VOCABULARY, Checkpoint, Findings
 from grader.teaching.measurements.induction import measure as grow
-from grader.teaching.walks.maps import Map, draw_maps
 from grader.teaching.walks.parts import Parts
-from grader.teaching.walks.picture_stack import stack_pictures
 from grader.teaching.walks.progress_line import ProgressReporter
 from grader.teaching.walks.small_models import GPT_PARTS
 from grader.teaching.walks.walk_page import WalkPage, shape

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from grader.teaching.drawing.diagrams import heatmap
+from grader.teaching.drawing.charts import heatmap
 from grader.teaching.walks.parts import Parts
 from grader.teaching.walks.progress_line import ProgressReporter
 from grader.teaching.walks.small_models import GPT_PARTS, TOKENIZING, TRAINING, small_gpt, tokenizer_and_batch, train

@@ -8,10 +8,10 @@ from typing import Any
 
 import torch
 from grader.teaching.drawing.charts import curves
+from grader.teaching.drawing.svg import stack_pictures
 from grader.teaching.measurements.cache import Row, format_count, run_lengths
 from grader.teaching.measurements.cache import measure as time_both
 from grader.teaching.walks.parts import Parts
-from grader.teaching.walks.picture_stack import stack_pictures
 from grader.teaching.walks.progress_line import ProgressReporter
 from grader.teaching.walks.small_models import GPT_PARTS, TOKENIZING, TRAINING, small_gpt, tokenizer_and_batch, train
 from grader.teaching.walks.walk_page import WalkPage, shape

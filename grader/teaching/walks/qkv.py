@@ -9,9 +9,9 @@ import math
 from dataclasses import dataclass
 
 import torch
-from grader.teaching.drawing.diagrams import heatmap
+from grader.teaching.drawing.charts import heatmap
+from grader.teaching.drawing.svg import stack_pictures
 from grader.teaching.walks.parts import Parts
-from grader.teaching.walks.picture_stack import stack_pictures
 from grader.teaching.walks.progress_line import ProgressReporter
 from grader.teaching.walks.small_models import ATTENDING
 from grader.teaching.walks.walk_page import WalkPage, shape

@@ -7,10 +7,9 @@ from typing import Any
 
 import torch
 from grader.teaching.corpora import SENTENCES
-from grader.teaching.drawing.charts import curves
-from grader.teaching.drawing.diagrams import heatmap
+from grader.teaching.drawing.charts import curves, heatmap
+from grader.teaching.drawing.svg import stack_pictures
 from grader.teaching.walks.parts import Parts
-from grader.teaching.walks.picture_stack import stack_pictures
 from grader.teaching.walks.progress_line import ProgressReporter
 from grader.teaching.walks.small_models import GPT_PARTS, TOKENIZING, TRAINING, counted_passes, small_gpt, tokenizer_and_batch, train
 from grader.teaching.walks.walk_page import WalkPage, shape

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import torch
 from grader.teaching.drawing.charts import curves
+from grader.teaching.drawing.svg import stack_pictures
 from grader.teaching.walks.parts import Parts
-from grader.teaching.walks.picture_stack import stack_pictures
 from grader.teaching.walks.progress_line import ProgressReporter
 from grader.teaching.walks.walk_page import WalkPage
 from grader.verdict.memory import StorageWatch

@@ -10,9 +10,9 @@ from typing import Any
 
 import torch
 from grader.teaching.corpora import ENGLISH_HINDI
-from grader.teaching.drawing.diagrams import heatmap
+from grader.teaching.drawing.charts import heatmap
+from grader.teaching.drawing.svg import stack_pictures
 from grader.teaching.walks.parts import Parts
-from grader.teaching.walks.picture_stack import stack_pictures
 from grader.teaching.walks.progress_line import ProgressReporter
 from grader.teaching.walks.small_models import ATTENDING, PAD, TOKENIZING, SideBySide
 from grader.teaching.walks.walk_page import WalkPage, shape

@@ -7,7 +7,7 @@ import torch
 from grader.course.syllabus import load_syllabus
 from grader.execution.chapter_package import ChapterPackage
 from grader.execution.target import package_sources, resolve
-from grader.teaching.pictures.ch12_interpretability import CAPITAL, COUNTRY, WORDS, capitals, ids_of
+from grader.teaching.circuits import CAPITAL, COUNTRY, WORDS, capitals, ids_of
 from torch import Tensor, nn
 from transformers import GPT2Config, GPT2LMHeadModel
 

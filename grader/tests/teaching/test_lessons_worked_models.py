@@ -6,7 +6,7 @@ import math
 
 import pytest
 import torch
-from grader.teaching.pictures.ch12_interpretability import CAPITAL, WORDS, capitals, ids_of
+from grader.teaching.circuits import CAPITAL, WORDS, capitals, ids_of
 from lesson_tables import says, show_rows, shown, shows, table_in
 from torch import Tensor, nn
 

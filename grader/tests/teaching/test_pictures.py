@@ -7,9 +7,24 @@ from xml.etree import ElementTree
 
 import pytest
 import torch
-from grader.teaching.drawing.diagrams import heatmap, token_rows
-from grader.teaching.drawing.palette import BLUES, BOTH_SIGNS, CARD, CURVES, EMPTY, FAINT, INK, contrast, shade, text_on, theme_rules, value_to_hex, without_style
-from grader.teaching.pictures import lesson_pictures, stale_lesson_pictures, write_lesson_pictures
+from grader.course.source import read_source
+from grader.teaching.drawing.charts import heatmap
+from grader.teaching.drawing.palette import (
+    BLUES,
+    BOTH_SIGNS,
+    CARD,
+    CURVES,
+    EMPTY,
+    FAINT,
+    INK,
+    contrast,
+    shade,
+    text_on,
+    theme_rules,
+    value_to_hex,
+    without_style,
+)  # fmt: skip
+from grader.teaching.pictures import PICTURES, lesson_pictures, stale_lesson_pictures, write_lesson_pictures
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -90,24 +105,19 @@ def coloured(svg: str) -> dict[str, set[str]]:
     return found
 
 
-def test_every_lesson_picture_follows_the_readers_colours(drawn):
-    for name, svg in drawn.items():
-        colours = coloured(svg)
-        assert not colours["without"], name
-        style = next(ElementTree.fromstring(svg).iter(f"{SVG}style")).text or ""
-        assert style.startswith("@media (prefers-color-scheme:dark){") and style.count(":#") == len(colours["with"]), name
-        rules = [re.fullmatch(r"\.drawing \.([\w-]+) \{ (fill|stroke): light-dark\((#\w{6}), (#\w{6})\); \}", rule) for rule in theme_rules([svg]).splitlines()]
-        assert {f"{rule[1]}: {rule[3]}" for rule in rules} == colours["with"], name
-        assert all(f".{rule[1]}{{{rule[2]}:{rule[4]}}}" in style for rule in rules), name
-        inline = ElementTree.fromstring(without_style(svg))
-        assert inline.get("class") == "drawing" and not list(inline.iter(f"{SVG}style")) and "style=" not in svg
-
-
-def test_merged_tokens_are_one_coloured_box():
-    svg = token_rows([("bytes", ["a", "b", " "]), ("merge", ["ab", " "])], "ab")
-    boxes = [box for box in ElementTree.fromstring(svg).iter(f"{SVG}rect") if box.get("rx") == "3"]
-    assert [box.get("fill") for box in boxes] == ["#ffffff"] * 3 + ["#9ecae1", "#ffffff"]
-    assert texts(svg).count("\u2423") == 2
+@pytest.mark.parametrize("path", sorted(PICTURES.glob("*.svg")), ids=lambda path: path.stem)
+def test_every_lesson_picture_follows_the_readers_colours(path):
+    svg = read_source(path)
+    colours = coloured(svg)
+    assert not colours["without"]
+    style = next(ElementTree.fromstring(svg).iter(f"{SVG}style")).text or ""
+    assert style.startswith("@media (prefers-color-scheme:dark){") and style.count(":#") == len(colours["with"])
+    rule = re.compile(r"\.drawing \.([\w-]+) \{ (fill|stroke): light-dark\((#\w{6}), (#\w{6})\); \}")
+    rules = [rule.fullmatch(line) for line in theme_rules([svg]).splitlines()]
+    assert {f"{rule[1]}: {rule[3]}" for rule in rules} == colours["with"]
+    assert all(f".{rule[1]}{{{rule[2]}:{rule[4]}}}" in style for rule in rules)
+    inline = ElementTree.fromstring(without_style(svg))
+    assert inline.get("class") == "drawing" and not list(inline.iter(f"{SVG}style")) and "style=" not in svg
 
 
 def test_lesson_pictures_are_drawn_alike_every_time(drawn):
