@@ -12,6 +12,6 @@ class ChapterSource:
     name: str  # "ch03_attention"
     text: str
     filename: str  # the author's file name, for messages and tracebacks
-    sealed: bytes = b""  # the reference in a handout: its syntax tree; `text` then has only its `raise` lines
+    sealed: bool = False  # whether this is the reference in a handout, whose lines no message shows
     code: bytes = b""  # the reference for a worker: compiled by this Python; there is then no text
     replaced: tuple[str, ...] = ()  # names whose definitions here are replaced by the reference's, which are in another module of the package

@@ -25,9 +25,9 @@ from functools import cache
 from itertools import permutations
 from typing import Any
 
-from grader.course.sealed import reader as sealed
-from grader.course.source import definition, read_source, replace_definition
-from grader.course.syllabus import SOLUTIONS, TESTS
+from grader.course.reference import is_sealed, read_sealed_mistakes, reference_of
+from grader.course.source import definition, replace_definition
+from grader.course.syllabus import TESTS
 
 KEYS = ("replace", "with", "says", "hint")
 BASE_KEYS = {"lacks", "code"}
@@ -102,19 +102,18 @@ def misconceptions(module: str, exercise: str | None = None) -> tuple[Misconcept
 @cache
 def bases(module: str, exercise: str) -> tuple[Base, ...]:
     """The natural ways to write an exercise, the solution first; an empty result if there is no solution."""
-    if sealed.is_sealed(module):
-        own = sealed.read_mistakes(module).get("definitions", {}).get(exercise)
-    else:
-        own = definition(read_source(SOLUTIONS / f"{module}.py"), exercise).text
-    tables = _tables("bases", module).get(exercise, {})
-    return (Base(SOLUTION, exercise, own), *(_base(module, exercise, name, table) for name, table in tables.items())) if own else ()
+    reference = reference_of(module)
+    if reference is None:
+        return ()
+    own, tables = definition(reference.text, exercise).text, _tables("bases", module).get(exercise, {})
+    return Base(SOLUTION, exercise, own), *(_base(module, exercise, name, table) for name, table in tables.items())
 
 
 @cache
 def _tables(kind: str, module: str) -> dict[str, Any]:
     """The tables of a chapter's file, by exercise; empty if there is no file."""
-    if sealed.is_sealed(module):
-        return sealed.read_mistakes(module).get(kind, {})
+    if is_sealed(module):
+        return read_sealed_mistakes(module).get(kind, {})
     path = TESTS / kind / f"{module}.toml"
     if not path.is_file():
         return {}

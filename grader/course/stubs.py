@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from grader.course.code_shape import same_code
-from grader.course.sealed import reader as sealed
+from grader.course.reference import is_sealed, read_sealed_stub
 from grader.course.source import SourceProblem, find_definition, parse, read_source, split_lines
 from grader.course.syllabus import EXERCISES, SOLUTIONS, Exercise, load_syllabus
 from grader.course.torch_operators import chapter_rule, describe_forbidden, families_of
@@ -97,8 +97,8 @@ def stub_text(solution: str, name: str) -> str:
 
 def reference_stub(module: str, solutions: Path = SOLUTIONS) -> str:
     """The stub of a chapter: made from its solution, or in a handout read from its file. SourceProblem if it is missing."""
-    if solutions == SOLUTIONS and sealed.is_sealed(module):
-        return sealed.read_stub(module)
+    if solutions == SOLUTIONS and is_sealed(module):
+        return read_sealed_stub(module)
     return _stub_of(read_source(solutions / f"{module}.py"), module)
 
 

@@ -19,7 +19,6 @@ from functools import lru_cache
 from types import CodeType, ModuleType
 
 from grader.course.chapter_source import ChapterSource
-from grader.course.sealed.format import module_bytes, read_tree
 from grader.execution.replacing import bind_replacements, is_replacement
 
 OFF_LIMITS = ("solutions", "exercises", "tests")  # top-level folders of the kit; chapters import each other relatively
@@ -40,8 +39,15 @@ def compile_without_text(name: str, tree: ast.Module) -> ChapterSource:
 
 
 def tree_of(source: ChapterSource) -> ast.Module:
-    """The chapter's syntax tree without docstrings and without the author's line numbers."""
-    return read_tree(source.sealed or module_bytes(source.text))
+    """The chapter's syntax tree, without docstrings."""
+    return without_docstrings(ast.parse(source.text))
+
+
+def without_docstrings(tree: ast.Module) -> ast.Module:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and ast.get_docstring(node, clean=False) is not None:
+            node.body = node.body[1:] or ([] if isinstance(node, ast.Module) else [ast.Pass()])
+    return ast.fix_missing_locations(tree)
 
 
 @lru_cache(maxsize=256)
@@ -52,7 +58,7 @@ def compiled(source: ChapterSource) -> CodeType:
     if source.replaced:
         tree = bind_replacements(ast.parse(source.text, source.filename), source.name, source.replaced)
         return compile(tree, source.filename, "exec", dont_inherit=True)
-    return compile(read_tree(source.sealed) if source.sealed else source.text, source.filename, "exec", dont_inherit=True)
+    return compile(source.text, source.filename, "exec", dont_inherit=True)
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):

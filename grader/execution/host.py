@@ -44,8 +44,8 @@ class Host:
         self.chapter = chapter
         self.filename = self.package.sources[chapter].filename
         self.own_files = {source.filename for source in sources if not source.code and folder_of(source.filename) == folder_of(self.filename)}  # of the same author
-        for source in [source for source in sources if not source.code]:  # so that tracebacks and inspect find the text where the file cannot be read
-            linecache.cache[source.filename] = (len(source.text), None, source.text.splitlines(True), source.filename)
+        for source in [source for source in sources if not source.code]:  # tracebacks and inspect find the text here
+            linecache.cache[source.filename] = (len(source.text), None, _shown_lines(source), source.filename)
         self.descriptions = Descriptions(self.package, self.own_files)
         self.objects: list[Any] = []
         self.numbers: dict[int, int] = {}
@@ -237,6 +237,12 @@ class Host:
         self.package.close()
         if self.forbidden:
             shortcuts.restore()
+
+
+def _shown_lines(source: ChapterSource) -> list[str]:
+    """The chapter's lines; of a handout's reference only those that raise an error."""
+    lines = source.text.splitlines(True)
+    return [line if line.lstrip().startswith("raise ") else "\n" for line in lines] if source.sealed else lines
 
 
 def _module(value: Any) -> torch.nn.Module:

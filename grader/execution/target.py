@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 
 from grader.course.chapter_source import ChapterSource
-from grader.course.sealed import reader as sealed
+from grader.course.reference import reference_of
 from grader.course.source import SourceProblem, read_source
 from grader.course.syllabus import EXERCISES, SOLUTIONS, Chapter, load_syllabus
 from grader.execution.errors import ChapterBroken, Where
@@ -28,7 +28,7 @@ class Target:
     unread: dict[str, str] = field(default_factory=dict)  # module name → why that chapter cannot be read
 
     def has(self, module: str) -> bool:
-        if self.folder == SOLUTIONS and sealed.is_sealed(module):
+        if self.folder == SOLUTIONS and reference_of(module) is not None:
             return True
         return module in self.texts or module in self.unread or (self.folder is not None and (self.folder / f"{module}.py").is_file())
 
@@ -58,7 +58,7 @@ def resolve(word: str | None) -> Target:
     """The target that `--target` names: None (the exercises), the word `solutions`, or a folder with at least one chapter."""
     try:
         for chapter in load_syllabus().chapters:
-            sealed.read_reference(chapter.name)
+            reference_of(chapter.name)
     except SourceProblem as problem:
         raise NoTarget(str(problem)) from None
     if word is None:
@@ -122,10 +122,3 @@ def names_in(target: Target, module: str) -> NamesUsed | None:
         return names_used(target.source(module).text) if target.has(module) else None
     except (SourceProblem, ChapterBroken):
         return None
-
-
-@cache
-def reference_of(module: str) -> ChapterSource | None:
-    """The reference's chapter: its text, or in a handout its sealed form."""
-    path = SOLUTIONS / f"{module}.py"
-    return ChapterSource(module, read_source(path), str(path)) if path.is_file() else sealed.read_reference(module)

@@ -225,7 +225,7 @@ class Worker:
             return reply, out
         except (DeadlinePassed, TimeoutError) as passed:
             stack = read_stack(sock, passed.beginning if isinstance(passed, DeadlinePassed) else b"")
-            where = find_line(stack, (source for source in self.sources if source.name == self.chapter or not (source.code or source.sealed)))
+            where = find_line(stack, (source for source in self.sources if source.name == self.chapter or not source.code))
             self._end(0.0)
             if op == "load":
                 raise ChapterBroken(f"importing it did not end within {limit:g} s", where, timed_out=True) from None
@@ -261,7 +261,7 @@ class Worker:
         self.extend_deadline(_START_SECONDS)
         self.sock, self.process = self.pool.start()
         sources = [[source.name, source.text, source.filename, list(source.replaced)] for source in self.sources]
-        send(self.sock, [sources, self.chapter], [part for source in self.sources for part in (source.sealed, source.code)])
+        send(self.sock, [sources, self.chapter], [source.code for source in self.sources])
 
     def _end(self, patience: float) -> int | None:
         """Close the connection and end the process; its exit status."""

@@ -32,9 +32,11 @@ def serve(sock: socket.socket) -> None:
     torch.set_num_threads(1)
     try:
         (sources, chapter), parts = receive(sock)
-        both = zip(sources, parts[::2], parts[1::2])
-        chapters = [ChapterSource(name, text, filename, sealed, code, tuple(replaced)) for (name, text, filename, replaced), sealed, code in both]
-        del sources, parts, both
+        chapters = [
+            ChapterSource(name, text, filename, code=code, replaced=tuple(replaced))
+            for (name, text, filename, replaced), code in zip(sources, parts, strict=True)
+        ]
+        del sources, parts
         until = 0.0
 
         def notice(name: str) -> None:

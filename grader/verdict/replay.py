@@ -9,8 +9,6 @@ from functools import cache
 
 from grader.course.chapter_source import ChapterSource
 from grader.course.known_mistakes import Base, Misconception, bases, misconceptions
-from grader.course.sealed import format as sealed_format
-from grader.course.sealed import reader as sealed
 from grader.course.source import replace_definition
 from grader.course.syllabus import Exercise, load_syllabus
 from grader.execution.chapter_package import compiled
@@ -53,13 +51,9 @@ def _chapter_of(module: str, version: Version) -> ChapterSource | None:
     new = version.base.with_mistakes(version.mistakes)
     if new is None:
         return None
-    right, name, filename = reference_chapter(module), version.base.exercise, f"known mistakes/{module}.py"
-    if not right.sealed:
-        return ChapterSource(module, replace_definition(right.text, name, new), filename)
-    body = sealed_format.split_statements(right.sealed)
-    place = next(place for place, statement in enumerate(body) if statement[1:3] == ("name", name))
-    body[place : place + 1] = sealed_format.split_statements(sealed_format.module_bytes(new))
-    return sealed.source_of_tree(module, sealed_format.join_statements(body), filename)
+    right = reference_chapter(module)
+    text = replace_definition(right.text, version.base.exercise, new)
+    return ChapterSource(module, text, f"known mistakes/{module}.py", right.sealed)
 
 
 def compile_mistakes(exercise: Exercise) -> None:

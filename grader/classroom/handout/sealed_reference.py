@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection
 from pathlib import Path
 
 from grader.course.known_mistakes import catalogue, misconceptions
-from grader.course.sealed import format as sealed_format
+from grader.course.reference import seal
 from grader.course.source import Segment, bound_names, definition, parse, read_source, split_lines
 from grader.course.stubs import reference_stub
 from grader.course.syllabus import SOLUTIONS
@@ -18,17 +19,16 @@ _HIDDEN_MESSAGE = "only your instructor grades {name}, so this handout has no re
 
 def seal_reference(module: str, hidden: Collection[str], folder: Path) -> None:
     """Write one chapter of the reference, sealed."""
-    write_whole(folder / f"{module}.sealed", sealed_format.pack(sealed_format.split_statements(sealed_format.module_bytes(remove_hidden(module, hidden)))))
+    write_whole(folder / f"{module}.sealed", seal(remove_hidden(module, hidden)))
 
 
 def seal_mistakes(module: str, exercises: Collection[str], hidden: Collection[str], folder: Path) -> int:
     """Write the known mistakes of these exercises, sealed, and return their number. StaleEdit if one does not fit its solution."""
     text, chosen = remove_hidden(module, hidden), [mistake for mistake in misconceptions(module) if mistake.exercise in exercises]
-    definitions = {name: definition(text, name).text for name in sorted({mistake.exercise for mistake in chosen})}
     for mistake in chosen:
-        mistake.applied_to(definitions[mistake.exercise])
+        mistake.applied_to_chapter(text)
     if chosen:
-        write_whole(folder / f"{module}.mistakes", sealed_format.pack(catalogue(module, definitions) | {"definitions": definitions}))
+        write_whole(folder / f"{module}.mistakes", seal(json.dumps(catalogue(module, exercises))))
     return len(chosen)
 
 

@@ -17,10 +17,10 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from grader.console.output import make_console, wrap_text
-from grader.course.sealed import reader as sealed
+from grader.course.reference import reference_of
 from grader.course.source import SourceProblem, parse, read_source
 from grader.course.status import read_course, short_path
-from grader.course.syllabus import EXERCISES, ROOT, SOLUTIONS, TESTS, suites_of
+from grader.course.syllabus import EXERCISES, ROOT, TESTS, suites_of
 from grader.execution.sandbox import isolation, namespaces
 from grader.models.packages import MODELS, TERMINAL, missing_packages
 from rich.text import Text
@@ -131,7 +131,7 @@ def _chapters() -> Iterator[Finding]:
     read = 0
     for chapter in read_course().chapters:
         file = EXERCISES / f"{chapter.name}.py"
-        if not chapter.exercises or not ((SOLUTIONS / file.name).exists() or sealed.is_sealed(chapter.name)):
+        if not chapter.exercises or reference_of(chapter.name) is None:
             continue
         try:
             parse(read_source(file), short_path(file))
