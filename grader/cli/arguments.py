@@ -1,25 +1,70 @@
-"""The NAME arguments of the commands. Several words are one name where they form a title: `headway check kv cache`."""
+"""The NAME arguments of the commands, with Tab completion. Several words are one name where they form a title: `headway check kv cache`."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
-from grader.cli.commands import completing
 from grader.course.names import join_or
-from grader.course.syllabus import Chapter, Exercise, UnknownName
+from grader.course.status import read_course
+from grader.course.syllabus import ROOT, Chapter, Exercise, UnknownName, load_syllabus
 
-MOST_WORDS = 5  # of one title
+MAX_TITLE_WORDS = 5
+DESIGNS = (
+    "learned", "sinusoidal", "rope", "alibi", "pre", "post", "dense", "moe", "heads=1", "heads=4", "words", "bpe", "mini", "tiny",
+    "small", "translate",
+)  # fmt: skip
 
-AnyName = Annotated[
-    list[str] | None, typer.Argument(metavar="NAME", help="An exercise, or a chapter: its number or its title.", autocompletion=completing.names, show_default=False)
-]
-RequiredName = Annotated[list[str], typer.Argument(metavar="NAME", help="An exercise, or a chapter: its number or its title.", autocompletion=completing.names)]
-ExerciseName = Annotated[list[str], typer.Argument(metavar="NAME", help="An exercise.", autocompletion=completing.exercises)]
-AnyExercise = Annotated[list[str] | None, typer.Argument(metavar="NAME", help="An exercise.", autocompletion=completing.exercises, show_default=False)]
-AnyDrawable = Annotated[list[str] | None, typer.Argument(metavar="NAME", help="An exercise.", autocompletion=completing.drawable, show_default=False)]
-AnyWalk = Annotated[list[str] | None, typer.Argument(metavar="NAME", help="A tour.", autocompletion=completing.walks, show_default=False)]
-Names = Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Exercises and chapters (default: all).", autocompletion=completing.names, show_default=False)]
+
+def option(*names: str, **more: Any) -> Any:
+    """An option whose help says the default itself."""
+    return typer.Option(*names, **{"show_default": False, **more})
+
+
+# ---- Tab completion: the names that begin with the typed text
+
+
+def complete_name(incomplete: str) -> list[str]:
+    return complete_exercise(incomplete) + complete_chapter(incomplete)
+
+
+def complete_exercise(incomplete: str) -> list[str]:
+    try:
+        names = [exercise.name for exercise in load_syllabus().exercises]
+    except Exception:  # a broken syllabus gets its sentence when the command runs
+        return []
+    return [name for name in names if name.lower().startswith(incomplete.lower())]
+
+
+def complete_chapter(incomplete: str) -> list[str]:
+    try:
+        chapters = [chapter for chapter in load_syllabus().chapters if chapter.exercises]
+    except Exception:
+        return []
+    return [chapter.id for chapter in chapters if chapter.name.lower().startswith(incomplete.lower())]
+
+
+def complete_checkpoint(incomplete: str) -> list[str]:
+    names = [path.parent.name for path in (ROOT / "checkpoints").glob("*/checkpoint.json")]
+    return [name for name in names if name.startswith(incomplete)]
+
+
+def complete_model(incomplete: str) -> list[str]:
+    """Checkpoints, and the words for designs."""
+    return complete_checkpoint(incomplete) + [word for word in DESIGNS if word.startswith(incomplete)]
+
+
+NAME = typer.Argument(
+    metavar="NAME", help="An exercise, or a chapter: its number or its title.", autocompletion=complete_name, show_default=False
+)
+EXERCISE = typer.Argument(metavar="NAME", help="An exercise.", autocompletion=complete_exercise, show_default=False)
+AnyName = Annotated[list[str] | None, NAME]
+RequiredName = Annotated[list[str], NAME]
+AnyExercise = Annotated[list[str] | None, EXERCISE]
+RequiredExercise = Annotated[list[str], EXERCISE]
+
+
+# ---- names of several words
 
 
 def join_words(words: list[str]) -> str:
@@ -35,23 +80,22 @@ def join_optional(words: list[str] | None) -> str | None:
 
 
 def split_names(words: list[str] | None) -> list[str]:
-    """The names that these words form, for a command that takes several. UnknownName where the words of a title are also names of something else."""
+    """The names that these words form, for a command that takes several. UnknownName where the words of a title may also be names of their own."""
     left, names = list(words or ()), []
     while left:
-        sizes = range(min(MOST_WORDS, len(left)), 1, -1)
+        sizes = range(min(MAX_TITLE_WORDS, len(left)), 1, -1)
         size = next((size for size in sizes if _find(" ".join(left[:size]))), 1)
         name = " ".join(left[:size])
         meant, apart = _find(name), [_find(word) for word in left[:size]]
         if size > 1 and all(apart) and apart != [meant] * size:
-            raise UnknownName(f"{name!r} may mean {_describe(meant)}, or {' and '.join(map(_describe, apart))}; use the ids of the chapters")
+            ways = f"{_describe(meant)}, or {' and '.join(map(_describe, apart))}"
+            raise UnknownName(f"{name!r} may mean {ways}; use the ids of the chapters")
         names.append(name)
         del left[:size]
     return names
 
 
 def _find(name: str) -> Exercise | Chapter | None:
-    from grader.course.status import read_course
-
     course = read_course()
     try:
         return course.find(name)

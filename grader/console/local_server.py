@@ -7,6 +7,8 @@ import sys
 import webbrowser
 from http.server import ThreadingHTTPServer
 
+from grader.console.output import command_line, make_console, print_wrapped
+
 HOST = "127.0.0.1"
 POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
@@ -34,3 +36,12 @@ def open_browser(address: str) -> bool:
         return webbrowser.open(address)
     except (webbrowser.Error, OSError):
         return False
+
+
+def print_address(address: str, what: str, opened: bool, purpose: str) -> None:
+    """Say where the page is: "The book" is open, or to "read the book" the reader opens the address."""
+    console = make_console()
+    opening = f"{what} is open in your browser, at" if opened else f"To {purpose}, open this address in a browser:"
+    print_wrapped(console, opening)
+    console.print(command_line(address), soft_wrap=True)
+    print_wrapped(console, "Press Control-C to stop.", style="dim")

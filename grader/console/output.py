@@ -38,6 +38,15 @@ def print_wrapped(console: Console, sentence: str, style: str = "") -> None:
         console.print(Text(line, style=style), soft_wrap=True)
 
 
+def print_sentence(sentence: str, style: str = "") -> None:
+    """Print a sentence: wrapped on a terminal, on one line otherwise, so that a search in a log finds it."""
+    console = make_console()
+    if console.is_terminal:
+        print_wrapped(console, sentence, style=style)
+    else:
+        console.print(Text(sentence, style=style), soft_wrap=True)
+
+
 def wrap_text(sentence: str, width: int) -> list[str]:
     return textwrap.wrap(sentence, width - 1, break_long_words=False, break_on_hyphens=False) or [""]
 

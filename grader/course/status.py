@@ -116,10 +116,18 @@ def is_passed(exercise: Exercise, scores: dict[str, Score]) -> bool:
     return exercise.name in scores and scores[exercise.name].passed
 
 
-def first_unpassed(chapter: Chapter) -> Exercise:
-    """The first exercise of the chapter that is not passed; the first of all when all are passed."""
-    scores = current_scores()
-    return next((exercise for exercise in chapter.exercises if not is_passed(exercise, scores)), chapter.exercises[0])
+def find_exercise(name: str | None) -> Exercise | None:
+    """The exercise of that name; of a chapter, its first that is not passed, or its first one; without a name the next one.
+
+    None without a name when all are passed.
+    """
+    if name is None:
+        step = next_step()
+        return step.exercise if step else None
+    found, scores = read_course().find(name), current_scores()
+    if isinstance(found, Exercise):
+        return found
+    return next((exercise for exercise in found.exercises if not is_passed(exercise, scores)), found.exercises[0])
 
 
 def points_earned(chapter: Chapter, scores: dict[str, Score]) -> float:

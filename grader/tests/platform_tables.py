@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from example_class import EXERCISES, VERSIONS, digest_of, one_test, submission
 from grader.classroom.gradebook.gradebook import Gradebook
+from grader.cli.commands.grading_options import GradingOptions, store_options
 from grader.verdict.results import ExerciseResult
 from grader.verdict.summary import Verdict
 
@@ -68,9 +68,8 @@ def grade(out: Path, people: list, course: Path | None) -> None:
             outcomes = next((outcomes for name, outcomes in EARNED.items() if digest_of(name) == one.digest), ("passed", "passed"))
             found = [ExerciseResult(exercise, [one_test(exercise, 1, outcome)]) for exercise, outcome in zip(EXERCISES, outcomes, strict=False)]
             book.store_verdict(one.digest, Verdict(found))
-    asked = {"submissions": str(out), "chapters": [], "exercises": ["softmax", "causal_mask"], "seed": 0, "points": None}
-    asked |= {"course": str(course), "assignment": "week3", "exercises": []} if course else {}
-    (out / "asked.json").write_text(json.dumps(asked), encoding="utf-8")
+    own = {"course": str(course), "assignment": "week3"} if course else {"exercises": ("softmax", "causal_mask")}
+    store_options(GradingOptions((str(out),), command=f"headway grade {out} --assignment week3", **own), out)
 
 
 def write(path: Path, text: str, encoding: str = "utf-8") -> Path:

@@ -1,4 +1,4 @@
-"""What commands do about anonymous grades: they refuse to mix them with names, and translate what the instructor names."""
+"""Anonymous grades: the names in which a gradebook knows people, and what refuses to mix them with real names."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from grader.classroom.gradebook.gradebook import Gradebook
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.judging.rules import Rules
 from grader.classroom.sanitize import line
-from grader.classroom.term.course_file import Course
+from grader.classroom.term.course_file import Course, read_course_file
 from grader.classroom.term.roster import Roster
-from grader.cli.commands.grading_request import Request
-from grader.cli.commands.stored_request import read_request
+from grader.cli.commands.grading_options import GradingOptions, absolute, last_options, read_options
 
 
 @dataclass(frozen=True)
-class HiddenNames:
-    """The rules and the course in the way in which a gradebook names people: with pseudonyms if it is anonymous."""
+class StoredClass:
+    """What is needed to write the files of a gradebook again; with pseudonyms if it is anonymous."""
 
+    out: Path
+    options: GradingOptions
     rules: Rules
     course: Course | None
     pseudonyms: Pseudonyms | None  # None for a gradebook with names, or without the key
@@ -38,58 +39,52 @@ class HiddenNames:
         return self.pseudonyms.scrub(text) if self.pseudonyms else text
 
 
-def names_of(request: Request, key: Path | None = None) -> HiddenNames:
-    """The names of this gradebook's people, for a command that changes it. `key` is the place of the key, if it has moved."""
-    _, rules, course = request.resolve()
-    return hide_names_for(replace(request, key=key or request.key), rules, course)
+def stored_class(out: Path, key: Path | None = None) -> StoredClass:
+    """The class that was graded into this folder. `key` is the place of the key, if it has moved.
 
-
-def hide_names_for(request: Request, rules: Rules, course: Course | None) -> HiddenNames:
-    """What is needed to write the files of this gradebook again. GradingProblem if that needs the key, and the key is missing."""
-    if not request.anonymous:
-        return HiddenNames(rules, course, None)
-    if not request.key_path.is_file() and not rules.extensions and course is None:
-        return HiddenNames(rules, None, None)  # with a roster or an extension, the key says whom they mean
-    pseudonyms = Pseudonyms.read(request.key_path)
+    GradingProblem if there was no run, or if the key is needed and missing.
+    """
+    options = last_options(out)
+    options = replace(options, key=absolute(key) or options.key)
+    _, rules, course = options.resolve()
+    path = options.key_path(out)
+    if not options.anonymous or (not path.is_file() and not rules.extensions and course is None):
+        return StoredClass(out, options, rules, course, None)  # with a roster or an extension, the key says whom they mean
+    pseudonyms = Pseudonyms.read(path)
     if course is None:
-        return HiddenNames(pseudonyms.hide_rules(rules, Roster()), None, pseudonyms)
+        return StoredClass(out, options, pseudonyms.hide_rules(rules, Roster()), None, pseudonyms)
     hidden = pseudonyms.hide_course(course)
-    return HiddenNames(hidden.assignment(request.assignment).rules, hidden, pseudonyms)
+    return StoredClass(out, options, hidden.assignment(options.assignment).rules, hidden, pseudonyms)
 
 
-def refuse_mixing(request: Request) -> None:
+def refuse_mixing(options: GradingOptions, out: Path) -> None:
     """GradingProblem if this run would mix names and pseudonyms in one folder, or give people other pseudonyms than before."""
-    out = line(str(request.out))
-    if (request.out / sqlite_file.NAME).is_file():
-        before = read_request(request.out)
-        if before and before.anonymous and not request.anonymous:
-            raise GradingProblem(f"the grades in {out} are anonymous, and this run would write names; add --anonymous, or choose another folder with --out")
-        if request.anonymous and not (before and before.anonymous):
-            raise GradingProblem(f"the grades in {out} have names; move this folder away, or choose another one with --out, to grade anonymously")
-    if not request.anonymous:
+    shown, path = line(str(out)), options.key_path(out)
+    if _has_gradebook(out):
+        before = read_options(out)
+        if before and before.anonymous and not options.anonymous:
+            advice = "add --anonymous, or choose another folder with --out"
+            raise GradingProblem(f"the grades in {shown} are anonymous, and this run would write names; {advice}")
+        if options.anonymous and not (before and before.anonymous):
+            advice = "move this folder away, or choose another one with --out, to grade anonymously"
+            raise GradingProblem(f"the grades in {shown} have names; {advice}")
+    if not options.anonymous:
         return
-    refuse_inside(request)
-    folders = [request.out, *(_folders_of_course(request.course) if request.course else [])]
-    graded = [folder for folder in folders if (folder / sqlite_file.NAME).is_file() and (asked := read_request(folder)) and asked.anonymous]
-    if graded:
-        known = {entry.pseudonym for entry in read_key(request.key_path)}
-        for folder in graded:
-            with Gradebook.read(folder) as book:
-                strange = sorted({name for name, _ in book.list_people().values()} - known)
-            if strange:
-                raise GradingProblem(
-                    f"{line(str(request.key_path))} does not have {strange[0]} of {line(str(folder))}, so it is another key; name the right one with --key FILE"
-                )
+    if path.resolve().is_relative_to(out.resolve()):
+        advice = "name a file in another folder with --key"
+        raise GradingProblem(f"the key {line(str(path))} would be in the folder of the grades; {advice}")
+    course = read_course_file(Path(options.course)) if options.course else None
+    for folder in {out, *(course.folder(one.name) for one in course.assignments if course)} if course else {out}:
+        stored = read_options(folder) if _has_gradebook(folder) else None
+        if stored is None or not stored.anonymous:
+            continue
+        known = {entry.pseudonym for entry in read_key(path)}
+        with Gradebook.read(folder) as book:
+            strange = sorted({name for name, _ in book.list_people().values()} - known)
+        if strange:
+            place = f"{strange[0]} of {line(str(folder))}"
+            raise GradingProblem(f"{line(str(path))} does not have {place}, so it is another key; name the right one with --key FILE")
 
 
-def refuse_inside(request: Request) -> None:
-    """GradingProblem if the key would be in the folder that the instructor hands on."""
-    if request.key_path.resolve().is_relative_to(request.out.resolve()):
-        raise GradingProblem(f"the key {line(str(request.key_path))} would be in the folder of the grades; name a file in another folder with --key")
-
-
-def _folders_of_course(path: Path) -> list[Path]:
-    from grader.classroom.term.course_file import read_course_file
-
-    course = read_course_file(path)
-    return [course.folder(one.name) for one in course.assignments]
+def _has_gradebook(folder: Path) -> bool:
+    return (folder / sqlite_file.NAME).is_file()

@@ -14,10 +14,12 @@ from typing import Any
 
 from grader.classroom.handout.gradescope import RULES, SECRET, SETTINGS, hide_results
 from grader.classroom.handout.gradescope_rules import add_gradescope_dates
+from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.intake.roster import parse_time
 from grader.classroom.judging.rules import format_rules, read_rules
-from grader.cli.commands.grade import grade
-from grader.cli.commands.grading_request import Request
+from grader.cli.commands.grade import RunOptions, run
+from grader.cli.commands.grading_options import WRONG_USE, GradingOptions, absolute
+from grader.console.output import print_error
 from grader.files import write_whole
 
 NOT_GRADED = "Your submission could not be graded. This is not your fault; please ask your instructor to read the autograder's output."
@@ -37,8 +39,12 @@ def main() -> int:
         if points:
             points.write_text(format_rules(add_gradescope_dates(read_rules(rules, needs_due=False), facts)), encoding="utf-8")
         secret = _read_secret(base / "source" / SECRET)
-        request = Request(roster, grades, tuple(settings["chapters"]), tuple(settings["exercises"]), settings["seed"], points)
-        status = grade(request, jobs=1, secret=secret)
+        graded = tuple(settings["chapters"]), tuple(settings["exercises"]), settings["seed"]
+        try:
+            status = run(GradingOptions((str(roster),), *graded, absolute(points)), grades, RunOptions(jobs=1, secret=secret))
+        except GradingProblem as problem:
+            print_error(str(problem))
+            status = WRONG_USE
         if written := [path.read_bytes() for path in sorted(grades.glob("gradescope/*.json"))]:
             best = max(map(json.loads, written), key=lambda found: found["score"])  # a group has one score: with its latest extension
             write_whole(results, json.dumps(hide_results(best, settings["hidden"])))

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from grader.console.local_server import open_browser
-from grader.console.output import command_line, make_console, print_error, print_wrapped
+from typing import Annotated
+
+from grader.cli.arguments import AnyName, join_optional, option
+from grader.console.local_server import open_browser, print_address
+from grader.console.output import make_console, print_error
 from grader.course.status import current_chapter, current_scores, read_course
 from grader.course.stubs import modified_chapters
 from grader.course.syllabus import EXERCISES, Exercise
 from grader.teaching.book.build import build, is_extra_missing
 
 
-def book(name: str | None, port: int, browser: bool) -> int:
-    """Serve the book until Control-C, and open it at `name`, or at the current chapter. 1 if that fails, 130 if it is stopped before."""
-    where = _page_of(name)
+def book(
+    name: AnyName = None,
+    port: Annotated[int, option(min=0, max=65535, metavar="N", help="The port of the book's server (default: any free port).")] = 0,
+    browser: Annotated[bool, option("--browser/--no-browser", help="Open your browser, or only print the address.")] = True,
+) -> int:
+    """Read the lessons as a book in your browser.
+
+    It opens at the current chapter, or at NAME; Control-C stops it."""
+    where = _page_of(join_optional(name))
     if is_extra_missing():
         return 1
     from grader.teaching.book.serving import book_address, make_server
@@ -31,18 +40,12 @@ def book(name: str | None, port: int, browser: bool) -> int:
         return 1
     with serving:
         try:
-            _say_where(book_address(serving, where), browser and open_browser(book_address(serving, where)))
+            address = book_address(serving, where)
+            print_address(address, "The book", browser and open_browser(address), "read the book")
             serving.serve_forever(poll_interval=0.2)
         except KeyboardInterrupt:
             make_console().print("\nStopped.")
     return 0
-
-
-def _say_where(address: str, opened: bool) -> None:
-    console = make_console()
-    print_wrapped(console, "The book is open in your browser, at" if opened else "To read the book, open this address in a browser:")
-    console.print(command_line(address), soft_wrap=True)
-    print_wrapped(console, "Press Control-C to stop.", style="dim")
 
 
 def _page_of(name: str | None) -> str:

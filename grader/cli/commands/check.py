@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from grader.cli.arguments import AnyName, join_words
 from grader.console.output import command_line, make_console, print_error, print_wrapped
 from grader.course.excerpt import excerpt_of, find_problem
 from grader.course.source import SourceProblem
@@ -23,17 +24,18 @@ from rich.text import Text
 PASSED, NOT_YET, UNUSABLE = 0, 1, 2
 
 
-def check(name: str | None) -> int:
-    """Test an exercise, a chapter, or the next exercise: 0 when all of it passes, 1 when not yet, 2 when it could not be tested."""
-    course = read_course()
-    if name is None:
-        step = next_step()
-        if step is None:
-            make_console().print("You have passed every exercise. `pytest` tests them all again.")
-            return PASSED
-        found: Exercise | Chapter = step.exercise
-    else:
-        found = course.find(name)
+def check(name: AnyName = None) -> int:
+    """Test an exercise, a chapter, or your next exercise.
+
+    Earlier chapters use the reference solution. In its own chapter, an exercise uses your code where that passes its tests, and the
+    reference solution elsewhere.
+
+    Exit status: 0 if everything passed, 1 if not, 2 if it cannot be tested."""
+    step = next_step()
+    if not name and step is None:
+        make_console().print("You have passed every exercise. `pytest` tests them all again.")
+        return PASSED
+    found = step.exercise if step and not name else read_course().find(join_words(name or []))
     exercises = found.exercises if isinstance(found, Chapter) else (found,)
     suites = suites_of(found.id if isinstance(found, Chapter) else found.chapter)
     if not exercises or not suites:

@@ -4,11 +4,29 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # before torch, as in `headway train`
 
-from grader.cli.commands.train import find_device, introduce, what_is_saved  # noqa: E402
+import typer  # noqa: E402
+from grader.cli.arguments import complete_model, option  # noqa: E402
+from grader.cli.commands.train import (  # noqa: E402
+    BOTH_LENGTHS,
+    DONE,
+    FAILED,
+    INTERRUPTED,
+    UNUSABLE,
+    Device,
+    DeviceName,
+    Minutes,
+    Seed,
+    Steps,
+    Text,
+    describe_problems,
+    find_device,
+    introduce,
+    what_is_saved,
+)
 from grader.console.output import command_line, make_console, print_error, print_wrapped, supports_unicode  # noqa: E402
 from grader.models.packages import missing_packages  # noqa: E402
 
@@ -16,51 +34,44 @@ if TYPE_CHECKING:
     from grader.models.comparison.measuring import Comparison
     from grader.models.training.run import Training
 
-DONE, FAILED, UNUSABLE, INTERRUPTED = 0, 1, 2, 130
-LONGEST_PICTURE_NAME = 80
+MAX_PICTURE_NAME_CHARACTERS = 80
 
 
-def compare(names: list[str], training: dict[str, Any], prompts: list[str], picture: Path | None, device: str) -> int:
-    """Compare two models. `training` has the options that only two designs can have, None where one is not given.
+@describe_problems
+def compare(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="A B", help="Two checkpoints, or two designs.", autocompletion=complete_model, show_default=False),
+    ] = None,
+    minutes: Minutes = None,
+    steps: Steps = None,
+    text: Text = None,
+    seed: Seed = None,
+    prompt: Annotated[list[str] | None, option(metavar="TEXT", help="Both continue this text; may be repeated.")] = None,
+    picture: Annotated[Path | None, option(metavar="FILE.svg", help="Write both loss curves to this file.")] = None,
+    device: DeviceName = Device.auto,
+) -> int:
+    """Compare two models, or two designs of a model.
 
-    Exit status 1: a checkpoint or code that cannot be used, or a file that cannot be written; 2: wrong use; 130: Control-C.
-    """
-    if len(names) != 2:
-        print_error("give two checkpoints, such as `headway compare stories stories-rope`, or two designs, such as `headway compare learned rope`")
+    `headway compare stories stories-2` compares two checkpoints. `headway compare learned rope` trains two designs for the same number
+    of steps, on the same text with the same seed, and compares them. The designs are learned, sinusoidal, rope, alibi; pre, post;
+    dense, moe; heads=1, heads=4 (any number); words, bpe; mini, tiny, small; translate. Several changes are one word with commas:
+    rope,heads=1. --minutes, --steps, --text and --seed are for the training of two designs.
+
+    The models stay in checkpoints/, so the same command trains nothing the second time. After Control-C it goes on."""
+    if names is None or len(names) != 2:
+        checkpoints, designs = "`headway compare stories stories-rope`", "`headway compare learned rope`"
+        print_error(f"give two checkpoints, such as {checkpoints}, or two designs, such as {designs}")
         return UNUSABLE
-    if training["steps"] is not None and training["minutes"] is not None:
-        print_error("--steps and --minutes both say how long to train; give one of them")
+    if steps is not None and minutes is not None:
+        print_error(BOTH_LENGTHS)
         return UNUSABLE
     if missing := missing_packages("compare"):
         print_error(missing)
         return FAILED
-    try:
-        return _run((names[0], names[1]), training, prompts, picture, device)
-    except KeyboardInterrupt:
-        print(flush=True)
-        print_error("stopped")
-        return INTERRUPTED
-
-
-def _run(names: tuple[str, str], training: dict[str, Any], prompts: list[str], picture: Path | None, device: str) -> int:
-    from grader.models.checkpoint import CheckpointProblem
-    from grader.models.comparison.measuring import ComparisonProblem
-    from grader.models.design import DesignProblem
-    from grader.models.own_parts import CodeProblem
-    from grader.models.play.settings import PlayProblem
-    from grader.models.training.own_text import TextProblem
-    from grader.teaching.walks.parts import NotInHandout
-
-    try:
-        device = find_device(device)
-        folders = _folders(names, training, device)
-        return INTERRUPTED if folders is None else _compare(folders, prompts, picture, device)
-    except (DesignProblem, NotInHandout) as problem:
-        print_error(str(problem))
-        return UNUSABLE
-    except (TextProblem, CheckpointProblem, ComparisonProblem, CodeProblem, PlayProblem) as problem:
-        print_error(str(problem))
-        return FAILED
+    where, (first, second) = find_device(device), names
+    folders = _folders((first, second), dict(steps=steps, minutes=minutes, text=text, seed=seed), where)
+    return INTERRUPTED if folders is None else _compare(folders, prompt or [], picture, where)
 
 
 def _folders(names: tuple[str, str], training: dict[str, Any], device: str) -> tuple[Path, Path] | None:
@@ -83,9 +94,9 @@ def _folders(names: tuple[str, str], training: dict[str, Any], device: str) -> t
     if any(designs):
         checkpoint, design = (names[number] for number in (designs.index(False), designs.index(True)))
         raise DesignProblem(f"{checkpoint} is a checkpoint and {design} is a design; give two checkpoints or two designs")
-    for option, value in training.items():
+    for name, value in training.items():
         if value is not None:
-            raise DesignProblem(f"--{option} is for the training of two designs, and these are trained checkpoints; leave it out")
+            raise DesignProblem(f"--{name} is for the training of two designs, and these are trained checkpoints; leave it out")
     return find_checkpoint(names[0]), find_checkpoint(names[1])
 
 
@@ -150,7 +161,7 @@ def _compare(folders: tuple[Path, Path], prompts: list[str], picture: Path | Non
     _print_comparison(comparison)
     console = make_console()
     if (drawn := draw(comparison)) is not None:
-        path = picture or folders[0].parent / f"{'-and-'.join(folder.name for folder in folders)[:LONGEST_PICTURE_NAME]}.svg"
+        path = picture or folders[0].parent / f"{'-and-'.join(folder.name for folder in folders)[:MAX_PICTURE_NAME_CHARACTERS]}.svg"
         try:
             write_whole(path, drawn)
         except OSError as error:

@@ -1,4 +1,4 @@
-"""`headway override` gives points beside a verdict, and `headway note` adds a sentence to somebody's feedback. Both write the files of the last run again."""
+"""`headway override` gives points beside a verdict, and `headway note` adds a sentence to somebody's feedback. Both write all files again."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from collections.abc import Callable
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
+from typing import Annotated
 
+import typer
 from grader.classroom import exports, report
 from grader.classroom.gradebook.corrections import Owner
 from grader.classroom.gradebook.gradebook import Gradebook
@@ -15,122 +17,157 @@ from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.judging.scoring import CENT, format_points
 from grader.classroom.report.context import read_context
 from grader.classroom.sanitize import line, shorten
-from grader.cli.commands.anonymity import HiddenNames, names_of
-from grader.cli.commands.stored_request import last_request
+from grader.cli.arguments import complete_exercise, option
+from grader.cli.commands.anonymity import StoredClass, stored_class
+from grader.cli.commands.grading_options import describe_problems, folder_of
+from grader.cli.options import AssignmentName, CourseFile, Key, Out, Person
 from grader.console.output import make_console, print_error
 from grader.course.syllabus import load_syllabus
 
-DONE, WRONG_USE = 0, 2
+DONE = 0
 
 
-def override(out: Path, name: str, exercise: str, points: str, because: str, revoke: bool, key: Path | None = None) -> int:
-    """Give points, or revoke what was given; the exit status is 0, or 2 if that is not possible."""
+@describe_problems
+def override(
+    name: Person = "",
+    exercise: Annotated[
+        str, typer.Argument(metavar="EXERCISE", help="An exercise.", autocompletion=complete_exercise, show_default=False)
+    ] = "",
+    points: Annotated[str, typer.Argument(metavar="POINTS", help="The points to give.", show_default=False)] = "",
+    because: Annotated[str, option("--because", metavar="TEXT", help="The reason; the learner reads it.")] = "",
+    revoke: Annotated[bool, option("--revoke", help="Let the verdict on EXERCISE count again.")] = False,
+    show: Annotated[bool, option("--list", help="List all overrides, or those of NAME; also revoked ones.")] = False,
+    out: Out = None,
+    assignment: AssignmentName = "",
+    course: CourseFile = None,
+    key: Key = None,
+) -> int:
+    """Give points beside the verdict (for instructors).
 
-    def change(book: Gradebook, names: HiddenNames, now: datetime) -> str:
-        owner = find_owner(book, names.find(name), names.roster)
+    Grading again does not change them. The feedback and the table say what you gave, when and why. A deduction for lateness still
+    applies to the total.
+
+    Exit status: 0 if it is done, 2 if not."""
+    folder = folder_of(out, course, assignment)
+    if show:
+        return _list_overrides(folder, name, key)
+    if not name or not exercise or not (points or revoke):
+        raise typer.BadParameter("write NAME EXERCISE POINTS --because TEXT, NAME EXERCISE --revoke, or [NAME] --list")
+
+    def change(book: Gradebook, graded: StoredClass, now: datetime) -> str:
+        owner = find_owner(book, graded.find(name), graded.roster)
         found = load_syllabus().exercise(exercise)
         if revoke:
-            if not book.corrections.revoke_override(owner, found.name, now):
-                gone = [one.revoked for one in book.corrections.overrides(revoked=True) if (one.owner, one.exercise) == (owner, found.name)]
-                why = f"the override of {found.name} was revoked already, on {_when(gone[-1])}" if gone else f"there is no override of {found.name}"
-                raise GradingProblem(f"{line(owner.name)}: {why}; `headway override --list` shows all")
-            return f"The verdict on {found.name} counts again for {line(owner.name)}."
-        graded = book.exercises_of_last_run()
-        if found.name not in graded:
-            raise GradingProblem(f"{found.name} is not graded here; the exercises are {', '.join(graded)}")
-        given = _parse_points(points, Decimal(str(names.rules.points_of(found))), found.name)
+            return _revoke_override(book, owner, found.name, now)
+        names = book.exercises_of_last_run()
+        if found.name not in names:
+            raise GradingProblem(f"{found.name} is not graded here; the exercises are {', '.join(names)}")
+        given = _parse_points(points, Decimal(str(graded.rules.points_of(found))), found.name)
         if not because.strip():
             raise GradingProblem('say why, with --because "..."; the learner reads it in the feedback')
-        book.corrections.override(owner, found.name, given, names.scrub(because), now)
+        book.corrections.override(owner, found.name, given, graded.scrub(because), now)
         return f"{line(owner.name)} now has {format_points(given)} points for {found.name}. Grading again does not change that."
 
-    return _change(out, change, key)
+    return _change(folder, change, key)
 
 
-def note(out: Path, name: str, text: str, key: Path | None = None) -> int:
-    """Add a sentence to a person's feedback; the exit status is 0, or 2 if that is not possible."""
+@describe_problems
+def note(
+    name: Person = "",
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="The sentence, in quotes.", show_default=False)] = "",
+    revoke: Annotated[int | None, option("--revoke", metavar="NUMBER", help="Take the note with this number out.")] = None,
+    show: Annotated[bool, option("--list", help="List all notes, or those of NAME, with their numbers; also revoked ones.")] = False,
+    out: Out = None,
+    assignment: AssignmentName = "",
+    course: CourseFile = None,
+    key: Key = None,
+) -> int:
+    """Add a sentence to a person's feedback (for instructors).
 
-    def change(book: Gradebook, names: HiddenNames, now: datetime) -> str:
+    Exit status: 0 if it is done, 2 if not."""
+    folder = folder_of(out, course, assignment)
+    if show:
+        return _list_notes(folder, name, key)
+    if revoke is None and not (name and text):
+        raise typer.BadParameter("write NAME TEXT, --revoke NUMBER, or [NAME] --list")
+
+    def change(book: Gradebook, graded: StoredClass, now: datetime) -> str:
+        if revoke is not None:
+            return _revoke_note(book, revoke, now)
         if not text.strip():
             raise GradingProblem('the note is empty; write it in quotes: headway note "NAME" "..."')
-        owner = find_owner(book, names.find(name), names.roster)
-        book.corrections.remark(owner, names.scrub(text), now)
+        owner = find_owner(book, graded.find(name), graded.roster)
+        book.corrections.remark(owner, graded.scrub(text), now)
         return f"The feedback of {line(owner.name)} now has this note."
 
-    return _change(out, change, key)
+    return _change(folder, change, key)
 
 
-def revoke_note(out: Path, number: int, key: Path | None = None) -> int:
-    def change(book: Gradebook, names: HiddenNames, now: datetime) -> str:
-        if not book.corrections.revoke_remark(number, now):
-            before = next((one for one in book.corrections.remarks(revoked=True) if one.number == number), None)
-            if before is None:
-                raise GradingProblem(f"there is no note {number}; `headway note --list` shows all with their numbers")
-            raise GradingProblem(f"note {number} was revoked already, on {_when(before.revoked)}; `headway note --list` shows all")
+def _revoke_override(book: Gradebook, owner: Owner, exercise: str, now: datetime) -> str:
+    if book.corrections.revoke_override(owner, exercise, now):
+        return f"The verdict on {exercise} counts again for {line(owner.name)}."
+    overrides = book.corrections.overrides(revoked=True)
+    gone = [one.revoked for one in overrides if (one.owner, one.exercise) == (owner, exercise)]
+    was_revoked = f"the override of {exercise} was revoked already, on {_when(gone[-1])}" if gone else ""
+    why = was_revoked or f"there is no override of {exercise}"
+    raise GradingProblem(f"{line(owner.name)}: {why}; `headway override --list` shows all")
+
+
+def _revoke_note(book: Gradebook, number: int, now: datetime) -> str:
+    if book.corrections.revoke_remark(number, now):
         return f"Note {number} is no longer in the feedback."
-
-    return _change(out, change, key)
-
-
-def list_overrides(out: Path, name: str = "", key: Path | None = None) -> int:
-    """Print all overrides, or those of one person; also revoked ones."""
-
-    def lines(book: Gradebook, is_asked: Callable[[Owner], bool]) -> list[str]:
-        return [
-            f"{_who(one.owner)}, {one.exercise}: {format_points(one.points)} points, {_when(one.given)}{_until(one.revoked)}: {line(one.because)}"
-            for one in book.corrections.overrides(revoked=True) if is_asked(one.owner)
-        ]  # fmt: skip
-
-    return _print_list(out, lines, "There are no overrides.", name, key)
+    before = next((one for one in book.corrections.remarks(revoked=True) if one.number == number), None)
+    if before is None:
+        raise GradingProblem(f"there is no note {number}; `headway note --list` shows all with their numbers")
+    raise GradingProblem(f"note {number} was revoked already, on {_when(before.revoked)}; `headway note --list` shows all")
 
 
-def list_notes(out: Path, name: str = "", key: Path | None = None) -> int:
-    """Print all notes, or those of one person; also revoked ones."""
-
-    def lines(book: Gradebook, is_asked: Callable[[Owner], bool]) -> list[str]:
-        remarks = [one for one in book.corrections.remarks(revoked=True) if is_asked(one.owner)]
-        return [f"{one.number}  {_who(one.owner)}, {_when(one.given)}{_until(one.revoked)}: {line(one.text)}" for one in remarks]
-
-    return _print_list(out, lines, "There are no notes.", name, key)
-
-
-def _change(out: Path, change: Callable[[Gradebook, HiddenNames, datetime], str], key: Path | None) -> int:
+def _change(out: Path, change: Callable[[Gradebook, StoredClass, datetime], str], key: Path | None) -> int:
     """Change the gradebook, and write all files again."""
-    try:
-        asked = last_request(out)
-        names = names_of(asked, key)
-        with Gradebook(out) as book:
-            said = change(book, names, datetime.now().astimezone())
-            book.continue_last_run()
-            graded = book.graded_class(names.rules)
-            exports.write_all(graded, out)
-            try:
-                report.write(graded, out, read_context(names.course, asked.assignment)[0])
-            except report.ReportProblem as problem:
-                print_error(str(problem))
-    except GradingProblem as trouble:
-        print_error(str(trouble))
-        return WRONG_USE
-    make_console().print(said, soft_wrap=True)
+    stored = stored_class(out, key)
+    with Gradebook(out) as book:
+        sentence = change(book, stored, datetime.now().astimezone())
+        book.continue_last_run()
+        graded = book.graded_class(stored.rules)
+        exports.write_all(graded, out)
+        try:
+            report.write(graded, out, read_context(stored.course, stored.options.assignment)[0])
+        except report.ReportProblem as problem:
+            print_error(str(problem))
+    make_console().print(sentence, soft_wrap=True)
     return DONE
 
 
-def _print_list(out: Path, lines: Callable[[Gradebook, Callable[[Owner], bool]], list[str]], nothing: str, name: str, key: Path | None) -> int:
-    try:
-        with Gradebook.read(out) as book:
-            found = lines(book, _owners_called(book, out, name, key) if name else lambda owner: True)
-    except GradingProblem as trouble:
-        print_error(str(trouble))
-        return WRONG_USE
-    for words in found or [nothing]:
-        make_console().print(words, soft_wrap=True)
+def _list_overrides(out: Path, name: str, key: Path | None) -> int:
+    with Gradebook.read(out) as book:
+        is_named = _owner_filter(book, out, name, key)
+        found = [one for one in book.corrections.overrides(revoked=True) if is_named(one.owner)]
+    for one in found:
+        given = f"{format_points(one.points)} points, {_when(one.given)}{_until(one.revoked)}"
+        make_console().print(f"{_who(one.owner)}, {one.exercise}: {given}: {line(one.because)}", soft_wrap=True)
+    if not found:
+        make_console().print("There are no overrides.")
     return DONE
 
 
-def _owners_called(book: Gradebook, out: Path, name: str, key: Path | None) -> Callable[[Owner], bool]:
-    """Whether an owner is this person."""
-    names = names_of(last_request(out), key)
-    person = find_person(book, names.find(name), names.roster)
+def _list_notes(out: Path, name: str, key: Path | None) -> int:
+    with Gradebook.read(out) as book:
+        is_named = _owner_filter(book, out, name, key)
+        found = [one for one in book.corrections.remarks(revoked=True) if is_named(one.owner)]
+    for one in found:
+        when = f"{_when(one.given)}{_until(one.revoked)}"
+        make_console().print(f"{one.number}  {_who(one.owner)}, {when}: {line(one.text)}", soft_wrap=True)
+    if not found:
+        make_console().print("There are no notes.")
+    return DONE
+
+
+def _owner_filter(book: Gradebook, out: Path, name: str, key: Path | None) -> Callable[[Owner], bool]:
+    """Whether an owner is the person of this name; everybody without a name."""
+    if not name:
+        return lambda owner: True
+    stored = stored_class(out, key)
+    person = find_person(book, stored.find(name), stored.roster)
     return lambda owner: owner.is_for(person.name, person.slug)
 
 
@@ -140,7 +177,8 @@ def _parse_points(text: str, most: Decimal, exercise: str) -> Decimal:
     except InvalidOperation:
         points = Decimal("nan")
     if not points.is_finite() or not 0 <= points <= most or points != points.quantize(CENT):
-        raise GradingProblem(f"{shorten(text)} is not a number of points from 0 to {format_points(most)}, which {exercise} is worth, with at most two decimal places")
+        range_ = f"from 0 to {format_points(most)}, which {exercise} is worth, with at most two decimal places"
+        raise GradingProblem(f"{shorten(text)} is not a number of points {range_}")
     return points
 
 

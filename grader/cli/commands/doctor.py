@@ -48,7 +48,7 @@ class Finding:
 
 
 def doctor() -> int:
-    """Print the findings; returns 1 if something is wrong."""
+    """Check the installation, and whether the tests find your code."""
     console, wrong = make_console(), 0
     for finding in examine():
         wrong += finding.state == "wrong"

@@ -2,154 +2,215 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
+import typer
 from grader.classroom.anonymous.pseudonyms import Pseudonyms
 from grader.classroom.exports.feedback import page
 from grader.classroom.gradebook.gradebook import Gradebook
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.judging.graded_class import GradedClass
-from grader.classroom.platforms import canvas, gradescope, moodle, plain
+from grader.classroom.platforms import canvas as canvas_table
+from grader.classroom.platforms import gradescope as gradescope_table
+from grader.classroom.platforms import moodle as moodle_table
+from grader.classroom.platforms import plain as plain_table
 from grader.classroom.platforms.filling import Filled, Options, Sheet, fill
 from grader.classroom.platforms.marks import PersonMark, collect_marks
 from grader.classroom.report.numbers import format_count
 from grader.classroom.sanitize import line
 from grader.classroom.term.course_file import Assignment
 from grader.classroom.term.roster import Roster
-from grader.cli.commands.anonymity import hide_names_for
-from grader.cli.commands.grading_request import Request, folder_of
-from grader.cli.commands.stored_request import last_request
-from grader.console.output import make_console, print_error
+from grader.cli.arguments import option
+from grader.cli.commands.anonymity import StoredClass, stored_class
+from grader.cli.commands.grading_options import describe_problems, folder_of
+from grader.cli.options import AssignmentName, CourseFile, Key, Out
+from grader.console.output import make_console
 from grader.files import problem, write_whole
 
-ALL_WRITTEN, SOME_NOT, WRONG_USE = 0, 1, 2
-SHOWN = 20  # names of people without a mark
+ALL_WRITTEN, SOME_NOT = 0, 1
+MAX_NAMES = 20  # of people without a mark
 
+export_commands = typer.Typer(
+    help="Write the marks into a platform's table (for instructors).", rich_markup_mode=None, no_args_is_help=True
+)
 
-@dataclass(frozen=True)
-class Wanted:
-    """What the options of every platform say."""
-
-    out: Path | None  # the folder of the gradebook
-    course: Path | None
-    assignment: str
-    to: Path | None  # the file to write
-    force: bool = False
-    options: Options = Options()
-    key: Path | None = None  # of the pseudonyms, if it has moved
+PlatformFile = Annotated[
+    Path, typer.Argument(metavar="FILE", help="The file that you exported. It stays as it is.", show_default=False)
+]
+To = Annotated[Path | None, option("--to", metavar="FILE", help="The file to write (default: FILE-graded.csv, next to FILE).")]
+Force = Annotated[bool, option("--force", help="Replace an earlier file.")]
+Scale = Annotated[
+    bool | None,
+    option("--scale/--no-scale", help="If the largest grade in the file is another one: convert the points, or write them as they are."),
+]
+Keep = Annotated[bool, option("--keep", help="Leave the grades that the file has already.")]
+Zeros = Annotated[bool, option("--zeros", help="Write 0 for people without a submission that can be graded.")]
 
 
 @dataclass(frozen=True)
 class _Grades:
+    target: Path  # the file to write
     graded: GradedClass
     marks: list[PersonMark]
     roster: Roster
     assignment: Assignment | None
 
 
-def export_canvas(file: Path, wanted: Wanted, column: str, new: bool) -> int:
-    def write(target: Path, grades: _Grades) -> int:
-        named = [grades.assignment.name, grades.assignment.title] if grades.assignment else []
-        sheet = canvas.open_sheet(file, [column] if column else named, new, grades.graded.points)
-        done = fill(sheet, grades.marks, wanted.options)
-        return _finish(target, sheet, done)
+@export_commands.command()
+@describe_problems
+def canvas(
+    file: PlatformFile,
+    out: Out = None,
+    assignment: AssignmentName = "",
+    course: CourseFile = None,
+    to: To = None,
+    column: Annotated[
+        str, option("--column", metavar="TITLE", help="The assignment in Canvas (default: the name or title in course.toml).")
+    ] = "",
+    new: Annotated[bool, option("--new", help="Add a missing column; Canvas makes an assignment of it.")] = False,
+    scale: Scale = None,
+    keep: Keep = False,
+    zeros: Zeros = False,
+    force: Force = False,
+    key: Key = None,
+) -> int:
+    """Write the marks into a Canvas gradebook (CSV), to import there.
 
-    return _export(wanted, file, write)
+    Download it with Export in Canvas' gradebook. Only the cells of this assignment change.
 
-
-def export_moodle(file: Path, wanted: Wanted, column: str) -> int:
-    def write(target: Path, grades: _Grades) -> int:
-        sheet = moodle.open_sheet(file, column)
-        archive = target.with_name(f"{target.stem}-feedback.zip")
-        _refuse_replacing(archive, file, wanted)
-        done = fill(sheet, grades.marks, wanted.options)
-        others = moodle.write_comments(sheet.table, done.pairs)
-        _write(archive, moodle.feedback_archive([(learner, page(mark.person, grades.graded)) for learner, mark in done.pairs]))
-        status = _finish(target, sheet, done)
-        _say(f"{archive} has the feedback of {format_count(len(done.pairs), 'person', 'people')}.")
-        if sheet.table.column(moodle.COMMENTS) is None:
-            _say("The worksheet has no column Feedback comments (in English), so no comments are written into it.")
-        if others:
-            _say(f"{format_count(others, 'comment')} in the worksheet {'are' if others > 1 else 'is'} not from Headway, and stayed.")
-        return status
-
-    return _export(wanted, file, write)
-
-
-def export_gradescope(file: Path, wanted: Wanted) -> int:
-    def write(target: Path, grades: _Grades) -> int:
-        sheet = gradescope.open_sheet(file, grades.graded.points)
-        return _finish(target, sheet, fill(sheet, grades.marks, wanted.options))
-
-    return _export(wanted, file, write)
+    Exit status: 0 if every mark is written, 1 if some fit no row or were not graded, 2 if nothing is written."""
+    grades = _read_grades(folder_of(out, course, assignment), file, to, force, key)
+    named = [grades.assignment.name, grades.assignment.title] if grades.assignment else []
+    sheet = canvas_table.open_sheet(file, [column] if column else named, new, grades.graded.points)
+    return _finish(grades.target, sheet, fill(sheet, grades.marks, Options(scale, keep, zeros)))
 
 
-def export_plain(wanted: Wanted) -> int:
-    def write(target: Path, grades: _Grades) -> int:
-        _write(target, plain.format_marks(grades.marks, grades.roster))
-        graded = sum(mark.is_graded for mark in grades.marks)
-        _say(f"{target} has the marks of {format_count(graded, 'person', 'people')}.")
-        _list("Not graded, so without points", [mark.name for mark in grades.marks if not mark.is_graded], SHOWN)
-        return ALL_WRITTEN
+@export_commands.command()
+@describe_problems
+def moodle(
+    file: PlatformFile,
+    out: Out = None,
+    assignment: AssignmentName = "",
+    course: CourseFile = None,
+    to: To = None,
+    column: Annotated[str, option("--column", metavar="TITLE", help="The column of the grades, if it has another title.")] = "",
+    scale: Scale = None,
+    keep: Keep = False,
+    zeros: Zeros = False,
+    force: Force = False,
+    key: Key = None,
+) -> int:
+    """Write the marks into a Moodle grading worksheet (CSV).
 
-    return _export(wanted, None, write)
+    It also writes a zip with everybody's feedback, for "Upload multiple feedback files in a zip".
+
+    Exit status: 0 if every mark is written, 1 if some fit no row or were not graded, 2 if nothing is written."""
+    grades = _read_grades(folder_of(out, course, assignment), file, to, force, key)
+    sheet = moodle_table.open_sheet(file, column)
+    archive = grades.target.with_name(f"{grades.target.stem}-feedback.zip")
+    _refuse_replacing(archive, file, force)
+    done = fill(sheet, grades.marks, Options(scale, keep, zeros))
+    others = moodle_table.write_comments(sheet.table, done.pairs)
+    _write(archive, moodle_table.feedback_archive([(learner, page(mark.person, grades.graded)) for learner, mark in done.pairs]))
+    status = _finish(grades.target, sheet, done)
+    _print(f"{archive} has the feedback of {format_count(len(done.pairs), 'person', 'people')}.")
+    if sheet.table.column(moodle_table.COMMENTS) is None:
+        _print("The worksheet has no column Feedback comments (in English), so no comments are written into it.")
+    if others:
+        verb = "are" if others > 1 else "is"
+        _print(f"{format_count(others, 'comment')} in the worksheet {verb} not from Headway, and stayed.")
+    return status
 
 
-def _export(wanted: Wanted, file: Path | None, write: Callable[[Path, _Grades], int]) -> int:
-    try:
-        folder = folder_of(wanted.out, wanted.course, wanted.assignment)
-        if file is not None and not file.exists():
-            raise GradingProblem(f"{file} does not exist; name the file that you downloaded from the learning platform")
-        asked = _read_request(folder, wanted.key)
-        target = wanted.to or (file.with_name(f"{file.stem}-graded.csv") if file else _place_for_names(folder, asked))
-        _refuse_replacing(target, file, wanted)
-        return write(target, _read_grades(folder, asked))
-    except GradingProblem as trouble:
-        print_error(str(trouble))
-        return WRONG_USE
+@export_commands.command()
+@describe_problems
+def gradescope(
+    file: PlatformFile,
+    out: Out = None,
+    assignment: AssignmentName = "",
+    course: CourseFile = None,
+    to: To = None,
+    scale: Scale = None,
+    keep: Keep = False,
+    zeros: Zeros = False,
+    force: Force = False,
+    key: Key = None,
+) -> int:
+    """Write the marks into Gradescope's grades or roster (CSV).
+
+    Exit status: 0 if every mark is written, 1 if some fit no row or were not graded, 2 if nothing is written."""
+    grades = _read_grades(folder_of(out, course, assignment), file, to, force, key)
+    sheet = gradescope_table.open_sheet(file, grades.graded.points)
+    return _finish(grades.target, sheet, fill(sheet, grades.marks, Options(scale, keep, zeros)))
 
 
-def _read_request(folder: Path, key: Path | None) -> Request:
-    asked = last_request(folder)
-    return replace(asked, key=key or asked.key)
+@export_commands.command()
+@describe_problems
+def plain(
+    out: Out = None,
+    assignment: AssignmentName = "",
+    course: CourseFile = None,
+    to: Annotated[Path | None, option("--to", metavar="FILE", help="The file to write (default: plain.csv, with the grades).")] = None,
+    force: Force = False,
+    key: Key = None,
+) -> int:
+    """Write a table (CSV) of everybody with all ids and the points.
+
+    Exit status: 0 if it is written, 2 if not."""
+    grades = _read_grades(folder_of(out, course, assignment), None, to, force, key)
+    _write(grades.target, plain_table.format_marks(grades.marks, grades.roster))
+    graded = sum(mark.is_graded for mark in grades.marks)
+    _print(f"{grades.target} has the marks of {format_count(graded, 'person', 'people')}.")
+    _list("Not graded, so without points", [mark.name for mark in grades.marks if not mark.is_graded], MAX_NAMES)
+    return ALL_WRITTEN
 
 
-def _place_for_names(folder: Path, asked: Request) -> Path:
-    """Where the table with names is written: for anonymous grades next to the key, and not among the files without names."""
-    return asked.key_path.with_name(f"{folder.resolve().name}-plain.csv") if asked.anonymous else folder / "plain.csv"
-
-
-def _read_grades(folder: Path, asked: Request) -> _Grades:
-    _, rules, course = asked.resolve()
-    pseudonyms = Pseudonyms.read(asked.key_path) if asked.anonymous else None
+def _read_grades(folder: Path, file: Path | None, to: Path | None, force: bool, key: Path | None) -> _Grades:
+    """The marks with names, and where to write them. GradingProblem if the platform's file is missing, or the target exists."""
+    if file is not None and not file.exists():
+        raise GradingProblem(f"{file} does not exist; name the file that you downloaded from the learning platform")
+    stored = stored_class(folder, key)
+    target = to or (file.with_name(f"{file.stem}-graded.csv") if file else _plain_target(stored))
+    _refuse_replacing(target, file, force)
+    pseudonyms = Pseudonyms.read(stored.options.key_path(folder)) if stored.options.anonymous else None
+    _, _, course = stored.options.resolve()
     with Gradebook.read(folder) as book:
-        graded, ids = book.graded_class(hide_names_for(asked, rules, course).rules), book.list_ids()
+        graded, ids = book.graded_class(stored.rules), book.list_ids()
     if not graded.people:
         raise GradingProblem(f"the gradebook in {folder} has no people yet; run `headway grade` first")
     if pseudonyms:
         graded, ids = pseudonyms.show_class(graded), pseudonyms.show_ids(graded)
     roster = course.roster if course else Roster()
-    return _Grades(graded, collect_marks(graded, ids, roster), roster, course.assignment(asked.assignment) if course else None)
+    named = course.assignment(stored.options.assignment) if course else None
+    return _Grades(target, graded, collect_marks(graded, ids, roster), roster, named)
 
 
-def _refuse_replacing(target: Path, file: Path | None, wanted: Wanted) -> None:
+def _plain_target(stored: StoredClass) -> Path:
+    """For anonymous grades, the table with names is next to the key, and not among the files without names."""
+    out, options = stored.out, stored.options
+    return options.key_path(out).with_name(f"{out.resolve().name}-plain.csv") if options.anonymous else out / "plain.csv"
+
+
+def _refuse_replacing(target: Path, file: Path | None, force: bool) -> None:
     """The platform's file is never overwritten, and another one only if the instructor says so."""
     if file is not None and target.exists() and target.samefile(file):
         raise GradingProblem(f"{target} is the file that you exported, and it is never overwritten; choose another name with --to")
-    if target.exists() and not wanted.force:
+    if target.exists() and not force:
         raise GradingProblem(f"{target} exists already; add --force to replace it, or choose another name with --to")
 
 
 def _finish(target: Path, sheet: Sheet, done: Filled) -> int:
     """Write the table, and print what was done. The exit status."""
     _write(target, sheet.table.text())
-    _say(f"{target}: {format_count(done.written, 'grade')} written into the column {line(sheet.title, 80)}, {done.unchanged} the same as before.")
+    written = f"{format_count(done.written, 'grade')} written into the column {line(sheet.title, 80)}"
+    _print(f"{target}: {written}, {done.unchanged} the same as before.")
     _list("Grades that differ from those in the file", done.changed)
     _list("Not changed in the file", done.kept)
     _list("Not graded, so not changed", done.not_graded)
-    _list("In the file, but without a submission", done.missing, SHOWN)
+    _list("In the file, but without a submission", done.missing, MAX_NAMES)
     _list("Graded, but not found in the file", done.strangers)
     return SOME_NOT if done.strangers or done.not_graded else ALL_WRITTEN
 
@@ -157,10 +218,10 @@ def _finish(target: Path, sheet: Sheet, done: Filled) -> int:
 def _list(title: str, entries: Sequence[str], most: int | None = None) -> None:
     if entries:
         more = [f"and {len(entries) - most} more"] if most and len(entries) > most else []
-        _say(f"{title} ({len(entries)}): {'; '.join([*map(line, entries[:most]), *more])}")
+        _print(f"{title} ({len(entries)}): {'; '.join([*map(line, entries[:most]), *more])}")
 
 
-def _say(sentence: str) -> None:
+def _print(sentence: str) -> None:
     make_console().print(sentence, soft_wrap=True, markup=False, highlight=False)
 
 

@@ -2,39 +2,190 @@
 
 from __future__ import annotations
 
+import os
+import shlex
+import sys
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Annotated
 
+import typer
 from grader.classroom.anonymous.pseudonyms import hide_names
+from grader.classroom.grade import GradingOutcome, grade_class
 from grader.classroom.gradebook import sqlite_file
 from grader.classroom.gradebook.columns import to_storable
 from grader.classroom.gradebook.gradebook import Gradebook
 from grader.classroom.gradebook.person_lookup import find_person
 from grader.classroom.intake.problems import GradingProblem
-from grader.classroom.intake.submissions import Submission
+from grader.classroom.intake.submissions import Submission, add_slugs
 from grader.classroom.intake.times import describe_unknown_times
 from grader.classroom.judging.better_versions import choose_versions, find_points_in, list_variants
 from grader.classroom.judging.rules import Rules
 from grader.classroom.report.context import read_context
-from grader.classroom.sanitize import line, list_names
+from grader.classroom.report.numbers import format_count
+from grader.classroom.sanitize import line, list_names, shorten
+from grader.classroom.term.course_file import Course
+from grader.classroom.term.deliveries import Wanted, read_deliveries
+from grader.classroom.term.matching import find_owner, name_by_roster
+from grader.classroom.term.name_notes import Note
 from grader.classroom.term.person_finder import Known
-from grader.classroom.term.roster import NO_ROSTER
-from grader.cli.commands.anonymity import names_of, refuse_mixing
-from grader.cli.commands.class_submissions import read_class, without_missing
-from grader.cli.commands.dispatchers import make_dispatcher
-from grader.cli.commands.grading_output import print_changed, print_left_out, print_sentence, print_summary, show_progress
-from grader.cli.commands.grading_request import Given, Request, add_own_reading, add_to_last
-from grader.cli.commands.kept_grades import refuse_losing
-from grader.cli.commands.stored_request import last_request, read_request, store_request
-from grader.console.output import print_error
+from grader.classroom.term.roster import NO_ROSTER, Roster
+from grader.cli.arguments import option
+from grader.cli.commands.anonymity import refuse_mixing, stored_class
+from grader.cli.commands.grading_options import (
+    GradingOptions,
+    absolute,
+    choose_assignment,
+    describe_problems,
+    folder_of,
+    last_options,
+    read_options,
+    split_names,
+    store_options,
+)
+from grader.cli.commands.grading_output import print_changed, print_left_out, print_summary, show_progress
+from grader.cli.options import (
+    AssignmentName,
+    Chapters,
+    Copies,
+    CourseFile,
+    Dask,
+    Exercises,
+    Fewer,
+    Jobs,
+    Key,
+    Maps,
+    Out,
+    Person,
+    Points,
+    RequireIsolation,
+    Seed,
+    TrustFileDates,
+)
+from grader.console.output import print_error, print_sentence
 from grader.course.syllabus import Exercise
+from grader.execution.sandbox.isolation import available, missing_layers
 
-ALL_GRADED, SOME_NOT, WRONG_USE, INTERRUPTED = 0, 1, 2, 130
+ALL_GRADED, SOME_NOT, INTERRUPTED = 0, 1, 130
+MAX_NAMES = 5  # in one sentence
+LEAVE_OUT = "add --fewer to leave them out (their results stay in the gradebook)"
+
+
+@describe_problems
+def grade(
+    submissions: Annotated[
+        Path, typer.Argument(metavar="SUBMISSIONS", help="A folder, an archive, a table (CSV) of people and paths, or one file.")
+    ],
+    out: Out = None,
+    assignment: AssignmentName = "",
+    course: CourseFile = None,
+    add: Annotated[
+        bool, option("--add", help="Grade these submissions in addition to those of the last run into this folder, for example late ones.")
+    ] = False,
+    chapters: Chapters = "",
+    exercises: Exercises = "",
+    points: Points = None,
+    seed: Seed = None,
+    jobs: Jobs = None,
+    require_isolation: RequireIsolation = False,
+    dask: Dask = None,
+    maps: Maps = None,
+    copies: Copies = "",
+    trust_file_dates: TrustFileDates = False,
+    changed: Annotated[
+        bool, option("--changed", help="Only list whose submission is new or changed. (Unchanged submissions are never graded twice.)")
+    ] = False,
+    fewer: Fewer = False,
+    anonymous: Annotated[
+        bool, option("--anonymous", help="Write pseudonyms instead of names; the key is one file that you keep.")
+    ] = False,
+    key: Annotated[
+        Path | None,
+        option(metavar="FILE", help="The key (default: anonymous_key.csv, next to the course file or to the folder of the grades)."),
+    ] = None,
+) -> int:
+    """Grade a class (for instructors).
+
+    With --assignment, course.toml says what is graded, and by which rules.
+
+    With --add, a person who is in several folders gets the newer submission, and the others stay. It uses the arguments of the last
+    run, except those that you give.
+
+    With --anonymous, no file but the key has a name, an e-mail address, a login or a student number. What learners write into their
+    code or print stays as it is, and may contain their names.
+
+    Exit status: 0 if every submission was graded, 1 if some could not be graded, 2 if the command is wrong."""
+    others = {"--chapters": chapters, "--exercises": exercises, "--points": points}
+    term = choose_assignment(course, assignment, others)
+    if key is not None and not anonymous and not add:
+        raise typer.BadParameter("--key goes with --anonymous; add it, or leave out --key")
+    folder, place = out or (term[0].folder(term[1].name) if term else Path("grades")), absolute(submissions)
+    options = GradingOptions(
+        (place,), split_names(chapters), split_names(exercises), seed or 0, absolute(points), absolute(term[0].path) if term else "",
+        term[1].name if term else "", tuple(maps or ()), copies, trust_file_dates, require_isolation, anonymous, absolute(key),
+    )  # fmt: skip
+    if add and (before := read_options(folder)):
+        earlier = tuple(path for path in before.submissions if path != place)
+        options = replace(before.changed_by(options, seed), submissions=(*earlier, place))
+    elif add and (folder / sqlite_file.NAME).is_file():
+        advice = "grade all of them in one folder"
+        raise GradingProblem(f"{line(str(folder))} does not say which submissions were graded before; {advice}")
+    return run(options, folder, RunOptions(jobs, dask, changed=changed, fewer=fewer))
+
+
+@describe_problems
+def regrade(
+    name: Person,
+    out: Out = None,
+    assignment: AssignmentName = "",
+    course: CourseFile = None,
+    submissions: Annotated[
+        Path | None, option(metavar="SUBMISSIONS", help="Where the submissions are, if they have moved; or newer ones.")
+    ] = None,
+    chapters: Chapters = "",
+    exercises: Exercises = "",
+    points: Points = None,
+    seed: Seed = None,
+    jobs: Jobs = None,
+    require_isolation: RequireIsolation = False,
+    dask: Dask = None,
+    maps: Maps = None,
+    copies: Copies = "",
+    trust_file_dates: TrustFileDates = False,
+    fewer: Fewer = False,
+    key: Key = None,
+) -> int:
+    """Grade one person again (for instructors).
+
+    It uses the arguments of the last `headway grade`, except those that you give. Those are for the whole class, and whose work they
+    change is graded again too.
+
+    Exit status: 0 if this person was graded, 1 if not, 2 if the command is wrong."""
+    folder = folder_of(out, course, assignment)
+    given = GradingOptions(
+        (), split_names(chapters), split_names(exercises), seed or 0, absolute(points), maps=tuple(maps or ()), copies=copies,
+        trust_file_dates=trust_file_dates, require_isolation=require_isolation, key=absolute(key),
+    )  # fmt: skip
+    before = last_options(folder)
+    options = before.changed_by(given, seed)
+    if submissions:
+        earlier = tuple(path for path in options.submissions if path != absolute(submissions) and Path(path).exists())
+        options = replace(options, submissions=(*earlier, absolute(submissions)))
+    if options.anonymous:
+        refuse_mixing(options, folder)
+    known = stored_class(folder, key)
+    with Gradebook.read(folder) as book:
+        person = find_person(book, known.find(name), known.roster)
+    if not person.slug:
+        advice = "grade a folder that contains it in addition, with `headway grade FOLDER --add`"
+        raise GradingProblem(f"{line(person.name)} has no submission in {line(str(folder))}; {advice}")
+    return run(options, folder, RunOptions(jobs, dask, fewer=fewer, again=person))
 
 
 @dataclass(frozen=True)
-class _RunOptions:
+class RunOptions:
     """How a run grades, besides what it grades."""
 
     jobs: int | None = None
@@ -45,99 +196,100 @@ class _RunOptions:
     again: Known | None = None  # a person whose submission is graded again
 
 
-def grade(
-    request: Request, jobs: int | None = None, dask: str | None = None, changed: bool = False, fewer: bool = False, secret: str = "", add: Given | None = None
-) -> int:  # fmt: skip
-    """The exit status: 0 if everybody was graded, 1 if somebody could not be, 2 for wrong use, 130 if it was stopped.
-
-    With `add`, the submissions are graded in addition to those of the last run, with its arguments except these.
-    """
-    before = read_request(request.out)
-    try:
-        if before is not None:
-            request = add_to_last(request, before, add) if add else replace(request, own_reading=before.own_reading)
-        elif add and _has_people(request.out):
-            raise GradingProblem(f"{line(str(request.out))} does not say which submissions were graded before (asked.json); grade all of them in one folder")
-    except GradingProblem as trouble:
-        print_error(str(trouble))
-        return WRONG_USE
-    return _grade_request(request, before, _RunOptions(jobs, dask, secret, changed, fewer))
-
-
-def regrade(name: str, out: Path, given: Given, jobs: int | None = None, dask: str | None = None, fewer: bool = False) -> int:
-    """Grade one person's submission again, and everything else that is new or changed. The other arguments are those of the last run, except the given ones.
-
-    The exit status: 0 if this person was graded, 1 if not, 2 for wrong use, 130 if it was stopped.
-    """
-    try:
-        before = last_request(out)
-        request = given.apply(before)
-        if request.anonymous:
-            refuse_mixing(request)
-        known = names_of(request)
-        with Gradebook.read(out) as book:
-            person = find_person(book, known.find(name), known.roster)
-        if not person.slug:
-            raise GradingProblem(
-                f"{line(person.name)} has no submission in {line(str(out))}; grade a folder that contains it in addition, with `headway grade FOLDER --add`"
-            )
-        request = add_own_reading(request, person.name, given)
-    except GradingProblem as trouble:
-        print_error(str(trouble))
-        return WRONG_USE
-    if for_class := given.options_for_class:
-        print_sentence(f"{' and '.join(for_class)} {'counts' if len(for_class) == 1 else 'count'} for the whole class, not only for {line(person.name)}.")
-    return _grade_request(request, before, _RunOptions(jobs, dask, fewer=fewer, again=person))
-
-
-def _grade_request(request: Request, before: Request | None, options: _RunOptions) -> int:
-    try:
-        chosen, rules, course = request.resolve()
-        refuse_mixing(request)
-        request, gone = without_missing(request)
-        submissions, found_notes = read_class(request, course, chosen)
+def run(options: GradingOptions, out: Path, how: RunOptions) -> int:
+    """The exit status: 0 if everybody was graded, 1 if somebody could not be, 130 if it was stopped. GradingProblem for wrong use."""
+    chosen, rules, course = options.resolve()
+    refuse_mixing(options, out)
+    before = read_options(out) if (out / sqlite_file.NAME).is_file() else None
+    notes: list[Note] = []
+    if before and (differences := options.differences(before)):
+        verb = "differs" if len(differences) == 1 else "differ"
+        notes.append(f"{' and '.join(differences)} {verb} from the last run into {line(str(out))}")
+    options = _without_missing_folders(options, out, before, how.fewer or how.changed, notes)
+    submissions, found_notes = read_class(options, out, course, chosen)
+    notes += found_notes
+    roster, said = course.roster if course else NO_ROSTER, list(map(str, notes))
+    if options.anonymous:
+        path = options.key_path(out)
+        pseudonyms, submissions, rules, said = hide_names(path, submissions, roster, rules, notes)
+        course = pseudonyms.hide_course(course) if course else None
         roster = course.roster if course else NO_ROSTER
-        if not options.fewer and not options.changed:
-            refuse_losing(request, before, [exercise.name for exercise in chosen], submissions, roster, gone)
-        found_notes += [f"{path}, which an earlier run graded, does not exist any more and is not read" for path in gone]
-        notes = list(map(str, found_notes))
-        if request.anonymous:
-            pseudonyms, submissions, rules, notes = hide_names(request.key_path, submissions, roster, rules, found_notes)
-            course = pseudonyms.hide_course(course) if course else None
-            notes.append(f"{line(str(request.key_path))} is the key of the pseudonyms; only you should have it")
-        if options.changed:
-            _list_changed(request.out, submissions, chosen, rules)
-            return ALL_GRADED
-        notes += describe_unknown_times(submissions) if rules.due else []
-        dispatcher, at_once = make_dispatcher(options.dask, [exercise.name for exercise in chosen], request.seed, request.require_isolation)
-        with closing(dispatcher), Gradebook(request.out, options.secret) as book:
-            people = book.list_people()
-            again = _delete_verdicts(book, options.again, submissions) if options.again else None
-            store_request(request)
-            context, more = read_context(course, request.assignment)
-            outcome = _grade_with_progress(submissions, book, chosen, request, rules, dispatcher, options.jobs or at_once, context)
-            print_summary(outcome, request.out, [*notes, *more], again)
-            print_left_out(people, book.list_people())
-            ungraded = [person for person in outcome.graded_class.people if person.problem and not person.missing]
-            return SOME_NOT if any(again is None or person.slug in again for person in ungraded) else ALL_GRADED
-    except GradingProblem as trouble:
-        print_error(str(trouble))
-        return WRONG_USE
+        said.append(f"{line(str(path))} is the key of the pseudonyms; only you should have it")
+    if how.changed:
+        print_changed(_list_people(out), _counted_versions(out, submissions, chosen, rules))
+        return ALL_GRADED
+    if not how.fewer:
+        _refuse_losing(out, options, [exercise.name for exercise in chosen], submissions, roster)
+    said += describe_unknown_times(submissions) if rules.due else []
+    try:
+        return _grade(options, out, how, chosen, rules, course, submissions, said)
     except KeyboardInterrupt:
         print_error("stopped; the results so far are saved, and the same command continues from there")
         return INTERRUPTED
 
 
-def _grade_with_progress(submissions, book, chosen, request, rules, dispatcher, at_once, context):
-    """What the run graded. GradingProblem if nothing can be graded at all."""
-    from grader.classroom.grade import grade_class
+def _grade(
+    options: GradingOptions, out: Path, how: RunOptions, chosen: list[Exercise], rules: Rules, course: Course | None,
+    submissions: list[Submission], notes: list[str],
+) -> int:  # fmt: skip
     from grader.classroom.judging.dispatch import GradingStopped
 
-    try:
-        with show_progress() as report:
-            return grade_class(submissions, book, chosen, request.seed, rules, request.out, dispatcher, at_once, report, context=context)
-    except GradingStopped as trouble:
-        raise GradingProblem(str(trouble)) from trouble
+    names = [exercise.name for exercise in chosen]
+    dispatcher, at_once = _make_dispatcher(how.dask, names, options.seed, options.require_isolation)
+    with closing(dispatcher), Gradebook(out, how.secret) as book:
+        people = book.list_people()
+        again = _delete_verdicts(book, how.again, submissions) if how.again else None
+        store_options(replace(options, command=shlex.join(["headway", *sys.argv[1:]])), out)
+        context, more = read_context(course, options.assignment)
+        try:
+            with show_progress() as report:
+                outcome: GradingOutcome = grade_class(
+                    submissions, book, chosen, options.seed, rules, out, dispatcher, how.jobs or at_once, report, context=context
+                )
+        except GradingStopped as trouble:
+            raise GradingProblem(str(trouble)) from trouble
+        print_summary(outcome, out, [*notes, *more], again)
+        print_left_out(people, book.list_people())
+    ungraded = [person for person in outcome.graded_class.people if person.problem and not person.missing]
+    return SOME_NOT if any(again is None or person.slug in again for person in ungraded) else ALL_GRADED
+
+
+# ---- submissions
+
+
+def read_class(
+    options: GradingOptions, out: Path, course: Course | None, chosen: Sequence[Exercise]
+) -> tuple[list[Submission], list[Note]]:
+    """The submissions under the names of the roster, and sentences for the instructor. GradingProblem if they cannot be read."""
+    for delivery in options.deliveries:
+        delivery.reading()  # a wrong option is reported before anything is read
+        if delivery.submissions.is_dir() and out.resolve().is_relative_to(delivery.submissions):
+            inside = f"the folder for the result, {line(str(out))}, is inside the folder with the submissions"
+            raise GradingProblem(f"{inside}; choose another one with --out")
+    notes: list[Note] = []
+    wanted = Wanted(frozenset(exercise.module for exercise in chosen), options.assignment)
+    submissions = read_deliveries(options.deliveries, wanted, course.roster if course else NO_ROSTER, notes.append)
+    if course is not None:
+        submissions, more = name_by_roster(submissions, course.roster, course.assignment(options.assignment).groups)
+        notes += more
+    return add_slugs(submissions), notes
+
+
+def _counted_versions(out: Path, submissions: list[Submission], chosen: list[Exercise], rules: Rules) -> list[Submission]:
+    """The submissions with those versions of a chapter that counted in the last run."""
+    if not _list_people(out):
+        return submissions
+    with Gradebook.read(out) as book:
+        find_points = find_points_in(book.find_verdict, chosen, rules.points_of)
+        return [choose_versions(submission, find_points) for submission in submissions]
+
+
+def _list_people(out: Path) -> dict[str, tuple[str, str]]:
+    """The people of the last run; none if there was none."""
+    if not (out / sqlite_file.NAME).is_file():
+        return {}
+    with Gradebook.read(out) as book:
+        return book.list_people()
 
 
 def _delete_verdicts(book: Gradebook, person: Known, submissions: list[Submission]) -> set[str]:
@@ -152,23 +304,74 @@ def _delete_verdicts(book: Gradebook, person: Known, submissions: list[Submissio
     return {one.slug for one in submissions if one.digest == new.digest}
 
 
-def _list_changed(out: Path, submissions: list[Submission], chosen: list[Exercise], rules: Rules) -> None:
-    """Say whose submission is new or changed. Of several versions of a chapter, those count that counted in the last run."""
-    people = _list_people(out)
-    if people:
-        with Gradebook.read(out) as book:
-            find_points = find_points_in(book.find_verdict, chosen, rules.points_of)
-            submissions = [choose_versions(submission, find_points) for submission in submissions]
-    print_changed(people, submissions)
+# ---- grades that must not disappear: somebody may have read them already
 
 
-def _has_people(out: Path) -> bool:
-    return bool(_list_people(out))
+def _without_missing_folders(
+    options: GradingOptions, out: Path, before: GradingOptions | None, fewer: bool, notes: list[Note]
+) -> GradingOptions:
+    """The options without folders that do not exist any more. GradingProblem, unless `fewer`, for any folder that is left out."""
+    *earlier, last = options.submissions
+    gone = [path for path in earlier if not Path(path).exists()]
+    if gone and not fewer:
+        verb = "does" if len(gone) == 1 else "do"
+        where = " and ".join(map(line, gone))
+        raise GradingProblem(f"{where} {verb} not exist any more, so this run would leave out what is in there; put it back, or {LEAVE_OUT}")
+    notes += [f"{line(path)}, which an earlier run graded, does not exist any more and is not read" for path in gone]
+    left_out = [path for path in before.submissions if path not in options.submissions] if before else []
+    if before and len(before.submissions) > 1 and left_out and not fewer:
+        places = " and ".join(shorten(Path(path).name) for path in left_out)
+        ways = f"add --add to keep them, or --fewer to leave {places} out"
+        raise GradingProblem(f"{line(str(out))} also has the grades of {places}, and this run would replace them; {ways}")
+    return replace(options, submissions=(*(path for path in earlier if path not in gone), last))
 
 
-def _list_people(out: Path) -> dict[str, tuple[str, str]]:
-    """The people of the last run; none if there was none."""
+def _refuse_losing(
+    out: Path, options: GradingOptions, chosen: Sequence[str], submissions: Sequence[Submission], roster: Roster
+) -> None:
+    """GradingProblem, with the ways out, if this run leaves out exercises or people that the last run into the same folder graded."""
     if not (out / sqlite_file.NAME).is_file():
-        return {}
+        return
     with Gradebook.read(out) as book:
-        return book.list_people()
+        exercises, people, ids = book.exercises_of_last_run(), book.list_graded(), book.list_ids()
+    shown, elsewhere = line(str(out)), "" if options.assignment else f"choose another folder (--out {line(str(out))}-2), "
+    if missing := [name for name in exercises if name not in chosen]:
+        everything = ",".join(dict.fromkeys([*exercises, *chosen]))
+        way = "put them back into course.toml" if options.assignment else f"{elsewhere}grade all of them (--exercises {everything})"
+        lost = f"this run leaves out {list_names(missing, MAX_NAMES)}, whose columns and feedback would disappear"
+        raise GradingProblem(f"{shown} contains the grades of {format_count(len(exercises), 'exercise')}, and {lost}; {way}, or {LEAVE_OUT}")
+    names = {to_storable(one.name) for one in submissions}
+    known_ids = {item for one in submissions for item in one.ids.items()}
+
+    def is_there(name: str, own_ids: dict[str, str]) -> bool:
+        owner = find_owner(Submission(name, {}, ids=own_ids), roster)
+        return name in names or (owner is not None and to_storable(owner.name) in names) or not known_ids.isdisjoint(own_ids.items())
+
+    if left_out := sorted(name for slug, (name, _) in people.items() if not is_there(name, ids.get(slug, {}))):
+        place = shorten(Path(options.submissions[-1]).name)
+        lost = f"this run would leave out {len(left_out)} of them, who are not in {place}: {list_names(left_out, MAX_NAMES)}"
+        ways = f"add --add to grade {place} in addition, {elsewhere}or {LEAVE_OUT}"
+        raise GradingProblem(f"{shown} has the grades of {format_count(len(people), 'person', 'people')}, and {lost}; {ways}")
+
+
+# ---- what grades: this machine, with the layers of the sandbox that it has, or a Dask cluster
+
+
+def _make_dispatcher(dask: str | None, names: list[str], seed: int, require_isolation: bool):
+    """What grades the submissions, and how many it grades at a time."""
+    if dask is not None:
+        from grader.classroom.judging.cluster import ClusterDispatcher
+
+        cluster = ClusterDispatcher(dask, names, seed, require_isolation)
+        for sentence in cluster.lacking:
+            print_error(f"on a worker of the cluster, {sentence}")
+        return cluster, cluster.threads or os.cpu_count() or 1
+    from grader.classroom.judging.dispatch import Dispatcher
+
+    lacking = [str(layer) for layer in missing_layers()]
+    if lacking and require_isolation:
+        raise GradingProblem("--require-isolation: " + "; ".join(lacking))
+    for sentence in lacking:
+        print_error(sentence)
+    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return Dispatcher(available(), names, seed), processors

@@ -11,11 +11,11 @@ from grader.classroom.grade import GradingOutcome
 from grader.classroom.intake.submissions import Submission
 from grader.classroom.report.numbers import format_count, format_number
 from grader.classroom.report.tally import measure_distribution
-from grader.console.output import make_console, print_wrapped
+from grader.console.output import make_console, print_sentence
 from grader.course.progress import format_points
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-LINES = 20  # without a terminal: how many lines show the progress
+MAX_PROGRESS_LINES = 20  # without a terminal
 People = Mapping[str, tuple[str, str]]  # name and digest, by file name
 
 
@@ -29,7 +29,7 @@ def show_progress() -> Iterator[Callable[[int, int, str], None]]:
 
     def report(done: int, of: int, last: str) -> None:
         progress.update(task, completed=done, total=of, last=sanitize.line(last)[:30] if last else "loading the tests")
-        if not console.is_terminal and of and (done in (0, of) or done % max(1, of // LINES) == 0):
+        if not console.is_terminal and of and (done in (0, of) or done % max(1, of // MAX_PROGRESS_LINES) == 0):
             console.print(f"graded {done} of {of}")
 
     with progress:
@@ -61,22 +61,13 @@ def print_summary(outcome: GradingOutcome, out: Path, notes: Sequence[str], aske
     print_sentence(f"{out} contains grades.csv,{report} feedback/, gradescope/, junit.xml and the gradebook.")
 
 
-def print_sentence(sentence: str, style: str = "") -> None:
-    """Print a sentence: wrapped on a terminal, on one line otherwise, so that a search in a log finds it."""
-    console = make_console()
-    if console.is_terminal:
-        print_wrapped(console, sentence, style=style)
-    else:
-        console.print(sentence, soft_wrap=True)
-
-
 def print_left_out(before: People, after: People) -> None:
     """Say who was in the last run and is not in this one: the instructor said so, or could not be graded."""
     kept = {name for name, _ in after.values()}
     gone = sorted({name for name, _ in before.values()} - kept)
     if gone:
-        words = f"Note: in the last run and not in this one: {sanitize.list_names(gone)}. The table and the feedback leave them out; their results stay in the gradebook."
-        print_sentence(words, style="yellow")
+        result = "The table and the feedback leave them out; their results stay in the gradebook."
+        print_sentence(f"Note: in the last run and not in this one: {sanitize.list_names(gone)}. {result}", style="yellow")
 
 
 def print_changed(before: People, submissions: Sequence[Submission]) -> None:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+import typer
+from grader.cli.arguments import complete_exercise, option
+from grader.cli.options import AssignmentName, Chapters, CourseFile, Exercises, Points, Seed
 from grader.console.output import make_console, print_error, print_wrapped
 from grader.course.progress import format_points
 from grader.course.status import read_course, short_path
@@ -16,9 +19,36 @@ from grader.files import problem
 if TYPE_CHECKING:
     from grader.classroom.handout.update import Update
 
+DONE, WRONG_USE = 0, 2
 
-def handout(folder: Path, chapters: str, hidden: str, force: bool, course: Path | None = None, assignment: str = "") -> int:
-    """Make the folder for learners; the exit status is 0, or 2 if that is not possible."""
+Hidden = Annotated[
+    str,
+    option(
+        metavar="NAMES", help="Exercises that only you grade: the folder has neither their tests nor their reference.",
+        autocompletion=complete_exercise,
+    ),
+]
+
+
+def handout(
+    folder: Annotated[Path | None, typer.Argument(metavar="DIR", help="The folder to make.", show_default=False)] = None,
+    chapters: Chapters = "",
+    hidden: Hidden = "",
+    force: Annotated[bool, option("--force", help="Replace an earlier handout.")] = False,
+    into: Annotated[
+        Path | None, option("--into", metavar="FOLDER", help="Update this earlier handout; its owner's work stays.")
+    ] = None,
+    assignment: AssignmentName = "",
+    course: CourseFile = None,
+) -> int:
+    """Make the folder that learners get (for instructors).
+
+    It contains stubs, lessons and tests. The reference is sealed. With --assignment it has the chapters of the assignment's exercises,
+    and hides those that course.toml calls hidden: their stubs are there, but neither their tests nor their reference."""
+    if into is not None:
+        return _update_handout(into, folder, chapters, hidden, course, assignment)
+    if folder is None:
+        raise typer.BadParameter("name the folder to make, or an earlier handout with --into", param_hint="DIR")
     read_course()
     from grader.classroom.handout.handout_folder import HandoutProblem, make_handout
     from grader.classroom.intake.problems import GradingProblem
@@ -27,27 +57,29 @@ def handout(folder: Path, chapters: str, hidden: str, force: bool, course: Path 
         made = make_handout(folder, *_choose(chapters, hidden, course, assignment), force)
     except (HandoutProblem, GradingProblem) as trouble:
         print_error(str(trouble))
-        return 2
+        return WRONG_USE
     except OSError as trouble:
         print_error(problem(trouble, f"make {short_path(folder)}"))
-        return 2
+        return WRONG_USE
     console = make_console()
     for chapter in made.chapters:
-        count = len(chapter.exercises)
-        print_wrapped(console, f"{chapter.id} {chapter.title}: {count} exercise{'s' * (count != 1)}, {format_points(chapter.points)} points")
+        count = f"{len(chapter.exercises)} exercise{'s' * (len(chapter.exercises) != 1)}"
+        print_wrapped(console, f"{chapter.id} {chapter.title}: {count}, {format_points(chapter.points)} points")
     for name, reason in made.hidden.items():
         print_wrapped(console, f"hidden: {name}" + (f" ({reason})" if reason else ""))
     console.print()
     print_wrapped(console, f"The handout is in {short_path(made.folder)}.")
     if made.hidden:
-        print_wrapped(console, "Only you can grade hidden exercises, with this kit: the handout has their stubs, but neither their tests nor their reference.")
-    print_wrapped(console, "The reference in it is sealed. That stops accidental reading but not a determined reader; hide exercises whose solutions must stay secret.")
-    return 0
+        contents = "the handout has their stubs, but neither their tests nor their reference"
+        print_wrapped(console, f"Only you can grade hidden exercises, with this kit: {contents}.")
+    advice = "hide exercises whose solutions must stay secret"
+    print_wrapped(console, f"The reference in it is sealed. That stops accidental reading but not a determined reader; {advice}.")
+    return DONE
 
 
 def _choose(chapters: str, hidden: str, course: Path | None, assignment: str) -> tuple[list[str], list[str]]:
     """The chapters and the hidden exercises: those that are named, or those of an assignment. GradingProblem if both are named."""
-    from grader.cli.commands.grading_request import choose_assignment
+    from grader.cli.commands.grading_options import choose_assignment
 
     chosen = choose_assignment(course, assignment, {"--chapters": chapters, "--hidden": hidden})
     if chosen is None:
@@ -56,18 +88,18 @@ def _choose(chapters: str, hidden: str, course: Path | None, assignment: str) ->
     return list(dict.fromkeys(exercise.chapter for exercise in one.exercises)), term.hidden_in(one)
 
 
-def update_handout(into: Path, folder: Path | None, chapters: str, hidden: str, course: Path | None = None, assignment: str = "") -> int:
-    """Update an earlier handout: from this one, or in the whole kit from one that is made for it. The exit status: 0, also for conflicts, 2 if it is impossible."""
+def _update_handout(into: Path, folder: Path | None, chapters: str, hidden: str, course: Path | None, assignment: str) -> int:
+    """Update an earlier handout: from this one, or in the whole kit from one that is made for it. Conflicts are no failure."""
     from grader.classroom.handout.update import UpdateProblem, update_folder
 
     if folder is not None:
         print_error("--into updates a folder and makes no other; leave out DIR")
-        return 2
+        return WRONG_USE
     try:
         if is_handout():
             if chapters or hidden or course or assignment:
                 print_error("this handout is used as it is; leave out --chapters, --hidden, --assignment and --course")
-                return 2
+                return WRONG_USE
             update = update_folder(ROOT, into)
         else:
             read_course()
@@ -79,16 +111,16 @@ def update_handout(into: Path, folder: Path | None, chapters: str, hidden: str, 
                     made = make_handout(Path(place) / "handout", *_choose(chapters, hidden, course, assignment))
                 except (HandoutProblem, GradingProblem) as trouble:
                     print_error(str(trouble))
-                    return 2
+                    return WRONG_USE
                 update = update_folder(made.folder, into)
     except UpdateProblem as trouble:
         print_error(str(trouble))
-        return 2
+        return WRONG_USE
     except OSError as trouble:
         print_error(problem(trouble, f"update {short_path(into)}") + "; the same command continues")
-        return 2
+        return WRONG_USE
     _print_update(update)
-    return 0
+    return DONE
 
 
 def _print_update(update: Update) -> None:
@@ -101,34 +133,56 @@ def _print_update(update: Update) -> None:
     if chapters:
         print_wrapped(console, f"New chapters: {', '.join(chapters)}.")
     for path in update.conflicts:
-        print_wrapped(console, f"{path}: you changed this file, and the handout has a new version. Yours stays; the new one is {path}.new. Compare them.")
+        new = f"the handout has a new version. Yours stays; the new one is {path}.new. Compare them."
+        print_wrapped(console, f"{path}: you changed this file, and {new}")
     if update.needs_installation:
-        print_wrapped(console, "The required packages have changed: run `make learn` there once (or the pip command of README.md). The environment stays.")
+        advice = "run `make learn` there once (or the pip command of README.md). The environment stays."
+        print_wrapped(console, f"The required packages have changed: {advice}")
 
 
 def gradescope(
-    archive: Path, chapters: str, exercises: str, hidden: str, points: Path | None, seed: int, torch_index: str, course: Path | None = None, assignment: str = ""
+    archive: Annotated[Path, typer.Argument(metavar="OUT.zip", help="The archive to make.")],
+    chapters: Chapters = "",
+    exercises: Exercises = "",
+    hidden: Annotated[
+        str, option(metavar="NAMES", help="Exercises whose results students see after you publish the grades.", autocompletion=complete_exercise)
+    ] = "",
+    points: Points = None,
+    seed: Seed = None,
+    torch_index: Annotated[
+        str,
+        option(metavar="ADDRESS", help="A package index with a CPU build of torch; PyTorch's page on its installation has the address."),
+    ] = "",
+    assignment: AssignmentName = "",
+    course: CourseFile = None,
 ) -> int:
-    """Make the archive for Gradescope; the exit status is 0, or 2 if that is not possible."""
+    """Make an autograder for Gradescope (for instructors).
+
+    With --assignment it grades the exercises of the assignment by the rules of course.toml. Students see the results of its hidden
+    exercises after you publish the grades.
+
+    If the rules for late work have no due date, the due date in Gradescope counts. An extension in Gradescope always counts."""
     read_course()
     from grader.classroom.handout.gradescope import write_archive
     from grader.classroom.handout.gradescope_rules import rules_of_assignment
     from grader.classroom.intake.problems import GradingProblem
     from grader.classroom.judging.rules import read_rules
-    from grader.cli.commands.grading_request import choose_assignment
+    from grader.cli.commands.grading_options import choose_assignment
 
     try:
-        chosen = choose_assignment(course, assignment, {"--chapters": chapters, "--exercises": exercises, "--hidden": hidden, "--points": points})
+        others = {"--chapters": chapters, "--exercises": exercises, "--hidden": hidden, "--points": points}
+        chosen = choose_assignment(course, assignment, others)
         names, secret, rules = _names(exercises), _names(hidden), read_rules(points, needs_due=False) if points else None
         if chosen is not None:
-            names, secret, rules = [exercise.name for exercise in chosen[1].exercises], list(chosen[1].hidden), rules_of_assignment(*chosen)
-        made = write_archive(archive, _names(chapters), names, seed, rules, secret, torch_index)
+            names = [exercise.name for exercise in chosen[1].exercises]
+            secret, rules = list(chosen[1].hidden), rules_of_assignment(*chosen)
+        made = write_archive(archive, _names(chapters), names, seed or 0, rules, secret, torch_index)
     except GradingProblem as trouble:
         print_error(str(trouble))
-        return 2
+        return WRONG_USE
     except OSError as trouble:
         print_error(problem(trouble, f"write {short_path(archive)}"))
-        return 2
+        return WRONG_USE
     console = make_console()
     if chosen is not None:
         whole = chosen[1].title
@@ -136,21 +190,26 @@ def gradescope(
         whole = ", ".join(exercise.name for exercise in made.exercises)
     else:
         whole = ", ".join(f"{chapter.id} {chapter.title}" for chapter in made.chapters) if chapters else "all chapters"
-    print_wrapped(console, f"The autograder for {whole} is in {short_path(made.path)}. Upload this file under Configure Autograder.")
+    said = [f"The autograder for {whole} is in {short_path(made.path)}. Upload this file under Configure Autograder."]
     if secret:
-        print_wrapped(console, f"Students see the results of {', '.join(secret)}, and their points, after you have published the grades.")
+        said.append(f"Students see the results of {', '.join(secret)}, and their points, after you have published the grades.")
     if rules is not None and rules.has_deductions and rules.due is None:
-        print_wrapped(console, "Your rules have no due date, so the due date of the assignment in Gradescope counts, and the extensions there.")
-    print_wrapped(console, "It contains the reference and the tests, so do not give it to students. Choose a base image with Python 3.11 or newer (Ubuntu 24.04).")
+        said.append("Your rules have no due date, so the due date of the assignment in Gradescope counts, and the extensions there.")
+    said.append(
+        "It contains the reference and the tests, so do not give it to students. "
+        "Choose a base image with Python 3.11 or newer (Ubuntu 24.04)."
+    )
     if torch_index:
-        print_wrapped(console, f"setup.sh installs torch from {torch_index}. Gradescope shows whether that works when it builds the image.")
+        said.append(f"setup.sh installs torch from {torch_index}. Gradescope shows whether that works when it builds the image.")
     else:
-        print_wrapped(
-            console,
-            "setup.sh installs torch from the usual index: with its files for graphics cards, some GB. A CPU build is enough and much smaller: copy the address "
-            "of its index from PyTorch's page on installation, and make the archive again with --torch-index ADDRESS.",
+        said.append(
+            "setup.sh installs torch from the usual index: with its files for graphics cards, some GB. "
+            "A CPU build is enough and much smaller: copy the address of its index from PyTorch's page on installation, "
+            "and make the archive again with --torch-index ADDRESS."
         )
-    return 0
+    for sentence in said:
+        print_wrapped(console, sentence)
+    return DONE
 
 
 def _names(words: str) -> list[str]:

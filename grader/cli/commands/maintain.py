@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+import typer
+from grader.cli.arguments import complete_name, option, split_names
 from grader.console.output import make_console, print_error, print_wrapped
 from grader.course.readme_table import check_readme_table, write_readme_table
 from grader.course.status import read_course
 from grader.course.stubs import check_stubs, write_stubs
 
 
-def write_stubs_command() -> int:
-    """Write the stubs without a learner's changes, the lessons' pictures and the README's table; returns 1 if a stub could not be written."""
+def stubs(check: Annotated[bool, option("--check", help="Change nothing; fail if a stub does not match its solution.")] = False) -> int:
+    """Make the stubs from the solutions (for maintainers).
+
+    It also draws the lessons' pictures and writes the README's table."""
     read_course()
+    return _check_stubs() if check else _write_stubs()
+
+
+def _write_stubs() -> int:
     from grader.teaching.pictures import write_lesson_pictures
 
     outcomes = write_stubs()
@@ -30,9 +40,7 @@ def write_stubs_command() -> int:
     return int(any(outcome.state == "failed" for outcome in outcomes))
 
 
-def check_stubs_command() -> int:
-    """Print which stubs do not match their solutions; returns 1 if any."""
-    read_course()
+def _check_stubs() -> int:
     problems = [*check_stubs(), *check_readme_table()]
     for problem in problems:
         print_error(problem)
@@ -41,12 +49,25 @@ def check_stubs_command() -> int:
     return int(bool(problems))
 
 
-def dev_check(names: list[str], full: bool, fresh: bool, table: bool, changed: bool) -> int:
-    """Run the quality gate on some exercises or chapters, or on all."""
-    course = read_course()
-    for name in names:
+def dev_check(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="NAME", help="Exercises and chapters (default: all).", autocompletion=complete_name, show_default=False
+        ),
+    ] = None,
+    full: Annotated[bool, option("--full", help="Three seeds, in process and in workers.")] = False,
+    changed: Annotated[bool, option("--changed", help="Try only what has changed since tests/checked.toml was written.")] = False,
+    fresh: Annotated[bool, option("--fresh", help="Test everything again, and ignore tests/checked.toml.")] = False,
+    table: Annotated[bool, option("--table", help="Print only the table, in Markdown, with totals for each chapter.")] = False,
+) -> int:
+    """Check the course itself (for maintainers).
+
+    It checks that the tests catch and name every known mistake, and accept every correct variant."""
+    chosen, course = split_names(names), read_course()
+    for name in chosen:
         course.find(name)
     from grader.quality.devcheck import run
     from grader.quality.proof.mutants.explained import last_found
 
-    return run(names, full, fresh, table, last_found, changed)
+    return run(chosen, full, fresh, table, last_found, changed)

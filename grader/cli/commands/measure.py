@@ -8,12 +8,18 @@ import subprocess
 import sys
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Annotated
 
+import typer
 from grader.console.output import command_line, make_console, print_error, print_wrapped
 from grader.course.source import read_source
 from grader.course.syllabus import is_handout
 
 MEASUREMENTS = Path(__file__).parents[2] / "teaching" / "measurements"
+
+
+def complete_measurement(incomplete: str) -> list[str]:
+    return [name for name in known() if name.startswith(incomplete)]
 
 
 def known() -> dict[str, Path]:
@@ -30,16 +36,29 @@ def _summary(path: Path) -> str:
     return (ast.get_docstring(ast.parse(read_source(path))) or "").partition("\n")[0]
 
 
-def measure(name: str | None, arguments: list[str]) -> int:
-    """Run one, handing `arguments` on; without a name, list them all. 2 for an unknown name."""
+def measure(
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="NAME", help="A measurement.", autocompletion=complete_measurement, show_default=False),
+    ] = None,
+    options: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="OPTIONS", help="Options of the measurement, for example --seed 1 or --target exercises.", show_default=False
+        ),
+    ] = None,
+) -> int:
+    """Repeat the measurement behind a table of a lesson.
+
+    Without NAME it lists the measurements. `headway measure NAME --help` shows what NAME measures, and its options."""
     if name is None:
         return _list()
     if name not in known():
         near = get_close_matches(name, known(), n=1)
-        here = " in this handout" if is_handout() else ""
-        print_error(f"there is no measurement {name!r}{here}; " + (f"did you mean {near[0]}?" if near else "`headway measure` lists them all"))
+        here, advice = " in this handout" if is_handout() else "", f"did you mean {near[0]}?" if near else "`headway measure` lists them all"
+        print_error(f"there is no measurement {name!r}{here}; {advice}")
         return 2
-    return subprocess.run([sys.executable, "-m", f"grader.teaching.measurements.{name}", *arguments]).returncode
+    return subprocess.run([sys.executable, "-m", f"grader.teaching.measurements.{name}", *(options or [])]).returncode
 
 
 def _list() -> int:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from grader.console.local_server import open_browser
-from grader.console.output import command_line, make_console, print_error, print_wrapped, supports_unicode
+import typer
+from grader.cli.arguments import complete_checkpoint, option
+from grader.cli.commands.train import DONE, FAILED, UNUSABLE, describe_problems
+from grader.console.local_server import open_browser, print_address
+from grader.console.output import make_console, print_error, print_wrapped, supports_unicode
 from grader.files import problem
 from grader.models.packages import MODELS, TERMINAL, missing_packages
 
@@ -17,65 +21,60 @@ if TYPE_CHECKING:
     from grader.models.play.opening import Opener
     from grader.models.play.session import Session
 
-DONE, FAILED, UNUSABLE, INTERRUPTED = 0, 1, 2, 130
-
-
+@describe_problems
 def play(
-    name: str | None = None,
-    gpt2: Path | None = None,
-    with_cache: bool = True,
-    speculative: str | None = None,
-    batch: Path | None = None,
-    web: bool = False,
-    port: int | None = None,
-    browser: bool = True,
+    checkpoint: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="CHECKPOINT", help="A checkpoint's name or folder; by default the newest.", autocompletion=complete_checkpoint,
+            show_default=False,
+        ),
+    ] = None,
+    gpt2: Annotated[Path | None, option("--gpt2", metavar="FOLDER", help="Play with GPT-2, downloaded from Hugging Face.")] = None,
+    cache: Annotated[bool, option("--cache/--no-cache", help="Write with your KV cache, or feel the difference.")] = True,
+    speculative: Annotated[
+        str | None,
+        option(
+            metavar="CHECKPOINT", help="This smaller model guesses ahead, with chapter 15's code.", autocompletion=complete_checkpoint
+        ),
+    ] = None,
+    batch: Annotated[Path | None, option(metavar="FILE", help="Continue every line of the file in one batch, greedily.")] = None,
+    web: Annotated[bool, option("--web", help="Play on a page in your browser, which also shows the inside of the model.")] = False,
+    port: Annotated[
+        int | None, option(min=0, max=65535, metavar="N", help="With --web: the port of the page's server; 0 is any free port.")
+    ] = None,
+    browser: Annotated[bool, option("--browser/--no-browser", help="With --web: open your browser, or only print the address.")] = True,
 ) -> int:
-    """Play until the input ends, or on a page until Control-C.
+    """Type the beginning of a text, and your model continues it.
 
-    Exit status 1: a model, a file or a port that cannot be used, or learner's code that raises; 2: wrong use; 130: Control-C while a model is loaded
-    or in the terminal.
-    """
-    if sentence := _wrong_use(name, gpt2, speculative, batch, web, port, browser):
+    /help lists the commands. Without a terminal, each line of the input is answered. With --web, Control-C stops the page."""
+    if sentence := _wrong_use(checkpoint, gpt2, speculative, batch, web, port, browser):
         print_error(sentence)
         return UNUSABLE
     is_terminal = not web and batch is None and sys.stdin.isatty() and sys.stdout.isatty()
     if missing := missing_packages("play", MODELS + TERMINAL if is_terminal else MODELS):
         print_error(missing)
         return UNUSABLE
-    from grader.models.checkpoint import CheckpointProblem
     from grader.models.play.opening import Opener
     from grader.models.play.serving import BATCHING, SPECULATING
-    from grader.models.play.settings import PlayProblem
-    from grader.teaching.walks.parts import NotInHandout
     from grader.teaching.walks.progress_line import show_progress
 
-    opener = Opener(with_cache, "cpu", show_progress, SPECULATING if speculative else BATCHING if batch is not None else ())
-    try:
+    opener = Opener(cache, "cpu", show_progress, SPECULATING if speculative else BATCHING if batch is not None else ())
+    with contextlib.closing(opener):
         beginnings = _read_beginnings(batch) if batch is not None else []
-        engine = opener.open_gpt2(gpt2) if gpt2 is not None else opener.open_checkpoint(name)
-        _say_what_plays(engine, opener, with_cache)
+        engine = opener.open_gpt2(gpt2) if gpt2 is not None else opener.open_checkpoint(checkpoint)
+        _print_models(engine, opener, cache)
         if batch is not None:
             return _run_batch(engine, beginnings)
         if web:
             return _run_web(engine, opener, port or 0, browser)
         session = _session(engine, opener, speculative)
         return _run_prompt(session) if is_terminal else _run_plain(session)
-    except NotInHandout as error:
-        print_error(str(error))
-        return UNUSABLE
-    except (CheckpointProblem, PlayProblem) as error:
-        print_error(str(error))
-        return FAILED
-    except KeyboardInterrupt:
-        print(flush=True)
-        return INTERRUPTED
-    finally:
-        opener.close()
 
 
 def _wrong_use(
     name: str | None, gpt2: Path | None, speculative: str | None, batch: Path | None, web: bool, port: int | None, browser: bool
-) -> str | None:
+) -> str | None:  # fmt: skip
     if name is not None and gpt2 is not None:
         return "give the name of a checkpoint or --gpt2, not both; in play, /compare takes a second checkpoint"
     if not web and (port is not None or not browser):
@@ -123,7 +122,7 @@ def _run_batch(engine: Engine, beginnings: list[str]) -> int:
     return DONE
 
 
-def _say_what_plays(engine: Engine, opener: Opener, with_cache: bool) -> None:
+def _print_models(engine: Engine, opener: Opener, with_cache: bool) -> None:
     """Which model this is, whose parts run in it, and whether the cache is used; on standard error, because a pipe gets the texts."""
     from grader.models.play.notes import model_note
 
@@ -151,7 +150,7 @@ def _run_web(engine: Engine, opener: Opener, port: int, browser: bool) -> int:
         return FAILED
     with serving:
         try:
-            _say_where(serving.address, browser and open_browser(serving.address))
+            print_address(serving.address, "The page", browser and open_browser(serving.address), "play")
             serving.serve_forever(poll_interval=0.2)
         except KeyboardInterrupt:
             pass
@@ -159,13 +158,6 @@ def _run_web(engine: Engine, opener: Opener, port: int, browser: bool) -> int:
     opener.close()
     print("\nStopped.", file=sys.__stdout__, flush=True)
     os._exit(DONE)
-
-
-def _say_where(address: str, opened: bool) -> None:
-    console = make_console()
-    print_wrapped(console, "The page is open in your browser, at" if opened else "To play, open this address in a browser:")
-    console.print(command_line(address), soft_wrap=True)
-    print_wrapped(console, "Press Control-C to stop.", style="dim")
 
 
 def _run_prompt(session: Session) -> int:

@@ -28,15 +28,14 @@ SECONDS = 6.0  # for a call that did not end in the tests
 _KIT = f"{ROOT / 'grader'}{os.sep}"
 
 
-def repro(name: str | None, debug: bool) -> int:
-    """Run the script: 0 when the call now gives what is expected, 1 when it does not, 2 when there is nothing to run."""
-    course = read_course()
-    stored = stored_script(course.exercise(name).name) if name else last_script()
+def repro(named: Exercise | None, debug: bool) -> int:
+    """Run the script of this exercise, or else of the last failure."""
+    stored = stored_script(named.name) if named else last_script()
     if stored is None:
-        whose = f" {course.exercise(name).name}" if name else ""
-        print_error(f"there is no failed call{' of' if name else ''}{whose} to make again; `headway check{whose}` runs the tests")
+        whose = f" {named.name}" if named else ""
+        print_error(f"there is no failed call{' of' if named else ''}{whose} to make again; `headway check{whose}` runs the tests")
         return UNUSABLE
-    exercise = course.exercise(stored.path.stem)
+    exercise = read_course().exercise(stored.path.stem)
     if not stored.facts.get("folder") and (problem := locate(exercise).problem):
         print_error(problem)
         return UNUSABLE

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
 
+from grader.cli.arguments import RequiredName, join_words, option
 from grader.console.output import make_console, print_wrapped
 from grader.course.kept import keep, kept_versions, same_text
 from grader.course.source import (
@@ -23,9 +25,13 @@ from grader.course.syllabus import EXERCISES, Chapter, Exercise
 from grader.files import write_whole
 
 
-def reset(name: str) -> int:
-    """Put the stub of an exercise or a chapter back; the code that was there is saved."""
-    found = read_course().find(name)
+def reset(
+    name: RequiredName, undo: Annotated[bool, option("--undo", help="Restore the code that the last reset saved.")] = False
+) -> int:
+    """Restore the stub of an exercise, and save your code."""
+    found = read_course().find(join_words(name))
+    if undo:
+        return _undo(found)
     file = _file(found)
     stub = reference_stub(file.stem)
     if isinstance(found, Chapter):
@@ -41,9 +47,8 @@ def reset(name: str) -> int:
     return 0
 
 
-def undo_reset(name: str) -> int:
+def _undo(found: Exercise | Chapter) -> int:
     """Put back the code that the last reset saved; the code that is there now is saved."""
-    found = read_course().find(name)
     file, console = _file(found), make_console()
     saved = _saved_of(found)
     if not saved:

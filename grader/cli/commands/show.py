@@ -6,9 +6,12 @@ import contextlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
 
+import typer
+from grader.cli.arguments import complete_exercise, join_optional, option
 from grader.console.output import make_console, print_error, print_wrapped
-from grader.course.status import next_step, read_course, short_path
+from grader.course.status import find_exercise, read_course, short_path
 from grader.course.syllabus import Chapter, Exercise
 from grader.files import write_whole
 from grader.processes.client import AnyServer, NoServer, ServerLost
@@ -23,16 +26,26 @@ from rich.console import Console
 DRAWN, NOTHING, WRONG_USE, INTERRUPTED = 0, 1, 2, 130
 
 
-def show(name: str | None, out: Path | None = None) -> int:
-    """Draw in the terminal, or into a file. Without a name: the current exercise's picture, or a list of all pictures."""
+def complete_drawable(incomplete: str) -> list[str]:
+    return [name for name in complete_exercise(incomplete) if has_picture(name)]
+
+
+def show(
+    name: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="NAME", help="An exercise.", autocompletion=complete_drawable, show_default=False),
+    ] = None,
+    out: Annotated[Path | None, option(metavar="FILE.png|FILE.svg", help="Write the picture to this file.")] = None,
+) -> int:
+    """Draw your result of an exercise next to the reference's."""
     try:
-        return _show(name, out)
+        return _show(join_optional(name), out)
     except KeyboardInterrupt:
         return INTERRUPTED
 
 
 def _show(name: str | None, out: Path | None) -> int:
-    found = read_course().find(name) if name else _current()
+    found = read_course().find(name) if name else find_exercise(None)
     if not isinstance(found, Exercise) or not has_picture(found.name):
         return _list_pictures(found, named=name is not None)
     if out is not None:
@@ -73,11 +86,6 @@ def drawn(exercise: Exercise) -> Picture:
         except NoServer as problem:
             raise ServerLost(f"no picture: {problem or 'the process that draws it has ended'}") from None
     raise ServerLost("no picture: the process that draws it has ended; `headway doctor` may find the reason")
-
-
-def _current() -> Exercise | None:
-    step = next_step()
-    return step.exercise if step else None
 
 
 def _list_pictures(found: Exercise | Chapter | None, named: bool) -> int:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Annotated
 
-from grader.classroom.anonymous.key_file import read_key
-from grader.classroom.anonymous.pseudonyms import hide_names
+import typer
+from grader.classroom.anonymous.pseudonyms import Pseudonyms, hide_names
 from grader.classroom.intake.options import BETTER
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.judging.rules import Rules
@@ -16,64 +17,98 @@ from grader.classroom.sanitize import line, shorten
 from grader.classroom.similarity import page, table
 from grader.classroom.similarity.comparison import Comparison, compare
 from grader.classroom.term.roster import NO_ROSTER
-from grader.cli.commands.class_submissions import read_class, without_missing
-from grader.cli.commands.grading_request import Request
-from grader.cli.commands.stored_request import read_request
+from grader.cli.commands.grade import read_class
+from grader.cli.commands.grading_options import (
+    GradingOptions,
+    absolute,
+    choose_assignment,
+    describe_problems,
+    read_options,
+    split_names,
+)
+from grader.cli.options import AssignmentName, Chapters, Copies, CourseFile, Exercises, Key, Maps, Out
 from grader.console.output import make_console, print_error, print_wrapped
 from grader.course.status import short_path
 
-DONE, WRONG_USE = 0, 2
-SHOWN = 10  # pairs on the terminal
+DONE = 0
+MAX_PAIRS = 10  # on the terminal
+MAX_LINE_CHARACTERS = 2000
 WARNING = "A percentage proves nothing: people may have learned together or used the same source. Read both sides before you speak with anyone."
 
 
-def similarity(request: Request, is_named: bool) -> int:
-    """Compare the class; the exit status is 0, or 2 if that is not possible. Unless submissions are named, those of the last `headway grade` are compared."""
+@describe_problems
+def similarity(
+    submissions: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="SUBMISSIONS", help="As for `headway grade` (default: those that the last run into --out graded).",
+            show_default=False,
+        ),
+    ] = None,
+    out: Out = None,
+    assignment: AssignmentName = "",
+    course: CourseFile = None,
+    chapters: Chapters = "",
+    exercises: Exercises = "",
+    maps: Maps = None,
+    copies: Copies = "",
+    key: Key = None,
+) -> int:
+    """List pairs with similar code (for instructors).
+
+    It writes similarity.html, with the code of each pair side by side, and similarity.csv. Renamed variables, other comments and another
+    order of functions make no difference. Code that the course explains is left out. A percentage proves nothing.
+
+    Exit status: 0 if they are written, 2 if not."""
+    chosen = choose_assignment(course, assignment, {"--chapters": chapters, "--exercises": exercises})
+    folder = out or (chosen[0].folder(chosen[1].name) if chosen else Path("grades"))
+    stored = read_options(folder)
+    options = GradingOptions(
+        (absolute(submissions),), split_names(chapters), split_names(exercises), course=absolute(chosen[0].path) if chosen else "",
+        assignment=chosen[1].name if chosen else "", maps=tuple(maps or ()), copies=copies, key=absolute(key),
+    )  # fmt: skip
+    notes: list = []
+    if submissions is None:
+        if stored is None:
+            advice = "name the submissions, or that folder with --out"
+            raise GradingProblem(f"{line(str(folder))} is not a folder that `headway grade` has written to; {advice}")
+        gone = [path for path in stored.submissions[:-1] if not Path(path).exists()]
+        notes = [f"{line(path)}, which an earlier run graded, does not exist any more and is not compared" for path in gone]
+        there = tuple(path for path in stored.submissions if path not in gone)
+        options = replace(
+            stored, submissions=there, chapters=options.chapters or stored.chapters, exercises=options.exercises or stored.exercises
+        )
+    comparison, said = _compare(options, folder, _key_path(stored, folder, key), notes)
+    written = [table.write(comparison, folder)]
     try:
-        request = request if is_named else _last_request(request)
-        chosen, _, course = request.resolve()
-        out = request.out
-        request, gone = without_missing(request)
-        submissions, found_notes = read_class(request, course, chosen)
-        found_notes += [f"{path}, which an earlier run graded, does not exist any more and is not compared" for path in gone]
-        notes = list(map(str, found_notes))
-        if (key := _key_of(request)) is not None:
-            pseudonyms, submissions, _, notes = hide_names(key, submissions, course.roster if course else NO_ROSTER, Rules(), found_notes)
-            course = pseudonyms.hide_course(course) if course else None
-        if request.copies == BETTER:
-            notes.append("of several versions of a chapter, the newest is compared; --copies better is for grading")
-        groups: dict[str, str] = {}
-        if course is not None and course.assignment(request.assignment).groups:
-            groups = {person.name: person.group for person in course.roster.people if person.group}
-        comparison = compare(submissions, chosen, groups)
-        written = [table.write(comparison, out)]
-        try:
-            written.append(page.write(comparison, out, request.assignment or line(request.submissions.resolve().name)))
-        except ReportProblem as trouble:
-            print_error(str(trouble))
-    except GradingProblem as trouble:
+        title = options.assignment or line(Path(options.submissions[-1]).name)
+        written.append(page.write(comparison, folder, title))
+    except ReportProblem as trouble:
         print_error(str(trouble))
-        return WRONG_USE
-    _print(comparison, notes, written)
+    _print(comparison, said, written)
     return DONE
 
 
-def _last_request(request: Request) -> Request:
-    """The arguments of the last `headway grade` into this folder."""
-    asked = read_request(request.out)
-    if asked is None:
-        raise GradingProblem(f"{line(str(request.out))} is not a folder that `headway grade` has written to; name the submissions, or that folder with --out")
-    return replace(asked, chapters=request.chapters or asked.chapters, exercises=request.exercises or asked.exercises, key=request.key or asked.key)
+def _key_path(stored: GradingOptions | None, folder: Path, key: Path | None) -> Path | None:
+    """The key of the pseudonyms, if the grades in this folder are anonymous."""
+    return (key or stored.key_path(folder)) if stored and stored.anonymous else None
 
 
-def _key_of(request: Request) -> Path | None:
-    """The key of the pseudonyms, if the grades in this folder are anonymous. GradingProblem if it is missing."""
-    asked = read_request(request.out)
-    if asked is None or not asked.anonymous:
-        return None
-    path = replace(asked, key=request.key or asked.key).key_path
-    read_key(path)
-    return path
+def _compare(options: GradingOptions, folder: Path, key_path: Path | None, notes: list) -> tuple[Comparison, list[str]]:
+    """The comparison, with pseudonyms if there is a key, and notes for the instructor. GradingProblem if the key is missing."""
+    chosen, _, course = options.resolve()
+    submissions, found_notes = read_class(options, folder, course, chosen)
+    said = list(map(str, notes + found_notes))
+    if key_path is not None:
+        Pseudonyms.read(key_path)
+        roster = course.roster if course else NO_ROSTER
+        pseudonyms, submissions, _, said = hide_names(key_path, submissions, roster, Rules(), notes + found_notes)
+        course = pseudonyms.hide_course(course) if course else None
+    if options.copies == BETTER:
+        said.append("of several versions of a chapter, the newest is compared; --copies better is for grading")
+    in_groups = course is not None and course.assignment(options.assignment).groups
+    groups = {person.name: person.group for person in course.roster.people if person.group} if course and in_groups else {}
+    return compare(submissions, chosen, groups), said
 
 
 def _print(comparison: Comparison, notes: list[str], written: list[Path]) -> None:
@@ -81,16 +116,16 @@ def _print(comparison: Comparison, notes: list[str], written: list[Path]) -> Non
     found = format_count(comparison.found, "pair") if comparison.found else "no pair"
     console.print(f"{format_count(comparison.compared, 'person', 'people')} compared, {found} to look at.")
     for names in comparison.identical:
-        many = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-        console.print(line(f"Identical files: {', '.join(map(shorten, names[:SHOWN]))}{many}.", 2000), soft_wrap=True)
-    for pair in comparison.pairs[:SHOWN]:
+        many = f" and {len(names) - MAX_PAIRS} more" if len(names) > MAX_PAIRS else ""
+        console.print(line(f"Identical files: {', '.join(map(shorten, names[:MAX_PAIRS]))}{many}.", MAX_LINE_CHARACTERS), soft_wrap=True)
+    for pair in comparison.pairs[:MAX_PAIRS]:
         first, second = map(shorten, comparison.names(pair))
         alike = f"{pair.alike_exercises} of {format_count(pair.compared, 'exercise')} similar"
         console.print(f"{pair.percent:>4} %  {first} and {second}: {alike}", soft_wrap=True, markup=False, highlight=False)
-    if comparison.found > SHOWN:
-        console.print(f"        and {format_count(comparison.found - SHOWN, 'more pair')}")
+    if comparison.found > MAX_PAIRS:
+        console.print(f"        and {format_count(comparison.found - MAX_PAIRS, 'more pair')}")
     if comparison.found:
         print_wrapped(console, WARNING)
     for note in [*notes, *comparison.notes]:
-        console.print(line(f"Note: {note}", 2000), soft_wrap=True, markup=False, highlight=False)
+        console.print(line(f"Note: {note}", MAX_LINE_CHARACTERS), soft_wrap=True, markup=False, highlight=False)
     console.print(f"Written: {' and '.join(short_path(path) for path in written)}.", soft_wrap=True)

@@ -18,7 +18,7 @@ WIDE = 60  # columns of a terminal in which all titles are as wide as the longes
 
 
 def status() -> int:
-    """Print the points of each chapter, and the next exercise."""
+    """Show your points and the next exercise, like `headway` alone."""
     course, scores = read_course(), current_scores()
     here, console = current_chapter(scores), make_console()
     mine, all_points = sum(points_earned(chapter, scores) for chapter in course.chapters), sum(chapter.points for chapter in course.chapters)
@@ -40,14 +40,14 @@ def status() -> int:
 
 
 def show_next() -> int:
-    """Print the next exercise."""
+    """Show the next exercise."""
     read_course()
     _print_step(make_console(), next_step())
     return 0
 
 
 def list_all() -> int:
-    """Print every exercise by chapter, with its points."""
+    """List every exercise, with its points."""
     course, scores, console = read_course(), current_scores(), make_console()
     step = next_step(scores)
     for chapter in course.chapters:

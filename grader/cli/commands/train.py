@@ -3,38 +3,105 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from collections.abc import Callable
+from enum import StrEnum
+from functools import wraps
+from pathlib import Path
+from typing import Annotated, Any, ParamSpec
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # before torch: on a busy machine, threads that wait actively slow each other down
 
+import typer  # noqa: E402
+from grader.cli.arguments import option  # noqa: E402
 from grader.console.output import command_line, make_console, print_error, print_wrapped  # noqa: E402
 from grader.models.packages import missing_packages  # noqa: E402
 
 DONE, FAILED, UNUSABLE, INTERRUPTED = 0, 1, 2, 130
+BOTH_LENGTHS = "--steps and --minutes both say how long to train; give one of them"
+
+P = ParamSpec("P")
+Preset = StrEnum("Preset", "mini tiny small")
+Model = StrEnum("Model", "gpt moe translate")
+Positions = StrEnum("Positions", "learned sinusoidal rope alibi")
+Norm = StrEnum("Norm", "pre post")
+Tokens = StrEnum("Tokens", "words bpe")
+Device = StrEnum("Device", "auto cpu cuda")
+Text = Annotated[Path | None, option(metavar="FILE|FOLDER", help="Your own text. Without it: little stories.")]
+Minutes = Annotated[float | None, option(min=0.05, max=100_000, metavar="M", help="How long. Default: 2, for small 20.")]
+Steps = Annotated[int | None, option(min=1, max=10_000_000, metavar="N", help="How many steps, instead of minutes.")]
+Seed = Annotated[int | None, option(min=0, max=2**31 - 1, metavar="N", help="Use other random numbers.")]
+DeviceName = Annotated[Device, typer.Option(help="Where the model is.")]
 
 
-def train(name: str | None, resume: bool, device: str, chosen: dict[str, Any]) -> int:
-    """Train, or go on training. `chosen` has the other options, None where one is not given.
+def describe_problems(command: Callable[P, int]) -> Callable[P, int]:
+    """The command with a sentence and an exit status for what a user can fix: 1 for code and data, 2 for wrong use, 130 for Control-C."""
 
-    Exit status 1: a problem with the learner's code or data; 2: wrong use; 130: Control-C, with the checkpoint saved.
-    """
+    @wraps(command)
+    def run(*arguments: P.args, **options: P.kwargs) -> int:
+        try:
+            return command(*arguments, **options)
+        except KeyboardInterrupt:
+            print(flush=True)
+            print_error("stopped")
+            return INTERRUPTED
+        except Exception as problem:
+            from grader.models.checkpoint import CheckpointProblem
+            from grader.models.comparison.measuring import ComparisonProblem
+            from grader.models.design import DesignProblem
+            from grader.models.own_parts import CodeProblem
+            from grader.models.play.settings import PlayProblem
+            from grader.models.training.own_text import TextProblem
+            from grader.teaching.walks.parts import NotInHandout
+
+            usage, failures = (DesignProblem, NotInHandout), (TextProblem, CheckpointProblem, ComparisonProblem, CodeProblem, PlayProblem)
+            if not isinstance(problem, usage + failures):
+                raise
+            print_error(str(problem))
+            return UNUSABLE if isinstance(problem, usage) else FAILED
+
+    return run
+
+
+@describe_problems
+def train(
+    text: Text = None,
+    preset: Annotated[Preset | None, option(help="The size of the model. Default: tiny.")] = None,
+    minutes: Minutes = None,
+    steps: Steps = None,
+    model: Annotated[Model | None, option(help="A GPT, one with experts, or a translator.")] = None,
+    positions: Annotated[Positions | None, option(help="How the model knows where a token is.")] = None,
+    norm: Annotated[Norm | None, option(help="Where the blocks normalise.")] = None,
+    tokens: Annotated[Tokens | None, option(help="Your WordTokenizer or your BPETokenizer.")] = None,
+    heads: Annotated[int | None, option(min=1, max=1024, metavar="N", help="Heads in each layer.")] = None,
+    name: Annotated[str | None, option(metavar="NAME", help="The checkpoint is checkpoints/NAME.")] = None,
+    seed: Seed = None,
+    resume: Annotated[bool, option("--resume", help="Go on with an interrupted training: NAME's, or the latest.")] = False,
+    device: DeviceName = Device.auto,
+) -> int:
+    """Train a language model of your own parts on text.
+
+    The reference replaces exercises that do not pass their tests yet. Control-C saves the model, and --resume goes on as if nothing had
+    happened."""
+    chosen = dict(
+        text=text, preset=preset, minutes=minutes, steps=steps, model=model, positions=positions, norm=norm, tokens=tokens,
+        heads=heads, seed=seed,
+    )  # fmt: skip
     if sentence := _wrong_use(name, resume, chosen):
         print_error(sentence)
         return UNUSABLE
     if missing := missing_packages("train"):
         print_error(missing)
         return FAILED
+    training = _make(name, resume, find_device(device), chosen)
     try:
-        return _run(name, resume, device, chosen)
-    except KeyboardInterrupt:
-        print(flush=True)
-        print_error("stopped")
-        return INTERRUPTED
+        return _train(training)
+    finally:
+        training.close()
 
 
 def _wrong_use(name: str | None, resume: bool, chosen: dict[str, Any]) -> str | None:
     if chosen["steps"] is not None and chosen["minutes"] is not None:
-        return "--steps and --minutes both say how long to train; give one of them"
+        return BOTH_LENGTHS
     if name is not None and not _is_plain_name(name):
         return f"--name is the name of a folder in checkpoints/, of letters, digits, hyphens and dots, not {name!r}"
     given = next((option for option, value in chosen.items() if value is not None), None)
@@ -43,30 +110,6 @@ def _wrong_use(name: str | None, resume: bool, chosen: dict[str, Any]) -> str | 
 
 def _is_plain_name(name: str) -> bool:
     return bool(name) and len(name) <= 80 and not name.startswith(".") and all(c.isalnum() or c in "-_." for c in name)
-
-
-def _run(name: str | None, resume: bool, device: str, chosen: dict[str, Any]) -> int:
-    from grader.models.checkpoint import CheckpointProblem
-    from grader.models.design import DesignProblem
-    from grader.models.own_parts import CodeProblem
-    from grader.models.training.own_text import TextProblem
-    from grader.models.training.run import Training
-    from grader.teaching.walks.parts import NotInHandout
-
-    made: list[Training] = []
-    try:
-        training = _make(name, resume, find_device(device), chosen)
-        made.append(training)
-        return _train(training)
-    except (DesignProblem, NotInHandout) as problem:
-        print_error(str(problem))
-        return UNUSABLE
-    except (TextProblem, CheckpointProblem, CodeProblem) as problem:
-        print_error(str(problem))
-        return FAILED
-    finally:
-        for training in made:
-            training.close()
 
 
 def find_device(word: str) -> str:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import sys
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Annotated
 
+import typer
+from grader.cli.arguments import option
 from grader.console.output import command_line, make_console, print_error, print_wrapped
 from grader.course.names import match_name
 from grader.course.syllabus import is_handout
@@ -14,17 +17,36 @@ from grader.teaching.walks import list_walks
 DONE, FAILED, UNUSABLE, INTERRUPTED = 0, 1, 2, 130
 
 
-def walk(name: str | None, seed: int, pace: bool, out: Path | None) -> int:
-    """Take the walk of that name; without one, list them all. Exit status 1: the walk ran, but its picture was not saved; 2: wrong use; 130: Control-C."""
-    if name is None:
+def complete_walk(incomplete: str) -> list[str]:
+    return [name for name in list_walks() if name.startswith(incomplete)]
+
+
+def walk(
+    words: Annotated[
+        list[str] | None, typer.Argument(metavar="NAME", help="A tour.", autocompletion=complete_walk, show_default=False)
+    ] = None,
+    seed: Annotated[
+        int, option(min=0, max=2**31 - 1, metavar="N", help="Use other random numbers; the run stays repeatable (default: 0).")
+    ] = 0,
+    pace: Annotated[bool, option("--pace", help="Wait for a key before each step.")] = False,
+    out: Annotated[Path | None, option(metavar="FILE", help="Write the picture to this file (.svg).")] = None,
+) -> int:
+    """Take a guided tour of what you have built, or list the tours.
+
+    Without NAME it lists them.
+
+    Exit status: 0 if the tour was taken, 1 if its picture was not saved, 2 if the command is wrong."""
+    if not words:
         return _list()
-    typed, name = name, match_name(name, list_walks())
+    typed = " ".join(words)
+    name = match_name(typed, list_walks())
     if name is None:
         near = get_close_matches(typed, list_walks(), n=1)
         print_error(f"there is no walk {typed!r}; " + (f"did you mean {near[0]}?" if near else "`headway walk` lists them all"))
         return UNUSABLE
     if out is not None and (out.suffix.lower() != ".svg" or out.is_dir()):
-        print_error(f"--out: the picture is an SVG, so give a file that ends in .svg, as {out.with_suffix('.svg').name if out.name else name + '.svg'}")
+        example = out.with_suffix(".svg").name if out.name else f"{name}.svg"
+        print_error(f"--out: the picture is an SVG, so give a file that ends in .svg, as {example}")
         return UNUSABLE
     if not _has_torch():
         print_error("torch is not installed for this Python; `headway doctor` says what to do")

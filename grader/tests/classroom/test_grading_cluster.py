@@ -20,7 +20,6 @@ from grade_command import PATIENCE, until
 from grader.classroom.judging import cluster as cluster_module
 from grader.classroom.judging import dask_worker
 from grader.cli.commands.grade import grade
-from grader.cli.commands.grading_request import Request
 from grader.course.syllabus import SOLUTIONS
 from grader.quality.benchmarks.processes import alive
 from kit_copy import posix
@@ -29,7 +28,7 @@ pytestmark = [pytest.mark.thorough, posix]
 
 
 def graded(people, out, address=None, sandboxed=False):
-    return grade(Request(people, out, exercises=("softmax",), require_isolation=sandboxed), dask=address)
+    return grade(people, out, exercises="softmax", require_isolation=sandboxed, dask=address)
 
 
 @pytest.fixture(scope="module")

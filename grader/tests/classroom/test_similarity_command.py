@@ -4,8 +4,7 @@ import csv
 
 import pytest
 from grade_command import headway
-from grader.cli.commands.grading_request import Request
-from grader.cli.commands.stored_request import store_request
+from grader.cli.commands.grading_options import GradingOptions, store_options
 from seeded_copies import CHANGES, honest_courses
 
 COURSES = honest_courses()
@@ -45,7 +44,7 @@ def test_the_best_pairs_are_printed_and_both_files_are_written(submissions, tmp_
 
 
 def test_without_submissions_those_of_the_last_grading_are_compared(submissions, tmp_path):
-    store_request(Request(submissions, tmp_path / "grades", chapters=("ch03",)))
+    store_options(GradingOptions((str(submissions),), ("ch03",)), tmp_path / "grades")
     ran = headway("similarity", "--out", tmp_path / "grades")
     assert ran.status == 0 and "Alpha and Beta" in ran.out
     ran = headway("similarity", "--out", tmp_path / "grades", "--chapters", "ch05")

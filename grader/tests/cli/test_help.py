@@ -8,7 +8,8 @@ from grader.cli.main import app
 from typer.testing import CliRunner
 
 COMMAND = typer.main.get_command(app)
-COMMANDS = COMMAND.commands | {f"{name} {inner}": one for name, group in COMMAND.commands.items() for inner, one in getattr(group, "commands", {}).items()}
+TOP = {name: COMMAND.get_command(None, name) for name in COMMAND.list_commands(None)}
+COMMANDS = TOP | {f"{name} {inner}": one for name, group in TOP.items() for inner, one in getattr(group, "commands", {}).items()}
 
 
 @pytest.mark.parametrize("name", ["", *COMMANDS])

@@ -21,9 +21,6 @@ from grader.classroom.intake.submissions import Submission
 from grader.classroom.judging import rules as rules_module
 from grader.classroom.judging.rules import read_rules
 from grader.classroom.judging.scoring import compute_marks, compute_total
-from grader.cli.commands.grade import WRONG_USE, regrade
-from grader.cli.commands.grading_request import Given
-from grader.cli.commands.stored_request import ASKED
 from grader.course.progress import FILE, load_hint_levels, load_scores, record_scores
 from grader.course.source import SourceProblem
 from grader.course.status import read_course
@@ -150,15 +147,3 @@ def test_any_record_of_hints_is_levels_or_nothing(folder, data):
     (folder / ".headway").mkdir(exist_ok=True)
     (folder / ".headway" / "hints.json").write_bytes(data)
     assert all(isinstance(name, str) and level > 0 for name, level in load_hint_levels(folder).items())
-
-
-SAID = {"submissions": "nowhere", "chapters": ["3"], "exercises": [], "seed": 0, "require_isolation": False, "points": None}
-edited = st.tuples(st.sampled_from(list(SAID)), values).map(lambda change: SAID | {change[0]: change[1]})
-
-
-@fuzzed(60)
-@given(data=st.one_of(values, edited).map(lambda value: json.dumps(value).encode()) | mutated([json.dumps(SAID).encode()]) | st.just(b"[" * 100_000))
-def test_any_record_of_the_last_run_leads_to_a_run_or_to_wrong_use(folder, data):
-    """The class is empty, so nothing can be graded."""
-    (folder / ASKED).write_bytes(data)
-    assert regrade("Alpha", folder, Given()) == WRONG_USE

@@ -1,0 +1,108 @@
+"""Commands for one exercise: a test at each save, its next hint, its failed call, the difference from the reference, the editor."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+from grader.cli.arguments import AnyExercise, AnyName, RequiredExercise, join_optional, join_words, option
+from grader.console.editor import editor_for
+from grader.console.output import make_console, print_error, print_wrapped
+from grader.course.hints import reveal_hint
+from grader.course.solution_diff import diff_with_reference
+from grader.course.source import SourceProblem
+from grader.course.status import current_scores, find_exercise, is_passed, locate, next_step, read_course
+from grader.course.syllabus import Exercise, is_handout
+from rich.text import Text
+
+
+def watch(name: AnyName = None) -> int:
+    """Test the function that you changed, each time you save.
+
+    With the name of an exercise, it tests only that exercise."""
+    typed = join_optional(name)
+    exercise = find_exercise(typed)
+    if exercise is None:
+        print_wrapped(make_console(), "You have passed every exercise. To watch one anyway: headway watch NAME")
+        return 0
+    from grader.watch.loop import watch as run_watch
+
+    pinned = typed is not None and isinstance(read_course().find(typed), Exercise)
+    return run_watch(exercise, sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM") != "dumb", pinned)
+
+
+def hint(
+    name: AnyName = None,
+    level: Annotated[int | None, option(min=1, max=3, metavar="N", help="Show hint N: 1 is a question, 2 the idea, 3 how to write it.")] = None,
+) -> int:
+    """Show the next hint; each says more than the one before."""
+    console, exercise = make_console(), find_exercise(join_optional(name))
+    if exercise is None:
+        console.print("You have passed every exercise. `headway hint NAME` still shows the hints of one.")
+        return 0
+    shown = reveal_hint(exercise, level)
+    if shown is None:
+        console.print(f"{exercise.name} has no hints.")
+        return 0
+    console.print(Text(shown.title, style="bold"))
+    print_wrapped(console, shown.text)
+    more = "This is the last hint." if shown.is_last else f"For the next hint: headway hint {exercise.name}"
+    console.print(Text(more, style="dim"))
+    if shown.problem:
+        print_error(shown.problem)
+    return 0
+
+
+def repro(
+    name: AnyExercise = None,
+    debug: Annotated[bool, option("--pdb", help="Stop in the debugger before the call, or where your code raises an error.")] = False,
+) -> int:
+    """Make a failed call again, outside of the tests.
+
+    Without NAME it is the call of the last failure. The call is a script in exercises/.headway/repro, which you can also open in your
+    editor.
+
+    Exit status: 0 if the result is right, 1 if it is still wrong, 2 if there is nothing to run."""
+    exercise = read_course().exercise(join_words(name)) if name else None
+    from grader.cli.commands.repro import repro  # here: it imports torch, which the other commands of this module do not need
+
+    return repro(exercise, debug)
+
+
+def diff(
+    name: RequiredExercise,
+    peek: Annotated[bool, option("--peek", help="Show the reference although your code does not pass yet.")] = False,
+) -> int:
+    """Compare your code with the reference, after yours passes."""
+    exercise, console = read_course().exercise(join_words(name)), make_console()
+    if not peek and not is_handout() and not is_passed(exercise, current_scores()):
+        advice = f"try your own way first. For a hint: headway hint {exercise.name}"
+        print_wrapped(console, f"You have not passed {exercise.name} yet; {advice}")
+        print_wrapped(console, f"To see the reference anyway: headway diff {exercise.name} --peek")
+        return 1
+    lines = diff_with_reference(exercise)
+    for line in lines or [Text(f"Your {exercise.name} is identical to the reference.")]:
+        console.print(line, soft_wrap=True)
+    return 0
+
+
+def open_in_editor(name: AnyName = None) -> int:
+    """Open an exercise in your editor, at its line."""
+    typed, step = join_optional(name), next_step()
+    if typed is None and step is None:
+        make_console().print("You have passed every exercise. To open one: headway open NAME")
+        return 0
+    location = step.location if step and typed is None else locate(read_course().find(typed or ""))
+    if not location.file.exists():
+        raise SourceProblem(location.problem or f"there is no file {location.file}")
+    if location.problem:
+        print_error(location.problem)
+    editor = editor_for(location)
+    if editor is None or not (editor.windowed or sys.stdin.isatty() and sys.stdout.isatty()):
+        make_console().print(str(location), soft_wrap=True)
+        return 0
+    problem = editor.open()
+    if problem:
+        print_error(f"{problem}; the exercise is at {location}")
+    return 1 if problem else 0

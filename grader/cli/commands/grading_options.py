@@ -1,0 +1,170 @@
+"""What `headway grade` grades, and how. The options of the last run are stored beside the gradebook, for the commands that read it later."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from functools import wraps
+from pathlib import Path
+from typing import Any, ParamSpec
+
+from grader.classroom.anonymous import key_file
+from grader.classroom.intake.options import NEWEST
+from grader.classroom.intake.problems import GradingProblem
+from grader.classroom.judging.rules import Rules, read_rules
+from grader.classroom.sanitize import line
+from grader.classroom.term.course_file import Assignment, Course, find_course, read_course_file
+from grader.classroom.term.deliveries import Delivery
+from grader.console.output import print_error
+from grader.course.status import read_course
+from grader.course.syllabus import Exercise
+from grader.files import problem, write_whole
+
+OPTIONS_FILE = "asked.json"  # next to the gradebook
+WRONG_USE = 2
+P = ParamSpec("P")
+
+
+@dataclass(frozen=True)
+class GradingOptions:
+    """The options as texts and numbers; paths are absolute, and an empty text means that the option was not given."""
+
+    submissions: tuple[str, ...] = ()  # the folders, the first one graded first
+    chapters: tuple[str, ...] = ()
+    exercises: tuple[str, ...] = ()
+    seed: int = 0
+    points: str = ""
+    course: str = ""
+    assignment: str = ""  # of the course: it says which exercises, and the rules
+    maps: tuple[str, ...] = ()
+    copies: str = ""
+    trust_file_dates: bool = False
+    require_isolation: bool = False
+    anonymous: bool = False
+    key: str = ""  # of the pseudonyms; empty for the usual place
+    command: str = ""  # as the instructor typed it
+
+    @property
+    def deliveries(self) -> list[Delivery]:
+        return [Delivery(Path(path), self.maps, self.copies or NEWEST, self.trust_file_dates) for path in self.submissions]
+
+    def key_path(self, out: Path) -> Path:
+        """The usual place is next to the course file, so that all assignments share it; else next to the folder of the grades, never in it."""
+        return Path(self.key) if self.key else (Path(self.course) if self.course else out.resolve()).parent / key_file.NAME
+
+    def resolve(self) -> tuple[list[Exercise], Rules, Course | None]:
+        """The exercises in the course's order (all if none is named), the rules, and the course. GradingProblem or UnknownName if they do not fit."""
+        if not self.course:
+            rules = read_rules(Path(self.points)) if self.points else Rules()
+            return read_course().chosen([*self.chapters, *self.exercises]), rules, None
+        term = read_course_file(Path(self.course))
+        assignment = term.assignment(self.assignment)
+        return list(assignment.exercises), assignment.rules, term
+
+    def changed_by(self, given: GradingOptions, seed: int | None) -> GradingOptions:
+        """These options, except those that are given. GradingProblem if they do not go together."""
+        if self.course:
+            refuse_with_assignment({f"--{name}": getattr(given, name) for name in ("chapters", "exercises", "points")})
+        changes = {name: value for name, value in vars(given).items() if value}
+        if given.chapters or given.exercises:
+            changes |= {"chapters": given.chapters, "exercises": given.exercises}
+        return replace(self, **changes | {"seed": self.seed if seed is None else seed})
+
+    def differences(self, other: GradingOptions) -> list[str]:
+        """The options about what is graded that differ, as they are typed."""
+        names = ("chapters", "exercises", "seed", "points", "maps", "copies", "trust_file_dates")
+        return [_typed(name) for name in names if getattr(self, name) != getattr(other, name)]
+
+
+def _typed(name: str) -> str:
+    return "--map" if name == "maps" else f"--{name.replace('_', '-')}"
+
+
+def absolute(path: Path | None) -> str:
+    return str(path.resolve()) if path else ""
+
+
+def split_names(words: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in words.split(",") if name.strip())
+
+
+# ---- stored options
+
+
+def store_options(options: GradingOptions, out: Path) -> None:
+    """GradingProblem if the file cannot be written."""
+    try:
+        write_whole(out / OPTIONS_FILE, json.dumps(asdict(options), indent=1) + "\n")
+    except OSError as trouble:
+        raise GradingProblem(problem(trouble, f"write {OPTIONS_FILE} in {out}")) from trouble
+
+
+def read_options(out: Path) -> GradingOptions | None:
+    """The options of the last run into this folder; None if there was none. GradingProblem if the file is damaged."""
+    try:
+        stored: dict[str, Any] = json.loads((out / OPTIONS_FILE).read_text(encoding="utf-8"))
+        values: dict[str, Any] = {name: tuple(map(str, value)) if isinstance(value, list) else value for name, value in stored.items()}
+        if any(type(value) is not type(getattr(GradingOptions(), name)) for name, value in values.items()):
+            raise TypeError
+        return GradingOptions(**values)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError):
+        where = line(str(out / OPTIONS_FILE))
+        raise GradingProblem(f"{where} is damaged; delete it, and run the `headway grade` command for this folder again") from None
+
+
+def last_options(out: Path) -> GradingOptions:
+    """Like `read_options`; GradingProblem too if there was no run."""
+    stored = read_options(out)
+    if stored is None:
+        advice = "choose the right one with --out, or with --assignment"
+        raise GradingProblem(f"{line(str(out))} is not a folder that `headway grade` has written to; {advice}")
+    return stored
+
+
+# ---- options that name an assignment
+
+
+def choose_assignment(course: Path | None, assignment: str, others: Mapping[str, object]) -> tuple[Course, Assignment] | None:
+    """The course and the assignment that these options name; None if they name none.
+
+    GradingProblem if one of the other options, by name, is given too.
+    """
+    if course is None and not assignment:
+        return None
+    refuse_with_assignment(others)
+    path = find_course(course)
+    term = read_course_file(path)
+    names = [one.name for one in term.assignments]
+    if not assignment and len(names) > 1:
+        raise GradingProblem(f"{path.name} has several assignments; name one with --assignment: {', '.join(names)}")
+    return term, term.assignment(assignment or names[0])
+
+
+def refuse_with_assignment(others: Mapping[str, object]) -> None:
+    for option, value in others.items():
+        if value:
+            reason = f"course.toml says what is graded; leave out {option}, or --assignment and --course"
+            raise GradingProblem(f"{option} does not go with an assignment: {reason}")
+
+
+def folder_of(out: Path | None, course: Path | None, assignment: str) -> Path:
+    """The folder of a gradebook, for a command that reads or changes one."""
+    chosen = choose_assignment(course, assignment, {})
+    return out or (chosen[0].folder(chosen[1].name) if chosen else Path("grades"))
+
+
+def describe_problems(command: Callable[P, int]) -> Callable[P, int]:
+    """The command with a sentence and exit status 2 for what an instructor can fix."""
+
+    @wraps(command)
+    def run(*arguments: P.args, **options: P.kwargs) -> int:
+        try:
+            return command(*arguments, **options)
+        except GradingProblem as trouble:
+            print_error(str(trouble))
+            return WRONG_USE
+
+    return run

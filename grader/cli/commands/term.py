@@ -1,0 +1,190 @@
+"""`headway course` describes the course of a term, and `headway marks` adds it up: marks.csv, and marks.html for the instructor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from grader.classroom.anonymous.pseudonyms import Pseudonyms
+from grader.classroom.exports import term_table
+from grader.classroom.gradebook import sqlite_file
+from grader.classroom.gradebook.gradebook import Gradebook
+from grader.classroom.intake.problems import GradingProblem
+from grader.classroom.judging.graded_class import GradedClass
+from grader.classroom.judging.scoring import format_points
+from grader.classroom.report import ReportProblem, marks_page
+from grader.classroom.report.numbers import format_count
+from grader.classroom.sanitize import line, list_names
+from grader.classroom.term.course_file import GRADES, Assignment, Course, check_course_file, find_course, read_course_file
+from grader.classroom.term.marks import compute_term_marks
+from grader.classroom.term.new_course import write_course
+from grader.classroom.term.roster import FIELDS
+from grader.classroom.term.roster_table import parse_column_names
+from grader.cli.arguments import option
+from grader.cli.commands.grading_options import describe_problems, read_options
+from grader.cli.options import CourseFile, Key
+from grader.console.output import make_console, print_error, print_wrapped
+from grader.course.status import short_path
+from grader.files import problem
+
+DONE, DOES_NOT_FIT = 0, 1
+MAX_COLUMNS = 8  # in one sentence
+MAX_LINE_CHARACTERS = 2000
+
+course_commands = typer.Typer(help="Describe the course of a term (for instructors).", rich_markup_mode=None, no_args_is_help=True)
+
+
+@course_commands.command()
+@describe_problems
+def init(
+    export: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="EXPORT", help="The people: a CSV from Canvas, Moodle or Gradescope, or your own.", show_default=False
+        ),
+    ] = None,
+    folder: Annotated[Path, option("--into", metavar="DIR", help="The folder of the course (default: this folder).")] = Path("."),
+    title: Annotated[str, option(metavar="TEXT", help="The title of the course (default: the name of the folder).")] = "",
+    columns: Annotated[
+        list[str] | None,
+        option(
+            "--column", metavar="FIELD=TITLE",
+            help="The title of a column of EXPORT, as in number=Matrikelnummer. You can repeat it.",
+        ),
+    ] = None,
+) -> int:
+    """Write a course.toml with comments, and the roster.
+
+    The columns of the roster, and so the fields, are name, email, login, number, canvas_id, moodle_id, section and group.
+
+    Exit status: 0 if it is written, 2 if not."""
+    if columns and export is None:
+        raise GradingProblem("--column is about the columns of EXPORT; name this file, too")
+    path, found = write_course(folder, title or folder.resolve().name, export, parse_column_names(columns or ()))
+    console = make_console()
+    roster = f", and roster.csv has {format_count(len(found.people), 'person', 'people')}" if found.people else ""
+    print_wrapped(console, f"{short_path(path)} is written{roster}. Edit its assignments, then run `headway course check`.")
+    if export and found.unused:
+        columns_left = f"{export.name} has columns that were not used: {list_names(found.unused, MAX_COLUMNS)}"
+        print_wrapped(console, f"Note: {columns_left}. To use one, name it like --column number=TITLE.")
+    return DONE
+
+
+@course_commands.command()
+@describe_problems
+def check(
+    file: Annotated[
+        Path | None, typer.Argument(metavar="FILE", help="The course file (default: course.toml in this folder).", show_default=False)
+    ] = None,
+) -> int:
+    """Say what does not fit in course.toml, with its line.
+
+    Exit status: 0 if everything fits, 1 if not, 2 if there is no such file."""
+    course, problems = check_course_file(find_course(file, "name one with `headway course check FILE`"))
+    if course is None:
+        for sentence in problems:
+            print_error(sentence)
+        return DOES_NOT_FIT
+    console, people = make_console(), format_count(len(course.roster.people), "person", "people")
+    print_wrapped(console, f"{course.title or course.path.name}: {people} in the roster.")
+    for assignment in course.assignments:
+        print_wrapped(console, _describe(assignment))
+    for drop in course.drops:
+        print_wrapped(console, f"The best {drop.best} of {', '.join(drop.assignments)} count.")
+    if course.roster.unused:
+        columns = f"columns that are not used: {list_names(course.roster.unused, MAX_COLUMNS)}"
+        print_wrapped(console, f"Note: the roster has {columns}. The columns are {', '.join(FIELDS)}.")
+    return DONE
+
+
+def _describe(one: Assignment) -> str:
+    points = sum(map(one.rules.points_of, one.exercises))
+    facts = [f"{format_count(len(one.exercises), 'exercise')}, {points:g} points, weight {format_points(one.weight)}"]
+    if one.rules.due:
+        facts.append(f"due {one.rules.due:%Y-%m-%d %H:%M}")
+    if one.rules.extensions:
+        facts.append(format_count(len(one.rules.extensions), "extension"))
+    if one.hidden:
+        facts.append(f"hidden: {', '.join(one.hidden)}")
+    return f"{one.name}: {', '.join(facts)}."
+
+
+# ---- the marks of a term
+
+
+@describe_problems
+def marks(
+    course: CourseFile = None,
+    out: Annotated[
+        Path | None, option(metavar="DIR", help="The folder to write to (default: grades, next to the course file).")
+    ] = None,
+    key: Key = None,
+) -> int:
+    """Add up the marks of a term (for instructors).
+
+    It writes marks.csv and marks.html, from the assignments that are graded so far.
+
+    Exit status: 0 if they are written, 2 if not."""
+    term = read_course_file(find_course(course))
+    term, classes = _read_classes(term, key)
+    if not classes:
+        command = f"`headway grade SUBMISSIONS --assignment {term.assignments[0].name}`"
+        raise GradingProblem(f"no assignment has been graded yet; run {command}")
+    found = compute_term_marks(term, classes, _describe_unfinished(term, classes))
+    folder = out or term.path.parent / GRADES
+    written = [term_table.write(found, folder)]
+    try:
+        written.append(marks_page.write(found, folder))
+    except ReportProblem as trouble:
+        print_error(str(trouble))
+    except OSError as error:
+        raise GradingProblem(problem(error, f"write {marks_page.NAME} in {folder}")) from error
+    for name in found.classes:
+        missing = [person.who.name for person in found.people if name in person.missing]
+        words = f"; missing: {list_names(missing)}" if missing else ""
+        people = format_count(len(found.people), "person", "people")
+        _print(f"{name}: {len(found.people) - len(missing)} of {people}{words}")
+    for note in found.notes:
+        _print(f"Note: {note}")
+    _print(f"Written: {' and '.join(short_path(path) for path in written)}.")
+    return DONE
+
+
+def _print(sentence: str) -> None:
+    make_console().print(line(sentence, MAX_LINE_CHARACTERS), soft_wrap=True)
+
+
+def _read_classes(course: Course, key: Path | None) -> tuple[Course, dict[str, GradedClass]]:
+    """The course, and the graded classes by assignment: with names, or all with pseudonyms if one of them is anonymous.
+
+    GradingProblem if a gradebook cannot be read, or if it is anonymous and the key is missing.
+    """
+    folders = {one.name: course.folder(one.name) for one in course.assignments}
+    graded = [name for name, folder in folders.items() if (folder / sqlite_file.NAME).is_file()]
+    stored = {name: options for name in graded if (options := read_options(folders[name])) and options.anonymous}
+    pseudonyms, named = None, course
+    if stored:
+        name, options = next(iter(stored.items()))
+        pseudonyms = Pseudonyms.read(key or options.key_path(folders[name]))
+        course = pseudonyms.hide_course(course)
+    classes = {}
+    for name in graded:
+        with Gradebook.read(folders[name]) as book:
+            found = book.graded_class((course if name in stored else named).assignment(name).rules)
+        if found.people:  # not those of a run that was killed before it had read the submissions: not everybody is missing there
+            classes[name] = pseudonyms.hide_class(found) if pseudonyms and name not in stored else found
+    return course, classes
+
+
+def _describe_unfinished(course: Course, classes: Mapping[str, GradedClass]) -> list[str]:
+    """A sentence for each assignment whose run was stopped or killed, with the command that continues it."""
+    notes = []
+    for name, graded in classes.items():
+        if waiting := sum(person.waiting for person in graded.people):
+            options = read_options(course.folder(name))
+            command = f"continue with: {options.command}" if options and options.command else "run the same `headway grade` command again"
+            many = format_count(waiting, "submission is", "submissions are")
+            notes.append(f"{name}: {many} not graded yet and {'does' if waiting == 1 else 'do'} not count; {command}")
+    return notes
