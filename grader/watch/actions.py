@@ -1,9 +1,10 @@
-"""What each key of the watch does."""
+"""What each key of the watch does, and the list of all exercises to choose one from."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from grader.console.editor import editor_for
 from grader.console.output import wrap_text
@@ -11,36 +12,22 @@ from grader.course.hints import reveal_hint
 from grader.course.solution_diff import diff_with_reference
 from grader.course.source import SourceProblem
 from grader.course.status import current_scores, is_passed, locate, next_unpassed, short_path
-from grader.course.syllabus import EXERCISES, Exercise
+from grader.course.syllabus import EXERCISES, Exercise, load_syllabus
 from grader.teaching.show.catalog import has_picture
-from grader.watch.chooser import Chooser
-from grader.watch.keys import Keyboard
-from grader.watch.runs import Runs
 from grader.watch.screen import Screen
-from grader.watch.state import State
 from rich.text import Text
 
+if TYPE_CHECKING:
+    from grader.watch.loop import Watch
 
-class Watched(Protocol):
-    """What the actions need of the watch."""
 
-    state: State
-    runs: Runs
-
-    @property
-    def keyboard(self) -> Keyboard: ...
-
-    def start_run(self) -> None: ...
-
-    def switch_to(self, exercise: Exercise) -> None: ...
-
-    def on_quit(self) -> None: ...
+FAR = 10**6  # lines: beyond the end of any page
 
 
 class KeyActions:
     """Carries out the keys of a watch that has a full screen."""
 
-    def __init__(self, watch: Watched, screen: Screen) -> None:
+    def __init__(self, watch: Watch, screen: Screen) -> None:
         self.watch, self.state, self.screen = watch, watch.state, screen
         self.chooser: Chooser | None = None
         self.diff_confirmed = False
@@ -50,7 +37,7 @@ class KeyActions:
             self._press_in_chooser(self.chooser, key)
             return
         rows = self.screen.rows
-        moves = {"up": -1, "down": 1, "page up": -rows, "page down": rows, " ": rows, "home": -(10**6), "end": 10**6}
+        moves = {"up": -1, "down": 1, "page up": -rows, "page down": rows, " ": rows, "home": -FAR, "end": FAR}
         if key in moves:
             self.screen.scroll(moves[key])
             return
@@ -84,8 +71,10 @@ class KeyActions:
         self.state.diff_lines = self.state.picture = None
         more = "This is the last hint." if found.is_last else "Press h again for the next hint."
         prose = wrap_text(found.text, min(self.screen.size[0], 80))
-        self.state.hint_lines = [Text(found.title, "bold"), *map(Text, prose), Text(more, "dim"), *([Text(found.problem, "red")] if found.problem else [])]
-        self.screen.top = 10**6  # draw() limits it to the last line
+        self.state.hint_lines = [Text(found.title, "bold"), *map(Text, prose), Text(more, "dim")]
+        if found.problem:
+            self.state.hint_lines.append(Text(found.problem, "red"))
+        self.screen.top = FAR  # draw() limits it to the last line
 
     def go_to_next(self) -> None:
         following = next_unpassed(self.state.exercise)
@@ -117,7 +106,8 @@ class KeyActions:
     def show_diff(self, diff_confirmed: bool) -> None:
         exercise = self.state.exercise
         if not diff_confirmed and not is_passed(exercise, current_scores()):
-            self.state.note, self.diff_confirmed = f"You have not passed {exercise.name} yet; try your own way first. Press d again to see the reference anyway.", True
+            advice = "try your own way first. Press d again to see the reference anyway."
+            self.state.note, self.diff_confirmed = f"You have not passed {exercise.name} yet; {advice}", True
             return
         try:
             lines = diff_with_reference(exercise)
@@ -149,3 +139,53 @@ class KeyActions:
             back = " esc: back to the verdict." if self.state.diff_lines is not None else ""
             chapter = short_path(EXERCISES / "pictures" / f"{self.state.exercise.module}.svg")
             self.state.note = f"{name} has no picture. Its chapter has one, {chapter}: open it in a browser.{back}"
+
+
+@dataclass
+class Chooser:
+    """A list of all exercises: letters narrow it, arrows move."""
+
+    current: Exercise
+    typed: str = ""
+    at: int = 0
+
+    def __post_init__(self) -> None:
+        self.at = self.found.index(self.current)
+
+    @property
+    def found(self) -> list[Exercise]:
+        typed = self.typed.lower()
+        return [exercise for exercise in load_syllabus().exercises if typed in exercise.name.lower() or exercise.chapter == typed]
+
+    @property
+    def chosen(self) -> Exercise | None:
+        found = self.found
+        return found[self.at] if found else None
+
+    def press(self, key: str) -> None:
+        moves = {"up": -1, "down": 1, "page up": -10, "page down": 10, "home": -1000, "end": 1000}
+        if key in moves:
+            self.at = max(0, min(self.at + moves[key], len(self.found) - 1))
+        elif key == "backspace":
+            self.typed, self.at = self.typed[:-1], 0
+        elif len(key) == 1 and (key.isalnum() or key == "_"):
+            self.typed, self.at = self.typed + key, 0
+
+    def lines(self) -> tuple[list[Text], int]:
+        """The list, and which line the chosen one is on."""
+        scores = current_scores()
+        lines, at, chapter = [Text(f"Which one? {self.typed}_", "bold")], 0, ""
+        for number, exercise in enumerate(self.found):
+            if exercise.chapter != chapter:
+                chapter = exercise.chapter
+                lines.append(Text(f"{chapter} {load_syllabus().chapter(chapter).title}", "bold"))
+            passed = exercise.name in scores and scores[exercise.name].passed
+            score = str(scores.get(exercise.name, f"0/{exercise.points:g}"))
+            line = Text.assemble(" > " if number == self.at else "   ", ("x " if passed else "  ", "green"), (f"{score:>9}  ", "dim"), exercise.name)
+            if number == self.at:
+                at = len(lines)
+                line.stylize("reverse")
+            lines.append(line)
+        if not self.found:
+            lines.append(Text("No exercise has that in its name; backspace takes letters away.", "yellow"))
+        return lines, at

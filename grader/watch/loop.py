@@ -9,7 +9,7 @@ import contextlib
 import os
 import queue
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property, partial
 from typing import Any
 
@@ -23,17 +23,14 @@ from grader.verdict.summary import Verdict
 from grader.watch.actions import KeyActions
 from grader.watch.changes import SavedChapters, decide
 from grader.watch.keys import Keyboard
-from grader.watch.page import result_line
-from grader.watch.plain import Plain
+from grader.watch.page import State, result_line
 from grader.watch.runs import Runs
 from grader.watch.saves import SaveWatcher
-from grader.watch.screen import Screen
-from grader.watch.signals import forward_signals
-from grader.watch.state import State
+from grader.watch.screen import Display, PlainDisplay, Screen
 
 
 class Watch:
-    def __init__(self, exercise: Exercise, screen: Screen | Plain, pinned: bool = False) -> None:
+    def __init__(self, exercise: Exercise, screen: Display, pinned: bool = False) -> None:
         self.state = State(exercise, keys=isinstance(screen, Screen), pinned=pinned)
         self.screen = screen
         self.events: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()  # calls of the methods on_...
@@ -51,12 +48,6 @@ class Watch:
         """Created at its first use, which needs a screen."""
         return Keyboard(self._queued(self.on_key))
 
-    @property
-    def full_screen(self) -> Screen:
-        """The screen, for actions of keys: without a screen no key can be pressed."""
-        assert isinstance(self.screen, Screen)
-        return self.screen
-
     # ---- the loop
 
     def run_until_quit(self) -> None:
@@ -69,8 +60,7 @@ class Watch:
                 stack.enter_context(self.screen.fullscreen())
                 self.keyboard.open()
                 stack.callback(self.keyboard.close)
-            else:
-                self.screen.print_heading(self.state)
+            self.screen.print_heading(self.state)
             self.start_run()
             while self.is_open:
                 self.draw()
@@ -82,8 +72,11 @@ class Watch:
         return lambda *arguments: self.events.put(partial(handler, *arguments))
 
     def _signal_handlers(self) -> dict[str, Callable[[], None]]:
-        ending = dict.fromkeys(("SIGTERM", "SIGHUP", "SIGINT"), self._queued(self.on_quit))
-        return ending | ({"SIGWINCH": self._queued(self.on_resized), "SIGTSTP": self._queued(self.on_suspended)} if isinstance(self.screen, Screen) else {})
+        handlers = dict.fromkeys(("SIGTERM", "SIGHUP", "SIGINT"), self._queued(self.on_quit))
+        if isinstance(self.screen, Screen):
+            handlers["SIGWINCH"] = self._queued(lambda: None)  # the next draw reads the size of the terminal
+            handlers["SIGTSTP"] = self._queued(partial(self.on_suspended, self.screen))
+        return handlers
 
     def _next_events(self) -> Iterator[Callable[[], None]]:
         """Wait for the next event, then yield it and all that have arrived by then; nothing when the wait times out."""
@@ -111,10 +104,8 @@ class Watch:
         """Show at once what is wrong with the file; only a save can help."""
         self.runs.stop()
         self.state.wait_for_save(problem, excerpt_of(EXERCISES / problem.file, problem))
-        if isinstance(self.screen, Plain):
-            self.screen.print_file_problem(self.state)
-        else:
-            self.screen.top = 0
+        self.screen.print_file_problem(self.state)
+        self.screen.top = 0
 
     def on_saved(self, names: set[str]) -> None:
         self.unread |= {name.removesuffix(".py") for name in names}
@@ -136,13 +127,12 @@ class Watch:
         if chosen.exercise != self.state.exercise:
             self.switch_to(chosen.exercise)
         self.state.follow_note, self.state.waiting = chosen.sentence, chosen.waiting or self.state.waiting
-        if chosen.sentence and isinstance(self.screen, Plain):
+        if chosen.sentence:
             self.screen.print_message(chosen.sentence)
 
     def switch_to(self, exercise: Exercise) -> None:
         """Watch another exercise, and show its last verdict until there is a new one."""
-        if isinstance(self.screen, Screen):
-            self.screen.top = 0
+        self.screen.top = 0
         self.state.switch_to(exercise, self.verdicts.get(exercise.name))
 
     def on_run_message(self, number: int, message: dict[str, Any]) -> None:
@@ -152,37 +142,33 @@ class Watch:
         match message:
             case {"waking": _}:
                 state.starting = True
-                if isinstance(self.screen, Plain):
-                    self.screen.print_message("Loading the tests; this takes a few seconds, once.")
+                self.screen.print_message("Loading the tests; this takes a few seconds, once.")
             case {"begun": test}:
                 state.starting, state.test = False, test
             case {"failed": sentence}:
                 state.first_failure = sentence
             case {"again": why}:
                 state.retry_reason, state.test, state.first_failure = why, "", ""
-                if isinstance(self.screen, Plain):
-                    self.screen.print_message(retry_sentence(why))
+                self.screen.print_message(retry_sentence(why))
             case {"verdict": data}:
                 verdict = Verdict.from_data(data)
                 self.verdicts[state.exercise.name] = verdict
                 state.hint_lines = [] if (result := verdict.result(state.exercise.name)) and result.outcome == "passed" else state.hint_lines
                 state.end_run(verdict)
-                if isinstance(self.screen, Plain):
-                    self.screen.print_verdict(state)
+                self.screen.print_verdict(state)
             case {"done": status}:
                 state.end_run(None)
                 state.run_problem = f"No verdict: the tests ended with status {status}. To see why, run: headway check {state.exercise.name}"
             case {"trouble": sentence}:
                 state.end_run(None)
                 state.run_problem = sentence
-                if isinstance(self.screen, Plain):
-                    self.screen.print_message(sentence)
+                self.screen.print_message(sentence)
 
     def on_picture(self, name: str, message: dict[str, Any]) -> None:
         if name != self.state.exercise.name:
             return
         if "picture" in message:
-            self.state.picture, self.state.diff_lines, self.full_screen.top = Picture.from_data(message["picture"]), None, 0
+            self.state.picture, self.state.diff_lines, self.screen.top = Picture.from_data(message["picture"]), None, 0
             self.state.note = f"esc: back to the verdict. To save the picture: headway show {name} --out {name}.png"
         else:
             back = " esc: back to the verdict." if self.state.diff_lines is not None else ""
@@ -190,8 +176,7 @@ class Watch:
 
     def on_save_notice(self, notice: str) -> None:
         self.state.save_notice = notice
-        if isinstance(self.screen, Plain):
-            self.screen.print_message(notice)
+        self.screen.print_message(notice)
 
     # ---- keys and signals
 
@@ -204,20 +189,32 @@ class Watch:
     def on_quit(self) -> None:
         self.is_open = False
 
-    def on_resized(self) -> None:
-        pass  # the next draw reads the size of the terminal
-
-    def on_suspended(self) -> None:
+    def on_suspended(self, screen: Screen) -> None:
         """Control-Z: restore the terminal, stop this process, and continue when the shell resumes it."""
-        with self.keyboard.suspended(), self.full_screen.suspended():
+        with self.keyboard.suspended(), screen.suspended():
             handler = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
             os.kill(os.getpid(), signal.SIGTSTP)
             signal.signal(signal.SIGTSTP, handler)
 
 
+@contextlib.contextmanager
+def forward_signals(handlers: Mapping[str, Callable[[], None]]) -> Iterator[None]:
+    """Call the handler of each named signal that this system has, until the context ends."""
+    before = {}
+    for name, handler in handlers.items():
+        number = getattr(signal, name, None)
+        if number is not None:
+            before[number] = signal.signal(number, lambda *_, handler=handler: handler())
+    try:
+        yield
+    finally:
+        for number, earlier_handler in before.items():
+            signal.signal(number, earlier_handler)
+
+
 def watch(exercise: Exercise, interactive: bool, pinned: bool) -> int:
     """Watch until the learner quits, then print the last verdict in one line. `pinned`: stay on this exercise whatever is saved."""
-    session = Watch(exercise, Screen() if interactive else Plain(), pinned)
+    session = Watch(exercise, Screen() if interactive else PlainDisplay(), pinned)
     with contextlib.suppress(BrokenPipeError):
         session.run_until_quit()
         print(result_line(session.state))

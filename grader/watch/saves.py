@@ -9,11 +9,11 @@ from pathlib import Path
 
 from watchfiles import watch
 
-GATHER = 100  # milliseconds in which the events of one save are joined, at most
-QUIET = 5  # milliseconds without a change, after which a save is over
-POLL_WITH_EVENTS = 1000  # milliseconds between two polls while events arrive
-POLL_SECONDS = 0.3  # between two polls where no events arrive
-MISSED = 2  # saves without an event, after which events are given up
+MAX_SAVE_MS = 100  # in which the events of one save are joined
+QUIET_MS = 5  # after which a save is over
+POLL_WITH_EVENTS_MS = 1000
+POLL_SECONDS = 0.3  # where no events arrive
+MAX_MISSED_SAVES = 2  # after which events are given up
 
 NO_EVENTS = "The drive of this folder reports no file changes, so Headway checks your files three times a second."
 
@@ -50,11 +50,11 @@ class SaveWatcher:
         missed = 0
         for changes in watch(
             self.folder, stop_event=self.stop, watch_filter=None, recursive=False, force_polling=False,
-            debounce=GATHER, step=QUIET, rust_timeout=POLL_WITH_EVENTS, yield_on_timeout=True, raise_interrupt=False,
+            debounce=MAX_SAVE_MS, step=QUIET_MS, rust_timeout=POLL_WITH_EVENTS_MS, yield_on_timeout=True, raise_interrupt=False,
         ):  # fmt: skip
             if self._report_changes():
                 missed = 0 if changes else missed + 1
-            if missed >= MISSED:
+            if missed >= MAX_MISSED_SAVES:
                 return
 
     def _report_changes(self) -> bool:

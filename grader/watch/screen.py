@@ -1,4 +1,4 @@
-"""Draws the watch on the whole terminal: heading at the top, keys at the bottom, and between them the verdict, which scrolls."""
+"""Shows the watch: on the whole terminal, or as printed lines."""
 
 from __future__ import annotations
 
@@ -9,19 +9,60 @@ import shutil
 import sys
 from collections.abc import Iterator
 
+from grader.console.output import make_console
 from grader.teaching.show.half_blocks import find_colour_system
-from grader.watch.page import KEYS, body_lines, heading_lines, status_lines
-from grader.watch.state import State
+from grader.watch.page import KEYS, State, body_lines, heading_lines, status_lines
 from rich.console import Console
 from rich.text import Text
 
 ENTER, LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
-SMALL = 30, 8  # columns and rows; the page is never drawn smaller
+MIN_COLUMNS, MIN_ROWS = 30, 8  # the page is never drawn smaller
 
 
-class Screen:
+class Display:
+    """What the loop tells the display; each kind ignores what it has no use for."""
+
+    top = 0  # the first visible line of the verdict
+
+    def print_heading(self, state: State) -> None: ...
+
+    def print_verdict(self, state: State) -> None: ...
+
+    def print_file_problem(self, state: State) -> None: ...
+
+    def print_message(self, sentence: str) -> None: ...
+
+
+class PlainDisplay(Display):
+    """Prints each new verdict or message once: in a pipe, a log, or a terminal that only prints lines."""
+
     def __init__(self) -> None:
-        self.top = 0  # the first visible line of the verdict
+        self.console = make_console()
+
+    def print_heading(self, state: State) -> None:
+        pinned = f"Each save tests {state.exercise.name}; `headway watch` without a name follows your changes."
+        what = Text(pinned if state.pinned else "Each save tests the function that you changed.")
+        self._print(*heading_lines(state, self.console.width), what, Text("Press Control-C to quit."), Text(""))
+
+    def print_verdict(self, state: State) -> None:
+        self._print(*body_lines(state, self.console.width), *status_lines(state, self.console.width), Text(""))
+
+    def print_file_problem(self, state: State) -> None:
+        self._print(*map(Text, state.file_excerpt), Text(f"{state.file_problem}. Waiting for the next save."))
+
+    def print_message(self, sentence: str) -> None:
+        self._print(Text(sentence))
+
+    def _print(self, *lines: Text) -> None:
+        for line in lines:
+            self.console.print(line, soft_wrap=True)
+        self.console.file.flush()
+
+
+class Screen(Display):
+    """The whole terminal: heading at the top, keys at the bottom, and between them the verdict, which scrolls."""
+
+    def __init__(self) -> None:
         self.rows = 10  # visible lines of the verdict
         self.length = 0
 
@@ -46,7 +87,7 @@ class Screen:
     @property
     def size(self) -> tuple[int, int]:
         columns, rows = shutil.get_terminal_size()
-        return max(columns, SMALL[0]), max(rows, SMALL[1])
+        return max(columns, MIN_COLUMNS), max(rows, MIN_ROWS)
 
     def draw(self, state: State, chooser: list[Text] | None = None, at: int = 0) -> None:
         """Draw the whole page; `chooser` is a list shown instead of the verdict, with line `at` visible."""

@@ -5,9 +5,8 @@ from grader.course.excerpt import excerpt
 from grader.course.source import SourceProblem, parse
 from grader.course.syllabus import load_syllabus
 from grader.verdict.summary import Verdict
-from grader.watch.page import KEYS, body_lines, status_lines
+from grader.watch.page import KEYS, State, body_lines, status_lines
 from grader.watch.screen import _key_line
-from grader.watch.state import State
 
 SOFTMAX = load_syllabus().exercise("softmax")
 
