@@ -1,10 +1,11 @@
-"""Compares code apart from how it is written down: comments, blank lines, line breaks and docstrings do not count."""
+"""What code consists of: compares it apart from comments, layout and docstrings, and says which parts of an exercise are written."""
 
 from __future__ import annotations
 
 import ast
+from dataclasses import dataclass
 
-from grader.course.source import Definition, bound_names, parse
+from grader.course.source import Definition, SourceProblem, bound_names, find_definition, parse
 
 
 def same_code(one: str, other: str) -> bool:
@@ -28,3 +29,58 @@ def code_shape(part: object) -> str:
     if isinstance(part, Definition | ast.Module) and ast.get_docstring(part, clean=False) is not None:
         fields["body"] = part.body[1:]
     return f"{type(part).__name__}({','.join(f'{name}={code_shape(value)}' for name, value in fields.items() if value not in (None, []))})"
+
+
+# ---- an exercise that is begun
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A function, or a method of a class."""
+
+    name: str
+    has_code: bool  # besides what the stub has: the docstring, `super().__init__()` and the raise
+    raising: int | None  # the line of the file that raises NotImplementedError
+
+
+def describe_written(text: str, name: str) -> str:
+    """What is written and what is still to do, in one sentence; "" if nothing is written, or nothing raises NotImplementedError."""
+    try:
+        found = find_definition(text, name)
+        tree = ast.parse(text) if found else None
+    except (SourceProblem, SyntaxError, ValueError, RecursionError):
+        return ""
+    node = next((each for each in tree.body if getattr(each, "name", "") == name), None) if tree else None
+    if isinstance(node, ast.FunctionDef):
+        part = _part(node)
+        return f"{name} has code, but {_still(part)}." if part.has_code and part.raising else ""
+    if not isinstance(node, ast.ClassDef):
+        return ""
+    parts = [_part(each) for each in node.body if isinstance(each, ast.FunctionDef)]
+    todo = [part for part in parts if part.raising]
+    if not todo or not any(part.has_code for part in parts):
+        return ""
+    written = [f"`{part.name}`" for part in parts if part.has_code and not part.raising]
+    begun = [f"`{part.name}` has code, but {_still(part)}" for part in todo if part.has_code]
+    empty = [f"`{part.name}`" for part in todo if not part.has_code]
+    return "; ".join([*_are(written, "written"), *begun, *_are(empty, "not implemented yet")]) + "."
+
+
+def _part(node: ast.FunctionDef) -> _Part:
+    raises = [each.lineno for each in ast.walk(node) if isinstance(each, ast.Raise) and each.exc and ast.unparse(each.exc).startswith("NotImplementedError")]
+    return _Part(node.name, any(map(_is_code, node.body)), raises[0] if raises else None)
+
+
+def _is_code(statement: ast.stmt) -> bool:
+    if isinstance(statement, ast.Pass | ast.Raise) or (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)):
+        return False
+    return not ast.unparse(statement).startswith("super().__init__(")
+
+
+def _still(part: _Part) -> str:
+    return f"line {part.raising} still raises NotImplementedError: remove that line when the code is complete"
+
+
+def _are(names: list[str], what: str) -> list[str]:
+    listed = " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
+    return [f"{listed} {'is' if len(names) == 1 else 'are'} {what}"] if names else []

@@ -9,9 +9,9 @@ from collections.abc import Collection, Iterable, Iterator
 Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 Scoped = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | Comprehension
 
-MOST_PATHS = 30  # of one expression; in ordinary programs there are one or two
-LONGEST_PATH = 300  # characters
-MOST_STEPS = 60_000  # for one module, a second or two; the longest reference chapter takes 1,000
+MAX_PATHS = 30  # of one name; in ordinary programs there are one or two
+MAX_PATH_CHARACTERS = 300
+MAX_DEPTH = 30  # names that are defined by each other; the check at run time sees calls beyond that
 
 
 class Scope:
@@ -24,7 +24,7 @@ class Scope:
         self.own: set[str] = set()  # names defined here, by def, class or an argument
         self.stars: list[str] = []  # modules imported with *
         self.module: Scope = outer.module if outer else self
-        self.resolver: _PathResolver = outer.resolver if outer else _PathResolver()
+        self.known: dict[str, frozenset[str]] = {}  # the resolved paths of names bound here
 
     def bind(self, name: str, *, path: str | None = None, value: ast.expr | None = None) -> None:
         """At module level a later binding replaces an earlier one; in a function, every binding counts."""
@@ -87,119 +87,65 @@ def statements_and_expressions(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
             waiting.append(ast.iter_child_nodes(node))
 
 
-def resolve(node: ast.expr, scope: Scope) -> frozenset[str]:
+def resolve(node: ast.expr | None, scope: Scope, depth: int = 0) -> frozenset[str]:
     """The dotted paths that an expression may refer to: `F.softmax` -> {"torch.nn.functional.softmax"}; empty if unknown."""
-    return scope.module.resolver.resolve(node, scope)
+    if isinstance(node, ast.Name):
+        return _resolve_name(node.id, scope, depth)
+    if isinstance(node, ast.Attribute):
+        return _with_attribute(resolve(node.value, scope, depth), node.attr)
+    if isinstance(node, ast.Call):
+        return _resolve_call(node, scope, depth)
+    if isinstance(node, ast.Subscript):
+        return _resolve_item(node, scope, depth)
+    if isinstance(node, ast.IfExp):
+        return resolve(node.body, scope, depth) | resolve(node.orelse, scope, depth)
+    if isinstance(node, ast.BoolOp):
+        return frozenset().union(*(resolve(value, scope, depth) for value in node.values))
+    if isinstance(node, ast.NamedExpr):
+        return resolve(node.value, scope, depth)
+    return frozenset()
 
 
-_Key = tuple[Scope, str]  # a name, and the scope that binds it
-
-
-class _PathResolver:
-    """Finds the paths of the names and expressions of one module.
-
-    Names may be defined by each other, also in cycles, and with two definitions for each name the number of combinations doubles at every step.
-    So each name has one set of paths, which grows until nothing changes (a fixed point): a name is read again only after a name in its values
-    got a new path. The sets, the paths and the steps have limits. Paths beyond them are dropped; the check at run time sees those calls.
-    """
-
-    def __init__(self) -> None:
-        self.names: dict[_Key, frozenset[str]] = {}
-        self.users: dict[_Key, dict[_Key, None]] = {}  # the names whose values contain this one
-        self.waiting: dict[_Key, None] = {}  # names to read (again), in order
-        self.known: dict[tuple[ast.expr, Scope], frozenset[str]] = {}
-        self.steps = 0
-
-    def resolve(self, node: ast.expr, scope: Scope) -> frozenset[str]:
-        while True:
-            found = self._read(node, scope, None)
-            if not self.waiting or self.steps > MOST_STEPS:
-                return found
-            while self.waiting and self.steps <= MOST_STEPS:
-                self._read_name(next(iter(self.waiting)))
-
-    def _read_name(self, key: _Key) -> None:
-        owner, name = key
-        del self.waiting[key]
-        found = set(self.names[key]).union(owner.paths.get(name, ()))
+def _resolve_name(name: str, scope: Scope, depth: int) -> frozenset[str]:
+    owner = scope.owner(name)
+    if owner is None:
+        modules = scope.module.stars[:MAX_PATHS]
+        return frozenset([f"builtins.{name}"] if hasattr(builtins, name) else [f"{module}.{name}" for module in modules])
+    if name not in owner.known and depth < MAX_DEPTH:
+        owner.known[name] = frozenset()  # while it is resolved: names may be defined by each other
+        found = set(owner.paths.get(name, ()))
         for value in owner.values.get(name, ()):
-            if len(found) >= MOST_PATHS or self.steps > MOST_STEPS:
-                break
-            found |= self._read(value, owner, key)
-        if len(found) > len(self.names[key]):
-            self.names[key] = _limited(found)
-            self.waiting |= self.users[key]
-
-    def _read(self, node: ast.expr, scope: Scope, user: _Key | None) -> frozenset[str]:
-        """The paths of an expression as far as its names are resolved; `user` is the name whose value contains it."""
-        settled = user is None and not self.waiting
-        if settled and (node, scope) in self.known:
-            return self.known[node, scope]
-        self.steps += 1
-        found = _limited(self._paths(node, scope, user))
-        if settled and not self.waiting:
-            self.known[node, scope] = found
-        return found
-
-    def _paths(self, node: ast.expr, scope: Scope, user: _Key | None) -> Collection[str]:
-        if isinstance(node, ast.Name):
-            return self._name(node.id, scope, user)
-        if isinstance(node, ast.Attribute):
-            return [f"{base}.{node.attr}" for base in self._read(node.value, scope, user)]
-        if isinstance(node, ast.Call):
-            return self._call(node, scope, user)
-        if isinstance(node, ast.Subscript):
-            return self._item(node, scope, user)
-        if isinstance(node, ast.IfExp):
-            return self._read(node.body, scope, user) | self._read(node.orelse, scope, user)
-        if isinstance(node, ast.BoolOp):
-            return set().union(*(self._read(value, scope, user) for value in node.values))
-        if isinstance(node, ast.NamedExpr):
-            return self._read(node.value, scope, user)
-        return ()
-
-    def _name(self, name: str, scope: Scope, user: _Key | None) -> Collection[str]:
-        owner = scope.owner(name)
-        if owner is None:
-            return [f"builtins.{name}"] if hasattr(builtins, name) else [f"{module}.{name}" for module in scope.module.stars[:MOST_PATHS]]
-        key = owner, name
-        if key not in self.names:
-            self.names[key], self.users[key] = frozenset(), {}
-            self.waiting[key] = None
-        if user is not None:
-            self.users[key][user] = None
-        return self.names[key]
-
-    def _call(self, node: ast.Call, scope: Scope, user: _Key | None) -> Collection[str]:
-        called = self._read(node.func, scope, user)
-        first = node.args[0] if node.args else None
-        if first is not None and len(node.args) > 1 and "builtins.getattr" in called:
-            attribute = constant_string(node.args[1])
-            return [f"{base}.{attribute}" for base in self._read(first, scope, user)] if attribute else ()
-        module = constant_string(first) if called & {"importlib.import_module", "builtins.__import__"} else None
-        if module and "importlib.import_module" in called:
-            return [module]
-        if module:
-            return [module.partition(".")[0]]
-        return ()
-
-    def _item(self, node: ast.Subscript, scope: Scope, user: _Key | None) -> Collection[str]:
-        key = constant_string(node.slice)
-        if key is None:
-            return ()
-        table = node.value
-        if "sys.modules" in self._read(table, scope, user):
-            return [key]
-        if isinstance(table, ast.Attribute) and table.attr == "__dict__":
-            return [f"{base}.{key}" for base in self._read(table.value, scope, user)]
-        if isinstance(table, ast.Call) and table.args and "builtins.vars" in self._read(table.func, scope, user):
-            return [f"{base}.{key}" for base in self._read(table.args[0], scope, user)]
-        return ()
+            found |= resolve(value, owner, depth + 1)
+        owner.known[name] = frozenset(sorted(path for path in found if len(path) <= MAX_PATH_CHARACTERS)[:MAX_PATHS])
+    return owner.known.get(name, frozenset())
 
 
-def _limited(paths: Collection[str]) -> frozenset[str]:
-    short = [path for path in paths if len(path) <= LONGEST_PATH]
-    return frozenset(short if len(short) <= MOST_PATHS else sorted(short)[:MOST_PATHS])
+def _resolve_call(node: ast.Call, scope: Scope, depth: int) -> frozenset[str]:
+    """`getattr(torch, "softmax")`, `importlib.import_module("torch")` and `__import__("torch")`, with constant names."""
+    called = resolve(node.func, scope, depth)
+    first = node.args[0] if node.args else None
+    if first is not None and len(node.args) > 1 and "builtins.getattr" in called:
+        return _with_attribute(resolve(first, scope, depth), constant_string(node.args[1]))
+    module = constant_string(first)
+    if module and "importlib.import_module" in called:
+        return frozenset([module])
+    return frozenset([module.partition(".")[0]] if module and "builtins.__import__" in called else ())
+
+
+def _resolve_item(node: ast.Subscript, scope: Scope, depth: int) -> frozenset[str]:
+    """`sys.modules["torch"]`, `torch.__dict__["softmax"]` and `vars(torch)["softmax"]`, with constant names."""
+    table, key = node.value, constant_string(node.slice)
+    if key and "sys.modules" in resolve(table, scope, depth):
+        return frozenset([key])
+    if isinstance(table, ast.Attribute) and table.attr == "__dict__":
+        return _with_attribute(resolve(table.value, scope, depth), key)
+    if isinstance(table, ast.Call) and table.args and "builtins.vars" in resolve(table.func, scope, depth):
+        return _with_attribute(resolve(table.args[0], scope, depth), key)
+    return frozenset()
+
+
+def _with_attribute(bases: frozenset[str], attribute: str | None) -> frozenset[str]:
+    return frozenset(f"{base}.{attribute}" for base in bases) if attribute else frozenset()
 
 
 def constant_string(node: ast.expr | None) -> str | None:

@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from grader.course.syllabus import EXERCISES, load_syllabus
+from grader.course.syllabus import EXERCISES, Exercise, load_syllabus
 from grader.files import problem, write_whole
 
 FILE = "progress.txt"
-LARGEST = 1e9  # more points than that are a typing error in the file
+MAX_POINTS = 1e9  # more are a typing error in the file
 HEADER = "# Points by exercise, as of the last test run. If you delete this file, `pytest` writes it again.\n"
 
 _ENTRY = re.compile(r"\s*(\w+)\s+(\d+(?:\.\d+)?)\s*/\s*(\d+(?:\.\d+)?)\s*")
@@ -67,7 +67,6 @@ def record_scores(results: Mapping[str, float | tuple[float, float]], folder: Pa
     An exercise without points has no line, so a run in a fresh clone writes nothing.
     """
     scores, today = load_scores(folder), _current_points()
-    before = dict(scores)
     for name, result in results.items():
         earned, points = result if isinstance(result, tuple) else (result, today.get(name, 0.0))
         if earned > 0 and points > 0:
@@ -75,10 +74,10 @@ def record_scores(results: Mapping[str, float | tuple[float, float]], folder: Pa
         else:
             scores.pop(name, None)
     path = folder / FILE
-    if scores == before and (not path.exists() or _is_canonical(path)):
-        return None
+    lines = [f"{name} {format_points(score.earned)}/{format_points(score.points)}\n" for name, score in sorted(scores.items())]
     try:
-        write_whole(path, HEADER + "".join(_line(name, scores[name]) for name in sorted(scores)))
+        if (lines or path.exists()) and _text_of(path) != (text := HEADER + "".join(lines)):
+            write_whole(path, text)
     except OSError as error:
         return "your progress was not saved: " + problem(error, f"write {path.parent.name}/{FILE}")
     return None
@@ -105,33 +104,55 @@ def save_hint_level(name: str, level: int, folder: Path = EXERCISES) -> str | No
     return None
 
 
+# ---- hints: each says more than the one before
+
+
+@dataclass(frozen=True)
+class Hint:
+    exercise: str
+    number: int
+    total: int
+    text: str
+    problem: str | None = None  # a sentence, if the level could not be saved
+
+    @property
+    def title(self) -> str:
+        return f"{self.exercise}, hint {self.number} of {self.total}"
+
+    @property
+    def is_last(self) -> bool:
+        return self.number == self.total
+
+
+def reveal_hint(exercise: Exercise, level: int | None = None) -> Hint | None:
+    """The hint of that level, or the next one (after the last, the last again); None if the exercise has no hints. Saves the level."""
+    if not exercise.hints:
+        return None
+    seen, last = load_hint_levels().get(exercise.name, 0), len(exercise.hints)
+    number = max(1, min(level or seen + 1, last))
+    problem = save_hint_level(exercise.name, number) if number > seen else None
+    return Hint(exercise.name, number, last, exercise.hints[number - 1], problem)
+
+
+# ---- the file of points
+
+
 def _read(folder: Path) -> dict[str, Score]:
-    try:
-        text = (folder / FILE).read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return {}
     scores: dict[str, Score] = {}
-    for line in text.splitlines():
+    for line in _text_of(folder / FILE).splitlines():
         if match := _ENTRY.fullmatch(line):
             name, points = match[1], float(match[3])
             score = Score(min(float(match[2]), points), points)
-            if 0 < points < LARGEST and (name not in scores or score.share > scores[name].share):
+            if 0 < points < MAX_POINTS and (name not in scores or score.share > scores[name].share):
                 scores[name] = score
     return scores
 
 
-def _line(name: str, score: Score) -> str:
-    return f"{name} {format_points(score.earned)}/{format_points(score.points)}\n"
-
-
-def _is_canonical(path: Path) -> bool:
-    """Whether the file is exactly as `record_scores` writes it."""
+def _text_of(path: Path) -> str:
     try:
-        lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
-    except (OSError, ValueError):
-        return False
-    names = [line.split(" ")[0] for line in lines[1:]]
-    return lines[:1] == [HEADER] and names == sorted(set(names)) and all(_ENTRY.fullmatch(line) for line in lines[1:])
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
 
 
 def _current_points() -> dict[str, float]:

@@ -17,6 +17,8 @@ SOLUTIONS = ROOT / "solutions"
 TESTS = ROOT / "tests"
 REFERENCE = ROOT / "reference"  # in a handout, instead of solutions/: the sealed reference
 
+_MARKED_TEST = re.compile(r'^@exercise\("(\w+)"(?:, weight=([\d.]+))?\)(?: *#.*)?\n(?:[@#\s)].*\n)*?def (\w+)\(', re.MULTILINE)
+
 
 class UnknownName(ValueError):
     """No exercise or chapter has this name; the message suggests similar names."""
@@ -149,6 +151,13 @@ def _ambiguous(name: str, candidates: list[str]) -> str:
 def suites_of(chapter: str) -> list[Path]:
     """The files with a chapter's graded tests."""
     return sorted(TESTS.glob(f"test_{chapter}_*.py"))
+
+
+@cache
+def tests_in(suite: Path) -> dict[str, tuple[str, float]]:
+    """The graded tests that are written in one file, each with its exercise and its weight there."""
+    found = _MARKED_TEST.findall(suite.read_text(encoding="utf-8"))
+    return {test: (exercise, float(weight or 1)) for exercise, weight, test in found}
 
 
 def is_handout() -> bool:

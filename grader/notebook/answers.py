@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from grader.course.hints import Hint
-from grader.course.progress import format_earned, format_points
+from grader.course.progress import Hint, format_earned, format_points
 from grader.course.syllabus import Chapter, Exercise, load_syllabus
 from grader.notebook import html
 from grader.runner.layout import WIDTH, Page, print_result

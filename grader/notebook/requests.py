@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from grader.course.excerpt import find_problem
-from grader.course.hints import reveal_hint
+from grader.course.progress import reveal_hint
 from grader.course.source import SourceProblem, definition, find_definition
 from grader.course.status import locate, next_step, read_course, short_path
 from grader.course.stubs import reference_stub

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from grader.course import progress
+from grader.course.code_shape import describe_written
 from grader.course.source import SourceProblem, is_written, without_definitions
 from grader.course.source_check import forbidden_calls, reference_imports
 from grader.course.syllabus import Exercise, load_syllabus
 from grader.course.torch_operators import describe_shortcuts
-from grader.course.written_parts import describe_written
 from grader.execution.errors import ChapterBroken, HostDied, OutOfTime, Todo, printable
 from grader.execution.target import uses
 from grader.reproduction.example import FailedExample, keep_example

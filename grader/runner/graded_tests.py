@@ -12,8 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from grader.course.suites import tests_in
-from grader.course.syllabus import TESTS, Exercise, load_syllabus, suites_of
+from grader.course.syllabus import TESTS, Exercise, load_syllabus, suites_of, tests_in
 from grader.runner.marks import mark_of
 from grader.verdict.examples import collect_pinned, skip_database_key, use_headway_profile
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from grader.console.editor import editor_for
 from grader.console.output import wrap_text
-from grader.course.hints import reveal_hint
+from grader.course.progress import reveal_hint
 from grader.course.solution_diff import diff_with_reference
 from grader.course.source import SourceProblem
 from grader.course.status import current_scores, is_passed, locate, next_unpassed, short_path

@@ -8,8 +8,7 @@ import re
 from collections.abc import Collection
 
 from grader.course.source import bound_names, definition, parse, read_source, split_lines
-from grader.course.suites import tests_in
-from grader.course.syllabus import ROOT, TESTS, Chapter, load_syllabus, suites_of
+from grader.course.syllabus import ROOT, TESTS, Chapter, load_syllabus, suites_of, tests_in
 from grader.execution.names_used import Name, reachable_in
 
 MEASUREMENTS = ROOT / "grader" / "teaching" / "measurements"

@@ -12,8 +12,7 @@ from collections.abc import Iterable
 from functools import cache
 
 from grader.course.source import definition, parse, read_source
-from grader.course.suites import tests_in
-from grader.course.syllabus import SOLUTIONS, TESTS, Exercise, load_syllabus, suites_of
+from grader.course.syllabus import SOLUTIONS, TESTS, Exercise, load_syllabus, suites_of, tests_in
 from grader.execution.names_used import Name, reachable_in
 
 

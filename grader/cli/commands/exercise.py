@@ -9,7 +9,7 @@ from typing import Annotated
 from grader.cli.arguments import AnyExercise, AnyName, RequiredExercise, join_optional, join_words, option
 from grader.console.editor import editor_for
 from grader.console.output import make_console, print_error, print_wrapped
-from grader.course.hints import reveal_hint
+from grader.course.progress import reveal_hint
 from grader.course.solution_diff import diff_with_reference
 from grader.course.source import SourceProblem
 from grader.course.status import current_scores, find_exercise, is_passed, locate, next_step, read_course

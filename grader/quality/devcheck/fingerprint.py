@@ -21,15 +21,14 @@ import torch
 from grader.course.code_shape import code_shape
 from grader.course.known_mistakes import bases, misconceptions
 from grader.course.source import Definition, find_definition, parse
-from grader.course.suites import tests_in
-from grader.course.syllabus import ROOT, TESTS, Exercise, load_syllabus, suites_of
+from grader.course.syllabus import ROOT, TESTS, Exercise, load_syllabus, suites_of, tests_in
 from grader.execution.names_used import names_used, reachable
 from grader.execution.target import reference_of
 
 GRADER = ROOT / "grader"
 DECIDING = ("course", "execution", "plugin", "quality/devcheck", "runner", "system", "verdict")  # rooms of grader/ that a result depends on
 PRINTING = (  # files in those rooms that affect no result
-    "course/hints.py", "course/progress.py", "course/readme_table.py", "course/solution_diff.py", "course/status.py",
+    "course/progress.py", "course/readme_table.py", "course/solution_diff.py", "course/status.py",
     "runner/layout.py", "runner/run_page.py",
     "quality/devcheck/fingerprint.py", "quality/devcheck/hint_code.py", "quality/devcheck/invariants.py", "quality/devcheck/record.py", "quality/devcheck/table.py",
     "reproduction", "verdict/explanation.py", "verdict/relations",

@@ -1,8 +1,8 @@
 """Of an exercise that is begun, the report says what is written and what is still to do."""
 
+from grader.course.code_shape import describe_written
 from grader.course.stubs import reference_stub
 from grader.course.syllabus import load_syllabus
-from grader.course.written_parts import describe_written
 
 INIT = "        # TODO 1: create the parameters `weight` and `bias`, and store eps\n        raise NotImplementedError\n"
 SOFTMAX = "def softmax(x, dim=-1):\n    '''Words.'''\n"

@@ -4,8 +4,8 @@ import ast
 import re
 
 import pytest
-from grader.course.suites import tests_in as graded_in
 from grader.course.syllabus import TESTS
+from grader.course.syllabus import tests_in as graded_in
 from pytest_runs import grade
 
 SUITES = sorted(TESTS.glob("test_ch*.py"))
