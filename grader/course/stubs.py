@@ -149,22 +149,26 @@ def write_stubs(exercises: Path = EXERCISES, solutions: Path = SOLUTIONS, module
     """Write the stubs that were not edited, and the file of fingerprints; one outcome for each chapter."""
     fingerprints, outcomes = read_fingerprints(exercises), []
     made = dict(fingerprints)
-    for module in _modules(modules):
-        if not (solutions / f"{module}.py").exists():
-            continue
+    for module in _modules(modules, solutions):
+        path, shown = exercises / f"{module}.py", f"{exercises.name}/{module}.py"
         try:
             text = reference_stub(module, solutions)
-            outcome = _write_one(exercises / f"{module}.py", module, text, fingerprints.get(module))
-        except SourceProblem as error:
-            outcome = StubOutcome(module, "failed", str(error))
-        except OSError as error:
-            outcome = StubOutcome(module, "failed", problem(error, f"write {exercises.name}/{module}.py"))
-        else:
+            state = _compare(path, text, fingerprints.get(module))
+            if state in ("missing", "older"):
+                write_whole(path, text)
             made[module] = fingerprint(text)
-        outcomes.append(outcome)
+        except SourceProblem as error:
+            outcomes.append(StubOutcome(module, "failed", str(error)))
+        except OSError as error:
+            outcomes.append(StubOutcome(module, "failed", problem(error, f"write {shown}")))
+        else:
+            kept = f"{shown} was edited, so it was not changed; `headway reset {module[:4]}` restores the stub"
+            done = {"unchanged": ("unchanged", f"{shown} is already the stub"), "edited": ("kept", kept)}
+            outcomes.append(StubOutcome(module, *done.get(state, ("written", f"{shown} written"))))
     if made != fingerprints:
         try:
-            write_whole(exercises / FINGERPRINTS, FINGERPRINTS_HEADER + "".join(f'{name} = "{made[name]}"\n' for name in sorted(made)))
+            lines = "".join(f'{name} = "{made[name]}"\n' for name in sorted(made))
+            write_whole(exercises / FINGERPRINTS, FINGERPRINTS_HEADER + lines)
         except OSError as error:
             outcomes.append(StubOutcome(FINGERPRINTS, "failed", problem(error, f"write {exercises.name}/{FINGERPRINTS}")))
     return outcomes
@@ -172,28 +176,33 @@ def write_stubs(exercises: Path = EXERCISES, solutions: Path = SOLUTIONS, module
 
 def check_stubs(exercises: Path = EXERCISES, solutions: Path = SOLUTIONS, modules: Iterable[str] | None = None) -> list[str]:
     """One sentence for each stub that does not match its solution or the file of fingerprints."""
-    problems = []
-    fingerprints = read_fingerprints(exercises)
-    for module in _modules(modules):
-        if not (solutions / f"{module}.py").exists():
-            continue
+    fingerprints, problems = read_fingerprints(exercises), []
+    for module in _modules(modules, solutions):
         shown = f"{exercises.name}/{module}.py"
         try:
-            wanted = fingerprint(reference_stub(module, solutions))
-            if not (exercises / f"{module}.py").exists():
-                problems.append(f"{shown} is missing; run `headway stubs`")
-                continue
-            present = fingerprint(read_source(exercises / f"{module}.py"))
+            text = reference_stub(module, solutions)
+            state = _compare(exercises / f"{module}.py", text, fingerprints.get(module))
         except SourceProblem as error:
             problems.append(str(error))
             continue
-        if present == wanted and fingerprints.get(module) == wanted:
-            continue
-        if present in (wanted, fingerprints.get(module)):
+        if state == "missing":
+            problems.append(f"{shown} is missing; run `headway stubs`")
+        elif state == "older" or (state == "unchanged" and fingerprints.get(module) != fingerprint(text)):
             problems.append(f"{shown} is older than its solution; run `headway stubs`")
-        else:
+        elif state == "edited":
             problems.append(f"{shown} was edited, so it is not the stub; `headway reset {module[:4]}` restores the stub")
     return problems
+
+
+def _compare(path: Path, text: str, recorded: str | None) -> str:
+    """Whether the file is this stub ("unchanged"), the one whose fingerprint is recorded ("older"), "edited" or "missing"."""
+    if not path.exists():
+        return "missing"
+    try:
+        present = fingerprint(read_source(path))
+    except SourceProblem:
+        return "edited"
+    return "unchanged" if present == fingerprint(text) else "older" if present == recorded else "edited"
 
 
 def read_fingerprints(exercises: Path = EXERCISES) -> dict[str, str]:
@@ -221,23 +230,10 @@ def modified_chapters(modules: Iterable[str], exercises: Path = EXERCISES) -> li
     return found
 
 
-def _write_one(path: Path, module: str, text: str, recorded: str | None) -> StubOutcome:
-    shown = f"{path.parent.name}/{path.name}"
-    if path.exists():
-        try:
-            present = fingerprint(read_source(path))
-        except SourceProblem:
-            present = ""
-        if present == fingerprint(text):
-            return StubOutcome(module, "unchanged", f"{shown} is already the stub")
-        if present != recorded:
-            return StubOutcome(module, "kept", f"{shown} was edited, so it was not changed; `headway reset {module[:4]}` restores the stub")
-    write_whole(path, text)
-    return StubOutcome(module, "written", f"{shown} written")
-
-
-def _modules(modules: Iterable[str] | None) -> list[str]:
-    return list(modules) if modules is not None else [chapter.name for chapter in load_syllabus().chapters]
+def _modules(modules: Iterable[str] | None, solutions: Path) -> list[str]:
+    """The chapters that have a solution."""
+    names = modules if modules is not None else [chapter.name for chapter in load_syllabus().chapters]
+    return [name for name in names if (solutions / f"{name}.py").exists()]
 
 
 def _check_blocks_are_in_methods(tree: ast.Module, file: str) -> None:
@@ -250,24 +246,26 @@ def _check_blocks_are_in_methods(tree: ast.Module, file: str) -> None:
 def _with_sentence(text: str, node: ast.Module | ast.FunctionDef | ast.ClassDef, sentence: str, file: str) -> str:
     """The text with this sentence as the last paragraph of the node's docstring."""
     indent = "" if isinstance(node, ast.Module) else "    "
-    paragraph = textwrap.fill(sentence, 120, initial_indent=indent, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
-    lines, start, end = split_lines(text), node.body[0].lineno, node.body[0].end_lineno
+    paragraph = textwrap.fill(
+        sentence, 120, initial_indent=indent, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
     if ast.get_docstring(node) is None:
+        lines, start = split_lines(text), node.body[0].lineno
         return "".join(lines[: start - 1]) + f'{indent}"""{paragraph.strip()}"""\n' + "".join(lines[start - 1 :])
-    head = "".join(lines[:end]).rstrip()
-    if not head.endswith('"""'):
-        raise SourceProblem(f'{file}, line {end}: close the docstring with """', file=file, line=end)
-    return head.removesuffix('"""').rstrip() + f'\n\n{paragraph}\n{indent}"""\n' + "".join(lines[end:])
+    return _extend_docstring(text, node, paragraph, indent, file)
 
 
 def _with_docstring(text: str, tree: ast.Module, name: str) -> str:
     uses_torch = re.search(r"^(import|from) torch\b", text, re.MULTILINE) is not None
-    turn = STUB_INTRODUCTION.format(name=name) + "\n" + RULES + (TENSOR_RULES if uses_torch else "") + ERROR_RULE
+    rules = STUB_INTRODUCTION.format(name=name) + "\n" + RULES + (TENSOR_RULES if uses_torch else "") + ERROR_RULE
     if ast.get_docstring(tree) is None:
-        return f'"""{name}\n\n{turn}"""\n\n{text}'
-    lines = split_lines(text)
-    end = tree.body[0].end_lineno
+        return f'"""{name}\n\n{rules}"""\n\n{text}'
+    return _extend_docstring(text, tree, rules.rstrip("\n"), "", f"{name}.py")
+
+
+def _extend_docstring(text: str, node: ast.Module | ast.FunctionDef | ast.ClassDef, paragraph: str, indent: str, file: str) -> str:
+    lines, end = split_lines(text), node.body[0].end_lineno
     head = "".join(lines[:end]).rstrip()
     if not head.endswith('"""'):
-        raise SourceProblem(f'{name}.py, line {end}: close the module\'s docstring with """ on a line of its own', file=f"{name}.py", line=end)
-    return head.removesuffix('"""').rstrip() + f'\n\n{turn}"""\n' + "".join(lines[end:])
+        raise SourceProblem(f'{file}, line {end}: close the docstring with """', file=file, line=end)
+    return head.removesuffix('"""').rstrip() + f'\n\n{paragraph}\n{indent}"""\n' + "".join(lines[end:])
