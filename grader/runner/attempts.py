@@ -15,7 +15,7 @@ from grader.runner.graded_run import GradedRun
 from grader.runner.graded_tests import GradedTest
 from grader.runner.printed import Printed
 from grader.verdict.results import NOT_IMPLEMENTED, ExerciseResult, TestResult
-from grader.verdict.traces import Traces
+from grader.verdict.trial import Traces
 
 
 @dataclass

@@ -2,13 +2,11 @@
 
     comparing.py, memory.py      the assertions of graded tests; of the memory and work of a call
     examples.py, recordings.py   which examples a test gets: drawn by hypothesis, or recorded with the reference's answers
-    traces.py                    what a test leaves for the diagnosis and the tests after it
     explanation.py               what a learner sees of a failure; `leading_test.py` chooses the test that is shown in full
-    failed_calls.py, shown_sizes.py, assertion_source.py   which call of the test that is
-    relations/, sequences.py, error_sentences.py, expected_errors.py   how a wrong value or error differs from the right one
+    failed_calls.py              which calls of the test a failure is about
+    relations/, sequences.py, error_sentences.py   how a wrong value or error differs from the right one
     value_text.py, value_code.py   values for a terminal; values as Python code
     diagnosis.py                 recognises known mistakes by their answers, with `replay.py` and `evidence.py`
     results.py, summary.py       the outcome as data and as JSON; the verdict that another process prints
     last_verdicts.py, conditions.py   what is stored of it, and the fingerprint of what it depends on
-    hypothesis_internals.py      all uses of hypothesis's private interfaces
 """

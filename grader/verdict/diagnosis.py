@@ -24,19 +24,18 @@ from grader.verdict.evidence import (
     CONFLICT,
     CORNER,
     OTHER_FAULT,
-    Facts,
+    Comparison,
     Match,
     agrees,
+    compare_with_reference,
     distance,
-    facts_of,
     first_different,
     match,
     matches_but_for_nan,
     rounded_alike,
-)  # fmt: skip
-from grader.verdict.replay import Version, open_reference, open_version
+)
+from grader.verdict.replay import Record, Version, open_reference, open_version
 from grader.verdict.results import Diagnosis
-from grader.verdict.traces import Record
 
 LEAST_WEIGHT = 3.0  # unusual values that a mistake must explain in several tests, or twice as many in one, if it does not explain every test
 LEAST_PAIR_WEIGHT = 0.5  # that two mistakes must explain which explain every test
@@ -86,7 +85,7 @@ class Candidate:
         places = set(self.explained()) - without
         return len(places), sum(self.matches[place].weight for place in places)
 
-    def named(self, failing: list[Facts]) -> Diagnosis:
+    def named(self, failing: list[Comparison]) -> Diagnosis:
         places = sorted(range(len(failing)) if self.complete else self.explained(), key=lambda place: (not self.matches[place].full, -self.matches[place].weight))
         return _named(self.mistakes, [failing[place].record.test for place in places])
 
@@ -129,7 +128,7 @@ class Search:
                 names = self._common_names(complete)
                 return _named(names, tests) if names else None
         with open_reference(self.exercise) as reference:
-            self.failing = [facts_of(reference, record) for record in self.wrong]
+            self.failing = [compare_with_reference(reference, record) for record in self.wrong]
         found = self._search()
         return found.named(self.failing) if found else None
 
@@ -217,7 +216,7 @@ class Search:
     def _compare_all(self, version: Version) -> Candidate:
         return self._compare(version, self.failing)
 
-    def _compare(self, version: Version, failing: list[Facts], completely: bool = False) -> Candidate:
+    def _compare(self, version: Version, failing: list[Comparison], completely: bool = False) -> Candidate:
         """`completely`: stop at the first answer that the version does not give."""
         self._check_time()
         matches: list[Match] = []
@@ -279,7 +278,7 @@ def _best_of_each(possible: list[Candidate]) -> list[Candidate]:
     return list(found.values())
 
 
-def _best_partly(possible: list[Candidate], failing: list[Facts]) -> Candidate | None:
+def _best_partly(possible: list[Candidate], failing: list[Comparison]) -> Candidate | None:
     """The mistake that explains the most tests, if it is only one, and perhaps a second one that explains other tests."""
     certain = [one for one in possible if not any(match.end == CONFLICT for match in one.matches)]
     best = _only_best(certain, frozenset())

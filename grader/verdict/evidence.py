@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,10 +14,9 @@ import torch
 from grader.execution.errors import ChapterBroken, OutOfTime
 from grader.execution.host_connection import Exchange
 from grader.execution.values import unpack
-from grader.verdict.replay import Replayer, Reply
-from grader.verdict.traces import Record
+from grader.verdict.replay import Record, Replayer, Reply
 
-MOST = 8.0  # that the wrong parts of one reply can say
+MAX_REPLY_WEIGHT = 8.0
 
 FULL = "full"
 OTHER_FAULT = "other fault"  # the mistake gives the right reply: something else made the learner's reply wrong
@@ -26,7 +25,7 @@ CONFLICT = "conflict"  # both replies are wrong, in different ways
 
 
 @dataclass(frozen=True)
-class Facts:
+class Comparison:
     """Which of the learner's replies in a record are wrong, and how much it says if a mistake gives the same wrong reply."""
 
     record: Record
@@ -54,16 +53,16 @@ class Match:
         return self.end == FULL
 
 
-def facts_of(reference: Replayer, record: Record) -> Facts:
+def compare_with_reference(reference: Replayer, record: Record) -> Comparison:
     rights, weights = [], []
     with suppress(OutOfTime):  # the rest of the record is not compared
         for reply, exchange in zip(reference.replies(record), record.log):
             rights.append(reply)
             weights.append(None if reply_matches(reply, exchange, strict=False) else _weight(reply, exchange))
-    return Facts(record, rights, weights)
+    return Comparison(record, rights, weights)
 
 
-def match(replayer: Replayer | None, facts: Facts) -> Match:
+def match(replayer: Replayer | None, facts: Comparison) -> Match:
     """Compare the replies in a failing record."""
     if replayer is None:
         return Match(CONFLICT)
@@ -81,9 +80,7 @@ def match(replayer: Replayer | None, facts: Facts) -> Match:
 def _difference(reply: Reply, exchange: Exchange, right: Reply, learner_is_right: bool) -> str:
     if learner_is_right:
         return CORNER
-    if reply_matches(right, replace(exchange, reply=reply[0], out=reply[1]), strict=False):
-        return OTHER_FAULT
-    if matches_but_for_nan(reply, exchange):
+    if reply_matches(right, replace(exchange, reply=reply[0], out=reply[1]), strict=False) or matches_but_for_nan(reply, exchange):
         return OTHER_FAULT
     return CORNER if _is_number(exchange.reply, exchange.out) and not _is_number(*reply) else CONFLICT
 
@@ -93,12 +90,20 @@ def _is_number(reply: dict, out: list[bytes]) -> bool:
     return "value" in reply and not _has_nan(_unpack_value(reply["value"], out))
 
 
+def _leaves(value: Any) -> Iterator[Any]:
+    """The parts of a value that are no containers."""
+    if isinstance(value, dict | list | tuple):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _leaves(part)
+    else:
+        yield value
+
+
 def _has_nan(value: Any) -> bool:
-    if isinstance(value, torch.Tensor):
-        return value.device.type != "meta" and bool(value.isnan().any())
-    if isinstance(value, dict):
-        return any(map(_has_nan, value.values()))
-    return any(map(_has_nan, value)) if isinstance(value, list | tuple) else value != value
+    def is_nan(leaf: Any) -> bool:
+        return leaf.device.type != "meta" and bool(leaf.isnan().any()) if isinstance(leaf, torch.Tensor) else leaf != leaf
+
+    return any(map(is_nan, _leaves(value)))
 
 
 def matches_but_for_nan(answer: Reply, exchange: Exchange) -> bool:
@@ -124,47 +129,38 @@ def _match_but_for_nan(a: Any, b: Any) -> bool:
     return values_match(a, b)
 
 
+def _values(replayer: Replayer, record: Record) -> Iterator[tuple[Any, Any]]:
+    """The values that it replies, each with the learner's."""
+    for (reply, out), exchange in zip(replayer.replies(record), record.log):
+        if "value" in reply:
+            yield _unpack_value(reply["value"], out), _unpack_value(exchange.reply["value"], exchange.out)
+
+
 def distance(replayer: Replayer, record: Record) -> float:
     """The largest difference between a number of its replies and the learner's, where the replies agree up to rounding."""
-    values = [
-        (_unpack_value(reply["value"], out), _unpack_value(exchange.reply["value"], exchange.out))
-        for (reply, out), exchange in zip(replayer.replies(record), record.log)
-        if "value" in reply
-    ]
-    return max((_distance(mine, learners) for mine, learners in values), default=0.0)
+    leaves = (pair for mine, learners in _values(replayer, record) for pair in zip(_leaves(mine), _leaves(learners)))
+    return max((_distance(mine, learners) for mine, learners in leaves), default=0.0)
 
 
 def _distance(a: Any, b: Any) -> float:
     if isinstance(a, torch.Tensor):
         return float((a.double() - b.double()).abs().nan_to_num(0.0, 0.0, 0.0).max()) if a.numel() and a.device.type != "meta" else 0.0
-    if isinstance(a, float):
-        return abs(a - b) if math.isfinite(a - b) else 0.0
-    parts = zip(a, b) if isinstance(a, list | tuple) else zip(a.values(), b.values()) if isinstance(a, dict) else ()
-    return max((_distance(x, y) for x, y in parts), default=0.0)
+    return abs(a - b) if isinstance(a, float) and math.isfinite(a - b) else 0.0
 
 
 def rounded_alike(replayer: Replayer, record: Record) -> bool:
-    """Are the same float64 tensors of its replies and of the learner's numbers that float32 can hold? Then both were computed in float32, in whatever order."""
-    pairs = [
-        (_with_float32_digits(reply["value"], out), _with_float32_digits(exchange.reply["value"], exchange.out))
-        for (reply, out), exchange in zip(replayer.replies(record), record.log)
-        if "value" in reply
-    ]
+    """Are the same float64 tensors of its replies and of the learner's numbers that float32 can hold?
+
+    Then both were computed in float32, in whatever order.
+    """
+    pairs = [(_with_float32_digits(mine), _with_float32_digits(learners)) for mine, learners in _values(replayer, record)]
     return any(any(mine) for mine, _ in pairs) and all(mine == learners for mine, learners in pairs)
 
 
-def _with_float32_digits(tree: Any, buffers: list[bytes]) -> list[bool]:
-    """For each float64 tensor in a reply: has it numbers with a fraction, and none that float32 cannot hold?"""
-    found = []
-
-    def visit(value: Any) -> None:
-        if isinstance(value, torch.Tensor) and value.dtype == torch.float64 and value.device.type != "meta":
-            found.append(bool((value != value.trunc()).any()) and bool(torch.equal(value.float().double().nan_to_num(0.0), value.nan_to_num(0.0))))
-        for part in value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ():
-            visit(part)
-
-    visit(_unpack_value(tree, buffers))
-    return found
+def _with_float32_digits(value: Any) -> list[bool]:
+    """For each float64 tensor in a value: has it numbers with a fraction, and none that float32 cannot hold?"""
+    tensors = [x for x in _leaves(value) if isinstance(x, torch.Tensor) and x.dtype == torch.float64 and x.device.type != "meta"]
+    return [bool((x != x.trunc()).any()) and bool(torch.equal(x.float().double().nan_to_num(0.0), x.nan_to_num(0.0))) for x in tensors]
 
 
 def first_different(replayer: Replayer, record: Record) -> int:
@@ -182,7 +178,7 @@ def first_different(replayer: Replayer, record: Record) -> int:
 
 
 def _weight(right: Reply, exchange: Exchange) -> float:
-    """How much it says if a mistake gives this wrong reply too: about the number of unusual values in it, at most MOST.
+    """How much it says if a mistake gives this wrong reply too: about the number of unusual values in it, at most MAX_REPLY_WEIGHT.
 
     Zeros, infinities, NaN and constants come from many mistakes, and so do errors.
     """
@@ -190,8 +186,8 @@ def _weight(right: Reply, exchange: Exchange) -> float:
         return 0.5
     value = _unpack_value(exchange.reply["value"], exchange.out)
     if "error" in right[0]:
-        return max(1.0, min(MOST, _unusual(value, None)))
-    return min(MOST, _unusual(value, _unpack_value(right[0]["value"], right[1])))
+        return max(1.0, min(MAX_REPLY_WEIGHT, _unusual(value, None)))
+    return min(MAX_REPLY_WEIGHT, _unusual(value, _unpack_value(right[0]["value"], right[1])))
 
 
 def _unusual(value: Any, right: Any) -> float:

@@ -2,23 +2,46 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 
 from grader.course.chapter_source import ChapterSource
 from grader.course.known_mistakes import Base, Misconception, bases, misconceptions
 from grader.course.source import replace_definition
 from grader.course.syllabus import Exercise, load_syllabus
 from grader.execution.chapter_package import compiled
+from grader.execution.host_connection import Exchange
 from grader.execution.in_process import InProcessHost
 from grader.execution.target import reference_of
-from grader.verdict.traces import Record
 
 CACHE_BYTES, REPLY_BYTES = 1 << 28, 500  # limit of the cache of replies; about the size of a reply without its tensors
 
 Reply = tuple[dict, list[bytes]]
+
+
+@dataclass(frozen=True)
+class Record:
+    """The requests of one test's last example: enough to replay them on a known mistake."""
+
+    test: str
+    passed: bool
+    seed: int
+    log: list[Exchange]
+    size: int = 0  # bytes that the code has sent
+
+    @cached_property
+    def paths(self) -> list[bytes]:
+        """For each request a fingerprint of it and all requests before it."""
+        digest, found = hashlib.blake2b(f"{self.test} {self.seed}".encode(), digest_size=16), []
+        for exchange in self.log:
+            digest.update(repr((exchange.op, exchange.tree)).encode())
+            for buffer in exchange.buffers:
+                digest.update(buffer)
+            found.append(digest.digest())
+        return found
 
 
 # ---- the implementations

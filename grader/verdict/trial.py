@@ -29,15 +29,23 @@ from grader.execution.target import Target, package_sources
 from grader.execution.worker import Worker, WorkerPool
 from grader.system.load import slowdown
 from grader.verdict import comparing
-from grader.verdict.traces import Record, Traces
+from grader.verdict.replay import Record
 
 CALL_SECONDS = 5.0
 IMPORT_SECONDS = 30.0
 TEST_SECONDS = 20.0  # of the learner's code, in all examples of a test together
-LATER_CALL_SECONDS = 0.8  # for a call, once a test of the exercise has run out of time, while a learner waits. A class has the full limit
+LATER_CALL_SECONDS = 0.8  # once a test of the exercise has run out of time, while a learner waits; a class has the full limit
 TIMEOUTS_AN_EXERCISE = 2  # then its other tests are not run: an exercise whose code never ends takes about 6 s in all
-RECORD_BYTES = 8 * 1024 * 1024  # of an example's answers; larger ones are not stored for the diagnosis: legitimate answers are at most 0.5 MB
-ALL_RECORDS_BYTES = 128 * 1024 * 1024  # in all tests of a submission
+MAX_RECORD_BYTES = 8 * 1024 * 1024  # larger answers are not stored for the diagnosis: legitimate ones are at most 0.5 MB
+MAX_ALL_RECORDS_BYTES = 128 * 1024 * 1024  # in all tests of a submission
+
+
+@dataclass
+class Traces:
+    """What tests have left in a trial: what `Trial.add` needs to make an attempt at a test count."""
+
+    records: dict[str, list[Record]] = field(default_factory=dict)  # by exercise
+    timeouts: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass
@@ -67,7 +75,7 @@ class Trial:
         self.replaced: tuple[str, ...] = ()  # exercises of the chapter whose reference is used while the running test judges another one
         self.timeouts: dict[str, int] = {}
         self.stubs: dict[str, str] = {}  # exercise → what its stub raised
-        self._record_bytes: dict[str, int] = {}  # exercise → bytes of its records
+        self._record_bytes = 0  # of all records
         self._running: Exercise | None = None
         self._test = ""
         self._seconds_before_test = 0.0  # before this test began
@@ -143,22 +151,22 @@ class Trial:
     @contextlib.contextmanager
     def separate_attempt(self, replaced: tuple[str, ...]) -> Iterator[Traces]:
         """In this context tests run with these exercises replaced, and leave their traces in the value, not in this trial."""
-        before = self.replaced, self.records, self._record_bytes, self.timeouts
-        self.replaced, self.records, self._record_bytes, self.timeouts = replaced, {}, dict(self._record_bytes), dict(self.timeouts)
+        before = self.replaced, self.records, self.timeouts
+        self.replaced, self.records, self.timeouts = replaced, {}, dict(self.timeouts)
         traces = Traces()
         try:
             yield traces
         finally:
             traces.records = self.records
-            traces.record_bytes = {name: size - before[2].get(name, 0) for name, size in self._record_bytes.items() if name in self.records}
-            traces.timeouts = {name: count - before[3].get(name, 0) for name, count in self.timeouts.items()}
-            self.replaced, self.records, self._record_bytes, self.timeouts = before
+            traces.timeouts = {name: count - before[2].get(name, 0) for name, count in self.timeouts.items()}
+            self.replaced, self.records, self.timeouts = before
+            self._record_bytes -= sum(record.size for records in traces.records.values() for record in records)
 
     def add(self, traces: Traces) -> None:
         """Make the traces of an attempt count: it is the verdict of its test."""
         for name, records in traces.records.items():
             self.records.setdefault(name, []).extend(records)
-            self._record_bytes[name] = self._record_bytes.get(name, 0) + traces.record_bytes.get(name, 0)
+            self._record_bytes += sum(record.size for record in records)
         for name, count in traces.timeouts.items():
             if count:
                 self.timeouts[name] = self.timeouts.get(name, 0) + count
@@ -235,10 +243,11 @@ class Trial:
         boundary = self.current_boundary
         if boundary is None or self._package(exercise.chapter) in self._broken:
             return []
-        weight = boundary.connection.bytes_received
-        if outcome in ("passed", "failed") and weight <= RECORD_BYTES and weight + sum(self._record_bytes.values()) <= ALL_RECORDS_BYTES:
-            self._record_bytes[exercise.name] = self._record_bytes.get(exercise.name, 0) + weight
-            self.records.setdefault(exercise.name, []).append(Record(self._test, outcome == "passed", self.example_seed, list(boundary.log)))
+        size = boundary.connection.bytes_received
+        if outcome in ("passed", "failed") and size <= MAX_RECORD_BYTES and size + self._record_bytes <= MAX_ALL_RECORDS_BYTES:
+            self._record_bytes += size
+            record = Record(self._test, outcome == "passed", self.example_seed, list(boundary.log), size)
+            self.records.setdefault(exercise.name, []).append(record)
         if not exercise.forbids:
             return []
         seen = (boundary.connection.shortcuts | boundary.connection.import_shortcuts) & reportable(exercise.forbids)
@@ -268,8 +277,7 @@ class Trial:
             reference.connection.close()
         for exercise in load_syllabus().chapter(chapter).exercises:
             if all(record.passed for record in self.records.get(exercise.name, ())):
-                self.records.pop(exercise.name, None)
-                self._record_bytes.pop(exercise.name, None)
+                self._record_bytes -= sum(record.size for record in self.records.pop(exercise.name, ()))
 
     def end_tests(self) -> None:
         """After the last test of all: no worker runs while known mistakes are looked for."""

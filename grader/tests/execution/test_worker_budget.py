@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from boundaries import forks
 from grader.execution.target import Target
-from grader.verdict.traces import Record
+from grader.verdict.replay import Record
 from grader.verdict.trial import Trial
 from pytest_runs import grade, module, solution
 
@@ -92,9 +92,9 @@ def test_records_are_kept_up_to_a_limit_and_dropped_if_nothing_failed():
         trial._running, trial._test = exercise, f"test {number}"
         trial.end_test("passed")
     records = trial.records["softmax"]
-    assert len(records) == trials.ALL_RECORDS_BYTES // 6_000_000 and isinstance(records[0], Record)
+    assert len(records) == trials.MAX_ALL_RECORDS_BYTES // 6_000_000 and isinstance(records[0], Record)
     trial.end_chapter(exercise.chapter)
-    assert trial.records == {} and trial._record_bytes == {} and trial._boundaries == {}
+    assert trial.records == {} and trial._record_bytes == 0 and trial._boundaries == {}
 
 
 @pytest.mark.parametrize("how", ["bytearray(1 << 28)", "torch.ones(1 << 26)"])

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-import torch
-from grader.verdict.relations.pair import CLEARLY, Pair
-from grader.verdict.relations.phrases import constant_name, format_number, ordinal
+from grader.verdict.relations.pair import CLEAR_FACTOR, Pair
+from grader.verdict.relations.phrases import constant_name, format_number, inputs_with_names
 from torch import Tensor
 
-LEAST_SPREAD = 3e-6  # the error of a factor from float32 and an epsilon; roots of integers lie much farther apart
+MIN_SPREAD = 3e-6  # the relative error of a factor from float32 and an epsilon; roots of integers lie much farther apart
 
 
 def explain_constant(pair: Pair) -> str:
@@ -32,14 +31,11 @@ def explain_arithmetic(pair: Pair, inputs: Sequence[Tensor]) -> str:
         return "Every value has the wrong sign."
     if not pair.real:
         return "It is the complex conjugate of the right result." if pair.is_explained_by(pair.expected.conj()) else ""
-    return (
-        _explain_scale(pair, inputs)
-        or _explain_offset(pair)
-        or _explain_input_term(pair, inputs)
-        or _explain_function(pair)
-        or _explain_dropout(pair)
-        or _explain_vector(pair)
-    )
+    if found := _explain_scale(pair, inputs) or _explain_offset(pair):
+        return found
+    candidates = [*_with_inputs(pair, inputs), *_functions(pair)]
+    found = next((said for value, said in candidates if bool(value.isfinite().all()) and pair.is_explained_by(value)), "")
+    return found or _explain_clamp(pair) or _explain_dropout(pair) or _explain_vector(pair)
 
 
 def describe_factor(factor: float, sizes: Iterable[int], precision: float) -> str:
@@ -61,99 +57,86 @@ def _fit_factor(got: Tensor, right: Tensor) -> float:
     return float((got * right).sum()) / square if square > 0 else 0.0
 
 
-def _precision(pair: Pair) -> float:
-    return pair.allowed / float(pair.expected.abs().max())
-
-
-def _factor_spread(pair: Pair, factor: float) -> float:
-    """The relative error of this factor. A test may allow much, but a true sqrt(32) agrees to the last digits; another factor only comes near."""
-    size = float((factor * pair.expected).abs().max())
-    return max(float((pair.got - factor * pair.expected).abs().max()) / size, LEAST_SPREAD)
-
-
 def _explain_scale(pair: Pair, inputs: Sequence[Tensor]) -> str:
     size = pair.expected.abs()
-    if not bool((size > CLEARLY * pair.allowed).sum() >= 3) or pair.count_distinct(size.flatten()) < 2:
+    if not bool(pair.clear(pair.expected).sum() >= 3) or pair.count_distinct(size.flatten()) < 2:
         return ""
-    factor = _fit_factor(pair.got, pair.expected)
-    tolerance = _precision(pair)
-    if abs(factor) < 1e-9 or abs(factor - 1) <= max(CLEARLY * tolerance, 1e-9) or abs(factor + 1) <= max(CLEARLY * tolerance, 1e-9):
+    factor, largest = _fit_factor(pair.got, pair.expected), float(size.max())
+    tolerance = pair.allowed / largest
+    if abs(factor) < 1e-9 or abs(abs(factor) - 1) <= max(CLEAR_FACTOR * tolerance, 1e-9):
         return ""
-    slack = max(pair.allowed, 1e-9 * float(size.max())) * min(1.0, abs(factor))
-    if not bool(((pair.got - factor * pair.expected).abs() <= slack * max(1.0, abs(factor) * 0.1)).all()):
+    slack = max(pair.allowed, 1e-9 * largest) * min(1.0, abs(factor)) * max(1.0, abs(factor) * 0.1)
+    error = float((pair.got - factor * pair.expected).abs().max())
+    if error > slack:
         return ""
-    words = describe_factor(abs(factor), sizes_of(pair, inputs), min(tolerance, _factor_spread(pair, factor)))
+    # A test may allow much, but a true sqrt(32) agrees to the last digits; another factor only comes near.
+    spread = max(error / float((factor * pair.expected).abs().max()), MIN_SPREAD)
+    words = describe_factor(abs(factor), sizes_of(pair, inputs), min(tolerance, spread))
     return f"Every value is {words}" + (", and has the wrong sign." if factor < 0 else ".")
 
 
 def _explain_offset(pair: Pair) -> str:
     difference = (pair.got - pair.expected).flatten()
     offset = float(difference.mean())
-    if difference.numel() < 3 or pair.count_distinct(pair.expected.flatten()) < 3 or abs(offset) <= CLEARLY * pair.allowed:
+    varied = difference.numel() >= 3 and pair.count_distinct(pair.expected.flatten()) >= 3
+    if not varied or abs(offset) <= CLEAR_FACTOR * pair.allowed or bool(((difference - offset).abs() > pair.allowed).any()):
         return ""
-    if not bool(((difference - offset).abs() <= pair.allowed).all()):
-        return ""
-    return f"Every value is {format_number(abs(offset))} too {'large' if offset > 0 else 'small'}: the same constant is added to all."
+    way = "large" if offset > 0 else "small"
+    return f"Every value is {format_number(abs(offset))} too {way}: the same constant is added to all."
 
 
-def _explain_input_term(pair: Pair, inputs: Sequence[Tensor]) -> str:
-    for which, tensor in enumerate(inputs):
-        if not tensor.is_floating_point() or tensor.numel() > pair.got.numel() or tensor.numel() < 3:
+def _with_inputs(pair: Pair, inputs: Sequence[Tensor]) -> Iterator[tuple[Tensor, str]]:
+    """The right result combined with an input, and a sentence for each."""
+    for name, tensor in inputs_with_names(inputs):
+        if not tensor.is_floating_point() or not 3 <= tensor.numel() <= pair.got.numel():
             continue
-        name = "the input" if len(inputs) == 1 else f"the {ordinal(which)} tensor argument"
         try:
-            wide = tensor.detach().to(torch.float64).expand(pair.shape)
+            wide = tensor.detach().to(pair.expected.dtype).expand(pair.shape)
         except RuntimeError:
             continue
-        if not bool(wide.isfinite().all()) or pair.count_distinct(tensor.detach().flatten().to(torch.float64)) < 3:
+        if not bool(wide.isfinite().all()) or pair.count_distinct(wide.flatten()) < 3:
             continue
-        tails = {
-            "plus": (pair.expected + wide, f"{name} is added once too often"),
-            "minus": (pair.expected - wide, f"{name} is missing, or subtracted"),
-            "times": (pair.expected * wide, f"it is multiplied by {name}"),
-        }
-        for sign, (candidate, meaning) in tails.items():
-            if pair.is_explained_by(candidate):
-                return f"It is the right result {sign} {name}." if sign == "times" else f"It is the right result {sign} {name}: {meaning}."
-    return ""
+        yield pair.expected + wide, f"It is the right result plus {name}: {name} is added once too often."
+        yield pair.expected - wide, f"It is the right result minus {name}: {name} is missing, or subtracted."
+        yield pair.expected * wide, f"It is the right result times {name}."
 
 
-def _explain_function(pair: Pair) -> str:
+def _functions(pair: Pair) -> Iterator[tuple[Tensor, str]]:
+    """Functions of the right result, and a sentence for each."""
     right = pair.expected
     if pair.got.numel() < 3 or pair.count_distinct(right.flatten()) < 3:
-        return ""
-    positive = bool((right > 0).all())
-    ways = [
-        (right * right, "Every value is the square of the right one."),
-        (1 - right, "Every value is one minus the right one."),
-        (right.exp(), "Every value is the exponential of the right one: exp(x) instead of x."),
-        (right.abs(), "The absolute values are right, but no value is negative."),
-    ]
+        return
+    yield right * right, "Every value is the square of the right one."
+    yield 1 - right, "Every value is one minus the right one."
+    yield right.exp(), "Every value is the exponential of the right one: exp(x) instead of x."
+    yield right.abs(), "The absolute values are right, but no value is negative."
     if bool((right >= 0).all()):
-        ways.append((right.sqrt(), "Every value is the square root of the right one."))
-    if positive:
-        ways.append((right.log(), "Every value is the logarithm of the right one: log(x) instead of x."))
-    if bool((right.abs() > CLEARLY * pair.allowed).all()):
-        ways.append((1 / right, "Every value is one divided by the right one."))
-    below = right < -CLEARLY * pair.allowed
-    if int(below.sum()) > 1 and pair.beats_chance(pair.got[right > 0]) and pair.all_agree(pair.got, right.clamp(min=0)):
-        return "The negative values are replaced by zero; the others are right."
-    return next((said for value, said in ways if bool(value.isfinite().all()) and pair.is_explained_by(value)), "")
+        yield right.sqrt(), "Every value is the square root of the right one."
+        yield right.log(), "Every value is the logarithm of the right one: log(x) instead of x."
+    if bool(pair.clear(right).all()):
+        yield 1 / right, "Every value is one divided by the right one."
+
+
+def _explain_clamp(pair: Pair) -> str:
+    negative = pair.clear(pair.expected) & (pair.expected < 0)
+    clamped = int(negative.sum()) > 1 and pair.beats_chance(pair.got[pair.expected > 0])
+    right = clamped and pair.all_agree(pair.got, pair.expected.clamp(min=0))
+    return "The negative values are replaced by zero; the others are right." if right else ""
 
 
 def _explain_dropout(pair: Pair) -> str:
     """Some values are zero and all others larger by one factor: dropout is still on."""
-    gone = (pair.got == 0) & (pair.expected.abs() > CLEARLY * pair.allowed)
-    kept = ~gone & (pair.expected.abs() > CLEARLY * pair.allowed)
+    gone = (pair.got == 0) & pair.clear(pair.expected)
+    kept = ~gone & pair.clear(pair.expected)
     lost, left = int(gone.sum()), int(kept.sum())
     if lost < 2 or left < 3 or pair.count_distinct(pair.expected[kept].abs()) < 3:
         return ""
     factor = _fit_factor(pair.got[kept], pair.expected[kept])
-    if factor <= 1 + CLEARLY * _precision(pair) or bool((pair.agree(pair.got, factor * pair.expected) | gone).logical_not().any()):
+    clearly_above_one = factor > 1 + CLEAR_FACTOR * pair.allowed / float(pair.expected.abs().max())
+    if not clearly_above_one or not bool((pair.agree(pair.got, factor * pair.expected) | gone).all()):
         return ""
-    rate = 1 - 1 / factor
     zeros = f"{lost} of {lost + left} values are zero, and all others are {format_number(factor)} times too large"
-    return f"{zeros}, as after dropout with p={format_number(rate)}."
+    return f"{zeros}, as after dropout with p={format_number(1 - 1 / factor)}."
 
 
 def _explain_vector(pair: Pair) -> str:
@@ -161,25 +144,24 @@ def _explain_vector(pair: Pair) -> str:
     if pair.got.ndim < 2 or pair.shape[-1] < 2:
         return ""
     rows, right = pair.got.reshape(-1, pair.shape[-1]), pair.expected.reshape(-1, pair.shape[-1])
-    if len(rows) > 2 and _same_difference(pair, rows, right):
+    if len(rows) > 2 and _has_same_difference(pair, rows, right):
         return "Every row differs by the same vector: a vector added along the last axis is missing or wrong."
-    if pair.got.ndim > 2 and _same_difference(pair, pair.got.reshape(pair.shape[0], -1), pair.expected.reshape(pair.shape[0], -1)):
+    if pair.got.ndim > 2 and _has_same_difference(pair, pair.got.flatten(1), pair.expected.flatten(1)):
         return "The difference from the right result is the same for every index of axis 0."
     if len(rows) < 3:
         return ""
     factors = (rows * right).sum(0) / (right * right).sum(0).clamp(min=1e-300)
     if pair.count_distinct(factors) < 2 or bool(((rows - factors * right).abs() > pair.allowed).any()):
         return ""
-    enough = bool(((right.abs() > CLEARLY * pair.allowed).sum(0) >= 3).all())
+    enough = bool((pair.clear(right).sum(0) >= 3).all())
     if not enough or any(pair.count_distinct(right[:, column].abs()) < 2 for column in (0, -1)):
         return ""
     return "Every row is multiplied by the same vector: a factor along the last axis is missing or wrong."
 
 
-def _same_difference(pair: Pair, rows: Tensor, right: Tensor) -> bool:
+def _has_same_difference(pair: Pair, rows: Tensor, right: Tensor) -> bool:
     """Whether each row differs from the right one by the same vector, mostly not zero, while the right rows differ from each other."""
     difference = rows - right
     if len(rows) < 2 or pair.count_distinct(difference[0]) < 2 or bool(((difference - difference[0]).abs() > 2 * pair.allowed).any()):
         return False
-    most = 2 * int((difference[0].abs() > CLEARLY * pair.allowed).sum()) > difference.shape[1]
-    return most and bool(((right - right[0]).abs() > CLEARLY * pair.allowed).any())
+    return 2 * int(pair.clear(difference[0]).sum()) > difference.shape[1] and bool(pair.clear(right - right[0]).any())

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 
 import torch
 from grader.verdict.relations.arithmetic import explain_arithmetic, explain_constant
-from grader.verdict.relations.masks import explain_extra_values, explain_mask
+from grader.verdict.relations.masks import explain_extra_values, explain_mask, explain_softmax, explain_sums, explain_zeros
 from grader.verdict.relations.order import explain_copied_input, explain_reordering, explain_shift
 from grader.verdict.relations.pair import Pair
 from grader.verdict.relations.places import explain_not_finite, explain_places, explain_rounding
 from grader.verdict.relations.shapes import explain_shape, explain_type
-from grader.verdict.relations.weights import explain_softmax, explain_sums, explain_zeros
 from torch import Tensor
 
 
@@ -21,50 +20,38 @@ def explain(got: Tensor, expected: Tensor, tol: float, inputs: Sequence[Tensor] 
     `tol` is relative to the largest finite value of `expected`. A relation is reported only if it holds within this tolerance, if the
     right result itself does not have it, and if the agreement is not a coincidence; else the list is empty.
     """
-    with torch.no_grad():
-        return _explain_tensors(got, expected, tol, inputs)[:2]
-
-
-def _explain_tensors(got: Tensor, expected: Tensor, tol: float, inputs: Sequence[Tensor]) -> list[str]:
     if got.is_meta or expected.is_meta:  # no values to compare
         return []
-    if got.shape != expected.shape:
-        return explain_shape(got, expected, tol)
-    if got.numel() == 0:
-        return [] if got.dtype == expected.dtype else explain_type(got, expected, tol, ())[:1]
+    with torch.no_grad():
+        if got.shape != expected.shape:
+            found = explain_shape(got, expected, tol)
+        elif got.dtype != expected.dtype:
+            found = explain_type(got, expected, tol, inputs)
+            comparable = got.numel() and torch.bool not in (got.dtype, expected.dtype)
+            found += _explain_values(got, expected, tol, inputs) if not any(found[1:]) and comparable else []
+        else:
+            found = _explain_values(got, expected, tol, inputs) if got.numel() else []
+    return [sentence for sentence in found if sentence][:2]
+
+
+def _explain_values(got: Tensor, expected: Tensor, tol: float, inputs: Sequence[Tensor]) -> list[str]:
+    """For tensors of the same shape: one relation that explains all values, or some that explain a part."""
     pair = Pair.of(got, expected, tol)
-    if got.dtype != expected.dtype:
-        explanation = explain_type(got, expected, tol, inputs)
-        comparable = got.dtype != torch.bool and expected.dtype != torch.bool
-        return explanation if len(explanation) > 1 or not comparable else explanation + _explain_values(pair, inputs)
-    return _explain_values(pair, inputs)
-
-
-def _explain_values(pair: Pair, inputs: Sequence[Tensor]) -> list[str]:
-    """For tensors of the same shape: one relation that explains all values, or up to two that explain some."""
     if not bool(pair.wrong.any()):
         return []
     if pair.logical:
-        return explain_mask(pair) or _as_list(explain_reordering(pair) or explain_shift(pair) or explain_extra_values(pair) or explain_places(pair))
-    softmax = explain_softmax(pair, inputs)
-    if softmax:
+        whole = explain_mask(pair) or explain_reordering(pair) or explain_shift(pair)
+        return [whole or explain_extra_values(pair) or explain_places(pair)]
+    if softmax := explain_softmax(pair, inputs):
         return [softmax]
-    not_finite = explain_not_finite(pair)
-    if not_finite:
+    if not_finite := explain_not_finite(pair):
         return not_finite
-    near = explain_rounding(pair)
-    if near:
-        return [near, *_as_list(explain_places(pair))]
-    whole = explain_constant(pair) or explain_copied_input(pair, inputs) or explain_reordering(pair) or explain_shift(pair) or explain_arithmetic(pair, inputs)
-    if whole:
+    if near := explain_rounding(pair):
+        return [near, explain_places(pair)]
+    whole = explain_constant(pair) or explain_copied_input(pair, inputs) or explain_reordering(pair)
+    if whole := whole or explain_shift(pair) or explain_arithmetic(pair, inputs):
         return [whole]
     total, zero = explain_sums(pair), explain_zeros(pair)
     if zero.startswith("The zeros are where"):
         return [zero]
-    if total.endswith("does."):
-        return [total]
-    return [sentence for sentence in (total, zero, explain_places(pair)) if sentence]
-
-
-def _as_list(sentence: str) -> list[str]:
-    return [sentence] if sentence else []
+    return [total] if total.endswith("does.") else [total, zero, explain_places(pair)]

@@ -9,9 +9,9 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-CHANCE = 8  # bits of surprisal that integers need, since they agree by coincidence more often than other numbers
-SAMPLE = 4096  # the first so many values are enough to count distinct ones
-CLEARLY = 10  # a relation must change values by this many times the tolerance to count
+MIN_SURPRISAL_BITS = 8  # that integers need, since they agree by coincidence more often than other numbers
+SAMPLED_VALUES = 4096  # the first so many values are enough to count distinct ones
+CLEAR_FACTOR = 10  # a relation must change values by this many times the tolerance to count
 
 
 def differing_values(got: Tensor, expected: Tensor, tol: float) -> Tensor:
@@ -80,40 +80,44 @@ class Pair:
     def all_agree(self, a: Tensor, b: Tensor) -> bool:
         return bool(self.agree(a, b).all())
 
+    def clear(self, values: Tensor) -> Tensor:
+        """Where values, or differences, are clearly not zero."""
+        return values.abs() > CLEAR_FACTOR * self.allowed
+
     def is_explained_by(self, candidate: Tensor) -> bool:
         """Whether the wrong tensor equals the candidate, and the candidate clearly differs from the right result."""
         if not self.all_agree(self.got, candidate):
             return False
-        changed = ~self.agree(candidate, self.expected, CLEARLY * self.allowed)
+        changed = ~self.agree(candidate, self.expected, CLEAR_FACTOR * self.allowed)
         return self.beats_chance(self.got[changed])
 
     def beats_chance(self, values: Tensor) -> bool:
         """Whether the agreement of these values is more than a coincidence."""
         if self.count_distinct(values) < 2:
             return False
-        return _surprisal_bits(values) >= CHANCE if self.whole else values.numel() * self.bits >= 2 * CHANCE
+        return _surprisal_bits(values) >= MIN_SURPRISAL_BITS if self.whole else values.numel() * self.bits >= 2 * MIN_SURPRISAL_BITS
 
     def count_distinct(self, values: Tensor) -> int:
         """The number of different values (among the first ones), up to the tolerance."""
-        values = values.flatten()[:SAMPLE]
+        values = values.flatten()[:SAMPLED_VALUES]
         if not self.real:
             values = values.real + math.pi * values.imag
         values = values[values.isfinite()].sort().values
         if not values.numel():
             return 0
-        return 1 + int((values.diff() > CLEARLY * self.allowed).sum())
+        return 1 + int((values.diff() > CLEAR_FACTOR * self.allowed).sum())
 
     def is_significant(self, where: Tensor) -> bool:
         """Whether the agreement at these places is worth reporting. Zeros, ones and infinities agree in most wrong results too."""
         values = self.expected[where]
         if self.whole:
-            return self.count_distinct(values) >= 2 and _surprisal_bits(values) >= 1.5 * CHANCE
+            return self.count_distinct(values) >= 2 and _surprisal_bits(values) >= 1.5 * MIN_SURPRISAL_BITS
         plain = (values == 0) | ((values.abs() - 1).abs() < 2e-3) | ~values.isfinite()
         return self.beats_chance(values[~plain])
 
 
 def _surprisal_bits(values: Tensor) -> float:
     """In bits, how unlikely it is that two random draws of so many of these values are equal."""
-    values = values.flatten()[:SAMPLE]
+    values = values.flatten()[:SAMPLED_VALUES]
     counts = values.unique(return_counts=True)[1].to(torch.float64)
     return -values.numel() * math.log2(float(((counts / counts.sum()) ** 2).sum()))

@@ -17,12 +17,9 @@ def explain_not_finite(pair: Pair) -> list[str]:
     total, count = bad.numel(), int(bad.sum())
     kind = "NaN" if not bool(infinite.any()) else "infinite" if not bool(nan.any()) else "NaN or infinite"
     first = "It" if total == 1 else f"All {total} values" if count == total else f"{count} of {total} values"
-    explain_places = "" if count == total else f", the first at {bad.nonzero()[0].tolist()}"
-    wrongly = _say_expected(pair, bad)
-    sentences = [f"{first} {'is' if total == 1 or count == 1 else 'are'} {kind}{wrongly}{explain_places}."]
-    whole = _explain_bad_rows(pair, bad)
-    if whole:
-        sentences = [whole]
+    where = "" if count == total else f", the first at {bad.nonzero()[0].tolist()}"
+    said = f"{first} {'is' if total == 1 or count == 1 else 'are'} {kind}{_say_expected(pair, bad)}{where}."
+    sentences = [_explain_bad_rows(pair, bad) or said]
     if 0 < count < total and bool(bad.eq(pair.wrong).all()) and pair.is_significant(~bad):
         sentences.append("All other values are right.")
     return sentences
@@ -66,10 +63,10 @@ def _explain_bad_rows(pair: Pair, bad: Tensor) -> str:
     if bad.ndim == 2:
         named = slice_names(found.flatten().tolist(), 0, pair.shape)
         return f"{named.capitalize()} {'is' if count == 1 else 'are'} all {kind}{zeros}."
-    explain_places = ", ".join(map(str, found[0].tolist()))
+    first = ", ".join(map(str, found[0].tolist()))
     if count == 1:
-        return f"The row [{explain_places}, :] is all {kind}{zeros}; no other value is {kind}."
-    return f"{count} of {rows.numel()} rows along the last axis are all {kind}{zeros}, the first at [{explain_places}, :]."
+        return f"The row [{first}, :] is all {kind}{zeros}; no other value is {kind}."
+    return f"{count} of {rows.numel()} rows along the last axis are all {kind}{zeros}, the first at [{first}, :]."
 
 
 def explain_places(pair: Pair) -> str:
