@@ -1,5 +1,6 @@
-"""What a script imports: it opens a chapter as the tests open it, in this process, from the learner's own file, with the
-reference's earlier chapters."""
+"""What a script imports: it opens a chapter as the tests open it, in this process, from the learner's own file, with
+the reference's earlier chapters.
+"""
 
 from __future__ import annotations
 
@@ -29,19 +30,22 @@ class OpenChapter:
 
     def __init__(self, host: Host) -> None:
         self._host = host
-        vars(self).update(vars(host.package.module(host.chapter)))  # here, so that a debugger steps from the failed call into the learner's code
+        # here, so that a debugger steps from the failed call into the learner's code
+        vars(self).update(vars(host.package.module(host.chapter)))
 
     def __getattr__(self, name: str) -> Any:
         return self._host.do_get(name)
 
 
 def open_chapter(
-    name: str, seed: int = 0, folder: str | None = None, whole: bool = False, replaced: Sequence[str] = (), gradient: bool = False
+    name: str, seed: int = 0, folder: str | None = None, whole: bool = False, replaced: Sequence[str] = (),
+    gradient: bool = False,
 ) -> OpenChapter:
     """The chapter, for example `open_chapter("ch03_attention")`.
 
-    `seed` is that of the test's random numbers. `folder` is another folder than exercises/; `whole` takes its own earlier chapters too;
-    `replaced` are exercises of the chapter for which the reference is used. `gradient`: `check_call` requires results to carry gradient.
+    `seed` is that of the test's random numbers. `folder` is another folder than exercises/; `whole` takes its own
+    earlier chapters too; `replaced` are exercises of the chapter for which the reference is used. `gradient`:
+    `check_call` requires results to carry gradient.
     """
     torch.set_num_threads(1)  # as in the tests
     if folder is not None and not Path(folder).is_dir():
@@ -53,7 +57,8 @@ def open_chapter(
     try:
         host = Host(package_sources(target, chapter, whole, tuple(replaced)), chapter.name, "chapters")
     except ChapterBroken as problem:
-        raise NoTarget(f"{Path(str(target.folder)).name}/{chapter.name}.py cannot be opened: {problem.message}") from None
+        file = f"{Path(str(target.folder)).name}/{chapter.name}.py"
+        raise NoTarget(f"{file} cannot be opened: {problem.message}") from None
     _hosts.append(host)
     opened = OpenChapter(host)
     host.do_begin(seed, [], gradient)
@@ -89,7 +94,9 @@ def gradients(function: Any, *inputs: Any, cotangent: Tensor | None = None, **op
 
 
 def check_call(function: Any, *args: Any, **options: Any) -> Any:
-    """Call the function as the tests do. BrokenRule if it breaks a rule for all calls: it changes an argument, or cuts off the gradient."""
+    """Call the function as the tests do. BrokenRule if it breaks a rule for all calls: it changes an argument, or cuts
+    off the gradient.
+    """
     host = _hosts[-1]
     reply, out = host.answer("call", *pack([function, args, options], host.make_handle))
     if "error" in reply:

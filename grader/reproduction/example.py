@@ -1,4 +1,6 @@
-"""What a failed test leaves for its script: the requests of the failing example, and which of them the failure is about."""
+"""What a failed test leaves for its script: the requests of the failing example, and which of them the failure is
+about.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +10,9 @@ from typing import Any
 
 import torch
 from grader.course.syllabus import Exercise
-from grader.execution.calls import Call
 from grader.execution.errors import ChapterBroken, HostDied, LearnerError, OutOfTime, RuleBroken
 from grader.execution.host_connection import Exchange
-from grader.execution.proxy import Boundary, Handle
+from grader.execution.proxy import Boundary
 from grader.verdict.comparing import Example, Mismatch
 from grader.verdict.explanation import find_failed_calls
 from grader.verdict.failed_calls import find_calls
@@ -35,7 +36,8 @@ class FailedExample:
     replaced: tuple[str, ...] = ()  # exercises of the chapter whose reference was used
     log: list[Exchange] = field(default_factory=list)
     unanswered: Request | None = None  # the request that did not end
-    positions: tuple[int, ...] = ()  # in the log, of the calls that the failure is about; the unanswered request has the next position
+    # in the log, of the calls that the failure is about; the unanswered request has the next position
+    positions: tuple[int, ...] = ()
     part: str = ""  # of the result, that was compared: "[0]"
     got: Any = None
     expected: Any = None
@@ -48,8 +50,8 @@ class FailedExample:
 
 
 def keep_example(
-    problem: BaseException | None, boundary: Boundary | None, example: Example, exercise: Exercise, test: str, sentence: str, seed: int,
-    in_worker: bool = False,
+    problem: BaseException | None, boundary: Boundary | None, example: Example, exercise: Exercise, test: str,
+    sentence: str, seed: int, in_worker: bool = False,
 ) -> FailedExample | None:  # fmt: skip
     """What the failed test leaves; None if there is nothing to run again."""
 
@@ -58,9 +60,12 @@ def keep_example(
 
     if isinstance(problem, ChapterBroken):
         return made("import")
-    if boundary is None or sum(len(part) for exchange in boundary.log for part in [*exchange.buffers, *exchange.out]) > MAX_LOG_BYTES:
+    if boundary is None:
         return None
-    common: dict[str, Any] = dict(replaced=tuple(boundary.replaced), log=list(boundary.log), unanswered=boundary.unanswered)
+    log, unanswered = list(boundary.log), boundary.unanswered
+    if sum(len(part) for exchange in log for part in [*exchange.buffers, *exchange.out]) > MAX_LOG_BYTES:
+        return None
+    common: dict[str, Any] = dict(replaced=tuple(boundary.replaced), log=log, unanswered=unanswered)
     if isinstance(problem, OutOfTime | HostDied):
         if boundary.unanswered is None:
             return None  # the time of the whole test was over, between two calls
@@ -68,9 +73,10 @@ def keep_example(
     mismatch = example.mismatches[0] if example.mismatches else problem if isinstance(problem, Mismatch) else None
     if mismatch is None and isinstance(problem, LearnerError) and (failed := _last_error(boundary.log)) is not None:
         return made("rule" if isinstance(problem, RuleBroken) else "raised", failed, **common)
-    if mismatch is not None and mismatch.compared and _is_plain(mismatch.expected) and (found := _find_result(boundary, mismatch)):
-        position, part = found
-        return made("compared", position, part=part, got=mismatch.got, expected=mismatch.expected, tolerance=mismatch.tol, **common)
+    if mismatch is not None and mismatch.compared and _is_plain(mismatch.expected):
+        if found := _find_result(boundary, mismatch):
+            common |= dict(part=found[1], got=mismatch.got, expected=mismatch.expected, tolerance=mismatch.tol)
+            return made("compared", found[0], **common)
     positions = sorted({call.position for call in find_failed_calls(problem, boundary, example) if call.position >= 0})
     return made("law", *positions, **common) if positions else None
 
@@ -80,13 +86,16 @@ def _last_error(log: list[Exchange]) -> int | None:
 
 
 def _find_result(boundary: Boundary, mismatch: Mismatch) -> tuple[int, str] | None:
-    """The position of the request whose result was compared, and which part of the result: "" or "[0]". None if the test computed the value."""
+    """The position of the request whose result was compared, and which part of the result: "" or "[0]". None if the
+    test computed the value.
+    """
     results = [(reading.position, reading.value) for reading in boundary.readings]
     results += [(call.position, call.result) for call in boundary.calls if 0 <= call.position < len(boundary.log)]
     results = [(at, value) for at, value in results if isinstance(value, dict) or boundary.log[at].op != "gradients"]
     looked_at = mismatch.looked_at
     parts = [(at, text, part) for at, value in reversed(results) for text, part in _parts(value)]
-    if isinstance(looked_at, Tensor | list | tuple | dict | set | float):  # which Python does not share, as it shares small numbers
+    # which Python does not share, as it shares small numbers
+    if isinstance(looked_at, Tensor | list | tuple | dict | set | float):
         for at, text, part in parts:
             if part is looked_at:
                 return at, text
@@ -117,4 +126,4 @@ def _is_plain(value: Any) -> bool:
         return all(map(_is_plain, value))
     if isinstance(value, dict):
         return all(map(_is_plain, value.values()))
-    return value is None or isinstance(value, bool | int | float | str | bytes | Tensor) and not isinstance(value, Handle | Call)
+    return value is None or isinstance(value, bool | int | float | str | bytes | Tensor)

@@ -1,4 +1,6 @@
-"""The scripts of the learner's failures: exercises/.headway/repro/NAME.py, and next to it the larger tensors and the facts about the failure."""
+"""The scripts of the learner's failures: exercises/.headway/repro/NAME.py, and next to it the larger tensors and the
+facts about the failure.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ class StoredScript:
     facts: dict[str, Any]
 
 
-def leave_script(result: ExerciseResult, examples: Mapping[tuple[str, str], FailedExample], trial: Trial, folder: Path) -> None:
+def leave_script(
+    result: ExerciseResult, examples: Mapping[tuple[str, str], FailedExample], trial: Trial, folder: Path
+) -> None:
     """After a run: store the script of the failed test that is shown in full, and note its command in the result."""
     name, own = result.exercise.name, trial.target.folder == EXERCISES
     folder = folder if own else folder / OTHER_TARGETS
@@ -43,7 +47,8 @@ def leave_script(result: ExerciseResult, examples: Mapping[tuple[str, str], Fail
         if example is not None and trial.target.folder is not None and store_script(example, trial, folder):
             result.script = f"headway repro {name}" if own else f"python {os.path.relpath(folder / f'{name}.py')}"
             return
-    except (Exception, ChapterBroken, HostDied, OutOfTime):  # a failure without a script is better than a run without a verdict
+    # a failure without a script is better than a run without a verdict
+    except (Exception, ChapterBroken, HostDied, OutOfTime):
         pass
     _remove_script(name, folder)
 

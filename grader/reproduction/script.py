@@ -1,7 +1,9 @@
-"""Writes the script of a failed example: a readable program that makes the failed call again, and prints what it returns.
+"""Writes the script of a failed example: a readable program that makes the failed call again, and prints what it
+returns.
 
-Of the example's requests it repeats those that made the objects in use and set their values. Where they are not enough (a random state, a
-cache, a global variable), it repeats the earlier calls of the same objects too, and last of all every earlier request.
+Of the example's requests it repeats those that made the objects in use and set their values. Where they are not enough
+(a random state, a cache, a global variable), it repeats the earlier calls of the same objects too, and last of all
+every earlier request.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ from grader.reproduction.statements import FAILED, Statements, parameter_names
 from grader.verdict.trial import Trial
 from torch import Tensor
 
-_HELPERS = ("open_chapter", "set_parameters", "parameters", "state", "buffers", "gradients", "check_call")  # of chapters.py
+# of chapters.py
+_HELPERS = ("open_chapter", "set_parameters", "parameters", "state", "buffers", "gradients", "check_call")
 _IMPORTED = ("torch", "nn", "F", "math", "Path", "contextlib", "saved", "got", "expected", *_HELPERS)
 _RESULT_NAMES = ("result", "second_result", "third_result", "fourth_result")
 
@@ -53,7 +56,9 @@ def choices_of_requests(example: FailedExample) -> list[tuple[int, ...]]:
 
 
 def write_script(example: FailedExample, places: tuple[int, ...], trial: Trial) -> Script:
-    """The script of a failed example of this trial's target. Its last lines make the failed calls and print the results."""
+    """The script of a failed example of this trial's target. Its last lines make the failed calls and print the
+    results.
+    """
     exercise, target = example.exercise, trial.target
     made = Statements(exercise.chapter, {})
     made.taken |= {*_IMPORTED, made.chapter}
@@ -65,8 +70,9 @@ def write_script(example: FailedExample, places: tuple[int, ...], trial: Trial) 
         made.lines += _ending(made, example, list(results))
     text = _layout(made, example, trial)
     call_lines = [number for number, line in enumerate(text.split("\n"), start=1) if line.endswith(FAILED)]
-    errors = [example.log[at].reply["error"] for at in example.positions if at < len(example.log) and "error" in example.log[at].reply]
-    error = next((f"{error['type']}: {' '.join(error['message'].split())}" for error in errors if error["kind"] != "rule"), "")
+    replies = [exchange.reply for at, exchange in enumerate(example.log) if at in example.positions]
+    errors = [reply["error"] for reply in replies if "error" in reply and reply["error"]["kind"] != "rule"]
+    error = f"{errors[0]['type']}: {' '.join(errors[0]['message'].split())}" if errors else ""
     facts = {
         "exercise": exercise.name, "kind": example.kind, "tolerance": example.tolerance, "worker": example.in_worker,
         "digest": chapter_digest(target, exercise.module), "call_line": call_lines[-1] if call_lines else 0,
@@ -78,7 +84,8 @@ def write_script(example: FailedExample, places: tuple[int, ...], trial: Trial) 
 
 def plain_copy(value: Any) -> Any:
     """The value with the name of its class or function for each object."""
-    return unpack(*pack(value, lambda part: [0, getattr(part, "__name__", type(part).__name__)]), lambda handle: str(handle[1]))
+    packed = pack(value, lambda part: [0, getattr(part, "__name__", type(part).__name__)])
+    return unpack(*packed, lambda handle: str(handle[1]))
 
 
 # ---- which requests
@@ -122,7 +129,9 @@ def _handles(tree: Any) -> list[int]:
     """The numbers of the objects in a packed value, in order."""
     if isinstance(tree, dict) and "handle" in tree:
         return [tree["handle"][0]]
-    parts: Iterable[Any] = (body for kind, body in tree.items() if kind != "tensor") if isinstance(tree, dict) else tree if isinstance(tree, list) else ()
+    parts: Iterable[Any] = tree if isinstance(tree, list) else ()
+    if isinstance(tree, dict):
+        parts = (body for kind, body in tree.items() if kind != "tensor")
     return [number for part in parts for number in _handles(part)]
 
 
@@ -145,7 +154,8 @@ def _write_requests(made: Statements, example: FailedExample, places: tuple[int,
         if failed and exchange and "value" in reply:
             results[result] = plain_copy(unpack(reply["value"], exchange.out, lambda handle: str(handle[1])))
         if not failed and "error" in reply and len(made.lines) > count:
-            made.lines[-1] = f"with contextlib.suppress(Exception):  # this raises an error, as it should\n    {made.lines[-1]}"
+            expected = "with contextlib.suppress(Exception):  # this raises an error, as it should"
+            made.lines[-1] = f"{expected}\n    {made.lines[-1]}"
     return results
 
 
@@ -156,7 +166,8 @@ def _ending(made: Statements, example: FailedExample, results: list[str]) -> lis
     if example.kind == "law":
         says = " ".join(f"The test says: {example.sentence}".split())
         return [*(f'print("{name}:", {name})' for name in results), f"print({says!r})"]
-    part = re.sub(r"^\['(\w+)'\]", r".\1", example.part) if example.requests[example.positions[0]][0] == "gradients" else example.part
+    is_gradient = example.requests[example.positions[0]][0] == "gradients"
+    part = re.sub(r"^\['(\w+)'\]", r".\1", example.part) if is_gradient else example.part
     tall = ', sep="\\n"' if isinstance(example.expected, Tensor) and example.expected.ndim > 1 else ""
     return [
         *([f"got = {results[0]}{part}"] if part else []), f"expected = {made.literal(example.expected, 'expected')}",
@@ -178,7 +189,8 @@ def _layout(made: Statements, example: FailedExample, trial: Trial) -> str:
     imports += [f"from grader.reproduction.chapters import {', '.join(sorted(used))}"]
     imports += ["from torch import nn"] if re.search(r"(?<!torch\.)\bnn\.", code) else []
     options = f", seed={example.seed}" if made.lines else ""
-    options += f", folder={json.dumps(str(target.folder.resolve()))}" if target.folder and not target.is_own_folder else ""
+    if target.folder and not target.is_own_folder:
+        options += f", folder={json.dumps(str(target.folder.resolve()))}"
     options += ", whole=True" if trial.whole else ""
     options += f", replaced={json.dumps(example.replaced)}" if example.replaced else ""
     options += ", gradient=True" if "check_call" in used and example.exercise.gradient else ""
@@ -186,11 +198,13 @@ def _layout(made: Statements, example: FailedExample, trial: Trial) -> str:
     yours = "and your own earlier chapters" if trial.whole else reference
     opening = [f'{example.exercise.chapter} = open_chapter("{example.exercise.module}"{options})  # your file, {yours}']
     if made.saved:
-        opening.append('saved = torch.load(Path(__file__).with_suffix(".pt"), weights_only=True)["saved"]  # the larger tensors')
+        file = 'Path(__file__).with_suffix(".pt")'
+        opening.append(f'saved = torch.load({file}, weights_only=True)["saved"]  # the larger tensors')
     said = example.sentence.replace("\\", "\\\\").replace('"', "'").rstrip(".")
     test = example.test.partition("[")[0]
     lines = [
-        '"""', f"{name} fails {test}: {said}.", "", f"Run it: headway repro {name}    (--pdb starts the debugger where it fails)", '"""', "",
+        '"""', f"{name} fails {test}: {said}.", "",
+        f"Run it: headway repro {name}    (--pdb starts the debugger where it fails)", '"""', "",
         *imports, "", *opening, *(["", "", helpers, "", ""] if helpers else [""]), body.strip("\n"),
     ]  # fmt: skip
     return "\n".join(lines).rstrip("\n") + "\n"

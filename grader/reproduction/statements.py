@@ -96,8 +96,8 @@ class Statements:
             self.code.setdefault(number, code)
             self.labels.setdefault(number, label if label.endswith(f".{kind}") else kind)
             return
-        parts = tree.get("dict") or enumerate(tree.get("tuple", ())) if isinstance(tree, dict) else enumerate(tree if isinstance(tree, list) else ())
-        for key, part in parts:
+        items = tree.get("tuple", ()) if isinstance(tree, dict) else tree if isinstance(tree, list) else ()
+        for key, part in [*enumerate(items), *(tree.get("dict", ()) if isinstance(tree, dict) else ())]:
             self._register(part, f"{code}[{key!r}]")
 
     def _bring(self, name: str, source: str) -> str:
@@ -111,8 +111,10 @@ class Statements:
         """`softmax(x, dim=1)`, or with a function of the kit `gradients(softmax, x)`."""
         args, options, *cotangent = others
         label = self.labels.get(target.number, "") if isinstance(target, Ref) else ""
-        called = re.fullmatch(r"\w+", owner) and owner not in self.known.values()  # an object, not a function or a class
-        names = (called and self.parameters.get(f"{label}.forward")) or self.parameters.get(label) or self.parameters.get(f"{label}.__init__") or ["x", "y", "z"]
+        # an object, not a function or a class
+        called = re.fullmatch(r"\w+", owner) and owner not in self.known.values()
+        wanted = ([f"{label}.forward"] if called else []) + [label, f"{label}.__init__"]
+        names = next((self.parameters[name] for name in wanted if name in self.parameters), ["x", "y", "z"])
         parts = [self._value(value, (names[at:] or ["value"])[0]) for at, value in enumerate(args)]
         parts += [f"{name}={self._value(value, name)}" for name, value in options.items()]
         if cotangent and cotangent[0] is not None:
@@ -138,7 +140,8 @@ class Statements:
             return self.code.get(value.number, value.label)
         if _contains(value, Ref):
             if isinstance(value, dict):
-                return "{" + ", ".join(f"{self._value(key, name)}: {self._value(part, str(key))}" for key, part in value.items()) + "}"
+                items = (f"{self._value(key, name)}: {self._value(part, str(key))}" for key, part in value.items())
+                return f"{{{', '.join(items)}}}"
             inside = ", ".join(self._value(part, name) for part in value)
             return f"[{inside}]" if isinstance(value, list) else f"({inside},)" if len(value) == 1 else f"({inside})"
         text = _literal(value)
@@ -173,8 +176,9 @@ def parameter_names(texts: Iterable[str]) -> dict[str, list[str]]:
             continue
         functions = [(node.name, node, 0) for node in body if isinstance(node, ast.FunctionDef)]
         for node in (node for node in body if isinstance(node, ast.ClassDef)):
-            functions += [(f"{node.name}.{part.name}", part, 1) for part in node.body if isinstance(part, ast.FunctionDef)]
-        found |= {name: [argument.arg for argument in function.args.args][bound:] for name, function, bound in functions}
+            methods = (part for part in node.body if isinstance(part, ast.FunctionDef))
+            functions += [(f"{node.name}.{part.name}", part, 1) for part in methods]
+        found |= {name: [part.arg for part in function.args.args][bound:] for name, function, bound in functions}
     return found
 
 
@@ -205,4 +209,5 @@ def _contains(value: Any, kind: type) -> bool:
     """Is the value, or a part of it, of this kind?"""
     if isinstance(value, dict):
         return any(_contains(part, kind) for part in value.values())
-    return isinstance(value, kind) or (isinstance(value, list | tuple | set) and any(_contains(part, kind) for part in value))
+    parts = value if isinstance(value, list | tuple | set) else ()
+    return isinstance(value, kind) or any(_contains(part, kind) for part in parts)

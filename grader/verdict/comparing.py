@@ -1,6 +1,7 @@
 """Assertions that store the compared values, so that a failure can be explained to the learner.
 
-A `Mismatch` is cheap to raise (hypothesis raises hundreds while it looks for the smallest example); its explanation is computed only for output.
+A `Mismatch` is cheap to raise (hypothesis raises hundreds while it looks for the smallest example); its explanation is
+computed only for output.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ _equal = torch.equal  # saved before any learner's code can replace it
 
 @dataclass
 class Example:
-    """The running example: its sizes by name, and its mismatches: several, where a test compares within `with check:`."""
+    """The running example: its sizes by name, and its mismatches: several, where a test compares within `with
+    check:`.
+    """
 
     sizes: dict[str, int] = field(default_factory=dict)
     mismatches: list[Mismatch] = field(default_factory=list)
@@ -44,12 +47,16 @@ def new_test() -> None:
 
 
 def new_example() -> None:
-    """Clear the last example's mismatches. Its sizes stay: they are drawn before an example begins, and each draw overwrites them."""
+    """Clear the last example's mismatches. Its sizes stay: they are drawn before an example begins, and each draw
+    overwrites them.
+    """
     current.mismatches.clear()
 
 
 def sizes(**named: int | None) -> None:
-    """Name the sizes of this example: shown to the learner as `B=2 T=3`. None removes a name that this example does not use."""
+    """Name the sizes of this example: shown to the learner as `B=2 T=3`. None removes a name that this example does not
+    use.
+    """
     for name, size in named.items():
         current.sizes.pop(name, None)  # the newest sizes come last, in the given order
         if size is not None:
@@ -66,13 +73,16 @@ class Mismatch(AssertionError):
         super().__init__(sentence)
         self.sentence, self.got, self.expected, self.tol, self.compared = sentence, got, expected, tol, compared
         self.looked_at = got if looked_at is None else looked_at  # the very object that the assertion was given
-        self.lacks_value = got is None and not about_error  # None came, or the law looked at something that it does not show
+        # None came, or the law looked at something that it does not show
+        self.lacks_value = got is None and not about_error
         self.moments = current_moments()
         current.mismatches.append(self)
 
 
 def close(got: Any, expected: Any, what: str = "the result", tol: float | None = None) -> None:
-    """`got` is the tensor (or number, or container of those) `expected`, up to rounding: tolerance is relative to its size."""
+    """`got` is the tensor (or number, or container of those) `expected`, up to rounding: tolerance is relative to its
+    size.
+    """
     __tracebackhide__ = True
     if isinstance(expected, Tensor):
         _close_tensor(got, expected, what, tol)
@@ -129,8 +139,8 @@ def refuses(
 ) -> None:
     """`call()` raises one of `errors`, and its message names each value of `naming`.
 
-    `naming` maps the learner's name of a value to the value, {"d_head": 7}; the failure then shows a line to copy. `example` is the text
-    of that line, if the default does not fit: "the input is longer than max_len = {max_len}".
+    `naming` maps the learner's name of a value to the value, {"d_head": 7}; the failure then shows a line to copy.
+    `example` is the text of that line, if the default does not fit: "the input is longer than max_len = {max_len}".
     """
     kind = " or ".join(error.__name__ for error in errors if error is not AssertionError) or "AssertionError"
     wanted = f"{because}, so the call should raise {kind}" + (f" with {_list_values(naming)} in its message" if naming else "")
@@ -265,7 +275,9 @@ def _list_values(naming: Naming) -> str:
 
 
 def _mentions(message: str, value: Any) -> bool:
-    """Whether a message contains a number or a word by itself: 7 is in "(2, 7)" and in "7.0", and not in "17" or "7.5"."""
+    """Whether a message contains a number or a word by itself: 7 is in "(2, 7)" and in "7.0", and not in "17" or
+    "7.5".
+    """
     if not isinstance(value, int | float) or isinstance(value, bool):
         return re.search(rf"(?<!\w){re.escape(str(value))}(?!\w)", message) is not None
     return any(math.isclose(number, value, rel_tol=1e-6, abs_tol=1e-12) for number in _numbers(message))

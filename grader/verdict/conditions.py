@@ -26,7 +26,9 @@ def versions() -> dict[str, str]:
 
 @cache
 def conditions() -> str:
-    """The versions and the processor as they were when this process first asked for them, which is before the suites are loaded."""
+    """The versions and the processor as they were when this process first asked for them, which is before the suites
+    are loaded.
+    """
     return read_conditions()
 
 
@@ -37,13 +39,16 @@ def run_conditions(seed: int = 0) -> str:
 
 def read_conditions() -> str:
     """The versions and the processor as they are now."""
-    from torch.backends.cpu import get_cpu_capability  # here, because who asks for the versions alone need not load torch
+    # here, because who asks for the versions alone need not load torch
+    from torch.backends.cpu import get_cpu_capability
 
     return " ".join([*versions().values(), platform.machine(), get_cpu_capability()])
 
 
 def _kit_fingerprint() -> str:
-    """Twelve hexadecimal digits that change with everything in the kit that can change a verdict: grader, suites, solutions, syllabus."""
+    """Twelve hexadecimal digits that change with everything in the kit that can change a verdict: grader, suites,
+    solutions, syllabus.
+    """
     digest = hashlib.sha256()
     for path in _deciding_files():
         digest.update(f"{path.name} {path.stat().st_size}\n".encode() + path.read_bytes())

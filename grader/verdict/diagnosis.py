@@ -1,9 +1,10 @@
 """Recognises known mistakes in the learner's code.
 
-Tests are deterministic and use an implementation only across the boundary, so a mistake can be recognised by its answers: the tests' requests to
-the learner's code are replayed on each mistaken reference. The diagnosis names the mistake whose answers agree everywhere. If no mistake does, the
-code has a second fault, or makes a mistake in a way of its own. Then the diagnosis names the two mistakes that give all answers together, or the
-mistake that explains whole tests, without giving a wrong answer where the learner's is right. Otherwise there is no diagnosis, because a false one
+Tests are deterministic and use an implementation only across the boundary, so a mistake can be recognised by its
+answers: the tests' requests to the learner's code are replayed on each mistaken reference. The diagnosis names the
+mistake whose answers agree everywhere. If no mistake does, the code has a second fault, or makes a mistake in a way of
+its own. Then the diagnosis names the two mistakes that give all answers together, or the mistake that explains whole
+tests, without giving a wrong answer where the learner's is right. Otherwise there is no diagnosis, because a false one
 is worse than none.
 
 `replay.py` runs the mistaken references, `evidence.py` compares their answers with the learner's.
@@ -37,12 +38,16 @@ from grader.verdict.evidence import (
 from grader.verdict.replay import Record, Version, open_reference, open_version
 from grader.verdict.results import Diagnosis
 
-LEAST_WEIGHT = 3.0  # unusual values that a mistake must explain in several tests, or twice as many in one, if it does not explain every test
+# unusual values that a mistake must explain in several tests, or twice as many in one, if it does not explain every
+# test
+LEAST_WEIGHT = 3.0
 LEAST_PAIR_WEIGHT = 0.5  # that two mistakes must explain which explain every test
-CORNER_CASE_WEIGHT = 12.0  # that a mistake must explain, or CORNER_CASE_TESTS tests, if its answer is different in a corner case
+# that a mistake must explain, or CORNER_CASE_TESTS tests, if its answer is different in a corner case
+CORNER_CASE_WEIGHT = 12.0
 CORNER_CASE_TESTS = 3
 ONE_TEST_OF = 4  # it must explain one in so many of the failed tests
-COMMON_ANSWER = 3  # mistakes, or a quarter of them: if more explain a test, it does not count, because such an answer shows none of them
+# mistakes, or a quarter of them: if more explain a test, it does not count, because such an answer shows none of them
+COMMON_ANSWER = 3
 MOST_PAIRS = 120  # that are tried on a base, of mistakes of which one explains an answer alone
 MOST_HIDDEN_PAIRS = 300  # that are tried on a base, of mistakes that explain no answer alone
 LEAST_HIDDEN_PAIR_WEIGHT = 6.0  # that such a pair must explain
@@ -69,7 +74,9 @@ class Candidate:
 
     @property
     def possible(self) -> bool:
-        """Does it pass what the learner's code passes? In one failed test, code of another style may differ in a corner case if it agrees in many."""
+        """Does it pass what the learner's code passes? In one failed test, code of another style may differ in a corner
+        case if it agrees in many.
+        """
         ends = [match.end for match in self.matches if not match.full]
         if self.breaks or CORNER not in ends:
             return not self.breaks
@@ -118,9 +125,11 @@ class Search:
     def run(self) -> Diagnosis | None:
         if not self.wrong or not self.bases:
             return None
-        with open_reference(self.exercise) as reference:  # a mistake must be nearer than the reference to numbers that are wrong by little
+        # a mistake must be nearer than the reference to numbers that are wrong by little
+        with open_reference(self.exercise) as reference:
             self.nearly_right = [(record, gap) for record in self.wrong if agrees(reference, record) and (gap := distance(reference, record)) > 0]
-        with open_reference(self.exercise) as reference:  # behind the first reply that is not the reference's, correct code may differ
+        # behind the first reply that is not the reference's, correct code may differ
+        with open_reference(self.exercise) as reference:
             self.passing = [(record, first_different(reference, record)) for record in self.records if record.passed]
         tests = [record.test for record in self.wrong]
         for bases_tried in (self.bases[:1], self.bases[1:]):
@@ -148,7 +157,8 @@ class Search:
         return [version for version in fitting if not self._compare(version, []).breaks]
 
     def _fits(self, version: Version) -> int:
-        """How well it gives all answers: twice the number of failed tests in which it does, one less if they are only rounded alike, and 0 if it does not.
+        """How well it gives all answers: twice the number of failed tests in which it does, one less if they are only
+        rounded alike, and 0 if it does not.
 
         Which places of a gradient are NaN may differ in some tests.
         """
@@ -165,7 +175,9 @@ class Search:
             return 2 * sum(same) - (not all(near))
 
     def _common_names(self, complete: list[Version]) -> tuple[Misconception, ...]:
-        """The mistakes that all of these versions have, of those with the fewest: what more than one function explains shows none of them."""
+        """The mistakes that all of these versions have, of those with the fewest: what more than one function explains
+        shows none of them.
+        """
         fewest = min(len(self._names(version)) for version in complete)
         first, *others = [self._names(version) for version in complete if len(self._names(version)) == fewest]
         return tuple(mistake for mistake in first if all(mistake in names for names in others))
@@ -177,8 +189,8 @@ class Search:
     def _search(self) -> Candidate | None:
         """The best explanation by two mistakes, or by one that does not explain everything.
 
-        One of two mistakes should explain an answer alone. Two that explain answers only together may be a third mistake, because two edits can make
-        one swap. They are tried last, and must explain more.
+        One of two mistakes should explain an answer alone. Two that explain answers only together may be a third
+        mistake, because two edits can make one swap. They are tried last, and must explain more.
         """
         solution, *others = self.bases
         alone = list(self.each(self._compare_all, self._versions([solution])))
@@ -204,7 +216,9 @@ class Search:
         return replace(one, matches=[replace(match, weight=min(match.weight, facts.most)) for match, facts in zip(one.matches, self.failing)])
 
     def _pair(self, alone: list[Candidate], hidden: bool = False) -> Candidate | None:
-        """The only pair of mistakes on one base that explains everything. `hidden`: the pairs of which neither explains an answer alone."""
+        """The only pair of mistakes on one base that explains everything. `hidden`: the pairs of which neither explains
+        an answer alone.
+        """
         possible = sorted((one for one in alone if one.possible and one.version.mistakes), key=lambda one: -one.weight)
         couples = [(one, other) for one, other in combinations(possible, 2) if hidden != bool(one.weight)]
         pairs = [Version(one.version.base, (*one.version.mistakes, *other.version.mistakes)) for one, other in couples]
@@ -235,7 +249,8 @@ class Search:
 
 
 def diagnose(exercise: Exercise, records: list[Record], each: Map = map, seconds: float = math.inf) -> Diagnosis | None:
-    """The known mistake, or the two, that the learner's answers show; None if that is not certain. SearchStopped after so many seconds.
+    """The known mistake, or the two, that the learner's answers show; None if that is not certain. SearchStopped after
+    so many seconds.
 
     `each` applies a function to all known mistakes, perhaps in parallel; one after another this is most of the work.
     """
@@ -243,10 +258,12 @@ def diagnose(exercise: Exercise, records: list[Record], each: Map = map, seconds
 
 
 def _best_pair(together: list[Candidate], alone: list[Candidate]) -> Candidate | None:
-    """The only pair that explains everything, or the mistake that all of them share. Each of the two must explain something that the other does not.
+    """The only pair that explains everything, or the mistake that all of them share. Each of the two must explain
+    something that the other does not.
 
-    It is not named if one other mistake explains alone more of what they explain only together than either of them explains alone. Such a pair may
-    be the same function as another one that was not tried, because the edits of those two change the same place.
+    It is not named if one other mistake explains alone more of what they explain only together than either of them
+    explains alone. Such a pair may be the same function as another one that was not tried, because the edits of those
+    two change the same place.
     """
     single = {one.version.mistakes[0]: one for one in alone if one.version.mistakes}
 
@@ -279,7 +296,9 @@ def _best_of_each(possible: list[Candidate]) -> list[Candidate]:
 
 
 def _best_partly(possible: list[Candidate], failing: list[Comparison]) -> Candidate | None:
-    """The mistake that explains the most tests, if it is only one, and perhaps a second one that explains other tests."""
+    """The mistake that explains the most tests, if it is only one, and perhaps a second one that explains other
+    tests.
+    """
     certain = [one for one in possible if not any(match.end == CONFLICT for match in one.matches)]
     best = _only_best(certain, frozenset())
     if best is None or ONE_TEST_OF * len(best.explained()) < len(failing):
@@ -292,7 +311,9 @@ def _best_partly(possible: list[Candidate], failing: list[Comparison]) -> Candid
 
 
 def _only_best(possible: list[Candidate], without: frozenset[int]) -> Candidate | None:
-    """The only mistake with the best explanation of the records whose places are not in `without`, if it explains enough."""
+    """The only mistake with the best explanation of the records whose places are not in `without`, if it explains
+    enough.
+    """
     ranked = sorted(possible, key=lambda one: one.score(without), reverse=True)
     if not ranked:
         return None

@@ -26,7 +26,9 @@ CONFLICT = "conflict"  # both replies are wrong, in different ways
 
 @dataclass(frozen=True)
 class Comparison:
-    """Which of the learner's replies in a record are wrong, and how much it says if a mistake gives the same wrong reply."""
+    """Which of the learner's replies in a record are wrong, and how much it says if a mistake gives the same wrong
+    reply.
+    """
 
     record: Record
     rights: list[Reply]  # the reference's replies
@@ -107,7 +109,9 @@ def _has_nan(value: Any) -> bool:
 
 
 def matches_but_for_nan(answer: Reply, exchange: Exchange) -> bool:
-    """Is this reply the learner's, but for the places of NaN in gradients? How far NaN spreads in a backward pass depends on how code is written."""
+    """Is this reply the learner's, but for the places of NaN in gradients? How far NaN spreads in a backward pass
+    depends on how code is written.
+    """
     if exchange.op != "gradients" or "value" not in answer[0] or "value" not in exchange.reply:
         return reply_matches(answer, exchange)
     one, other = _unpack_value(answer[0]["value"], answer[1]), _unpack_value(exchange.reply["value"], exchange.out)
@@ -137,7 +141,9 @@ def _values(replayer: Replayer, record: Record) -> Iterator[tuple[Any, Any]]:
 
 
 def distance(replayer: Replayer, record: Record) -> float:
-    """The largest difference between a number of its replies and the learner's, where the replies agree up to rounding."""
+    """The largest difference between a number of its replies and the learner's, where the replies agree up to
+    rounding.
+    """
     leaves = (pair for mine, learners in _values(replayer, record) for pair in zip(_leaves(mine), _leaves(learners)))
     return max((_distance(mine, learners) for mine, learners in leaves), default=0.0)
 
@@ -178,7 +184,8 @@ def first_different(replayer: Replayer, record: Record) -> int:
 
 
 def _weight(right: Reply, exchange: Exchange) -> float:
-    """How much it says if a mistake gives this wrong reply too: about the number of unusual values in it, at most MAX_REPLY_WEIGHT.
+    """How much it says if a mistake gives this wrong reply too: about the number of unusual values in it, at most
+    MAX_REPLY_WEIGHT.
 
     Zeros, infinities, NaN and constants come from many mistakes, and so do errors.
     """
@@ -221,7 +228,8 @@ def _unusual_elements(value: torch.Tensor, right: Any) -> float:
     if bool((x == x.flatten()[0]).all()) or not bool(x.isfinite().any()):
         return 0.25
     y = right.double()
-    different = ~(((x - y).abs() <= 1e-5 + 1e-4 * y.abs()) | (x == y) | (x.isnan() & y.isnan()))  # the code in process may have replaced torch.isclose
+    # the code in process may have replaced torch.isclose
+    different = ~(((x - y).abs() <= 1e-5 + 1e-4 * y.abs()) | (x == y) | (x.isnan() & y.isnan()))
     numbers = different & x.isfinite() & y.isfinite() & (y != 0) if value.is_floating_point() else different & False
     count = int(different.sum())
     pattern = _pattern(count, different.numel()) if count < different.numel() else float(len(x.unique()) > 1)
@@ -246,7 +254,8 @@ def _distinct(x: torch.Tensor) -> float:
 def reply_matches(answer: Reply, exchange: Exchange, strict: bool = True) -> bool:
     """Is this reply the learner's? If not strict, errors only need to have the same type."""
     reply, out = answer
-    if "value" in reply and out == exchange.out and repr(reply) == repr(exchange.reply):  # identical to the last bit, so nothing has to be unpacked
+    # identical to the last bit, so nothing has to be unpacked
+    if "value" in reply and out == exchange.out and repr(reply) == repr(exchange.reply):
         return True
     if reply.keys() != exchange.reply.keys():
         return False

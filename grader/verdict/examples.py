@@ -1,11 +1,12 @@
 """Makes hypothesis draw the same examples for a graded test in every run, whatever other code is loaded.
 
-Every run draws the common examples, those of seed 0. A run with another seed then draws some of its own. So whatever the common examples catch is caught
-at every seed, and no submission can contain the answers to all examples. Examples that a test pins with `@example` run at every seed too, after the
-common ones.
+Every run draws the common examples, those of seed 0. A run with another seed then draws some of its own. So whatever
+the common examples catch is caught at every seed, and no submission can contain the answers to all examples. Examples
+that a test pins with `@example` run at every seed too, after the common ones.
 
-This module has all uses of hypothesis's private interfaces, tried with hypothesis 6.100.0 and 6.170.15; `pyproject.toml` excludes hypothesis 7 until
-it has been tried. A version that lacks one of these names never did what it turns off, or does it at the cost of some milliseconds.
+This module has all uses of hypothesis's private interfaces, tried with hypothesis 6.100.0 and 6.170.15;
+`pyproject.toml` excludes hypothesis 7 until it has been tried. A version that lacks one of these names never did what
+it turns off, or does it at the cost of some milliseconds.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ OWN_SHARE = 3  # at a seed other than 0, a run draws a third as many additional 
 
 @dataclass(frozen=True)
 class Pinned:
-    """An argument of `@example` that is created when the test runs, like a drawn one: a test may change it, and its sizes get names."""
+    """An argument of `@example` that is created when the test runs, like a drawn one: a test may change it, and its
+    sizes get names.
+    """
 
     make: Callable[[], Any]
 
@@ -58,7 +61,9 @@ def run_pinned(test: Any, fixtures: dict[str, Any]) -> None:
 
 
 def seed_examples(test: Any, name: str, seed: int) -> None:
-    """Set which examples hypothesis draws for this test: the common ones, and at a seed other than 0 those of the seed."""
+    """Set which examples hypothesis draws for this test: the common ones, and at a seed other than 0 those of the
+    seed.
+    """
     hypothesis.seed(_seed_of(name, 0))(test)
     test.hypothesis.own_seed = _seed_of(name, seed) if seed else None
 
@@ -68,7 +73,9 @@ def _seed_of(name: str, seed: int) -> int:
 
 
 def has_own_examples(test: Any) -> bool:
-    """Whether the run's seed gives this test examples of its own; at seed 0 none has any, and a test that draws nothing never has."""
+    """Whether the run's seed gives this test examples of its own; at seed 0 none has any, and a test that draws nothing
+    never has.
+    """
     return getattr(getattr(test, "hypothesis", None), "own_seed", None) is not None
 
 
@@ -99,7 +106,8 @@ def use_headway_profile() -> None:
 
 
 def ignore_local_constants() -> None:
-    """Stop hypothesis from drawing constants that it finds in loaded modules, such as the learner's or those of the person graded before.
+    """Stop hypothesis from drawing constants that it finds in loaded modules, such as the learner's or those of the
+    person graded before.
 
     Relies on `hypothesis.internal.conjecture.providers`. No setting turns this off; older versions do not do it.
     """
@@ -107,11 +115,14 @@ def ignore_local_constants() -> None:
         from hypothesis.internal.conjecture import providers
 
         providers.is_local_module_file = lambda path: False  # type: ignore[assignment]  # the original has a cache; this needs none
-        providers._get_local_constants = lambda: providers._local_constants  # the original searches all modules for local ones
+        # the original searches all modules for local ones
+        providers._get_local_constants = lambda: providers._local_constants
 
 
 def skip_database_key(test: Any) -> None:
-    """There is no database; to find a test's key in one, hypothesis reads the test's source. Relies on `_hypothesis_internal_database_key`."""
+    """There is no database; to find a test's key in one, hypothesis reads the test's source. Relies on
+    `_hypothesis_internal_database_key`.
+    """
     test._hypothesis_internal_database_key = b""
 
 
@@ -128,9 +139,11 @@ def looks_for_smaller(test: Any) -> bool:
 
 
 def is_simplest() -> bool:
-    """Whether the running example is the simplest that its strategies have, so that hypothesis would find no smaller one.
+    """Whether the running example is the simplest that its strategies have, so that hypothesis would find no smaller
+    one.
 
-    Relies on `hypothesis.control.current_build_context` and on `nodes` of its data; a version without them never says so.
+    Relies on `hypothesis.control.current_build_context` and on `nodes` of its data; a version without them never says
+    so.
     """
     try:
         nodes = control.current_build_context().data.nodes  # type: ignore[attr-defined]
@@ -141,7 +154,9 @@ def is_simplest() -> bool:
 
 @contextlib.contextmanager
 def _drawing_others(test: Any, seed: int, count: Callable[[int], int]) -> Iterator[None]:
-    """Draw the examples of another seed; `count` makes their number from the usual one. Relies on `_hypothesis_internal_use_settings` and `…_use_seed`."""
+    """Draw the examples of another seed; `count` makes their number from the usual one. Relies on
+    `_hypothesis_internal_use_settings` and `…_use_seed`.
+    """
     usual, common = test._hypothesis_internal_use_settings, test._hypothesis_internal_use_seed
     test._hypothesis_internal_use_settings = settings(usual, max_examples=count(usual.max_examples))
     test._hypothesis_internal_use_seed = seed

@@ -31,7 +31,9 @@ MOST_SENTENCES = 4  # about the mismatches of one example
 
 
 def explain_failure(problem: BaseException | None, promise: str, boundary: Boundary | None, example: Example, printed: str = "") -> Failure:
-    """The explanation of the exception that ended the test, and of the mismatches that `with check:` caught before it."""
+    """The explanation of the exception that ended the test, and of the mismatches that `with check:` caught before
+    it.
+    """
     calls = _calls_to_show(problem, boundary, example)
     call = calls[-1] if calls else None
     sizes = " ".join(f"{name}={size}" for name, size in _sizes_of_calls(example.sizes, calls, boundary.calls if boundary else []).items())
@@ -58,7 +60,8 @@ def explain_failure(problem: BaseException | None, promise: str, boundary: Bound
         return Failure(message=_sentence(start + problem.message, capital=False), where=str(problem.where or ""), **common)
     if isinstance(problem, LearnerError):
         text = describe_known_error(problem.type_name, problem.message, problem.where is not None) or f"raised {_error_text(problem)}"
-        if problem.where is None and call is not None and call is not problem.call and NO_SUPER not in text:  # a helper of the test raised it, after the call
+        # a helper of the test raised it, after the call
+        if problem.where is None and call is not None and call is not problem.call and NO_SUPER not in text:
             text = f"returned a value with which the test cannot continue ({_error_text(problem)})"
         return Failure(message=_sentence(f"{_name(call)} {text}", False, problem.note), where=str(problem.where or ""), **common)
     if "Flaky" in type(problem).__name__:
@@ -97,15 +100,20 @@ def _calls_to_show(problem: BaseException | None, boundary: Boundary | None, exa
 
 
 def _was_read_after(call: Call, boundary: Boundary | None) -> bool:
-    """Did the test read a value from an object after this call? Then the call may be one without a result, such as `step`."""
+    """Did the test read a value from an object after this call? Then the call may be one without a result, such as
+    `step`.
+    """
     if boundary is None:
         return False
     made = boundary.calls.index(call) + 1 if call in boundary.calls else len(boundary.calls)
-    return any(reading.calls_before >= made and reading.owner is not call.callee for reading in boundary.readings)  # gradients are read from the function
+    # gradients are read from the function
+    return any(reading.calls_before >= made and reading.owner is not call.callee for reading in boundary.readings)
 
 
 def _broken_rule(flaky: BaseException | None) -> RuleBroken | None:
-    """The rule that the first call broke and its repetition did not: a leftover thread already exists the second time."""
+    """The rule that the first call broke and its repetition did not: a leftover thread already exists the second
+    time.
+    """
     return next((problem for problem in getattr(flaky, "exceptions", ()) if isinstance(problem, RuleBroken)), None)
 
 
@@ -134,7 +142,8 @@ def _explain_mismatch(mismatches: list[Mismatch], call: Call | None, common: dic
     explanation: list[str] = []
     if isinstance(first.got, Tensor) and isinstance(first.expected, Tensor):
         inputs = [value for value in (*call.args, *call.options.values()) if isinstance(value, Tensor)] if call else []
-        with contextlib.suppress(RuntimeError, NotImplementedError, MemoryError):  # an unsupported kind of tensor, or too large: no explanation
+        # an unsupported kind of tensor, or too large: no explanation
+        with contextlib.suppress(RuntimeError, NotImplementedError, MemoryError):
             explanation = explain(first.got, first.expected, first.tol or 1e-5, inputs)
         comparable = (first.got.dtype == torch.bool) == (first.expected.dtype == torch.bool)
         has_values = not (first.got.is_meta or first.expected.is_meta)
@@ -173,7 +182,9 @@ def _lines_of_calls(calls: list[Call]) -> list[str]:
 
 
 def _call_lines(call: Call) -> list[str]:
-    """`softmax(torch.tensor([[1.5, -2.0]]), dim=0)`: the call as code, wrapped between arguments; then each tensor that is too large for code."""
+    """`softmax(torch.tensor([[1.5, -2.0]]), dim=0)`: the call as code, wrapped between arguments; then each tensor that
+    is too large for code.
+    """
     arguments = [(f"argument {position + 1}", "", value) for position, value in enumerate(call.args)]
     arguments += [(name, f"{name}=", value) for name, value in call.options.items()]
     for most in (SMALL, SMALL // 2, 1):
@@ -231,10 +242,12 @@ def _sentence(text: str, capital: bool = True, note: str = "") -> str:
 
 
 def _sizes_of_calls(sizes: dict[str, Any], shown: list[Call], made: list[Call]) -> dict[str, Any]:
-    """The sizes that one of the shown calls has in its arguments, or in those of the calls (`made`) that built its objects; all if no call is shown.
+    """The sizes that one of the shown calls has in its arguments, or in those of the calls (`made`) that built its
+    objects; all if no call is shown.
 
-    A size is there as a dimension, a number or a length. The numbers in a list do not count: they are token ids or steps. A size that is itself a list
-    (the lengths of pieces that a test feeds one after the other) belongs to several calls.
+    A size is there as a dimension, a number or a length. The numbers in a list do not count: they are token ids or
+    steps. A size that is itself a list (the lengths of pieces that a test feeds one after the other) belongs to several
+    calls.
     """
     if not shown:
         return dict(sizes)
@@ -248,7 +261,9 @@ def _sizes_of_calls(sizes: dict[str, Any], shown: list[Call], made: list[Call]) 
 
 
 def _factors(numbers: set[int], sizes: dict[str, int]) -> set[int]:
-    """The other factor of a dimension that is the product of two sizes, one of which is in the call: d_head, where H and H * d_head are."""
+    """The other factor of a dimension that is the product of two sizes, one of which is in the call: d_head, where H
+    and H * d_head are.
+    """
     values = set(sizes.values())
     products = numbers - values
     return {other for size in values & numbers for other in values - numbers if size > 1 and size * other in products}

@@ -1,7 +1,8 @@
 """Finds the calls whose values a failed assertion looked at.
 
-First by identity: the value that the assertion was given, or the object or the storage that it is part of, is the result of a call. A value that the
-test computed has no such identity; its assertion's source then names the variables it was computed from, and those lead to calls.
+First by identity: the value that the assertion was given, or the object or the storage that it is part of, is the
+result of a call. A value that the test computed has no such identity; its assertion's source then names the variables
+it was computed from, and those lead to calls.
 """
 
 from __future__ import annotations
@@ -44,7 +45,9 @@ def _is_test(file: str) -> bool:
 
 
 def current_moments() -> list[Moment]:
-    """The test's frames, innermost first: those above the kit's own assertions and below the library that runs the test."""
+    """The test's frames, innermost first: those above the kit's own assertions and below the library that runs the
+    test.
+    """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and not _is_test(frame.f_code.co_filename):
         frame = frame.f_back
@@ -67,7 +70,9 @@ def moments_of(traceback: TracebackType | None) -> list[Moment]:
 
 
 def find_calls(boundary: Boundary | None, looked_at: Any, moments: list[Moment]) -> list[Call]:
-    """The calls behind a value, in the order in which they were made; a call itself is its own answer. Without a trace of any, the last call."""
+    """The calls behind a value, in the order in which they were made; a call itself is its own answer. Without a trace
+    of any, the last call.
+    """
     if boundary is None or not boundary.calls:
         return []
     if isinstance(looked_at, Call):
@@ -112,7 +117,9 @@ class _Search:
         return list(dict.fromkeys(call for call in parts if call))
 
     def follow(self, moments: list[Moment]) -> list[Call]:
-        """The calls that the statement at the innermost moment depends on; if there are none, the statement that called it, and so on."""
+        """The calls that the statement at the innermost moment depends on; if there are none, the statement that called
+        it, and so on.
+        """
         for moment in moments:
             statement = statement_at(moment.file, moment.line)
             if statement is None:
@@ -156,7 +163,9 @@ class _Search:
         return self._of_expressions([source], before)
 
     def _made_by(self, expression: ast.Call, file: str) -> list[Call]:
-        """The calls made on the lines of this expression: all of them inside a comprehension, and only the last ones where a loop repeats the statement."""
+        """The calls made on the lines of this expression: all of them inside a comprehension, and only the last ones
+        where a loop repeats the statement.
+        """
         first, last = expression.lineno, expression.end_lineno or expression.lineno
         calls = [call for call in self.boundary.calls if any(where == file and first <= line <= last for where, line in call.lines)]
         loops = _nodes(file, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp)
@@ -169,7 +178,9 @@ class _Search:
 
 
 def _identity(value: Any) -> int | None:
-    """A key that only this value has; a tensor shares it with its views. None for values that Python may share, such as small numbers."""
+    """A key that only this value has; a tensor shares it with its views. None for values that Python may share, such as
+    small numbers.
+    """
     if isinstance(value, Tensor):
         return value.untyped_storage()._cdata if not value.is_meta else id(value)
     if value is None or isinstance(value, bool | int | str | bytes | type):
@@ -225,12 +236,15 @@ def looked_at_expressions(statement: ast.stmt) -> list[ast.expr]:
 
 
 def outermost(expression: ast.expr) -> Iterator[ast.expr]:
-    """The largest parts of an expression that can be looked up: variables with their indices and attributes, and calls."""
+    """The largest parts of an expression that can be looked up: variables with their indices and attributes, and
+    calls.
+    """
     if isinstance(expression, ast.Name | ast.Subscript | ast.Attribute):
         yield expression
         return
     children = list(ast.iter_child_nodes(expression))
-    if isinstance(expression, ast.Call):  # of the implementation, perhaps; the object of a method and the arguments are looked up too
+    # of the implementation, perhaps; the object of a method and the arguments are looked up too
+    if isinstance(expression, ast.Call):
         yield expression
         owner = [expression.func.value] if isinstance(expression.func, ast.Attribute) else []
         children = [*owner, *expression.args, *(option.value for option in expression.keywords)]
@@ -265,7 +279,9 @@ def _value(expression: ast.expr, variables: dict[str, Any]) -> Any:
 
 
 def last_binding(file: str, line: int, name: str) -> ast.expr | None:
-    """The expression that the name was last bound to, above this line, in the same function: by an assignment or by a loop."""
+    """The expression that the name was last bound to, above this line, in the same function: by an assignment or by a
+    loop.
+    """
     around = [node for node in _nodes(file, ast.FunctionDef) if node.lineno <= line <= (node.end_lineno or node.lineno)]
     if not around:
         return None

@@ -1,7 +1,9 @@
-"""The last verdicts on each of the learner's exercises, each with fingerprints of the code that was tested and of what else it depends on.
+"""The last verdicts on each of the learner's exercises, each with fingerprints of the code that was tested and of what
+else it depends on.
 
-The judge of one exercise finds here which others pass. Walks and trainings do not test an exercise again whose verdict still applies. The book shows
-the last verdict while the code changes. The file is a cache: what is missing, outdated or damaged in it is found again by running the tests.
+The judge of one exercise finds here which others pass. Walks and trainings do not test an exercise again whose verdict
+still applies. The book shows the last verdict while the code changes. The file is a cache: what is missing, outdated or
+damaged in it is found again by running the tests.
 """
 
 from __future__ import annotations
@@ -63,7 +65,8 @@ def last_asked(known: LastVerdicts, exercise: str) -> LastVerdict | None:
 def record_verdicts(
     states: Mapping[str, str], codes: Mapping[str, str], conditions: str, results: Mapping[str, ExerciseResult], broken: Mapping[str, Failure]
 ) -> None:  # fmt: skip
-    """Record the states of exercises whose tests all ran, but none for a stub. Nothing is recorded if the file cannot be written.
+    """Record the states of exercises whose tests all ran, but none for a stub. Nothing is recorded if the file cannot
+    be written.
 
     The learner tested those that have a complete result.
     """
@@ -90,7 +93,9 @@ def record_verdicts(
 
 
 def code_fingerprint(text: str, exercise: str) -> str:
-    """A fingerprint of the exercise's definition, of all that it uses in its chapter, and of what runs at import; "" if the text cannot be read."""
+    """A fingerprint of the exercise's definition, of all that it uses in its chapter, and of what runs at import; "" if
+    the text cannot be read.
+    """
     try:
         return hashlib.sha256("\n".join(code_of(text, exercise)).encode()).hexdigest() if text else ""
     except SourceProblem:

@@ -1,8 +1,9 @@
 """Chooses the failed test that a learner sees in full: the one that the diagnosis explains best, or the most basic one.
 
-The suites go from the basic to the special, so the most basic failure is the first one, unless it is about something besides the values: a dtype, a
-gradient, an error that should be raised. A diagnosis and the promises of the tests are written in the same words. A test that shares rare words with
-the diagnosis ("eps", "variance") shows what the diagnosis says; a word that many tests or many known mistakes of the exercise use shows nothing.
+The suites go from the basic to the special, so the most basic failure is the first one, unless it is about something
+besides the values: a dtype, a gradient, an error that should be raised. A diagnosis and the promises of the tests are
+written in the same words. A test that shares rare words with the diagnosis ("eps", "variance") shows what the diagnosis
+says; a word that many tests or many known mistakes of the exercise use shows nothing.
 """
 
 from __future__ import annotations
@@ -46,7 +47,9 @@ def mark_leading_test(result: ExerciseResult) -> None:
 
 
 def _beyond_diagnosis(explanation: str) -> str:
-    """The sentences about a wrong value that add something to a diagnosis: not those that only say where or how far it is wrong."""
+    """The sentences about a wrong value that add something to a diagnosis: not those that only say where or how far it
+    is wrong.
+    """
     return " ".join(sentence for sentence in re.split(r"(?<=[.]) (?=[A-Z])", explanation) if not _ONLY_LOCATES.match(sentence))
 
 

@@ -1,10 +1,13 @@
-"""Laws about memory and work: how large the tensors of a call are, what its graph keeps, how many numbers it multiplies.
+"""Laws about memory and work: how large the tensors of a call are, what its graph keeps, how many numbers it
+multiplies.
 
-A watch on the implementation's side looks at the result of every operator of torch. It counts entries, not bytes or seconds, so the machine does not
-matter. A storage counts once and until it is freed, so views are free, and tensors in a list, on a graph's node or in a closure are all seen.
+A watch on the implementation's side looks at the result of every operator of torch. It counts entries, not bytes or
+seconds, so the machine does not matter. A storage counts once and until it is freed, so views are free, and tensors in
+a list, on a graph's node or in a closure are all seen.
 
-A test gives limits. The reply only says which of them were exceeded, because the diagnosis compares replies and two pieces of code with the same fault
-rarely need exactly the same memory. The sizes are read without a record when a failure is described.
+A test gives limits. The reply only says which of them were exceeded, because the diagnosis compares replies and two
+pieces of code with the same fault rarely need exactly the same memory. The sizes are read without a record when a
+failure is described.
 """
 
 from __future__ import annotations
@@ -26,7 +29,8 @@ class Watched:
     """A call that was watched: its result, and which of the limits it exceeded."""
 
     result: Any
-    gradients: list[Any]  # of the tensors and the modules' parameters among the arguments, in their order; empty without a backward pass
+    # of the tensors and the modules' parameters among the arguments, in their order; empty without a backward pass
+    gradients: list[Any]
     exceeded: list[str]
     limits: dict[str, float]
     helper: Handle
@@ -48,7 +52,9 @@ class Watched:
 
 
 def watch_call(implementation: Implementation, f: Handle, *args: Any, largest: float = math.inf, alive: float = math.inf, **options: Any) -> Watched:
-    """Call `f` without gradient. No new tensor may have `largest` entries or more, and all that exist at one moment `alive` or more together."""
+    """Call `f` without gradient. No new tensor may have `largest` entries or more, and all that exist at one moment
+    `alive` or more together.
+    """
     return _watched(implementation, run_watched, f, args, options, {"largest": largest, "alive": alive})
 
 
@@ -57,14 +63,17 @@ def watch_gradients(
 ) -> Watched:
     """Call `f` with gradient, then run the backward pass. `largest` holds for both passes.
 
-    `kept` is the greatest number of entries that may wait for the backward pass beside the arguments, their parameters and the output, given to
-    autograd or stored elsewhere. `left` is the greatest number that may still exist after the result was dropped.
+    `kept` is the greatest number of entries that may wait for the backward pass beside the arguments, their parameters
+    and the output, given to autograd or stored elsewhere. `left` is the greatest number that may still exist after the
+    result was dropped.
     """
     return _watched(implementation, differentiate_watched, f, args, options, {"largest": largest, "kept": kept, "stored": kept, "left": left})
 
 
 def watch_growth(implementation: Implementation, f: Handle, small: tuple, large: tuple, *args: Any, ratio: float) -> Watched:
-    """Call `f(*small, *args)` and `f(*large, *args)`, which may take at most `ratio` times as many multiplications; the result is that of the second."""
+    """Call `f(*small, *args)` and `f(*large, *args)`, which may take at most `ratio` times as many multiplications; the
+    result is that of the second.
+    """
     return _watched(implementation, compare_work, f, (small, large, args), {}, {"ratio": ratio})
 
 
@@ -103,8 +112,8 @@ def describe_excess(name: str, limit: float, found: dict[str, Any]) -> str:
 class StorageWatch(torch.utils._python_dispatch.TorchDispatchMode):
     """Counts the entries of new storages and the multiplications. `known` are arguments: their tensors do not count.
 
-    A multiplication is one of a matrix product or of an element-wise product of floats; whole numbers are positions and counts, so they are free.
-    `f` is called: the line of its file that makes the largest tensor is noted.
+    A multiplication is one of a matrix product or of an element-wise product of floats; whole numbers are positions and
+    counts, so they are free. `f` is called: the line of its file that makes the largest tensor is noted.
     """
 
     def __init__(self, known=(), f=None):
@@ -162,7 +171,9 @@ class StorageWatch(torch.utils._python_dispatch.TorchDispatchMode):
 
     @property
     def alive(self):
-        """The entries of all storages that exist. The references are torch's own: a storage's Python references would lead the tested code to this object."""
+        """The entries of all storages that exist. The references are torch's own: a storage's Python references would
+        lead the tested code to this object.
+        """
         for key, (reference, _) in list(self.living.items()):
             if torch.UntypedStorage._expired(reference):
                 torch.UntypedStorage._free_weak_ref(reference)
@@ -225,7 +236,9 @@ def differentiate_watched(watch, f, args, options, limits):
 
 
 def compare_work(watch, f, args, options, limits):
-    """The result for the larger arguments, and whether it took too many multiplications compared with the smaller ones."""
+    """The result for the larger arguments, and whether it took too many multiplications compared with the smaller
+    ones.
+    """
     small, large, others = args
     with torch.no_grad():
         with watch() as few:

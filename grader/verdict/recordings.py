@@ -1,8 +1,8 @@
 """Recordings of tests: the examples that hypothesis drew, and the reference's answers to them.
 
-Both are always the same for a test and a seed, so a run in which nothing fails need not find them again. The recordings are a cache on disk.
-A missing, outdated or damaged one is made again, and a run without any gives the same verdicts. They are pickles: only the judge writes them, and
-nothing of a submission is in them.
+Both are always the same for a test and a seed, so a run in which nothing fails need not find them again. The recordings
+are a cache on disk. A missing, outdated or damaged one is made again, and a run without any gives the same verdicts.
+They are pickles: only the judge writes them, and nothing of a submission is in them.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ class Recording:
     """One run of a test in which every example passed."""
 
     examples: list[Example] = field(default_factory=list)  # the drawn ones
-    answers: list[list[Answer]] = field(default_factory=list)  # of the reference, for each example that ran, the pinned ones too
+    # of the reference, for each example that ran, the pinned ones too
+    answers: list[list[Answer]] = field(default_factory=list)
 
 
 class NotRecordable(Exception):
@@ -86,7 +87,8 @@ class Recordings:
 
     def store(self, test: str, seed: int, recording: Recording) -> None:
         """Store a recording; without a place to write, the next run makes it again."""
-        if read_conditions() != conditions():  # a suite, the reference or the kit has changed since this process loaded them
+        # a suite, the reference or the kit has changed since this process loaded them
+        if read_conditions() != conditions():
             return
         if sum(len(data) for example in recording.answers for answer in example for data in answer.buffers) > MAX_ANSWER_BYTES:
             recording = Recording(recording.examples)

@@ -1,4 +1,6 @@
-"""Makes the recorded calls of a failed test again on other implementations: the reference, and the reference with known mistakes in it."""
+"""Makes the recorded calls of a failed test again on other implementations: the reference, and the reference with known
+mistakes in it.
+"""
 
 from __future__ import annotations
 
@@ -95,7 +97,9 @@ def open_reference(exercise: Exercise) -> Iterator[Replayer]:
 
 @contextmanager
 def open_version(exercise: Exercise, version: Version) -> Iterator[Replayer | None]:
-    """A replayer of the reference with this version; None if its mistakes do not fit (`headway dev-check` reports a single stale edit)."""
+    """A replayer of the reference with this version; None if its mistakes do not fit (`headway dev-check` reports a
+    single stale edit).
+    """
     own = _chapter_of(exercise.module, version)
     if own is None:
         yield None
@@ -142,7 +146,8 @@ class Replayer:
             neighbours = [reference_of(earlier.name) for earlier in load_syllabus().chapters if earlier.number < chapter.number]
             self.host = InProcessHost([self.own, *filter(None, neighbours)], chapter.name, 2.0, 10.0)
         self.host.exchange("load", [], [])
-        self.host.exchange("begin", [record.seed, [], self.exercise.gradient], [])  # forbidden calls are checked elsewhere
+        # forbidden calls are checked elsewhere
+        self.host.exchange("begin", [record.seed, [], self.exercise.gradient], [])
         return self.host
 
 
@@ -162,7 +167,9 @@ _cache: _ReplyCache | None = None
 
 @contextmanager
 def cache_replies() -> Iterator[None]:
-    """In this context, cache the replies of references and mistakes: for trying many implementations of one exercise."""
+    """In this context, cache the replies of references and mistakes: for trying many implementations of one
+    exercise.
+    """
     global _cache
     _cache = _ReplyCache()
     try:

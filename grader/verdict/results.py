@@ -13,12 +13,15 @@ from grader.files import write_whole
 from grader.version import __version__
 
 NOT_IMPLEMENTED = "not implemented yet"  # the message of a test in which its own exercise raised NotImplementedError
-NOT_RUN = "Not run:"  # begins the message of a test that was skipped, because the time of its exercise or of the submission was used up
+# begins the message of a test that was skipped, because the time of its exercise or of the submission was used up
+NOT_RUN = "Not run:"
 PRINTED_LINES = 6  # of what the code printed, that are shown
-OUTCOMES = ("error", "timeout", "failed", "todo", "passed")  # from worst to best; the outcome of an exercise is the worst of its tests
+# from worst to best; the outcome of an exercise is the worst of its tests
+OUTCOMES = ("error", "timeout", "failed", "todo", "passed")
 
 
-REASONS = {  # why the reference's definition was used, or was not: the words for one exercise of the learner's, and for several
+# why the reference's definition was used, or was not: the words for one exercise of the learner's, and for several
+REASONS = {
     "not written": ("{} is not written yet", "{} are not written yet"),
     "failed": ("Your {} fails its tests", "Your {} fail their tests"),
     "forbidden": ("Your {} uses forbidden code", "Your {} use forbidden code"),
@@ -32,7 +35,8 @@ class Diagnosis:
     id: str
     says: str
     hint: str
-    explains: list[str] = field(default_factory=list)  # failed tests, the ones that it explains best first; not written to the JSON file
+    # failed tests, the ones that it explains best first; not written to the JSON file
+    explains: list[str] = field(default_factory=list)
     also: Diagnosis | None = None  # a second mistake in the same code
 
     @property
@@ -46,7 +50,9 @@ class Diagnosis:
 
     @classmethod
     def from_data(cls, data: dict[str, Any]) -> Diagnosis:
-        """The diagnosis from the dict that dataclasses.asdict made, also in an earlier version, which had fewer fields."""
+        """The diagnosis from the dict that dataclasses.asdict made, also in an earlier version, which had fewer
+        fields.
+        """
         return cls(**data | {"also": cls.from_data(data["also"]) if data.get("also") else None})
 
 
@@ -107,10 +113,13 @@ class TestResult:
     promise: str = ""
     message: str = ""
     explanation: str = ""
-    details: Failure | None = None  # shown to the learner; of an exercise, only those of the first failure are in the JSON file
+    # shown to the learner; of an exercise, only those of the first failure are in the JSON file
+    details: Failure | None = None
     leads: bool = False  # of the failed tests of its exercise, is this the one to show in full?
-    replaced: dict[str, str] = field(default_factory=dict)  # exercise that was used in this test and is not a passed one of the learner's → why: a key of REASONS
-    follows: str = ""  # with --whole: the failing exercise that this one uses, which may be the only cause of this failure
+    # exercise that was used in this test and is not a passed one of the learner's → why: a key of REASONS
+    replaced: dict[str, str] = field(default_factory=dict)
+    # with --whole: the failing exercise that this one uses, which may be the only cause of this failure
+    follows: str = ""
     seed: int = 0  # of the run, if an example that it drew failed; 0 where an example of all runs fails
 
 
@@ -132,7 +141,9 @@ class ExerciseResult:
 
     @property
     def replaced(self) -> dict[str, str]:
-        """The exercises of the same chapter that were used while this one was judged and are not passed ones of the learner's: each with a key of REASONS."""
+        """The exercises of the same chapter that were used while this one was judged and are not passed ones of the
+        learner's: each with a key of REASONS.
+        """
         return {name: why for test in self.tests for name, why in test.replaced.items()}
 
     @property

@@ -15,10 +15,12 @@ MAX_ITEMS = 2000  # of a value that is explained
 def explain_plain(got: Any, expected: Any) -> list[str]:
     """At most two sentences, each true for these two values."""
     if got is None and expected is not None:
-        return [] if isinstance(expected, float) else [f"The result is None. {MISSING_RETURN}"]  # a float may be a part, such as a gradient
+        # a float may be a part, such as a gradient
+        return [] if isinstance(expected, float) else [f"The result is None. {MISSING_RETURN}"]
     try:
         return _explain(got, expected)[:2]
-    except (TypeError, ValueError, OverflowError, RuntimeError):  # values that cannot be hashed, compared or counted, such as tensors
+    # values that cannot be hashed, compared or counted, such as tensors
+    except (TypeError, ValueError, OverflowError, RuntimeError):
         return []
 
 
@@ -50,14 +52,15 @@ def _explain_kind(got: Any, expected: Any) -> list[str]:
     if isinstance(expected, list):
         joined = [" ".join(map(str, expected)), "".join(map(str, expected))]
         found = _first_true(
-            (isinstance(got, tuple) and list(got) == expected, "The items are right, but in a tuple; it should be a list."),
-            (isinstance(got, set | frozenset) and set(got) == set(expected), "It is a set, which has no order; it should be a list."),
-            (isinstance(got, dict) and list(got) == expected, "It is a dict whose keys are the expected list."),
-            (isinstance(got, str) and got in joined, "The items are right, but joined to one string; it should be a list."),
+            (name == "tuple" and list(got) == expected, "The items are right, but in a tuple; it should be a list."),
+            (name in ("set", "frozenset") and set(got) == set(expected), "It is a set, which has no order; it should be a list."),
+            (name == "dict" and list(got) == expected, "It is a dict whose keys are the expected list."),
+            (name == "string" and got in joined, "The items are right, but joined to one string; it should be a list."),
         )
     elif isinstance(expected, dict) and isinstance(got, list | tuple):
+        pairs = sorted(got, key=repr) == sorted(expected.items(), key=repr)
         found = _first_true(
-            (sorted(got, key=repr) == sorted(expected.items(), key=repr), f"It is a {name} of (key, value) pairs; it should be a dict."),
+            (pairs, f"It is a {name} of (key, value) pairs; it should be a dict."),
             (list(got) == list(expected), f"It is a {name} of the right keys, without their values."),
         )
     elif isinstance(expected, str) and isinstance(got, list | tuple) and all(isinstance(item, str) for item in got):
@@ -87,9 +90,10 @@ def _explain_list(got: list, expected: list) -> list[str]:
     repeated = len(set(got)) < len(got) and list(dict.fromkeys(got)) == expected
     if not repeated and at < min(len(got), len(expected)):
         return [f"It first differs at index {at}: {got[at]!r} instead of {expected[at]!r}{lengths}."]
+    stops = f"It stops after {_count(len(got), 'item')} of {len(expected)}; up to there it is right."
     return _first_true(
         (repeated, "The items and their order are right, but some items occur more than once."),
-        (len(got) < len(expected), f"It stops after {_count(len(got), 'item')} of {len(expected)}; up to there it is right."),
+        (len(got) < len(expected), stops),
         (len(got) > len(expected), f"It begins right but is too long: {len(got)} items instead of {len(expected)}."),
     )
 
@@ -98,9 +102,10 @@ def _explain_items(got: list, expected: list) -> list[str]:
     """Something that is true for every item."""
     if all(type(b) is int for b in expected):
         same_offset = all(type(a) is int for a in got) and len({a - b for a, b in zip(got, expected)}) == 1
+        floats = all(type(a) is float for a in got) and got == expected
         return _first_true(
             (got == [str(b) for b in expected], "The numbers are right, but each is a string; use int."),
-            (all(type(a) is float for a in got) and got == expected, "The numbers are right, but each is a float; use int."),
+            (floats, "The numbers are right, but each is a float; use int."),
             (same_offset, f"Every number is {_offset(got[0] - expected[0]) if same_offset else ''}."),
         )
     if all(isinstance(item, str) for item in [*got, *expected]):
@@ -124,7 +129,8 @@ def _explain_dict(got: dict, expected: dict) -> list[str]:
     if len(missing) == len(expected):
         kinds, wanted = {_name(key) for key in got}, {_name(key) for key in expected}
         if len(kinds) == 1 and kinds != wanted:
-            return [f"Its keys are each {_article(kinds.pop())}; they should be {_article(_name(next(iter(expected))))}."]
+            should = _article(_name(next(iter(expected))))
+            return [f"Its keys are each {_article(kinds.pop())}; they should be {should}."]
         return ["All its keys are wrong."]
     if missing or extra:
         return [_describe_keys(keys, what) for keys, what in ((missing, "missing"), (extra, "unexpected")) if keys]
@@ -136,11 +142,12 @@ def _explain_dict(got: dict, expected: dict) -> list[str]:
     if numbers and len({got[key] - expected[key] for key in expected}) == 1:
         return [f"The keys are right; every value is {by}."]
     first = f"at {wrong[0]!r} it is {by}" if numbers else f"the first at {wrong[0]!r}"
-    return [f"The keys are right; {len(wrong)} of {len(expected)} values {'is' if len(wrong) == 1 else 'are'} wrong: {first}."]
+    are = "is" if len(wrong) == 1 else "are"
+    return [f"The keys are right; {len(wrong)} of {len(expected)} values {are} wrong: {first}."]
 
 
 def _describe_keys(keys: list, what: str) -> str:
-    named = join_words(map(repr, keys)) if len(keys) <= 4 else f"{', '.join(map(repr, keys[:3]))} and {len(keys) - 3} more"
+    named = join_words(map(repr, keys) if len(keys) <= 4 else [*map(repr, keys[:3]), f"{len(keys) - 3} more"])
     return f"The key {named} is {what}." if len(keys) == 1 else f"The keys {named} are {what}."
 
 
@@ -173,7 +180,8 @@ def _count(number: int, noun: str) -> str:
 
 def _name(value: Any) -> str:
     names = {str: "string", int: "integer", float: "float", bool: "bool"}
-    return names.get(type(value), next((kind.__name__ for kind in (dict, list, tuple) if isinstance(value, kind)), type(value).__name__))
+    kind = next((kind for kind in (dict, list, tuple) if isinstance(value, kind)), type(value))
+    return names.get(type(value), kind.__name__)
 
 
 def _article(noun: str) -> str:

@@ -34,9 +34,11 @@ from grader.verdict.replay import Record
 CALL_SECONDS = 5.0
 IMPORT_SECONDS = 30.0
 TEST_SECONDS = 20.0  # of the learner's code, in all examples of a test together
-LATER_CALL_SECONDS = 0.8  # once a test of the exercise has run out of time, while a learner waits; a class has the full limit
+# once a test of the exercise has run out of time, while a learner waits; a class has the full limit
+LATER_CALL_SECONDS = 0.8
 TIMEOUTS_AN_EXERCISE = 2  # then its other tests are not run: an exercise whose code never ends takes about 6 s in all
-MAX_RECORD_BYTES = 8 * 1024 * 1024  # larger answers are not stored for the diagnosis: legitimate ones are at most 0.5 MB
+# larger answers are not stored for the diagnosis: legitimate ones are at most 0.5 MB
+MAX_RECORD_BYTES = 8 * 1024 * 1024
 MAX_ALL_RECORDS_BYTES = 128 * 1024 * 1024  # in all tests of a submission
 
 
@@ -59,20 +61,25 @@ class Trial:
     import_seconds: float = IMPORT_SECONDS
     extend_deadline: ExtendDeadline = lambda _: None
     call_watch: CallWatch = field(default_factory=CallWatch)  # for calls in process
-    short_limit: set[str] = field(default_factory=set)  # exercises with a call that did not return: all their calls get LATER_CALL_SECONDS
+    # exercises with a call that did not return: all their calls get LATER_CALL_SECONDS
+    short_limit: set[str] = field(default_factory=set)
     end_time: float = math.inf  # on the monotonic clock: no test starts after that
     records: dict[str, list[Record]] = field(default_factory=dict)
-    seeds: dict[str, int] = field(default_factory=dict)  # of exercises whose own examples are drawn by another seed than `seed`
+    # of exercises whose own examples are drawn by another seed than `seed`
+    seeds: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._boundaries: dict[_Package, Boundary] = {}
         self._references: dict[str, Boundary] = {}
-        self.recorded_answers: Iterator[list[Answer]] = iter(())  # the reference's answers in the examples that come next, as far as they are recorded
-        self.answers_to_record: list[list[Answer]] | None = None  # if not None, the answers of each example are added here
+        # the reference's answers in the examples that come next, as far as they are recorded
+        self.recorded_answers: Iterator[list[Answer]] = iter(())
+        # if not None, the answers of each example are added here
+        self.answers_to_record: list[list[Answer]] | None = None
         self._broken: dict[_Package, ChapterBroken] = {}
         self.learner_waits = not self.in_worker
         self.names: set[str] = set()  # of the target that the running test has used
-        self.replaced: tuple[str, ...] = ()  # exercises of the chapter whose reference is used while the running test judges another one
+        # exercises of the chapter whose reference is used while the running test judges another one
+        self.replaced: tuple[str, ...] = ()
         self.timeouts: dict[str, int] = {}
         self.stubs: dict[str, str] = {}  # exercise → what its stub raised
         self._record_bytes = 0  # of all records
@@ -93,7 +100,9 @@ class Trial:
         return Implementation(self._reference(load_syllabus().chapter(chapter)))
 
     def boundary(self, chapter: str) -> Boundary:
-        """The boundary to the target's chapter for the running test; the same ChapterBroken each time if it does not import."""
+        """The boundary to the target's chapter for the running test; the same ChapterBroken each time if it does not
+        import.
+        """
         package = self._package(chapter)
         if package in self._broken:
             raise self._broken[package]
@@ -121,12 +130,16 @@ class Trial:
         return Worker(self.pool, sources, chapter.name, self.call_seconds, self.import_seconds, self.extend_deadline)
 
     def move_to_worker(self, exercise: Exercise) -> None:
-        """From now on the code runs in a worker, forked from this process, because a call for this exercise did not return or ended the process."""
+        """From now on the code runs in a worker, forked from this process, because a call for this exercise did not
+        return or ended the process.
+        """
         self.in_worker, self.pool = True, WorkerPool(warm=True)
         self.short_limit.add(exercise.name)
 
     def _package(self, chapter: str) -> _Package:
-        """The chapter package of the running test. A worker with a definition of the reference judges one exercise only."""
+        """The chapter package of the running test. A worker with a definition of the reference judges one exercise
+        only.
+        """
         judged = self._running.name if self._running and self.replaced and self.in_worker else ""
         return _Package(chapter, judged, self.replaced)
 
@@ -150,7 +163,9 @@ class Trial:
 
     @contextlib.contextmanager
     def separate_attempt(self, replaced: tuple[str, ...]) -> Iterator[Traces]:
-        """In this context tests run with these exercises replaced, and leave their traces in the value, not in this trial."""
+        """In this context tests run with these exercises replaced, and leave their traces in the value, not in this
+        trial.
+        """
         before = self.replaced, self.records, self.timeouts
         self.replaced, self.records, self.timeouts = replaced, {}, dict(self.timeouts)
         traces = Traces()
@@ -175,7 +190,9 @@ class Trial:
 
     @property
     def _seconds_used(self) -> float:
-        """Seconds in which the learner's code ran. The test's own work does not count, because it takes long on a busy machine."""
+        """Seconds in which the learner's code ran. The test's own work does not count, because it takes long on a busy
+        machine.
+        """
         return self._seconds_of_closed + sum(boundary.spent for boundary in self._boundaries.values())
 
     @property
@@ -236,7 +253,9 @@ class Trial:
         reference.begin(self.example_seed)
 
     def end_test(self, outcome: str) -> list[str]:
-        """Store the requests of the last example, if it came to a verdict; return the forbidden names that were reported while it ran."""
+        """Store the requests of the last example, if it came to a verdict; return the forbidden names that were
+        reported while it ran.
+        """
         exercise = self._exercise
         if outcome == "timeout":
             self.timeouts[exercise.name] = self.timeouts.get(exercise.name, 0) + 1
@@ -256,7 +275,9 @@ class Trial:
 
     @property
     def current_boundary(self) -> Boundary | None:
-        """The boundary with the calls of the running example, for the explanation of a failure; None before the chapter is loaded."""
+        """The boundary with the calls of the running example, for the explanation of a failure; None before the chapter
+        is loaded.
+        """
         return self._boundaries.get(self._package(self._exercise.chapter))
 
     def transcript(self) -> list[Exchange]:
@@ -264,13 +285,17 @@ class Trial:
         return [exchange for boundary in [*self._boundaries.values(), *self._references.values()] for exchange in boundary.log]
 
     def continue_in_fork(self) -> None:
-        """Call this in a process that was forked to run more of the tests: it has a copy of the code, which may answer there."""
+        """Call this in a process that was forked to run more of the tests: it has a copy of the code, which may answer
+        there.
+        """
         for boundary in [*self._boundaries.values(), *self._references.values()]:
             assert isinstance(boundary.connection, InProcessHost | ReferenceConnection), "a run whose code is in a worker is not forked"
             boundary.connection.continue_in_fork()
 
     def end_chapter(self, chapter: str) -> None:
-        """After the last test of a chapter: end its worker, and drop the reference's objects and the records that need no diagnosis."""
+        """After the last test of a chapter: end its worker, and drop the reference's objects and the records that need
+        no diagnosis.
+        """
         for package in [package for package in self._boundaries if package.chapter == chapter]:
             self._close(package)
         if reference := self._references.pop(chapter, None):
@@ -292,7 +317,9 @@ class Trial:
 
 @dataclass(frozen=True)
 class _Package:
-    """Identifies the chapter package that a test uses: the target's chapter, with the reference's definitions of these exercises."""
+    """Identifies the chapter package that a test uses: the target's chapter, with the reference's definitions of these
+    exercises.
+    """
 
     chapter: str
     judged: str  # the one exercise that a worker with such a package judges
@@ -300,7 +327,9 @@ class _Package:
 
 
 class _LazyImplementation:
-    """A boundary created at its first use, so that a chapter that does not import fails in the test and not in its fixtures."""
+    """A boundary created at its first use, so that a chapter that does not import fails in the test and not in its
+    fixtures.
+    """
 
     def __init__(self, trial: Trial, chapter: str) -> None:
         self._trial, self._chapter = trial, chapter

@@ -19,7 +19,8 @@ class NotCode(ValueError):
 
 
 def value_code(value: Any, most: int = SMALL, name_of: Callable[[Any], str | None] = lambda _: None) -> str:
-    """The code of a value. It uses `torch`, and `math` for inf and nan. `name_of` gives the code of objects. NotCode if there is none.
+    """The code of a value. It uses `torch`, and `math` for inf and nan. `name_of` gives the code of objects. NotCode if
+    there is none.
 
     `most` limits the numbers of each tensor and the items of each container.
     """

@@ -25,7 +25,8 @@ def format_value(value: object, limit: int = LIMIT, width: int = WIDTH) -> str:
 
 
 def first_difference(got: Tensor, expected: Tensor, tol: float) -> str:
-    """One line: where two tensors first differ, the two values there, how many values differ and by how much; "" if none differs.
+    """One line: where two tensors first differ, the two values there, how many values differ and by how much; "" if
+    none differs.
 
     `tol` is relative to the expected values. For tensors of different shapes, the line gives the shapes.
     """

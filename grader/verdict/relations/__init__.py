@@ -1,1 +1,3 @@
-"""How a wrong tensor differs from the right one, in sentences. Begin with `engine.py`, which tries the relations in a fixed order."""
+"""How a wrong tensor differs from the right one, in sentences. Begin with `engine.py`, which tries the relations in a
+fixed order.
+"""

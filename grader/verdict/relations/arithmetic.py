@@ -8,7 +8,8 @@ from grader.verdict.relations.pair import CLEAR_FACTOR, Pair
 from grader.verdict.relations.phrases import constant_name, format_number, inputs_with_names
 from torch import Tensor
 
-MIN_SPREAD = 3e-6  # the relative error of a factor from float32 and an epsilon; roots of integers lie much farther apart
+# the relative error of a factor from float32 and an epsilon; roots of integers lie much farther apart
+MIN_SPREAD = 3e-6
 
 
 def explain_constant(pair: Pair) -> str:
@@ -34,7 +35,8 @@ def explain_arithmetic(pair: Pair, inputs: Sequence[Tensor]) -> str:
     if found := _explain_scale(pair, inputs) or _explain_offset(pair):
         return found
     candidates = [*_with_inputs(pair, inputs), *_functions(pair)]
-    found = next((said for value, said in candidates if bool(value.isfinite().all()) and pair.is_explained_by(value)), "")
+    finite = ((value, said) for value, said in candidates if bool(value.isfinite().all()))
+    found = next((said for value, said in finite if pair.is_explained_by(value)), "")
     return found or _explain_clamp(pair) or _explain_dropout(pair) or _explain_vector(pair)
 
 
@@ -79,7 +81,8 @@ def _explain_offset(pair: Pair) -> str:
     difference = (pair.got - pair.expected).flatten()
     offset = float(difference.mean())
     varied = difference.numel() >= 3 and pair.count_distinct(pair.expected.flatten()) >= 3
-    if not varied or abs(offset) <= CLEAR_FACTOR * pair.allowed or bool(((difference - offset).abs() > pair.allowed).any()):
+    constant = bool(((difference - offset).abs() <= pair.allowed).all())
+    if not varied or not constant or abs(offset) <= CLEAR_FACTOR * pair.allowed:
         return ""
     way = "large" if offset > 0 else "small"
     return f"Every value is {format_number(abs(offset))} too {way}: the same constant is added to all."
@@ -160,8 +163,12 @@ def _explain_vector(pair: Pair) -> str:
 
 
 def _has_same_difference(pair: Pair, rows: Tensor, right: Tensor) -> bool:
-    """Whether each row differs from the right one by the same vector, mostly not zero, while the right rows differ from each other."""
+    """Whether each row differs from the right one by the same vector, mostly not zero, while the right rows differ from
+    each other.
+    """
     difference = rows - right
-    if len(rows) < 2 or pair.count_distinct(difference[0]) < 2 or bool(((difference - difference[0]).abs() > 2 * pair.allowed).any()):
+    if len(rows) < 2 or pair.count_distinct(difference[0]) < 2:
+        return False
+    if bool(((difference - difference[0]).abs() > 2 * pair.allowed).any()):
         return False
     return 2 * int(pair.clear(difference[0]).sum()) > difference.shape[1] and bool(pair.clear(right - right[0]).any())

@@ -6,7 +6,13 @@ from collections.abc import Sequence
 
 import torch
 from grader.verdict.relations.arithmetic import explain_arithmetic, explain_constant
-from grader.verdict.relations.masks import explain_extra_values, explain_mask, explain_softmax, explain_sums, explain_zeros
+from grader.verdict.relations.masks import (
+    explain_extra_values,
+    explain_mask,
+    explain_softmax,
+    explain_sums,
+    explain_zeros,
+)
 from grader.verdict.relations.order import explain_copied_input, explain_reordering, explain_shift
 from grader.verdict.relations.pair import Pair
 from grader.verdict.relations.places import explain_not_finite, explain_places, explain_rounding
@@ -17,8 +23,9 @@ from torch import Tensor
 def explain(got: Tensor, expected: Tensor, tol: float, inputs: Sequence[Tensor] = ()) -> list[str]:
     """How a wrong tensor differs from the right one, in at most two sentences, the most informative first.
 
-    `tol` is relative to the largest finite value of `expected`. A relation is reported only if it holds within this tolerance, if the
-    right result itself does not have it, and if the agreement is not a coincidence; else the list is empty.
+    `tol` is relative to the largest finite value of `expected`. A relation is reported only if it holds within this
+    tolerance, if the right result itself does not have it, and if the agreement is not a coincidence; else the list is
+    empty.
     """
     if got.is_meta or expected.is_meta:  # no values to compare
         return []

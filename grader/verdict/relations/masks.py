@@ -1,4 +1,6 @@
-"""Relations of masks (boolean tensors), and of attention weights, the result of a softmax: their sums, their zeros, their scores."""
+"""Relations of masks (boolean tensors), and of attention weights, the result of a softmax: their sums, their zeros,
+their scores.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,8 @@ def explain_extra_values(pair: Pair) -> str:
     value, places = wrong[0], extra[wrong[0]]
     count = int(places.sum())
     many = f"{count} values are" if count > 1 else "1 value is"
-    return f"No {value} is missing, but {many} {value} and should be {not value}, the first at {places.nonzero()[0].tolist()}."
+    first = places.nonzero()[0].tolist()
+    return f"No {value} is missing, but {many} {value} and should be {not value}, the first at {first}."
 
 
 def _explain_triangle(got: Tensor, right: Tensor) -> str:
@@ -99,14 +102,16 @@ def explain_sums(pair: Pair) -> str:
     should = f"{line_name(axis, right.ndim).capitalize()} should sum to one"
     negative = int((pair.clear(got) & (got < 0)).sum())
     if negative:
-        return f"Weights lie between 0 and 1; here {negative} of {got.numel()} values {'is' if negative == 1 else 'are'} negative."
+        are = "is" if negative == 1 else "are"
+        return f"Weights lie between 0 and 1; here {negative} of {got.numel()} values {are} negative."
     if here.numel() * right.shape[axis] < 3 or not bool(off.any()):
         return ""
     if bool(off.all()) and here.numel() > 1 and abs(float(got.sum()) - 1) <= slack:
         return f"{should}; here the whole tensor does."
     for other in range(right.ndim):
         inside = ((got > 1e-3) & (got < 1 - 1e-3)).any(other)
-        if other != axis and right.shape[other] > 1 and _sum_to_one(got.sum(other), slack) and 2 * int(inside.sum()) > inside.numel():
+        mostly_inside = other != axis and right.shape[other] > 1 and 2 * int(inside.sum()) > inside.numel()
+        if mostly_inside and _sum_to_one(got.sum(other), slack):
             return f"{should}; here {line_name(other, right.ndim)} does."
     low, high = float(here.min()), float(here.max())
     if high - low <= slack and low > 0:
@@ -138,9 +143,13 @@ def explain_zeros(pair: Pair) -> str:
 
 
 def _weight_axis(pair: Pair) -> int | None:
-    """The axis along which the right values are weights: not negative, and each line sums to one (or zero). None if that is not clear."""
+    """The axis along which the right values are weights: not negative, and each line sums to one (or zero). None if
+    that is not clear.
+    """
     right, slack = pair.expected, _sum_tolerance(pair)
-    if not pair.real or pair.whole or slack > MAX_SUM_TOLERANCE or right.numel() < 3 or bool(((right < 0) | ~right.isfinite()).any()):
+    if not pair.real or pair.whole or slack > MAX_SUM_TOLERANCE or right.numel() < 3:
+        return None
+    if bool(((right < 0) | ~right.isfinite()).any()):
         return None
     axes = [axis for axis in range(right.ndim) if right.shape[axis] > 1 and _sum_to_one(right.sum(axis), slack)]
     if len(axes) > 1:

@@ -20,7 +20,7 @@ def explain_reordering(pair: Pair) -> str:
         return ""
     if pair.real and not pair.all_agree(_sorted_values(pair.got), _sorted_values(pair.expected)):
         return ""
-    found = next((sentence for sentence, candidate in _reorderings(pair.expected) if pair.is_explained_by(candidate)), "")
+    found = next((said for said, candidate in _reorderings(pair.expected) if pair.is_explained_by(candidate)), "")
     return found or _explain_slice_order(pair) or _explain_order_in_rows(pair)
 
 
@@ -98,9 +98,10 @@ def _reorderings(right: Tensor) -> Iterator[tuple[str, Tensor]]:
     for axis in reversed(axes):
         yield from _regroupings(right, axis)
     for order in orders:
-        swap = f"axes {_moved(order)} swapped" if _count_moved(order) == 2 else f"its axes in the order {join_words(order)}"
-        said = f"It is the right result with {swap} and then reshaped to {shape_text(shape)}: view and transpose are mixed up."
-        yield said, right.permute(order).reshape(shape)
+        how = f"axes {_moved(order)} swapped"
+        how = how if _count_moved(order) == 2 else f"its axes in the order {join_words(order)}"
+        said = f"It is the right result with {how} and then reshaped to {shape_text(shape)}"
+        yield f"{said}: view and transpose are mixed up.", right.permute(order).reshape(shape)
 
 
 def _count_moved(order: Sequence[int]) -> int:
@@ -114,7 +115,9 @@ def _moved(order: Sequence[int]) -> str:
 def _describe_permutation(order: Sequence[int]) -> str:
     if len(order) == 2:
         return "It is transposed: rows and columns are swapped."
-    return f"Axes {_moved(order)} are swapped." if _count_moved(order) == 2 else f"The axes are in the order {join_words(order)}."
+    if _count_moved(order) == 2:
+        return f"Axes {_moved(order)} are swapped."
+    return f"The axes are in the order {join_words(order)}."
 
 
 def _describe_roll(name: str, step: int, size: int) -> str:
@@ -135,9 +138,11 @@ def _regroupings(right: Tensor, axis: int) -> Iterator[tuple[str, Tensor]]:
     for first in (n for n in range(2, size // 2 + 1) if size % n == 0):
         cut = right.unflatten(axis, (first, size // first))
         split = f"size {size} was split into {first} by {size // first} and joined in the wrong order"
-        yield f"Along {name} neighbouring values are interleaved, or the reverse: {split}.", cut.transpose(axis, axis + 1).reshape(shape)
+        said = f"Along {name} neighbouring values are interleaved, or the reverse: {split}."
+        yield said, cut.transpose(axis, axis + 1).reshape(shape)
         if size == 2 * first:
-            yield f"Along {name} neighbours are swapped: 0 with 1, 2 with 3, and so on.", cut.flip(axis + 1).reshape(shape)
+            said = f"Along {name} neighbours are swapped: 0 with 1, 2 with 3, and so on."
+            yield said, cut.flip(axis + 1).reshape(shape)
 
 
 def _explain_slice_order(pair: Pair) -> str:

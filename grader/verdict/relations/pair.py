@@ -1,4 +1,6 @@
-"""A wrong tensor and the right one, with the test that every relation uses: does it explain the values, and not by coincidence?"""
+"""A wrong tensor and the right one, with the test that every relation uses: does it explain the values, and not by
+coincidence?
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ CLEAR_FACTOR = 10  # a relation must change values by this many times the tolera
 
 
 def differing_values(got: Tensor, expected: Tensor, tol: float) -> Tensor:
-    """Where two tensors (float64 or complex128) of one shape differ by more than `tol` times the size of what is expected."""
+    """Where two tensors (float64 or complex128) of one shape differ by more than `tol` times the size of what is
+    expected.
+    """
     size = expected.abs()
     finite = size[size.isfinite()]
     scale = max(float(finite.max()) if finite.numel() else 0.0, 1e-2)
@@ -27,7 +31,9 @@ def differing_values(got: Tensor, expected: Tensor, tol: float) -> Tensor:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two tensors of one shape, widened to float64 or complex128, and the largest difference that still counts as equal."""
+    """Two tensors of one shape, widened to float64 or complex128, and the largest difference that still counts as
+    equal.
+    """
 
     got: Tensor
     expected: Tensor
@@ -38,7 +44,7 @@ class Pair:
     @classmethod
     def of(cls, got: Tensor, expected: Tensor, tol: float) -> Pair:
         """`tol` is relative to the values expected; whole numbers and booleans must agree exactly."""
-        exact = not (got.dtype.is_floating_point or got.dtype.is_complex or expected.dtype.is_floating_point or expected.dtype.is_complex)
+        exact = not any(dtype.is_floating_point or dtype.is_complex for dtype in (got.dtype, expected.dtype))
         logical = got.dtype == expected.dtype == torch.bool
         wide = torch.complex128 if got.dtype.is_complex or expected.dtype.is_complex else torch.float64
         got, expected = got.detach().to(wide), expected.detach().to(wide)
@@ -95,7 +101,9 @@ class Pair:
         """Whether the agreement of these values is more than a coincidence."""
         if self.count_distinct(values) < 2:
             return False
-        return _surprisal_bits(values) >= MIN_SURPRISAL_BITS if self.whole else values.numel() * self.bits >= 2 * MIN_SURPRISAL_BITS
+        if self.whole:
+            return _surprisal_bits(values) >= MIN_SURPRISAL_BITS
+        return values.numel() * self.bits >= 2 * MIN_SURPRISAL_BITS
 
     def count_distinct(self, values: Tensor) -> int:
         """The number of different values (among the first ones), up to the tolerance."""
@@ -108,7 +116,9 @@ class Pair:
         return 1 + int((values.diff() > CLEAR_FACTOR * self.allowed).sum())
 
     def is_significant(self, where: Tensor) -> bool:
-        """Whether the agreement at these places is worth reporting. Zeros, ones and infinities agree in most wrong results too."""
+        """Whether the agreement at these places is worth reporting. Zeros, ones and infinities agree in most wrong
+        results too.
+        """
         values = self.expected[where]
         if self.whole:
             return self.count_distinct(values) >= 2 and _surprisal_bits(values) >= 1.5 * MIN_SURPRISAL_BITS

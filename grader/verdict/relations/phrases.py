@@ -70,8 +70,8 @@ def constant_name(value: float, sizes: Iterable[int], precision: float) -> str:
     slack, known = max(3 * precision, 1e-6) * value, sorted(set(sizes))
     whole = round(value)
     if abs(value - whole) <= slack and whole < 1000:
-        names = ["the size of an axis"] * (whole > 2 and whole in known) + [f"sqrt({whole * whole})"] * (whole * whole in known)
-        return " and also ".join(names)
+        size = ["the size of an axis"] if whole > 2 and whole in known else []
+        return " and also ".join(size + [f"sqrt({whole * whole})"] * (whole * whole in known))
     named = [(math.sqrt(size), f"sqrt({size})") for size in known if size > 1]
     named += [(math.pi, "pi"), (2 * math.pi, "2 pi"), (180 / math.pi, "180/pi, the degrees in a radian"), (math.e, "e")]
     named += [(1 / math.log(2), "1/ln(2)"), (math.log(10), "ln(10)"), (math.log(10000), "ln(10000)")]

@@ -41,8 +41,9 @@ def _explain_missing_infinities(pair: Pair) -> list[str]:
         return []
     signs = set(pair.expected[missing].real.sign().tolist())
     said = {1.0: "+inf", -1.0: "-inf"}[signs.pop()] if len(signs) == 1 and pair.real else "infinite"
-    which = "The one value" if total == 1 else f"All {total} values" if count == total else f"{count} of the {total} values"
-    sentences = [f"{which} that should be {said} {'is' if count == 1 else 'are'} not, the first at {missing.nonzero()[0].tolist()}."]
+    which = f"All {total} values" if count == total else f"{count} of the {total} values"
+    which, are = "The one value" if total == 1 else which, "is" if count == 1 else "are"
+    sentences = [f"{which} that should be {said} {are} not, the first at {missing.nonzero()[0].tolist()}."]
     if bool(missing.eq(pair.wrong).all()) and pair.is_significant(~missing):
         sentences.append("All other values are right.")
     return sentences
@@ -94,7 +95,7 @@ def _explain_triangle(pair: Pair) -> str:
     outside = (~part).expand(pair.shape)
     if 2 * int((wrong & part).sum()) <= int(part.sum()) or not pair.is_significant(outside):
         return ""
-    return f"Only values {touched[0]} of the last two axes are wrong." if pair.got.ndim > 2 else f"Only values {touched[0]} are wrong."
+    return f"Only values {touched[0]}{' of the last two axes' if pair.got.ndim > 2 else ''} are wrong."
 
 
 def _explain_slices(pair: Pair) -> str:
@@ -139,7 +140,7 @@ def _rounded_dtype(pair: Pair) -> str:
     if pair.got.numel() < 4 or pair.whole or not pair.real or pair.count_distinct(pair.got.flatten()) < 4:
         return ""
     for dtype, name in ((torch.bfloat16, "bfloat16"), (torch.float16, "float16")):
-        fits, right = pair.got.to(dtype).to(torch.float64) == pair.got, pair.expected.to(dtype).to(torch.float64) == pair.expected
+        fits, right = (values.to(dtype).to(torch.float64) == values for values in (pair.got, pair.expected))
         if bool(fits.all()) and 2 * int(right.sum()) < right.numel():
             return name
     return ""
@@ -154,7 +155,9 @@ def explain_rounding(pair: Pair) -> str:
         return ""
     rounded = _rounded_dtype(pair)
     if rounded:
-        return f"Close but not equal: every value is rounded to {rounded}; the largest difference is {format_number(largest)}."
+        difference = f"the largest difference is {format_number(largest)}"
+        return f"Close but not equal: every value is rounded to {rounded}; {difference}."
     if largest > 1e-3 * size or largest > 300 * pair.allowed:
         return ""
-    return f"Close but not equal: the largest difference is {format_number(largest)}, where values go up to {format_number(size)}."
+    difference = f"the largest difference is {format_number(largest)}, where values go up to {format_number(size)}"
+    return f"Close but not equal: {difference}."

@@ -17,7 +17,10 @@ Shape = tuple[int, ...]
 def explain_shape(got: Tensor, expected: Tensor, tol: float) -> list[str]:
     """At most two sentences: how the shape differs, and whether the values are right."""
     has, wants = tuple(got.shape), tuple(expected.shape)
-    relations = (_explain_size_one, _explain_regrouping, _explain_axis_order, _explain_lost_axis, _explain_added_axis, _explain_axis_length)
+    relations = (
+        _explain_size_one, _explain_regrouping, _explain_axis_order, _explain_lost_axis, _explain_added_axis,
+        _explain_axis_length,
+    )  # fmt: skip
     return next((found for relation in relations if (found := relation(got, expected, tol, has, wants))), [])
 
 
@@ -48,7 +51,8 @@ def _explain_size_one(got: Tensor, expected: Tensor, tol: float, has: Shape, wan
     if len(extra) == 1:
         return [f"It has one axis too many, of size 1: axis {extra[0]} of {shape_text(has)}.", right]
     if len(missing) == 1:
-        return [f"The axis of size 1 at place {missing[0]} of {shape_text(wants)} is missing: squeeze or an index removed it.", right]
+        which = f"The axis of size 1 at place {missing[0]} of {shape_text(wants)}"
+        return [f"{which} is missing: squeeze or an index removed it.", right]
     where = "in the wrong place" if len(has) == len(wants) else "too many" if len(has) > len(wants) else "missing"
     return [f"Only axes of size 1 are {where}: {shape_text(has)} instead of {shape_text(wants)}.", right]
 
@@ -64,11 +68,12 @@ def _explain_axis_order(got: Tensor, expected: Tensor, tol: float, has: Shape, w
     if not fitting and (len(orders) > 1 or len(swapped) != 2):
         return [f"The sizes are right, but in the wrong order: {shape_text(has)} instead of {shape_text(wants)}."]
     compared = f"Compared with the right shape {shape_text(wants)},"
-    how = f"axes {join_words(swapped)} are swapped" if len(swapped) == 2 else f"the axes are in the order {join_words(order)}"
     if fitting:
+        how = f"axes {join_words(swapped)} are swapped"
+        how = how if len(swapped) == 2 else f"the axes are in the order {join_words(order)}"
         return [f"{compared} {how}.", "With the axes in the right order, every value is right."]
     if _equal(got.reshape(wants), expected, tol):
-        return [f"{compared} {how}.", "Reshaped (not transposed) to the expected shape, the values are right."]
+        return [f"{compared} axes {join_words(swapped)} are swapped.", "Reshaped (not transposed) to the expected shape, the values are right."]
     return [f"{compared} the sizes of axes {join_words(swapped)} are swapped."]
 
 
@@ -84,7 +89,8 @@ def _explain_regrouping(got: Tensor, expected: Tensor, tol: float, has: Shape, w
     elif split is not None:
         first = f"Axis {split} of {shape_text(wants)} was split in two: {shape_text(has)}."
     else:
-        first = f"The number of values ({got.numel()}) is right, but the shape is {shape_text(has)} instead of {shape_text(wants)}."
+        shapes = f"{shape_text(has)} instead of {shape_text(wants)}"
+        first = f"The number of values ({got.numel()}) is right, but the shape is {shapes}."
     return [first, _shape_only_note(in_order)]
 
 
@@ -98,10 +104,12 @@ def _explain_lost_axis(got: Tensor, expected: Tensor, tol: float, has: Shape, wa
     if gone := _removable_axes(wants, has):
         for axis in gone:
             if how := _describe_reduction(got, expected, axis, tol):
-                return [f"Axis {axis} of {shape_text(wants)} (size {wants[axis]}) is missing: this is the right result {how} it."]
+                which = f"Axis {axis} of {shape_text(wants)} (size {wants[axis]})"
+                return [f"{which} is missing: this is the right result {how} it."]
         if len(gone) > 1:
             return [f"One axis of {shape_text(wants)} is missing: the result has shape {shape_text(has)}."]
-        return [f"The {ordinal(gone[0])} axis of {shape_text(wants)} (axis {gone[0]}, size {wants[gone[0]]}) is missing."]
+        which = f"(axis {gone[0]}, size {wants[gone[0]]})"
+        return [f"The {ordinal(gone[0])} axis of {shape_text(wants)} {which} is missing."]
     for axis in (i for i in range(len(wants)) if has == (*wants[:i], 1, *wants[i + 1 :])):
         how = _describe_reduction(got.squeeze(axis), expected, axis, tol)
         if how and "index" not in how:
@@ -165,7 +173,8 @@ def explain_type(got: Tensor, expected: Tensor, tol: float, inputs: Sequence[Ten
     if got.is_floating_point() and not expected.is_floating_point() and real:
         return [f"Its dtype is {has}; it should have integers ({wants}).", note]
     given = {tensor.dtype for tensor in inputs if tensor.is_floating_point()}
-    return [f"Its dtype is {has}; it should be {wants}{', as in the input' if given == {expected.dtype} else ''}.", note]
+    as_given = ", as in the input" if given == {expected.dtype} else ""
+    return [f"Its dtype is {has}; it should be {wants}{as_given}.", note]
 
 
 def _explain_mask_type(got: Tensor, expected: Tensor) -> str:
@@ -179,7 +188,10 @@ def _explain_mask_type(got: Tensor, expected: Tensor) -> str:
 
 def _explain_rounding(got: Tensor, expected: Tensor) -> str:
     wide, values = expected.to(torch.float64), got.to(torch.float64)
-    if got.numel() < 3 or not bool(wide.isfinite().all()) or not bool((wide != wide.round()).any()) or not bool(values.any()):
+    if got.numel() < 3 or not bool(wide.isfinite().all()):
+        return ""
+    if not bool((wide != wide.round()).any()) or not bool(values.any()):
         return ""
     ways = {"truncated to": wide.trunc(), "rounded to": wide.round(), "rounded down to": wide.floor()}
-    return next((f"They are the right values {how} integers." for how, cut in ways.items() if torch.equal(values, cut)), "")
+    found = next((how for how, cut in ways.items() if torch.equal(values, cut)), "")
+    return f"They are the right values {found} integers." if found else ""
