@@ -1,6 +1,4 @@
-"""What a script imports: it opens a chapter as the tests open it, in this process, from the learner's own file, with
-the reference's earlier chapters.
-"""
+"""What a script imports: opens the learner's chapter as the tests do, with the reference's earlier chapters."""
 
 from __future__ import annotations
 
@@ -94,9 +92,7 @@ def gradients(function: Any, *inputs: Any, cotangent: Tensor | None = None, **op
 
 
 def check_call(function: Any, *args: Any, **options: Any) -> Any:
-    """Call the function as the tests do. BrokenRule if it breaks a rule for all calls: it changes an argument, or cuts
-    off the gradient.
-    """
+    """Call the function as the tests do. BrokenRule if it changes an argument or cuts off the gradient."""
     host = _hosts[-1]
     reply, out = host.answer("call", *pack([function, args, options], host.make_handle))
     if "error" in reply:

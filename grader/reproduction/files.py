@@ -1,6 +1,4 @@
-"""The scripts of the learner's failures: exercises/.headway/repro/NAME.py, and next to it the larger tensors and the
-facts about the failure.
-"""
+"""The scripts of failures in exercises/.headway/repro, with the larger tensors and facts next to them."""
 
 from __future__ import annotations
 

@@ -52,9 +52,7 @@ def run_script(path: Path, seconds: float | None = None) -> ScriptRun:
 
 
 def verdict_of(run: ScriptRun, facts: dict[str, Any]) -> str:
-    """What became of the failure: "wrong" (it fails as before), "right" (it does not), or "changed" (something else,
-    right or not).
-    """
+    """What became of the failure: "wrong" (as before), "right", or "changed" (something else, right or not)."""
     kind = facts.get("kind")
     if isinstance(run.error, StillRunning):
         return "wrong" if kind == "time" else "changed"
@@ -75,9 +73,7 @@ def _plain(results: dict[str, Any]) -> dict[str, Any]:
 
 
 def agrees(got: Any, expected: Any, tolerance: float | None) -> bool:
-    """Is this the expected value, as the tests compare it? Here a number that is NaN equals another one: a failure's
-    results may be NaN.
-    """
+    """Is this the expected value, as the tests compare it? Here NaN equals NaN."""
     got, expected, count = _without_nan(got), _without_nan(expected), len(current.mismatches)
     try:
         if tolerance != 0.0 or isinstance(expected, Tensor):

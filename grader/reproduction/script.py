@@ -56,9 +56,7 @@ def choices_of_requests(example: FailedExample) -> list[tuple[int, ...]]:
 
 
 def write_script(example: FailedExample, places: tuple[int, ...], trial: Trial) -> Script:
-    """The script of a failed example of this trial's target. Its last lines make the failed calls and print the
-    results.
-    """
+    """The script of a failed example: its last lines make the failed calls and print the results."""
     exercise, target = example.exercise, trial.target
     made = Statements(exercise.chapter, {})
     made.taken |= {*_IMPORTED, made.chapter}

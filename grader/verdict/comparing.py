@@ -29,9 +29,7 @@ _equal = torch.equal  # saved before any learner's code can replace it
 
 @dataclass
 class Example:
-    """The running example: its sizes by name, and its mismatches: several, where a test compares within `with
-    check:`.
-    """
+    """The running example: its sizes by name, and its mismatches, several within `with check:`."""
 
     sizes: dict[str, int] = field(default_factory=dict)
     mismatches: list[Mismatch] = field(default_factory=list)
@@ -47,16 +45,12 @@ def new_test() -> None:
 
 
 def new_example() -> None:
-    """Clear the last example's mismatches. Its sizes stay: they are drawn before an example begins, and each draw
-    overwrites them.
-    """
+    """Clear the last example's mismatches. Its sizes stay: they are drawn before an example begins."""
     current.mismatches.clear()
 
 
 def sizes(**named: int | None) -> None:
-    """Name the sizes of this example: shown to the learner as `B=2 T=3`. None removes a name that this example does not
-    use.
-    """
+    """Name the sizes of this example, shown to the learner as `B=2 T=3`. None removes a name."""
     for name, size in named.items():
         current.sizes.pop(name, None)  # the newest sizes come last, in the given order
         if size is not None:
@@ -80,9 +74,7 @@ class Mismatch(AssertionError):
 
 
 def close(got: Any, expected: Any, what: str = "the result", tol: float | None = None) -> None:
-    """`got` is the tensor (or number, or container of those) `expected`, up to rounding: tolerance is relative to its
-    size.
-    """
+    """`got` is the tensor, number or container `expected`, up to rounding relative to its size."""
     __tracebackhide__ = True
     if isinstance(expected, Tensor):
         _close_tensor(got, expected, what, tol)
@@ -275,9 +267,7 @@ def _list_values(naming: Naming) -> str:
 
 
 def _mentions(message: str, value: Any) -> bool:
-    """Whether a message contains a number or a word by itself: 7 is in "(2, 7)" and in "7.0", and not in "17" or
-    "7.5".
-    """
+    """Whether a message contains a number or word by itself: 7 is in "(2, 7)" and "7.0", not in "17" or "7.5"."""
     if not isinstance(value, int | float) or isinstance(value, bool):
         return re.search(rf"(?<!\w){re.escape(str(value))}(?!\w)", message) is not None
     return any(math.isclose(number, value, rel_tol=1e-6, abs_tol=1e-12) for number in _numbers(message))

@@ -26,9 +26,7 @@ def versions() -> dict[str, str]:
 
 @cache
 def conditions() -> str:
-    """The versions and the processor as they were when this process first asked for them, which is before the suites
-    are loaded.
-    """
+    """The versions and the processor as they were before this process loaded the suites."""
     return read_conditions()
 
 
@@ -46,9 +44,7 @@ def read_conditions() -> str:
 
 
 def _kit_fingerprint() -> str:
-    """Twelve hexadecimal digits that change with everything in the kit that can change a verdict: grader, suites,
-    solutions, syllabus.
-    """
+    """Twelve hexadecimal digits that change with everything in the kit that can change a verdict."""
     digest = hashlib.sha256()
     for path in _deciding_files():
         digest.update(f"{path.name} {path.stat().st_size}\n".encode() + path.read_bytes())

@@ -40,17 +40,17 @@ from grader.verdict.results import Diagnosis
 
 # unusual values that a mistake must explain in several tests, or twice as many in one, if it does not explain every
 # test
-LEAST_WEIGHT = 3.0
-LEAST_PAIR_WEIGHT = 0.5  # that two mistakes must explain which explain every test
+MIN_WEIGHT = 3.0
+MIN_PAIR_WEIGHT = 0.5  # that two mistakes must explain which explain every test
 # that a mistake must explain, or CORNER_CASE_TESTS tests, if its answer is different in a corner case
 CORNER_CASE_WEIGHT = 12.0
 CORNER_CASE_TESTS = 3
-ONE_TEST_OF = 4  # it must explain one in so many of the failed tests
+MAX_TESTS_FOR_EACH_EXPLAINED = 4  # it must explain one in so many of the failed tests
 # mistakes, or a quarter of them: if more explain a test, it does not count, because such an answer shows none of them
-COMMON_ANSWER = 3
-MOST_PAIRS = 120  # that are tried on a base, of mistakes of which one explains an answer alone
-MOST_HIDDEN_PAIRS = 300  # that are tried on a base, of mistakes that explain no answer alone
-LEAST_HIDDEN_PAIR_WEIGHT = 6.0  # that such a pair must explain
+MAX_MISTAKES_OF_AN_ANSWER = 3
+MAX_PAIRS = 120  # that are tried on a base, of mistakes of which one explains an answer alone
+MAX_HIDDEN_PAIRS = 300  # that are tried on a base, of mistakes that explain no answer alone
+MIN_HIDDEN_PAIR_WEIGHT = 6.0  # that such a pair must explain
 
 Map = Callable[[Callable[[Any], Any], list[Any]], Iterable[Any]]
 
@@ -74,9 +74,7 @@ class Candidate:
 
     @property
     def possible(self) -> bool:
-        """Does it pass what the learner's code passes? In one failed test, code of another style may differ in a corner
-        case if it agrees in many.
-        """
+        """Does it pass what the learner's code passes? In one failed test, other code may differ in a corner case."""
         ends = [match.end for match in self.matches if not match.full]
         if self.breaks or CORNER not in ends:
             return not self.breaks
@@ -175,9 +173,7 @@ class Search:
             return 2 * sum(same) - (not all(near))
 
     def _common_names(self, complete: list[Version]) -> tuple[Misconception, ...]:
-        """The mistakes that all of these versions have, of those with the fewest: what more than one function explains
-        shows none of them.
-        """
+        """The mistakes that all these versions have, of those with the fewest; what differs explains nothing."""
         fewest = min(len(self._names(version)) for version in complete)
         first, *others = [self._names(version) for version in complete if len(self._names(version)) == fewest]
         return tuple(mistake for mistake in first if all(mistake in names for names in others))
@@ -195,7 +191,7 @@ class Search:
         solution, *others = self.bases
         alone = list(self.each(self._compare_all, self._versions([solution])))
         explaining = [sum(one.matches[place].weight > 0 for one in alone) for place in range(len(self.failing))]
-        common = max(COMMON_ANSWER, len(alone) // 4)
+        common = max(MAX_MISTAKES_OF_AN_ANSWER, len(alone) // 4)
         self.failing = [replace(facts, weights=facts.without_weight()) if many > common else facts for facts, many in zip(self.failing, explaining)]
         alone = [self._limited(one) for one in alone]
         by_base = [alone.copy()]
@@ -216,16 +212,14 @@ class Search:
         return replace(one, matches=[replace(match, weight=min(match.weight, facts.most)) for match, facts in zip(one.matches, self.failing)])
 
     def _pair(self, alone: list[Candidate], hidden: bool = False) -> Candidate | None:
-        """The only pair of mistakes on one base that explains everything. `hidden`: the pairs of which neither explains
-        an answer alone.
-        """
+        """The only pair on one base that explains everything. `hidden`: neither explains an answer alone."""
         possible = sorted((one for one in alone if one.possible and one.version.mistakes), key=lambda one: -one.weight)
         couples = [(one, other) for one, other in combinations(possible, 2) if hidden != bool(one.weight)]
         pairs = [Version(one.version.base, (*one.version.mistakes, *other.version.mistakes)) for one, other in couples]
-        most, least = (MOST_HIDDEN_PAIRS, LEAST_HIDDEN_PAIR_WEIGHT) if hidden else (MOST_PAIRS, LEAST_PAIR_WEIGHT)
+        most, least = (MAX_HIDDEN_PAIRS, MIN_HIDDEN_PAIR_WEIGHT) if hidden else (MAX_PAIRS, MIN_PAIR_WEIGHT)
         together = self.each(lambda pair: self._compare(pair, self.failing, completely=True), pairs[:most])
         found = [pair for pair in together if pair.complete and pair.weight >= least]
-        return None if hidden and len(found) > 1 else _best_pair(found, alone)
+        return None if hidden and len(found) > 1 else best_pair(found, alone)
 
     def _compare_all(self, version: Version) -> Candidate:
         return self._compare(version, self.failing)
@@ -257,7 +251,7 @@ def diagnose(exercise: Exercise, records: list[Record], each: Map = map, seconds
     return Search(exercise, records, each, time.monotonic() + seconds).run()
 
 
-def _best_pair(together: list[Candidate], alone: list[Candidate]) -> Candidate | None:
+def best_pair(together: list[Candidate], alone: list[Candidate]) -> Candidate | None:
     """The only pair that explains everything, or the mistake that all of them share. Each of the two must explain
     something that the other does not.
 
@@ -273,7 +267,7 @@ def _best_pair(together: list[Candidate], alone: list[Candidate]) -> Candidate |
     def has_simpler_rival(pair: Candidate) -> bool:
         two = pair.version.mistakes
         needs_both = [place for place in range(len(pair.matches)) if not any(single[one].matches[place].full for one in two)]
-        most = max(LEAST_WEIGHT, *(single[one].weight for one in two))
+        most = max(MIN_WEIGHT, *(single[one].weight for one in two))
         rivals = [one for mistake, one in single.items() if one.possible and mistake not in two]
         return any(sum(one.matches[place].weight for place in needs_both if one.matches[place].full) > most for one in rivals)
 
@@ -296,12 +290,10 @@ def _best_of_each(possible: list[Candidate]) -> list[Candidate]:
 
 
 def _best_partly(possible: list[Candidate], failing: list[Comparison]) -> Candidate | None:
-    """The mistake that explains the most tests, if it is only one, and perhaps a second one that explains other
-    tests.
-    """
+    """The only mistake that explains the most tests, and perhaps a second one that explains other tests."""
     certain = [one for one in possible if not any(match.end == CONFLICT for match in one.matches)]
     best = _only_best(certain, frozenset())
-    if best is None or ONE_TEST_OF * len(best.explained()) < len(failing):
+    if best is None or MAX_TESTS_FOR_EACH_EXPLAINED * len(best.explained()) < len(failing):
         return None
     other = _only_best(certain, frozenset(best.explained()))
     if other is None or len(best.mistakes) > 1:
@@ -311,13 +303,11 @@ def _best_partly(possible: list[Candidate], failing: list[Comparison]) -> Candid
 
 
 def _only_best(possible: list[Candidate], without: frozenset[int]) -> Candidate | None:
-    """The only mistake with the best explanation of the records whose places are not in `without`, if it explains
-    enough.
-    """
+    """The only mistake that best explains the records whose places are not in `without`, if it explains enough."""
     ranked = sorted(possible, key=lambda one: one.score(without), reverse=True)
     if not ranked:
         return None
     count, weight = ranked[0].score(without)
-    if weight < (LEAST_WEIGHT if count > 1 else 2 * LEAST_WEIGHT) or (len(ranked) > 1 and ranked[1].score(without) == (count, weight)):
+    if weight < (MIN_WEIGHT if count > 1 else 2 * MIN_WEIGHT) or (len(ranked) > 1 and ranked[1].score(without) == (count, weight)):
         return None
     return ranked[0]

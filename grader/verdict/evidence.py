@@ -26,9 +26,7 @@ CONFLICT = "conflict"  # both replies are wrong, in different ways
 
 @dataclass(frozen=True)
 class Comparison:
-    """Which of the learner's replies in a record are wrong, and how much it says if a mistake gives the same wrong
-    reply.
-    """
+    """Which of the learner's replies in a record are wrong, and what it says if a mistake gives the same."""
 
     record: Record
     rights: list[Reply]  # the reference's replies
@@ -109,9 +107,7 @@ def _has_nan(value: Any) -> bool:
 
 
 def matches_but_for_nan(answer: Reply, exchange: Exchange) -> bool:
-    """Is this reply the learner's, but for the places of NaN in gradients? How far NaN spreads in a backward pass
-    depends on how code is written.
-    """
+    """Is this reply the learner's, but for NaN in gradients? How far it spreads depends on how code is written."""
     if exchange.op != "gradients" or "value" not in answer[0] or "value" not in exchange.reply:
         return reply_matches(answer, exchange)
     one, other = _unpack_value(answer[0]["value"], answer[1]), _unpack_value(exchange.reply["value"], exchange.out)
@@ -141,9 +137,7 @@ def _values(replayer: Replayer, record: Record) -> Iterator[tuple[Any, Any]]:
 
 
 def distance(replayer: Replayer, record: Record) -> float:
-    """The largest difference between a number of its replies and the learner's, where the replies agree up to
-    rounding.
-    """
+    """The largest difference between a number of its replies and the learner's, which agree up to rounding."""
     leaves = (pair for mine, learners in _values(replayer, record) for pair in zip(_leaves(mine), _leaves(learners)))
     return max((_distance(mine, learners) for mine, learners in leaves), default=0.0)
 

@@ -28,9 +28,7 @@ OWN_SHARE = 3  # at a seed other than 0, a run draws a third as many additional 
 
 @dataclass(frozen=True)
 class Pinned:
-    """An argument of `@example` that is created when the test runs, like a drawn one: a test may change it, and its
-    sizes get names.
-    """
+    """An argument of `@example` that is created when the test runs, like a drawn one: a test may change it."""
 
     make: Callable[[], Any]
 
@@ -61,9 +59,7 @@ def run_pinned(test: Any, fixtures: dict[str, Any]) -> None:
 
 
 def seed_examples(test: Any, name: str, seed: int) -> None:
-    """Set which examples hypothesis draws for this test: the common ones, and at a seed other than 0 those of the
-    seed.
-    """
+    """Set which examples hypothesis draws for this test: the common ones, and those of another seed."""
     hypothesis.seed(_seed_of(name, 0))(test)
     test.hypothesis.own_seed = _seed_of(name, seed) if seed else None
 
@@ -73,9 +69,7 @@ def _seed_of(name: str, seed: int) -> int:
 
 
 def has_own_examples(test: Any) -> bool:
-    """Whether the run's seed gives this test examples of its own; at seed 0 none has any, and a test that draws nothing
-    never has.
-    """
+    """Whether the run's seed gives this test examples of its own; a test that draws nothing never has any."""
     return getattr(getattr(test, "hypothesis", None), "own_seed", None) is not None
 
 
@@ -120,9 +114,7 @@ def ignore_local_constants() -> None:
 
 
 def skip_database_key(test: Any) -> None:
-    """There is no database; to find a test's key in one, hypothesis reads the test's source. Relies on
-    `_hypothesis_internal_database_key`.
-    """
+    """Without a database no key is needed: hypothesis would read the test's source for it."""
     test._hypothesis_internal_database_key = b""
 
 
@@ -154,9 +146,7 @@ def is_simplest() -> bool:
 
 @contextlib.contextmanager
 def _drawing_others(test: Any, seed: int, count: Callable[[int], int]) -> Iterator[None]:
-    """Draw the examples of another seed; `count` makes their number from the usual one. Relies on
-    `_hypothesis_internal_use_settings` and `…_use_seed`.
-    """
+    """Draw the examples of another seed; `count` makes their number from the usual one."""
     usual, common = test._hypothesis_internal_use_settings, test._hypothesis_internal_use_seed
     test._hypothesis_internal_use_settings = settings(usual, max_examples=count(usual.max_examples))
     test._hypothesis_internal_use_seed = seed

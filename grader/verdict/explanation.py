@@ -14,26 +14,24 @@ from grader.execution.errors import ChapterBroken, HostDied, LearnerError, OutOf
 from grader.execution.proxy import Boundary, Handle
 from grader.verdict.comparing import Example, Mismatch, begins_with_code
 from grader.verdict.error_sentences import NO_MEMORY, NO_SUPER, describe_known_error, returned_none
-from grader.verdict.failed_calls import MOST_CALLS, find_calls, moments_of
+from grader.verdict.failed_calls import MAX_SHOWN_CALLS, find_calls, moments_of
 from grader.verdict.relations.engine import explain
 from grader.verdict.results import Failure
 from grader.verdict.sequences import explain_plain
-from grader.verdict.value_code import SMALL, NotCode, value_code
+from grader.verdict.value_code import MAX_SHOWN_NUMBERS, NotCode, value_code
 from grader.verdict.value_text import first_difference, format_value
 from torch import Tensor
 
-ROOM = 67  # columns to the right of a label
-TALL = 12  # lines of one value; a longer one is only described
-CODE_LINES = 4  # of one call's arguments
+VALUE_COLUMNS = 67  # columns to the right of a label
+MAX_VALUE_LINES = 12  # lines of one value; a longer one is only described
+MAX_CALL_LINES = 4  # of one call's arguments
 MAX_SEARCHED_PARTS = 500  # of a call's arguments, and of the calls that made them, in search of sizes
 _WHOLE_NUMBER = re.compile(r"(?<![\w.])\d+(?![\w.])")
-MOST_SENTENCES = 4  # about the mismatches of one example
+MAX_SENTENCES = 4  # about the mismatches of one example
 
 
 def explain_failure(problem: BaseException | None, promise: str, boundary: Boundary | None, example: Example, printed: str = "") -> Failure:
-    """The explanation of the exception that ended the test, and of the mismatches that `with check:` caught before
-    it.
-    """
+    """The explanation of what ended the test, and of the mismatches that `with check:` caught before."""
     calls = _calls_to_show(problem, boundary, example)
     call = calls[-1] if calls else None
     sizes = " ".join(f"{name}={size}" for name, size in _sizes_of_calls(example.sizes, calls, boundary.calls if boundary else []).items())
@@ -100,9 +98,7 @@ def _calls_to_show(problem: BaseException | None, boundary: Boundary | None, exa
 
 
 def _was_read_after(call: Call, boundary: Boundary | None) -> bool:
-    """Did the test read a value from an object after this call? Then the call may be one without a result, such as
-    `step`.
-    """
+    """Did the test read a value from an object after this call? Then it may have no result, as `step`."""
     if boundary is None:
         return False
     made = boundary.calls.index(call) + 1 if call in boundary.calls else len(boundary.calls)
@@ -111,9 +107,7 @@ def _was_read_after(call: Call, boundary: Boundary | None) -> bool:
 
 
 def _broken_rule(flaky: BaseException | None) -> RuleBroken | None:
-    """The rule that the first call broke and its repetition did not: a leftover thread already exists the second
-    time.
-    """
+    """The rule that only the first call broke: the second time, a leftover thread already exists."""
     return next((problem for problem in getattr(flaky, "exceptions", ()) if isinstance(problem, RuleBroken)), None)
 
 
@@ -131,7 +125,7 @@ def _error_text(problem: LearnerError) -> str:
 def _explain_mismatch(mismatches: list[Mismatch], call: Call | None, common: dict) -> Failure:
     first = mismatches[0]
     sentences = list(dict.fromkeys(mismatch.sentence for mismatch in mismatches))
-    message, more = " ".join(map(_sentence, sentences[:MOST_SENTENCES])), len(sentences) - MOST_SENTENCES
+    message, more = " ".join(map(_sentence, sentences[:MAX_SENTENCES])), len(sentences) - MAX_SENTENCES
     if more > 0:
         message += f" {more} more {'comparison' if more == 1 else 'comparisons'} failed."
     got = expected = difference = ""
@@ -163,8 +157,8 @@ def _explain_mismatch(mismatches: list[Mismatch], call: Call | None, common: dic
 
 def _format_for_label(value: Any) -> str:
     """A value as text to the right of a label: complete if it is short."""
-    text = format_value(value, width=ROOM)
-    return text if text.count("\n") < TALL else format_value(value, limit=0, width=ROOM)
+    text = format_value(value, width=VALUE_COLUMNS)
+    return text if text.count("\n") < MAX_VALUE_LINES else format_value(value, limit=0, width=VALUE_COLUMNS)
 
 
 def _name(call: Call | None) -> str:
@@ -174,25 +168,23 @@ def _name(call: Call | None) -> str:
 def _lines_of_calls(calls: list[Call]) -> list[str]:
     """One call with its arguments below it; several calls with a line for each."""
     if len(calls) == 1:
-        return _call_lines(calls[0])
-    lines = list(dict.fromkeys(_call_lines(call)[0] for call in calls))
-    if len(lines) <= MOST_CALLS:
-        return lines if len(lines) > 1 else [*_call_lines(calls[-1])] if lines else []
-    return [*lines[: MOST_CALLS - 1], f"… and {len(lines) - MOST_CALLS + 1} more calls"]
+        return call_lines(calls[0])
+    lines = list(dict.fromkeys(call_lines(call)[0] for call in calls))
+    if len(lines) <= MAX_SHOWN_CALLS:
+        return lines if len(lines) > 1 else [*call_lines(calls[-1])] if lines else []
+    return [*lines[: MAX_SHOWN_CALLS - 1], f"… and {len(lines) - MAX_SHOWN_CALLS + 1} more calls"]
 
 
-def _call_lines(call: Call) -> list[str]:
-    """`softmax(torch.tensor([[1.5, -2.0]]), dim=0)`: the call as code, wrapped between arguments; then each tensor that
-    is too large for code.
-    """
+def call_lines(call: Call) -> list[str]:
+    """`softmax(torch.tensor([[1.5, -2.0]]), dim=0)`: the call as code; then each tensor too large for code."""
     arguments = [(f"argument {position + 1}", "", value) for position, value in enumerate(call.args)]
     arguments += [(name, f"{name}=", value) for name, value in call.options.items()]
-    for most in (SMALL, SMALL // 2, 1):
+    for most in (MAX_SHOWN_NUMBERS, MAX_SHOWN_NUMBERS // 2, 1):
         below: list[str] = []
         parts = [start + _argument(name, value, below, most) for name, start, value in arguments]
-        if sum(map(len, parts)) <= CODE_LINES * ROOM:
+        if sum(map(len, parts)) <= MAX_CALL_LINES * VALUE_COLUMNS:
             break
-    shown = below if sum(text.count("\n") + 1 for text in below) <= TALL else []
+    shown = below if sum(text.count("\n") + 1 for text in below) <= MAX_VALUE_LINES else []
     return [_wrap_call(f"{call.what}(", parts), *shown]
 
 
@@ -202,7 +194,7 @@ def _wrap_call(start: str, parts: list[str]) -> str:
     pieces = [piece for text in texts for piece in ([text] if "'" in text or '"' in text else re.split(r"(?<=, )", text))]
     lines = [start]
     for piece in pieces:
-        if len(lines[-1]) + len(piece.rstrip()) > ROOM and lines[-1].strip() != "":
+        if len(lines[-1]) + len(piece.rstrip()) > VALUE_COLUMNS and lines[-1].strip() != "":
             lines.append("    ")
         lines[-1] += piece
     return "\n".join(line.rstrip() for line in lines)
@@ -211,13 +203,13 @@ def _wrap_call(start: str, parts: list[str]) -> str:
 def _argument(name: str, value: Any, below: list[str], most: int) -> str:
     try:
         text = value_code(value, most, name_of_object)
-        if isinstance(value, Tensor) or len(text) <= ROOM:
+        if isinstance(value, Tensor) or len(text) <= VALUE_COLUMNS:
             return text
     except NotCode:
         pass
     if isinstance(value, Tensor):
         if 0 < value.numel() <= 24:
-            text = format_value(value, width=ROOM - 2)
+            text = format_value(value, width=VALUE_COLUMNS - 2)
             below.append(f"{name} =\n{textwrap.indent(text, '  ')}" if "\n" in text else f"{name} = {text}")
         return f"tensor {'x'.join(map(str, value.shape)) or 'scalar'}"
     text = format_value(value)
@@ -261,9 +253,7 @@ def _sizes_of_calls(sizes: dict[str, Any], shown: list[Call], made: list[Call]) 
 
 
 def _factors(numbers: set[int], sizes: dict[str, int]) -> set[int]:
-    """The other factor of a dimension that is the product of two sizes, one of which is in the call: d_head, where H
-    and H * d_head are.
-    """
+    """The other factor of a dimension that is the product of two sizes: d_head, where H and H * d_head are."""
     values = set(sizes.values())
     products = numbers - values
     return {other for size in values & numbers for other in values - numbers if size > 1 and size * other in products}

@@ -24,9 +24,9 @@ from grader.execution.proxy import Boundary, Handle
 from torch import Tensor
 
 ASSERTIONS = frozenset({"close", "same", "holds", "shaped", "refuses"})  # their first argument is what they look at
-MOST_CALLS = 3  # shown for one failure
-MOST_PARTS = 2_000  # of one value that are searched
-MOST_STEPS = 60  # from variable to variable
+MAX_SHOWN_CALLS = 3  # shown for one failure
+MAX_PARTS = 2_000  # of one value that are searched
+MAX_STEPS = 60  # from variable to variable
 _TEST_FOLDERS = (f"{TESTS}{os.sep}", f"{Path(__file__).parents[1] / 'tests'}{os.sep}")
 
 
@@ -45,9 +45,7 @@ def _is_test(file: str) -> bool:
 
 
 def current_moments() -> list[Moment]:
-    """The test's frames, innermost first: those above the kit's own assertions and below the library that runs the
-    test.
-    """
+    """The test's frames, innermost first, without the kit's own assertions."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and not _is_test(frame.f_code.co_filename):
         frame = frame.f_back
@@ -70,9 +68,7 @@ def moments_of(traceback: TracebackType | None) -> list[Moment]:
 
 
 def find_calls(boundary: Boundary | None, looked_at: Any, moments: list[Moment]) -> list[Call]:
-    """The calls behind a value, in the order in which they were made; a call itself is its own answer. Without a trace
-    of any, the last call.
-    """
+    """The calls behind a value, in the order in which they were made; without a trace of any, the last call."""
     if boundary is None or not boundary.calls:
         return []
     if isinstance(looked_at, Call):
@@ -117,9 +113,7 @@ class _Search:
         return list(dict.fromkeys(call for call in parts if call))
 
     def follow(self, moments: list[Moment]) -> list[Call]:
-        """The calls that the statement at the innermost moment depends on; if there are none, the statement that called
-        it, and so on.
-        """
+        """The calls that the innermost statement depends on; if there are none, the statement that called it."""
         for moment in moments:
             statement = statement_at(moment.file, moment.line)
             if statement is None:
@@ -139,7 +133,7 @@ class _Search:
 
     def _of_expression(self, expression: ast.expr, moment: Moment) -> list[Call]:
         self.steps += 1
-        if self.steps > MOST_STEPS:
+        if self.steps > MAX_STEPS:
             return []
         if isinstance(expression, ast.Call):
             return self._made_by(expression, moment.file)
@@ -163,9 +157,7 @@ class _Search:
         return self._of_expressions([source], before)
 
     def _made_by(self, expression: ast.Call, file: str) -> list[Call]:
-        """The calls made on the lines of this expression: all of them inside a comprehension, and only the last ones
-        where a loop repeats the statement.
-        """
+        """The calls made on the lines of this expression; of a statement that a loop repeats, only the last ones."""
         first, last = expression.lineno, expression.end_lineno or expression.lineno
         calls = [call for call in self.boundary.calls if any(where == file and first <= line <= last for where, line in call.lines)]
         loops = _nodes(file, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp)
@@ -178,9 +170,7 @@ class _Search:
 
 
 def _identity(value: Any) -> int | None:
-    """A key that only this value has; a tensor shares it with its views. None for values that Python may share, such as
-    small numbers.
-    """
+    """A key that only this value and its views have; None for values that Python may share, as small numbers."""
     if isinstance(value, Tensor):
         return value.untyped_storage()._cdata if not value.is_meta else id(value)
     if value is None or isinstance(value, bool | int | str | bytes | type):
@@ -191,7 +181,7 @@ def _identity(value: Any) -> int | None:
 def _parts(value: Any) -> Iterator[Any]:
     """The value, and what it contains."""
     waiting, count = [value], 0
-    while waiting and count < MOST_PARTS:
+    while waiting and count < MAX_PARTS:
         part = waiting.pop()
         count += 1
         yield part
@@ -236,9 +226,7 @@ def looked_at_expressions(statement: ast.stmt) -> list[ast.expr]:
 
 
 def outermost(expression: ast.expr) -> Iterator[ast.expr]:
-    """The largest parts of an expression that can be looked up: variables with their indices and attributes, and
-    calls.
-    """
+    """The largest parts of an expression that can be looked up: variables with indices and attributes, and calls."""
     if isinstance(expression, ast.Name | ast.Subscript | ast.Attribute):
         yield expression
         return
@@ -279,9 +267,7 @@ def _value(expression: ast.expr, variables: dict[str, Any]) -> Any:
 
 
 def last_binding(file: str, line: int, name: str) -> ast.expr | None:
-    """The expression that the name was last bound to, above this line, in the same function: by an assignment or by a
-    loop.
-    """
+    """The expression that the name was last bound to above this line, by an assignment or by a loop."""
     around = [node for node in _nodes(file, ast.FunctionDef) if node.lineno <= line <= (node.end_lineno or node.lineno)]
     if not around:
         return None

@@ -20,8 +20,8 @@ from grader.files import write_whole
 from grader.verdict.results import REASONS, ExerciseResult, Failure
 
 FILE = EXERCISES / ".headway" / "verdicts.json"
-MOST = 20  # verdicts on one exercise; the oldest are dropped
-LONGEST = 300  # characters of a sentence
+MAX_VERDICTS = 20  # verdicts on one exercise; the oldest are dropped
+MAX_SENTENCE_CHARACTERS = 300  # characters of a sentence
 _STATES = {"passed", "todo", *REASONS}
 
 
@@ -83,7 +83,7 @@ def record_verdicts(
         else:
             new = LastVerdict("todo" if result.outcome == "todo" else state, _first_sentence(result, broken), codes[name], conditions, asked=True)
         others = [verdict for verdict in known.get(name, ()) if (verdict.code, verdict.conditions) != (new.code, new.conditions)]
-        found[name] = [*others, new][-MOST:]
+        found[name] = [*others, new][-MAX_VERDICTS:]
     if found == known:
         return
     try:
@@ -93,9 +93,7 @@ def record_verdicts(
 
 
 def code_fingerprint(text: str, exercise: str) -> str:
-    """A fingerprint of the exercise's definition, of all that it uses in its chapter, and of what runs at import; "" if
-    the text cannot be read.
-    """
+    """A fingerprint of the exercise's code and of what runs at import; "" if the text cannot be read."""
     try:
         return hashlib.sha256("\n".join(code_of(text, exercise)).encode()).hexdigest() if text else ""
     except SourceProblem:
@@ -121,4 +119,4 @@ def _first_sentence(result: ExerciseResult, broken: Mapping[str, Failure]) -> st
     else:
         said = (failures[0].message or failures[0].promise) if failures else result.written
     said = " ".join(said.split())
-    return said if len(said) <= LONGEST else said[: LONGEST - 2].rsplit(" ", 1)[0] + " …"
+    return said if len(said) <= MAX_SENTENCE_CHARACTERS else said[: MAX_SENTENCE_CHARACTERS - 2].rsplit(" ", 1)[0] + " …"

@@ -16,10 +16,10 @@ from dataclasses import replace
 from grader.course.known_mistakes import misconceptions
 from grader.verdict.results import NOT_RUN, Diagnosis, ExerciseResult, TestResult
 
-CLEARLY_BETTER = 0.9  # by so much its score must exceed that of the most basic test: about one rare word in the name
-IN_PROMISE = 0.6  # what a word of the test's promise counts, where one of its name counts 1
+MIN_SCORE_DIFFERENCE = 0.9  # by so much its score must exceed that of the most basic test: about one rare word in the name
+PROMISE_WORD_WEIGHT = 0.6  # what a word of the test's promise counts, where one of its name counts 1
 SPECIAL_COST = 0.5  # by so much the score of a test is lowered that is not about the values
-IN_DETAILS = 0.5  # what a word counts that is not in the diagnosis' first sentence
+DETAIL_WORD_WEIGHT = 0.5  # what a word counts that is not in the diagnosis' first sentence
 
 _BESIDES_VALUES = re.compile(
     "dtype|device|meta|float|precision|gradient|inference|raise|refuse|error|dropout|training|default|empty|sizes_and_names|have_their_names|parts_and_names"
@@ -47,9 +47,7 @@ def mark_leading_test(result: ExerciseResult) -> None:
 
 
 def _beyond_diagnosis(explanation: str) -> str:
-    """The sentences about a wrong value that add something to a diagnosis: not those that only say where or how far it
-    is wrong.
-    """
+    """The sentences about a wrong value that say more than where, or how far, it is wrong."""
     return " ".join(sentence for sentence in re.split(r"(?<=[.]) (?=[A-Z])", explanation) if not _ONLY_LOCATES.match(sentence))
 
 
@@ -68,16 +66,16 @@ def _best_explained(result: ExerciseResult, diagnosis: Diagnosis, failures: list
     def weight(word: str) -> float:
         """From 1 for a word that this diagnosis and one test use, to 0 for one that a third of them use."""
         rare = max(0.0, 1 - (in_promises[word] - 1) / max(2, len(promised) / 3)) * max(0.0, 1 - (in_mistakes[word] - 1) / max(4, len(known) / 3))
-        return rare if word in first else IN_DETAILS * rare
+        return rare if word in first else DETAIL_WORD_WEIGHT * rare
 
     def score(test: TestResult) -> float:
         name = _words(test.name)
-        shared = sum(weight(word) for word in said & name) + IN_PROMISE * sum(weight(word) for word in (said & _words(test.promise)) - name)
+        shared = sum(weight(word) for word in said & name) + PROMISE_WORD_WEIGHT * sum(weight(word) for word in (said & _words(test.promise)) - name)
         special = _is_special(test, position[id(test)]) and not _words(" ".join(_BESIDES_VALUES.findall(test.name))) & said
         return shared - (SPECIAL_COST if special else 0.0)
 
     best = max(explained, key=score)  # of equally good ones the first
-    return best if score(best) >= score(explained[0]) + CLEARLY_BETTER else explained[0]
+    return best if score(best) >= score(explained[0]) + MIN_SCORE_DIFFERENCE else explained[0]
 
 
 def _count(sets: Iterable[set[str]]) -> Counter[str]:

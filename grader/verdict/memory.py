@@ -52,9 +52,7 @@ class Watched:
 
 
 def watch_call(implementation: Implementation, f: Handle, *args: Any, largest: float = math.inf, alive: float = math.inf, **options: Any) -> Watched:
-    """Call `f` without gradient. No new tensor may have `largest` entries or more, and all that exist at one moment
-    `alive` or more together.
-    """
+    """Call `f` without gradient; the largest new tensor, and all together, must have fewer entries than these."""
     return _watched(implementation, run_watched, f, args, options, {"largest": largest, "alive": alive})
 
 
@@ -71,9 +69,7 @@ def watch_gradients(
 
 
 def watch_growth(implementation: Implementation, f: Handle, small: tuple, large: tuple, *args: Any, ratio: float) -> Watched:
-    """Call `f(*small, *args)` and `f(*large, *args)`, which may take at most `ratio` times as many multiplications; the
-    result is that of the second.
-    """
+    """Call `f` with small, then with large arguments; that may take at most `ratio` times the multiplications."""
     return _watched(implementation, compare_work, f, (small, large, args), {}, {"ratio": ratio})
 
 
@@ -171,9 +167,7 @@ class StorageWatch(torch.utils._python_dispatch.TorchDispatchMode):
 
     @property
     def alive(self):
-        """The entries of all storages that exist. The references are torch's own: a storage's Python references would
-        lead the tested code to this object.
-        """
+        """The entries of all storages that exist. Torch's own references, so the tested code cannot find them."""
         for key, (reference, _) in list(self.living.items()):
             if torch.UntypedStorage._expired(reference):
                 torch.UntypedStorage._free_weak_ref(reference)
@@ -236,9 +230,7 @@ def differentiate_watched(watch, f, args, options, limits):
 
 
 def compare_work(watch, f, args, options, limits):
-    """The result for the larger arguments, and whether it took too many multiplications compared with the smaller
-    ones.
-    """
+    """The result for the larger arguments, and whether it took too many multiplications."""
     small, large, others = args
     with torch.no_grad():
         with watch() as few:

@@ -1,6 +1,4 @@
-"""Makes the recorded calls of a failed test again on other implementations: the reference, and the reference with known
-mistakes in it.
-"""
+"""Makes the calls of a failed test again, on the reference and on the reference with known mistakes."""
 
 from __future__ import annotations
 
@@ -97,9 +95,7 @@ def open_reference(exercise: Exercise) -> Iterator[Replayer]:
 
 @contextmanager
 def open_version(exercise: Exercise, version: Version) -> Iterator[Replayer | None]:
-    """A replayer of the reference with this version; None if its mistakes do not fit (`headway dev-check` reports a
-    single stale edit).
-    """
+    """A replayer of the reference with this version; None if its mistakes do not fit."""
     own = _chapter_of(exercise.module, version)
     if own is None:
         yield None
@@ -167,9 +163,7 @@ _cache: _ReplyCache | None = None
 
 @contextmanager
 def cache_replies() -> Iterator[None]:
-    """In this context, cache the replies of references and mistakes: for trying many implementations of one
-    exercise.
-    """
+    """In this context, cache the replies of references and mistakes, for trying many implementations."""
     global _cache
     _cache = _ReplyCache()
     try:

@@ -50,9 +50,7 @@ class Diagnosis:
 
     @classmethod
     def from_data(cls, data: dict[str, Any]) -> Diagnosis:
-        """The diagnosis from the dict that dataclasses.asdict made, also in an earlier version, which had fewer
-        fields.
-        """
+        """The diagnosis from the dict that dataclasses.asdict made; earlier versions had fewer fields."""
         return cls(**data | {"also": cls.from_data(data["also"]) if data.get("also") else None})
 
 
@@ -141,9 +139,7 @@ class ExerciseResult:
 
     @property
     def replaced(self) -> dict[str, str]:
-        """The exercises of the same chapter that were used while this one was judged and are not passed ones of the
-        learner's: each with a key of REASONS.
-        """
+        """The exercises of the chapter that were replaced in a test, each with a key of REASONS."""
         return {name: why for test in self.tests for name, why in test.replaced.items()}
 
     @property

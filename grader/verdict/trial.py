@@ -100,9 +100,7 @@ class Trial:
         return Implementation(self._reference(load_syllabus().chapter(chapter)))
 
     def boundary(self, chapter: str) -> Boundary:
-        """The boundary to the target's chapter for the running test; the same ChapterBroken each time if it does not
-        import.
-        """
+        """The boundary to the target's chapter for the running test. ChapterBroken if it does not import."""
         package = self._package(chapter)
         if package in self._broken:
             raise self._broken[package]
@@ -130,16 +128,12 @@ class Trial:
         return Worker(self.pool, sources, chapter.name, self.call_seconds, self.import_seconds, self.extend_deadline)
 
     def move_to_worker(self, exercise: Exercise) -> None:
-        """From now on the code runs in a worker, forked from this process, because a call for this exercise did not
-        return or ended the process.
-        """
+        """Run the code in a worker from now on: a call for this exercise did not return, or ended the process."""
         self.in_worker, self.pool = True, WorkerPool(warm=True)
         self.short_limit.add(exercise.name)
 
     def _package(self, chapter: str) -> _Package:
-        """The chapter package of the running test. A worker with a definition of the reference judges one exercise
-        only.
-        """
+        """The chapter package of the running test. With replaced definitions, a worker judges one exercise only."""
         judged = self._running.name if self._running and self.replaced and self.in_worker else ""
         return _Package(chapter, judged, self.replaced)
 
@@ -163,9 +157,7 @@ class Trial:
 
     @contextlib.contextmanager
     def separate_attempt(self, replaced: tuple[str, ...]) -> Iterator[Traces]:
-        """In this context tests run with these exercises replaced, and leave their traces in the value, not in this
-        trial.
-        """
+        """In this context tests run with these exercises replaced, and leave their traces in the value."""
         before = self.replaced, self.records, self.timeouts
         self.replaced, self.records, self.timeouts = replaced, {}, dict(self.timeouts)
         traces = Traces()
@@ -190,9 +182,7 @@ class Trial:
 
     @property
     def _seconds_used(self) -> float:
-        """Seconds in which the learner's code ran. The test's own work does not count, because it takes long on a busy
-        machine.
-        """
+        """Seconds in which the learner's code ran, without the test's own work."""
         return self._seconds_of_closed + sum(boundary.spent for boundary in self._boundaries.values())
 
     @property
@@ -253,9 +243,7 @@ class Trial:
         reference.begin(self.example_seed)
 
     def end_test(self, outcome: str) -> list[str]:
-        """Store the requests of the last example, if it came to a verdict; return the forbidden names that were
-        reported while it ran.
-        """
+        """Store the requests of the last example; return the forbidden names that were reported while it ran."""
         exercise = self._exercise
         if outcome == "timeout":
             self.timeouts[exercise.name] = self.timeouts.get(exercise.name, 0) + 1
@@ -275,9 +263,7 @@ class Trial:
 
     @property
     def current_boundary(self) -> Boundary | None:
-        """The boundary with the calls of the running example, for the explanation of a failure; None before the chapter
-        is loaded.
-        """
+        """The boundary with the calls of the running example; None before the chapter is loaded."""
         return self._boundaries.get(self._package(self._exercise.chapter))
 
     def transcript(self) -> list[Exchange]:
@@ -285,17 +271,13 @@ class Trial:
         return [exchange for boundary in [*self._boundaries.values(), *self._references.values()] for exchange in boundary.log]
 
     def continue_in_fork(self) -> None:
-        """Call this in a process that was forked to run more of the tests: it has a copy of the code, which may answer
-        there.
-        """
+        """In a process that was forked to run more of the tests: let its copy of the code answer."""
         for boundary in [*self._boundaries.values(), *self._references.values()]:
             assert isinstance(boundary.connection, InProcessHost | ReferenceConnection), "a run whose code is in a worker is not forked"
             boundary.connection.continue_in_fork()
 
     def end_chapter(self, chapter: str) -> None:
-        """After the last test of a chapter: end its worker, and drop the reference's objects and the records that need
-        no diagnosis.
-        """
+        """After the last test of a chapter: end its worker, and drop what needs no diagnosis."""
         for package in [package for package in self._boundaries if package.chapter == chapter]:
             self._close(package)
         if reference := self._references.pop(chapter, None):
@@ -317,9 +299,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class _Package:
-    """Identifies the chapter package that a test uses: the target's chapter, with the reference's definitions of these
-    exercises.
-    """
+    """Identifies the chapter package that a test uses."""
 
     chapter: str
     judged: str  # the one exercise that a worker with such a package judges
@@ -327,9 +307,7 @@ class _Package:
 
 
 class _LazyImplementation:
-    """A boundary created at its first use, so that a chapter that does not import fails in the test and not in its
-    fixtures.
-    """
+    """A boundary created at its first use, so that a broken chapter fails in the test, not in its fixtures."""
 
     def __init__(self, trial: Trial, chapter: str) -> None:
         self._trial, self._chapter = trial, chapter

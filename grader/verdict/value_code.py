@@ -9,16 +9,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-SMALL = 12  # numbers in a tensor that a failure shows as code
+MAX_SHOWN_NUMBERS = 12  # numbers in a tensor that a failure shows as code
 _DEFAULTS = (torch.float32, torch.int64, torch.bool, torch.complex64)  # dtypes that torch.tensor infers
-_MOST_DIGITS = 17
+_MAX_DIGITS = 17
 
 
 class NotCode(ValueError):
     """The value is too large for code, or no code makes it; the message says which."""
 
 
-def value_code(value: Any, most: int = SMALL, name_of: Callable[[Any], str | None] = lambda _: None) -> str:
+def value_code(value: Any, most: int = MAX_SHOWN_NUMBERS, name_of: Callable[[Any], str | None] = lambda _: None) -> str:
     """The code of a value. It uses `torch`, and `math` for inf and nan. `name_of` gives the code of objects. NotCode if
     there is none.
 
@@ -64,7 +64,7 @@ def float_code(value: float) -> str:
     return "math.nan" if math.isnan(value) else "math.inf" if value > 0 else "-math.inf"
 
 
-def tensor_code(value: Tensor, most: int = SMALL) -> str:
+def tensor_code(value: Tensor, most: int = MAX_SHOWN_NUMBERS) -> str:
     """`torch.tensor([[1.5, -2.0]])`, or `torch.zeros(2, 3)` for many equal values."""
     plain = value.detach().as_subclass(Tensor)
     shape, dtype = ", ".join(map(str, plain.shape)) or "()", plain.dtype
@@ -106,7 +106,7 @@ def number_texts(flat: Tensor) -> list[str]:
         return [float_code(number) for number in numbers]
     texts = [float_code(number) for number in numbers]
     waiting = [at for at, number in enumerate(numbers) if math.isfinite(number)]
-    for digits in range(1, _MOST_DIGITS):
+    for digits in range(1, _MAX_DIGITS):
         if not waiting:
             break
         tried = [repr(float(f"{numbers[at]:.{digits}g}")) for at in waiting]

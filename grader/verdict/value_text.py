@@ -11,12 +11,12 @@ from grader.verdict.relations.pair import differing_values
 from torch import Tensor
 
 WIDTH = 76
-LIMIT = 64  # tensors with more values are described, not printed
-LINES = 20  # containers stop after about so many lines
+MAX_PRINTED_VALUES = 64  # tensors with more values are described, not printed
+MAX_CONTAINER_LINES = 20  # containers stop after about so many lines
 CONTAINERS = (list, tuple, set, frozenset, dict)
 
 
-def format_value(value: object, limit: int = LIMIT, width: int = WIDTH) -> str:
+def format_value(value: object, limit: int = MAX_PRINTED_VALUES, width: int = WIDTH) -> str:
     """A value as text, no line wider than `width` columns; tensors of up to `limit` values are printed in full."""
     try:
         return "\n".join(_lines(value, limit, width, 0))
@@ -86,7 +86,7 @@ def _container(value: Iterable[object], limit: int, width: int, depth: int) -> l
     items = value.items() if isinstance(value, dict) else enumerate(value)
     shown = 0
     for key, item in items:
-        if len(lines) > LINES:
+        if len(lines) > MAX_CONTAINER_LINES:
             break
         inner = _lines(item, limit, width - 4, depth + 1)
         label = f"  {_plain(key, most=30) if isinstance(value, dict) else f'[{key}]'}"

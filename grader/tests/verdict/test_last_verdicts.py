@@ -7,7 +7,7 @@ import json
 import pytest
 from grader.course.syllabus import load_syllabus
 from grader.verdict import last_verdicts
-from grader.verdict.last_verdicts import MOST, code_fingerprint, find_verdict, last_asked, load_verdicts, record_verdicts
+from grader.verdict.last_verdicts import MAX_VERDICTS, code_fingerprint, find_verdict, last_asked, load_verdicts, record_verdicts
 from grader.verdict.results import NOT_IMPLEMENTED, ExerciseResult, TestResult
 
 
@@ -53,10 +53,11 @@ def test_a_stub_has_no_verdict_unless_there_was_code_before():
 
 
 def test_the_oldest_verdicts_are_dropped():
-    for number in range(MOST + 3):
+    for number in range(MAX_VERDICTS + 3):
         record("passed", str(number), result("passed"))
-    record("passed", str(MOST), result("passed"))
-    assert [verdict.code for verdict in load_verdicts()["softmax"]] == [*map(str, range(3, MOST)), str(MOST + 1), str(MOST + 2), str(MOST)]
+    record("passed", str(MAX_VERDICTS), result("passed"))
+    kept = [*range(3, MAX_VERDICTS), MAX_VERDICTS + 1, MAX_VERDICTS + 2, MAX_VERDICTS]
+    assert [verdict.code for verdict in load_verdicts()["softmax"]] == [str(number) for number in kept]
 
 
 OLD = '{"softmax": {"outcome": "passed", "says": "", "code": "one"}}'

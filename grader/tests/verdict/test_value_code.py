@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 from grader.execution.calls import Call
-from grader.verdict.explanation import ROOM, _call_lines
+from grader.verdict.explanation import VALUE_COLUMNS, call_lines
 from grader.verdict.value_code import NotCode, number_texts, value_code
 from hypothesis import given
 from hypothesis import strategies as st
@@ -56,7 +56,7 @@ def test_no_code_for_what_is_too_large_or_is_an_object():
 def test_a_call_is_code_that_fits_the_page(arguments, size):
     seen = []
     call = Call("f", (*arguments, torch.arange(2.0 * size) / 7), {"dim": -1})
-    text = _call_lines(call)[0]
+    text = call_lines(call)[0]
     eval(text, SPACE | {"f": lambda *args, **options: seen.append((args, options))})
     assert list(seen[0][0][:-1]) == arguments and torch.equal(seen[0][0][-1], call.args[-1]) and seen[0][1] == {"dim": -1}
-    assert all(len(line) <= ROOM or "'" in line or '"' in line for line in text.split("\n"))
+    assert all(len(line) <= VALUE_COLUMNS or "'" in line or '"' in line for line in text.split("\n"))

@@ -1,3 +1,1 @@
-"""How a wrong tensor differs from the right one, in sentences. Begin with `engine.py`, which tries the relations in a
-fixed order.
-"""
+"""How a wrong tensor differs from the right one, in sentences. Begin with `engine.py`."""

@@ -163,9 +163,7 @@ def _explain_vector(pair: Pair) -> str:
 
 
 def _has_same_difference(pair: Pair, rows: Tensor, right: Tensor) -> bool:
-    """Whether each row differs from the right one by the same vector, mostly not zero, while the right rows differ from
-    each other.
-    """
+    """Whether each row differs from the right one by the same vector, mostly not zero."""
     difference = rows - right
     if len(rows) < 2 or pair.count_distinct(difference[0]) < 2:
         return False

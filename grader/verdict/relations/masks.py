@@ -1,6 +1,4 @@
-"""Relations of masks (boolean tensors), and of attention weights, the result of a softmax: their sums, their zeros,
-their scores.
-"""
+"""Relations of masks (boolean tensors), and of attention weights: their sums, their zeros, their scores."""
 
 from __future__ import annotations
 
@@ -143,9 +141,7 @@ def explain_zeros(pair: Pair) -> str:
 
 
 def _weight_axis(pair: Pair) -> int | None:
-    """The axis along which the right values are weights: not negative, and each line sums to one (or zero). None if
-    that is not clear.
-    """
+    """The only axis along which the right values are weights: not negative, with sums of one (or zero)."""
     right, slack = pair.expected, _sum_tolerance(pair)
     if not pair.real or pair.whole or slack > MAX_SUM_TOLERANCE or right.numel() < 3:
         return None

@@ -1,6 +1,4 @@
-"""A wrong tensor and the right one, with the test that every relation uses: does it explain the values, and not by
-coincidence?
-"""
+"""A wrong tensor and the right one: does a relation explain the values, and not by coincidence?"""
 
 from __future__ import annotations
 
@@ -17,9 +15,7 @@ CLEAR_FACTOR = 10  # a relation must change values by this many times the tolera
 
 
 def differing_values(got: Tensor, expected: Tensor, tol: float) -> Tensor:
-    """Where two tensors (float64 or complex128) of one shape differ by more than `tol` times the size of what is
-    expected.
-    """
+    """Where two tensors (float64 or complex128) of one shape differ by more than `tol`, relative to their size."""
     size = expected.abs()
     finite = size[size.isfinite()]
     scale = max(float(finite.max()) if finite.numel() else 0.0, 1e-2)
@@ -31,9 +27,7 @@ def differing_values(got: Tensor, expected: Tensor, tol: float) -> Tensor:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two tensors of one shape, widened to float64 or complex128, and the largest difference that still counts as
-    equal.
-    """
+    """Two tensors of one shape, widened to float64 or complex128, and the largest difference that is none."""
 
     got: Tensor
     expected: Tensor
@@ -116,9 +110,7 @@ class Pair:
         return 1 + int((values.diff() > CLEAR_FACTOR * self.allowed).sum())
 
     def is_significant(self, where: Tensor) -> bool:
-        """Whether the agreement at these places is worth reporting. Zeros, ones and infinities agree in most wrong
-        results too.
-        """
+        """Whether the agreement at these places says anything: zeros, ones and infinities agree in most results."""
         values = self.expected[where]
         if self.whole:
             return self.count_distinct(values) >= 2 and _surprisal_bits(values) >= 1.5 * MIN_SURPRISAL_BITS
