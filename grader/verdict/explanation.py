@@ -30,47 +30,56 @@ _WHOLE_NUMBER = re.compile(r"(?<![\w.])\d+(?![\w.])")
 MAX_SENTENCES = 4  # about the mismatches of one example
 
 
-def explain_failure(problem: BaseException | None, promise: str, boundary: Boundary | None, example: Example, printed: str = "") -> Failure:
+def explain_failure(
+    problem: BaseException | None, promise: str, boundary: Boundary | None, example: Example, printed: str = ""
+) -> Failure:
     """The explanation of what ended the test, and of the mismatches that `with check:` caught before."""
     calls = _calls_to_show(problem, boundary, example)
     call = calls[-1] if calls else None
-    sizes = " ".join(f"{name}={size}" for name, size in _sizes_of_calls(example.sizes, calls, boundary.calls if boundary else []).items())
-    common: dict[str, Any] = dict(promise=promise, sizes=sizes, called=_lines_of_calls(calls), printed=printed)
-    is_result_missing = call is not None and call.returned_none and not _was_read_after(call, boundary)
+    sizes = _sizes_of_calls(example.sizes, calls, boundary.calls if boundary else [])
+    shown = " ".join(f"{name}={size}" for name, size in sizes.items())
+    common: dict[str, Any] = dict(promise=promise, sizes=shown, called=_lines_of_calls(calls), printed=printed)
+
+    def failure(text: str, capital: bool = False) -> Failure:
+        where, note = getattr(problem, "where", None), getattr(problem, "note", "")
+        return Failure(message=_sentence(text, capital, note), where=str(where or ""), **common)
+
     if isinstance(problem, OutOfTime | HostDied):
-        where = problem.where if isinstance(problem, OutOfTime) else None
-        return Failure(message=_sentence(str(problem)), where=str(where or ""), **common)
-    if "Flaky" in type(problem).__name__:
-        problem = _broken_rule(problem) or problem
+        return failure(str(problem), capital=True)
+    is_flaky = "Flaky" in type(problem).__name__
+    problem = is_flaky and _broken_rule(problem) or problem
     if isinstance(problem, ChapterBroken):
         text = describe_known_error(*problem.message.partition(": ")[::2])
-        return Failure(promise="", message=_sentence(f"importing it {text}" if text else problem.message, note=problem.note), where=str(problem.where or ""))
-    if mismatches := example.mismatches or ([problem] if isinstance(problem, Mismatch) else []):
-        if is_result_missing and mismatches[0].lacks_value:
-            return Failure(message=_sentence(returned_none(_name(call)), capital=False), **common)
-        return _explain_mismatch(mismatches, call, common)
-    if is_result_missing and "NoneType" in str(problem):
+        common = dict(promise="")
+        return failure(f"importing it {text}" if text else problem.message, capital=True)
+    mismatches = example.mismatches or ([problem] if isinstance(problem, Mismatch) else [])
+    is_result_missing = call is not None and call.returned_none and not _was_read_after(call, boundary)
+    if is_result_missing and (mismatches[0].lacks_value if mismatches else "NoneType" in str(problem)):
         return Failure(message=_sentence(returned_none(_name(call)), capital=False), **common)
+    if mismatches:
+        return _explain_mismatch(mismatches, call, common)
     if isinstance(problem, WrongResult):
-        return Failure(message=_sentence(problem.message), **common)
+        return failure(problem.message, capital=True)
     if isinstance(problem, RuleBroken):
-        start = "" if call is None or problem.message.startswith(call.what.partition("(")[0]) else f"{call.what}: "
-        return Failure(message=_sentence(start + problem.message, capital=False), where=str(problem.where or ""), **common)
+        named = call is None or problem.message.startswith(call.what.partition("(")[0])
+        return failure(problem.message if named or call is None else f"{call.what}: {problem.message}")
     if isinstance(problem, LearnerError):
-        text = describe_known_error(problem.type_name, problem.message, problem.where is not None) or f"raised {_error_text(problem)}"
-        # a helper of the test raised it, after the call
-        if problem.where is None and call is not None and call is not problem.call and NO_SUPER not in text:
+        text = describe_known_error(problem.type_name, problem.message, problem.where is not None)
+        text = text or f"raised {_error_text(problem)}"
+        helper_raised = problem.where is None and call is not None and call is not problem.call
+        if helper_raised and NO_SUPER not in text:  # a helper of the test raised it, after the call
             text = f"returned a value with which the test cannot continue ({_error_text(problem)})"
-        return Failure(message=_sentence(f"{_name(call)} {text}", False, problem.note), where=str(problem.where or ""), **common)
-    if "Flaky" in type(problem).__name__:
-        return Failure(message="The same call gave different results when it was repeated. Look for state that survives between calls, or for random numbers.", **common)
+        return failure(f"{_name(call)} {text}")
+    if is_flaky:
+        again = "The same call gave different results when it was repeated"
+        return failure(f"{again}. Look for state that survives between calls, or for random numbers", capital=True)
     if is_out_of_memory(problem):
-        text = f"{_name(call)} returned a value that is too large to compare in memory; return a result of the expected size"
-        return Failure(message=_sentence(text, capital=False), **common)
+        too_large = "returned a value that is too large to compare in memory"
+        return failure(f"{_name(call)} {too_large}; return a result of the expected size")
     if isinstance(problem, AssertionError) and str(problem):
-        return Failure(message=_sentence(str(problem).split("\n")[0]), **common)
+        return failure(str(problem).split("\n")[0], capital=True)
     returned = f"{_name(call)} returned {format_value(call.result)[:200]}; " if call else ""
-    return Failure(message=_sentence(f"{returned}the test cannot continue with this value ({type(problem).__name__}: {problem})", capital=False), **common)
+    return failure(f"{returned}the test cannot continue with this value ({type(problem).__name__}: {problem})")
 
 
 def find_failed_calls(problem: BaseException | None, boundary: Boundary, example: Example) -> list[Call]:

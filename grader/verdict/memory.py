@@ -51,21 +51,26 @@ class Watched:
         return found if isinstance(found, dict) else {}
 
 
-def watch_call(implementation: Implementation, f: Handle, *args: Any, largest: float = math.inf, alive: float = math.inf, **options: Any) -> Watched:
+def watch_call(
+    implementation: Implementation, f: Handle, *args: Any, largest: float = math.inf, alive: float = math.inf,
+    **options: Any,
+) -> Watched:  # fmt: skip
     """Call `f` without gradient; the largest new tensor, and all together, must have fewer entries than these."""
     return _watched(implementation, run_watched, f, args, options, {"largest": largest, "alive": alive})
 
 
 def watch_gradients(
-    implementation: Implementation, f: Handle, *args: Any, largest: float = math.inf, kept: float = math.inf, left: float = math.inf, **options: Any
-) -> Watched:
+    implementation: Implementation, f: Handle, *args: Any, largest: float = math.inf, kept: float = math.inf,
+    left: float = math.inf, **options: Any,
+) -> Watched:  # fmt: skip
     """Call `f` with gradient, then run the backward pass. `largest` holds for both passes.
 
     `kept` is the greatest number of entries that may wait for the backward pass beside the arguments, their parameters
     and the output, given to autograd or stored elsewhere. `left` is the greatest number that may still exist after the
     result was dropped.
     """
-    return _watched(implementation, differentiate_watched, f, args, options, {"largest": largest, "kept": kept, "stored": kept, "left": left})
+    limits = {"largest": largest, "kept": kept, "stored": kept, "left": left}
+    return _watched(implementation, differentiate_watched, f, args, options, limits)
 
 
 def watch_growth(implementation: Implementation, f: Handle, small: tuple, large: tuple, *args: Any, ratio: float) -> Watched:
@@ -84,22 +89,22 @@ def describe_excess(name: str, limit: float, found: dict[str, Any]) -> str:
     if name not in found:
         return "The call takes more memory or more multiplications than it may"
     number = f"{found[name]:,.3g}" if name == "ratio" else f"{found[name]:,}"
+    below, most = f"fewer than {math.ceil(limit):,}", f"at most {limit:g} times as many are allowed here"
+    if name == "ratio":
+        return f"Twice as many positions take {number} times as many multiplications; {most}"
     if name == "largest":
         shape = " × ".join(str(size) for size in found["shape"] if size > 1)
         made = f"Line {found['line']} made a tensor of {shape}" if found.get("line") else f"A tensor of {shape} was made"
-        return f"{made}, {number} entries; the largest allowed here has fewer than {math.ceil(limit):,}"
-    if name == "alive":
-        return f"At one moment the tensors that were made had {number} entries together; all that exist at one moment must have fewer than {math.ceil(limit):,}"
-    if name == "kept":
-        return f"Autograd keeps {number} entries for the backward pass, beside the arguments and the result; at most {math.floor(limit):,} are allowed here"
-    if name == "stored":
-        return f"After the forward pass {number} entries are still stored, beside the arguments and the result; at most {math.floor(limit):,} are allowed here"
-    if name == "left":
-        return (
-            f"After the result was dropped, {number} entries are still stored. A tensor and an object that refer to each other are not freed at once; "
-            "keep tensors with ctx.save_for_backward"
-        )
-    return f"Twice as many positions take {number} times as many multiplications; at most {limit:g} times as many are allowed here"
+        return f"{made}, {number} entries; the largest allowed here has {below}"
+    beside = f"beside the arguments and the result; at most {math.floor(limit):,} are allowed here"
+    return {
+        "alive": f"At one moment the tensors that were made had {number} entries together; "
+        f"all that exist at one moment must have {below}",
+        "kept": f"Autograd keeps {number} entries for the backward pass, {beside}",
+        "stored": f"After the forward pass {number} entries are still stored, {beside}",
+        "left": f"After the result was dropped, {number} entries are still stored. A tensor and an object that refer to "
+        "each other are not freed at once; keep tensors with ctx.save_for_backward",
+    }[name]
 
 
 # ---- on the implementation's side (see `bring` in CONTRIBUTING.md)
@@ -221,12 +226,15 @@ def differentiate_watched(watch, f, args, options, limits):
         (result * weights).sum().backward()
     gradients: list = []
     for leaf in leaves:
-        owned = [x for _, x in sorted(leaf.named_parameters())] if isinstance(leaf, nn.Module) else [leaf] if isinstance(leaf, torch.Tensor) else []
-        gradients.extend(x.grad for x in owned)
+        if isinstance(leaf, nn.Module):
+            gradients.extend(parameter.grad for _, parameter in sorted(leaf.named_parameters()))
+        elif isinstance(leaf, torch.Tensor):
+            gradients.append(leaf.grad)
     found = {"largest": seen.largest, "shape": seen.shape, "line": seen.line, "kept": saved, "stored": alive, "left": left}
     differentiate_watched.found = found  # type: ignore[attr-defined]
-    too_much = {"largest": seen.largest >= limits["largest"], "kept": saved > limits["kept"], "stored": alive > limits["kept"], "left": left > limits["left"]}
-    return {"result": result, "gradients": gradients, "exceeded": [name for name, exceeded in too_much.items() if exceeded]}
+    exceeded = ["largest"] if seen.largest >= limits["largest"] else []
+    exceeded += [name for name in ("kept", "stored", "left") if found[name] > limits[name]]
+    return {"result": result, "gradients": gradients, "exceeded": exceeded}
 
 
 def compare_work(watch, f, args, options, limits):
