@@ -61,8 +61,8 @@ class Mismatch(AssertionError):
     """A law is violated. `sentence` says how; `got` and `expected` are the two values, if there are two."""
 
     def __init__(
-        self, sentence: str, got: Any = None, expected: Any = None, tol: float = 0.0, compared: bool = False, looked_at: Any = None,
-        about_error: bool = False,
+        self, sentence: str, got: Any = None, expected: Any = None, tol: float = 0.0, compared: bool = False,
+        looked_at: Any = None, about_error: bool = False,
     ) -> None:  # fmt: skip
         super().__init__(sentence)
         self.sentence, self.got, self.expected, self.tol, self.compared = sentence, got, expected, tol, compared
@@ -101,14 +101,16 @@ def same(got: Any, expected: Any, what: str = "the result") -> None:
         equal = list(got.items()) == list(expected.items())
     else:
         equal = got == expected
-    if not equal or isinstance(got, bool) != isinstance(expected, bool) or (isinstance(expected, list) and not isinstance(got, list)):
+    same_kind = isinstance(got, bool) == isinstance(expected, bool) and isinstance(got, list) >= isinstance(expected, list)
+    if not equal or not same_kind:
         raise Mismatch(f"{_capitalize(what)} came out wrong", got, expected, compared=True, looked_at=given)
 
 
 def shaped(got: Any, shape: tuple[int, ...], what: str = "the result", dtype: torch.dtype | None = None) -> Tensor:
     """`got` is a tensor of this shape (and dtype); returns it for further computation."""
     if not isinstance(got, Tensor):
-        raise Mismatch(f"{_capitalize(what)} should be a tensor of shape {tuple(shape)}; it is {describe_value(got)}", got)
+        wanted = f"{_capitalize(what)} should be a tensor of shape {tuple(shape)}"
+        raise Mismatch(f"{wanted}; it is {describe_value(got)}", got)
     if tuple(got.shape) != tuple(shape):
         raise Mismatch(f"{_capitalize(what)} has shape {tuple(got.shape)}; it should be {tuple(shape)}", got)
     if dtype is not None and got.dtype != dtype:
@@ -135,26 +137,28 @@ def refuses(
     `example` is the text of that line, if the default does not fit: "the input is longer than max_len = {max_len}".
     """
     kind = " or ".join(error.__name__ for error in errors if error is not AssertionError) or "AssertionError"
-    wanted = f"{because}, so the call should raise {kind}" + (f" with {_list_values(naming)} in its message" if naming else "")
+    wanted = f"{because}, so the call should raise {kind}"
+    wanted += f" with {_list_values(naming)} in its message" if naming else ""
     line = f"For example: `{_raise_line(kind, naming, because, example)}`"
     try:
         result = call()
     except LearnerError as problem:
-        said = f"{problem.type_name}: {problem.message}".rstrip(". ") if problem.message else f"{problem.type_name} without a message"
-        if not isinstance(problem, errors):
-            raise Mismatch(f"{wanted}. It raised {said}. {line}", looked_at=problem.call, about_error=True) from None
-        missing = _missing_values(problem.message, naming)
-        if missing:
-            without = f", and the message does not contain {' and '.join(missing)}" if problem.message else ""
-            raise Mismatch(f"{wanted}. It raised {said}{without}. {line}", looked_at=problem.call, about_error=True) from None
-        return
+        said = f"{problem.type_name}: {problem.message}".rstrip(". ")
+        said = said if problem.message else f"{problem.type_name} without a message"
+        missing = _missing_values(problem.message, naming) if isinstance(problem, errors) else []
+        if isinstance(problem, errors) and not missing:
+            return
+        said += f", and the message does not contain {' and '.join(missing)}" if missing and problem.message else ""
+        raise Mismatch(f"{wanted}. It raised {said}. {line}", looked_at=problem.call, about_error=True) from None
     raise Mismatch(f"{wanted}. It returned {_short(result)}. {line}", looked_at=result, about_error=True)
 
 
 def _short(value: Any) -> str:
     """The value itself if it is short, else a description."""
-    plain = isinstance(value, list | tuple | dict | str) and len(value) <= 8 and len(repr(value)) <= 40 and "tensor" not in repr(value)
-    return repr(value) if plain else describe_value(value)
+    if isinstance(value, list | tuple | dict | str) and len(value) <= 8:
+        text = repr(value)
+        return text if len(text) <= 40 and "tensor" not in text else describe_value(value)
+    return describe_value(value)
 
 
 def _close_tensor(got: Any, expected: Tensor, what: str, tol: float | None) -> None:
@@ -162,12 +166,14 @@ def _close_tensor(got: Any, expected: Tensor, what: str, tol: float | None) -> N
         missing = ""
         if got is None:
             missing = ": no gradient reaches it" if "gradient" in what.lower() else " (is a `return` missing?)"
-        raise Mismatch(f"{_capitalize(what)} should be a tensor; it is {describe_value(got)}{missing}", got, expected, compared=True)
+        sentence = f"{_capitalize(what)} should be a tensor; it is {describe_value(got)}{missing}"
+        raise Mismatch(sentence, got, expected, compared=True)
     if got.shape != expected.shape:
         sentence = f"{_capitalize(what)} has shape {tuple(got.shape)}; it should be {tuple(expected.shape)}"
         raise Mismatch(sentence, got, expected, compared=True)
     if got.dtype != expected.dtype:
-        raise Mismatch(f"{_capitalize(what)} has dtype {_name(got.dtype)}; it should be {_name(expected.dtype)}", got, expected, compared=True)
+        sentence = f"{_capitalize(what)} has dtype {_name(got.dtype)}; it should be {_name(expected.dtype)}"
+        raise Mismatch(sentence, got, expected, compared=True)
     if got.device != expected.device:
         raise Mismatch(f"{_capitalize(what)} is on device {got.device}; it should be on {expected.device}")
     if expected.device.type == "meta":
@@ -179,7 +185,8 @@ def _close_tensor(got: Any, expected: Tensor, what: str, tol: float | None) -> N
 
 def tolerance(expected: Tensor) -> float:
     """The rounding error allowed for a tensor of this dtype, relative to its size."""
-    return {torch.float64: 1e-9, torch.float32: 1e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2}.get(expected.dtype, 0.0)
+    errors = {torch.float64: 1e-9, torch.float32: 1e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2}
+    return errors.get(expected.dtype, 0.0)
 
 
 def _values_agree(got: Tensor, expected: Tensor, tol: float) -> bool:
@@ -204,17 +211,20 @@ def _values_agree(got: Tensor, expected: Tensor, tol: float) -> bool:
 def _close_number(got: Any, expected: float, what: str, tol: float | None) -> None:
     value = got.item() if isinstance(got, Tensor) and got.numel() == 1 else got
     limit = 1e-5 if tol is None else tol
-    if isinstance(value, bool) or not isinstance(value, abstract.Real) or not math.isclose(value, expected, rel_tol=limit, abs_tol=limit):
+    is_number = isinstance(value, abstract.Real) and not isinstance(value, bool)
+    if not is_number or not math.isclose(value, expected, rel_tol=limit, abs_tol=limit):
         raise Mismatch(f"{_capitalize(what)} came out wrong", value, expected, compared=True, looked_at=got)
 
 
 def _check_container(got: Any, expected: Any, what: str) -> None:
-    kind = type(expected).__name__
     if isinstance(expected, dict):
-        if not isinstance(got, dict) or list(got) != list(expected):
-            raise Mismatch(f"{_capitalize(what)} should be a dict with the keys {list(expected)}; it is {describe_value(got)}", got, expected, compared=True)
-    elif not isinstance(got, list | tuple) or len(got) != len(expected):
-        raise Mismatch(f"{_capitalize(what)} should be a {kind} of length {len(expected)}; it is {describe_value(got)}", got, expected, compared=True)
+        fits, wanted = isinstance(got, dict) and list(got) == list(expected), f"a dict with the keys {list(expected)}"
+    else:
+        fits = isinstance(got, list | tuple) and len(got) == len(expected)
+        wanted = f"a {type(expected).__name__} of length {len(expected)}"
+    if not fits:
+        sentence = f"{_capitalize(what)} should be {wanted}; it is {describe_value(got)}"
+        raise Mismatch(sentence, got, expected, compared=True)
 
 
 def _whole_number(value: Any) -> Any:
@@ -276,7 +286,8 @@ def _mentions(message: str, value: Any) -> bool:
 def _raise_line(kind: str, naming: Naming, because: str, example: str | None = None) -> str:
     """A line that raises the error; if the values have names, it is an f-string that the learner can copy."""
     if example is None and isinstance(naming, Mapping) and naming:
-        first, *others = (f"{name} = {{{name}{'!r' if isinstance(value, str) else ''}}}" for name, value in naming.items())
+        quoted = {name: f"{name}!r" if isinstance(value, str) else name for name, value in naming.items()}
+        first, *others = (f"{name} = {{{text}}}" for name, text in quoted.items())
         example = f"{first} is not possible" + (f" with {join_words(others)}" if others else "")
     if example is not None:
         return f'raise {kind}(f"{example}")'

@@ -68,7 +68,8 @@ def match(replayer: Replayer | None, facts: Comparison) -> Match:
         return Match(CONFLICT)
     weight = 0.0
     try:
-        for reply, exchange, right, wrong in zip(replayer.replies(facts.record), facts.record.log, facts.rights, facts.weights):
+        compared = zip(replayer.replies(facts.record), facts.record.log, facts.rights, facts.weights)
+        for reply, exchange, right, wrong in compared:
             if not reply_matches(reply, exchange):
                 return Match(_difference(reply, exchange, right, wrong is None), weight)
             weight += wrong or 0.0
@@ -80,7 +81,8 @@ def match(replayer: Replayer | None, facts: Comparison) -> Match:
 def _difference(reply: Reply, exchange: Exchange, right: Reply, learner_is_right: bool) -> str:
     if learner_is_right:
         return CORNER
-    if reply_matches(right, replace(exchange, reply=reply[0], out=reply[1]), strict=False) or matches_but_for_nan(reply, exchange):
+    is_right = reply_matches(right, replace(exchange, reply=reply[0], out=reply[1]), strict=False)
+    if is_right or matches_but_for_nan(reply, exchange):
         return OTHER_FAULT
     return CORNER if _is_number(exchange.reply, exchange.out) and not _is_number(*reply) else CONFLICT
 
@@ -101,7 +103,9 @@ def _leaves(value: Any) -> Iterator[Any]:
 
 def _has_nan(value: Any) -> bool:
     def is_nan(leaf: Any) -> bool:
-        return leaf.device.type != "meta" and bool(leaf.isnan().any()) if isinstance(leaf, torch.Tensor) else leaf != leaf
+        if isinstance(leaf, torch.Tensor):
+            return not leaf.is_meta and bool(leaf.isnan().any())
+        return leaf != leaf
 
     return any(map(is_nan, _leaves(value)))
 
@@ -118,7 +122,7 @@ def matches_but_for_nan(answer: Reply, exchange: Exchange) -> bool:
 
 def _match_but_for_nan(a: Any, b: Any) -> bool:
     if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):
-        if a.shape != b.shape or a.dtype != b.dtype or not a.is_floating_point() or a.device.type == "meta" or b.device.type == "meta":
+        if a.shape != b.shape or a.dtype != b.dtype or not a.is_floating_point() or a.is_meta or b.is_meta:
             return values_match(a, b)
         number = ~(a.isnan() | b.isnan())
         return values_match(a, b) or bool(a.isnan().any() and b.isnan().any()) and values_match(a[number], b[number])
@@ -144,7 +148,9 @@ def distance(replayer: Replayer, record: Record) -> float:
 
 def _distance(a: Any, b: Any) -> float:
     if isinstance(a, torch.Tensor):
-        return float((a.double() - b.double()).abs().nan_to_num(0.0, 0.0, 0.0).max()) if a.numel() and a.device.type != "meta" else 0.0
+        if a.is_meta or not a.numel():
+            return 0.0
+        return float((a.double() - b.double()).abs().nan_to_num(0.0, 0.0, 0.0).max())
     return abs(a - b) if isinstance(a, float) and math.isfinite(a - b) else 0.0
 
 
@@ -153,14 +159,18 @@ def rounded_alike(replayer: Replayer, record: Record) -> bool:
 
     Then both were computed in float32, in whatever order.
     """
-    pairs = [(_with_float32_digits(mine), _with_float32_digits(learners)) for mine, learners in _values(replayer, record)]
+    pairs = [tuple(map(_with_float32_digits, pair)) for pair in _values(replayer, record)]
     return any(any(mine) for mine, _ in pairs) and all(mine == learners for mine, learners in pairs)
 
 
 def _with_float32_digits(value: Any) -> list[bool]:
     """For each float64 tensor in a value: has it numbers with a fraction, and none that float32 cannot hold?"""
-    tensors = [x for x in _leaves(value) if isinstance(x, torch.Tensor) and x.dtype == torch.float64 and x.device.type != "meta"]
-    return [bool((x != x.trunc()).any()) and bool(torch.equal(x.float().double().nan_to_num(0.0), x.nan_to_num(0.0))) for x in tensors]
+    tensors = (x for x in _leaves(value) if isinstance(x, torch.Tensor) and x.dtype == torch.float64 and not x.is_meta)
+    return [bool((x != x.trunc()).any()) and _fits_float32(x) for x in tensors]
+
+
+def _fits_float32(x: torch.Tensor) -> bool:
+    return torch.equal(x.float().double().nan_to_num(0.0), x.nan_to_num(0.0))
 
 
 def first_different(replayer: Replayer, record: Record) -> int:
@@ -215,10 +225,12 @@ def _unusual(value: Any, right: Any) -> float:
 def _unusual_elements(value: torch.Tensor, right: Any) -> float:
     if value.device.type == "meta" or value.is_complex() or not value.numel():
         return 0.25
-    comparable = isinstance(right, torch.Tensor) and right.shape == value.shape and right.device == value.device and not right.is_complex()
     x = value.double()
-    if not comparable:
-        return _distinct(x) if value.is_floating_point() else max(_distinct(x) / 2, _pattern(int((x != x.flatten()[0]).sum()), x.numel()))
+    same_shape = isinstance(right, torch.Tensor) and right.shape == value.shape and right.device == value.device
+    if not same_shape or right.is_complex():
+        if value.is_floating_point():
+            return _distinct(x)
+        return max(_distinct(x) / 2, _pattern(int((x != x.flatten()[0]).sum()), x.numel()))
     if bool((x == x.flatten()[0]).all()) or not bool(x.isfinite().any()):
         return 0.25
     y = right.double()
@@ -262,12 +274,15 @@ def reply_matches(answer: Reply, exchange: Exchange, strict: bool = True) -> boo
             return True
         if mistake_error["type"] == "RecursionError":  # its message depends on the call at the limit
             return True
-        facts, learner_facts = (_message_facts(error["message"], exchange.tree) for error in (mistake_error, learner_error))
+        errors = mistake_error, learner_error
+        facts, learner_facts = (_message_facts(error["message"], exchange.tree) for error in errors)
         return own_words and (bool(facts & learner_facts) or not (facts or learner_facts))
     return values_match(_unpack_value(reply["value"], out), _unpack_value(exchange.reply["value"], exchange.out))
 
 
-def agrees(replayer: Replayer | None, record: Record, matches: Callable[[Reply, Exchange], bool] = reply_matches) -> bool:
+def agrees(
+    replayer: Replayer | None, record: Record, matches: Callable[[Reply, Exchange], bool] = reply_matches
+) -> bool:
     """Are all its replies the learner's?"""
     if replayer is None:
         return False
@@ -298,7 +313,8 @@ def values_match(a: Any, b: Any) -> bool:
             return a.device.type == "meta" or bool(torch.equal(a, b))
         a, b, half = a.double(), b.double(), a.dtype in (torch.bfloat16, torch.float16)
         if half:  # different correct code rounds in different places
-            return bool(torch.allclose(a, b, rtol=0.05, atol=0.05 * float(b.nan_to_num(0, 0, 0).abs().amax()) if b.numel() else 0.0, equal_nan=True))
+            largest = float(b.nan_to_num(0, 0, 0).abs().amax()) if b.numel() else 0.0
+            return bool(torch.allclose(a, b, rtol=0.05, atol=0.05 * largest, equal_nan=True))
         return bool(torch.allclose(a, b, rtol=1e-4, atol=1e-5, equal_nan=True))
     if isinstance(a, float):
         return (math.isnan(a) and math.isnan(b)) or math.isclose(a, b, rel_tol=1e-4, abs_tol=1e-6)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, cached_property
+from itertools import product
 
 from grader.course.chapter_source import ChapterSource
 from grader.course.known_mistakes import Base, Misconception, bases, misconceptions
@@ -18,6 +19,8 @@ from grader.execution.in_process import InProcessHost
 from grader.execution.target import reference_of
 
 CACHE_BYTES, REPLY_BYTES = 1 << 28, 500  # limit of the cache of replies; about the size of a reply without its tensors
+
+CALL_SECONDS, IMPORT_SECONDS = 2.0, 10.0
 
 Reply = tuple[dict, list[bytes]]
 
@@ -81,9 +84,9 @@ def _chapter_of(module: str, version: Version) -> ChapterSource | None:
 
 def compile_mistakes(exercise: Exercise) -> None:
     """Compile the chapter with each known mistake of this exercise; processes forked from this one then need not."""
-    solution = bases(exercise.module, exercise.name)[:1]
-    for version in (Version(base, (mistake,)) for base in solution for mistake in misconceptions(exercise.module, exercise.name)):
-        if chapter := _chapter_of(exercise.module, version):
+    known = misconceptions(exercise.module, exercise.name)
+    for base, mistake in product(bases(exercise.module, exercise.name)[:1], known):
+        if chapter := _chapter_of(exercise.module, Version(base, (mistake,))):
             compiled(chapter)
 
 
@@ -139,8 +142,9 @@ class Replayer:
     def _start_host(self, record: Record) -> InProcessHost:
         if self.host is None:
             chapter = load_syllabus().chapter(self.exercise.chapter)
-            neighbours = [reference_of(earlier.name) for earlier in load_syllabus().chapters if earlier.number < chapter.number]
-            self.host = InProcessHost([self.own, *filter(None, neighbours)], chapter.name, 2.0, 10.0)
+            earlier = [other.name for other in load_syllabus().chapters if other.number < chapter.number]
+            sources = [self.own, *filter(None, map(reference_of, earlier))]
+            self.host = InProcessHost(sources, chapter.name, CALL_SECONDS, IMPORT_SECONDS)
         self.host.exchange("load", [], [])
         # forbidden calls are checked elsewhere
         self.host.exchange("begin", [record.seed, [], self.exercise.gradient], [])

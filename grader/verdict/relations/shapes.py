@@ -73,7 +73,8 @@ def _explain_axis_order(got: Tensor, expected: Tensor, tol: float, has: Shape, w
         how = how if len(swapped) == 2 else f"the axes are in the order {join_words(order)}"
         return [f"{compared} {how}.", "With the axes in the right order, every value is right."]
     if _equal(got.reshape(wants), expected, tol):
-        return [f"{compared} axes {join_words(swapped)} are swapped.", "Reshaped (not transposed) to the expected shape, the values are right."]
+        note = "Reshaped (not transposed) to the expected shape, the values are right."
+        return [f"{compared} axes {join_words(swapped)} are swapped.", note]
     return [f"{compared} the sizes of axes {join_words(swapped)} are swapped."]
 
 
