@@ -24,7 +24,6 @@ from grader.course.syllabus import Exercise
 from grader.verdict.evidence import (
     CONFLICT,
     CORNER,
-    OTHER_FAULT,
     Comparison,
     Match,
     agrees,
@@ -79,11 +78,12 @@ class Candidate:
         if self.breaks or CORNER not in ends:
             return not self.breaks
         places = self.explained()
-        return len(ends) == 1 and (len(places) >= CORNER_CASE_TESTS or sum(self.matches[place].weight for place in places) >= CORNER_CASE_WEIGHT)
+        weight = sum(self.matches[place].weight for place in places)
+        return len(ends) == 1 and (len(places) >= CORNER_CASE_TESTS or weight >= CORNER_CASE_WEIGHT)
 
     def explained(self) -> list[int]:
         """The places of the records that it explains."""
-        return [place for place, match in enumerate(self.matches) if match.weight and (match.full or match.end == OTHER_FAULT and match.weight >= 2.0)]
+        return [place for place, match in enumerate(self.matches) if match.explains]
 
     def score(self, without: frozenset[int] = frozenset()) -> tuple[int, float]:
         """How many records it explains, those at the places `without` left out, and by how much."""
@@ -91,7 +91,8 @@ class Candidate:
         return len(places), sum(self.matches[place].weight for place in places)
 
     def named(self, failing: list[Comparison]) -> Diagnosis:
-        places = sorted(range(len(failing)) if self.complete else self.explained(), key=lambda place: (not self.matches[place].full, -self.matches[place].weight))
+        places = list(range(len(failing))) if self.complete else self.explained()
+        places.sort(key=lambda place: (not self.matches[place].full, -self.matches[place].weight))
         return _named(self.mistakes, [failing[place].record.test for place in places])
 
 
@@ -118,14 +119,16 @@ class Search:
         self.known = list(misconceptions(self.exercise.module, self.exercise.name))
         self.by_id = {mistake.id: mistake for mistake in self.known}
         self.bases = bases(self.exercise.module, self.exercise.name)
-        self.wrong = sorted((record for record in self.records if not record.passed and record.log), key=lambda record: len(record.log))
+        failed = [record for record in self.records if not record.passed and record.log]
+        self.wrong = sorted(failed, key=lambda record: len(record.log))
 
     def run(self) -> Diagnosis | None:
         if not self.wrong or not self.bases:
             return None
         # a mistake must be nearer than the reference to numbers that are wrong by little
         with open_reference(self.exercise) as reference:
-            self.nearly_right = [(record, gap) for record in self.wrong if agrees(reference, record) and (gap := distance(reference, record)) > 0]
+            gaps = [(record, distance(reference, record)) for record in self.wrong if agrees(reference, record)]
+            self.nearly_right = [(record, gap) for record, gap in gaps if gap > 0]
         # behind the first reply that is not the reference's, correct code may differ
         with open_reference(self.exercise) as reference:
             self.passing = [(record, first_different(reference, record)) for record in self.records if record.passed]
@@ -141,9 +144,8 @@ class Search:
 
     def _versions(self, bases_tried: Iterable[Base]) -> list[Version]:
         """Each mistake on each of these bases, and the bases that have mistakes themselves."""
-        return [Version(base, (mistake,)) for base in bases_tried for mistake in self.known if mistake.id not in base.lacks] + [
-            Version(base) for base in bases_tried if base.lacks
-        ]
+        pairs = [(base, mistake) for base in bases_tried for mistake in self.known if mistake.id not in base.lacks]
+        return [Version(base, (mistake,)) for base, mistake in pairs] + [Version(base) for base in bases_tried if base.lacks]
 
     def _names(self, version: Version) -> tuple[Misconception, ...]:
         return (*version.mistakes, *(self.by_id[name] for name in version.base.lacks))
@@ -165,7 +167,8 @@ class Search:
             if replayer is None:
                 return 0
             same = [agrees(replayer, record) for record in self.wrong]
-            if not any(same) or not all(fits or agrees(replayer, record, matches_but_for_nan) for fits, record in zip(same, self.wrong)):
+            others = [record for fits, record in zip(same, self.wrong) if not fits]
+            if not any(same) or not all(agrees(replayer, record, matches_but_for_nan) for record in others):
                 return 0
             near = [distance(replayer, record) < gap / 2 for record, gap in self.nearly_right]
             if not all(close or rounded_alike(replayer, record) for close, (record, _) in zip(near, self.nearly_right)):
@@ -192,7 +195,10 @@ class Search:
         alone = list(self.each(self._compare_all, self._versions([solution])))
         explaining = [sum(one.matches[place].weight > 0 for one in alone) for place in range(len(self.failing))]
         common = max(MAX_MISTAKES_OF_AN_ANSWER, len(alone) // 4)
-        self.failing = [replace(facts, weights=facts.without_weight()) if many > common else facts for facts, many in zip(self.failing, explaining)]
+        self.failing = [
+            replace(facts, weights=facts.without_weight()) if many > common else facts
+            for facts, many in zip(self.failing, explaining)
+        ]
         alone = [self._limited(one) for one in alone]
         by_base = [alone.copy()]
         if pair := self._pair(alone):
@@ -209,7 +215,8 @@ class Search:
         return next(filter(None, (self._pair(on_base, hidden=True) for on_base in by_base)), None)
 
     def _limited(self, one: Candidate) -> Candidate:
-        return replace(one, matches=[replace(match, weight=min(match.weight, facts.most)) for match, facts in zip(one.matches, self.failing)])
+        pairs = zip(one.matches, self.failing)
+        return replace(one, matches=[replace(match, weight=min(match.weight, facts.most)) for match, facts in pairs])
 
     def _pair(self, alone: list[Candidate], hidden: bool = False) -> Candidate | None:
         """The only pair on one base that explains everything. `hidden`: neither explains an answer alone."""
@@ -266,16 +273,20 @@ def best_pair(together: list[Candidate], alone: list[Candidate]) -> Candidate | 
 
     def has_simpler_rival(pair: Candidate) -> bool:
         two = pair.version.mistakes
-        needs_both = [place for place in range(len(pair.matches)) if not any(single[one].matches[place].full for one in two)]
+        places = range(len(pair.matches))
+        needs_both = [place for place in places if not any(single[one].matches[place].full for one in two)]
         most = max(MIN_WEIGHT, *(single[one].weight for one in two))
         rivals = [one for mistake, one in single.items() if one.possible and mistake not in two]
-        return any(sum(one.matches[place].weight for place in needs_both if one.matches[place].full) > most for one in rivals)
+        matches = [[one.matches[place] for place in needs_both] for one in rivals]
+        return any(sum(match.weight for match in found if match.full) > most for found in matches)
 
-    together = [pair for pair in together if all(gain(pair, one) > 0 for one in pair.version.mistakes) and not has_simpler_rival(pair)]
+    together = [pair for pair in together if all(gain(pair, one) > 0 for one in pair.version.mistakes)]
+    together = [pair for pair in together if not has_simpler_rival(pair)]
     if not together:
         return None
     if len(together) == 1:
-        return replace(together[0], mistakes=tuple(sorted(together[0].version.mistakes, key=lambda one: -single[one].weight)))
+        mistakes = sorted(together[0].version.mistakes, key=lambda one: -single[one].weight)
+        return replace(together[0], mistakes=tuple(mistakes))
     shared = set.intersection(*(set(pair.version.mistakes) for pair in together))
     return single[shared.pop()] if len(shared) == 1 else None
 
@@ -308,6 +319,7 @@ def _only_best(possible: list[Candidate], without: frozenset[int]) -> Candidate 
     if not ranked:
         return None
     count, weight = ranked[0].score(without)
-    if weight < (MIN_WEIGHT if count > 1 else 2 * MIN_WEIGHT) or (len(ranked) > 1 and ranked[1].score(without) == (count, weight)):
+    is_only = len(ranked) == 1 or ranked[1].score(without) != (count, weight)
+    if not is_only or weight < (MIN_WEIGHT if count > 1 else 2 * MIN_WEIGHT):
         return None
     return ranked[0]

@@ -52,6 +52,10 @@ class Match:
     def full(self) -> bool:
         return self.end == FULL
 
+    @property
+    def explains(self) -> bool:
+        return self.weight > 0 and (self.full or self.end == OTHER_FAULT and self.weight >= 2.0)
+
 
 def compare_with_reference(reference: Replayer, record: Record) -> Comparison:
     rights, weights = [], []

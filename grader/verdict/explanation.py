@@ -124,7 +124,9 @@ def is_out_of_memory(problem: BaseException | None) -> bool:
     """Whether the tests themselves, not the learner's code, ran out of memory."""
     if isinstance(problem, LearnerError):
         return False
-    return isinstance(problem, MemoryError) or (isinstance(problem, RuntimeError) and bool(NO_MEMORY.search(str(problem))))
+    if isinstance(problem, RuntimeError):
+        return bool(NO_MEMORY.search(str(problem)))
+    return isinstance(problem, MemoryError)
 
 
 def _error_text(problem: LearnerError) -> str:
@@ -152,16 +154,16 @@ def _explain_mismatch(mismatches: list[Mismatch], call: Call | None, common: dic
         has_values = not (first.got.is_meta or first.expected.is_meta)
         if first.got.shape == first.expected.shape and first.got.numel() > 1 and comparable and has_values:
             difference = first_difference(first.got, first.expected, first.tol)
-        explanation = [line for line in explanation if line.rstrip(".").replace("Its dtype is", "has dtype") not in message]
+        said = {line: line.rstrip(".").replace("Its dtype is", "has dtype") for line in explanation}
+        explanation = [line for line in explanation if said[line] not in message]
     elif first.compared and not isinstance(first.expected, Tensor) and not isinstance(first.got, Tensor):
         explanation = explain_plain(first.got, first.expected)
     if explanation and isinstance(first.got, Tensor) and got.startswith("[") and first.got.numel() <= 24:
         difference = ""  # the values are visible
     if len("\n".join([got, expected, *common["called"]]).splitlines()) > 18:
         common["called"] = common["called"][:1]
-    return Failure(
-        message=_sentence(message), got=got, expected=expected, difference=difference, explanation=" ".join(explanation), **common
-    )
+    common |= dict(got=got, expected=expected, difference=difference, explanation=" ".join(explanation))
+    return Failure(message=_sentence(message), **common)
 
 
 def _format_for_label(value: Any) -> str:
@@ -171,7 +173,9 @@ def _format_for_label(value: Any) -> str:
 
 
 def _name(call: Call | None) -> str:
-    return "the chapter" if call is None else f"`{call.what}`, a function of the test," if call.is_helpers else call.what
+    if call is None:
+        return "the chapter"
+    return f"`{call.what}`, a function of the test," if call.is_helpers else call.what
 
 
 def _lines_of_calls(calls: list[Call]) -> list[str]:
@@ -200,7 +204,8 @@ def call_lines(call: Call) -> list[str]:
 def _wrap_call(start: str, parts: list[str]) -> str:
     """The call on lines that fit; it is still code: a line is broken only after a comma, and never in a string."""
     texts = [part + (", " if number < len(parts) - 1 else ")") for number, part in enumerate(parts)] or [")"]
-    pieces = [piece for text in texts for piece in ([text] if "'" in text or '"' in text else re.split(r"(?<=, )", text))]
+    cut = [[text] if "'" in text or '"' in text else re.split(r"(?<=, )", text) for text in texts]
+    pieces = [piece for parts in cut for piece in parts]
     lines = [start]
     for piece in pieces:
         if len(lines[-1]) + len(piece.rstrip()) > VALUE_COLUMNS and lines[-1].strip() != "":

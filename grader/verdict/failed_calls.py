@@ -100,7 +100,8 @@ class _Search:
     def _last_involving(self, owner: Any, before: int) -> Call | None:
         """The last call, before this moment, of the object or with it: the call that left it as it was read."""
         for call in reversed(self.boundary.calls[:before]):
-            if owner in _handles([call.callee, call.args, call.options, call.result]) or _owner_of(call.callee) == owner:
+            involved = _handles([call.callee, call.args, call.options, call.result])
+            if owner in involved or _owner_of(call.callee) == owner:
                 return call
         return None
 
@@ -159,7 +160,8 @@ class _Search:
     def _made_by(self, expression: ast.Call, file: str) -> list[Call]:
         """The calls made on the lines of this expression; of a statement that a loop repeats, only the last ones."""
         first, last = expression.lineno, expression.end_lineno or expression.lineno
-        calls = [call for call in self.boundary.calls if any(where == file and first <= line <= last for where, line in call.lines)]
+        lines = {(file, line) for line in range(first, last + 1)}
+        calls = [call for call in self.boundary.calls if not lines.isdisjoint(call.lines)]
         loops = _nodes(file, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp)
         if any(loop.lineno <= first and last <= (loop.end_lineno or loop.lineno) for loop in loops):
             return calls
@@ -272,13 +274,16 @@ def last_binding(file: str, line: int, name: str) -> ast.expr | None:
     if not around:
         return None
     found: ast.expr | None = None
-    for node in sorted((node for node in ast.walk(around[-1]) if hasattr(node, "lineno")), key=lambda node: node.lineno):
+    above = [node for node in ast.walk(around[-1]) if hasattr(node, "lineno") and node.lineno < line]
+    for node in sorted(above, key=lambda node: node.lineno):
         match node:
-            case ast.Assign(targets=targets, value=value) if node.lineno < line and any(_binds(target, name) for target in targets):
+            case ast.Assign(targets=targets, value=value) if any(_binds(target, name) for target in targets):
                 found = _own_part(targets[0], value, name)
-            case ast.AugAssign(target=target, value=value) | ast.AnnAssign(target=target, value=ast.expr() as value) if node.lineno < line and _binds(target, name):
+            case ast.AugAssign(target=target, value=value) if _binds(target, name):
                 found = value
-            case ast.For(target=target, iter=value) if node.lineno < line and _binds(target, name):
+            case ast.AnnAssign(target=target, value=ast.expr() as value) if _binds(target, name):
+                found = value
+            case ast.For(target=target, iter=value) if _binds(target, name):
                 found = _own_part(target, value.args, name) if _is_zip(value) and isinstance(value, ast.Call) else value
     return found
 
@@ -298,4 +303,6 @@ def _own_part(target: ast.expr, value: Any, name: str) -> Any:
         for element, part in zip(target.elts, parts):
             if _binds(element, name):
                 return part
-    return ast.Tuple(parts, ast.Load(), lineno=parts[0].lineno, col_offset=0) if isinstance(value, list) and parts else value
+    if isinstance(value, list) and parts:
+        return ast.Tuple(parts, ast.Load(), lineno=parts[0].lineno, col_offset=0)
+    return value

@@ -48,13 +48,14 @@ def load_verdicts() -> LastVerdicts:
 
 
 def _read(entry: Mapping[str, object]) -> LastVerdict:
-    return LastVerdict(**{name: str(value) for name, value in entry.items() if name != "asked"}, asked=bool(entry["asked"]))
+    texts = {name: str(value) for name, value in entry.items() if name != "asked"}
+    return LastVerdict(**texts, asked=bool(entry["asked"]))
 
 
 def find_verdict(known: LastVerdicts, exercise: str, code: str, conditions: str) -> LastVerdict | None:
     """The verdict on this code under these conditions."""
-    fitting = [verdict for verdict in known.get(exercise, ()) if code and verdict.code == code and verdict.conditions == conditions]
-    return fitting[-1] if fitting else None
+    verdicts = known.get(exercise, ()) if code else ()
+    return next((one for one in reversed(verdicts) if (one.code, one.conditions) == (code, conditions)), None)
 
 
 def last_asked(known: LastVerdicts, exercise: str) -> LastVerdict | None:
@@ -63,7 +64,8 @@ def last_asked(known: LastVerdicts, exercise: str) -> LastVerdict | None:
 
 
 def record_verdicts(
-    states: Mapping[str, str], codes: Mapping[str, str], conditions: str, results: Mapping[str, ExerciseResult], broken: Mapping[str, Failure]
+    states: Mapping[str, str], codes: Mapping[str, str], conditions: str, results: Mapping[str, ExerciseResult],
+    broken: Mapping[str, Failure],
 ) -> None:  # fmt: skip
     """Record the states of exercises whose tests all ran, but none for a stub. Nothing is recorded if the file cannot
     be written.
@@ -81,13 +83,15 @@ def record_verdicts(
         elif result.is_untouched and not last_asked(known, name):
             continue
         else:
-            new = LastVerdict("todo" if result.outcome == "todo" else state, _first_sentence(result, broken), codes[name], conditions, asked=True)
-        others = [verdict for verdict in known.get(name, ()) if (verdict.code, verdict.conditions) != (new.code, new.conditions)]
+            seen = "todo" if result.outcome == "todo" else state
+            new = LastVerdict(seen, _first_sentence(result, broken), codes[name], conditions, asked=True)
+        others = [one for one in known.get(name, ()) if (one.code, one.conditions) != (new.code, new.conditions)]
         found[name] = [*others, new][-MAX_VERDICTS:]
     if found == known:
         return
     try:
-        write_whole(FILE, json.dumps({name: [asdict(verdict) for verdict in verdicts] for name, verdicts in found.items()}, indent=0, sort_keys=True) + "\n")
+        data = {name: [asdict(verdict) for verdict in verdicts] for name, verdicts in found.items()}
+        write_whole(FILE, json.dumps(data, indent=0, sort_keys=True) + "\n")
     except OSError:
         return
 
@@ -119,4 +123,6 @@ def _first_sentence(result: ExerciseResult, broken: Mapping[str, Failure]) -> st
     else:
         said = (failures[0].message or failures[0].promise) if failures else result.written
     said = " ".join(said.split())
-    return said if len(said) <= MAX_SENTENCE_CHARACTERS else said[: MAX_SENTENCE_CHARACTERS - 2].rsplit(" ", 1)[0] + " …"
+    if len(said) <= MAX_SENTENCE_CHARACTERS:
+        return said
+    return said[: MAX_SENTENCE_CHARACTERS - 2].rsplit(" ", 1)[0] + " …"

@@ -73,12 +73,16 @@ def watch_gradients(
     return _watched(implementation, differentiate_watched, f, args, options, limits)
 
 
-def watch_growth(implementation: Implementation, f: Handle, small: tuple, large: tuple, *args: Any, ratio: float) -> Watched:
+def watch_growth(
+    implementation: Implementation, f: Handle, small: tuple, large: tuple, *args: Any, ratio: float
+) -> Watched:
     """Call `f` with small, then with large arguments; that may take at most `ratio` times the multiplications."""
     return _watched(implementation, compare_work, f, (small, large, args), {}, {"ratio": ratio})
 
 
-def _watched(implementation: Implementation, helper: Any, f: Handle, args: tuple, options: dict, limits: dict[str, float]) -> Watched:
+def _watched(
+    implementation: Implementation, helper: Any, f: Handle, args: tuple, options: dict, limits: dict[str, float]
+) -> Watched:
     brought = implementation.bring(helper)
     reply = brought(implementation.bring(StorageWatch), f, args, options, limits)
     return Watched(reply["result"], reply["gradients"], reply["exceeded"], limits, brought, brought._boundary.calls[-1])
@@ -193,7 +197,10 @@ def differentiate_watched(watch, f, args, options, limits):
     """The result of a call, the gradients of a weighted sum of it, and the limits that the two passes exceeded."""
     import gc
 
-    leaves = [x.detach().clone().requires_grad_() if isinstance(x, torch.Tensor) and x.is_floating_point() else x for x in args]
+    def floats(x):
+        return isinstance(x, torch.Tensor) and x.is_floating_point()
+
+    leaves = [x.detach().clone().requires_grad_() if floats(x) else x for x in args]
     saved = {}
 
     def note_saved(tensor):
@@ -230,7 +237,8 @@ def differentiate_watched(watch, f, args, options, limits):
             gradients.extend(parameter.grad for _, parameter in sorted(leaf.named_parameters()))
         elif isinstance(leaf, torch.Tensor):
             gradients.append(leaf.grad)
-    found = {"largest": seen.largest, "shape": seen.shape, "line": seen.line, "kept": saved, "stored": alive, "left": left}
+    found = {"largest": seen.largest, "shape": seen.shape, "line": seen.line}
+    found |= {"kept": saved, "stored": alive, "left": left}
     differentiate_watched.found = found  # type: ignore[attr-defined]
     exceeded = ["largest"] if seen.largest >= limits["largest"] else []
     exceeded += [name for name in ("kept", "stored", "left") if found[name] > limits[name]]

@@ -90,7 +90,8 @@ class Recordings:
         # a suite, the reference or the kit has changed since this process loaded them
         if read_conditions() != conditions():
             return
-        if sum(len(data) for example in recording.answers for answer in example for data in answer.buffers) > MAX_ANSWER_BYTES:
+        answers = [answer for example in recording.answers for answer in example]
+        if sum(len(data) for answer in answers for data in answer.buffers) > MAX_ANSWER_BYTES:
             recording = Recording(recording.examples)
         self._known[test, seed] = recording
         path = self._path(test, seed)

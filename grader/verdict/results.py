@@ -135,7 +135,8 @@ class ExerciseResult:
     @property
     def failures(self) -> list[TestResult]:
         """The failed tests: first the one to show in full, then the others in the suite's order."""
-        return sorted((test for test in self.tests if test.outcome not in ("passed", "todo")), key=lambda test: not test.leads)
+        failed = [test for test in self.tests if test.outcome not in ("passed", "todo")]
+        return sorted(failed, key=lambda test: not test.leads)
 
     @property
     def replaced(self) -> dict[str, str]:
@@ -180,7 +181,9 @@ def replaced_sentences(replaced: dict[str, str]) -> list[str]:
     for why, (one, several) in REASONS.items():
         names = [name for name, reason in replaced.items() if reason == why]
         if names and why == "later":
-            sentences.append(f"{(several if names[1:] else one).format(join_names(names))}. Your own was used here: the reference stands in for earlier exercises only.")
+            uses = (several if names[1:] else one).format(join_names(names))
+            own = "Your own was used here: the reference stands in for earlier exercises only."
+            sentences.append(f"{uses}. {own}")
         elif len(names) == 1:
             whose = "the reference's" if why == "not written" else f"the reference's {names[0]}"
             sentences.append(f"{one.format(names[0])}, so {whose} was used here.")
@@ -213,8 +216,11 @@ class RunResult:
             "door": "worker" if self.in_worker else "local",
             "earned": self.earned,
             "points": self.points,
-            "broken": [{"module": module, "message": words.message, "where": words.where} for module, words in self.broken.items()],
-            "exercises": [_exercise_as_json(exercise, exercise.exercise.module in self.broken) for exercise in self.exercises],
+            "broken": [
+                {"module": module, "message": words.message, "where": words.where}
+                for module, words in self.broken.items()
+            ],
+            "exercises": [_exercise_as_json(each, each.exercise.module in self.broken) for each in self.exercises],
         }
 
 

@@ -122,9 +122,13 @@ class Trial:
     def connect(self, chapter: Chapter, sources: list[ChapterSource]) -> HostConnection:
         """A new host of this chapter, in this process or in a worker."""
         if not self.in_worker:
-            return InProcessHost(sources, chapter.name, self.call_seconds, self.import_seconds, extend_deadline=self.extend_deadline, watch=self.call_watch)
+            return InProcessHost(
+                sources, chapter.name, self.call_seconds, self.import_seconds,
+                extend_deadline=self.extend_deadline, watch=self.call_watch,
+            )  # fmt: skip
         if not self.whole:  # the earlier chapters are the reference's
-            sources = [source if source.name == chapter.name or source.code else without_text(source) for source in sources]
+            keep = {source.name for source in sources if source.name == chapter.name or source.code}
+            sources = [source if source.name in keep else without_text(source) for source in sources]
         return Worker(self.pool, sources, chapter.name, self.call_seconds, self.import_seconds, self.extend_deadline)
 
     def move_to_worker(self, exercise: Exercise) -> None:
@@ -202,7 +206,8 @@ class Trial:
     def begin_test(self, exercise: Exercise, test: str) -> None:
         if self.in_worker and self._running and self._running.chapter != exercise.chapter:
             self.end_chapter(self._running.chapter)
-        self._running, self._test, self._seconds_before_test, self.names, self.run_seed = exercise, test, self._seconds_used, set(), 0
+        self._running, self._test, self.names, self.run_seed = exercise, test, set(), 0
+        self._seconds_before_test = self._seconds_used
         comparing.new_test()
 
     def begin_example(self) -> None:
@@ -237,9 +242,11 @@ class Trial:
     def _begin_reference(self, chapter: str) -> None:
         reference = self._reference(load_syllabus().chapter(chapter))
         assert isinstance(reference.connection, ReferenceConnection)
+        answers: list[Answer] | None = None
         if self.answers_to_record is not None:
-            self.answers_to_record.append([])
-        reference.connection.begin_example(next(self.recorded_answers, []), self.answers_to_record[-1] if self.answers_to_record is not None else None)
+            answers = []
+            self.answers_to_record.append(answers)
+        reference.connection.begin_example(next(self.recorded_answers, []), answers)
         reference.begin(self.example_seed)
 
     def end_test(self, outcome: str) -> list[str]:
@@ -251,7 +258,8 @@ class Trial:
         if boundary is None or self._package(exercise.chapter) in self._broken:
             return []
         size = boundary.connection.bytes_received
-        if outcome in ("passed", "failed") and size <= MAX_RECORD_BYTES and size + self._record_bytes <= MAX_ALL_RECORDS_BYTES:
+        has_room = size <= MAX_RECORD_BYTES and size + self._record_bytes <= MAX_ALL_RECORDS_BYTES
+        if outcome in ("passed", "failed") and has_room:
             self._record_bytes += size
             record = Record(self._test, outcome == "passed", self.example_seed, list(boundary.log), size)
             self.records.setdefault(exercise.name, []).append(record)
@@ -268,12 +276,13 @@ class Trial:
 
     def transcript(self) -> list[Exchange]:
         """The requests of the last example to both sides, with the answers."""
-        return [exchange for boundary in [*self._boundaries.values(), *self._references.values()] for exchange in boundary.log]
+        boundaries = [*self._boundaries.values(), *self._references.values()]
+        return [exchange for boundary in boundaries for exchange in boundary.log]
 
     def continue_in_fork(self) -> None:
         """In a process that was forked to run more of the tests: let its copy of the code answer."""
         for boundary in [*self._boundaries.values(), *self._references.values()]:
-            assert isinstance(boundary.connection, InProcessHost | ReferenceConnection), "a run whose code is in a worker is not forked"
+            assert isinstance(boundary.connection, InProcessHost | ReferenceConnection), "code in a worker is not forked"
             boundary.connection.continue_in_fork()
 
     def end_chapter(self, chapter: str) -> None:

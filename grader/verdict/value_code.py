@@ -47,7 +47,8 @@ def _container_code(value: Any, most: int, name_of: Callable[[Any], str | None])
     if len(value) > 4 * most:
         raise NotCode("a container of many items")
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{value_code(key, most, name_of)}: {value_code(item, most, name_of)}" for key, item in value.items()) + "}"
+        codes = [[value_code(part, most, name_of) for part in item] for item in value.items()]
+        return f"{{{', '.join(': '.join(item) for item in codes)}}}"
     inside = ", ".join(value_code(item, most, name_of) for item in value)
     if isinstance(value, list):
         return f"[{inside}]"
@@ -83,7 +84,8 @@ def tensor_code(value: Tensor, most: int = MAX_SHOWN_NUMBERS) -> str:
 
 def _constant_code(value: Tensor, shape: str, named: str) -> str:
     first = value.reshape(-1)[0]
-    if not bool((value == first).all()) or (not value.is_complex() and math.copysign(1.0, float(first)) < 0 and not first):
+    is_negative_zero = not value.is_complex() and not first and math.copysign(1.0, float(first)) < 0
+    if is_negative_zero or not bool((value == first).all()):
         return ""
     number = first.item()
     if number in (0, 1):

@@ -126,7 +126,7 @@ def _items(value: Iterable[object], depth: int, most: int) -> str:
     inner = max(40, room - 40)
     for item in islice(value.items() if isinstance(value, dict) else value, 200):
         if isinstance(value, dict):
-            part = f"{_plain(item[0], depth + 1, inner // 2)}: {_plain(item[1], depth + 1, inner // 2)}"  # type: ignore[index]
+            part = ": ".join(_plain(each, depth + 1, inner // 2) for each in item)  # type: ignore[attr-defined]
         else:
             part = _plain(item, depth + 1, inner)
         room -= len(part) + 2
@@ -204,7 +204,8 @@ def _whole(value: Tensor, most: int) -> list[str] | None:
     columns = value.shape[-1]
     if columns * (width + 2) + 2 * value.ndim > most:
         return None
-    rows = ["[" + ", ".join(cell.rjust(width) for cell in cells[at : at + columns]) + "]" for at in range(0, len(cells), columns)]
+    cells = [cell.rjust(width) for cell in cells]
+    rows = ["[" + ", ".join(cells[at : at + columns]) + "]" for at in range(0, len(cells), columns)]
     return _nest_rows(rows, list(value.shape[:-1]))
 
 
