@@ -4,5 +4,4 @@
     proof/        `make proof`: proofs that run for minutes or hours; the mutants
     benchmarks/   `make bench`: how fast the kit is
     readme/       `make readme`: pictures recorded from real runs
-    server.py     the server that runs the jobs of dev-check and of the proofs
 """

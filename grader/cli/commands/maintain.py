@@ -67,7 +67,7 @@ def dev_check(
     chosen, course = split_names(names), read_course()
     for name in chosen:
         course.find(name)
-    from grader.quality.devcheck import run
-    from grader.quality.proof.mutants.explained import last_found
+    from grader.quality.devcheck.check import run
+    from grader.quality.proof.mutants import last_found
 
     return run(chosen, full, fresh, table, last_found, changed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from grader.quality import benchmarks
-from grader.quality.benchmarks.by_name import run_by_name
+from grader.quality.benchmarks.figures import run_by_name
 
 if __name__ == "__main__":
     sys.exit(run_by_name(benchmarks, "benchmark", sys.argv[1:]))

@@ -1,7 +1,7 @@
 """boundary: measures a call through the boundary, in process and in a sandboxed worker, against the same call made directly.
 
-The call has three tensors of 2 x 4 x 8 numbers, `scaled_dot_product_attention(q, k, v)`. It is sent, run and answered once for each measurement, so the
-median is what every call of a graded test costs. Packing is measured alone: the arguments and the result, each packed and unpacked once.
+The call has three tensors of 2 x 4 x 8 numbers, `scaled_dot_product_attention(q, k, v)`. It is sent, run and answered once
+for each measurement, so the median is what every call of a graded test costs.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from grader.course.syllabus import load_syllabus
 from grader.execution.proxy import Implementation
 from grader.execution.sandbox.isolation import available
 from grader.execution.target import Target
-from grader.execution.values import pack, unpack
 from grader.execution.worker import WorkerPool
 from grader.quality.benchmarks.figures import machine, median_or_nan, print_figure, table
 from grader.quality.benchmarks.workplace import solved_chapter
@@ -25,18 +24,18 @@ NAME = "scaled_dot_product_attention"
 
 
 def run(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python -m grader.quality.benchmarks boundary", description=__doc__.partition("\n")[0])
+    description = (__doc__ or "").partition("\n")[0]
+    parser = argparse.ArgumentParser(prog="python -m grader.quality.benchmarks boundary", description=description)
     parser.add_argument("--calls", type=int, default=1000, help="calls of each kind (default 1000)")
     calls = parser.parse_args(arguments).calls
     print(f"boundary: {machine()}\nmedians of {calls} calls\n")
     torch.set_num_threads(1)
     tensors = list(torch.randn(3, 2, 4, 8).unbind())
     direct = _direct(tensors, calls)
-    packing = _microseconds(lambda: (_there_and_back([tensors]), _there_and_back([tensors[0], tensors[0]])), calls)
     local, worker = (_through(in_worker, tensors, calls) for in_worker in (False, True))
-    rows = [["made directly", f"{direct:.0f}"], ["packing and unpacking alone", f"{packing:.0f}"], ["in process", f"{local:.0f}"], ["in a worker", f"{worker:.0f}"]]
+    rows = [["made directly", f"{direct:.0f}"], ["in process", f"{local:.0f}"], ["in a worker", f"{worker:.0f}"]]
     print(f"{table([f'a call of {NAME}', 'microseconds'], rows, words=1)}\n")
-    parts = f"{packing:.0f} us of them are packing, {direct:.0f} us the call"
+    parts = f"the call itself takes {direct:.0f} us"
     print_figure(f"A call through the boundary takes {local:.0f} us in process and {worker:.0f} us in a worker; {parts}.")
     return 0
 
@@ -60,10 +59,6 @@ def _direct(tensors: list[torch.Tensor], calls: int) -> float:
     space: dict = {}
     exec(compile(solved_chapter(load_syllabus().exercise(NAME).module), "<right>", "exec"), space)
     return _microseconds(lambda: space[NAME](*tensors), calls)
-
-
-def _there_and_back(values: list) -> object:
-    return unpack(*pack(values, list), lambda handle: handle)
 
 
 def _microseconds(function: Callable[[], object], count: int) -> float:

@@ -1,14 +1,21 @@
-"""What every benchmark prints: the machine it ran on, medians, and readable times."""
+"""What benchmarks and proofs share: they run by name, and print the machine, figures, times and tables."""
 
 from __future__ import annotations
 
+import argparse
+import importlib
 import os
+import pkgutil
 import platform
+import sys
+import time
 from statistics import median
+from types import ModuleType
 
 import torch
 
 MARK = "→ "
+CLOCKS = {"wall": time.perf_counter, "processor": time.process_time}
 printed_figures: list[str] = []  # the figures printed by this process, in order
 
 
@@ -16,6 +23,11 @@ def print_figure(sentence: str) -> None:
     """Print a figure to be quoted; all figures of a run are repeated at its end."""
     print(MARK + sentence, flush=True)
     printed_figures.append(sentence)
+
+
+def print_goal(sentence: str, goal: str, met: bool) -> None:
+    """Print a figure, and whether it reaches its goal."""
+    print_figure(f"{sentence}; the goal is {goal}: {'met' if met else 'not met'}.")
 
 
 def machine() -> str:
@@ -44,3 +56,36 @@ def table(heads: list[str], rows: list[list[str]], words: int) -> str:
         cells = [cell.ljust(width) if column < words else cell.rjust(width) for column, (cell, width) in enumerate(zip(row, widths))]
         lines.append("  ".join(cells).rstrip())
     return "\n".join(lines)
+
+
+def model_options(name: str, description: str, presets: tuple[str, ...]) -> argparse.ArgumentParser:
+    """The options of a benchmark of models; `description` is its module's docstring."""
+    prog = f"python -m grader.quality.benchmarks {name}"
+    parser = argparse.ArgumentParser(prog=prog, description=description.partition("\n")[0])
+    parser.add_argument("--preset", choices=presets, default="tiny", help="the size of the model (tiny)")
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads(), metavar="N", help="threads of torch (all)")
+    clock = "wall time, or processor time, for a busy machine (wall)"
+    parser.add_argument("--clock", choices=tuple(CLOCKS), default="wall", help=clock)
+    return parser
+
+
+def run_by_name(package: ModuleType, kind: str, arguments: list[str]) -> int:
+    """Run all modules of the package that have a function `run`, or the one named first, with the others as its options.
+
+    Returns the worst exit status. After all of them, their figures are repeated.
+    """
+    names = sorted(module.name for module in pkgutil.iter_modules(package.__path__) if not module.name.startswith("__"))
+    modules = {name: importlib.import_module(f"{package.__name__}.{name}") for name in names}
+    known = {name: module.run for name, module in modules.items() if hasattr(module, "run")}
+    if arguments and arguments[0] not in known:
+        print(f"there is no {kind} called {arguments[0]}; there are {', '.join(known)}", file=sys.stderr)
+        return 2
+    if arguments:
+        return known[arguments[0]](arguments[1:])
+    status = 0
+    for run in known.values():
+        status = max(status, run([]))
+        print(flush=True)
+    if printed_figures:
+        print("Summary:", *printed_figures, sep="\n- ")
+    return status

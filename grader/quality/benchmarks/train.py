@@ -1,188 +1,134 @@
-"""train: tokens a second of `headway train`, compared with the same model made of torch's own layers, and what the difference is made of.
+"""train: tokens a second of `headway train`, compared with the same model made of torch's own layers.
 
-Both have the same weights, batches, data type, threads and schedule, and give the same losses, which is checked first. Their steps take
-turns, so that other work on the machine slows all of them down alike. Then one part of the course's model at a time is exchanged for torch's.
-With `--clock processor`, the times are processor time, which depends less on other work.
+Both have the same weights, batches, data type, threads and schedule, and give the same losses, which is checked. Their
+steps take turns, so that other work on the machine slows both down alike.
 """
 
 from __future__ import annotations
 
-import argparse
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any
-
 import torch
 import torch.nn.functional as F
-from grader.execution.target import Target
 from grader.models.design import PRESETS, Design, build_model
 from grader.models.training.corpora import Batch, StoryCorpus, count_targets
 from grader.models.training.run import training_exercises
-from grader.models.training.settings import RECIPES, Recipe
-from grader.models.training.trainer import Trainer, default_threads, prepare_torch
-from grader.quality.benchmarks.figures import format_seconds, machine, median_or_nan, print_figure, table
-from grader.quality.benchmarks.torch_layers import EXCHANGES, TorchGPT
-from grader.quality.benchmarks.workplace import solved_chapter
+from grader.models.training.settings import RECIPES
+from grader.models.training.trainer import Trainer, prepare_torch
+from grader.quality.benchmarks.figures import (
+    CLOCKS,
+    format_seconds,
+    machine,
+    median_or_nan,
+    model_options,
+    print_figure,
+    table,
+)  # fmt: skip
 from grader.teaching.walks.parts import Parts
 from torch import Tensor, nn
 
-STAGES = ("forward", "backward", "clipping", "update")
-CLOCKS = {"wall": time.perf_counter, "processor": time.process_time}
-Clock = Callable[[], float]
-SAME = 1e-4  # how far two losses may differ, relatively
+MAX_RELATIVE_DIFFERENCE = 1e-4  # of two losses
+COMPARED_STEPS = 3  # later, rounding makes the two models different
 
 
-@dataclass
-class Side:
-    """One way to train the model, divided into stages that are timed."""
+class TorchGPT(nn.Module):
+    """ids (B, T) -> logits (B, T, V): nn.TransformerEncoderLayer with a causal mask, which calls F.scaled_dot_product_attention."""
 
-    name: str
-    model: nn.Module
-    loss: Callable[[Tensor, Tensor], Tensor]
-    clip: Callable[[list[nn.Parameter]], Any]
-    optimizer: Any
-    clock: Clock
-    seconds: dict[str, list[float]] = field(default_factory=lambda: {stage: [] for stage in STAGES})
+    def __init__(self, design: Design, vocab_size: int) -> None:
+        super().__init__()
+        self.token_emb = nn.Embedding(vocab_size, design.d_model)
+        self.pos_emb = nn.Embedding(design.max_len, design.d_model)
+        layer = nn.TransformerEncoderLayer(
+            design.d_model, design.n_heads, design.d_ff or 4 * design.d_model, design.dropout, F.gelu,
+            batch_first=True, norm_first=True,
+        )  # fmt: skip
+        last = nn.LayerNorm(design.d_model)
+        self.blocks = nn.TransformerEncoder(layer, design.n_layers, last, enable_nested_tensor=False)
+        mask = nn.Transformer.generate_square_subsequent_mask(design.max_len)
+        self.register_buffer("mask", mask, persistent=False)
 
-    def step(self, batches: list[Batch]) -> float:
-        """One update as in `accumulated_step`; returns the loss from before it."""
-        took = dict.fromkeys(STAGES, 0.0)
-        count, whole = count_targets(batches), 0.0
-        self.model.train()
-        self.optimizer.zero_grad()
-        for inputs, targets in batches:
-            with self._timed(took, "forward"):
-                output = self.model(inputs)
-                logits = output[0] if isinstance(output, tuple) else output
-                loss = self.loss(logits, targets) * (int((targets != -100).sum()) / count)
-            with self._timed(took, "backward"):
-                loss.backward()
-            whole += loss.item()
-        with self._timed(took, "clipping"):
-            self.clip(list(self.model.parameters()))
-        with self._timed(took, "update"):
-            self.optimizer.step()
-        for stage, seconds in took.items():
-            self.seconds[stage].append(seconds)
-        return whole
+    def forward(self, ids: Tensor) -> Tensor:
+        T = ids.size(1)
+        x = self.token_emb(ids) + self.pos_emb.weight[:T]  # (B, T, D)
+        x = self.blocks(x, mask=self.mask[:T, :T], is_causal=True)
+        return F.linear(x, self.token_emb.weight)  # tied
 
-    @contextmanager
-    def _timed(self, took: dict[str, float], stage: str) -> Iterator[None]:
-        began = self.clock()
-        yield
-        took[stage] += self.clock() - began
-
-    def median(self, *stages: str) -> float:
-        return sum(median_or_nan(self.seconds[stage]) for stage in stages or STAGES)
+    @torch.no_grad()
+    def copy_from(self, model: nn.Module) -> None:
+        """Take the weights of the course's GPT. They have other names here, and the three matrices of attention are one."""
+        theirs = dict(model.named_parameters(remove_duplicate=False))
+        found = {name: theirs[name] for name in ("token_emb.weight", "pos_emb.weight")}
+        pairs = {"self_attn.out_proj": "attn.W_out", "norm1": "ln1", "norm2": "ln2", "linear1": "ffn.up", "linear2": "ffn.down"}
+        for kind in ("weight", "bias"):
+            found[f"blocks.norm.{kind}"] = theirs[f"ln_f.{kind}"]
+            for i in range(len(self.blocks.layers)):
+                qkv = torch.cat([theirs[f"blocks.{i}.attn.W_{name}.{kind}"] for name in "qkv"])
+                found[f"blocks.layers.{i}.self_attn.in_proj_{kind}"] = qkv
+                for mine, name in pairs.items():
+                    found[f"blocks.layers.{i}.{mine}.{kind}"] = theirs[f"blocks.{i}.{name}.{kind}"]
+        self.load_state_dict(found)
 
 
-def measure(size: str, steps: int, threads: int, clock: Clock) -> int:
-    design, recipe = PRESETS[size], RECIPES[size]
-    parts = _parts(design)
+def torch_step(model: nn.Module, optimizer: torch.optim.Optimizer, batches: list[Batch], max_norm: float) -> float:
+    """One update as in `accumulated_step`, with torch's functions; returns the loss from before it."""
+    optimizer.zero_grad()
+    count, total = count_targets(batches), 0.0
+    for inputs, targets in batches:
+        share = int((targets != -100).sum()) / count
+        loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten()) * share
+        loss.backward()
+        total += loss.item()
+    nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+    optimizer.step()
+    return total
+
+
+def measure(size: str, steps: int, threads: int, clock_name: str) -> int:
+    design, recipe, clock = PRESETS[size], RECIPES[size], CLOCKS[clock_name]
+    parts = Parts(training_exercises(design, "words"), ())
     prepare_torch(0, threads)
     corpus = StoryCorpus(parts, "words", 0, recipe.rows, recipe.pieces, design.max_len)
-    exchanged = {name: _parts(design, name) for name in EXCHANGES}
-    sides = [_own(parts, parts, "headway", design, recipe, corpus, clock), _torch(parts, design, recipe, corpus, clock)]
-    sides += [_own(own, parts, name, design, recipe, corpus, clock) for name, own in exchanged.items()]
     torch.manual_seed(0)
     trainer = Trainer(parts, design, build_model(parts, design, corpus.tokenizer.vocab_size), corpus, recipe, "cpu")
+    model = TorchGPT(design, corpus.tokenizer.vocab_size)
+    model.copy_from(trainer.model)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=recipe.peak, betas=recipe.betas, weight_decay=recipe.weight_decay)
     count = sum(parameter.numel() for parameter in trainer.parameters)
-    print(f"train: {machine()}\n{size}: {count:,} parameters, float32, {threads} threads; medians of {steps} steps of {recipe.rows} stories", flush=True)
-    print("processor time of one step\n" if clock is time.process_time else "time of one step\n", flush=True)
-    reading: list[float] = []
-    whole: list[float] = []
-    tokens: list[int] = []
+    what = f"{size}: {count:,} parameters, float32, {threads} threads"
+    print(f"train: {machine()}\n{what}; medians of {steps} steps, {clock_name} time\n", flush=True)
+    own_seconds, torch_seconds, tokens = [], [], []
     for number in range(steps + 1):
         began = clock()
-        batches = corpus.batch(number)
-        took = clock() - began
-        began = clock()
         trainer.step(steps + 2)
-        both = clock() - began
-        for side in sides:
-            for group in side.optimizer.param_groups:
-                group["lr"] = trainer.optimizer.param_groups[0]["lr"]
-        losses = [side.step(batches) for side in sides]
-        if any(abs(loss - trainer.history.losses[-1]) > SAME * loss for loss in losses) and number < 3:
-            print(f"train: in step {number + 1} the losses are {trainer.history.losses[-1]:.6f} and {', '.join(f'{loss:.6f}' for loss in losses)}: not the same model")
+        between = clock()
+        for group in optimizer.param_groups:
+            group["lr"] = trainer.optimizer.param_groups[0]["lr"]
+        batches = corpus.batch(number)
+        losses = trainer.history.losses[-1], torch_step(model, optimizer, batches, recipe.max_norm)
+        if number < COMPARED_STEPS and abs(losses[0] - losses[1]) > MAX_RELATIVE_DIFFERENCE * losses[0]:
+            print(f"train: in step {number + 1} the losses are {losses[0]:.6f} and {losses[1]:.6f}: not the same model")
             return 1
         if number:  # the first step is slower than all others
-            reading.append(took)
-            whole.append(both)
+            own_seconds.append(between - began)
+            torch_seconds.append(clock() - between)
             tokens.append(count_targets(batches))
-        else:
-            for side in sides:
-                side.seconds = {stage: [] for stage in STAGES}
-    _report(sides, median_or_nan(reading), median_or_nan(whole), sum(tokens) / len(tokens), "second of processor time" if clock is time.process_time else "second")
-    for each in (parts, *exchanged.values()):
-        each.close()
+    parts.close()
+    own, theirs = median_or_nan(own_seconds), median_or_nan(torch_seconds)
+    rates = [f"{sum(tokens) / len(tokens) / seconds:,.0f}" for seconds in (own, theirs)]
+    rows = [["headway", format_seconds(own), rates[0]], ["torch's layers", format_seconds(theirs), rates[1]]]
+    print(table(["", "a step", "tokens a second"], rows, words=1) + "\n")
+    print_figure(
+        f"`headway train` learns from {rates[0]} tokens a second, the same model of torch's own layers from {rates[1]}: "
+        f"a step takes {own / theirs:.2f} times as long ({clock_name} time)."
+    )
     return 0
 
 
-def _report(sides: list[Side], reading: float, whole: float, tokens: float, second: str) -> None:
-    own, theirs = sides[:2]
-    rows = [["reading: stories, ids, batches", format_seconds(reading), format_seconds(reading), ""]]
-    names = {"forward": "forward, with the loss", "backward": "backward", "clipping": "clipping the gradient", "update": "AdamW's update"}
-    rows += [[names[stage], *(format_seconds(side.median(stage)) for side in (own, theirs)), f"{own.median(stage) / theirs.median(stage):.2f}"] for stage in STAGES]
-    sums = [side.median() + reading for side in (own, theirs)]
-    rows.append(["sum", *map(format_seconds, sums), f"{sums[0] / sums[1]:.2f}"])
-    rows.append([f"tokens a {second}", *(f"{tokens / seconds:,.0f}" for seconds in sums), f"{sums[1] / sums[0]:.2f}"])
-    print(table(["a step of training", "headway", "torch's layers", "ratio"], rows, words=1) + "\n")
-    saved = {side.name: own.median("forward", "backward") - side.median("forward", "backward") for side in sides[2:]}
-    cells = [[f"torch's part for {name}", format_seconds(abs(seconds)) if seconds > 0 else "nothing"] for name, seconds in saved.items()]
-    print(table(["exchanged in headway's model", "saves, forward and backward"], cells, words=1) + "\n")
-    print_figure(
-        f"`headway train` learns from {tokens / whole:,.0f} tokens a {second}; the same model of torch's own layers from {tokens / sums[1]:,.0f}: "
-        f"{sums[0] / sums[1]:.2f} times as fast, {own.median() / theirs.median():.2f} times without the reading of the text, which both share."
-    )
-    difference = sums[0] - sums[1]
-    shares = ", ".join(f"{names[stage]} {(own.median(stage) - theirs.median(stage)) / difference:.0%}" for stage in STAGES)
-    print_figure(f"Of the difference, {shares}.")
-
-
-def _own(own: Any, parts: Any, name: str, design: Design, recipe: Recipe, corpus: StoryCorpus, clock: Clock) -> Side:
-    torch.manual_seed(0)
-    model = build_model(own, design, corpus.tokenizer.vocab_size)
-    optimizer = parts.AdamW(list(model.parameters()), lr=recipe.peak, betas=recipe.betas, weight_decay=recipe.weight_decay)
-    return Side(name, model, parts.cross_entropy, lambda parameters: parts.clip_gradients(parameters, recipe.max_norm), optimizer, clock)
-
-
-def _torch(parts: Any, design: Design, recipe: Recipe, corpus: StoryCorpus, clock: Clock) -> Side:
-    torch.manual_seed(0)
-    size = corpus.tokenizer.vocab_size
-    same = build_model(parts, design, size)
-    model = TorchGPT(design, size)
-    model.copy_from(same)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=recipe.peak, betas=recipe.betas, weight_decay=recipe.weight_decay)
-    clip = nn.utils.clip_grad_norm_
-    return Side("torch", model, _torch_loss, lambda parameters: clip(parameters, recipe.max_norm), optimizer, clock)
-
-
-def _torch_loss(logits: Tensor, targets: Tensor) -> Tensor:
-    return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
-
-
-def _parts(design: Design, exchanged: str | None = None) -> Parts:
-    """The reference's parts; one of them with torch's function, if it is named."""
-    names = training_exercises(design, "words")
-    if exchanged is None:
-        return Parts(names, ())
-    module, code = EXCHANGES[exchanged]
-    return Parts(names, {exchanged}, Target("exchanged", texts={module: f"{solved_chapter(module)}\n\n{code}"}))
-
-
 def run(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python -m grader.quality.benchmarks train", description=__doc__.partition("\n")[0])
-    parser.add_argument("--preset", choices=tuple(PRESETS), default="tiny", help="the size of the model (tiny)")
+    parser = model_options("train", __doc__ or "", tuple(PRESETS))
     parser.add_argument("--steps", type=int, default=30, metavar="N", help="steps of each (30)")
-    parser.add_argument("--threads", type=int, default=default_threads(), metavar="N", help="threads of torch (as many as processors, or OMP_NUM_THREADS)")
-    parser.add_argument("--clock", choices=tuple(CLOCKS), default="wall", help="wall time, or processor time, for a busy machine (wall)")
     options = parser.parse_args(arguments)
     before = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
     try:
-        return measure(options.preset, max(1, options.steps), max(1, options.threads), CLOCKS[options.clock])
+        return measure(options.preset, max(1, options.steps), options.threads, options.clock)
     finally:
         torch.set_num_threads(before[0])
         torch.use_deterministic_algorithms(before[1])

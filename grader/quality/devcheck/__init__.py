@@ -1,5 +1,4 @@
-"""`headway dev-check`: does every exercise keep the kit's promises? A test that catches nothing, a mistake without a diagnosis, a rejected variant: each is an error."""
+"""`headway dev-check`: whether every exercise keeps the kit's promises, and what a new one still lacks.
 
-from grader.quality.devcheck.check import run
-
-__all__ = ["run"]
+`check.py` runs it: `invariants.py` reads the files, `trying.py` runs the suites, `record.py` knows what is unchanged.
+"""

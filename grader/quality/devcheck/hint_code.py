@@ -1,8 +1,9 @@
-"""Finds code of the reference in an exercise's hints: the last hint says how to write the line, and the learner writes it.
+"""Finds code of the reference in an exercise's hints: the last hint says how to write the line, the learner writes it.
 
-A hint may name functions, arguments, shapes and their order. It may not contain what a statement computes: the value that is assigned or returned,
-the call, the condition, or what a loop goes through. Spaces, quotation marks, names of variables, receivers (`self.`, `torch.`, `x.`) and the
-names of keyword arguments are ignored, so `exp(scores - m)` is the same code as `torch.exp(x - largest)`.
+A hint may name functions, arguments, shapes and their order. It may not contain what a statement computes: the value
+that is assigned or returned, the call, the condition, or what a loop goes through. Spaces, quotation marks, names of
+variables, receivers (`self.`, `torch.`, `x.`) and the names of keyword arguments are ignored, so `exp(scores - m)` is
+the same code as `torch.exp(x - largest)`.
 """
 
 from __future__ import annotations
@@ -18,13 +19,14 @@ from grader.course.source import find_definition
 from grader.course.syllabus import Exercise
 from grader.quality.devcheck.subjects import solution_of
 
-SHORTEST_STATEMENT = 4  # tokens of what it computes: `sorted(words)` has four, `x + rows` three
-SHORTEST_PART = 12  # tokens of an expression inside a longer one
+MIN_STATEMENT_TOKENS = 4  # `sorted(words)` has four, `x + rows` three
+MIN_PART_TOKENS = 12  # of an expression inside a longer one
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
 RECEIVER = re.compile(r"(?<![\w.])(?:[A-Za-z_]\w*\.)+(?=[A-Za-z_])")
+KEYWORD = re.compile(r"\b[A-Za-z_]\w*\s*=(?!=)")
 TOKEN = re.compile(r"""\d+(?:\.\d+)?|\w+|"[^"\n]*"|'[^'\n]*'|\*\*|//|[=!<>]=|[^\s\w`]""")
 VARIABLE = "_"
-TRIVIAL = frozenset({VARIABLE, ",", "(", ")", "[", "]", "not", "is", "None"})  # code of these alone, such as `x is not None`, gives nothing away
+TRIVIAL = frozenset({VARIABLE, ",", "(", ")", "[", "]", "not", "is", "None"})  # `x is not None` gives nothing away
 
 
 def code_in_hints(exercise: Exercise) -> Iterator[str]:
@@ -34,16 +36,20 @@ def code_in_hints(exercise: Exercise) -> Iterator[str]:
         code = longest_code(hint, pieces)
         if code is not None:
             yield (
-                f"{exercise.name}: hint {number} contains code of the reference, `{code}`; "
+                f"hint {number} contains code of the reference, `{code}`; "
                 "name the functions, their order, the shapes and the trap, and let the learner write the line"
             )
 
 
 def longest_code(hint: str, pieces: dict[tuple[str, ...], str]) -> str | None:
-    """The longest of the pieces of code that the hint contains, as the reference writes it."""
-    words = normalised(hint)
-    found = [(len(tokens), code) for tokens, code in pieces.items() if _contains(words, tokens)]
+    """The longest of the pieces of code that the hint contains."""
+    text = f"\n{_lines(normalised(hint))}\n"
+    found = [(len(tokens), code) for tokens, code in pieces.items() if f"\n{_lines(tokens)}\n" in text]
     return max(found)[1] if found else None
+
+
+def _lines(tokens: tuple[str, ...]) -> str:
+    return "\n".join(tokens)  # no token contains a line break
 
 
 def reference_code(text: str, name: str) -> dict[tuple[str, ...], str]:
@@ -52,42 +58,42 @@ def reference_code(text: str, name: str) -> dict[tuple[str, ...], str]:
     pieces: dict[tuple[str, ...], str] = {}
     if found is None:
         return pieces
-    segment, written = found.text, _solution_lines(found.text)
-    for function in ast.walk(ast.parse(segment)):
+    written = _solution_lines(found.text)
+    for function in ast.walk(ast.parse(found.text)):
         if not isinstance(function, ast.FunctionDef):
             continue
         inline = _Inline(function)
         for statement in ast.walk(function):
             if isinstance(statement, ast.stmt) and statement.lineno in written:
                 for computed in _computed(statement):
-                    _add(pieces, ast.unparse(inline.visit(deepcopy(computed))), SHORTEST_STATEMENT)
-                    _add(pieces, _source(segment, computed), SHORTEST_STATEMENT)
+                    _add(pieces, computed, MIN_STATEMENT_TOKENS)
+                    _add(pieces, inline.visit(deepcopy(computed)), MIN_STATEMENT_TOKENS)
                     for part in ast.walk(computed):
                         if isinstance(part, ast.expr):
-                            _add(pieces, _source(segment, part), SHORTEST_PART)
+                            _add(pieces, part, MIN_PART_TOKENS)
     return pieces
 
 
-def _add(pieces: dict[tuple[str, ...], str], code: str, shortest: int) -> None:
+def _add(pieces: dict[tuple[str, ...], str], node: ast.expr, min_tokens: int) -> None:
+    code = ast.unparse(node)
+    for generator in (ast.unparse(part) for part in ast.walk(node) if isinstance(part, ast.GeneratorExp)):
+        code = code.replace(f"({generator})", generator)  # f((x for x in y)) is written f(x for x in y)
     tokens = normalised(code)
-    if len(tokens) >= shortest and not TRIVIAL.issuperset(tokens):
+    if len(tokens) >= min_tokens and not TRIVIAL.issuperset(tokens):
         pieces.setdefault(tokens, code)
-
-
-def _source(segment: str, node: ast.expr) -> str:
-    return " ".join(re.sub(r"  #.*", "", ast.get_source_segment(segment, node) or "").split())
 
 
 class _Inline(ast.NodeTransformer):
     """Replaces each variable that is assigned once by its value, because a hint may write two statements as one."""
 
     def __init__(self, function: ast.FunctionDef):
-        names = Counter(node.id for node in ast.walk(function) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
-        self._values = {
-            statement.targets[0].id: statement.value
-            for statement in ast.walk(function)
-            if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name) and names[statement.targets[0].id] == 1
-        }
+        names = [node for node in ast.walk(function) if isinstance(node, ast.Name)]
+        stores = Counter(name.id for name in names if isinstance(name.ctx, ast.Store))
+        self._values: dict[str, ast.expr] = {}
+        for statement in ast.walk(function):
+            match statement:
+                case ast.Assign(targets=[ast.Name(id=name), *_], value=value) if stores[name] == 1:
+                    self._values[name] = value
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         value = self._values.get(node.id)
@@ -96,8 +102,7 @@ class _Inline(ast.NodeTransformer):
 
 def normalised(text: str) -> tuple[str, ...]:
     """The tokens of a text, with one placeholder for all names that are not called."""
-    text = re.sub(r"\b[A-Za-z_]\w*\s*=(?!=)", "", RECEIVER.sub("", text))
-    tokens = TOKEN.findall(text)
+    tokens = TOKEN.findall(KEYWORD.sub("", RECEIVER.sub("", text)))
     found = []
     for token, following in zip(tokens, [*tokens[1:], ""]):
         if re.match(r"[^\W\d]", token) and following != "(" and not keyword.iskeyword(token):
@@ -121,10 +126,8 @@ def _solution_lines(segment: str) -> set[int]:
 
 def _computed(statement: ast.stmt) -> list[ast.expr]:
     match statement:
-        case ast.Assign(value=value) | ast.AugAssign(value=value) | ast.Expr(value=value):
-            return [value]
-        case ast.Return(value=ast.expr() as value) | ast.AnnAssign(value=ast.expr() as value):
-            return [value]
+        case ast.Assign() | ast.AugAssign() | ast.Expr() | ast.Return() | ast.AnnAssign():
+            return [statement.value] if statement.value else []
         case ast.Raise(exc=ast.expr() as error):
             return [error]
         case ast.If(test=condition) | ast.While(test=condition):
@@ -134,7 +137,3 @@ def _computed(statement: ast.stmt) -> list[ast.expr]:
         case ast.With(items=managers):
             return [manager.context_expr for manager in managers]
     return []
-
-
-def _contains(words: tuple[str, ...], tokens: tuple[str, ...]) -> bool:
-    return any(words[start : start + len(tokens)] == tokens for start in range(len(words) - len(tokens) + 1))

@@ -1,4 +1,4 @@
-"""What can be checked without running code: one function for each invariant; each sentence says what is wrong and what to do."""
+"""What can be checked without running code. Each sentence says what is wrong and what to do."""
 
 from __future__ import annotations
 
@@ -6,163 +6,171 @@ import ast
 import re
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 from grader.course.known_mistakes import CatalogueProblem, misconceptions
 from grader.course.readme_table import check_readme_table
 from grader.course.source import Definition, SourceProblem, definition, find_definition
 from grader.course.stubs import check_stubs, reference_stub
-from grader.course.syllabus import EXERCISES, TESTS, Chapter, Exercise, load_syllabus
+from grader.course.suites import tests_in
+from grader.course.syllabus import EXERCISES, ROOT, Chapter, Exercise, load_syllabus, suites_of
 from grader.quality.devcheck.hint_code import code_in_hints
 from grader.quality.devcheck.subjects import solution_of, variants
 from grader.runner.graded_tests import SIDES
 from grader.teaching.pictures import stale_lesson_pictures
 
 SECTIONS = ("## The idea", "## A worked example", "## Shapes", "## A picture", "## What goes wrong", "## Now build it")
-LEAST_MISTAKES, LEAST_VARIANTS = 8, 3
+MIN_MISTAKES, USUAL_VARIANTS = 3, 3
 PROMISED_ERROR = re.compile(r"(ValueError|KeyError)s?[^.]*\bnam(e|es|ing)\b")
 
 
-def names_are_unique() -> Iterator[str]:
+def of_kit() -> Iterator[str]:
     for name, count in Counter(exercise.name for exercise in load_syllabus().exercises).items():
         if count > 1:
             yield f"{name}: {count} exercises have this name; names must be unique, because everything is found by name"
-
-
-def stubs_are_in_step() -> Iterator[str]:
     yield from check_stubs()
-
-
-def readme_table_is_in_step() -> Iterator[str]:
     yield from check_readme_table()
-
-
-def pictures_are_in_step() -> Iterator[str]:
     for name in stale_lesson_pictures():
         yield f"exercises/pictures/{name} is not what the reference draws today; `headway stubs` draws it again"
 
 
-def points_are_positive(chapter: Chapter) -> Iterator[str]:
+# ---- a chapter
+
+
+def of_chapter(chapter: Chapter) -> Iterator[str]:
+    for check in (_points_are_positive, _lesson_is_whole, _catalogue_names_exercises, _suites_keep_the_rules):
+        yield from (f"{chapter.id}: {sentence}" for sentence in check(chapter))
+
+
+def _points_are_positive(chapter: Chapter) -> Iterator[str]:
     """Points are an exercise's share of its chapter, so they may add to any number."""
     for exercise in chapter.exercises:
         if exercise.points <= 0:
-            yield f"{exercise.name}: it has {exercise.points:g} points, and needs more than 0"
+            yield f"{exercise.name} has {exercise.points:g} points, and needs more than 0"
 
 
-def lesson_is_whole(chapter: Chapter) -> Iterator[str]:
+def _lesson_is_whole(chapter: Chapter) -> Iterator[str]:
     path = EXERCISES / f"{chapter.name}.md"
     if not path.is_file():
-        yield f"{chapter.id}: there is no lesson exercises/{path.name}"
+        yield f"there is no lesson exercises/{path.name}"
         return
     text = path.read_text(encoding="utf-8")
-    lines = text.splitlines()
     for section in SECTIONS:
-        if section not in lines:
-            yield f"{chapter.id}: exercises/{path.name} has no section `{section}`"
+        if section not in text.splitlines():
+            yield f"exercises/{path.name} has no section `{section}`"
     for exercise in chapter.exercises:
         if not re.search(rf"^\*\*`{exercise.name}\b", text, re.MULTILINE):
-            yield f"{chapter.id}: no paragraph of exercises/{path.name} begins with **`{exercise.name}`**"
+            yield f"no paragraph of exercises/{path.name} begins with **`{exercise.name}`**"
     for picture in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", text):
         if not (EXERCISES / picture).is_file():
-            yield f"{chapter.id}: exercises/{path.name} shows {picture}, which is not there"
+            yield f"exercises/{path.name} shows {picture}, which is not there"
 
 
-def catalogue_names_exercises(chapter: Chapter) -> Iterator[str]:
+def _catalogue_names_exercises(chapter: Chapter) -> Iterator[str]:
     known = {exercise.name for exercise in chapter.exercises}
+    file = f"tests/misconceptions/{chapter.name}.toml"
     try:
-        mistakes = misconceptions(chapter.name)
+        for mistake in misconceptions(chapter.name):
+            if mistake.exercise not in known:
+                yield f"[{mistake.exercise}.{mistake.id}] in {file}: this chapter has no exercise {mistake.exercise}"
     except CatalogueProblem as problem:
-        yield f"{chapter.id}: {problem}"
-        return
-    for mistake in mistakes:
-        if mistake.exercise not in known:
-            yield f"{chapter.id}: [{mistake.exercise}.{mistake.id}] in tests/misconceptions/{chapter.name}.toml: this chapter has no exercise {mistake.exercise}"
+        yield str(problem)
 
 
-def tests_stay_in_their_chapter(chapter: Chapter) -> Iterator[str]:
-    """A suite uses only names of its own chapter and earlier ones, and `with check` only around comparisons."""
+def _suites_keep_the_rules(chapter: Chapter) -> Iterator[str]:
+    """A suite uses no later exercise, calls nothing within `with check`, and each test has its promise."""
     later = {e.name for c in load_syllabus().chapters if c.number > chapter.number for e in c.exercises}
-    for path in sorted(TESTS.glob(f"test_{chapter.name}*.py")):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in SIDES and node.attr in later:
-                yield f"{chapter.id}: {path.name}, line {node.lineno} uses {node.attr}, which is taught later"
-            if isinstance(node, ast.With) and any("'check'" in ast.dump(item.context_expr) for item in node.items):
-                if any(isinstance(inner, ast.Name) and inner.id in SIDES for inner in ast.walk(node)):
-                    yield f"{chapter.id}: {path.name}, line {node.lineno} calls code within `with check`, which is for comparisons; make the call before it"
-            if isinstance(node, ast.FunctionDef) and node.name.startswith("test_") and not ast.get_docstring(node):
-                yield f"{chapter.id}: {path.name}, line {node.lineno}: {node.name} has no docstring, which is what learners read as its promise"
+    for path in suites_of(chapter.id):
+        for node in ast.walk(_tree(path)):
+            match node:
+                case ast.Attribute(value=ast.Name(id=side), attr=name) if side in SIDES and name in later:
+                    yield f"{path.name}, line {node.lineno} uses {name}, which is taught later"
+                case ast.With() if any("'check'" in ast.dump(item.context_expr) for item in node.items):
+                    if any(isinstance(inner, ast.Name) and inner.id in SIDES for inner in ast.walk(node)):
+                        where = f"{path.name}, line {node.lineno}"
+                        yield f"{where} calls code within `with check`, which is for comparisons; make the call before it"
+                case ast.FunctionDef() if node.name.startswith("test_") and not ast.get_docstring(node):
+                    where = f"{path.name}, line {node.lineno}"
+                    yield f"{where}: {node.name} has no docstring, which is what learners read as its promise"
 
 
-def words_are_there(exercise: Exercise) -> Iterator[str]:
+@cache
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+# ---- an exercise
+
+
+def of_exercise(exercise: Exercise) -> Iterator[str]:
+    for check in (_words_are_there, code_in_hints, _todos_are_numbered, _errors_are_promised, _mistakes_are_known):
+        yield from (f"{exercise.name}: {sentence}" for sentence in check(exercise))
+
+
+def _words_are_there(exercise: Exercise) -> Iterator[str]:
     if len(exercise.hints) != 3 or not all(hint.strip() for hint in exercise.hints):
-        yield f"{exercise.name}: it has {len(exercise.hints)} hints; it should have three: a question, the idea, how to write it"
+        yield f"it has {len(exercise.hints)} hints; it should have three: a question, the idea, how to write it"
     for field in ("promise", "why", "unlocks"):
         if not getattr(exercise, field).strip():
-            yield f"{exercise.name}: its `{field}` in the syllabus is empty"
+            yield f"its `{field}` in the syllabus is empty"
 
 
-def hints_leave_the_line(exercise: Exercise) -> Iterator[str]:
-    yield from code_in_hints(exercise)
-
-
-def todos_are_numbered(exercise: Exercise) -> Iterator[str]:
+def _todos_are_numbered(exercise: Exercise) -> Iterator[str]:
     try:
         text = definition(reference_stub(exercise.module), exercise.name).text
     except (SourceProblem, ValueError) as problem:
-        yield f"{exercise.name}: {problem}"
+        yield str(problem)
         return
-    numbers = [int(n) for n in re.findall(r"#\s*TODO\s+(\d+)", text)]
-    blocks = text.count("raise NotImplementedError")
+    numbers, blocks = len(re.findall(r"#\s*TODO\s+\d+", text)), text.count("raise NotImplementedError")
     if not numbers or not blocks:
-        yield f"{exercise.name}: its stub has {len(numbers)} numbered TODOs and {blocks} places to fill in"
+        yield f"its stub has {numbers} numbered TODOs and {blocks} places to fill in"
 
 
-def docstring_promises(exercise: Exercise) -> Iterator[str]:
+def _errors_are_promised(exercise: Exercise) -> Iterator[str]:
+    """The solution has a docstring. If a test expects an error to name something, the docstring promises that."""
     segment = find_definition(solution_of(exercise), exercise.name)
-    tree = ast.parse(segment.text).body[0] if segment else None
-    if not isinstance(tree, Definition) or not ast.get_docstring(tree):
-        yield f"{exercise.name}: the solution has no docstring, which is where its promises are"
-
-
-def named_values_are_promised(exercise: Exercise) -> Iterator[str]:
-    """If a test expects an error message to name something, the docstring names the error and says that it names it."""
-    if not any(_wants_names(suite, exercise.name) for suite in sorted(TESTS.glob(f"test_{exercise.module}*.py"))):
+    nodes = list(ast.walk(ast.parse(segment.text))) if segment else []
+    docstrings = [ast.get_docstring(node) or "" for node in nodes if isinstance(node, Definition)]
+    if not docstrings or not docstrings[0]:
+        yield "the solution has no docstring, which is where its promises are"
+    if not any(exercise.name in _expecting_names(suite) for suite in suites_of(exercise.chapter)):
         return
-    segment = find_definition(solution_of(exercise), exercise.name)
-    nodes = ast.walk(ast.parse(segment.text)) if segment else ()
-    docstrings = " ".join(ast.get_docstring(node) or "" for node in nodes if isinstance(node, Definition))
-    if not PROMISED_ERROR.search(" ".join(docstrings.split())):
-        yield f"{exercise.name}: a test expects an error to name a value, but the docstring does not promise it; write `raises a ValueError that names ...`"
+    if not PROMISED_ERROR.search(" ".join(" ".join(docstrings).split())):
+        say = "write `raises a ValueError that names ...`"
+        yield f"a test expects an error to name a value, but the docstring does not promise it; {say}"
 
 
-def _wants_names(suite: Path, exercise: str) -> bool:
-    """Whether a test of the exercise calls `refuses` with `naming`, itself or through functions of its file."""
-    functions = {node.name: node for node in ast.parse(suite.read_text(encoding="utf-8")).body if isinstance(node, ast.FunctionDef)}
-    waiting = [name for name, node in functions.items() if any(f"'{exercise}'" in ast.dump(mark) for mark in node.decorator_list)]
-    seen: set[str] = set()
-    while waiting:
-        name = waiting.pop()
-        if name in seen or name not in functions:
-            continue
-        seen.add(name)
-        calls = [(node.func.id, node.keywords) for node in ast.walk(functions[name]) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
-        if any(called == "refuses" and any(keyword.arg == "naming" for keyword in keywords) for called, keywords in calls):
-            return True
-        waiting += [called for called, _ in calls]
-    return False
+@cache
+def _expecting_names(suite: Path) -> set[str]:
+    """The exercises with a test in this file that calls `refuses` with `naming`, itself or through other functions."""
+    calls: dict[str, set[str]] = {}  # function → the names that it calls, and "naming"
+    for function in _tree(suite).body:
+        if isinstance(function, ast.FunctionDef):
+            found = [node for node in ast.walk(function) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
+            calls[function.name] = {node.func.id for node in found}  # type: ignore[attr-defined]
+            if any(node.func.id == "refuses" and "naming" in {k.arg for k in node.keywords} for node in found):  # type: ignore[attr-defined]
+                calls[function.name].add("naming")
+    for _ in calls:  # until nothing is added: a chain of calls is no longer than this
+        for called in calls.values():
+            called.update(*(calls[name] for name in called & calls.keys()))
+    return {exercise for test, (exercise, _) in tests_in(suite).items() if "naming" in calls[test]}
 
 
-def catalogue_is_rich(exercise: Exercise) -> Iterator[str]:
-    with suppress(CatalogueProblem):  # `catalogue_names_exercises` reports it
-        mistakes = len(misconceptions(exercise.module, exercise.name))
-        if mistakes < LEAST_MISTAKES:
-            yield f"{exercise.name}: {mistakes} known mistakes in tests/misconceptions/{exercise.module}.toml; at least {LEAST_MISTAKES}"
-    if len(variants(exercise)) < LEAST_VARIANTS:
-        yield f"{exercise.name}: {len(variants(exercise))} variants in tests/variants/{exercise.module}/{exercise.name}.py; at least {LEAST_VARIANTS}"
+def _mistakes_are_known(exercise: Exercise) -> Iterator[str]:
+    try:
+        count = len(misconceptions(exercise.module, exercise.name))
+    except CatalogueProblem:  # reported for the chapter
+        return
+    if count < MIN_MISTAKES:
+        yield f"{count} known mistakes in tests/misconceptions/{exercise.module}.toml; at least {MIN_MISTAKES}"
 
 
-OF_THE_KIT = (names_are_unique, stubs_are_in_step, readme_table_is_in_step, pictures_are_in_step)
-OF_A_CHAPTER = (points_are_positive, lesson_is_whole, catalogue_names_exercises, tests_stay_in_their_chapter)
-OF_AN_EXERCISE = (words_are_there, hints_leave_the_line, todos_are_numbered, docstring_promises, named_values_are_promised, catalogue_is_rich)
+def missing_extras(exercise: Exercise) -> Iterator[str]:
+    """What the exercise may have later: variants, and wrong code for the field test."""
+    name, module = exercise.name, exercise.module
+    if (count := len(variants(exercise))) < USUAL_VARIANTS:
+        yield f"{name} has {count} variants in tests/variants/{module}/{name}.py; {USUAL_VARIANTS} are usual, and may follow"
+    path = ROOT / "grader" / "tests" / "field" / f"{exercise.chapter}.toml"
+    if not path.is_file() or f'exercise = "{name}"\n' not in path.read_text(encoding="utf-8"):
+        yield f"{name} has no attempts in grader/tests/field/{path.name}; they may follow"

@@ -1,25 +1,28 @@
-"""Every implementation that an exercise's suite is tried on: the stub, the reference, known mistakes, variants, and trivial ones."""
+"""Implementations that a suite is tried on: the stub, the reference, known mistakes, variants, and trivial code."""
 
 from __future__ import annotations
 
+import inspect
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from grader.course.known_mistakes import bases, misconceptions
 from grader.course.source import SourceProblem, replace_definition
 from grader.course.stubs import reference_stub
 from grader.course.syllabus import TESTS, Exercise
 from grader.execution.target import reference_of
-from grader.quality.devcheck.degenerate import KINDS, degenerate
 from grader.verdict.replay import text_with_mistake
+
+TRIVIAL_KINDS = ("none", "constant", "input", "zeros", "refuses")
 
 
 @dataclass(frozen=True)
 class Subject:
-    kind: str  # stub, reference, mistake, variant, base, degenerate
+    kind: str  # stub, reference, mistake, variant, base, trivial; proofs have other kinds
     name: str
     text: str  # of the exercise's chapter
     true_names: tuple[str, ...] = ()  # of a base: the known mistakes that it has
+    course: dict[str, str] = field(default_factory=dict)  # the text of every chapter, for code that uses no reference
 
 
 def solution_of(exercise: Exercise) -> str:
@@ -32,13 +35,22 @@ def solution_of(exercise: Exercise) -> str:
 
 def subjects(exercise: Exercise) -> list[Subject]:
     """All subjects of an exercise. StaleEdit if a mistake's edit no longer fits."""
-    solution = solution_of(exercise)
-    found = [Subject("stub", "stub", reference_stub(exercise.module)), Subject("reference", "reference", solution)]
-    found += [Subject("mistake", m.id, text_with_mistake(exercise.module, m)) for m in misconceptions(exercise.module, exercise.name)]
-    found += [Subject("variant", name, f"{solution}\n\n{text}") for name, text in variants(exercise)]
-    found += [Subject("base", base.name, replace_definition(solution, exercise.name, base.text), base.lacks) for base in bases(exercise.module, exercise.name)[1:]]
-    found += [Subject("degenerate", kind, degenerate(solution, exercise.name, kind)) for kind in KINDS]
-    return found
+    solution, name = solution_of(exercise), exercise.name
+    return [
+        Subject("stub", "stub", reference_stub(exercise.module)),
+        Subject("reference", "reference", solution),
+        *mistakes(exercise),
+        *(Subject("variant", title, f"{solution}\n\n{text}") for title, text in variants(exercise)),
+        *(Subject("base", base.name, replace_definition(solution, name, base.text), base.lacks)
+          for base in bases(exercise.module, name)[1:]),
+        *(Subject("trivial", kind, trivial_code(solution, name, kind)) for kind in TRIVIAL_KINDS),
+    ]  # fmt: skip
+
+
+def mistakes(exercise: Exercise) -> list[Subject]:
+    """The reference with each known mistake of the exercise. StaleEdit if an edit no longer fits."""
+    known = misconceptions(exercise.module, exercise.name)
+    return [Subject("mistake", mistake.id, text_with_mistake(exercise.module, mistake)) for mistake in known]
 
 
 def variants(exercise: Exercise) -> list[tuple[str, str]]:
@@ -48,3 +60,54 @@ def variants(exercise: Exercise) -> list[tuple[str, str]]:
         return []
     pieces = re.split(r"^# variant:[ \t]*(.*)$", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
     return [(name.strip(), text) for name, text in zip(pieces[1::2], pieces[2::2])]
+
+
+def trivial_code(text: str, exercise: str, kind: str) -> str:
+    """The chapter with this exercise replaced: it returns None, a constant, its input or zeros, or raises ValueError.
+
+    A class keeps its __init__ (except when it is to raise): the names are right and nothing else is.
+    """
+    return f"{text}\n\n{inspect.getsource(_make_trivial)}\n\n_make_trivial(globals(), {exercise!r}, {kind!r})\n"
+
+
+def _make_trivial(space, name, kind):
+    import functools
+    import inspect
+
+    import torch
+
+    def zeros(value):
+        if isinstance(value, torch.nn.Module):
+            for parameter in value.parameters():
+                torch.nn.init.zeros_(parameter)
+            return value
+        if isinstance(value, torch.Tensor):
+            return value * 0 if value.is_floating_point() else torch.zeros_like(value)
+        if isinstance(value, list | tuple):
+            return type(value)(zeros(item) for item in value)
+        return type(value)() if isinstance(value, bool | int | float | str | bytes | dict) else value
+
+    def replaced(original, method):
+        changes_its_arguments = inspect.signature(original).return_annotation in (None, "None")
+
+        @functools.wraps(original)
+        def answer(*args, **kwargs):
+            arguments = [*args[1 if method else 0 :], *kwargs.values()]
+            if kind == "refuses":
+                raise ValueError("these arguments cannot work: " + ", ".join(map(str, arguments)))
+            if kind == "zeros":
+                return None if changes_its_arguments else zeros(original(*args, **kwargs))
+            return {"none": None, "constant": torch.ones(2, 3), "input": arguments[0] if arguments else None}[kind]
+
+        return answer
+
+    thing = space[name]
+    if not inspect.isclass(thing):
+        space[name] = replaced(thing, False)
+        return
+    for attribute, value in list(vars(thing).items()):
+        public = not attribute.startswith("_") or attribute == "__call__" or (kind, attribute) == ("refuses", "__init__")
+        if isinstance(value, property):
+            setattr(thing, attribute, property(replaced(value.fget, True)))
+        elif inspect.isfunction(value) and public:
+            setattr(thing, attribute, replaced(value, True))

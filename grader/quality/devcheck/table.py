@@ -8,7 +8,10 @@ from typing import NamedTuple
 
 from grader.course.syllabus import Exercise, load_syllabus
 
-NO_MUTANTS = "A dash: the exercise's mutants have not been tried on these sources; `python -m grader.quality.proof mutants` tries them, and the next table has them."
+NO_MUTANTS = (
+    "A dash: the exercise's mutants have not been tried on these sources; "
+    "`python -m grader.quality.proof mutants` tries them, and the next table has them."
+)
 
 
 class Mutants(NamedTuple):
@@ -21,15 +24,15 @@ class Mutants(NamedTuple):
 
 @dataclass
 class Row:
-    """One exercise's line in the table."""
+    """One exercise's line in the table. A name is in a set if something was seen at some seed, in process or in a worker."""
 
     exercise: Exercise
     tests: int = 0
     known: set[str] = field(default_factory=set)
-    missed: set[str] = field(default_factory=set)  # not caught at some seed, in process or in a worker
-    unnamed: set[str] = field(default_factory=set)  # not named at some seed, in process or in a worker
-    behaviours: dict[tuple[str, ...], str] = field(default_factory=dict)  # failed tests with their messages → the first unnamed mistake that fails so
-    accepted: set[str] = field(default_factory=set)
+    missed: set[str] = field(default_factory=set)
+    unnamed: set[str] = field(default_factory=set)
+    behaviours: dict[tuple[str, ...], str] = field(default_factory=dict)  # failures → the first unnamed mistake with them
+    tried: set[str] = field(default_factory=set)  # variants
     refused: set[str] = field(default_factory=set)
     milliseconds: float = 0.0
     mutants: Mutants | None = None  # None if unknown
@@ -37,8 +40,9 @@ class Row:
     @property
     def numbers(self) -> tuple[int, ...]:
         """Number of tests; of mistakes known, caught and named; of variants tried and accepted."""
-        known, tried = len(self.known), len(self.accepted | self.refused)
-        return self.tests, known, known - len(self.missed), known - len(self.missed | self.unnamed), tried, len(self.accepted - self.refused)
+        known, tried = len(self.known), len(self.tried)
+        caught, named = known - len(self.missed), known - len(self.missed | self.unnamed)
+        return self.tests, known, caught, named, tried, tried - len(self.refused)
 
 
 def for_a_terminal(rows: list[Row]) -> str:
@@ -48,13 +52,15 @@ def for_a_terminal(rows: list[Row]) -> str:
         for row in of_chapter:
             tests, known, caught, named, tried, accepted = row.numbers
             shares = f"{f'{caught}/{known}':>10}{f'{named}/{known}':>10}{f'{accepted}/{tried}':>10}"
-            lines.append(f"  {row.exercise.name:<30}{tests:>6}{row.exercise.points:>8g}{shares}{row.milliseconds:>8.0f}")
+            line = f"  {row.exercise.name:<30}{tests:>6}{row.exercise.points:>8g}{shares}{row.milliseconds:>8.0f}"
+            lines.append(line)
     return "\n".join(lines)
 
 
 def for_a_page(rows: list[Row]) -> str:
     lines = [
-        "| exercise | tests | known mistakes caught | and named | correct variants accepted | mutants caught | equivalent | milliseconds |",
+        "| exercise | tests | known mistakes caught | and named | correct variants accepted "
+        "| mutants caught | equivalent | milliseconds |",
         "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
     for title, of_chapter in _by_chapter(rows):
@@ -74,15 +80,8 @@ def _by_chapter(rows: list[Row]) -> Iterable[tuple[str, list[Row]]]:
 
 def _line(name: str, rows: list[Row]) -> str:
     tests, known, caught, named, tried, accepted = (sum(numbers) for numbers in zip(*(row.numbers for row in rows)))
-    shares = [f"{caught}/{known}", f"{named}/{known}", f"{accepted}/{tried}"]
-    cells = [name, str(tests), *shares, *_mutants([row.mutants for row in rows]), f"{sum(row.milliseconds for row in rows):.0f}"]
-    return f"| {' | '.join(cells)} |"
-
-
-def _mutants(each: list[Mutants | None]) -> list[str]:
-    """The two columns about mutants: sums, or dashes if one of them is unknown."""
-    known = [mutants for mutants in each if mutants is not None]
-    if len(known) < len(each):
-        return ["–", "–"]
-    total, caught, equivalent = (sum(numbers) for numbers in zip(*known))
-    return [f"{caught}/{total}", str(equivalent)]
+    mutants = [row.mutants for row in rows if row.mutants is not None]
+    total, killed, equivalent = (sum(numbers) for numbers in zip(*mutants)) if len(mutants) == len(rows) else (0, 0, 0)
+    of_mutants = [f"{killed}/{total}", str(equivalent)] if total else ["–", "–"]
+    cells = [name, str(tests), f"{caught}/{known}", f"{named}/{known}", f"{accepted}/{tried}", *of_mutants]
+    return f"| {' | '.join([*cells, f'{sum(row.milliseconds for row in rows):.0f}'])} |"

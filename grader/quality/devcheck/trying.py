@@ -1,23 +1,33 @@
-"""Runs one exercise's suite on many implementations, in a process forked from one that has loaded everything."""
+"""Runs an exercise's suite on many implementations, in a process forked from a server that has loaded everything.
+
+`python -m grader.quality.devcheck.trying [--prestarted]` is that server; pool.py starts it.
+"""
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import asdict, dataclass
+from functools import partial
 
 from grader.course.syllabus import load_syllabus
 from grader.execution.target import Target
 from grader.execution.worker import WorkerPool
 from grader.processes.job import Job
 from grader.processes.report import Report
+from grader.processes.server_process import main
+from grader.processes.service import Service
 from grader.quality.devcheck.subjects import Subject
-from grader.runner.judging import judge_of
+from grader.runner.judging import Judge, judge_of
+from grader.verdict.hypothesis_internals import only_generate
 from grader.verdict.recordings import course_recordings
 from grader.verdict.replay import cache_replies
+from grader.verdict.results import ExerciseResult
 from grader.verdict.trial import Trial
 
-BETWEEN_SECONDS = 300.0  # that may pass between two tests; each call has its own limit
-SEARCH_SECONDS = 200.0  # for known mistakes: on a loaded machine, too, it must find what it would find
+TEST_SECONDS = 300.0  # for one test; each call has its own limit
+SEARCH_SECONDS = 200.0  # for known mistakes; on a loaded machine, too, the search finds what it would find
+MAX_REQUEST_BYTES = 1 << 26
 
 
 @dataclass(frozen=True)
@@ -26,6 +36,7 @@ class TryJob(Job):
     in_worker: bool
     seed: int
     subjects: tuple[Subject, ...]
+    until_failure: bool = False  # stop at the first failure; do not look for its smallest example or known mistakes
 
 
 @dataclass(frozen=True)
@@ -42,6 +53,12 @@ class Tried:
     forbidden: list[str]
     milliseconds: float  # of processor time, which depends less on other load than the clock does
 
+    @property
+    def failed_tests(self) -> dict[str, str]:
+        """The tests that did not pass, each with its message."""
+        failed = [test for test, outcome in self.outcomes.items() if outcome not in ("passed", "todo")]
+        return {test: self.messages.get(test, "") for test in failed}
+
 
 def try_implementations(job: TryJob, report: Report, fork: bool = True) -> int:
     """Send the results of the job's subjects. `fork`: is forking safe here?"""
@@ -55,24 +72,37 @@ def try_implementations(job: TryJob, report: Report, fork: bool = True) -> int:
 
 def _try(job: TryJob, subject: Subject, pool: WorkerPool, report: Report) -> Tried:
     exercise = load_syllabus().exercise(job.exercise)
-    target = Target(f"{subject.kind} {subject.name}", None, {exercise.module: subject.text})
-    judge = judge_of(Trial(target, job.in_worker, seed=job.seed, pool=pool), course_recordings(), search_seconds=SEARCH_SECONDS)
-    run, tests = judge.run, judge.tests_of(exercise)
+    target = Target(f"{subject.kind} {subject.name}", None, subject.course or {exercise.module: subject.text})
+    trial = Trial(target, job.in_worker, whole=bool(subject.course), seed=job.seed, pool=pool)
+    judge = judge_of(trial, course_recordings(), search_seconds=SEARCH_SECONDS)
     began = time.process_time()
-    for test in tests:
-        report.extend_deadline(BETWEEN_SECONDS)
-        judge.runner.run_test(test)
-    spent = (time.process_time() - began) * 1000
-    run.trial.close()
-    if subject.kind == "degenerate":
-        run.trial.records.clear()  # without records no known mistake is looked for
-    run.conclude()
-    result = run.results.get(exercise.name)
-    if result is None:
-        return Tried(subject.kind, subject.name, 0.0, "todo", {}, {}, [], [], spent)
+    _run_tests(judge, job, report)
+    milliseconds = (time.process_time() - began) * 1000
+    trial.close()
+    if subject.kind == "trivial" or job.until_failure:
+        trial.records.clear()  # without records no known mistake is looked for
+    judge.run.conclude()
+    result = judge.run.results.get(exercise.name) or ExerciseResult(exercise)
+    failed = {test.name: test.message for test in result.tests if test.outcome not in ("passed", "todo")}
+    names = [mistake.id for mistake in result.diagnosis.mistakes] if result.diagnosis else []
+    outcomes = {test.name: test.outcome for test in result.tests}
     return Tried(
-        subject.kind, subject.name, result.earned, result.outcome,
-        {test.name: test.outcome for test in result.tests},
-        {test.name: test.message for test in result.tests if test.outcome not in ("passed", "todo")},
-        [mistake.id for mistake in result.diagnosis.mistakes] if result.diagnosis else [], result.forbidden, spent,
-    )  # fmt: skip
+        subject.kind, subject.name, result.earned, result.outcome, outcomes, failed, names, result.forbidden, milliseconds
+    )
+
+
+def _run_tests(judge: Judge, job: TryJob, report: Report) -> None:
+    for test in judge.tests_of(load_syllabus().exercise(job.exercise)):
+        report.extend_deadline(TEST_SECONDS)
+        if job.until_failure:
+            only_generate(test.function)
+        if judge.runner.run_test(test).outcome != "passed" and job.until_failure:
+            return
+
+
+def service(fork: bool, options: list[str]) -> Service:
+    return Service({TryJob: partial(try_implementations, fork=fork)}, run_seconds=math.inf, longest_request=MAX_REQUEST_BYTES)
+
+
+if __name__ == "__main__":
+    main("grader.quality.devcheck.trying", service)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from grader.quality import proof
-from grader.quality.benchmarks.by_name import run_by_name
+from grader.quality.benchmarks.figures import run_by_name
 
 if __name__ == "__main__":
     sys.exit(run_by_name(proof, "proof", sys.argv[1:]))

@@ -1,21 +1,23 @@
-"""fair: runs five honest courses, each in its own style, at twenty seeds, in process and in a worker. Each run must earn full marks.
+"""fair: runs the honest courses, each in its own style, at twenty seeds, in process and in a worker. Each run must earn full marks.
 
-They are in grader/tests/honest/, one folder for each style. Every chapter uses the course's own earlier chapters (`--whole`), not the reference's.
-A course may lack exercises; the reference's replace them.
+They are in grader/tests/honest/, one folder for each style. Every chapter uses the course's own earlier chapters, not the
+reference's. A course may lack exercises; the reference's replace them, so a new exercise needs no new code there.
 """
 
 from __future__ import annotations
 
-import argparse
+import ast
 import sys
-import time
-from collections import Counter
+from collections.abc import Collection
 from pathlib import Path
 
-from grader.course.syllabus import ROOT
-from grader.quality.benchmarks.figures import machine, table
-from grader.quality.proof.partial_course import with_missing_exercises
-from grader.quality.proof.running import Course, Found, in_a_copy, parsed, parser, run_all, shortfall
+from grader.course.source import bound_names, definition, find_definition, imported_names, module_names, read_source
+from grader.course.syllabus import ROOT, SOLUTIONS, load_syllabus
+from grader.execution.names_used import closure, names_used
+from grader.quality.benchmarks.figures import table
+from grader.quality.devcheck.subjects import Subject
+from grader.quality.devcheck.trying import TryJob
+from grader.quality.proof.running import parsed, parser, results_of, seconds_since, shortfall
 
 HONEST = ROOT / "grader" / "tests" / "honest"
 WHERE = {False: "in process", True: "in a worker"}  # in_worker → words for the table
@@ -23,61 +25,72 @@ WHERE = {False: "in process", True: "in a worker"}  # in_worker → words for th
 
 def styles() -> dict[str, dict[str, str]]:
     """Style → chapter → text."""
-    folders = [folder for folder in sorted(HONEST.iterdir()) if any(folder.glob("ch*.py"))] if HONEST.is_dir() else []
+    folders = sorted({path.parent for path in HONEST.glob("*/ch*.py")})
     return {folder.name: _chapters(folder) for folder in folders}
 
 
 def _chapters(folder: Path) -> dict[str, str]:
-    return {path.stem: with_missing_exercises(path.stem, path.read_text(encoding="utf-8")) for path in sorted(folder.glob("ch*.py"))}
+    return {path.stem: with_missing_exercises(path.stem, read_source(path)) for path in sorted(folder.glob("ch*.py"))}
 
 
-def prove(options: argparse.Namespace) -> int:
-    everything = styles()
-    lacking = [name for name in options.style or () if name not in everything]
-    if lacking or not everything:
-        print(f"there is no {lacking[0] if lacking else 'honest'} course in {HONEST}; there are {', '.join(everything) or 'none'}", file=sys.stderr)
-        return 2
-    exercises, names = options.exercises, options.style or list(everything)
-    problems = [f"{style} has no {module}.py" for style in names for module in dict.fromkeys(e.module for e in exercises) if module not in everything[style]]
-    courses = [Course(style, everything[style], seed, in_worker, whole=True) for seed in options.seeds for style in names for in_worker in WHERE]
-    print(f"fair: {machine()}", flush=True)
-    began = time.monotonic()
-    runs: Counter[tuple[str, bool]] = Counter()
-    full: Counter[tuple[str, bool]] = Counter()
-
-    def done(course: Course, found: Found) -> None:
-        runs[course.style, course.in_worker] += 1
-        if isinstance(found, str):
-            short = [found]
-        else:
-            short = [f"{result.exercise.name}: {words}" for result in found.results if (words := shortfall(result))]
-            if not short and len(found.results) != len(exercises):
-                short = [f"{len(found.results)} of {len(exercises)} exercises were graded"]
-        full[course.style, course.in_worker] += not short
-        problems.extend(f"{course}: {sentence}" for sentence in short)
-        for sentence in short:
-            print(f"✗ {course}: {sentence}", flush=True)
-        if (ended := runs.total()) % 20 == 0:
-            print(f"  {ended} of {len(courses)} runs, {full.total()} with full marks ({time.monotonic() - began:.0f} s)", flush=True)
-
-    for sentence in problems:
-        print(f"✗ {sentence}")
-    run_all(courses, exercises, options.jobs, done)
-    rows = [[style, where, str(runs[style, in_worker]), str(full[style, in_worker])] for style in names for in_worker, where in WHERE.items()]
-    print("\n" + table(["style", "where", "runs", "full marks"], rows, words=2))
-    what = f"{len(names)} courses, {len(exercises)} exercise{'s' * (len(exercises) > 1)}, seeds {options.seeds[0]} to {options.seeds[-1]}, in process and in workers"
-    print(f"\nfair: {what}: {full.total()} of {runs.total()} runs earned full marks ({time.monotonic() - began:.0f} s).")
-    return int(bool(problems))
+def with_missing_exercises(module: str, text: str) -> str:
+    """The chapter's text, and the reference's definition of each exercise that it lacks, with all that this uses."""
+    exercises = load_syllabus().chapter(module).exercises
+    missing = [exercise.name for exercise in exercises if find_definition(text, exercise.name) is None]
+    if not missing:
+        return text
+    solution = read_source(SOLUTIONS / f"{module}.py")
+    names, own = names_used(solution), module_names(text)
+    needed = {names.statements[name] for name in closure(names, missing, without=own, written=True)}
+    words = {word for statement in needed for word in names.written[statement]} - own
+    imports = [each for each in names.used if isinstance(each, ast.Import | ast.ImportFrom)]
+    lines = sorted({line for statement in imports for line in _imports_of(statement, words)})
+    definitions = [definition(solution, min(bound_names(each))).text.rstrip("\n") for each in names.used if each in needed]
+    return "\n\n\n".join([text.rstrip("\n"), *(["\n".join(lines)] if lines else []), *definitions]) + "\n"
 
 
-OPTIONS = parser("fair", __doc__, seeds=20)
-OPTIONS.add_argument("--style", action="append", metavar="NAME", help="only this course; may be repeated")
+def _imports_of(statement: ast.Import | ast.ImportFrom, names: Collection[str]) -> list[str]:
+    """The statement for each of these names alone, so that it imports nothing that the course defines itself."""
+    found = [alias for alias, name in zip(statement.names, imported_names(statement)) if name in names]
+    if isinstance(statement, ast.Import):
+        return [ast.unparse(ast.Import([alias])) for alias in found]
+    return [ast.unparse(ast.ImportFrom(statement.module, [alias], statement.level)) for alias in found]
 
 
 def run(arguments: list[str]) -> int:
-    parsed(OPTIONS, arguments)
-    return in_a_copy("fair", arguments)
+    options = parser("fair", __doc__, seeds=20)
+    options.add_argument("--style", action="append", metavar="NAME", help="only this course; may be repeated")
+    chosen = parsed(options, arguments)
+    courses = styles()
+    names, exercises = chosen.style or list(courses), {exercise.name: exercise for exercise in chosen.exercises}
+    if unknown := [name for name in names if name not in courses]:
+        print(f"there is no {unknown[0]} course in {HONEST}; there are {', '.join(courses)}", file=sys.stderr)
+        return 2
+    modules = dict.fromkeys(exercise.module for exercise in chosen.exercises)
+    problems = [f"{style} has no {module}.py" for style in names for module in modules if module not in courses[style]]
+    subjects = {module: tuple(_subject(style, module, courses[style]) for style in names) for module in modules}
+    jobs = [
+        TryJob(exercise.name, in_worker, seed, subjects[exercise.module])
+        for seed in chosen.seeds for in_worker in WHERE for exercise in chosen.exercises
+    ]  # fmt: skip
+    for sentence in problems:
+        print(f"✗ {sentence}")
+    short: set[tuple[str, int, bool]] = set()  # runs that lack points
+    for job, results in results_of(jobs, chosen):
+        for tried in results:
+            if words := shortfall(tried, exercises[job.exercise].points):
+                short.add((tried.name, job.seed, job.in_worker))
+                print(f"✗ {tried.name}, seed {job.seed}, {WHERE[job.in_worker]}: {job.exercise}: {words}", flush=True)
+    runs = len(chosen.seeds)
+    full = {(style, place): runs - sum((style, place) == (each[0], each[2]) for each in short) for style in names for place in WHERE}
+    rows = [[style, WHERE[place], str(runs), str(count)] for (style, place), count in full.items()]
+    print("\n" + table(["style", "where", "runs", "full marks"], rows, words=2))
+    what = f"{len(names)} courses, {len(exercises)} exercise{'s' * (len(exercises) > 1)}"
+    what += f", seeds {chosen.seeds[0]} to {chosen.seeds[-1]}, in process and in workers"
+    print(f"\nfair: {what}: {sum(full.values())} of {len(full) * runs} runs earned full marks ({seconds_since(chosen)}).")
+    return int(bool(problems or short))
 
 
-if __name__ == "__main__":
-    sys.exit(prove(parsed(OPTIONS, sys.argv[1:])))
+def _subject(style: str, module: str, course: dict[str, str]) -> Subject:
+    """The course up to this chapter, which cannot use later ones."""
+    return Subject("course", style, course.get(module, ""), course={name: text for name, text in course.items() if name <= module})

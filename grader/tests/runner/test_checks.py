@@ -1,14 +1,12 @@
 """`with check:` in graded tests: all that is wrong is reported, only a mismatch is caught, and a caught one always fails the test."""
 
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import torch
 from grader.course.source import replace_definition
 from grader.execution.errors import ChapterBroken, HostDied, LearnerError, OutOfTime, Todo
 from grader.execution.target import Target
-from grader.quality.proof.catches import counting
 from grader.runner.checks import raise_first_mismatch
 from grader.runner.graded_tests import graded_test
 from grader.runner.judging import judge_of
@@ -145,14 +143,3 @@ def test_a_mismatch_of_one_test_fails_no_other():
 
     assert [result_of(body).outcome for body in (wrong, lambda learner: None)] == ["failed", "passed"]
     assert not check.any_failures()  # or pytest-check would report it for this test
-
-
-def test_the_proof_of_catches_counts_a_mismatch_in_a_check():
-    def body(wrong):
-        with check:
-            holds(not wrong, "wrong")
-
-    example = counting._ended_by_failure(body, SimpleNamespace(begin_example=comparing.new_example))
-    example(wrong=False)
-    with pytest.raises(counting._Failed):
-        example(wrong=True)
