@@ -1,7 +1,7 @@
-"""boundary: measures a call through the boundary, in process and in a sandboxed worker, against the same call made directly.
+"""boundary: measures a call through the boundary, in process and in a worker, against the same call made directly.
 
-The call has three tensors of 2 x 4 x 8 numbers, `scaled_dot_product_attention(q, k, v)`. It is sent, run and answered once
-for each measurement, so the median is what every call of a graded test costs.
+The call has three tensors of 2 x 4 x 8 numbers, `scaled_dot_product_attention(q, k, v)`. It is sent, run and answered
+once for each measurement, so the median is what every call of a graded test costs.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ def run(arguments: list[str]) -> int:
     rows = [["made directly", f"{direct:.0f}"], ["in process", f"{local:.0f}"], ["in a worker", f"{worker:.0f}"]]
     print(f"{table([f'a call of {NAME}', 'microseconds'], rows, words=1)}\n")
     parts = f"the call itself takes {direct:.0f} us"
-    print_figure(f"A call through the boundary takes {local:.0f} us in process and {worker:.0f} us in a worker; {parts}.")
+    found = f"{local:.0f} us in process and {worker:.0f} us in a worker"
+    print_figure(f"A call through the boundary takes {found}; {parts}.")
     return 0
 
 

@@ -1,8 +1,9 @@
-"""feedback: measures the time from a save to the verdict, with the watch's own parts, and compares it with a cold pytest run.
+"""feedback: measures the time from a save to the verdict, and compares it with a cold pytest run.
 
-The clock starts before a chapter's file is written and stops when the verdict arrives; then the verdict is checked. Each
-exercise is saved correct and with a known mistake, which the diagnosis must name. As a learner does, the benchmark saves one
-exercise several times and reads each verdict before the next save. The first save after a change of exercise counts apart.
+The clock starts before a chapter's file is written and stops when the verdict arrives; then the verdict is checked.
+Each exercise is saved correct and with a known mistake, which the diagnosis must name. As a learner does, the
+benchmark saves one exercise several times and reads each verdict before the next save. The first save after a change
+of exercise counts apart.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ class Watched:
         verdict = Verdict.from_data(self._wait_for("verdict", began))
         seconds = time.perf_counter() - began
         if failures := [test.name for result in verdict.results for test in result.failures]:
-            self.failed[exercise.name] = tuple(failures)  # a learner makes the same mistake again, and corrects it again
+            self.failed[exercise.name] = tuple(failures)  # also after right code: learners repeat a mistake
         self._wait_for("done", began)
         time.sleep(READING_SECONDS)
         result = verdict.result(exercise.name)
@@ -145,13 +146,14 @@ def measure(chosen: list[Exercise], runs: int) -> None:
     main = {max((e for e in chosen if e.chapter == chapter), key=lambda e: e.points).name for chapter in chapters}
     everything = [Times(exercise) for exercise in chosen]
     with Watched() as watched:
-        start, first = (watched.save(chosen[0], solved_chapter(chosen[0].module), "passed")[1] for _ in range(2))
+        start, second = (watched.save(chosen[0], solved_chapter(chosen[0].module), "passed")[1] for _ in range(2))
         for times in everything:
             measure_exercise(watched, times, runs, times.exercise.name in main)
     heads = ["chapter", "exercise", "tests", "right", "tests' own", "first line", "mistaken", "named", "cold", "ratio"]
     rows = []
     for each in everything:
-        seconds = [format_seconds(median_or_nan(found)) for found in (each.right, each.own, each.first_line, each.mistaken)]
+        measured = (each.right, each.own, each.first_line, each.mistaken)
+        seconds = [format_seconds(median_or_nan(found)) for found in measured]
         compared = [format_seconds(median_or_nan(each.cold)), f"{_ratio(each):.1f}"] if each.cold else ["", ""]
         named = "yes" if each.named else "no"
         rows.append([each.exercise.chapter, each.exercise.name, str(each.tests), *seconds, named, *compared])
@@ -161,19 +163,23 @@ def measure(chosen: list[Exercise], runs: int) -> None:
     first_line = median_or_nan([median_or_nan(each.first_line) for each in everything])
     print_figure(
         f"The watch's start takes {format_seconds(start)}, with a first verdict; the first save after it "
-        f"{format_seconds(first)}, a later one {format_seconds(right[0])} ({chosen[0].name})."
+        f"{format_seconds(second)}, a later one {format_seconds(right[0])} ({chosen[0].name})."
     )
     times_as_fast = f"{ratio:.1f} times as fast as a cold pytest"
-    print_goal(f"From a save to the verdict, in the median chapter: {times_as_fast}", str(GOAL_RATIO), ratio >= GOAL_RATIO)
+    fast_enough = ratio >= GOAL_RATIO
+    print_goal(f"From a save to the verdict, in the median chapter: {times_as_fast}", str(GOAL_RATIO), fast_enough)
     goal = format_seconds(GOAL_VERDICT_SECONDS)
-    print_goal(f"Right code: {_median_and_slowest(right)}", f"{goal} in the median", median_or_nan(right) < GOAL_VERDICT_SECONDS)
+    fast_enough = median_or_nan(right) < GOAL_VERDICT_SECONDS
+    print_goal(f"Right code: {_median_and_slowest(right)}", f"{goal} in the median", fast_enough)
     print_goal(
         f"The first failing line: {format_seconds(first_line)} in the median exercise",
         format_seconds(GOAL_FIRST_LINE_SECONDS), first_line < GOAL_FIRST_LINE_SECONDS,
     )  # fmt: skip
     named = f"{sum(each.named for each in everything)} of {len(everything)} mistakes named"
-    print_figure(f"With a known mistake: {_median_and_slowest([median_or_nan(each.mistaken) for each in everything])}; {named}.")
-    print_figure(f"The first save after a change of exercise: {_median_and_slowest([each.first for each in everything])}.")
+    mistaken = [median_or_nan(each.mistaken) for each in everything]
+    print_figure(f"With a known mistake: {_median_and_slowest(mistaken)}; {named}.")
+    first = [each.first for each in everything]
+    print_figure(f"The first save after a change of exercise: {_median_and_slowest(first)}.")
 
 
 def _ratio(times: Times) -> float:
@@ -205,7 +211,8 @@ def run(arguments: list[str]) -> int:
 
 if __name__ == "__main__":
     if not is_a_copy():
-        sys.exit("feedback overwrites exercises; run `python -m grader.quality.benchmarks feedback`, which makes a copy first")
+        command = "python -m grader.quality.benchmarks feedback"
+        sys.exit(f"feedback overwrites exercises; run `{command}`, which makes a copy first")
     try:
         measure(*parsed(sys.argv[1:]))
     except WrongVerdict as problem:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import os
 import pkgutil
 import platform
 import sys
-import time
 from statistics import median
 from types import ModuleType
 
 import torch
 
 MARK = "→ "
-CLOCKS = {"wall": time.perf_counter, "processor": time.process_time}
 printed_figures: list[str] = []  # the figures printed by this process, in order
 
 
@@ -53,24 +50,14 @@ def table(heads: list[str], rows: list[list[str]], words: int) -> str:
     widths = [max(len(row[column]) for row in [heads, *rows]) for column in range(len(heads))]
     lines = []
     for row in [heads, *rows]:
-        cells = [cell.ljust(width) if column < words else cell.rjust(width) for column, (cell, width) in enumerate(zip(row, widths))]
+        cells = [cell.ljust(width) for cell, width in zip(row[:words], widths)]
+        cells += [cell.rjust(width) for cell, width in zip(row[words:], widths[words:])]
         lines.append("  ".join(cells).rstrip())
     return "\n".join(lines)
 
 
-def model_options(name: str, description: str, presets: tuple[str, ...]) -> argparse.ArgumentParser:
-    """The options of a benchmark of models; `description` is its module's docstring."""
-    prog = f"python -m grader.quality.benchmarks {name}"
-    parser = argparse.ArgumentParser(prog=prog, description=description.partition("\n")[0])
-    parser.add_argument("--preset", choices=presets, default="tiny", help="the size of the model (tiny)")
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads(), metavar="N", help="threads of torch (all)")
-    clock = "wall time, or processor time, for a busy machine (wall)"
-    parser.add_argument("--clock", choices=tuple(CLOCKS), default="wall", help=clock)
-    return parser
-
-
 def run_by_name(package: ModuleType, kind: str, arguments: list[str]) -> int:
-    """Run all modules of the package that have a function `run`, or the one named first, with the others as its options.
+    """Run all modules of the package that have a function `run`, or the one named, with the other arguments.
 
     Returns the worst exit status. After all of them, their figures are repeated.
     """

@@ -1,7 +1,7 @@
-"""grading: times `headway grade`, and compares it with one `python -m pytest --target DIR --worker` for each submission.
+"""grading: times `headway grade`, and compares it with a process of pytest for each submission.
 
-First with submissions of one exercise, then of the whole course. A class of one shows how long the start takes; the others
-show what each further submission adds. All submissions are correct and different.
+First with submissions of one exercise, then of the whole course. A class of one shows how long the start takes; the
+others show what each further submission adds. All submissions are correct and different.
 """
 
 from __future__ import annotations
@@ -54,11 +54,12 @@ def measure(name: str, exercises: Sequence[Exercise], count: int, options: argpa
     start = max(alone - each, 0.0)
     print_figure(f"Grading, {name}: {cold / each:.1f} times as fast as a pytest process each.")
     if len(exercises) == 1:
-        print_goal(f"That is {1 / each:.1f} submissions a second", f"{GOAL_RATE} on two processors", 1 / each >= GOAL_RATE)
-        print_goal(f"The start before it takes {format_seconds(start)}", f"{GOAL_START_SECONDS} s", start <= GOAL_START_SECONDS)
+        rate, goal = 1 / each, f"{GOAL_START_SECONDS} s"
+        print_goal(f"That is {rate:.1f} submissions a second", f"{GOAL_RATE} on two processors", rate >= GOAL_RATE)
+        print_goal(f"The start before it takes {format_seconds(start)}", goal, start <= GOAL_START_SECONDS)
     else:
-        took = format_seconds(each * options.jobs)
-        print_goal(f"A submission takes {took} of a processor", f"{GOAL_COURSE_SECONDS} s", each * options.jobs < GOAL_COURSE_SECONDS)
+        took, goal = each * options.jobs, f"{GOAL_COURSE_SECONDS} s"
+        print_goal(f"A submission takes {format_seconds(took)} of a processor", goal, took < GOAL_COURSE_SECONDS)
     return [name, str(count), *map(format_seconds, (cold, start, each)), f"{cold / each:.1f}"]
 
 
@@ -68,17 +69,18 @@ def _seconds(kit: Path, arguments: list[str]) -> float:
     command = [sys.executable, "-P", *arguments]
     done = subprocess.run(command, cwd=kit, env=environment(kit), capture_output=True, text=True, check=False)
     if done.returncode:
-        raise GradingFailed(f"{' '.join(arguments[:3])} ended with status {done.returncode}:\n{done.stdout}{done.stderr}")
+        name = " ".join(arguments[:3])
+        raise GradingFailed(f"{name} ended with status {done.returncode}:\n{done.stdout}{done.stderr}")
     return time.perf_counter() - began
 
 
 def run(arguments: list[str]) -> int:
     description, processors = (__doc__ or "").partition("\n")[0], os.cpu_count() or 1
     parser = argparse.ArgumentParser(prog="python -m grader.quality.benchmarks grading", description=description)
-    parser.add_argument("--one", type=int, default=40, metavar="N", help="submissions of one exercise (40; 0 skips them)")
-    parser.add_argument("--whole", type=int, default=4, metavar="N", help="submissions of the whole course (4; 0 skips them)")
+    parser.add_argument("--one", type=int, default=40, metavar="N", help="submissions of one exercise (40)")
+    parser.add_argument("--whole", type=int, default=4, metavar="N", help="submissions of the whole course (4)")
     parser.add_argument("--cold", type=int, default=4, metavar="N", help="how many of them pytest grades (4)")
-    parser.add_argument("--jobs", "-j", type=int, default=processors, metavar="N", help="how many at once (one per processor)")
+    parser.add_argument("--jobs", "-j", type=int, default=processors, metavar="N", help="how many at once")
     options = parser.parse_args(arguments)
     print(f"grading: {machine()}\n{options.jobs} at once\n", flush=True)
     course, rows = load_syllabus(), []

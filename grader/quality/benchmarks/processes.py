@@ -1,13 +1,9 @@
-"""Reads what Linux reports about processes: their descendants, which of them still run, their memory and processor time, and their sockets."""
+"""Reads what Linux reports about processes: their names, their descendants, and which of them still run."""
 
 from __future__ import annotations
 
 import os
-import re
 from pathlib import Path
-
-_TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
-_SOCKET = re.compile(r"socket:\[(\d+)\]")
 
 Members = dict[int, str]  # process -> its start time, because process numbers are reused
 
@@ -50,51 +46,13 @@ def still_running(members: Members) -> list[int]:
     return [pid for pid, since in members.items() if since and start_time(pid) == since]
 
 
-def find_process(pids: list[int], words: str) -> int:
-    """The first of these processes whose command line contains these words, without a bubblewrap around it; 0 if there is no such process."""
-    for pid in pids:
-        if words.encode() in _read(f"/proc/{pid}/cmdline") and b"bwrap" not in _read(f"/proc/{pid}/comm"):
-            return pid
-    return 0
-
-
 def command_line(pid: int) -> str:
-    return _read(f"/proc/{pid}/cmdline").replace(b"\0", b" ").decode(errors="replace").strip()
+    return _read(f"/proc/{pid}/cmdline").replace("\0", " ").strip()
 
 
 def name_of(pid: int) -> str:
     """The name of a process in a list of processes; empty for one that has ended."""
-    return _read(f"/proc/{pid}/comm").decode(errors="replace").strip()
-
-
-def memory(pid: int) -> tuple[float, float]:
-    """Resident megabytes, and the proportional share of them (Rss and Pss); NaN if they cannot be read."""
-    words = dict(re.findall(rb"^(Rss|Pss): +(\d+) kB", _read(f"/proc/{pid}/smaps_rollup"), re.MULTILINE))
-    rss, pss = (int(words[key]) / 1024 if key in words else float("nan") for key in (b"Rss", b"Pss"))
-    return rss, pss
-
-
-def processor(pid: int) -> float:
-    """Processor seconds of the process and of its children that have ended; 0 if they cannot be read."""
-    return sum(map(int, _stat(pid)[11:15])) / _TICKS
-
-
-def descriptors(pid: int) -> int:
-    return len(_links(pid))
-
-
-def sockets(pids: list[int]) -> set[str]:
-    """The numbers of these processes' sockets."""
-    return {found[1] for pid in pids for link in _links(pid) if (found := _SOCKET.fullmatch(link))}
-
-
-def open_sockets() -> set[str]:
-    """The numbers of all sockets of the machine, whatever process has them open."""
-    found: set[str] = set()
-    for table, column in (("tcp", 9), ("tcp6", 9), ("udp", 9), ("udp6", 9), ("unix", 6)):
-        rows = [line.split() for line in _read(f"/proc/net/{table}").decode(errors="replace").splitlines()[1:]]
-        found |= {row[column] for row in rows if len(row) > column}
-    return found - {"0"}
+    return _read(f"/proc/{pid}/comm").strip()
 
 
 def start_time(pid: int) -> str:
@@ -105,18 +63,11 @@ def start_time(pid: int) -> str:
 
 def _stat(pid: int) -> list[str]:
     """The fields of /proc/PID/stat after the name: state, parent and so on."""
-    return _read(f"/proc/{pid}/stat").decode(errors="replace").rpartition(")")[2].split()
+    return _read(f"/proc/{pid}/stat").rpartition(")")[2].split()
 
 
-def _links(pid: int) -> list[str]:
+def _read(path: str) -> str:
     try:
-        return [os.readlink(entry.path) for entry in os.scandir(f"/proc/{pid}/fd")]
+        return Path(path).read_text(encoding="utf-8", errors="replace")
     except OSError:
-        return []
-
-
-def _read(path: str) -> bytes:
-    try:
-        return Path(path).read_bytes()
-    except OSError:
-        return b""
+        return ""

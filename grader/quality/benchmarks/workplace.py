@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from grader.course.stubs import write_stubs
 from grader.course.syllabus import EXERCISES, ROOT, SOLUTIONS, TESTS, load_syllabus
@@ -34,7 +35,8 @@ def copy_kit(root: Path) -> None:
     """Copy the kit as a fresh clone has it, with every stub unchanged."""
     for part in (SOLUTIONS, TESTS, ROOT / "grader"):
         shutil.copytree(part, root / part.name, ignore=shutil.ignore_patterns("__pycache__", ".*"))
-    shutil.copytree(EXERCISES, root / "exercises", ignore=shutil.ignore_patterns("__pycache__", ".*", "progress.txt", "*.py"))
+    left_out = shutil.ignore_patterns("__pycache__", ".*", "progress.txt", "*.py")
+    shutil.copytree(EXERCISES, root / "exercises", ignore=left_out)
     for name in ("pyproject.toml", "constraints.txt"):
         shutil.copy(ROOT / name, root)
     write_stubs(root / "exercises")
@@ -57,7 +59,8 @@ def without_markers(text: str) -> str:
 def run_in_copy(root: Path, module: str, arguments: list[str]) -> int:
     """Run a module in the copy's own kit, show what it prints, and collect its figures; return its exit status."""
     command = [sys.executable, "-u", "-P", "-m", module, *arguments]
-    with subprocess.Popen(command, cwd=root, env=environment(root), stdout=subprocess.PIPE, text=True, encoding="utf-8") as process:
+    more: dict[str, Any] = {"cwd": root, "env": environment(root), "text": True, "encoding": "utf-8"}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, **more) as process:
         for line in process.stdout or ():
             print(line, end="", flush=True)
             if line.startswith(MARK):
@@ -66,7 +69,8 @@ def run_in_copy(root: Path, module: str, arguments: list[str]) -> int:
 
 
 def environment(root: Path) -> dict[str, str]:
-    """Variables for a process that uses the kit in this folder, without those that change what a command prints or which editor it opens."""
+    """Variables for a process that uses this kit, without those that change what a command prints or opens."""
     dropped = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES", "VISUAL", "EDITOR", "TTY_COMPATIBLE")
-    variables = {name: value for name, value in os.environ.items() if name not in dropped and not name.startswith("PYTEST_")}
+    kept = [name for name in os.environ if name not in dropped and not name.startswith("PYTEST_")]
+    variables = {name: os.environ[name] for name in kept}
     return variables | {"PYTHONPATH": str(root), "PYTHONIOENCODING": "utf-8", "TERM": "xterm-256color"}

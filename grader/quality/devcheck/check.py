@@ -1,4 +1,4 @@
-"""Checks files and tries suites, prints the table, and returns as its exit status whether the kit keeps its promises."""
+"""Checks files and tries suites, prints the table, and returns whether the kit keeps its promises."""
 
 from __future__ import annotations
 
@@ -55,7 +55,8 @@ def run(
         print(f"dev-check cannot run the suites: {error}", file=messages_to)
         return 1
     try:
-        write_record(*([each for each in tried_now if (each.name in broken) == is_broken] for is_broken in (False, True)))
+        intact = [exercise for exercise in tried_now if exercise.name not in broken]
+        write_record(intact, broken)
     except OSError as error:
         print(problem(error, "write tests/checked.toml"), file=sys.stderr)
     if rows:
@@ -138,7 +139,7 @@ def _problems_of(row: Row, job: TryJob, tried: Tried) -> Iterator[str]:
                 same = row.behaviours.setdefault(tuple(failed), tried.name)
                 why = f"fails {failed[0][:160]}"
                 if same != tried.name:
-                    why = f"fails the same tests with the same messages as {same}; two mistakes with the same behaviour are one"
+                    why = f"fails the same tests with the same messages as {same}, so they are one mistake"
                 yield f"the mistake {tried.name} is {named} {at}; {why}"
         case "base":
             true = next(each.true_names for each in job.subjects if (each.kind, each.name) == ("base", tried.name))
@@ -151,4 +152,5 @@ def _problems_of(row: Row, job: TryJob, tried: Tried) -> Iterator[str]:
                 yield f"{has} is taken for {' and '.join(tried.names)} {at}"
         case "trivial" if tried.earned > MAX_TRIVIAL_SHARE * points:
             passed = [test for test, outcome in tried.outcomes.items() if outcome == "passed"]
-            yield f"`{tried.name}` is trivial code and earns {tried.earned:g} of {points:g} {at}, by {', '.join(passed)}"
+            earns = f"earns {tried.earned:g} of {points:g}"
+            yield f"`{tried.name}` is trivial code and {earns} {at}, by {', '.join(passed)}"

@@ -125,15 +125,7 @@ def _solution_lines(segment: str) -> set[int]:
 
 
 def _computed(statement: ast.stmt) -> list[ast.expr]:
-    match statement:
-        case ast.Assign() | ast.AugAssign() | ast.Expr() | ast.Return() | ast.AnnAssign():
-            return [statement.value] if statement.value else []
-        case ast.Raise(exc=ast.expr() as error):
-            return [error]
-        case ast.If(test=condition) | ast.While(test=condition):
-            return [condition]
-        case ast.For(iter=items):
-            return [items]
-        case ast.With(items=managers):
-            return [manager.context_expr for manager in managers]
-    return []
+    """The value, error or condition of a statement, and what it loops over or enters."""
+    found = [getattr(statement, field, None) for field in ("value", "exc", "test", "iter")]
+    found += [manager.context_expr for manager in getattr(statement, "items", ())]
+    return [each for each in found if each is not None]

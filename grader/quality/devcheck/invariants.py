@@ -89,7 +89,7 @@ def _suites_keep_the_rules(chapter: Chapter) -> Iterator[str]:
                 case ast.With() if any("'check'" in ast.dump(item.context_expr) for item in node.items):
                     if any(isinstance(inner, ast.Name) and inner.id in SIDES for inner in ast.walk(node)):
                         where = f"{path.name}, line {node.lineno}"
-                        yield f"{where} calls code within `with check`, which is for comparisons; make the call before it"
+                        yield f"{where} calls code within `with check`; make the call before it"
                 case ast.FunctionDef() if node.name.startswith("test_") and not ast.get_docstring(node):
                     where = f"{path.name}, line {node.lineno}"
                     yield f"{where}: {node.name} has no docstring, which is what learners read as its promise"
@@ -147,10 +147,13 @@ def _expecting_names(suite: Path) -> set[str]:
     calls: dict[str, set[str]] = {}  # function → the names that it calls, and "naming"
     for function in _tree(suite).body:
         if isinstance(function, ast.FunctionDef):
-            found = [node for node in ast.walk(function) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
-            calls[function.name] = {node.func.id for node in found}  # type: ignore[attr-defined]
-            if any(node.func.id == "refuses" and "naming" in {k.arg for k in node.keywords} for node in found):  # type: ignore[attr-defined]
-                calls[function.name].add("naming")
+            called = calls[function.name] = set()
+            for node in ast.walk(function):
+                match node:
+                    case ast.Call(func=ast.Name(id=name), keywords=keywords):
+                        called.add(name)
+                        if name == "refuses" and "naming" in {each.arg for each in keywords}:
+                            called.add("naming")
     for _ in calls:  # until nothing is added: a chain of calls is no longer than this
         for called in calls.values():
             called.update(*(calls[name] for name in called & calls.keys()))
@@ -170,7 +173,8 @@ def missing_extras(exercise: Exercise) -> Iterator[str]:
     """What the exercise may have later: variants, and wrong code for the field test."""
     name, module = exercise.name, exercise.module
     if (count := len(variants(exercise))) < USUAL_VARIANTS:
-        yield f"{name} has {count} variants in tests/variants/{module}/{name}.py; {USUAL_VARIANTS} are usual, and may follow"
+        where = f"tests/variants/{module}/{name}.py"
+        yield f"{name} has {count} variants in {where}; {USUAL_VARIANTS} are usual, and may follow"
     path = ROOT / "grader" / "tests" / "field" / f"{exercise.chapter}.toml"
     if not path.is_file() or f'exercise = "{name}"\n' not in path.read_text(encoding="utf-8"):
         yield f"{name} has no attempts in grader/tests/field/{path.name}; they may follow"

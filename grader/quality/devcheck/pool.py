@@ -1,4 +1,4 @@
-"""Runs jobs on a server of its own, several at a time, and stores their results: a second run repeats what has changed."""
+"""Runs jobs on a server of its own, several at a time, and stores their results, so a second run is shorter."""
 
 from __future__ import annotations
 
@@ -88,4 +88,5 @@ def _result(server: ServerProcess, job: Job) -> Any:
                 return result
             case {"trouble": str() as why}:
                 raise PoolBroken(why)
-    raise PoolBroken(f"the server that ran the tests of {getattr(job, 'exercise', 'an exercise')} was lost; run this again")
+    name = getattr(job, "exercise", "an exercise")
+    raise PoolBroken(f"the server that ran the tests of {name} was lost; run this again")

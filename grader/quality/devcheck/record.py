@@ -21,10 +21,11 @@ from grader.course.syllabus import ROOT, SOLUTIONS, TESTS, Chapter, Exercise, lo
 from grader.files import write_whole
 
 RECORD = TESTS / "checked.toml"
-HEAD = """\
-# Written by `headway dev-check`, which `make test` runs. Commit it with the change that it belongs to; never edit it by hand.
-# exercise = the fingerprint of all that its result depends on, when it last kept every promise at one seed.
-"""
+HEAD = (
+    "# Written by `headway dev-check`, which `make test` runs. Commit it with the change that it belongs to; "
+    "never edit it by hand.\n"
+    "# exercise = the fingerprint of all that its result depends on, when it last kept every promise at one seed.\n"
+)
 DECIDING = (  # parts of grader/ that a result depends on
     "course", "execution", "quality/devcheck/subjects.py", "quality/devcheck/trying.py", "runner", "system", "verdict",
 )  # fmt: skip
@@ -45,12 +46,12 @@ def unchanged(exercises: Collection[Exercise]) -> set[str]:
     return {exercise.name for exercise in exercises if record.get(exercise.name) == fingerprint(exercise)}
 
 
-def write_record(intact: Collection[Exercise], broken: Collection[Exercise]) -> None:
+def write_record(intact: Collection[Exercise], broken: Collection[str]) -> None:
     """Record the exercises that keep every promise, and remove the broken ones. OSError if it cannot be written."""
     before = read_record()
     entries = before | {exercise.name: fingerprint(exercise) for exercise in intact}
-    for exercise in broken:
-        entries.pop(exercise.name, None)
+    for name in broken:
+        entries.pop(name, None)
     if entries != before:
         names = [exercise.name for exercise in load_syllabus().exercises if exercise.name in entries]
         write_whole(RECORD, HEAD + "".join(f'{name} = "{entries[name]}"\n' for name in names))
@@ -70,7 +71,8 @@ def _of_chapter(chapter: Chapter) -> str:
     """A fingerprint of all that the results of a chapter's exercises depend on."""
     earlier = [SOLUTIONS / f"{each.name}.py" for each in load_syllabus().chapters if each.number < chapter.number]
     helpers = [path for path in TESTS.glob("*.py") if not path.name.startswith("test_")]
-    own = [*suites_of(chapter.id), *sorted((TESTS / "variants" / chapter.name).glob("*.py")), SOLUTIONS / f"{chapter.name}.py"]
+    own = [SOLUTIONS / f"{chapter.name}.py", *suites_of(chapter.id)]
+    own += sorted((TESTS / "variants" / chapter.name).glob("*.py"))
     own += [TESTS / folder / f"{chapter.name}.toml" for folder in ("misconceptions", "bases")]
     entries = [(each.name, each.points, each.forbids, each.own_forbids, each.gradient) for each in chapter.exercises]
     versions = [module.__version__.partition("+")[0] for module in (torch, hypothesis, pytest)]
@@ -82,7 +84,8 @@ def deciding_files() -> Iterator[Path]:
     """The files of grader/ that a result depends on."""
     for part in DECIDING:
         path = ROOT / "grader" / part
-        yield from [path] if path.is_file() else (found for found in path.rglob("*") if found.suffix in (".py", ".toml"))
+        found = [path] if path.is_file() else path.rglob("*")
+        yield from (each for each in found if each.suffix in (".py", ".toml"))
 
 
 @cache

@@ -106,8 +106,8 @@ def _make_trivial(space, name, kind):
         space[name] = replaced(thing, False)
         return
     for attribute, value in list(vars(thing).items()):
-        public = not attribute.startswith("_") or attribute == "__call__" or (kind, attribute) == ("refuses", "__init__")
+        special = attribute == "__call__" or (kind, attribute) == ("refuses", "__init__")
         if isinstance(value, property):
             setattr(thing, attribute, property(replaced(value.fget, True)))
-        elif inspect.isfunction(value) and public:
+        elif inspect.isfunction(value) and (special or not attribute.startswith("_")):
             setattr(thing, attribute, replaced(value, True))

@@ -1,4 +1,4 @@
-"""dev-check's results, one line for each exercise: for a terminal, or as Markdown for a page, with totals by chapter."""
+"""dev-check's results, one line for each exercise: for a terminal, or as Markdown with totals by chapter."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ class Mutants(NamedTuple):
 
 @dataclass
 class Row:
-    """One exercise's line in the table. A name is in a set if something was seen at some seed, in process or in a worker."""
+    """One exercise's line in the table. The sets have names for which something was seen at some seed."""
 
     exercise: Exercise
     tests: int = 0
     known: set[str] = field(default_factory=set)
     missed: set[str] = field(default_factory=set)
     unnamed: set[str] = field(default_factory=set)
-    behaviours: dict[tuple[str, ...], str] = field(default_factory=dict)  # failures → the first unnamed mistake with them
+    behaviours: dict[tuple[str, ...], str] = field(default_factory=dict)  # failures → the first mistake with them
     tried: set[str] = field(default_factory=set)  # variants
     refused: set[str] = field(default_factory=set)
     milliseconds: float = 0.0

@@ -16,7 +16,7 @@ from grader.execution.worker import WorkerPool
 from grader.processes.job import Job
 from grader.processes.report import Report
 from grader.processes.server_process import main
-from grader.processes.service import Service
+from grader.processes.service import Runner, Service
 from grader.quality.devcheck.subjects import Subject
 from grader.runner.judging import Judge, judge_of
 from grader.verdict.hypothesis_internals import only_generate
@@ -87,8 +87,9 @@ def _try(job: TryJob, subject: Subject, pool: WorkerPool, report: Report) -> Tri
     names = [mistake.id for mistake in result.diagnosis.mistakes] if result.diagnosis else []
     outcomes = {test.name: test.outcome for test in result.tests}
     return Tried(
-        subject.kind, subject.name, result.earned, result.outcome, outcomes, failed, names, result.forbidden, milliseconds
-    )
+        subject.kind, subject.name, result.earned, result.outcome, outcomes, failed, names, result.forbidden,
+        milliseconds,
+    )  # fmt: skip
 
 
 def _run_tests(judge: Judge, job: TryJob, report: Report) -> None:
@@ -101,7 +102,8 @@ def _run_tests(judge: Judge, job: TryJob, report: Report) -> None:
 
 
 def service(fork: bool, options: list[str]) -> Service:
-    return Service({TryJob: partial(try_implementations, fork=fork)}, run_seconds=math.inf, longest_request=MAX_REQUEST_BYTES)
+    runners: dict[type[Job], Runner] = {TryJob: partial(try_implementations, fork=fork)}
+    return Service(runners, run_seconds=math.inf, longest_request=MAX_REQUEST_BYTES)
 
 
 if __name__ == "__main__":

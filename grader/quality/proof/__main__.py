@@ -1,4 +1,4 @@
-"""`python -m grader.quality.proof [NAME] [OPTIONS]`: all proofs, or the one called NAME with its options (`NAME --help`)."""
+"""`python -m grader.quality.proof [NAME] [OPTIONS]`: all proofs, or the one called NAME (`NAME --help`)."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-NOT_METHODS = {"torch", "math", "nn", "F", "hashlib", "int", "dict", "bytes"}  # names before the dot of a plain function
+NOT_METHODS = {"torch", "math", "nn", "F", "hashlib", "int", "dict", "bytes"}  # before the dot of a function
 MODULES_OF_LAYERS = {"self", "block", "model"}  # their attributes are layers, not methods
 BUILTINS = {"max", "min", "sum", "any", "all", "sorted", "LayerNorm", "PreNormBlock"}  # names that have siblings
 
@@ -26,15 +26,15 @@ COMPARISONS: dict[type, tuple[type, ...]] = {
 }  # fmt: skip
 AUGMENTED: dict[type, type] = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.BitOr: ast.BitAnd}
 EXCHANGEABLE_NAMES = """
-ones zeros, ones_like zeros_like, ones_ zeros_, max min, amax amin, argmax argmin, cos sin, triu tril, sum mean, any all,
-add_ sub_, append extend, items keys, softmax log_softmax, named_parameters named_buffers, parameters buffers,
+ones zeros, ones_like zeros_like, ones_ zeros_, max min, amax amin, argmax argmin, cos sin, triu tril, sum mean,
+any all, add_ sub_, append extend, items keys, softmax log_softmax, named_parameters named_buffers, parameters buffers,
 modules children, rand randn, square abs, tanh sigmoid, amax mean, repeat_interleave repeat, stack cat,
 register_forward_hook register_forward_pre_hook
 """
 CONFUSABLE_NAMES = """
-exp expm1, sqrt exp, erf tanh, relu abs, cumsum cumprod, argsort sort, lower upper, normal_ uniform_, mul_ div_, copy_ add_,
-randperm arange, sorted list, empty ones, float double, bool int64, float32 float64, pi e, inf pi, flatten squeeze,
-LayerNorm RMSNorm, PreNormBlock PostNormBlock, topk sort
+exp expm1, sqrt exp, erf tanh, relu abs, cumsum cumprod, argsort sort, lower upper, normal_ uniform_, mul_ div_,
+copy_ add_, randperm arange, sorted list, empty ones, float double, bool int64, float32 float64, pi e, inf pi,
+flatten squeeze, LayerNorm RMSNorm, PreNormBlock PostNormBlock, topk sort
 """
 
 
@@ -84,8 +84,8 @@ def changes_in_function(function: ast.FunctionDef) -> Iterator[tuple[ast.AST, li
             bound |= names
         elif isinstance(statement, ast.Return) and statement.value and returns == "Tensor":
             yield statement.value, [_detached(statement.value)]
-        elif isinstance(statement, ast.Return) and isinstance(statement.value, ast.Tuple) and returns.startswith("tuple[Tensor"):
-            for part in statement.value.elts:
+        elif isinstance(statement, ast.Return) and returns.startswith("tuple[Tensor"):
+            for part in statement.value.elts if isinstance(statement.value, ast.Tuple) else ():
                 if not (isinstance(part, ast.Constant) and part.value is None):
                     yield part, [_detached(part)]
 

@@ -1,8 +1,9 @@
-"""catches: counts at how many seeds of 200 the tests catch each known mistake. Catching a mistake must never depend on the seed.
+"""catches: counts at how many of 200 seeds the tests catch each known mistake: it must be all of them.
 
 Every run draws the common examples; a submission of a class gets some more that depend on its content. A mistake that
-seed 0 catches is caught by the common examples, and so at every seed; two more seeds confirm it. The others are tried at
-every seed. If a mistake is missed at some seed, it needs a pinned example (`@example`) that shows it, or another test.
+seed 0 catches is caught by the common examples, and so at every seed; two more seeds confirm it. The others are tried
+at every seed. If a mistake is missed at some seed, it needs a pinned example (`@example`) that shows it, or another
+test.
 """
 
 from __future__ import annotations
@@ -31,7 +32,10 @@ def run(arguments: list[str]) -> int:
         of_exercise = defaultdict(list)
         for exercise, mistake in names:
             of_exercise[exercise].append(everything[exercise, mistake])
-        jobs = [TryJob(name, False, seed, tuple(found), until_failure=True) for seed in seeds for name, found in of_exercise.items()]
+        jobs = [
+            TryJob(name, False, seed, tuple(found), until_failure=True)
+            for seed in seeds for name, found in of_exercise.items()
+        ]  # fmt: skip
         missed = defaultdict(list)
         for job, results in results_of(jobs, chosen):
             for tried in results:
@@ -47,8 +51,9 @@ def run(arguments: list[str]) -> int:
         print(f"✗ {exercise}: {mistake} is caught at {count - len(seeds)} of {count} seeds; not at {some}")
     least = 1 - max(map(len, missed.values()), default=0) / count
     print(
-        f"catches: {len(everything)} known mistakes: {len(everything) - len(uncertain)} are caught in the same way at every seed; "
-        f"of the other {len(uncertain)}, tried at seeds {chosen.seeds[0]} to {chosen.seeds[-1]}, {len(missed)} are missed "
-        f"at some seed. The smallest catch rate is {100 * least:.4g} % ({seconds_since(chosen)})."
+        f"catches: {len(everything)} known mistakes: {len(everything) - len(uncertain)} are caught in the same way "
+        f"at every seed; of the other {len(uncertain)}, tried at seeds {chosen.seeds[0]} to {chosen.seeds[-1]}, "
+        f"{len(missed)} are missed at some seed. The smallest catch rate is {100 * least:.4g} % "
+        f"({seconds_since(chosen)})."
     )
     return int(bool(missed) or not everything)

@@ -1,13 +1,14 @@
-"""fair: runs the honest courses, each in its own style, at twenty seeds, in process and in a worker. Each run must earn full marks.
+"""fair: runs the honest courses at twenty seeds, in process and in a worker. Each run must earn full marks.
 
-They are in grader/tests/honest/, one folder for each style. Every chapter uses the course's own earlier chapters, not the
-reference's. A course may lack exercises; the reference's replace them, so a new exercise needs no new code there.
+They are in grader/tests/honest/, one folder for each style. Every chapter uses the course's own earlier chapters, not
+the reference's. A course may lack exercises; the reference's replace them, so a new exercise needs no new code there.
 """
 
 from __future__ import annotations
 
 import ast
 import sys
+from collections import Counter
 from collections.abc import Collection
 from pathlib import Path
 
@@ -45,7 +46,8 @@ def with_missing_exercises(module: str, text: str) -> str:
     words = {word for statement in needed for word in names.written[statement]} - own
     imports = [each for each in names.used if isinstance(each, ast.Import | ast.ImportFrom)]
     lines = sorted({line for statement in imports for line in _imports_of(statement, words)})
-    definitions = [definition(solution, min(bound_names(each))).text.rstrip("\n") for each in names.used if each in needed]
+    chosen = [min(bound_names(each)) for each in names.used if each in needed]
+    definitions = [definition(solution, name).text.rstrip("\n") for name in chosen]
     return "\n\n\n".join([text.rstrip("\n"), *(["\n".join(lines)] if lines else []), *definitions]) + "\n"
 
 
@@ -82,15 +84,18 @@ def run(arguments: list[str]) -> int:
                 short.add((tried.name, job.seed, job.in_worker))
                 print(f"✗ {tried.name}, seed {job.seed}, {WHERE[job.in_worker]}: {job.exercise}: {words}", flush=True)
     runs = len(chosen.seeds)
-    full = {(style, place): runs - sum((style, place) == (each[0], each[2]) for each in short) for style in names for place in WHERE}
+    lacking = Counter((style, place) for style, _, place in short)
+    full = {(style, place): runs - lacking[style, place] for style in names for place in WHERE}
     rows = [[style, WHERE[place], str(runs), str(count)] for (style, place), count in full.items()]
     print("\n" + table(["style", "where", "runs", "full marks"], rows, words=2))
     what = f"{len(names)} courses, {len(exercises)} exercise{'s' * (len(exercises) > 1)}"
     what += f", seeds {chosen.seeds[0]} to {chosen.seeds[-1]}, in process and in workers"
-    print(f"\nfair: {what}: {sum(full.values())} of {len(full) * runs} runs earned full marks ({seconds_since(chosen)}).")
+    found = f"{sum(full.values())} of {len(full) * runs} runs earned full marks"
+    print(f"\nfair: {what}: {found} ({seconds_since(chosen)}).")
     return int(bool(problems or short))
 
 
 def _subject(style: str, module: str, course: dict[str, str]) -> Subject:
     """The course up to this chapter, which cannot use later ones."""
-    return Subject("course", style, course.get(module, ""), course={name: text for name, text in course.items() if name <= module})
+    until = {name: text for name, text in course.items() if name <= module}
+    return Subject("course", style, course.get(module, ""), course=until)

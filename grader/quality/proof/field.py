@@ -1,9 +1,9 @@
 """field: what the kit says about wrong implementations that were written from the stubs and lessons alone.
 
-`grader/tests/field/chNN.toml` contains them, most with one fault, some with two. Each attempt has its `faults` in words,
-and under `known`, for each fault, the known mistakes that are true of it: several where several describe it, none where no
-known mistake does. A diagnosis that names any other mistake is false. Attempts without any such mistake are counted by
-themselves: they should be caught, and get no name.
+`grader/tests/field/chNN.toml` contains them, most with one fault, some with two. Each attempt has its `faults` in
+words, and under `known`, for each fault, the known mistakes that are true of it: several where several describe it,
+none where no known mistake does. A diagnosis that names any other mistake is false. Attempts without any such mistake
+are counted by themselves: they should be caught, and get no name.
 """
 
 from __future__ import annotations
@@ -85,7 +85,8 @@ def run(arguments: list[str]) -> int:
             chosen[attempt.exercise].append(attempt)
     if lacking := [name for name, found in chosen.items() if not found]:
         where = FOLDER.relative_to(ROOT).as_posix()
-        print(f"No attempts in {where}: {', '.join(lacking)}. They are best written by a person who has not read the tests.")
+        advice = "They are best written by a person who has not read the tests."
+        print(f"No attempts in {where}: {', '.join(lacking)}. {advice}")
     jobs = []
     for exercise in options.exercises:
         solution = solution_of(exercise)

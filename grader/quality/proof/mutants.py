@@ -1,7 +1,7 @@
-"""mutants: checks that the suite catches every small change of the reference, or that an explanation says why it need not.
+"""mutants: checks that the suite catches every small change of the reference, or that it is explained.
 
-The changes are made mechanically (`mutator.py`) and tried, each in a worker, until the first failure. A survivor that breaks
-no promise is explained in `tests/mutants/chNN_name.toml`, with the line of the reference that it is about:
+The changes are made mechanically (`mutator.py`) and tried, each in a worker, until the first failure. A survivor that
+breaks no promise is explained in `tests/mutants/chNN_name.toml`, with the line of the reference that it is about:
 
     [[equivalent]]
     exercise = "causal_mask"
@@ -97,7 +97,7 @@ def results(changes: list[Mutant], tried: list[Tried]) -> list[MutantResult]:
 
 
 def last_found(exercise: Exercise) -> Mutants | None:
-    """The numbers of the exercise's mutants when they were tried; None if they were not, or something has changed since."""
+    """The numbers of the exercise's mutants; None if they were not tried since something has changed."""
     changes = mutants(solution_of(exercise), exercise.name)
     tried: list[Tried] = []
     for job in jobs_of(exercise, changes):
@@ -108,7 +108,7 @@ def last_found(exercise: Exercise) -> Mutants | None:
 
 
 def run(arguments: list[str]) -> int:
-    """Print the numbers total, caught, equivalent and unexplained for each exercise. Returns 0 if every survivor is explained."""
+    """Print the numbers of each exercise. Returns 0 if every survivor is explained."""
     options = parser("mutants", __doc__)
     options.add_argument("names", nargs="*", metavar="NAME", help="exercises or chapters (default: all)")
     chosen = parsed(options, arguments)

@@ -1,7 +1,8 @@
 """Makes every small change to one exercise of the reference: one operator, number, axis, argument, call or statement.
 
-A mutant is the exercise with one node of its syntax tree replaced (`alternatives.py`). Changes that Python compiles to the
-same code as the original, or as another change of the exercise, are left out: they would test the same thing twice.
+A mutant is the exercise with one node of its syntax tree replaced (`alternatives.py`). Changes that Python compiles
+to the same code as the original, or as another change of the exercise, are left out: they would test the same thing
+twice.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ def mutants(chapter: str, exercise: str) -> list[Mutant]:
 
 
 def _places(tree: ast.AST) -> Iterator[Place]:
-    """Every statement and expression that may be changed; docstrings, f-strings and negative numbers only as a whole."""
+    """Every statement and expression that may be changed; f-strings and negative numbers only as a whole."""
     for field, value in ast.iter_fields(tree):
         if field in UNCHANGED_FIELDS:
             continue

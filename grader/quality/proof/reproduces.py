@@ -1,4 +1,4 @@
-"""reproduces: runs the script of each failure, as `headway repro` does, and checks that it makes the same failure again.
+"""reproduces: runs the script of each failure, as `headway repro` does: it must make the same failure again.
 
 For every known mistake of the chosen exercises, and for each test that fails: the script calls the learner's function,
 `got` is what the page shows, and the result is still wrong.
@@ -105,7 +105,7 @@ def cases_of(exercise: Exercise, from_field: bool) -> Iterator[tuple[str, str]]:
 
 def run(arguments: list[str]) -> int:
     options = parser("reproduces", __doc__)
-    options.add_argument("--shown", action="store_true", help="only the failure that the page shows, with the diagnosis")
+    options.add_argument("--shown", action="store_true", help="only the failure that the page shows")
     options.add_argument("--field", action="store_true", help="freely written code instead of the known mistakes")
     options.add_argument("--verbose", action="store_true", help="print the scripts that fail")
     chosen = parsed(options, arguments)

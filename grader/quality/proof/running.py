@@ -17,12 +17,13 @@ PROGRESS_SECONDS = 60.0  # between two lines about the progress
 
 def parser(name: str, description: str, seeds: int = 0) -> argparse.ArgumentParser:
     """The options of a proof; those about seeds if it tries so many by default."""
-    parser = argparse.ArgumentParser(prog=f"python -m grader.quality.proof {name}", description=description.partition("\n")[0])
+    prog, first_line = f"python -m grader.quality.proof {name}", description.partition("\n")[0]
+    parser = argparse.ArgumentParser(prog=prog, description=first_line)
     parser.set_defaults(seeds=0, first=0)
     if seeds:
         parser.add_argument("--seeds", type=int, default=seeds, metavar="N", help=f"how many seeds ({seeds})")
         parser.add_argument("--from", dest="first", type=int, default=0, metavar="SEED", help="the first seed (0)")
-    parser.add_argument("--exercise", action="append", metavar="NAME", help="only this exercise or chapter; may be repeated")
+    parser.add_argument("--exercise", action="append", metavar="NAME", help="only this one or its chapter; repeatable")
     parser.add_argument("--jobs", "-j", type=int, default=2, metavar="N", help="how many exercises at once (2)")
     parser.add_argument("--fresh", action="store_true", help="try again what was tried before and has not changed")
     return parser
@@ -42,7 +43,7 @@ def parsed(parser: argparse.ArgumentParser, arguments: list[str]) -> argparse.Na
 
 
 def results_of(jobs: Sequence[TryJob], options: argparse.Namespace) -> Iterator[tuple[TryJob, list[Tried]]]:
-    """Each job with its results, in the order in which they end. Prints the progress, and ends a proof that cannot go on."""
+    """Each job with its results, in the order in which they end. Prints the progress."""
     last = time.monotonic()
     try:
         for count, (job, tried) in enumerate(try_all(jobs, options.fresh, options.jobs), start=1):
@@ -62,5 +63,7 @@ def shortfall(tried: Tried, points: float) -> str:
     """Why an exercise did not get all of its points, in a line or two; empty if it did."""
     if tried.outcome == "passed" and tried.earned == points:
         return ""
-    failed = [f"{test} ({tried.outcomes[test]}): {' '.join(said.split())[:300]}" for test, said in tried.failed_tests.items()]
+    failed = []
+    for test, message in tried.failed_tests.items():
+        failed.append(f"{test} ({tried.outcomes[test]}): {' '.join(message.split())[:300]}")
     return "; ".join(tried.forbidden) or f"{tried.earned:g} of {points:g} points; {'; '.join(failed)}"

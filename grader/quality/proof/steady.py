@@ -1,4 +1,4 @@
-"""steady: runs the reference at a hundred seeds. A test that fails once is flaky or unfair: the reference is right at every seed.
+"""steady: runs the reference at a hundred seeds. A test that fails once is flaky or unfair.
 
 Each run is all suites with the examples of one seed, in process.
 """
@@ -30,6 +30,7 @@ def run(arguments: list[str]) -> int:
         print(f"✗ {name} failed in {failures[name]} of {runs} runs; python -m pytest --target solutions {example}")
     print(
         f"steady: the reference at seeds {options.seeds[0]} to {options.seeds[-1]}: {runs} runs, {tests} tests run, "
-        f"{failures.total()} failed ({len(examples)} different one{'s' * (len(examples) != 1)}; {seconds_since(options)})."
+        f"{failures.total()} failed ({len(examples)} different one{'s' * (len(examples) != 1)}; "
+        f"{seconds_since(options)})."
     )
     return int(bool(examples or not tests))

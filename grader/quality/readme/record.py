@@ -1,14 +1,13 @@
-"""Makes the README's two pictures (`make readme`): a recorded session of `headway watch`, and attention computed by a learner's code.
+"""Makes the README's two pictures (`make readme`): a session of `headway watch`, and a translator's attention.
 
-All come from real runs in a copy of the kit: one exercise fails and is fixed; a translator is trained with a solved course. `story_model.py`
-records a longer training for two pages of the book.
+All come from real runs in a copy of the kit: one exercise fails and is fixed; a translator is trained with a solved
+course. `story_model.py` records a longer training for two pages of the book.
 """
 
 from __future__ import annotations
 
 import io
 import re
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -29,7 +28,10 @@ COLUMNS, ROWS, PATIENCE = 80, 44, 300.0
 THEME = TerminalTheme(
     (22, 25, 29),
     (227, 231, 235),
-    [(22, 25, 29), (255, 155, 142), (126, 226, 168), (242, 204, 96), (121, 189, 240), (216, 162, 232), (121, 200, 240), (227, 231, 235)],
+    [
+        (22, 25, 29), (255, 155, 142), (126, 226, 168), (242, 204, 96), (121, 189, 240), (216, 162, 232),
+        (121, 200, 240), (227, 231, 235),
+    ],  # fmt: skip
 )
 WINDOW = f"""\
 <svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {{width}} {{height}}" width="720" role="img">
@@ -53,8 +55,10 @@ made = guide.measure(translation, find_status(translation.REQUIRED_EXERCISES, sh
 assert not made.from_reference, made.notes
 one = made.numbers.attended[0]
 words = translation._glossed(one.written)
-sys.stdout.buffer.write(heatmap(translation._mean(one.weights), words, one.source, "Where the translator attends while it writes",
-                                row_name="writes", column_name="attends to").encode())
+title = "Where the translator attends while it writes"
+weights = translation._mean(one.weights)
+picture = heatmap(weights, words, one.source, title, row_name="writes", column_name="attends to")
+sys.stdout.buffer.write(picture.encode())
 """
 
 
@@ -65,8 +69,8 @@ def session() -> str:
         file.write_text(unfinished_chapter(read_source(file)), encoding="utf-8")
         failing, passing = _watched(kit, file)
     saved = [Text(f"-   {MISTAKEN}", "red"), Text(f"+   {FIXED}", "green")]
-    panes = [("$ headway watch", failing), ("saved in exercises/ch03_attention.py:", saved), ("headway watch, a moment later", passing)]
-    return draw_window(panes)
+    after = [("saved in exercises/ch03_attention.py:", saved), ("headway watch, a moment later", passing)]
+    return draw_window([("$ headway watch", failing), *after])
 
 
 def draw_window(panes: Sequence[tuple[str, Sequence[Text]]]) -> str:
@@ -88,7 +92,7 @@ def unfinished_chapter(stub: str) -> str:
 def attention() -> str:
     """The cross-attention of a translator that a solved course has trained, for one sentence."""
     with copied_kit() as kit:
-        return subprocess.run([sys.executable, "-c", TRANSLATE], cwd=kit, env=environment(kit), stdout=subprocess.PIPE, check=True).stdout.decode("utf-8")
+        return story_model.output_of(kit, environment(kit), ["-c", TRANSLATE])
 
 
 def train() -> None:
@@ -102,7 +106,8 @@ def _watched(kit: Path, file: Path) -> tuple[list[Text], list[Text]]:
     import pexpect
 
     command = ["-m", "grader.cli", "watch"]
-    child = pexpect.spawn(sys.executable, command, cwd=str(kit), env=environment(kit), dimensions=(ROWS, COLUMNS), encoding="utf-8")
+    size = {"dimensions": (ROWS, COLUMNS)}
+    child = pexpect.spawn(sys.executable, command, cwd=str(kit), env=environment(kit), encoding="utf-8", **size)
     try:
         first = _screen_with(child, "FAILED")  # this one includes the time for loading
         child.send("r")
@@ -117,7 +122,7 @@ def _watched(kit: Path, file: Path) -> tuple[list[Text], list[Text]]:
 
 
 def _screen_with(child, wanted: str, other_than: Sequence[Text] = ()) -> list[Text]:
-    """The lines of the screen, in their colours, when a new verdict that contains `wanted` is on it. Every frame is drawn whole."""
+    """The lines of the screen, in their colours, when a new verdict that contains `wanted` is on it."""
     import pexpect
 
     seen, end = "", time.monotonic() + PATIENCE

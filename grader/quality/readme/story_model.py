@@ -1,7 +1,8 @@
-"""A model trained by `headway train` with a solved course, and what `headway play` says with it: the record behind the pages "Train it" and "Open it up".
+"""A model trained by `headway train`, and what `headway play` says with it: the record behind two pages of the book.
 
-`make readme` runs the commands and writes three things: the record (JSON), the picture of the losses, and the recorded parts of the two pages.
-A recorded part is a code block that is marked with its name, such as ```text why, or the table of the samples.
+`make readme` runs the commands and writes three things: the record (JSON), the picture of the losses, and the
+recorded parts of the two pages. A recorded part is a code block that is marked with its name, such as ```text why, or
+the table of the samples.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +48,8 @@ opener = Opener(True, "cpu", hide_progress)
 engine = opener.open_checkpoint(name)
 patterns = engine.attention(engine.read(asked, 1).ids)
 kinds = [[engine.head_kind(head) for head in layer] for layer in patterns]
-layer, head = next((i, j) for wanted in ("previous", "sparse", "mixed") for i, layer in enumerate(kinds) for j, kind in enumerate(layer) if kind == wanted)
+heads = [(i, j) for i, layer in enumerate(kinds) for j in range(len(layer))]
+layer, head = next((i, j) for wanted in ("previous", "sparse", "mixed") for i, j in heads if kinds[i][j] == wanted)
 session = Session(engine, opener.open_other)
 played = {}
 for part, lines in typed.items():
@@ -54,20 +57,23 @@ for part, lines in typed.items():
     for line in lines:
         line = line.replace("LAYER HEAD", f"{layer + 1} {head + 1}")
         said += f"> {line}\\n" + "".join(piece.text for piece in answer(session, line)).rstrip() + "\\n"
-    played[part] = "".join(textwrap.fill(line, 79) + "\\n" if len(line) > 80 else line for line in said.splitlines(keepends=True))
+    lines = [textwrap.fill(line, 79) if len(line) > 79 else line for line in said.splitlines()]
+    played[part] = "".join(line + "\\n" for line in lines)
 sys.stdout.buffer.write(json.dumps({"played": played, "heads": kinds}).encode())
 opener.close()
 """
 
-Run = Callable[[Sequence[str]], str]
+def output_of(kit: Path, environment: dict[str, str], arguments: Sequence[str]) -> str:
+    """What Python prints with these arguments in this copy of the kit."""
+    command = [sys.executable, *arguments]
+    done = subprocess.run(command, cwd=kit, env=environment, stdout=subprocess.PIPE, check=True)
+    return done.stdout.decode("utf-8")
 
 
 def record(kit: Path, environment: dict[str, str]) -> dict[str, Any]:
     """Train in this copy of the kit, which has a solved course, and play with the model."""
 
-    def run(arguments: Sequence[str]) -> str:
-        return subprocess.run([sys.executable, *arguments], cwd=kit, env=environment, stdout=subprocess.PIPE, check=True).stdout.decode("utf-8")
-
+    run = partial(output_of, kit, environment)
     said = run(["-m", "grader.cli", "train", "--steps", str(STEPS)])
     run(["-m", "grader.cli", "train", "--steps", str(EARLY_STEPS), "--name", EARLY])
     compared = run(["-m", "grader.cli", "compare", "learned", "rope", "--steps", str(COMPARED_STEPS)])
@@ -100,7 +106,8 @@ def write_record(made: dict[str, Any]) -> None:
     """Write the record, the picture, and the recorded parts of the pages."""
     RECORD.parent.mkdir(exist_ok=True)
     PICTURE.parent.mkdir(exist_ok=True)
-    write_whole(RECORD, re.sub(r"(?<=[\d.,\[])\n +(?=[\d\]])", " ", json.dumps(made, indent=1, ensure_ascii=False)) + "\n")
+    text = json.dumps(made, indent=1, ensure_ascii=False)
+    write_whole(RECORD, re.sub(r"(?<=[\d.,\[])\n +(?=[\d\]])", " ", text) + "\n")
     write_whole(PICTURE, losses_picture(made))
     for name in FILLED:
         path = PAGES / f"{name}.md"
@@ -114,13 +121,16 @@ def load_record() -> dict[str, Any]:
 
 def losses_picture(made: dict[str, Any]) -> str:
     """Draw the loss of each step, and the validation loss."""
-    lines = {"loss": list(enumerate(made["losses"], 1)), "validation": [(step, loss) for step, loss in made["validation"]]}
+    validation = [(step, loss) for step, loss in made["validation"]]
+    lines = {"loss": list(enumerate(made["losses"], 1)), "validation": validation}
     return curves(lines, f"The loss in {made['steps']} steps of headway train", x_name="step", y_name="loss")
 
 
 def fill(page: str, made: dict[str, Any]) -> str:
     """Return the page with the recorded parts of this record. KeyError for a part that it does not have."""
     blocks = {"begins": made["begins"], "ends": made["ends"], "compared": made["compared"], **made["played"]}
-    page = re.sub(r"^(```text (\w+)\n).*?(?=^```$)", lambda found: found[1] + blocks[found[2]], page, flags=re.MULTILINE | re.DOTALL)
+    block = re.compile(r"^(```text (\w+)\n).*?(?=^```$)", re.MULTILINE | re.DOTALL)
+    page = block.sub(lambda found: found[1] + blocks[found[2]], page)
     rows = "".join(f"| {step} | {text} |\n" for step, text in made["samples"])
-    return re.sub(r"^(\| after step \| it writes \|\n\|[-: |]+\|\n)(?:\|.*\n)*", lambda found: found[1] + rows, page, flags=re.MULTILINE)
+    samples = re.compile(r"^(\| after step \| it writes \|\n\|[-: |]+\|\n)(?:\|.*\n)*", re.MULTILINE)
+    return samples.sub(lambda found: found[1] + rows, page)

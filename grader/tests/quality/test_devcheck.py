@@ -72,10 +72,12 @@ def test_three_known_mistakes_are_enough_and_variants_and_attempts_may_follow(ki
     (kit.root / "tests" / "variants" / "ch03_attention" / "merge_heads.py").unlink()
     (kit.root / "grader" / "tests" / "field" / "ch03.toml").unlink()
     said = kit.run("dev-check", "merge_heads")
-    assert "· merge_heads has 0 variants" in said and "· merge_heads has no attempts in grader/tests/field/ch03.toml" in said
+    assert "· merge_heads has 0 variants" in said
+    assert "· merge_heads has no attempts in grader/tests/field/ch03.toml" in said
     assert re.search(r"merge_heads +\d+ +\d+ +3/3 +3/3 +0/0", said) and "every promise holds" in said
     catalogue.write_text(head + "".join(entry for entry in entries if entry not in own[2:]), encoding="utf-8")
-    assert "2 known mistakes in tests/misconceptions/ch03_attention.toml; at least 3" in kit.run("dev-check", "merge_heads", status=1)
+    said = kit.run("dev-check", "merge_heads", status=1)
+    assert "2 known mistakes in tests/misconceptions/ch03_attention.toml; at least 3" in said
 
 
 def test_an_edit_that_does_not_fit_is_reported(kit):
@@ -89,7 +91,7 @@ def test_an_edit_that_does_not_fit_is_reported(kit):
     ("lines", "says"),
     [
         ('[merge_heads.{known}]\nreplace = "a"\nwith = "b"\nsays = "c"\nhint = "d"\n', "Cannot declare"),
-        ('[merge_heads.another]\nreplace = "a"\n', "[merge_heads.another] should hold the texts replace, with, says, hint"),
+        ('[merge_heads.another]\nreplace = "a"\n', "[merge_heads.another] should hold the texts"),
         ('[no_exercise.another]\nreplace = "a"\nwith = "b"\nsays = "c"\nhint = "d"\n', "has no exercise no_exercise"),
     ],
 )
@@ -135,9 +137,12 @@ def test_the_page_has_the_mutants_that_were_tried_on_these_sources(kit):
 def test_the_page_adds_up_the_mutants():
     one, other, unknown = (Row(exercise) for exercise in load_syllabus().chapters[0].exercises[:3])
     one.mutants, other.mutants = Mutants(9, 7, 2), Mutants(3, 3, 0)
-    lines = for_a_page([one, other]).splitlines()
-    assert [line.split(" | ")[5:7] for line in lines[2:]] == [["10/12", "2"], ["7/9", "2"], ["3/3", "0"], ["10/12", "2"]]
-    assert [line.split(" | ")[5:7] for line in for_a_page([one, other, unknown]).splitlines()[2:7:4]] == [["–", "–"]] * 2
+
+    def columns(rows):
+        return [line.split(" | ")[5:7] for line in for_a_page(rows).splitlines()[2:]]
+
+    assert columns([one, other]) == [["10/12", "2"], ["7/9", "2"], ["3/3", "0"], ["10/12", "2"]]
+    assert columns([one, other, unknown])[:5:4] == [["–", "–"]] * 2
 
 
 @pytest.mark.parametrize("kind", TRIVIAL_KINDS)

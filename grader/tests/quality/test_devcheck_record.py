@@ -50,9 +50,8 @@ def test_correct_exercises_are_recorded_and_not_tried_again_until_they_change(ki
     record.unlink()
     assert "every promise holds" in kit.run("dev-check", "causal_mask")  # from the stored results
     wrong = kit.root / "tests" / "variants" / "ch03_attention" / "causal_mask.py"
-    wrong.write_text(
-        wrong.read_text(encoding="utf-8") + "\n# variant: wrong\ndef causal_mask(length):\n    return length\n", encoding="utf-8"
-    )
+    variant = "\n# variant: wrong\ndef causal_mask(length):\n    return length\n"
+    wrong.write_text(wrong.read_text(encoding="utf-8") + variant, encoding="utf-8")
     said = kit.run("dev-check", "causal_mask", "--changed", status=1)
     assert "the variant `wrong` is correct and gets" in said and "not tried" not in said
     assert "causal_mask" not in record.read_text(encoding="utf-8")
@@ -71,7 +70,8 @@ def test_an_exercise_with_a_broken_promise_is_not_recorded(kit):
 def test_a_change_concerns_its_chapter_and_those_after_it(kit):
     names = ("gelu", "softmax", "causal_mask", "build_vocab")
     ask = (
-        "import json; from grader.course.syllabus import load_syllabus; from grader.quality.devcheck.record import fingerprint\n"
+        "import json; from grader.course.syllabus import load_syllabus\n"
+        "from grader.quality.devcheck.record import fingerprint\n"
         f"print(json.dumps({{name: fingerprint(load_syllabus().exercise(name)) for name in {names}}}))"
     )
 
@@ -90,8 +90,9 @@ def test_a_change_concerns_its_chapter_and_those_after_it(kit):
 
     before = fingerprints()
     assert len(set(before.values())) == len(before)
-    assert changed_by("solutions/ch03_attention.py", "largest = x.amax", "largest = 0 + x.amax") == ["gelu", "softmax", "causal_mask"]
-    assert changed_by("solutions/ch03_attention.py", "import math", "import math  # for -inf") == ["softmax", "causal_mask"]
+    solution = "solutions/ch03_attention.py"
+    assert changed_by(solution, "largest = x.amax", "largest = 0 + x.amax") == ["gelu", "softmax", "causal_mask"]
+    assert changed_by(solution, "import math", "import math  # for -inf") == ["softmax", "causal_mask"]
     assert changed_by("tests/test_ch03_attention.py", "def test_", "def test_a_") == ["softmax", "causal_mask"]
     assert changed_by("grader/verdict/comparing.py", "import ", "import math\nimport ") == list(before)
     assert changed_by("grader/cli/main.py", "import ", "import math\nimport ") == []

@@ -23,7 +23,8 @@ def distributions():
 
 def counts_of(chances: Tensor, n: int, repeats: int) -> Tensor:
     """Counts of n draws, (repeats, cells)."""
-    draws = torch.multinomial(chances.expand(repeats, -1), n, replacement=True, generator=torch.Generator().manual_seed(5))
+    generator = torch.Generator().manual_seed(5)
+    draws = torch.multinomial(chances.expand(repeats, -1), n, replacement=True, generator=generator)
     return torch.zeros(repeats, len(chances)).scatter_add_(1, draws, torch.ones(repeats, n))
 
 
@@ -48,7 +49,8 @@ def test_the_limit_is_where_the_bound_is_the_chance(distributions):
     for cells in (2, 3, 9, 40):
         d, t = cells - 1, distributions.divergence_limit(cells)
         assert t > d and d * (1 + math.log(t / d)) - t == pytest.approx(math.log(distributions.CHANCE))
-    assert [round(distributions.divergence_limit(cells), 1) for cells in (3, 9)] == [24.2, 37.6]  # as its docstring says
+    documented = [round(distributions.divergence_limit(cells), 1) for cells in (3, 9)]
+    assert documented == [24.2, 37.6]
     assert distributions.CHANCE * 30 == pytest.approx(1e-6)
 
 
@@ -56,7 +58,8 @@ def test_wrong_draws_are_refused_and_right_ones_are_not(distributions):
     right = {"a": 0.5, "b": 0.3, "c": 0.2}
     exact = Counter(a=500, b=300, c=200)
     distributions.check_frequencies(exact, right, "the letter")
-    with pytest.raises(Mismatch, match=r"the letter: [abc] should have probability 0\.\d+; it occurred \d+ times in 1000 draws"):
+    sentence = r"the letter: [abc] should have probability 0\.\d+; it occurred \d+ times in 1000 draws"
+    with pytest.raises(Mismatch, match=sentence):
         distributions.check_frequencies(Counter(a=380, b=380, c=240), right, "the letter")
     with pytest.raises(Mismatch, match="the letter: d is impossible, and it occurred 1 times in 1001 draws"):
         distributions.check_frequencies(exact + Counter(d=1), right, "the letter")

@@ -15,7 +15,8 @@ def test_the_faults_of_each_attempt_are_described():
         exercise = load_syllabus().exercise(attempt.exercise)
         compile(attempt.code, attempt.name, "exec")
         assert exercise.name in attempt.code and len(attempt.faults) == len(attempt.known) in (1, 2), attempt.name
-        assert attempt.true_names <= {mistake.id for mistake in misconceptions(exercise.module, exercise.name)}, attempt.name
+        known = {mistake.id for mistake in misconceptions(exercise.module, exercise.name)}
+        assert attempt.true_names <= known, attempt.name
 
 
 def test_a_name_counts_only_if_it_is_true_of_the_code():
@@ -26,17 +27,16 @@ def test_a_name_counts_only_if_it_is_true_of_the_code():
         found.add(attempt, Tried("attempt", "softmax 1", 0.0, outcome, {}, {}, list(names), [], 0.0))
         return found
 
-    assert [(found.caught, found.named, found.named_all, found.false) for found in (row("failed", "b", "c"), row("failed", "a"), row("failed", "a", "d"))] == [
-        (1, 1, 1, 0),
-        (1, 1, 0, 0),
-        (1, 1, 0, 1),
-    ]
+    rows = row("failed", "b", "c"), row("failed", "a"), row("failed", "a", "d")
+    counts = [(found.caught, found.named, found.named_all, found.false) for found in rows]
+    assert counts == [(1, 1, 1, 0), (1, 1, 0, 0), (1, 1, 0, 1)]
     assert row("passed").problems == ["softmax 1 passes all tests", "softmax 1 is not named; true would be a, b, c"]
 
 
 def test_attempts_that_no_known_mistake_describes_have_a_row_of_their_own():
     """They need no name; a name would be false."""
-    one, two, none, half = (Attempt("softmax 1", "softmax", "", [""] * len(known), known) for known in ([["a"]], [["a"], ["b"]], [[]], [[], ["b"]]))
+    each_known = [["a"]], [["a"], ["b"]], [[]], [[], ["b"]]
+    one, two, none, half = (Attempt("softmax 1", "softmax", "", [""] * len(known), known) for known in each_known)
     assert [attempt.row for attempt in (one, two, none, half)] == [1, 2, 0, 2]
     row = Row()
     row.add(none, Tried("attempt", "softmax 1", 0.0, "failed", {}, {}, [], [], 0.0))

@@ -41,15 +41,16 @@ hint = "Which sizes do the tests draw?"
 
 def prove(*arguments, root=ROOT):
     command = [sys.executable, "-m", "grader.quality.proof", *arguments]
-    more = environment(PYTHONPATH=str(root))
-    return subprocess.run(command, cwd=root, env=more, capture_output=True, text=True, encoding="utf-8", stdin=subprocess.DEVNULL, timeout=600)
+    more = {"env": environment(PYTHONPATH=str(root)), "stdin": subprocess.DEVNULL, "timeout": 600}
+    return subprocess.run(command, cwd=root, capture_output=True, text=True, encoding="utf-8", **more)
 
 
 @pytest.fixture(scope="module")
 def wrong():
     """A kit with two courses that claim to be honest; one has a mistake in it."""
     with copied_kit() as root:
-        honest, right = root / "grader" / "tests" / "honest", (root / "solutions" / f"{MODULE}.py").read_text(encoding="utf-8")
+        honest = root / "grader" / "tests" / "honest"
+        right = (root / "solutions" / f"{MODULE}.py").read_text(encoding="utf-8")
         for style, text in (("right", right), ("wrong", mistake("causal_mask"))):
             (honest / style).mkdir(parents=True)
             for path in (root / "solutions").glob("ch0[12]*.py"):
@@ -59,12 +60,15 @@ def wrong():
 
 
 def test_a_course_that_does_not_get_its_points_is_named(wrong):
-    done = prove("fair", "--seeds", "1", "--from", "3", "--style", "right", "--style", "wrong", "--exercise", "causal_mask", root=wrong)
+    styles = ["--style", "right", "--style", "wrong"]
+    done = prove("fair", "--seeds", "1", "--from", "3", *styles, "--exercise", "causal_mask", root=wrong)
     assert done.returncode == 1, done.stdout + done.stderr
-    assert re.search(r"^✗ wrong, seed 3, in a worker: causal_mask: 0 of \d+ points; test_\w+ \(failed\): ", done.stdout, re.M), done.stdout
+    sentence = r"^✗ wrong, seed 3, in a worker: causal_mask: 0 of \d+ points; test_\w+ \(failed\): "
+    assert re.search(sentence, done.stdout, re.M), done.stdout
     table = dict(re.findall(r"^(\w+ +in (?:process|a worker)) +1 +([01])$", done.stdout, re.M))
     full_marks = {" ".join(name.split()): full for name, full in table.items()}
-    assert full_marks == {"right in process": "1", "right in a worker": "1", "wrong in process": "0", "wrong in a worker": "0"}
+    right = {"right in process": "1", "right in a worker": "1"}
+    assert full_marks == right | {"wrong in process": "0", "wrong in a worker": "0"}
     assert "1 exercise, seeds 3 to 3, in process and in workers: 2 of 4 runs earned full marks" in done.stdout
 
 
@@ -75,7 +79,8 @@ def test_a_test_that_fails_the_reference_now_and_then_is_named(wrong, tmp_path):
     done = prove("steady", "--seeds", "4", "--exercise", "causal_mask", root=wrong)
     assert done.returncode == 1, done.stdout + done.stderr
     again = r"python -m pytest --target solutions --exercise causal_mask --seed \d"
-    assert re.search(rf"^✗ test_fails_once failed in 1 of 4 runs; {again}: .*the first run", done.stdout, re.MULTILINE | re.IGNORECASE), done.stdout
+    sentence = rf"(?mi)^✗ test_fails_once failed in 1 of 4 runs; {again}: .*the first run"
+    assert re.search(sentence, done.stdout), done.stdout
     assert re.search(r"seeds 0 to 3: 4 runs, \d+ tests run, 1 failed \(1 different one;", done.stdout), done.stdout
     assert done.stdout.count("✗") == 1
 
@@ -90,7 +95,8 @@ def uncertain():
 
 
 def count(root, *more):
-    return prove("catches", "--exercise", "softmax", "--mistake", "of_luck", "--seeds", "20", "-j", "1", *more, root=root)
+    some = ["--exercise", "softmax", "--mistake", "of_luck", "--seeds", "20", "-j", "1"]
+    return prove("catches", *some, *more, root=root)
 
 
 def test_a_mistake_that_some_seeds_miss_is_found_and_a_pinned_example_catches_it(uncertain):
