@@ -24,7 +24,7 @@ from rich.terminal_theme import TerminalTheme
 from rich.text import Text
 
 FOLDER = ROOT / ".github" / "pictures"
-COLUMNS, ROWS, PATIENCE = 80, 44, 300.0
+COLUMNS, ROWS, SCREEN_SECONDS = 80, 44, 300.0
 THEME = TerminalTheme(
     (22, 25, 29),
     (227, 231, 235),
@@ -117,7 +117,7 @@ def _watched(kit: Path, file: Path) -> tuple[list[Text], list[Text]]:
         return failing, _screen_with(child, "softmax works")
     finally:
         child.send("q")
-        child.expect(pexpect.EOF, timeout=PATIENCE)
+        child.expect(pexpect.EOF, timeout=SCREEN_SECONDS)
         child.close()
 
 
@@ -125,7 +125,7 @@ def _screen_with(child, wanted: str, other_than: Sequence[Text] = ()) -> list[Te
     """The lines of the screen, in their colours, when a new verdict that contains `wanted` is on it."""
     import pexpect
 
-    seen, end = "", time.monotonic() + PATIENCE
+    seen, end = "", time.monotonic() + SCREEN_SECONDS
     while time.monotonic() < end:
         try:
             seen += child.read_nonblocking(1 << 16, 0.2)

@@ -25,17 +25,17 @@ PAGES = ROOT / "grader" / "teaching" / "book" / "pages"
 RECORD, PICTURE = PAGES / "recorded" / "story_model.json", PAGES / "pictures" / "story_losses.svg"
 FILLED = ("train", "play")  # the pages with recorded parts
 STEPS, EARLY_STEPS, COMPARED_STEPS = 400, 40, 200
-NAME, EARLY = "stories", "stories-40"
-ASKED = "Omar was hungry. He wanted to make some"
-TYPED = {
+NAME, EARLY_NAME = "stories", "stories-40"
+PROMPT = "Omar was hungry. He wanted to make some"
+COMMANDS = {
     "first": ["One morning, Ella was hungry."],
     "cold": ["/temperature 0", "One morning, Ella was hungry.", "/temperature 0.8"],
-    "why": [f"/why {ASKED}"],
-    "attend": [f"/attend LAYER HEAD {ASKED}"],
-    "lens": [f"/lens {ASKED}"],
-    "compare": ["/seed 0", f"/compare {EARLY}"],
+    "why": [f"/why {PROMPT}"],
+    "attend": [f"/attend LAYER HEAD {PROMPT}"],
+    "lens": [f"/lens {PROMPT}"],
+    "compare": ["/seed 0", f"/compare {EARLY_NAME}"],
 }
-TIMED = ("time of training", "tokens a second")  # rows that say more about the machine than about the models
+TIME_ROWS = ("time of training", "tokens a second")  # rows that say more about the machine than about the models
 PLAY = """
 import json, sys, textwrap
 from grader.models.play.commands import answer
@@ -63,6 +63,7 @@ sys.stdout.buffer.write(json.dumps({"played": played, "heads": kinds}).encode())
 opener.close()
 """
 
+
 def output_of(kit: Path, environment: dict[str, str], arguments: Sequence[str]) -> str:
     """What Python prints with these arguments in this copy of the kit."""
     command = [sys.executable, *arguments]
@@ -72,10 +73,9 @@ def output_of(kit: Path, environment: dict[str, str], arguments: Sequence[str]) 
 
 def record(kit: Path, environment: dict[str, str]) -> dict[str, Any]:
     """Train in this copy of the kit, which has a solved course, and play with the model."""
-
     run = partial(output_of, kit, environment)
     said = run(["-m", "grader.cli", "train", "--steps", str(STEPS)])
-    run(["-m", "grader.cli", "train", "--steps", str(EARLY_STEPS), "--name", EARLY])
+    run(["-m", "grader.cli", "train", "--steps", str(EARLY_STEPS), "--name", EARLY_NAME])
     compared = run(["-m", "grader.cli", "compare", "learned", "rope", "--steps", str(COMPARED_STEPS)])
     trained = json.loads(read_source(kit / "checkpoints" / NAME / "checkpoint.json"))["record"]
     history = trained["history"]
@@ -90,7 +90,7 @@ def record(kit: Path, environment: dict[str, str]) -> dict[str, Any]:
         "ends": said[said.index("judge_fit says") :].strip() + "\n",
         "compared": comparison_table(compared),
         "files": {path.name: path.stat().st_size for path in sorted((kit / "checkpoints" / NAME).iterdir())},
-        **json.loads(run(["-c", PLAY, json.dumps([NAME, ASKED, TYPED])])),
+        **json.loads(run(["-c", PLAY, json.dumps([NAME, PROMPT, COMMANDS])])),
     }
 
 
@@ -99,7 +99,7 @@ def comparison_table(said: str) -> str:
     lines = said[said.rindex("left\n") :].splitlines()
     start = next(number for number, line in enumerate(lines) if line.startswith(" " * 20))
     end = next(number for number in range(start, len(lines)) if not lines[number])
-    return "".join(f"{line}\n" for line in lines[start:end] if not line.startswith(TIMED))
+    return "".join(f"{line}\n" for line in lines[start:end] if not line.startswith(TIME_ROWS))
 
 
 def write_record(made: dict[str, Any]) -> None:

@@ -59,7 +59,7 @@ def test_numbers_in_the_sentences_are_those_of_the_record():
     assert f"the validation loss is {rope} after {story_model.COMPARED_STEPS} steps, with learned positions {learned}." in SENTENCES
     assert f"headway train --steps {RECORDED['steps']}`" in SENTENCES and f"The recorded {RECORDED['steps']} steps read {RECORDED['tokens']:,} tokens." in SENTENCES
     rate = re.search(r"about ([\d,]+) tokens in a second of processor time", SENTENCES)[1]
-    assert f"{rate} and " in next(line for line in read_source(story_model.PAGES / "figures.md").splitlines() if "A step of `headway train`" in line)
+    assert f"{rate} tokens" in next(line for line in read_source(story_model.PAGES / "figures.md").splitlines() if "A step of `headway train`" in line)
     assert abs(RECORDED["losses"][0] - math.log(vocabulary)) < 0.1
     assert f"had {story_model.EARLY_STEPS} steps of training" in SENTENCES and f"learned rope --steps {story_model.COMPARED_STEPS} ```" in SENTENCES
 
