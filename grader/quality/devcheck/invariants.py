@@ -13,8 +13,9 @@ from grader.course.known_mistakes import CatalogueProblem, misconceptions
 from grader.course.readme_table import check_readme_table
 from grader.course.source import Definition, SourceProblem, definition, find_definition
 from grader.course.stubs import check_stubs, reference_stub
-from grader.course.suites import tests_in
+from grader.course.suites import tests_in, tests_of
 from grader.course.syllabus import EXERCISES, ROOT, Chapter, Exercise, load_syllabus, suites_of
+from grader.execution.target import reference_of
 from grader.quality.devcheck.hint_code import code_in_hints
 from grader.quality.devcheck.subjects import solution_of, variants
 from grader.runner.graded_tests import SIDES
@@ -104,8 +105,20 @@ def _tree(path: Path) -> ast.Module:
 
 
 def of_exercise(exercise: Exercise) -> Iterator[str]:
-    for check in (_words_are_there, code_in_hints, _todos_are_numbered, _errors_are_promised, _mistakes_are_known):
-        yield from (f"{exercise.name}: {sentence}" for sentence in check(exercise))
+    missing = list(missing_files(exercise))
+    checks = [_words_are_there, _mistakes_are_known]
+    checks += [] if missing else [code_in_hints, _todos_are_numbered, _errors_are_promised]
+    for sentence in [*missing, *(sentence for check in checks for sentence in check(exercise))]:
+        yield f"{exercise.name}: {sentence}"
+
+
+def missing_files(exercise: Exercise) -> Iterator[str]:
+    """What an exercise lacks without which it cannot be tried: the reference and the tests."""
+    reference, tests = reference_of(exercise.module), tests_of(exercise.chapter).values()
+    if reference is None or find_definition(reference.text, exercise.name) is None:
+        yield f"solutions/{exercise.module}.py does not define it; write it, then run `headway stubs`"
+    if exercise.name not in {name for name, _ in tests}:
+        yield f'no test in tests/test_{exercise.module}_SUBJECT.py is marked @exercise("{exercise.name}")'
 
 
 def _words_are_there(exercise: Exercise) -> Iterator[str]:

@@ -18,6 +18,7 @@ from grader.processes.report import Report
 from grader.processes.server_process import main
 from grader.processes.service import Runner, Service
 from grader.quality.devcheck.subjects import Subject
+from grader.runner.graded_tests import NoTests
 from grader.runner.judging import Judge, judge_of
 from grader.verdict.hypothesis_internals import only_generate
 from grader.verdict.recordings import course_recordings
@@ -63,9 +64,13 @@ class Tried:
 def try_implementations(job: TryJob, report: Report, fork: bool = True) -> int:
     """Send the results of the job's subjects. `fork`: is forking safe here?"""
     pool = WorkerPool(fork=fork, warm=True)
-    with cache_replies():
-        tried = [_try(job, subject, pool, report) for subject in job.subjects]
-    pool.close()
+    try:
+        with cache_replies():
+            tried = [_try(job, subject, pool, report) for subject in job.subjects]
+    except NoTests as problem:
+        report.finish(trouble=str(problem))
+    finally:
+        pool.close()
     report.message(result=[asdict(each) for each in tried])
     return 0
 

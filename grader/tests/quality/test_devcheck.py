@@ -63,6 +63,19 @@ def test_every_weakness_of_a_suite_is_reported(weak):
     assert "broken" in said
 
 
+def test_what_a_new_exercise_lacks_is_said_at_once(kit):
+    words = 'points = 3\npromise = "p"\nwhy = "w"\nunlocks = "u"\nhints = ["a", "b", "c"]\n\n'
+    entry = '[[chapter.exercise]]\nname = "split_heads"'
+    edit(kit.exercises / "syllabus.toml", entry, f'[[chapter.exercise]]\nname = "flip"\n{words}{entry}')
+    said = kit.run("dev-check", "flip", status=1)
+    assert "✗ ch03: no paragraph of exercises/ch03_attention.md begins with **`flip`**" in said
+    assert "✗ flip: solutions/ch03_attention.py does not define it; write it, then run `headway stubs`" in said
+    assert '✗ flip: no test in tests/test_ch03_attention_SUBJECT.py is marked @exercise("flip")' in said
+    assert "✗ flip: 0 known mistakes in tests/misconceptions/ch03_attention.toml; at least 3" in said
+    assert "· flip has 0 variants in tests/variants/ch03_attention/flip.py; 3 are usual, and may follow" in said
+    assert "4 promises broken" in said
+
+
 @pytest.mark.thorough
 def test_three_known_mistakes_are_enough_and_variants_and_attempts_may_follow(kit):
     catalogue = kit.root / "tests" / "misconceptions" / "ch03_attention.toml"
