@@ -22,7 +22,7 @@ def run(arguments: list[str]) -> int:
     examples: dict[str, str] = {}
     for job, (tried,) in results_of(jobs, options):
         tests += len(tried.outcomes)
-        failures.update(tried.failed_tests)
+        failures.update(list(tried.failed_tests))
         words = shortfall(tried, load_syllabus().exercise(job.exercise).points)
         for name in tried.failed_tests or ([job.exercise] if words else []):
             examples.setdefault(name, f"--exercise {job.exercise} --seed {job.seed}: {words}")

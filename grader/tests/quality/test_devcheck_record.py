@@ -67,6 +67,7 @@ def test_an_exercise_with_a_broken_promise_is_not_recorded(kit):
     assert "causal_mask" not in record.read_text(encoding="utf-8")
 
 
+@pytest.mark.thorough
 def test_a_change_concerns_its_chapter_and_those_after_it(kit):
     names = ("gelu", "softmax", "causal_mask", "build_vocab")
     ask = (
