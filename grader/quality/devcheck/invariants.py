@@ -13,8 +13,7 @@ from grader.course.known_mistakes import CatalogueProblem, misconceptions
 from grader.course.readme_table import check_readme_table
 from grader.course.source import Definition, SourceProblem, definition, find_definition
 from grader.course.stubs import check_stubs, reference_stub
-from grader.course.suites import tests_in, tests_of
-from grader.course.syllabus import EXERCISES, ROOT, Chapter, Exercise, load_syllabus, suites_of
+from grader.course.syllabus import EXERCISES, ROOT, Chapter, Exercise, load_syllabus, suites_of, tests_in, tests_of
 from grader.execution.target import reference_of
 from grader.quality.devcheck.hint_code import code_in_hints
 from grader.quality.devcheck.subjects import solution_of, variants

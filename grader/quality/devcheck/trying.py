@@ -20,7 +20,7 @@ from grader.processes.service import Runner, Service
 from grader.quality.devcheck.subjects import Subject
 from grader.runner.graded_tests import NoTests
 from grader.runner.judging import Judge, judge_of
-from grader.verdict.hypothesis_internals import only_generate
+from grader.verdict.examples import only_generate
 from grader.verdict.recordings import course_recordings
 from grader.verdict.replay import cache_replies
 from grader.verdict.results import ExerciseResult
