@@ -1,3 +1,1 @@
-"""The command line. `main.py` parses, with `instructors.py`, `grading.py`, `own_models.py` and `exporting.py` for groups of commands;
-`commands/` does what each one says.
-"""
+"""The command line: `main.py` lists the commands, and `commands/` has one function for each."""

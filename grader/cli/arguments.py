@@ -1,7 +1,11 @@
-"""The NAME arguments of the commands, with Tab completion. Several words are one name where they form a title: `headway check kv cache`."""
+"""The NAME arguments of the commands, with Tab completion.
+
+Several words are one name where they form a title: `headway check kv cache`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
@@ -11,14 +15,18 @@ from grader.course.syllabus import ROOT, Chapter, Exercise, UnknownName, load_sy
 
 MAX_TITLE_WORDS = 5
 DESIGNS = (
-    "learned", "sinusoidal", "rope", "alibi", "pre", "post", "dense", "moe", "heads=1", "heads=4", "words", "bpe", "mini", "tiny",
-    "small", "translate",
+    "learned", "sinusoidal", "rope", "alibi", "pre", "post", "dense", "moe", "heads=1", "heads=4", "words", "bpe",
+    "mini", "tiny", "small", "translate",
 )  # fmt: skip
 
 
-def option(*names: str, **more: Any) -> Any:
-    """An option whose help says the default itself."""
-    return typer.Option(*names, **{"show_default": False, **more})
+def option(text: str, *names: str, **more: Any) -> Any:
+    """An option with this help, which says the default itself."""
+    return typer.Option(*names, help=text, show_default=False, **more)
+
+
+def argument(metavar: str, text: str, complete: Callable[[str], list[str]] | None = None) -> Any:
+    return typer.Argument(metavar=metavar, help=text, autocompletion=complete, show_default=False)
 
 
 # ---- Tab completion: the names that begin with the typed text
@@ -54,10 +62,8 @@ def complete_model(incomplete: str) -> list[str]:
     return complete_checkpoint(incomplete) + [word for word in DESIGNS if word.startswith(incomplete)]
 
 
-NAME = typer.Argument(
-    metavar="NAME", help="An exercise, or a chapter: its number or its title.", autocompletion=complete_name, show_default=False
-)
-EXERCISE = typer.Argument(metavar="NAME", help="An exercise.", autocompletion=complete_exercise, show_default=False)
+NAME = argument("NAME", "An exercise, or a chapter: its number or its title.", complete_name)
+EXERCISE = argument("NAME", "An exercise.", complete_exercise)
 AnyName = Annotated[list[str] | None, NAME]
 RequiredName = Annotated[list[str], NAME]
 AnyExercise = Annotated[list[str] | None, EXERCISE]
@@ -68,7 +74,10 @@ RequiredExercise = Annotated[list[str], EXERCISE]
 
 
 def join_words(words: list[str]) -> str:
-    """The one name that these words form. UnknownName where each of them is a name of its own, because the command takes one."""
+    """The one name that these words form.
+
+    UnknownName where each of them is a name of its own, because the command takes one.
+    """
     name = " ".join(words)
     if len(words) > 1 and _find(name) is None and all(map(_find, words)):
         raise UnknownName(f"{name!r} is {len(words)} names, and this command takes one: {join_or(words)}")
@@ -80,7 +89,10 @@ def join_optional(words: list[str] | None) -> str | None:
 
 
 def split_names(words: list[str] | None) -> list[str]:
-    """The names that these words form, for a command that takes several. UnknownName where the words of a title may also be names of their own."""
+    """The names that these words form, for a command that takes several.
+
+    UnknownName where the words of a title may also be names of their own.
+    """
     left, names = list(words or ()), []
     while left:
         sizes = range(min(MAX_TITLE_WORDS, len(left)), 1, -1)

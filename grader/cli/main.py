@@ -1,4 +1,7 @@
-"""The `headway` command. Each command is one function in grader/cli/commands, which parses, calls and prints; its result is the exit status."""
+"""The `headway` command.
+
+Each command is one function in grader/cli/commands, which parses, calls and prints; its result is the exit status.
+"""
 
 from __future__ import annotations
 
@@ -15,15 +18,26 @@ from typer.core import TyperCommand, TyperGroup
 
 COMMANDS = {  # name: where its function, or its group of commands, is
     "status": "status:status", "check": "check:check", "watch": "exercise:watch", "next": "status:show_next",
-    "list": "status:list_all", "hint": "exercise:hint", "repro": "exercise:repro", "diff": "exercise:diff", "show": "show:show",
-    "reset": "reset:reset", "open": "exercise:open_in_editor", "doctor": "doctor:doctor", "book": "book:book",
-    "measure": "measure:measure", "walk": "walk:walk", "train": "train:train", "play": "play:play", "compare": "compare:compare",
-    "stubs": "maintain:stubs", "dev-check": "maintain:dev_check", "grade": "grade:grade", "regrade": "grade:regrade",
-    "override": "correct:override", "note": "correct:note", "marks": "term:marks", "similarity": "similarity:similarity",
-    "handout": "handout:handout", "gradescope": "handout:gradescope", "course": "term:course_commands",
-    "export": "export:export_commands",
+    "list": "status:list_all", "hint": "exercise:hint", "repro": "exercise:repro", "diff": "exercise:diff",
+    "show": "show:show", "reset": "reset:reset", "open": "exercise:open_in_editor", "doctor": "doctor:doctor",
+    "book": "book:book", "measure": "measure:measure", "walk": "walk:walk", "train": "train:train", "play": "play:play",
+    "compare": "compare:compare", "stubs": "maintain:stubs", "dev-check": "maintain:dev_check", "grade": "grade:grade",
+    "regrade": "grade:regrade", "override": "correct:override", "note": "correct:note", "marks": "term:marks",
+    "similarity": "similarity:similarity", "handout": "handout:handout", "gradescope": "handout:gradescope",
+    "course": "term:course_commands", "export": "export:export_commands",
 }  # fmt: skip
-INSTRUCTORS = ("handout", "gradescope", "grade", "regrade", "override", "note", "marks", "similarity", "course", "export")
+INSTRUCTORS = (
+    "handout",
+    "gradescope",
+    "grade",
+    "regrade",
+    "override",
+    "note",
+    "marks",
+    "similarity",
+    "course",
+    "export",
+)
 WHOLE_KIT_ONLY = ("stubs", "dev-check", *INSTRUCTORS)  # a handout, which learners have, cannot do these
 VALUE_PROBLEMS = {  # typer checks values with pydantic, whose sentences are about "inputs"
     "int": "is not a whole number",
@@ -83,7 +97,10 @@ def _load(name: str) -> Any:
     module, _, attribute = COMMANDS[name].partition(":")
     found = getattr(import_module(f"grader.cli.commands.{module}"), attribute)
     if not isinstance(found, typer.Typer):
-        function, found = found, typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
+        function, found = (
+            found,
+            typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False),
+        )
         found.command(name)(function)
     for command in found.registered_commands:
         command.cls = ForwardingCommand if name == "measure" else ReadableCommand
@@ -95,13 +112,18 @@ def _describe_value(error: dict[str, Any]) -> str:
     given, kind = str(error["input"]), str(error["type"]).partition("_")[0]
     kind = "float" if given.strip().lower() == "nan" else kind
     limits = error.get("ctx", {}).values() if kind in ("less", "greater") else ()
-    return " ".join([repr(given), VALUE_PROBLEMS[kind], *(f"{limit:.15g}" for limit in limits)]) if kind in VALUE_PROBLEMS else ""
+    return (
+        " ".join([repr(given), VALUE_PROBLEMS[kind], *(f"{limit:.15g}" for limit in limits)])
+        if kind in VALUE_PROBLEMS
+        else ""
+    )
 
 
 app = typer.Typer(
     cls=LazyGroup,
     name="headway",
-    help="Build a transformer by hand, one tested piece at a time. `headway` alone shows your points and the next exercise.",
+    help="Build a transformer by hand, one tested piece at a time. "
+    "`headway` alone shows your points and the next exercise.",
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -127,7 +149,9 @@ def main() -> None:
     replace_unencodable()
     name, updates = (sys.argv[1:2] or [""])[0], any(word.partition("=")[0] == "--into" for word in sys.argv)
     if is_handout() and name in WHOLE_KIT_ONLY and not (name == "handout" and updates):
-        print_error(f"`headway {name}` does not work in a handout (the folder that learners get); it needs the whole kit")
+        print_error(
+            f"`headway {name}` does not work in a handout (the folder that learners get); it needs the whole kit"
+        )
         sys.exit(2)
     try:
         app()

@@ -5,49 +5,63 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-from grader.cli.arguments import complete_chapter, complete_exercise, option
+from grader.cli.arguments import argument, complete_chapter, complete_exercise, option
 
 ALL_EXERCISES = "(default: all of these chapters)"
 VERSIONS = (
-    "Of several versions of a chapter: the newest, the one with most exercises implemented, or the one with most points "
-    "(up to three are judged)."
+    "Of several versions of a chapter: the newest, the one with most exercises implemented, "
+    "or the one with most points (up to three are judged)."
 )
 
 Out = Annotated[
-    Path | None, option(metavar="DIR", help="The folder of the gradebook (default: grades, or grades/NAME for an assignment).")
+    Path | None,
+    option("The folder of the gradebook (default: grades, or grades/NAME for an assignment).", metavar="DIR"),
 ]
-CourseFile = Annotated[Path | None, option("--course", metavar="FILE", help="The course file (default: course.toml in this folder).")]
-AssignmentName = Annotated[str, option("--assignment", metavar="NAME", help="An assignment of course.toml.")]
-Chapters = Annotated[str, option(metavar="ch03,ch05", help="The chapters (default: all).", autocompletion=complete_chapter)]
-Exercises = Annotated[
-    str, option(metavar="NAMES", help=f"The exercises {ALL_EXERCISES}.", autocompletion=complete_exercise)
+CourseFile = Annotated[
+    Path | None, option("The course file (default: course.toml in this folder).", "--course", metavar="FILE")
 ]
-Points = Annotated[Path | None, option(metavar="FILE", help="Your own points and rules for late work (TOML).")]
-Seed = Annotated[int | None, option(metavar="N", help="Draw other examples; the run stays repeatable (default: 0).")]
+AssignmentName = Annotated[str, option("An assignment of course.toml.", "--assignment", metavar="NAME")]
+Chapters = Annotated[str, option("The chapters (default: all).", metavar="ch03,ch05", autocompletion=complete_chapter)]
+Exercises = Annotated[str, option(f"The exercises {ALL_EXERCISES}.", metavar="NAMES", autocompletion=complete_exercise)]
+Points = Annotated[Path | None, option("Your own points and rules for late work (TOML).", metavar="FILE")]
+Seed = Annotated[int | None, option("Draw other examples; the run stays repeatable (default: 0).", metavar="N")]
 Maps = Annotated[
     list[str] | None,
-    option("--map", metavar="FILE=ch03", help="Read files of this name as this chapter, as in homework3.py=ch03. You can repeat it."),
+    option(
+        "Read files of this name as this chapter, as in homework3.py=ch03. You can repeat it.",
+        "--map",
+        metavar="FILE=ch03",
+    ),
 ]
-Copies = Annotated[str, option(metavar="newest|fullest|better", help=VERSIONS)]
+Copies = Annotated[str, option(VERSIONS, metavar="newest|fullest|better")]
 TrustFileDates = Annotated[
     bool,
     option(
+        "Where no other time is known, use the dates of files for late work. Copying changes these dates.",
         "--trust-file-dates",
-        help="Where no other time is known, use the dates of files for late work. Copying changes these dates.",
     ),
 ]
-Fewer = Annotated[bool, option("--fewer", help="Leave out exercises or people that the last run into this folder graded.")]
+Fewer = Annotated[bool, option("Leave out exercises or people that the last run into this folder graded.", "--fewer")]
 Jobs = Annotated[
-    int | None, option("-j", "--jobs", min=1, max=64, metavar="N", help="How many submissions run at the same time (default: one per processor).")
+    int | None,
+    option(
+        "How many submissions run at the same time (default: one per processor).",
+        "-j",
+        "--jobs",
+        min=1,
+        max=64,
+        metavar="N",
+    ),
 ]
-Dask = Annotated[str | None, option(metavar="ADDRESS", help="Grade on a Dask cluster.")]
+Dask = Annotated[str | None, option("Grade on a Dask cluster.", metavar="ADDRESS")]
 RequireIsolation = Annotated[
-    bool, option("--require-isolation", help="Refuse to run if a layer of the sandbox is missing; `headway doctor` lists the layers.")
+    bool,
+    option(
+        "Refuse to run if a layer of the sandbox is missing; `headway doctor` lists the layers.", "--require-isolation"
+    ),
 ]
 Key = Annotated[
-    Path | None, option("--key", metavar="FILE", help="The key of the pseudonyms, if the grades are anonymous and it has moved.")
+    Path | None,
+    option("The key of the pseudonyms, if the grades are anonymous and it has moved.", "--key", metavar="FILE"),
 ]
-Person = Annotated[
-    str, typer.Argument(metavar="NAME", help="A person: the name, e-mail address, login or number.", show_default=False)
-]
+Person = Annotated[str, argument("NAME", "A person: the name, e-mail address, login or number.")]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from grader.console.editor import editor_for
 from grader.console.output import wrap_text
@@ -14,20 +14,36 @@ from grader.course.source import SourceProblem
 from grader.course.status import current_scores, is_passed, locate, next_unpassed, short_path
 from grader.course.syllabus import EXERCISES, Exercise, load_syllabus
 from grader.teaching.show.catalog import has_picture
+from grader.watch.keys import Keyboard
+from grader.watch.page import State
+from grader.watch.runs import Runs
 from grader.watch.screen import Screen
 from rich.text import Text
-
-if TYPE_CHECKING:
-    from grader.watch.loop import Watch
 
 
 FAR = 10**6  # lines: beyond the end of any page
 
 
+class Watched(Protocol):
+    """What the actions need of the watch."""
+
+    state: State
+    runs: Runs
+
+    @property
+    def keyboard(self) -> Keyboard: ...
+
+    def start_run(self) -> None: ...
+
+    def switch_to(self, exercise: Exercise) -> None: ...
+
+    def on_quit(self) -> None: ...
+
+
 class KeyActions:
     """Carries out the keys of a watch that has a full screen."""
 
-    def __init__(self, watch: Watch, screen: Screen) -> None:
+    def __init__(self, watch: Watched, screen: Screen) -> None:
         self.watch, self.state, self.screen = watch, watch.state, screen
         self.chooser: Chooser | None = None
         self.diff_confirmed = False

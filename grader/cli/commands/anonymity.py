@@ -49,7 +49,8 @@ def stored_class(out: Path, key: Path | None = None) -> StoredClass:
     _, rules, course = options.resolve()
     path = options.key_path(out)
     if not options.anonymous or (not path.is_file() and not rules.extensions and course is None):
-        return StoredClass(out, options, rules, course, None)  # with a roster or an extension, the key says whom they mean
+        # with a roster or an extension, the key says whom they mean
+        return StoredClass(out, options, rules, course, None)
     pseudonyms = Pseudonyms.read(path)
     if course is None:
         return StoredClass(out, options, pseudonyms.hide_rules(rules, Roster()), None, pseudonyms)
@@ -58,7 +59,7 @@ def stored_class(out: Path, key: Path | None = None) -> StoredClass:
 
 
 def refuse_mixing(options: GradingOptions, out: Path) -> None:
-    """GradingProblem if this run would mix names and pseudonyms in one folder, or give people other pseudonyms than before."""
+    """GradingProblem if this run would mix names and pseudonyms in one folder, or give people new pseudonyms."""
     shown, path = line(str(out)), options.key_path(out)
     if _has_gradebook(out):
         before = read_options(out)
@@ -83,7 +84,9 @@ def refuse_mixing(options: GradingOptions, out: Path) -> None:
             strange = sorted({name for name, _ in book.list_people().values()} - known)
         if strange:
             place = f"{strange[0]} of {line(str(folder))}"
-            raise GradingProblem(f"{line(str(path))} does not have {place}, so it is another key; name the right one with --key FILE")
+            raise GradingProblem(
+                f"{line(str(path))} does not have {place}, so it is another key; name the right one with --key FILE"
+            )
 
 
 def _has_gradebook(folder: Path) -> bool:

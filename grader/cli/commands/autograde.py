@@ -1,4 +1,5 @@
-"""Started by Gradescope's run_autograder: grades one submission like `headway grade`, and always writes results/results.json.
+"""Started by Gradescope's run_autograder: grades one submission like `headway grade`, and always writes
+results/results.json.
 
 `python -m grader.cli.commands.autograde /autograder`
 """
@@ -22,13 +23,19 @@ from grader.cli.commands.grading_options import WRONG_USE, GradingOptions, absol
 from grader.console.output import print_error
 from grader.files import write_whole
 
-NOT_GRADED = "Your submission could not be graded. This is not your fault; please ask your instructor to read the autograder's output."
+NOT_GRADED = (
+    "Your submission could not be graded. This is not your fault; "
+    "please ask your instructor to read the autograder's output."
+)
 
 
 def main() -> int:
     base = Path(sys.argv[1])
     results = base / "results" / "results.json"
-    write_whole(results, json.dumps({"score": 0.0, "output": NOT_GRADED, "output_format": "text", "stdout_visibility": "hidden"}))
+    write_whole(
+        results,
+        json.dumps({"score": 0.0, "output": NOT_GRADED, "output_format": "text", "stdout_visibility": "hidden"}),
+    )
     settings = json.loads((base / "source" / SETTINGS).read_text(encoding="utf-8"))
     rules = base / "source" / RULES
     with tempfile.TemporaryDirectory(prefix="headway-") as place:
@@ -37,16 +44,21 @@ def main() -> int:
         write_roster(roster, base / "submission", facts)
         points = Path(place) / RULES if rules.is_file() else None
         if points:
-            points.write_text(format_rules(add_gradescope_dates(read_rules(rules, needs_due=False), facts)), encoding="utf-8")
+            points.write_text(
+                format_rules(add_gradescope_dates(read_rules(rules, needs_due=False), facts)), encoding="utf-8"
+            )
         secret = _read_secret(base / "source" / SECRET)
         graded = tuple(settings["chapters"]), tuple(settings["exercises"]), settings["seed"]
         try:
-            status = run(GradingOptions((str(roster),), *graded, absolute(points)), grades, RunOptions(jobs=1, secret=secret))
+            status = run(
+                GradingOptions((str(roster),), *graded, absolute(points)), grades, RunOptions(jobs=1, secret=secret)
+            )
         except GradingProblem as problem:
             print_error(str(problem))
             status = WRONG_USE
         if written := [path.read_bytes() for path in sorted(grades.glob("gradescope/*.json"))]:
-            best = max(map(json.loads, written), key=lambda found: found["score"])  # a group has one score: with its latest extension
+            # a group has one score: with its latest extension
+            best = max(map(json.loads, written), key=lambda found: found["score"])
             write_whole(results, json.dumps(hide_results(best, settings["hidden"])))
             return 0
     return status
@@ -70,13 +82,14 @@ def read_metadata(path: Path) -> Any:
 
 
 def write_roster(path: Path, submission: Path, facts: Any) -> None:
-    """Write a table with a row for each member of the group: name, path and time, as far as Gradescope's metadata has them."""
+    """Write a table with a row for each member of the group: name, path and time, if Gradescope's metadata has them."""
     names, submitted = ["submission"], ""
     try:
         names = list(filter(None, (str(user["name"]).strip() for user in facts["users"]))) or names
         submitted = parse_time(facts["created_at"]).isoformat()
     except (ValueError, KeyError, TypeError) as problem:
-        print(f"submission_metadata.json is incomplete, so the name or the time is missing: {type(problem).__name__}: {problem}")
+        reason = f"{type(problem).__name__}: {problem}"
+        print(f"submission_metadata.json is incomplete, so the name or the time is missing: {reason}")
     with path.open("w", encoding="utf-8", newline="") as file:
         csv.writer(file).writerows([("name", "path", "submitted"), *((name, submission, submitted) for name in names)])
 

@@ -1,4 +1,7 @@
-"""`headway book`: serves the lessons as a book on this machine; builds it first if it is missing or out of date. `make book` only builds it."""
+"""`headway book`: serves the lessons as a book on this machine; builds it first if it is missing or out of date.
+
+`make book` only builds it.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +18,10 @@ from grader.teaching.book.build import build, is_extra_missing
 
 def book(
     name: AnyName = None,
-    port: Annotated[int, option(min=0, max=65535, metavar="N", help="The port of the book's server (default: any free port).")] = 0,
-    browser: Annotated[bool, option("--browser/--no-browser", help="Open your browser, or only print the address.")] = True,
+    port: Annotated[
+        int, option("The port of the book's server (default: any free port).", min=0, max=65535, metavar="N")
+    ] = 0,
+    browser: Annotated[bool, option("Open your browser, or only print the address.", "--browser/--no-browser")] = True,
 ) -> int:
     """Read the lessons as a book in your browser.
 
@@ -49,7 +54,10 @@ def book(
 
 
 def _page_of(name: str | None) -> str:
-    """The page of an exercise or a chapter. If nothing is named: of the current chapter, or the front page before any work. UnknownName for an unknown name."""
+    """The page of an exercise or a chapter.
+
+    If nothing is named: of the current chapter, or the front page before any work. UnknownName for an unknown name.
+    """
     if name is None:
         scores, chapters = current_scores(), [chapter.name for chapter in read_course().chapters]
         chapter = current_chapter(scores) if scores or modified_chapters(chapters) else None

@@ -1,4 +1,4 @@
-"""Runs the graded tests of an exercise or chapter: in the server of a running watch, or else in one that is started for this."""
+"""Runs the graded tests of an exercise or chapter: in the server of a running watch, or else in a new one."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ PASSED, NOT_YET, UNUSABLE = 0, 1, 2
 def check(name: AnyName = None) -> int:
     """Test an exercise, a chapter, or your next exercise.
 
-    Earlier chapters use the reference solution. In its own chapter, an exercise uses your code where that passes its tests, and the
-    reference solution elsewhere.
+    Earlier chapters use the reference solution. In its own chapter, an exercise uses your code where that passes its
+    tests, and the reference solution elsewhere.
 
     Exit status: 0 if everything passed, 1 if not, 2 if it cannot be tested."""
     step = next_step()
@@ -39,7 +39,8 @@ def check(name: AnyName = None) -> int:
     exercises = found.exercises if isinstance(found, Chapter) else (found,)
     suites = suites_of(found.id if isinstance(found, Chapter) else found.chapter)
     if not exercises or not suites:
-        print_error(f"{found.name} is not part of this handout, so there are no tests for it" if is_handout() else f"there are no tests for {found.name} yet")
+        reason = f"{found.name} is not part of this handout, so there are no tests for it"
+        print_error(reason if is_handout() else f"there are no tests for {found.name} yet")
         return UNUSABLE
     location = locate(found)
     if not location.file.exists():
@@ -76,8 +77,8 @@ def _print_file_problem(file: Path, problem: SourceProblem, found: Exercise | Ch
 
 def run_tests(found: Exercise | Chapter) -> dict[str, str] | None:
     """The outcome of each exercise; None, after a sentence, if there is no verdict."""
-    columns = shutil.get_terminal_size().columns
-    job = CheckJob(found.id if isinstance(found, Chapter) else found.name, os.getcwd(), columns if columns >= 40 else 80, make_console().color_system is not None)
+    columns, name = shutil.get_terminal_size().columns, found.id if isinstance(found, Chapter) else found.name
+    job = CheckJob(name, os.getcwd(), columns if columns >= 40 else 80, make_console().color_system is not None)
     try:
         with contextlib.closing(AnyServer()) as server:
             return _print_run(server.answers(job))

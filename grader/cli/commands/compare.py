@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # before torch, as in `headway train`
 
-import typer  # noqa: E402
-from grader.cli.arguments import complete_model, option  # noqa: E402
+from grader.cli.arguments import argument, complete_model, option  # noqa: E402
 from grader.cli.commands.train import (  # noqa: E402
     BOTH_LENGTHS,
     DONE,
@@ -39,24 +38,22 @@ MAX_PICTURE_NAME_CHARACTERS = 80
 
 @describe_problems
 def compare(
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="A B", help="Two checkpoints, or two designs.", autocompletion=complete_model, show_default=False),
-    ] = None,
+    names: Annotated[list[str] | None, argument("A B", "Two checkpoints, or two designs.", complete_model)] = None,
     minutes: Minutes = None,
     steps: Steps = None,
     text: Text = None,
     seed: Seed = None,
-    prompt: Annotated[list[str] | None, option(metavar="TEXT", help="Both continue this text; may be repeated.")] = None,
-    picture: Annotated[Path | None, option(metavar="FILE.svg", help="Write both loss curves to this file.")] = None,
+    prompt: Annotated[list[str] | None, option("Both continue this text; may be repeated.", metavar="TEXT")] = None,
+    picture: Annotated[Path | None, option("Write both loss curves to this file.", metavar="FILE.svg")] = None,
     device: DeviceName = Device.auto,
 ) -> int:
     """Compare two models, or two designs of a model.
 
-    `headway compare stories stories-2` compares two checkpoints. `headway compare learned rope` trains two designs for the same number
-    of steps, on the same text with the same seed, and compares them. The designs are learned, sinusoidal, rope, alibi; pre, post;
-    dense, moe; heads=1, heads=4 (any number); words, bpe; mini, tiny, small; translate. Several changes are one word with commas:
-    rope,heads=1. --minutes, --steps, --text and --seed are for the training of two designs.
+    `headway compare stories stories-2` compares two checkpoints. `headway compare learned rope` trains two designs for
+    the same number of steps, on the same text with the same seed, and compares them. The designs are learned,
+    sinusoidal, rope, alibi; pre, post; dense, moe; heads=1, heads=4 (any number); words, bpe; mini, tiny, small;
+    translate. Several changes are one word with commas: rope,heads=1. --minutes, --steps, --text and --seed are for the
+    training of two designs.
 
     The models stay in checkpoints/, so the same command trains nothing the second time. After Control-C it goes on."""
     if names is None or len(names) != 2:
@@ -93,10 +90,12 @@ def _folders(names: tuple[str, str], training: dict[str, Any], device: str) -> t
         return _train_designs(names, training, device)
     if any(designs):
         checkpoint, design = (names[number] for number in (designs.index(False), designs.index(True)))
-        raise DesignProblem(f"{checkpoint} is a checkpoint and {design} is a design; give two checkpoints or two designs")
+        advice = "give two checkpoints or two designs"
+        raise DesignProblem(f"{checkpoint} is a checkpoint and {design} is a design; {advice}")
     for name, value in training.items():
         if value is not None:
-            raise DesignProblem(f"--{name} is for the training of two designs, and these are trained checkpoints; leave it out")
+            why = "is for the training of two designs, and these are trained checkpoints; leave it out"
+            raise DesignProblem(f"--{name} {why}")
     return find_checkpoint(names[0]), find_checkpoint(names[1])
 
 
@@ -121,7 +120,8 @@ def _train_designs(words: tuple[str, str], options: dict[str, Any], device: str)
     console = make_console()
     for folder in pair.folders:
         if folder not in trained:
-            print_wrapped(console, f"{folder.name} was trained in an earlier comparison. To train it again, delete checkpoints/{folder.name}.")
+            advice = f"To train it again, delete checkpoints/{folder.name}."
+            print_wrapped(console, f"{folder.name} was trained in an earlier comparison. {advice}")
     return pair.folders[0], pair.folders[1]
 
 
@@ -143,7 +143,8 @@ def _train(training: Training) -> bool:
         raise CheckpointProblem(f"{str(problem).removesuffix('.')}. {what_is_saved(training)}") from problem
     console.print()
     if not finished:
-        print_wrapped(console, f"Stopped after {training.trainer.steps_done:,} steps of {training.name}, and saved. The same command goes on from there.")
+        steps = f"{training.trainer.steps_done:,} steps of {training.name}"
+        print_wrapped(console, f"Stopped after {steps}, and saved. The same command goes on from there.")
     return finished
 
 
@@ -161,7 +162,8 @@ def _compare(folders: tuple[Path, Path], prompts: list[str], picture: Path | Non
     _print_comparison(comparison)
     console = make_console()
     if (drawn := draw(comparison)) is not None:
-        path = picture or folders[0].parent / f"{'-and-'.join(folder.name for folder in folders)[:MAX_PICTURE_NAME_CHARACTERS]}.svg"
+        names = "-and-".join(folder.name for folder in folders)[:MAX_PICTURE_NAME_CHARACTERS]
+        path = picture or folders[0].parent / f"{names}.svg"
         try:
             write_whole(path, drawn)
         except OSError as error:

@@ -1,4 +1,7 @@
-"""`headway override` gives points beside a verdict, and `headway note` adds a sentence to somebody's feedback. Both write all files again."""
+"""`headway override` gives points beside a verdict, and `headway note` adds a sentence to somebody's feedback.
+
+Both write all files again.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.judging.scoring import CENT, format_points
 from grader.classroom.report.context import read_context
 from grader.classroom.sanitize import line, shorten
-from grader.cli.arguments import complete_exercise, option
+from grader.cli.arguments import argument, complete_exercise, option
 from grader.cli.commands.anonymity import StoredClass, stored_class
 from grader.cli.commands.grading_options import describe_problems, folder_of
 from grader.cli.options import AssignmentName, CourseFile, Key, Out, Person
@@ -30,13 +33,11 @@ DONE = 0
 @describe_problems
 def override(
     name: Person = "",
-    exercise: Annotated[
-        str, typer.Argument(metavar="EXERCISE", help="An exercise.", autocompletion=complete_exercise, show_default=False)
-    ] = "",
-    points: Annotated[str, typer.Argument(metavar="POINTS", help="The points to give.", show_default=False)] = "",
-    because: Annotated[str, option("--because", metavar="TEXT", help="The reason; the learner reads it.")] = "",
-    revoke: Annotated[bool, option("--revoke", help="Let the verdict on EXERCISE count again.")] = False,
-    show: Annotated[bool, option("--list", help="List all overrides, or those of NAME; also revoked ones.")] = False,
+    exercise: Annotated[str, argument("EXERCISE", "An exercise.", complete_exercise)] = "",
+    points: Annotated[str, argument("POINTS", "The points to give.")] = "",
+    because: Annotated[str, option("The reason; the learner reads it.", "--because", metavar="TEXT")] = "",
+    revoke: Annotated[bool, option("Let the verdict on EXERCISE count again.", "--revoke")] = False,
+    show: Annotated[bool, option("List all overrides, or those of NAME; also revoked ones.", "--list")] = False,
     out: Out = None,
     assignment: AssignmentName = "",
     course: CourseFile = None,
@@ -44,8 +45,8 @@ def override(
 ) -> int:
     """Give points beside the verdict (for instructors).
 
-    Grading again does not change them. The feedback and the table say what you gave, when and why. A deduction for lateness still
-    applies to the total.
+    Grading again does not change them. The feedback and the table say what you gave, when and why. A deduction for
+    lateness still applies to the total.
 
     Exit status: 0 if it is done, 2 if not."""
     folder = folder_of(out, course, assignment)
@@ -66,7 +67,8 @@ def override(
         if not because.strip():
             raise GradingProblem('say why, with --because "..."; the learner reads it in the feedback')
         book.corrections.override(owner, found.name, given, graded.scrub(because), now)
-        return f"{line(owner.name)} now has {format_points(given)} points for {found.name}. Grading again does not change that."
+        points_now = f"{format_points(given)} points for {found.name}"
+        return f"{line(owner.name)} now has {points_now}. Grading again does not change that."
 
     return _change(folder, change, key)
 
@@ -74,9 +76,11 @@ def override(
 @describe_problems
 def note(
     name: Person = "",
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="The sentence, in quotes.", show_default=False)] = "",
-    revoke: Annotated[int | None, option("--revoke", metavar="NUMBER", help="Take the note with this number out.")] = None,
-    show: Annotated[bool, option("--list", help="List all notes, or those of NAME, with their numbers; also revoked ones.")] = False,
+    text: Annotated[str, argument("TEXT", "The sentence, in quotes.")] = "",
+    revoke: Annotated[int | None, option("Take the note with this number out.", "--revoke", metavar="NUMBER")] = None,
+    show: Annotated[
+        bool, option("List all notes, or those of NAME, with their numbers; also revoked ones.", "--list")
+    ] = False,
     out: Out = None,
     assignment: AssignmentName = "",
     course: CourseFile = None,
@@ -119,7 +123,9 @@ def _revoke_note(book: Gradebook, number: int, now: datetime) -> str:
     before = next((one for one in book.corrections.remarks(revoked=True) if one.number == number), None)
     if before is None:
         raise GradingProblem(f"there is no note {number}; `headway note --list` shows all with their numbers")
-    raise GradingProblem(f"note {number} was revoked already, on {_when(before.revoked)}; `headway note --list` shows all")
+    raise GradingProblem(
+        f"note {number} was revoked already, on {_when(before.revoked)}; `headway note --list` shows all"
+    )
 
 
 def _change(out: Path, change: Callable[[Gradebook, StoredClass, datetime], str], key: Path | None) -> int:

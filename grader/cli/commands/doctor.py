@@ -52,11 +52,12 @@ def doctor() -> int:
     console, wrong = make_console(), 0
     for finding in examine():
         wrong += finding.state == "wrong"
-        mark, style = {"ok": ("ok   ", "green"), "note": ("note ", "yellow"), "wrong": ("wrong", "bold red")}[finding.state]
+        style = {"ok": "green", "note": "yellow", "wrong": "bold red"}[finding.state]
         for number, line in enumerate(wrap_text(finding.sentence, console.width - 8)):
-            console.print(Text.assemble((f" {mark if number == 0 else '     '}  ", style), line), soft_wrap=True)
+            console.print(Text.assemble((f" {finding.state if number == 0 else '':<5}  ", style), line), soft_wrap=True)
     console.print()
-    console.print("Everything works." if not wrong else f"{wrong} problem{'s' if wrong > 1 else ''} found; the lines above say what to do.")
+    found = f"{wrong} problem{'s' if wrong > 1 else ''} found; the lines above say what to do."
+    console.print(found if wrong else "Everything works.")
     return int(wrong > 0)
 
 
@@ -79,7 +80,9 @@ def _packages() -> Iterator[Finding]:
         try:
             version = metadata.version(name)
         except metadata.PackageNotFoundError:
-            yield Finding("wrong", f"{name} is not installed; run `make learn`, or `pip install -c constraints.txt -e .`")
+            yield Finding(
+                "wrong", f"{name} is not installed; run `make learn`, or `pip install -c constraints.txt -e .`"
+            )
             continue
         if name in tested and version.partition("+")[0] != tested[name]:
             other.append(f"{name} {version} (tested with {tested[name]})")
@@ -103,7 +106,8 @@ def _find_other_kit() -> Finding:
     here = Path.cwd().resolve()
     for folder in (here, *here.parents):
         if (folder / "grader" / "cli" / "main.py").exists() and (folder / "exercises").is_dir() and folder != ROOT:
-            return Finding("wrong", f"you are in {folder}, but this `headway` tests the code in {ROOT}; run `make learn` here and use the `headway` in .venv")
+            advice = "run `make learn` here and use the `headway` in .venv"
+            return Finding("wrong", f"you are in {folder}, but this `headway` tests the code in {ROOT}; {advice}")
     return Finding("ok", f"this `headway` tests the code in {EXERCISES}")
 
 
@@ -111,16 +115,20 @@ def _isolation() -> Iterator[Finding]:
     """The layers of the sandbox, one line each."""
     layers = isolation.layers()
     if not any(layer.on for layer in layers):
-        yield Finding("note", f"no isolation on this system: a worker can read files and use the network (only Linux has isolation); {layers[0].remedy}")
+        danger = "a worker can read files and use the network (only Linux has isolation)"
+        yield Finding("note", f"no isolation on this system: {danger}; {layers[0].remedy}")
         return
     for layer in layers:
         yield Finding("ok" if layer.on else "note", f"isolation, {layer}")
     if not any(layer.on for layer in layers if layer.name == "landlock"):
         return
     if namespaces.available():
-        yield Finding("ok", "isolation, namespaces: a worker sees no other process, and reading a file changes no access time")
+        yield Finding(
+            "ok", "isolation, namespaces: a worker sees no other process, and reading a file changes no access time"
+        )
     else:
-        yield Finding("note", "isolation, namespaces are off: this system allows no user namespaces; two workers can exchange information through access times")
+        danger = "two workers can exchange information through access times"
+        yield Finding("note", f"isolation, namespaces are off: this system allows no user namespaces; {danger}")
     if os.getuid() == 0:
         yield Finding("note", "you are root, and root has no limit on the number of threads; grade as an ordinary user")
 
@@ -137,7 +145,8 @@ def _chapters() -> Iterator[Finding]:
             parse(read_source(file), short_path(file))
             read += 1
         except SourceProblem as error:
-            yield Finding("wrong", str(error) if file.exists() else f"{short_path(file)} is missing; `headway reset {chapter.id}` creates the stub again")
+            missing = f"{short_path(file)} is missing; `headway reset {chapter.id}` creates the stub again"
+            yield Finding("wrong", str(error) if file.exists() else missing)
     yield Finding("ok", f"{read} chapter{'s' if read != 1 else ''} in {short_path(EXERCISES)} can be read")
 
 
@@ -151,7 +160,8 @@ def _check_torch() -> Finding:
     if done.returncode or len(words) != 3 or words[2] != "4.0":
         last = (done.stderr.strip().splitlines() or ["it printed nothing"])[-1]
         return Finding("wrong", f"torch does not work: {last}; reinstall it, or run `make learn`")
-    return Finding("ok", f"torch {words[0]}, {words[1]} thread{'s' if words[1] != '1' else ''} by default; tests use one")
+    threads = f"{words[1]} thread{'s' if words[1] != '1' else ''}"
+    return Finding("ok", f"torch {words[0]}, {threads} by default; tests use one")
 
 
 def _tests_reach_code(in_worker: bool) -> Finding:
@@ -165,10 +175,11 @@ def _tests_reach_code(in_worker: bool) -> Finding:
         text = _PROBE.format(exercise=exercise, secret=secret, file=str(ROOT / "pyproject.toml"))
         (Path(folder) / f"{chapter.name}.py").write_text(text, encoding="utf-8")
         results = Path(folder) / "results.json"
-        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--target", folder, "--exercise", exercise, *["--worker"][:in_worker]]
+        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--target", folder, "--exercise", exercise]
+        command += [*["--worker"][:in_worker], "--results", str(results), *map(str, suites_of(chapter.id))]
         try:
             done = subprocess.run(
-                [*command, "--results", str(results), *suites_of(chapter.id)], cwd=ROOT, capture_output=True, text=True, errors="replace", timeout=300
+                command, cwd=ROOT, capture_output=True, text=True, errors="replace", timeout=300
             )
         except (OSError, subprocess.TimeoutExpired) as error:
             return Finding("wrong", f"the tests do not run: {error}")
@@ -180,7 +191,10 @@ def _tests_reach_code(in_worker: bool) -> Finding:
     reached = {found for test in tests for found in re.findall(rf"{secret} reached <(.+?)>", test["message"])}
     found = isolation.available(bubblewrap=False)
     if in_worker and reached and found.landlock and found.seccomp:
-        return Finding("wrong", f"the isolation does not work: code in a worker could use {', '.join(sorted(reached))}; do not grade other people's code here")
+        found_there = f"code in a worker could use {', '.join(sorted(reached))}"
+        return Finding("wrong", f"the isolation does not work: {found_there}; do not grade other people's code here")
     if all(secret in test["message"] for test in tests):
         return Finding("ok", f"tests call the code that they are given, {way}")
-    return Finding("wrong", f"{way}, tests call other code than they are given; run `pip install -e .` in {ROOT} to fix it")
+    return Finding(
+        "wrong", f"{way}, tests call other code than they are given; run `pip install -e .` in {ROOT} to fix it"
+    )

@@ -1,4 +1,4 @@
-"""Commands for one exercise: a test at each save, its next hint, its failed call, the difference from the reference, the editor."""
+"""Commands for one exercise: test it at each save, show a hint, repeat a failed call, compare it, open it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ def watch(name: AnyName = None) -> int:
 
 def hint(
     name: AnyName = None,
-    level: Annotated[int | None, option(min=1, max=3, metavar="N", help="Show hint N: 1 is a question, 2 the idea, 3 how to write it.")] = None,
+    level: Annotated[
+        int | None, option("Show hint N: 1 is a question, 2 the idea, 3 how to write it.", min=1, max=3, metavar="N")
+    ] = None,
 ) -> int:
     """Show the next hint; each says more than the one before."""
     console, exercise = make_console(), find_exercise(join_optional(name))
@@ -56,23 +58,26 @@ def hint(
 
 def repro(
     name: AnyExercise = None,
-    debug: Annotated[bool, option("--pdb", help="Stop in the debugger before the call, or where your code raises an error.")] = False,
+    debug: Annotated[
+        bool, option("Stop in the debugger before the call, or where your code raises an error.", "--pdb")
+    ] = False,
 ) -> int:
     """Make a failed call again, outside of the tests.
 
-    Without NAME it is the call of the last failure. The call is a script in exercises/.headway/repro, which you can also open in your
-    editor.
+    Without NAME it is the call of the last failure. The call is a script in exercises/.headway/repro, which you can
+    also open in your editor.
 
     Exit status: 0 if the result is right, 1 if it is still wrong, 2 if there is nothing to run."""
     exercise = read_course().exercise(join_words(name)) if name else None
-    from grader.cli.commands.repro import repro  # here: it imports torch, which the other commands of this module do not need
+    # here: it imports torch, which the other commands of this module do not need
+    from grader.cli.commands.repro import repro
 
     return repro(exercise, debug)
 
 
 def diff(
     name: RequiredExercise,
-    peek: Annotated[bool, option("--peek", help="Show the reference although your code does not pass yet.")] = False,
+    peek: Annotated[bool, option("Show the reference although your code does not pass yet.", "--peek")] = False,
 ) -> int:
     """Compare your code with the reference, after yours passes."""
     exercise, console = read_course().exercise(join_words(name)), make_console()

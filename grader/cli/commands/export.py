@@ -23,7 +23,7 @@ from grader.classroom.report.numbers import format_count
 from grader.classroom.sanitize import line
 from grader.classroom.term.course_file import Assignment
 from grader.classroom.term.roster import Roster
-from grader.cli.arguments import option
+from grader.cli.arguments import argument, option
 from grader.cli.commands.anonymity import StoredClass, stored_class
 from grader.cli.commands.grading_options import describe_problems, folder_of
 from grader.cli.options import AssignmentName, CourseFile, Key, Out
@@ -37,17 +37,20 @@ export_commands = typer.Typer(
     help="Write the marks into a platform's table (for instructors).", rich_markup_mode=None, no_args_is_help=True
 )
 
-PlatformFile = Annotated[
-    Path, typer.Argument(metavar="FILE", help="The file that you exported. It stays as it is.", show_default=False)
+PlatformFile = Annotated[Path, argument("FILE", "The file that you exported. It stays as it is.")]
+To = Annotated[
+    Path | None, option("The file to write (default: FILE-graded.csv, next to FILE).", "--to", metavar="FILE")
 ]
-To = Annotated[Path | None, option("--to", metavar="FILE", help="The file to write (default: FILE-graded.csv, next to FILE).")]
-Force = Annotated[bool, option("--force", help="Replace an earlier file.")]
+Force = Annotated[bool, option("Replace an earlier file.", "--force")]
 Scale = Annotated[
     bool | None,
-    option("--scale/--no-scale", help="If the largest grade in the file is another one: convert the points, or write them as they are."),
+    option(
+        "If the largest grade in the file is another one: convert the points, or write them as they are.",
+        "--scale/--no-scale",
+    ),
 ]
-Keep = Annotated[bool, option("--keep", help="Leave the grades that the file has already.")]
-Zeros = Annotated[bool, option("--zeros", help="Write 0 for people without a submission that can be graded.")]
+Keep = Annotated[bool, option("Leave the grades that the file has already.", "--keep")]
+Zeros = Annotated[bool, option("Write 0 for people without a submission that can be graded.", "--zeros")]
 
 
 @dataclass(frozen=True)
@@ -68,9 +71,10 @@ def canvas(
     course: CourseFile = None,
     to: To = None,
     column: Annotated[
-        str, option("--column", metavar="TITLE", help="The assignment in Canvas (default: the name or title in course.toml).")
+        str,
+        option("The assignment in Canvas (default: the name or title in course.toml).", "--column", metavar="TITLE"),
     ] = "",
-    new: Annotated[bool, option("--new", help="Add a missing column; Canvas makes an assignment of it.")] = False,
+    new: Annotated[bool, option("Add a missing column; Canvas makes an assignment of it.", "--new")] = False,
     scale: Scale = None,
     keep: Keep = False,
     zeros: Zeros = False,
@@ -96,7 +100,9 @@ def moodle(
     assignment: AssignmentName = "",
     course: CourseFile = None,
     to: To = None,
-    column: Annotated[str, option("--column", metavar="TITLE", help="The column of the grades, if it has another title.")] = "",
+    column: Annotated[
+        str, option("The column of the grades, if it has another title.", "--column", metavar="TITLE")
+    ] = "",
     scale: Scale = None,
     keep: Keep = False,
     zeros: Zeros = False,
@@ -114,7 +120,10 @@ def moodle(
     _refuse_replacing(archive, file, force)
     done = fill(sheet, grades.marks, Options(scale, keep, zeros))
     others = moodle_table.write_comments(sheet.table, done.pairs)
-    _write(archive, moodle_table.feedback_archive([(learner, page(mark.person, grades.graded)) for learner, mark in done.pairs]))
+    _write(
+        archive,
+        moodle_table.feedback_archive([(learner, page(mark.person, grades.graded)) for learner, mark in done.pairs]),
+    )
     status = _finish(grades.target, sheet, done)
     _print(f"{archive} has the feedback of {format_count(len(done.pairs), 'person', 'people')}.")
     if sheet.table.column(moodle_table.COMMENTS) is None:
@@ -153,7 +162,9 @@ def plain(
     out: Out = None,
     assignment: AssignmentName = "",
     course: CourseFile = None,
-    to: Annotated[Path | None, option("--to", metavar="FILE", help="The file to write (default: plain.csv, with the grades).")] = None,
+    to: Annotated[
+        Path | None, option("The file to write (default: plain.csv, with the grades).", "--to", metavar="FILE")
+    ] = None,
     force: Force = False,
     key: Key = None,
 ) -> int:
@@ -169,7 +180,10 @@ def plain(
 
 
 def _read_grades(folder: Path, file: Path | None, to: Path | None, force: bool, key: Path | None) -> _Grades:
-    """The marks with names, and where to write them. GradingProblem if the platform's file is missing, or the target exists."""
+    """The marks with names, and where to write them.
+
+    GradingProblem if the platform's file is missing, or the target exists.
+    """
     if file is not None and not file.exists():
         raise GradingProblem(f"{file} does not exist; name the file that you downloaded from the learning platform")
     stored = stored_class(folder, key)
@@ -191,13 +205,17 @@ def _read_grades(folder: Path, file: Path | None, to: Path | None, force: bool, 
 def _plain_target(stored: StoredClass) -> Path:
     """For anonymous grades, the table with names is next to the key, and not among the files without names."""
     out, options = stored.out, stored.options
-    return options.key_path(out).with_name(f"{out.resolve().name}-plain.csv") if options.anonymous else out / "plain.csv"
+    return (
+        options.key_path(out).with_name(f"{out.resolve().name}-plain.csv") if options.anonymous else out / "plain.csv"
+    )
 
 
 def _refuse_replacing(target: Path, file: Path | None, force: bool) -> None:
     """The platform's file is never overwritten, and another one only if the instructor says so."""
     if file is not None and target.exists() and target.samefile(file):
-        raise GradingProblem(f"{target} is the file that you exported, and it is never overwritten; choose another name with --to")
+        raise GradingProblem(
+            f"{target} is the file that you exported, and it is never overwritten; choose another name with --to"
+        )
     if target.exists() and not force:
         raise GradingProblem(f"{target} exists already; add --force to replace it, or choose another name with --to")
 

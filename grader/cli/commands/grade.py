@@ -32,7 +32,7 @@ from grader.classroom.term.matching import find_owner, name_by_roster
 from grader.classroom.term.name_notes import Note
 from grader.classroom.term.person_finder import Known
 from grader.classroom.term.roster import NO_ROSTER, Roster
-from grader.cli.arguments import option
+from grader.cli.arguments import argument, option
 from grader.cli.commands.anonymity import refuse_mixing, stored_class
 from grader.cli.commands.grading_options import (
     GradingOptions,
@@ -76,13 +76,17 @@ LEAVE_OUT = "add --fewer to leave them out (their results stay in the gradebook)
 @describe_problems
 def grade(
     submissions: Annotated[
-        Path, typer.Argument(metavar="SUBMISSIONS", help="A folder, an archive, a table (CSV) of people and paths, or one file.")
+        Path, argument("SUBMISSIONS", "A folder, an archive, a table (CSV) of people and paths, or one file.")
     ],
     out: Out = None,
     assignment: AssignmentName = "",
     course: CourseFile = None,
     add: Annotated[
-        bool, option("--add", help="Grade these submissions in addition to those of the last run into this folder, for example late ones.")
+        bool,
+        option(
+            "Grade these submissions in addition to those of the last run into this folder, for example late ones.",
+            "--add",
+        ),
     ] = False,
     chapters: Chapters = "",
     exercises: Exercises = "",
@@ -95,26 +99,32 @@ def grade(
     copies: Copies = "",
     trust_file_dates: TrustFileDates = False,
     changed: Annotated[
-        bool, option("--changed", help="Only list whose submission is new or changed. (Unchanged submissions are never graded twice.)")
+        bool,
+        option(
+            "Only list whose submission is new or changed. (Unchanged submissions are never graded twice.)", "--changed"
+        ),
     ] = False,
     fewer: Fewer = False,
     anonymous: Annotated[
-        bool, option("--anonymous", help="Write pseudonyms instead of names; the key is one file that you keep.")
+        bool, option("Write pseudonyms instead of names; the key is one file that you keep.", "--anonymous")
     ] = False,
     key: Annotated[
         Path | None,
-        option(metavar="FILE", help="The key (default: anonymous_key.csv, next to the course file or to the folder of the grades)."),
+        option(
+            "The key (default: anonymous_key.csv, next to the course file or to the folder of the grades).",
+            metavar="FILE",
+        ),
     ] = None,
 ) -> int:
     """Grade a class (for instructors).
 
     With --assignment, course.toml says what is graded, and by which rules.
 
-    With --add, a person who is in several folders gets the newer submission, and the others stay. It uses the arguments of the last
-    run, except those that you give.
+    With --add, a person who is in several folders gets the newer submission, and the others stay. It uses the arguments
+    of the last run, except those that you give.
 
-    With --anonymous, no file but the key has a name, an e-mail address, a login or a student number. What learners write into their
-    code or print stays as it is, and may contain their names.
+    With --anonymous, no file but the key has a name, an e-mail address, a login or a student number. What learners
+    write into their code or print stays as it is, and may contain their names.
 
     Exit status: 0 if every submission was graded, 1 if some could not be graded, 2 if the command is wrong."""
     others = {"--chapters": chapters, "--exercises": exercises, "--points": points}
@@ -123,8 +133,9 @@ def grade(
         raise typer.BadParameter("--key goes with --anonymous; add it, or leave out --key")
     folder, place = out or (term[0].folder(term[1].name) if term else Path("grades")), absolute(submissions)
     options = GradingOptions(
-        (place,), split_names(chapters), split_names(exercises), seed or 0, absolute(points), absolute(term[0].path) if term else "",
-        term[1].name if term else "", tuple(maps or ()), copies, trust_file_dates, require_isolation, anonymous, absolute(key),
+        (place,), split_names(chapters), split_names(exercises), seed or 0, absolute(points),
+        absolute(term[0].path) if term else "", term[1].name if term else "", tuple(maps or ()), copies,
+        trust_file_dates, require_isolation, anonymous, absolute(key),
     )  # fmt: skip
     if add and (before := read_options(folder)):
         earlier = tuple(path for path in before.submissions if path != place)
@@ -142,7 +153,7 @@ def regrade(
     assignment: AssignmentName = "",
     course: CourseFile = None,
     submissions: Annotated[
-        Path | None, option(metavar="SUBMISSIONS", help="Where the submissions are, if they have moved; or newer ones.")
+        Path | None, option("Where the submissions are, if they have moved; or newer ones.", metavar="SUBMISSIONS")
     ] = None,
     chapters: Chapters = "",
     exercises: Exercises = "",
@@ -159,14 +170,14 @@ def regrade(
 ) -> int:
     """Grade one person again (for instructors).
 
-    It uses the arguments of the last `headway grade`, except those that you give. Those are for the whole class, and whose work they
-    change is graded again too.
+    It uses the arguments of the last `headway grade`, except those that you give. Those are for the whole class, and
+    whose work they change is graded again too.
 
     Exit status: 0 if this person was graded, 1 if not, 2 if the command is wrong."""
     folder = folder_of(out, course, assignment)
     given = GradingOptions(
-        (), split_names(chapters), split_names(exercises), seed or 0, absolute(points), maps=tuple(maps or ()), copies=copies,
-        trust_file_dates=trust_file_dates, require_isolation=require_isolation, key=absolute(key),
+        (), split_names(chapters), split_names(exercises), seed or 0, absolute(points), maps=tuple(maps or ()),
+        copies=copies, trust_file_dates=trust_file_dates, require_isolation=require_isolation, key=absolute(key),
     )  # fmt: skip
     before = last_options(folder)
     options = before.changed_by(given, seed)
@@ -197,7 +208,10 @@ class RunOptions:
 
 
 def run(options: GradingOptions, out: Path, how: RunOptions) -> int:
-    """The exit status: 0 if everybody was graded, 1 if somebody could not be, 130 if it was stopped. GradingProblem for wrong use."""
+    """The exit status: 0 if everybody was graded, 1 if somebody could not be, 130 if it was stopped.
+
+    GradingProblem for wrong use.
+    """
     chosen, rules, course = options.resolve()
     refuse_mixing(options, out)
     before = read_options(out) if (out / sqlite_file.NAME).is_file() else None
@@ -244,7 +258,16 @@ def _grade(
         try:
             with show_progress() as report:
                 outcome: GradingOutcome = grade_class(
-                    submissions, book, chosen, options.seed, rules, out, dispatcher, how.jobs or at_once, report, context=context
+                    submissions,
+                    book,
+                    chosen,
+                    options.seed,
+                    rules,
+                    out,
+                    dispatcher,
+                    how.jobs or at_once,
+                    report,
+                    context=context,
                 )
         except GradingStopped as trouble:
             raise GradingProblem(str(trouble)) from trouble
@@ -260,7 +283,10 @@ def _grade(
 def read_class(
     options: GradingOptions, out: Path, course: Course | None, chosen: Sequence[Exercise]
 ) -> tuple[list[Submission], list[Note]]:
-    """The submissions under the names of the roster, and sentences for the instructor. GradingProblem if they cannot be read."""
+    """The submissions under the names of the roster, and sentences for the instructor.
+
+    GradingProblem if they cannot be read.
+    """
     for delivery in options.deliveries:
         delivery.reading()  # a wrong option is reported before anything is read
         if delivery.submissions.is_dir() and out.resolve().is_relative_to(delivery.submissions):
@@ -275,7 +301,9 @@ def read_class(
     return add_slugs(submissions), notes
 
 
-def _counted_versions(out: Path, submissions: list[Submission], chosen: list[Exercise], rules: Rules) -> list[Submission]:
+def _counted_versions(
+    out: Path, submissions: list[Submission], chosen: list[Exercise], rules: Rules
+) -> list[Submission]:
     """The submissions with those versions of a chapter that counted in the last run."""
     if not _list_people(out):
         return submissions
@@ -310,48 +338,69 @@ def _delete_verdicts(book: Gradebook, person: Known, submissions: list[Submissio
 def _without_missing_folders(
     options: GradingOptions, out: Path, before: GradingOptions | None, fewer: bool, notes: list[Note]
 ) -> GradingOptions:
-    """The options without folders that do not exist any more. GradingProblem, unless `fewer`, for any folder that is left out."""
+    """The options without folders that do not exist any more.
+
+    GradingProblem, unless `fewer`, for any folder that is left out.
+    """
     *earlier, last = options.submissions
     gone = [path for path in earlier if not Path(path).exists()]
     if gone and not fewer:
         verb = "does" if len(gone) == 1 else "do"
         where = " and ".join(map(line, gone))
-        raise GradingProblem(f"{where} {verb} not exist any more, so this run would leave out what is in there; put it back, or {LEAVE_OUT}")
+        lost = f"{where} {verb} not exist any more, so this run would leave out what is in there"
+        raise GradingProblem(f"{lost}; put it back, or {LEAVE_OUT}")
     notes += [f"{line(path)}, which an earlier run graded, does not exist any more and is not read" for path in gone]
     left_out = [path for path in before.submissions if path not in options.submissions] if before else []
     if before and len(before.submissions) > 1 and left_out and not fewer:
         places = " and ".join(shorten(Path(path).name) for path in left_out)
         ways = f"add --add to keep them, or --fewer to leave {places} out"
-        raise GradingProblem(f"{line(str(out))} also has the grades of {places}, and this run would replace them; {ways}")
+        raise GradingProblem(
+            f"{line(str(out))} also has the grades of {places}, and this run would replace them; {ways}"
+        )
     return replace(options, submissions=(*(path for path in earlier if path not in gone), last))
 
 
 def _refuse_losing(
     out: Path, options: GradingOptions, chosen: Sequence[str], submissions: Sequence[Submission], roster: Roster
 ) -> None:
-    """GradingProblem, with the ways out, if this run leaves out exercises or people that the last run into the same folder graded."""
+    """GradingProblem, with the ways out, if this run leaves out exercises or people of the last run."""
     if not (out / sqlite_file.NAME).is_file():
         return
     with Gradebook.read(out) as book:
         exercises, people, ids = book.exercises_of_last_run(), book.list_graded(), book.list_ids()
-    shown, elsewhere = line(str(out)), "" if options.assignment else f"choose another folder (--out {line(str(out))}-2), "
+    shown, elsewhere = (
+        line(str(out)),
+        "" if options.assignment else f"choose another folder (--out {line(str(out))}-2), ",
+    )
     if missing := [name for name in exercises if name not in chosen]:
         everything = ",".join(dict.fromkeys([*exercises, *chosen]))
-        way = "put them back into course.toml" if options.assignment else f"{elsewhere}grade all of them (--exercises {everything})"
+        way = (
+            "put them back into course.toml"
+            if options.assignment
+            else f"{elsewhere}grade all of them (--exercises {everything})"
+        )
         lost = f"this run leaves out {list_names(missing, MAX_NAMES)}, whose columns and feedback would disappear"
-        raise GradingProblem(f"{shown} contains the grades of {format_count(len(exercises), 'exercise')}, and {lost}; {way}, or {LEAVE_OUT}")
+        graded = f"{shown} contains the grades of {format_count(len(exercises), 'exercise')}"
+        raise GradingProblem(f"{graded}, and {lost}; {way}, or {LEAVE_OUT}")
     names = {to_storable(one.name) for one in submissions}
     known_ids = {item for one in submissions for item in one.ids.items()}
 
     def is_there(name: str, own_ids: dict[str, str]) -> bool:
         owner = find_owner(Submission(name, {}, ids=own_ids), roster)
-        return name in names or (owner is not None and to_storable(owner.name) in names) or not known_ids.isdisjoint(own_ids.items())
+        return (
+            name in names
+            or (owner is not None and to_storable(owner.name) in names)
+            or not known_ids.isdisjoint(own_ids.items())
+        )
 
     if left_out := sorted(name for slug, (name, _) in people.items() if not is_there(name, ids.get(slug, {}))):
         place = shorten(Path(options.submissions[-1]).name)
-        lost = f"this run would leave out {len(left_out)} of them, who are not in {place}: {list_names(left_out, MAX_NAMES)}"
+        who = f"{len(left_out)} of them, who are not in {place}: {list_names(left_out, MAX_NAMES)}"
+        lost = f"this run would leave out {who}"
         ways = f"add --add to grade {place} in addition, {elsewhere}or {LEAVE_OUT}"
-        raise GradingProblem(f"{shown} has the grades of {format_count(len(people), 'person', 'people')}, and {lost}; {ways}")
+        raise GradingProblem(
+            f"{shown} has the grades of {format_count(len(people), 'person', 'people')}, and {lost}; {ways}"
+        )
 
 
 # ---- what grades: this machine, with the layers of the sandbox that it has, or a Dask cluster

@@ -1,4 +1,7 @@
-"""What `headway grade` grades, and how. The options of the last run are stored beside the gradebook, for the commands that read it later."""
+"""What `headway grade` grades, and how.
+
+The options of the last run are stored beside the gradebook, for the commands that read it later.
+"""
 
 from __future__ import annotations
 
@@ -47,14 +50,21 @@ class GradingOptions:
 
     @property
     def deliveries(self) -> list[Delivery]:
-        return [Delivery(Path(path), self.maps, self.copies or NEWEST, self.trust_file_dates) for path in self.submissions]
+        return [
+            Delivery(Path(path), self.maps, self.copies or NEWEST, self.trust_file_dates) for path in self.submissions
+        ]
 
     def key_path(self, out: Path) -> Path:
-        """The usual place is next to the course file, so that all assignments share it; else next to the folder of the grades, never in it."""
-        return Path(self.key) if self.key else (Path(self.course) if self.course else out.resolve()).parent / key_file.NAME
+        """Usually next to the course file, for all its assignments; else next to the folder of the grades."""
+        return (
+            Path(self.key) if self.key else (Path(self.course) if self.course else out.resolve()).parent / key_file.NAME
+        )
 
     def resolve(self) -> tuple[list[Exercise], Rules, Course | None]:
-        """The exercises in the course's order (all if none is named), the rules, and the course. GradingProblem or UnknownName if they do not fit."""
+        """The exercises in the course's order (all if none is named), the rules, and the course.
+
+        GradingProblem or UnknownName if they do not fit.
+        """
         if not self.course:
             rules = read_rules(Path(self.points)) if self.points else Rules()
             return read_course().chosen([*self.chapters, *self.exercises]), rules, None
@@ -104,7 +114,9 @@ def read_options(out: Path) -> GradingOptions | None:
     """The options of the last run into this folder; None if there was none. GradingProblem if the file is damaged."""
     try:
         stored: dict[str, Any] = json.loads((out / OPTIONS_FILE).read_text(encoding="utf-8"))
-        values: dict[str, Any] = {name: tuple(map(str, value)) if isinstance(value, list) else value for name, value in stored.items()}
+        values: dict[str, Any] = {
+            name: tuple(map(str, value)) if isinstance(value, list) else value for name, value in stored.items()
+        }
         if any(type(value) is not type(getattr(GradingOptions(), name)) for name, value in values.items()):
             raise TypeError
         return GradingOptions(**values)
@@ -112,7 +124,9 @@ def read_options(out: Path) -> GradingOptions | None:
         return None
     except (OSError, ValueError, TypeError, AttributeError, RecursionError):
         where = line(str(out / OPTIONS_FILE))
-        raise GradingProblem(f"{where} is damaged; delete it, and run the `headway grade` command for this folder again") from None
+        raise GradingProblem(
+            f"{where} is damaged; delete it, and run the `headway grade` command for this folder again"
+        ) from None
 
 
 def last_options(out: Path) -> GradingOptions:
@@ -127,7 +141,9 @@ def last_options(out: Path) -> GradingOptions:
 # ---- options that name an assignment
 
 
-def choose_assignment(course: Path | None, assignment: str, others: Mapping[str, object]) -> tuple[Course, Assignment] | None:
+def choose_assignment(
+    course: Path | None, assignment: str, others: Mapping[str, object]
+) -> tuple[Course, Assignment] | None:
     """The course and the assignment that these options name; None if they name none.
 
     GradingProblem if one of the other options, by name, is given too.

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from grader.cli.arguments import complete_exercise, option
+from grader.cli.arguments import argument, complete_exercise, option
 from grader.cli.options import AssignmentName, Chapters, CourseFile, Exercises, Points, Seed
 from grader.console.output import make_console, print_error, print_wrapped
 from grader.course.progress import format_points
@@ -24,27 +24,29 @@ DONE, WRONG_USE = 0, 2
 Hidden = Annotated[
     str,
     option(
-        metavar="NAMES", help="Exercises that only you grade: the folder has neither their tests nor their reference.",
+        "Exercises that only you grade: the folder has neither their tests nor their reference.",
+        metavar="NAMES",
         autocompletion=complete_exercise,
     ),
 ]
 
 
 def handout(
-    folder: Annotated[Path | None, typer.Argument(metavar="DIR", help="The folder to make.", show_default=False)] = None,
+    folder: Annotated[Path | None, argument("DIR", "The folder to make.")] = None,
     chapters: Chapters = "",
     hidden: Hidden = "",
-    force: Annotated[bool, option("--force", help="Replace an earlier handout.")] = False,
+    force: Annotated[bool, option("Replace an earlier handout.", "--force")] = False,
     into: Annotated[
-        Path | None, option("--into", metavar="FOLDER", help="Update this earlier handout; its owner's work stays.")
+        Path | None, option("Update this earlier handout; its owner's work stays.", "--into", metavar="FOLDER")
     ] = None,
     assignment: AssignmentName = "",
     course: CourseFile = None,
 ) -> int:
     """Make the folder that learners get (for instructors).
 
-    It contains stubs, lessons and tests. The reference is sealed. With --assignment it has the chapters of the assignment's exercises,
-    and hides those that course.toml calls hidden: their stubs are there, but neither their tests nor their reference."""
+    It contains stubs, lessons and tests. The reference is sealed. With --assignment it has the chapters of the
+    assignment's exercises, and hides those that course.toml calls hidden: their stubs are there, but neither their
+    tests nor their reference."""
     if into is not None:
         return _update_handout(into, folder, chapters, hidden, course, assignment)
     if folder is None:
@@ -73,12 +75,17 @@ def handout(
         contents = "the handout has their stubs, but neither their tests nor their reference"
         print_wrapped(console, f"Only you can grade hidden exercises, with this kit: {contents}.")
     advice = "hide exercises whose solutions must stay secret"
-    print_wrapped(console, f"The reference in it is sealed. That stops accidental reading but not a determined reader; {advice}.")
+    print_wrapped(
+        console, f"The reference in it is sealed. That stops accidental reading but not a determined reader; {advice}."
+    )
     return DONE
 
 
 def _choose(chapters: str, hidden: str, course: Path | None, assignment: str) -> tuple[list[str], list[str]]:
-    """The chapters and the hidden exercises: those that are named, or those of an assignment. GradingProblem if both are named."""
+    """The chapters and the hidden exercises: those that are named, or those of an assignment.
+
+    GradingProblem if both are named.
+    """
     from grader.cli.commands.grading_options import choose_assignment
 
     chosen = choose_assignment(course, assignment, {"--chapters": chapters, "--hidden": hidden})
@@ -88,8 +95,13 @@ def _choose(chapters: str, hidden: str, course: Path | None, assignment: str) ->
     return list(dict.fromkeys(exercise.chapter for exercise in one.exercises)), term.hidden_in(one)
 
 
-def _update_handout(into: Path, folder: Path | None, chapters: str, hidden: str, course: Path | None, assignment: str) -> int:
-    """Update an earlier handout: from this one, or in the whole kit from one that is made for it. Conflicts are no failure."""
+def _update_handout(
+    into: Path, folder: Path | None, chapters: str, hidden: str, course: Path | None, assignment: str
+) -> int:
+    """Update an earlier handout: from this one, or in the whole kit from one that is made for it.
+
+    Conflicts are no failure.
+    """
     from grader.classroom.handout.update import UpdateProblem, update_folder
 
     if folder is not None:
@@ -129,7 +141,9 @@ def _print_update(update: Update) -> None:
         print_wrapped(console, f"{short_path(update.folder)} is up to date.")
         return
     chapters = [Path(path).stem for path in update.added if re.fullmatch(r"exercises/ch\d\d_\w+\.py", path)]
-    print_wrapped(console, f"{short_path(update.folder)}: {len(update.added)} files added, {len(update.replaced)} files updated.")
+    print_wrapped(
+        console, f"{short_path(update.folder)}: {len(update.added)} files added, {len(update.replaced)} files updated."
+    )
     if chapters:
         print_wrapped(console, f"New chapters: {', '.join(chapters)}.")
     for path in update.conflicts:
@@ -141,27 +155,36 @@ def _print_update(update: Update) -> None:
 
 
 def gradescope(
-    archive: Annotated[Path, typer.Argument(metavar="OUT.zip", help="The archive to make.")],
+    archive: Annotated[Path, argument("OUT.zip", "The archive to make.")],
     chapters: Chapters = "",
     exercises: Exercises = "",
     hidden: Annotated[
-        str, option(metavar="NAMES", help="Exercises whose results students see after you publish the grades.", autocompletion=complete_exercise)
+        str,
+        option(
+            "Exercises whose results students see after you publish the grades.",
+            metavar="NAMES",
+            autocompletion=complete_exercise,
+        ),
     ] = "",
     points: Points = None,
     seed: Seed = None,
     torch_index: Annotated[
         str,
-        option(metavar="ADDRESS", help="A package index with a CPU build of torch; PyTorch's page on its installation has the address."),
+        option(
+            "A package index with a CPU build of torch; PyTorch's page on its installation has the address.",
+            metavar="ADDRESS",
+        ),
     ] = "",
     assignment: AssignmentName = "",
     course: CourseFile = None,
 ) -> int:
     """Make an autograder for Gradescope (for instructors).
 
-    With --assignment it grades the exercises of the assignment by the rules of course.toml. Students see the results of its hidden
-    exercises after you publish the grades.
+    With --assignment it grades the exercises of the assignment by the rules of course.toml. Students see the results of
+    its hidden exercises after you publish the grades.
 
-    If the rules for late work have no due date, the due date in Gradescope counts. An extension in Gradescope always counts."""
+    If the rules for late work have no due date, the due date in Gradescope counts. An extension in Gradescope always
+    counts."""
     read_course()
     from grader.classroom.handout.gradescope import write_archive
     from grader.classroom.handout.gradescope_rules import rules_of_assignment
@@ -172,7 +195,11 @@ def gradescope(
     try:
         others = {"--chapters": chapters, "--exercises": exercises, "--hidden": hidden, "--points": points}
         chosen = choose_assignment(course, assignment, others)
-        names, secret, rules = _names(exercises), _names(hidden), read_rules(points, needs_due=False) if points else None
+        names, secret, rules = (
+            _names(exercises),
+            _names(hidden),
+            read_rules(points, needs_due=False) if points else None,
+        )
         if chosen is not None:
             names = [exercise.name for exercise in chosen[1].exercises]
             secret, rules = list(chosen[1].hidden), rules_of_assignment(*chosen)
@@ -192,20 +219,27 @@ def gradescope(
         whole = ", ".join(f"{chapter.id} {chapter.title}" for chapter in made.chapters) if chapters else "all chapters"
     said = [f"The autograder for {whole} is in {short_path(made.path)}. Upload this file under Configure Autograder."]
     if secret:
-        said.append(f"Students see the results of {', '.join(secret)}, and their points, after you have published the grades.")
+        said.append(
+            f"Students see the results of {', '.join(secret)}, and their points, after you have published the grades."
+        )
     if rules is not None and rules.has_deductions and rules.due is None:
-        said.append("Your rules have no due date, so the due date of the assignment in Gradescope counts, and the extensions there.")
+        said.append(
+            "Your rules have no due date, so the due date of the assignment in Gradescope counts, "
+            "and the extensions there."
+        )
     said.append(
         "It contains the reference and the tests, so do not give it to students. "
         "Choose a base image with Python 3.11 or newer (Ubuntu 24.04)."
     )
     if torch_index:
-        said.append(f"setup.sh installs torch from {torch_index}. Gradescope shows whether that works when it builds the image.")
+        said.append(
+            f"setup.sh installs torch from {torch_index}. Gradescope shows whether that works when it builds the image."
+        )
     else:
         said.append(
             "setup.sh installs torch from the usual index: with its files for graphics cards, some GB. "
-            "A CPU build is enough and much smaller: copy the address of its index from PyTorch's page on installation, "
-            "and make the archive again with --torch-index ADDRESS."
+            "A CPU build is enough and much smaller: copy the address of its index from PyTorch's page on "
+            "installation, and make the archive again with --torch-index ADDRESS."
         )
     for sentence in said:
         print_wrapped(console, sentence)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-from grader.cli.arguments import complete_name, option, split_names
+from grader.cli.arguments import argument, complete_name, option, split_names
 from grader.console.output import make_console, print_error, print_wrapped
 from grader.course.readme_table import check_readme_table, write_readme_table
 from grader.course.status import read_course
 from grader.course.stubs import check_stubs, write_stubs
 
 
-def stubs(check: Annotated[bool, option("--check", help="Change nothing; fail if a stub does not match its solution.")] = False) -> int:
+def stubs(
+    check: Annotated[bool, option("Change nothing; fail if a stub does not match its solution.", "--check")] = False,
+) -> int:
     """Make the stubs from the solutions (for maintainers).
 
     It also draws the lessons' pictures and writes the README's table."""
@@ -52,14 +53,16 @@ def _check_stubs() -> int:
 def dev_check(
     names: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="NAME", help="Exercises and chapters (default: all).", autocompletion=complete_name, show_default=False
-        ),
+        argument("NAME", "Exercises and chapters (default: all).", complete_name),
     ] = None,
-    full: Annotated[bool, option("--full", help="Three seeds, in process and in workers.")] = False,
-    changed: Annotated[bool, option("--changed", help="Try only what has changed since tests/checked.toml was written.")] = False,
-    fresh: Annotated[bool, option("--fresh", help="Test everything again, and ignore tests/checked.toml.")] = False,
-    table: Annotated[bool, option("--table", help="Print only the table, in Markdown, with totals for each chapter.")] = False,
+    full: Annotated[bool, option("Three seeds, in process and in workers.", "--full")] = False,
+    changed: Annotated[
+        bool, option("Try only what has changed since tests/checked.toml was written.", "--changed")
+    ] = False,
+    fresh: Annotated[bool, option("Test everything again, and ignore tests/checked.toml.", "--fresh")] = False,
+    table: Annotated[
+        bool, option("Print only the table, in Markdown, with totals for each chapter.", "--table")
+    ] = False,
 ) -> int:
     """Check the course itself (for maintainers).
 

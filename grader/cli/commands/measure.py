@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from grader.cli.arguments import argument
 from grader.console.output import command_line, make_console, print_error, print_wrapped
 from grader.course.source import read_source
 from grader.course.syllabus import is_handout
@@ -24,7 +24,9 @@ def complete_measurement(incomplete: str) -> list[str]:
 
 def known() -> dict[str, Path]:
     """The measurements by name, in the order of their lessons."""
-    return {path.stem: path for path in sorted(MEASUREMENTS.glob("[!_]*.py"), key=lambda path: (_lesson(path), path.stem))}
+    return {
+        path.stem: path for path in sorted(MEASUREMENTS.glob("[!_]*.py"), key=lambda path: (_lesson(path), path.stem))
+    }
 
 
 def _lesson(path: Path) -> int:
@@ -37,15 +39,10 @@ def _summary(path: Path) -> str:
 
 
 def measure(
-    name: Annotated[
-        str | None,
-        typer.Argument(metavar="NAME", help="A measurement.", autocompletion=complete_measurement, show_default=False),
-    ] = None,
+    name: Annotated[str | None, argument("NAME", "A measurement.", complete_measurement)] = None,
     options: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="OPTIONS", help="Options of the measurement, for example --seed 1 or --target exercises.", show_default=False
-        ),
+        argument("OPTIONS", "Options of the measurement, for example --seed 1 or --target exercises."),
     ] = None,
 ) -> int:
     """Repeat the measurement behind a table of a lesson.
@@ -55,7 +52,10 @@ def measure(
         return _list()
     if name not in known():
         near = get_close_matches(name, known(), n=1)
-        here, advice = " in this handout" if is_handout() else "", f"did you mean {near[0]}?" if near else "`headway measure` lists them all"
+        here, advice = (
+            " in this handout" if is_handout() else "",
+            f"did you mean {near[0]}?" if near else "`headway measure` lists them all",
+        )
         print_error(f"there is no measurement {name!r}{here}; {advice}")
         return 2
     return subprocess.run([sys.executable, "-m", f"grader.teaching.measurements.{name}", *(options or [])]).returncode
@@ -64,7 +64,8 @@ def measure(
 def _list() -> int:
     console = make_console()
     if not known():
-        print_wrapped(console, "This handout has no measurements: they belong to chapters that are not in it, or need exercises that are hidden.")
+        why = "they belong to chapters that are not in it, or need exercises that are hidden"
+        print_wrapped(console, f"This handout has no measurements: {why}.")
         return 0
     for name, path in known().items():
         print_wrapped(console, name, style="bold")

@@ -8,8 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-from grader.cli.arguments import complete_checkpoint, option
+from grader.cli.arguments import argument, complete_checkpoint, option
 from grader.cli.commands.train import DONE, FAILED, UNUSABLE, describe_problems
 from grader.console.local_server import open_browser, print_address
 from grader.console.output import make_console, print_error, print_wrapped, supports_unicode
@@ -25,29 +24,38 @@ if TYPE_CHECKING:
 def play(
     checkpoint: Annotated[
         str | None,
-        typer.Argument(
-            metavar="CHECKPOINT", help="A checkpoint's name or folder; by default the newest.", autocompletion=complete_checkpoint,
-            show_default=False,
-        ),
+        argument("CHECKPOINT", "A checkpoint's name or folder; by default the newest.", complete_checkpoint),
     ] = None,
-    gpt2: Annotated[Path | None, option("--gpt2", metavar="FOLDER", help="Play with GPT-2, downloaded from Hugging Face.")] = None,
-    cache: Annotated[bool, option("--cache/--no-cache", help="Write with your KV cache, or feel the difference.")] = True,
+    gpt2: Annotated[
+        Path | None, option("Play with GPT-2, downloaded from Hugging Face.", "--gpt2", metavar="FOLDER")
+    ] = None,
+    cache: Annotated[bool, option("Write with your KV cache, or feel the difference.", "--cache/--no-cache")] = True,
     speculative: Annotated[
         str | None,
         option(
-            metavar="CHECKPOINT", help="This smaller model guesses ahead, with chapter 15's code.", autocompletion=complete_checkpoint
+            "This smaller model guesses ahead, with chapter 15's code.",
+            metavar="CHECKPOINT",
+            autocompletion=complete_checkpoint,
         ),
     ] = None,
-    batch: Annotated[Path | None, option(metavar="FILE", help="Continue every line of the file in one batch, greedily.")] = None,
-    web: Annotated[bool, option("--web", help="Play on a page in your browser, which also shows the inside of the model.")] = False,
-    port: Annotated[
-        int | None, option(min=0, max=65535, metavar="N", help="With --web: the port of the page's server; 0 is any free port.")
+    batch: Annotated[
+        Path | None, option("Continue every line of the file in one batch, greedily.", metavar="FILE")
     ] = None,
-    browser: Annotated[bool, option("--browser/--no-browser", help="With --web: open your browser, or only print the address.")] = True,
+    web: Annotated[
+        bool, option("Play on a page in your browser, which also shows the inside of the model.", "--web")
+    ] = False,
+    port: Annotated[
+        int | None,
+        option("With --web: the port of the page's server; 0 is any free port.", min=0, max=65535, metavar="N"),
+    ] = None,
+    browser: Annotated[
+        bool, option("With --web: open your browser, or only print the address.", "--browser/--no-browser")
+    ] = True,
 ) -> int:
     """Type the beginning of a text, and your model continues it.
 
-    /help lists the commands. Without a terminal, each line of the input is answered. With --web, Control-C stops the page."""
+    /help lists the commands. Without a terminal, each line of the input is answered. With --web, Control-C stops the
+    page."""
     if sentence := _wrong_use(checkpoint, gpt2, speculative, batch, web, port, browser):
         print_error(sentence)
         return UNUSABLE
@@ -73,7 +81,8 @@ def play(
 
 
 def _wrong_use(
-    name: str | None, gpt2: Path | None, speculative: str | None, batch: Path | None, web: bool, port: int | None, browser: bool
+    name: str | None, gpt2: Path | None, speculative: str | None, batch: Path | None, web: bool, port: int | None,
+    browser: bool,
 ) -> str | None:  # fmt: skip
     if name is not None and gpt2 is not None:
         return "give the name of a checkpoint or --gpt2, not both; in play, /compare takes a second checkpoint"
@@ -116,14 +125,15 @@ def _run_batch(engine: Engine, beginnings: list[str]) -> int:
         return FAILED
     for text in batch.texts:
         print(harmless(" ".join(text.split())), flush=True)
-    note = f"{len(batch.texts)} texts, {batch.tokens} new tokens in {batch.passes} passes of {engine.name}. One by one, {batch.tokens} tokens take {batch.tokens} passes."
+    made = f"{len(batch.texts)} texts, {batch.tokens} new tokens in {batch.passes} passes of {engine.name}"
+    note = f"{made}. One by one, {batch.tokens} tokens take {batch.tokens} passes."
     for sentence in (*unknown_note(engine, batch.unknown), note):
         print_wrapped(make_console(stderr=True), sentence, style="dim")
     return DONE
 
 
 def _print_models(engine: Engine, opener: Opener, with_cache: bool) -> None:
-    """Which model this is, whose parts run in it, and whether the cache is used; on standard error, because a pipe gets the texts."""
+    """Which model this is, and whose parts run in it; on standard error, because a pipe gets the texts."""
     from grader.models.play.notes import model_note
 
     console = make_console(stderr=True)
@@ -154,7 +164,8 @@ def _run_web(engine: Engine, opener: Opener, port: int, browser: bool) -> int:
             serving.serve_forever(poll_interval=0.2)
         except KeyboardInterrupt:
             pass
-    # Other threads may still write texts. What is printed meanwhile is hidden, and Python's own end would abort a thread that is inside torch.
+    # Other threads may still write texts. What is printed meanwhile is hidden, and Python's own end would abort a
+    # thread that is inside torch.
     opener.close()
     print("\nStopped.", file=sys.__stdout__, flush=True)
     os._exit(DONE)
@@ -166,7 +177,12 @@ def _run_prompt(session: Session) -> int:
     from grader.models.play.prompt import run_prompt
 
     engine = session.engine
-    print_wrapped(make_console(), f"{invitation(engine)} /help lists the commands." if engine.translates else "Type a beginning; /help lists the commands.")
+    print_wrapped(
+        make_console(),
+        f"{invitation(engine)} /help lists the commands."
+        if engine.translates
+        else "Type a beginning; /help lists the commands.",
+    )
     run_prompt(session, lambda problem: describe_problem(problem, session.engine.parts))
     return DONE
 

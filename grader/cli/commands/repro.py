@@ -17,7 +17,15 @@ from grader.course.syllabus import ROOT, Exercise
 from grader.execution.target import NoTarget, resolve
 from grader.reproduction.chapters import BrokenRule, close_chapters
 from grader.reproduction.files import StoredScript, last_script, stored_script
-from grader.reproduction.running import ScriptRun, StillRunning, error_line, flush, own_traceback, run_script, verdict_of
+from grader.reproduction.running import (
+    ScriptRun,
+    StillRunning,
+    error_line,
+    flush,
+    own_traceback,
+    run_script,
+    verdict_of,
+)
 from grader.reproduction.script import chapter_digest
 from grader.verdict.comparing import tolerance
 from grader.verdict.value_text import first_difference
@@ -33,7 +41,8 @@ def repro(named: Exercise | None, debug: bool) -> int:
     stored = stored_script(named.name) if named else last_script()
     if stored is None:
         whose = f" {named.name}" if named else ""
-        print_error(f"there is no failed call{' of' if named else ''}{whose} to make again; `headway check{whose}` runs the tests")
+        call = f"there is no failed call{' of' if named else ''}{whose} to make again"
+        print_error(f"{call}; `headway check{whose}` runs the tests")
         return UNUSABLE
     exercise = read_course().exercise(stored.path.stem)
     if not stored.facts.get("folder") and (problem := locate(exercise).problem):
@@ -45,7 +54,11 @@ def repro(named: Exercise | None, debug: bool) -> int:
         print_wrapped(console, sentence, style="yellow")
     flush()
     try:
-        run = _debug(stored) if debug else run_script(stored.path, SECONDS if stored.facts.get("kind") == "time" else None)
+        run = (
+            _debug(stored)
+            if debug
+            else run_script(stored.path, SECONDS if stored.facts.get("kind") == "time" else None)
+        )
     except KeyboardInterrupt:
         return INTERRUPTED
     if run is None:
@@ -58,7 +71,11 @@ def repro(named: Exercise | None, debug: bool) -> int:
         _print_error(run.error, stored.path)
     verdict = verdict_of(run, stored.facts)
     console.print()
-    print_wrapped(console, _conclusion(verdict, run, stored, exercise), style="green" if verdict == "right" else "red" if verdict == "wrong" else "yellow")
+    print_wrapped(
+        console,
+        _conclusion(verdict, run, stored, exercise),
+        style="green" if verdict == "right" else "red" if verdict == "wrong" else "yellow",
+    )
     return RIGHT if verdict == "right" else WRONG
 
 
@@ -80,16 +97,25 @@ def _remarks(stored: StoredScript, exercise: Exercise, debug: bool) -> list[str]
 
 def _conclusion(verdict: str, run: ScriptRun, stored: StoredScript, exercise: Exercise) -> str:
     folder = stored.facts.get("folder")
-    tests = f"pytest --target {shlex.quote(folder)} --exercise {exercise.name}" if folder else f"headway check {exercise.name}"
+    tests = (
+        f"pytest --target {shlex.quote(folder)} --exercise {exercise.name}"
+        if folder
+        else f"headway check {exercise.name}"
+    )
     if verdict == "right":
-        what = "The call now returns the expected value." if stored.facts.get("kind") not in ("raised", "rule", "import") else "The call no longer raises an error."
+        what = (
+            "The call now returns the expected value."
+            if stored.facts.get("kind") not in ("raised", "rule", "import")
+            else "The call no longer raises an error."
+        )
         return f"{what} Run {tests} for all tests."
     if isinstance(run.error, StillRunning):
         return f"The call has not ended after {SECONDS:g} s."
     if isinstance(run.error, BrokenRule):
         return f"The call still breaks a rule: {run.error}."
     if run.error is not None:
-        return f"{'Importing the chapter' if stored.facts.get('kind') == 'import' else 'The call'} raises {error_line(run.error)}."
+        what = "Importing the chapter" if stored.facts.get("kind") == "import" else "The call"
+        return f"{what} raises {error_line(run.error)}."
     if verdict == "wrong":
         return f"The result is still wrong{_difference(run)}."
     return f"The result is another one now. Run {tests} to find out whether it is right."
@@ -101,7 +127,9 @@ def _difference(run: ScriptRun) -> str:
     if not (isinstance(got, Tensor) and isinstance(expected, Tensor)) or got.is_meta or expected.is_meta:
         return ""
     found = first_difference(got, expected, tolerance(expected))
-    return f": it {found.removeprefix('it ')}" if found.startswith(("first", "differs")) else f": {found}" if found else ""
+    return (
+        f": it {found.removeprefix('it ')}" if found.startswith(("first", "differs")) else f": {found}" if found else ""
+    )
 
 
 # ---- errors and the debugger
@@ -119,7 +147,10 @@ def _print_error(problem: BaseException, path: Path) -> None:
 
 
 def _debug(stored: StoredScript) -> ScriptRun | None:
-    """Run the script in the debugger: stopped before the failed call, or where it raises. None if the user left the debugger."""
+    """Run the script in the debugger: stopped before the failed call, or where it raises.
+
+    None if the user left the debugger.
+    """
     line = stored.facts.get("call_line", 0)
     if stored.facts.get("kind") in ("raised", "import") or not line:
         run = run_script(stored.path)

@@ -26,7 +26,7 @@ from grader.files import write_whole
 
 
 def reset(
-    name: RequiredName, undo: Annotated[bool, option("--undo", help="Restore the code that the last reset saved.")] = False
+    name: RequiredName, undo: Annotated[bool, option("Restore the code that the last reset saved.", "--undo")] = False
 ) -> int:
     """Restore the stub of an exercise, and save your code."""
     found, console = read_course().find(join_words(name)), make_console()
@@ -55,7 +55,10 @@ def reset(
     elif not kept:
         console.print(f"{short_path(file)} now has the stub.")
     else:
-        print_wrapped(console, f"{shown} is the stub again. Your code is saved in {kept}. To restore it: headway reset {typed} --undo")
+        print_wrapped(
+            console,
+            f"{shown} is the stub again. Your code is saved in {kept}. To restore it: headway reset {typed} --undo",
+        )
     return 0
 
 

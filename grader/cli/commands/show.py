@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-import typer
-from grader.cli.arguments import complete_exercise, join_optional, option
+from grader.cli.arguments import argument, complete_exercise, join_optional, option
 from grader.console.output import make_console, print_error, print_wrapped
 from grader.course.status import find_exercise, read_course, short_path
 from grader.course.syllabus import Chapter, Exercise
@@ -31,11 +30,8 @@ def complete_drawable(incomplete: str) -> list[str]:
 
 
 def show(
-    name: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="NAME", help="An exercise.", autocompletion=complete_drawable, show_default=False),
-    ] = None,
-    out: Annotated[Path | None, option(metavar="FILE.png|FILE.svg", help="Write the picture to this file.")] = None,
+    name: Annotated[list[str] | None, argument("NAME", "An exercise.", complete_drawable)] = None,
+    out: Annotated[Path | None, option("Write the picture to this file.", metavar="FILE.png|FILE.svg")] = None,
 ) -> int:
     """Draw your result of an exercise next to the reference's."""
     try:
@@ -74,7 +70,10 @@ def _show(name: str | None, out: Path | None) -> int:
 
 
 def drawn(exercise: Exercise) -> Picture:
-    """Draw in the server of a running watch, or else in one that is started for this. ServerLost, with a sentence, if that gives no picture."""
+    """Draw in the server of a running watch, or else in one that is started for this.
+
+    ServerLost, with a sentence, if that gives no picture.
+    """
     with contextlib.closing(AnyServer()) as server:
         try:
             for message in server.answers(PictureJob(exercise.name, os.getcwd())):
@@ -93,8 +92,13 @@ def _list_pictures(found: Exercise | Chapter | None, named: bool) -> int:
     console, course = make_console(), read_course()
     chapters: Sequence[Chapter] = course.chapters
     if isinstance(found, Exercise):
-        print_wrapped(console, f"{found.name if named else 'The next exercise, ' + found.name + ','} has no picture. These exercises have one:")
-        chapters = [course.chapter(found.chapter)] if named and exercises_with_pictures(course.chapter(found.chapter)) else chapters
+        which = found.name if named else f"The next exercise, {found.name},"
+        print_wrapped(console, f"{which} has no picture. These exercises have one:")
+        chapters = (
+            [course.chapter(found.chapter)]
+            if named and exercises_with_pictures(course.chapter(found.chapter))
+            else chapters
+        )
     elif isinstance(found, Chapter):
         chapters = [found] if exercises_with_pictures(found) else chapters
     for chapter in chapters:

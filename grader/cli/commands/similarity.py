@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
-import typer
 from grader.classroom.anonymous.pseudonyms import Pseudonyms, hide_names
 from grader.classroom.intake.options import BETTER
 from grader.classroom.intake.problems import GradingProblem
@@ -17,6 +16,7 @@ from grader.classroom.sanitize import line, shorten
 from grader.classroom.similarity import page, table
 from grader.classroom.similarity.comparison import Comparison, compare
 from grader.classroom.term.roster import NO_ROSTER
+from grader.cli.arguments import argument
 from grader.cli.commands.grade import read_class
 from grader.cli.commands.grading_options import (
     GradingOptions,
@@ -33,17 +33,17 @@ from grader.course.status import short_path
 DONE = 0
 MAX_PAIRS = 10  # on the terminal
 MAX_LINE_CHARACTERS = 2000
-WARNING = "A percentage proves nothing: people may have learned together or used the same source. Read both sides before you speak with anyone."
+WARNING = (
+    "A percentage proves nothing: people may have learned together or used the same source. "
+    "Read both sides before you speak with anyone."
+)
 
 
 @describe_problems
 def similarity(
     submissions: Annotated[
         Path | None,
-        typer.Argument(
-            metavar="SUBMISSIONS", help="As for `headway grade` (default: those that the last run into --out graded).",
-            show_default=False,
-        ),
+        argument("SUBMISSIONS", "As for `headway grade` (default: those that the last run into --out graded)."),
     ] = None,
     out: Out = None,
     assignment: AssignmentName = "",
@@ -56,16 +56,18 @@ def similarity(
 ) -> int:
     """List pairs with similar code (for instructors).
 
-    It writes similarity.html, with the code of each pair side by side, and similarity.csv. Renamed variables, other comments and another
-    order of functions make no difference. Code that the course explains is left out. A percentage proves nothing.
+    It writes similarity.html, with the code of each pair side by side, and similarity.csv. Renamed variables, other
+    comments and another order of functions make no difference. Code that the course explains is left out. A percentage
+    proves nothing.
 
     Exit status: 0 if they are written, 2 if not."""
     chosen = choose_assignment(course, assignment, {"--chapters": chapters, "--exercises": exercises})
     folder = out or (chosen[0].folder(chosen[1].name) if chosen else Path("grades"))
     stored = read_options(folder)
     options = GradingOptions(
-        (absolute(submissions),), split_names(chapters), split_names(exercises), course=absolute(chosen[0].path) if chosen else "",
-        assignment=chosen[1].name if chosen else "", maps=tuple(maps or ()), copies=copies, key=absolute(key),
+        (absolute(submissions),), split_names(chapters), split_names(exercises),
+        course=absolute(chosen[0].path) if chosen else "", assignment=chosen[1].name if chosen else "",
+        maps=tuple(maps or ()), copies=copies, key=absolute(key),
     )  # fmt: skip
     notes: list = []
     if submissions is None:
@@ -73,10 +75,15 @@ def similarity(
             advice = "name the submissions, or that folder with --out"
             raise GradingProblem(f"{line(str(folder))} is not a folder that `headway grade` has written to; {advice}")
         gone = [path for path in stored.submissions[:-1] if not Path(path).exists()]
-        notes = [f"{line(path)}, which an earlier run graded, does not exist any more and is not compared" for path in gone]
+        notes = [
+            f"{line(path)}, which an earlier run graded, does not exist any more and is not compared" for path in gone
+        ]
         there = tuple(path for path in stored.submissions if path not in gone)
         options = replace(
-            stored, submissions=there, chapters=options.chapters or stored.chapters, exercises=options.exercises or stored.exercises
+            stored,
+            submissions=there,
+            chapters=options.chapters or stored.chapters,
+            exercises=options.exercises or stored.exercises,
         )
     comparison, said = _compare(options, folder, _key_path(stored, folder, key), notes)
     written = [table.write(comparison, folder)]
@@ -95,7 +102,10 @@ def _key_path(stored: GradingOptions | None, folder: Path, key: Path | None) -> 
 
 
 def _compare(options: GradingOptions, folder: Path, key_path: Path | None, notes: list) -> tuple[Comparison, list[str]]:
-    """The comparison, with pseudonyms if there is a key, and notes for the instructor. GradingProblem if the key is missing."""
+    """The comparison, with pseudonyms if there is a key, and notes for the instructor.
+
+    GradingProblem if the key is missing.
+    """
     chosen, _, course = options.resolve()
     submissions, found_notes = read_class(options, folder, course, chosen)
     said = list(map(str, notes + found_notes))
@@ -107,7 +117,9 @@ def _compare(options: GradingOptions, folder: Path, key_path: Path | None, notes
     if options.copies == BETTER:
         said.append("of several versions of a chapter, the newest is compared; --copies better is for grading")
     in_groups = course is not None and course.assignment(options.assignment).groups
-    groups = {person.name: person.group for person in course.roster.people if person.group} if course and in_groups else {}
+    groups = (
+        {person.name: person.group for person in course.roster.people if person.group} if course and in_groups else {}
+    )
     return compare(submissions, chosen, groups), said
 
 
@@ -117,11 +129,16 @@ def _print(comparison: Comparison, notes: list[str], written: list[Path]) -> Non
     console.print(f"{format_count(comparison.compared, 'person', 'people')} compared, {found} to look at.")
     for names in comparison.identical:
         many = f" and {len(names) - MAX_PAIRS} more" if len(names) > MAX_PAIRS else ""
-        console.print(line(f"Identical files: {', '.join(map(shorten, names[:MAX_PAIRS]))}{many}.", MAX_LINE_CHARACTERS), soft_wrap=True)
+        console.print(
+            line(f"Identical files: {', '.join(map(shorten, names[:MAX_PAIRS]))}{many}.", MAX_LINE_CHARACTERS),
+            soft_wrap=True,
+        )
     for pair in comparison.pairs[:MAX_PAIRS]:
         first, second = map(shorten, comparison.names(pair))
         alike = f"{pair.alike_exercises} of {format_count(pair.compared, 'exercise')} similar"
-        console.print(f"{pair.percent:>4} %  {first} and {second}: {alike}", soft_wrap=True, markup=False, highlight=False)
+        console.print(
+            f"{pair.percent:>4} %  {first} and {second}: {alike}", soft_wrap=True, markup=False, highlight=False
+        )
     if comparison.found > MAX_PAIRS:
         console.print(f"        and {format_count(comparison.found - MAX_PAIRS, 'more pair')}")
     if comparison.found:

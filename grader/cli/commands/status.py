@@ -8,32 +8,47 @@ from shutil import which
 
 from grader.console.output import command_line, make_console, print_wrapped, progress_bar
 from grader.course.progress import Score, format_earned, format_points
-from grader.course.status import Step, current_chapter, current_scores, is_complete, is_passed, next_step, points_earned, read_course, short_path
+from grader.course.status import (
+    Step,
+    current_chapter,
+    current_scores,
+    is_complete,
+    is_passed,
+    next_step,
+    points_earned,
+    read_course,
+    short_path,
+)
 from grader.course.syllabus import EXERCISES, Chapter, is_handout
 from rich.console import Console
 from rich.text import Text
 
-TITLE = 22  # columns of a title; a bar gives its columns to longer ones
-WIDE = 60  # columns of a terminal in which all titles are as wide as the longest one
+TITLE_COLUMNS = 22  # a bar gives its columns to longer titles
+MIN_WIDE_COLUMNS = 60  # of a terminal in which all titles are as wide as the longest one
 
 
 def status() -> int:
     """Show your points and the next exercise, like `headway` alone."""
     course, scores = read_course(), current_scores()
     here, console = current_chapter(scores), make_console()
-    mine, all_points = sum(points_earned(chapter, scores) for chapter in course.chapters), sum(chapter.points for chapter in course.chapters)
-    heading, total = Text.assemble(("Headway", "bold"), ": a transformer, built by hand"), f"{format_earned(mine, all_points)} of {format_points(all_points)} points"
+    mine = sum(points_earned(chapter, scores) for chapter in course.chapters)
+    all_points = sum(chapter.points for chapter in course.chapters)
+    heading = Text.assemble(("Headway", "bold"), ": a transformer, built by hand")
+    total = f"{format_earned(mine, all_points)} of {format_points(all_points)} points"
     beside = console.width - len(heading) - 1
     console.print(Text.assemble(heading, total.rjust(beside) if beside >= len(total) + 2 else f"\n{total}"))
     console.print()
-    longest = max(len(chapter.title) for chapter in course.chapters) if console.width >= WIDE else 0
+    longest = max(len(chapter.title) for chapter in course.chapters) if console.width >= MIN_WIDE_COLUMNS else 0
     for chapter in course.chapters:
-        console.print(_chapter_line(chapter, scores, chapter is here, console.width, longest), no_wrap=True, overflow="ellipsis")
+        line = _chapter_line(chapter, scores, chapter is here, console.width, longest)
+        console.print(line, no_wrap=True, overflow="ellipsis")
     console.print()
     if not scores and here is not None:
-        print_wrapped(console, "You have not passed an exercise yet. Each one needs a few lines of code; start with the first.")
+        advice = "Each one needs a few lines of code; start with the first."
+        print_wrapped(console, f"You have not passed an exercise yet. {advice}")
         if (introduction := EXERCISES / "ch00_big_picture.md").is_file():
-            print_wrapped(console, f"What you are going to build: read {short_path(introduction)}, or open the book with `headway book`.")
+            way = f"read {short_path(introduction)}, or open the book with `headway book`"
+            print_wrapped(console, f"What you are going to build: {way}.")
         console.print()
     _print_step(console, next_step(scores))
     return 0
@@ -58,7 +73,9 @@ def list_all() -> int:
         for exercise in chapter.exercises:
             score = scores.get(exercise.name, Score(0.0, exercise.points))
             mark = "x" if score.passed else ">" if step and exercise is step.exercise else " "
-            line = Text.assemble((f" {mark} ", "green" if score.passed else "bold"), (f"{score!s:>9}  ", "dim"), exercise.name)
+            line = Text.assemble(
+                (f" {mark} ", "green" if score.passed else "bold"), (f"{score!s:>9}  ", "dim"), exercise.name
+            )
             console.print(line, no_wrap=True, overflow="ellipsis")
     console.print("\nx: passed, >: next. To test an exercise: headway check NAME. For a hint: headway hint NAME")
     return 0
@@ -66,14 +83,15 @@ def list_all() -> int:
 
 def _chapter_line(chapter: Chapter, scores: dict[str, Score], here: bool, width: int, longest: int) -> Text:
     """One line for a chapter; in a narrow terminal the bar is left out first, never the points."""
-    line = Text.assemble((f" {'>' if here else ' '} {chapter.number:>2}  {chapter.title:<{longest or TITLE}} ", "bold" if here else ""))
+    title = f"{chapter.title:<{longest or TITLE_COLUMNS}}"
+    line = Text.assemble((f" {'>' if here else ' '} {chapter.number:>2}  {title} ", "bold" if here else ""))
     if not chapter.exercises:
         return line.append(_why_empty(), "dim")
     points = points_earned(chapter, scores)
     tally = f"{format_earned(points, chapter.points):>5}/{format_points(chapter.points)}"
     if (room := width - len(line) - len(tally) - 4) > 3:
         share = 1.0 if is_complete(chapter, scores) else points / chapter.points
-        line.append("  ").append_text(progress_bar(share, min(room, 20 - max(longest - TITLE, 0)))).append("  ")
+        line.append("  ").append_text(progress_bar(share, min(room, 20 - max(longest - TITLE_COLUMNS, 0)))).append("  ")
     line.append(tally)
     passes = sum(is_passed(exercise, scores) for exercise in chapter.exercises)
     count = f"  {passes} of {len(chapter.exercises)} passed"
@@ -97,7 +115,8 @@ def _print_step(console: Console, step: Step | None) -> None:
         if not any(chapter.exercises for chapter in read_course().chapters):
             console.print("The course has no exercises yet.")
         else:
-            print_wrapped(console, "You have passed every exercise." + ("" if is_handout() else " To compare your code with the reference: headway diff NAME"))
+            more = "" if is_handout() else " To compare your code with the reference: headway diff NAME"
+            print_wrapped(console, f"You have passed every exercise.{more}")
             if (EXERCISES / "AFTERWARDS.md").exists():
                 print_wrapped(console, "exercises/AFTERWARDS.md says what you can read and build next.")
         return

@@ -1,4 +1,4 @@
-"""`headway course` describes the course of a term, and `headway marks` adds it up: marks.csv, and marks.html for the instructor."""
+"""`headway course` describes the course of a term, and `headway marks` adds up its marks."""
 
 from __future__ import annotations
 
@@ -17,12 +17,19 @@ from grader.classroom.judging.scoring import format_points
 from grader.classroom.report import ReportProblem, marks_page
 from grader.classroom.report.numbers import format_count
 from grader.classroom.sanitize import line, list_names
-from grader.classroom.term.course_file import GRADES, Assignment, Course, check_course_file, find_course, read_course_file
+from grader.classroom.term.course_file import (
+    GRADES,
+    Assignment,
+    Course,
+    check_course_file,
+    find_course,
+    read_course_file,
+)
 from grader.classroom.term.marks import compute_term_marks
 from grader.classroom.term.new_course import write_course
 from grader.classroom.term.roster import FIELDS
 from grader.classroom.term.roster_table import parse_column_names
-from grader.cli.arguments import option
+from grader.cli.arguments import argument, option
 from grader.cli.commands.grading_options import describe_problems, read_options
 from grader.cli.options import CourseFile, Key
 from grader.console.output import make_console, print_error, print_wrapped
@@ -33,7 +40,9 @@ DONE, DOES_NOT_FIT = 0, 1
 MAX_COLUMNS = 8  # in one sentence
 MAX_LINE_CHARACTERS = 2000
 
-course_commands = typer.Typer(help="Describe the course of a term (for instructors).", rich_markup_mode=None, no_args_is_help=True)
+course_commands = typer.Typer(
+    help="Describe the course of a term (for instructors).", rich_markup_mode=None, no_args_is_help=True
+)
 
 
 @course_commands.command()
@@ -41,23 +50,25 @@ course_commands = typer.Typer(help="Describe the course of a term (for instructo
 def init(
     export: Annotated[
         Path | None,
-        typer.Argument(
-            metavar="EXPORT", help="The people: a CSV from Canvas, Moodle or Gradescope, or your own.", show_default=False
-        ),
+        argument("EXPORT", "The people: a CSV from Canvas, Moodle or Gradescope, or your own."),
     ] = None,
-    folder: Annotated[Path, option("--into", metavar="DIR", help="The folder of the course (default: this folder).")] = Path("."),
-    title: Annotated[str, option(metavar="TEXT", help="The title of the course (default: the name of the folder).")] = "",
+    folder: Annotated[Path, option("The folder of the course (default: this folder).", "--into", metavar="DIR")] = Path(
+        "."
+    ),
+    title: Annotated[str, option("The title of the course (default: the name of the folder).", metavar="TEXT")] = "",
     columns: Annotated[
         list[str] | None,
         option(
-            "--column", metavar="FIELD=TITLE",
-            help="The title of a column of EXPORT, as in number=Matrikelnummer. You can repeat it.",
+            "The title of a column of EXPORT, as in number=Matrikelnummer. You can repeat it.",
+            "--column",
+            metavar="FIELD=TITLE",
         ),
     ] = None,
 ) -> int:
     """Write a course.toml with comments, and the roster.
 
-    The columns of the roster, and so the fields, are name, email, login, number, canvas_id, moodle_id, section and group.
+    The columns of the roster, and so the fields, are name, email, login, number, canvas_id, moodle_id, section and
+    group.
 
     Exit status: 0 if it is written, 2 if not."""
     if columns and export is None:
@@ -65,7 +76,9 @@ def init(
     path, found = write_course(folder, title or folder.resolve().name, export, parse_column_names(columns or ()))
     console = make_console()
     roster = f", and roster.csv has {format_count(len(found.people), 'person', 'people')}" if found.people else ""
-    print_wrapped(console, f"{short_path(path)} is written{roster}. Edit its assignments, then run `headway course check`.")
+    print_wrapped(
+        console, f"{short_path(path)} is written{roster}. Edit its assignments, then run `headway course check`."
+    )
     if export and found.unused:
         columns_left = f"{export.name} has columns that were not used: {list_names(found.unused, MAX_COLUMNS)}"
         print_wrapped(console, f"Note: {columns_left}. To use one, name it like --column number=TITLE.")
@@ -75,9 +88,7 @@ def init(
 @course_commands.command()
 @describe_problems
 def check(
-    file: Annotated[
-        Path | None, typer.Argument(metavar="FILE", help="The course file (default: course.toml in this folder).", show_default=False)
-    ] = None,
+    file: Annotated[Path | None, argument("FILE", "The course file (default: course.toml in this folder).")] = None,
 ) -> int:
     """Say what does not fit in course.toml, with its line.
 
@@ -118,7 +129,7 @@ def _describe(one: Assignment) -> str:
 def marks(
     course: CourseFile = None,
     out: Annotated[
-        Path | None, option(metavar="DIR", help="The folder to write to (default: grades, next to the course file).")
+        Path | None, option("The folder to write to (default: grades, next to the course file).", metavar="DIR")
     ] = None,
     key: Key = None,
 ) -> int:
@@ -173,7 +184,8 @@ def _read_classes(course: Course, key: Path | None) -> tuple[Course, dict[str, G
     for name in graded:
         with Gradebook.read(folders[name]) as book:
             found = book.graded_class((course if name in stored else named).assignment(name).rules)
-        if found.people:  # not those of a run that was killed before it had read the submissions: not everybody is missing there
+        # not those of a run that was killed before it had read the submissions: not everybody is missing there
+        if found.people:
             classes[name] = pseudonyms.hide_class(found) if pseudonyms and name not in stored else found
     return course, classes
 
@@ -184,7 +196,11 @@ def _describe_unfinished(course: Course, classes: Mapping[str, GradedClass]) -> 
     for name, graded in classes.items():
         if waiting := sum(person.waiting for person in graded.people):
             options = read_options(course.folder(name))
-            command = f"continue with: {options.command}" if options and options.command else "run the same `headway grade` command again"
+            command = (
+                f"continue with: {options.command}"
+                if options and options.command
+                else "run the same `headway grade` command again"
+            )
             many = format_count(waiting, "submission is", "submissions are")
             notes.append(f"{name}: {many} not graded yet and {'does' if waiting == 1 else 'do'} not count; {command}")
     return notes

@@ -9,7 +9,8 @@ from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, ParamSpec
 
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # before torch: on a busy machine, threads that wait actively slow each other down
+# before torch: on a busy machine, threads that wait actively slow each other down
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import typer  # noqa: E402
 from grader.cli.arguments import option  # noqa: E402
@@ -26,15 +27,15 @@ Positions = StrEnum("Positions", "learned sinusoidal rope alibi")
 Norm = StrEnum("Norm", "pre post")
 Tokens = StrEnum("Tokens", "words bpe")
 Device = StrEnum("Device", "auto cpu cuda")
-Text = Annotated[Path | None, option(metavar="FILE|FOLDER", help="Your own text. Without it: little stories.")]
-Minutes = Annotated[float | None, option(min=0.05, max=100_000, metavar="M", help="How long. Default: 2, for small 20.")]
-Steps = Annotated[int | None, option(min=1, max=10_000_000, metavar="N", help="How many steps, instead of minutes.")]
-Seed = Annotated[int | None, option(min=0, max=2**31 - 1, metavar="N", help="Use other random numbers.")]
+Text = Annotated[Path | None, option("Your own text. Without it: little stories.", metavar="FILE|FOLDER")]
+Minutes = Annotated[float | None, option("How long. Default: 2, for small 20.", min=0.05, max=100_000, metavar="M")]
+Steps = Annotated[int | None, option("How many steps, instead of minutes.", min=1, max=10_000_000, metavar="N")]
+Seed = Annotated[int | None, option("Use other random numbers.", min=0, max=2**31 - 1, metavar="N")]
 DeviceName = Annotated[Device, typer.Option(help="Where the model is.")]
 
 
 def describe_problems(command: Callable[P, int]) -> Callable[P, int]:
-    """The command with a sentence and an exit status for what a user can fix: 1 for code and data, 2 for wrong use, 130 for Control-C."""
+    """The command with a sentence and an exit status for what a user can fix: 1 for code and data, 2 for wrong use."""
 
     @wraps(command)
     def run(*arguments: P.args, **options: P.kwargs) -> int:
@@ -53,7 +54,10 @@ def describe_problems(command: Callable[P, int]) -> Callable[P, int]:
             from grader.models.training.own_text import TextProblem
             from grader.teaching.walks.parts import NotInHandout
 
-            usage, failures = (DesignProblem, NotInHandout), (TextProblem, CheckpointProblem, ComparisonProblem, CodeProblem, PlayProblem)
+            usage, failures = (
+                (DesignProblem, NotInHandout),
+                (TextProblem, CheckpointProblem, ComparisonProblem, CodeProblem, PlayProblem),
+            )
             if not isinstance(problem, usage + failures):
                 raise
             print_error(str(problem))
@@ -65,26 +69,26 @@ def describe_problems(command: Callable[P, int]) -> Callable[P, int]:
 @describe_problems
 def train(
     text: Text = None,
-    preset: Annotated[Preset | None, option(help="The size of the model. Default: tiny.")] = None,
+    preset: Annotated[Preset | None, option("The size of the model. Default: tiny.")] = None,
     minutes: Minutes = None,
     steps: Steps = None,
-    model: Annotated[Model | None, option(help="A GPT, one with experts, or a translator.")] = None,
-    positions: Annotated[Positions | None, option(help="How the model knows where a token is.")] = None,
-    norm: Annotated[Norm | None, option(help="Where the blocks normalise.")] = None,
-    tokens: Annotated[Tokens | None, option(help="Your WordTokenizer or your BPETokenizer.")] = None,
-    heads: Annotated[int | None, option(min=1, max=1024, metavar="N", help="Heads in each layer.")] = None,
-    name: Annotated[str | None, option(metavar="NAME", help="The checkpoint is checkpoints/NAME.")] = None,
+    model: Annotated[Model | None, option("A GPT, one with experts, or a translator.")] = None,
+    positions: Annotated[Positions | None, option("How the model knows where a token is.")] = None,
+    norm: Annotated[Norm | None, option("Where the blocks normalise.")] = None,
+    tokens: Annotated[Tokens | None, option("Your WordTokenizer or your BPETokenizer.")] = None,
+    heads: Annotated[int | None, option("Heads in each layer.", min=1, max=1024, metavar="N")] = None,
+    name: Annotated[str | None, option("The checkpoint is checkpoints/NAME.", metavar="NAME")] = None,
     seed: Seed = None,
-    resume: Annotated[bool, option("--resume", help="Go on with an interrupted training: NAME's, or the latest.")] = False,
+    resume: Annotated[bool, option("Go on with an interrupted training: NAME's, or the latest.", "--resume")] = False,
     device: DeviceName = Device.auto,
 ) -> int:
     """Train a language model of your own parts on text.
 
-    The reference replaces exercises that do not pass their tests yet. Control-C saves the model, and --resume goes on as if nothing had
-    happened."""
+    The reference replaces exercises that do not pass their tests yet. Control-C saves the model, and --resume goes on
+    as if nothing had happened."""
     chosen = dict(
-        text=text, preset=preset, minutes=minutes, steps=steps, model=model, positions=positions, norm=norm, tokens=tokens,
-        heads=heads, seed=seed,
+        text=text, preset=preset, minutes=minutes, steps=steps, model=model, positions=positions, norm=norm,
+        tokens=tokens, heads=heads, seed=seed,
     )  # fmt: skip
     if sentence := _wrong_use(name, resume, chosen):
         print_error(sentence)
@@ -134,7 +138,9 @@ def _make(name: str | None, resume: bool, device: str, chosen: dict[str, Any]):
 
         return run.resume(find_checkpoint(name), device, show_progress)
     other = {option: value for option, value in chosen.items() if option not in ("model", "preset", "seed")}
-    settings = Settings(kind=chosen["model"] or "gpt", size=chosen["preset"] or "tiny", seed=chosen["seed"] or 0, **other)
+    settings = Settings(
+        kind=chosen["model"] or "gpt", size=chosen["preset"] or "tiny", seed=chosen["seed"] or 0, **other
+    )
     return run.begin(run.with_steps(settings, MINUTES[settings.size]), name, device, show_progress)
 
 
@@ -147,7 +153,8 @@ def _train(training) -> int:
 
     console = make_console()
     if training.is_finished:
-        print_wrapped(console, f"{training.name} is trained to its end, {training.total:,} steps. To train another model, leave out --resume.")
+        advice = "To train another model, leave out --resume."
+        print_wrapped(console, f"{training.name} is trained to its end, {training.total:,} steps. {advice}")
         return DONE
     introduce(training)
     try:
@@ -171,7 +178,8 @@ def introduce(training) -> None:
     trainer, design = training.trainer, training.trainer.design
     count = sum(parameter.numel() for parameter in trainer.parameters)
     kind = {"gpt": "GPT", "moe": "GPT with experts", "translate": "translator"}[design.kind]
-    print_wrapped(console, f"A {kind} with {count:,} parameters and {trainer.corpus.tokenizer.vocab_size:,} tokens; it reads {trainer.corpus.title}.")
+    size = f"{count:,} parameters and {trainer.corpus.tokenizer.vocab_size:,} tokens"
+    print_wrapped(console, f"A {kind} with {size}; it reads {trainer.corpus.title}.")
     for sentence in (*training.own.sentences(), *training.notes):
         print_wrapped(console, sentence)
     console.print()
@@ -185,7 +193,8 @@ def what_is_saved(training) -> str:
         steps = read_record(training.folder)["record"]["steps_done"]
     except (CheckpointProblem, KeyError):
         return "There is no checkpoint of this training yet."
-    return f"The checkpoint from after {steps:,} steps stays: `headway train --resume --name {training.name}` goes on from there."
+    command = f"`headway train --resume --name {training.name}`"
+    return f"The checkpoint from after {steps:,} steps stays: {command} goes on from there."
 
 
 def _conclude(training) -> None:
@@ -196,7 +205,12 @@ def _conclude(training) -> None:
     judged = training.judgement()
     if judged in JUDGED:
         print_wrapped(console, JUDGED[judged])
-    print_wrapped(console, "Three translations of sentences that it has not seen:" if trainer.design.kind == "translate" else "Three texts that it writes now:")
+    print_wrapped(
+        console,
+        "Three translations of sentences that it has not seen:"
+        if trainer.design.kind == "translate"
+        else "Three texts that it writes now:",
+    )
     for seed in (1, 2, 3):
         print_wrapped(console, "- " + " ".join(trainer.write(seed).split()))
     console.print()
@@ -206,6 +220,6 @@ def _conclude(training) -> None:
 
 JUDGED = {
     "learning": "judge_fit says: learning. The validation loss went down with the training loss.",
-    "overfitting": "judge_fit says: overfitting. The validation loss has begun to rise: train for a shorter time, or on more text.",
+    "overfitting": "judge_fit says: overfitting. The validation loss rises: train for a shorter time, or on more text.",
     "underfitting": "judge_fit says: underfitting. The training loss hardly went down: train for longer.",
 }

@@ -7,8 +7,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated
 
-import typer
-from grader.cli.arguments import option
+from grader.cli.arguments import argument, option
 from grader.console.output import command_line, make_console, print_error, print_wrapped
 from grader.course.names import match_name
 from grader.course.syllabus import is_handout
@@ -22,14 +21,13 @@ def complete_walk(incomplete: str) -> list[str]:
 
 
 def walk(
-    words: Annotated[
-        list[str] | None, typer.Argument(metavar="NAME", help="A tour.", autocompletion=complete_walk, show_default=False)
-    ] = None,
+    words: Annotated[list[str] | None, argument("NAME", "A tour.", complete_walk)] = None,
     seed: Annotated[
-        int, option(min=0, max=2**31 - 1, metavar="N", help="Use other random numbers; the run stays repeatable (default: 0).")
+        int,
+        option("Use other random numbers; the run stays repeatable (default: 0).", min=0, max=2**31 - 1, metavar="N"),
     ] = 0,
-    pace: Annotated[bool, option("--pace", help="Wait for a key before each step.")] = False,
-    out: Annotated[Path | None, option(metavar="FILE", help="Write the picture to this file (.svg).")] = None,
+    pace: Annotated[bool, option("Wait for a key before each step.", "--pace")] = False,
+    out: Annotated[Path | None, option("Write the picture to this file (.svg).", metavar="FILE")] = None,
 ) -> int:
     """Take a guided tour of what you have built, or list the tours.
 
@@ -42,7 +40,9 @@ def walk(
     name = match_name(typed, list_walks())
     if name is None:
         near = get_close_matches(typed, list_walks(), n=1)
-        print_error(f"there is no walk {typed!r}; " + (f"did you mean {near[0]}?" if near else "`headway walk` lists them all"))
+        print_error(
+            f"there is no walk {typed!r}; " + (f"did you mean {near[0]}?" if near else "`headway walk` lists them all")
+        )
         return UNUSABLE
     if out is not None and (out.suffix.lower() != ".svg" or out.is_dir()):
         example = out.with_suffix(".svg").name if out.name else f"{name}.svg"
