@@ -20,7 +20,6 @@ from grader.watch.runs import Runs
 from grader.watch.screen import Screen
 from rich.text import Text
 
-
 FAR = 10**6  # lines: beyond the end of any page
 
 
