@@ -11,10 +11,10 @@ from pathlib import Path
 
 from grader.course.status import Location
 
-WINDOWED = ("code", "code-insiders", "codium", "cursor", "windsurf", "subl", "zed", "gedit", "kate", "mate", "notepad", "gvim", "pycharm", "charm")
 _GOTO = ("code", "code-insiders", "codium", "cursor", "windsurf")
-_PLUS = ("vi", "vim", "nvim", "gvim", "nano", "pico", "emacs", "emacsclient", "kak", "micro", "joe", "mg", "gedit", "ed")
+_PLUS = tuple("vi vim nvim gvim nano pico emacs emacsclient kak micro joe mg gedit ed".split())
 _COLON = ("subl", "zed", "hx", "helix")
+WINDOWED = (*_GOTO, "subl", "zed", "gedit", "kate", "mate", "notepad", "gvim", "pycharm", "charm")
 
 
 @dataclass(frozen=True)
@@ -31,8 +31,8 @@ class Editor:
             return f"your editor {name!r} (from $VISUAL or $EDITOR) was not found"
         try:
             if not wait:
-                null = subprocess.DEVNULL
-                subprocess.Popen([program, *self.command[1:]], start_new_session=True, stdin=null, stdout=null, stderr=null)
+                null, command = subprocess.DEVNULL, [program, *self.command[1:]]
+                subprocess.Popen(command, start_new_session=True, stdin=null, stdout=null, stderr=null)
                 return None
             status = subprocess.call([program, *self.command[1:]])
         except OSError as error:

@@ -10,7 +10,10 @@ from http.server import ThreadingHTTPServer
 from grader.console.output import command_line, make_console, print_wrapped
 
 HOST = "127.0.0.1"
-POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
 
 
 class LocalServer(ThreadingHTTPServer):
@@ -23,7 +26,7 @@ class LocalServer(ThreadingHTTPServer):
 
 
 def is_own_host(name: str | None) -> bool:
-    """Whether a request's Host names this machine. A page elsewhere can point another name at it, so requests with other names are refused."""
+    """Whether a request's Host names this machine. Others are refused: a page elsewhere can point its name at it."""
     return (name or "").rsplit(":", 1)[0] in (HOST, "localhost")
 
 

@@ -15,7 +15,10 @@ WIDTH = 80
 
 def make_console(stderr: bool = False) -> Console:
     """A console for plain text; without a terminal, or with NO_COLOR, it prints no escape codes."""
-    console = Console(stderr=stderr, highlight=False, markup=False, emoji=False, color_system=None if os.environ.get("NO_COLOR") else "auto")
+    console = Console(
+        stderr=stderr, highlight=False, markup=False, emoji=False,
+        color_system=None if os.environ.get("NO_COLOR") else "auto",
+    )  # fmt: skip
     if console.is_dumb_terminal:  # rich assumes 80 columns
         console.size = ConsoleDimensions(*shutil.get_terminal_size((WIDTH, 25)))
     if console.width > WIDTH:

@@ -59,8 +59,9 @@ class KeyActions:
         diff_confirmed, self.diff_confirmed = self.diff_confirmed, False
         self.state.note = ""
         actions: dict[str, Callable[[], None]] = {
-            "h": self.show_hint, "n": self.go_to_next, "l": self.open_chooser, "o": self.open_editor, "r": self.watch.start_run,
-            "s": self.show_picture, "p": self.toggle_pin, "q": self.watch.on_quit, "escape": self.show_verdict,
+            "h": self.show_hint, "n": self.go_to_next, "l": self.open_chooser, "o": self.open_editor,
+            "r": self.watch.start_run, "s": self.show_picture, "p": self.toggle_pin, "q": self.watch.on_quit,
+            "escape": self.show_verdict,
         }  # fmt: skip
         if key.lower() == "d":
             self.show_diff(diff_confirmed)
@@ -68,7 +69,7 @@ class KeyActions:
             actions[key.lower()]()
 
     def toggle_pin(self) -> None:
-        """Stay on this exercise whatever is saved; or follow the saves again, first to what was changed in the meantime."""
+        """Stay on this exercise whatever is saved; or follow the saves again, first to what was changed meanwhile."""
         state = self.state
         state.pinned, state.follow_note = not state.pinned, ""
         if state.pinned:
@@ -169,8 +170,8 @@ class Chooser:
 
     @property
     def found(self) -> list[Exercise]:
-        typed = self.typed.lower()
-        return [exercise for exercise in load_syllabus().exercises if typed in exercise.name.lower() or exercise.chapter == typed]
+        typed, exercises = self.typed.lower(), load_syllabus().exercises
+        return [exercise for exercise in exercises if typed in exercise.name.lower() or exercise.chapter == typed]
 
     @property
     def chosen(self) -> Exercise | None:
@@ -196,7 +197,8 @@ class Chooser:
                 lines.append(Text(f"{chapter} {load_syllabus().chapter(chapter).title}", "bold"))
             passed = exercise.name in scores and scores[exercise.name].passed
             score = str(scores.get(exercise.name, f"0/{exercise.points:g}"))
-            line = Text.assemble(" > " if number == self.at else "   ", ("x " if passed else "  ", "green"), (f"{score:>9}  ", "dim"), exercise.name)
+            mark = " > " if number == self.at else "   "
+            line = Text.assemble(mark, ("x " if passed else "  ", "green"), (f"{score:>9}  ", "dim"), exercise.name)
             if number == self.at:
                 at = len(lines)
                 line.stylize("reverse")

@@ -12,7 +12,7 @@ from grader.course.stubs import is_stub, reference_stub
 from grader.course.syllabus import Exercise, load_syllabus
 from grader.execution.names_used import names_reached, names_used
 
-MOST_NAMED = 3  # exercises in a sentence
+MAX_NAMES = 3  # in a sentence
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class SavedChapters:
                 self.texts[chapter.name] = text
 
     def update(self, modules: Iterable[str]) -> Changes:
-        """What has changed in these chapters since they were last valid. A chapter that was not there is compared with its stub."""
+        """What has changed in these chapters since they were last valid; a new chapter is compared with its stub."""
         found: list[Changes] = []
         for module in sorted(modules):
             text = self._read(module)
@@ -78,9 +78,10 @@ def compare(before: str, after: str, module: str) -> Changes:
     names = {name for name in old.keys() | new.keys() if old.get(name) != new.get(name)}
     changed = tuple(exercise for exercise in exercises if exercise.name in names and exercise.name in new)
     used = {exercise: names_reached(names_used(after), exercise.name) for exercise in exercises}
+    helpers = sorted(names - own)
     return Changes(
         changed,
-        tuple((exercise, helper) for exercise in exercises for helper in sorted(names - own) if helper in used[exercise]),
+        tuple((exercise, helper) for exercise in exercises for helper in helpers if helper in used[exercise]),
         tuple(exercise for exercise in exercises if exercise.name in names and exercise.name not in new),
         frozenset(exercise.name for exercise in changed if is_stub(exercise, after)),
     )
@@ -89,8 +90,9 @@ def compare(before: str, after: str, module: str) -> Changes:
 def decide(current: Exercise, changes: Changes, passed: Collection[str], pinned: bool = False) -> NextTest:
     """The exercise to test after these changes.
 
-    Among several changed exercises: one that is written before a stub, one that is not passed before a passed one, the current one before
-    another, and then the first in the course. If only helpers changed: the current exercise if it uses one, else the first that does.
+    Among several changed exercises: one that is written before a stub, one that is not passed before a passed one, the
+    current one before another, and then the first in the course. If only helpers changed: the current exercise if it
+    uses one, else the first that does.
     """
     if not changes.changed and not changes.using:
         return NextTest(current, _removed_sentence(current, changes))
@@ -98,11 +100,14 @@ def decide(current: Exercise, changes: Changes, passed: Collection[str], pinned:
     others = [exercise.name for exercise in changes.changed if exercise != wanted]
     if pinned and wanted != current:
         others = [name for name in (exercise.name for exercise in changes.changed) if name != current.name] or [helper]
-        return NextTest(current, f"You changed {_list_names(others)}. The watch is pinned to {current.name}; press p to test {wanted.name}.", wanted)
+        advice = f"The watch is pinned to {current.name}; press p to test {wanted.name}."
+        return NextTest(current, f"You changed {_list_names(others)}. {advice}", wanted)
+    if wanted == current and (helper or not others):
+        return NextTest(wanted)
     if helper:
-        return NextTest(wanted, "" if wanted == current else f"You changed {helper}, which {wanted.name} uses, so {wanted.name} is tested now.")
+        return NextTest(wanted, f"You changed {helper}, which {wanted.name} uses, so {wanted.name} is tested now.")
     if wanted == current:
-        return NextTest(wanted, f"You also changed {_list_names(others)}; {wanted.name} is tested now." if others else "")
+        return NextTest(wanted, f"You also changed {_list_names(others)}; {wanted.name} is tested now.")
     if others:
         return NextTest(wanted, f"You changed {_list_names([wanted.name, *others])}; {wanted.name} is tested now.")
     return NextTest(wanted, f"You changed {wanted.name}, so it is tested now.")
@@ -110,20 +115,24 @@ def decide(current: Exercise, changes: Changes, passed: Collection[str], pinned:
 
 def _wanted(current: Exercise, changes: Changes, passed: Collection[str]) -> tuple[Exercise, str]:
     """The exercise to test, and the helper whose change decides it, or ""."""
+    def rank(exercise: Exercise) -> tuple[bool, bool, bool]:
+        return exercise.name in changes.stubs, exercise.name in passed, exercise != current
+
     if changes.changed:
-        return min(changes.changed, key=lambda exercise: (exercise.name in changes.stubs, exercise.name in passed, exercise != current)), ""
+        return min(changes.changed, key=rank), ""
     return min(changes.using, key=lambda pair: pair[0] != current)
 
 
 def _removed_sentence(current: Exercise, changes: Changes) -> str:
     for exercise in changes.removed:
         if exercise != current:
-            return f"{exercise.module}.py no longer defines {exercise.name}; `headway reset {exercise.name}` adds its stub."
+            advice = f"`headway reset {exercise.name}` adds its stub"
+            return f"{exercise.module}.py no longer defines {exercise.name}; {advice}."
     return ""
 
 
 def _list_names(names: list[str]) -> str:
-    if len(names) > MOST_NAMED:
+    if len(names) > MAX_NAMES:
         return f"{names[0]} and {len(names) - 1} other exercises"
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 

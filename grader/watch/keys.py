@@ -10,8 +10,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 
-_NAMED = {"\r": "enter", "\n": "enter", "\x7f": "backspace", "\x08": "backspace", "\x1b": "escape", "\x03": "interrupt", "\x04": "q", "\x0c": "redraw"}
-_SEQUENCES = {"A": "up", "B": "down", "5~": "page up", "6~": "page down", "H": "home", "F": "end", "1~": "home", "4~": "end"}
+_NAMED = {"\r": "enter", "\n": "enter", "\x7f": "backspace", "\x08": "backspace", "\x1b": "escape", "\x03": "interrupt"}
+_NAMED |= {"\x04": "q", "\x0c": "redraw"}
+_SEQUENCES = {"A": "up", "B": "down", "5~": "page up", "6~": "page down", "H": "home", "F": "end"}
+_SEQUENCES |= {"1~": "home", "4~": "end"}
 _WINDOWS = {"H": "up", "P": "down", "I": "page up", "Q": "page down", "G": "home", "O": "end"}
 
 
@@ -24,7 +26,8 @@ class Keyboard:
         self.idle = threading.Event()
         self.closed = False
         self._before: list | None = None
-        threading.Thread(target=self._posix if os.name == "posix" else self._windows, name="headway keys", daemon=True).start()
+        read_keys = self._posix if os.name == "posix" else self._windows
+        threading.Thread(target=read_keys, name="headway keys", daemon=True).start()
 
     def open(self) -> None:
         """Deliver each key when it is pressed, without echo."""
@@ -91,7 +94,8 @@ class Keyboard:
                 time.sleep(0.02)
                 continue
             character = msvcrt.getwch()
-            self.on_key(_WINDOWS.get(msvcrt.getwch(), "") if character in "\x00\xe0" else _NAMED.get(character, character))
+            is_special = character in "\x00\xe0"
+            self.on_key(_WINDOWS.get(msvcrt.getwch(), "") if is_special else _NAMED.get(character, character))
 
 
 def parse_keys(text: str) -> Iterator[str]:

@@ -1,6 +1,7 @@
 """The loop of the watch: it takes saves, keys and messages of runs from one queue, and handles one at a time.
 
-The exercise changes by a key (`actions.py`), or by a save that changed another function (`changes.py`) unless the watch is pinned.
+The exercise changes by a key (`actions.py`), or, unless the watch is pinned, by a save that changed another function
+(`changes.py`).
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ class Watch:
                     handle_event()
 
     def _queued(self, handler: Callable[..., None]) -> Callable[..., None]:
-        """A function for other threads and for signals: it puts a call of `handler` into the queue, and the loop makes that call."""
+        """A function for other threads and for signals: it puts a call of `handler` into the queue of the loop."""
         return lambda *arguments: self.events.put(partial(handler, *arguments))
 
     def _signal_handlers(self) -> dict[str, Callable[[], None]]:
@@ -110,7 +111,8 @@ class Watch:
     def on_saved(self, names: set[str]) -> None:
         self.unread |= {name.removesuffix(".py") for name in names}
         own = f"{self.state.exercise.module}.py"
-        there = [name for name in sorted(names) if name == own or (EXERCISES / name).exists()]  # another chapter that was deleted stops nothing
+        # another chapter that was deleted stops nothing
+        there = [name for name in sorted(names) if name == own or (EXERCISES / name).exists()]
         broken = next((problem for name in there if (problem := find_problem(EXERCISES / name)) is not None), None)
         if broken is not None:
             self.wait_for_save(broken)
@@ -153,12 +155,14 @@ class Watch:
             case {"verdict": data}:
                 verdict = Verdict.from_data(data)
                 self.verdicts[state.exercise.name] = verdict
-                state.hint_lines = [] if (result := verdict.result(state.exercise.name)) and result.outcome == "passed" else state.hint_lines
+                if (result := verdict.result(state.exercise.name)) and result.outcome == "passed":
+                    state.hint_lines = []
                 state.end_run(verdict)
                 self.screen.print_verdict(state)
             case {"done": status}:
                 state.end_run(None)
-                state.run_problem = f"No verdict: the tests ended with status {status}. To see why, run: headway check {state.exercise.name}"
+                advice = f"To see why, run: headway check {state.exercise.name}"
+                state.run_problem = f"No verdict: the tests ended with status {status}. {advice}"
             case {"trouble": sentence}:
                 state.end_run(None)
                 state.run_problem = sentence
@@ -213,7 +217,7 @@ def forward_signals(handlers: Mapping[str, Callable[[], None]]) -> Iterator[None
 
 
 def watch(exercise: Exercise, interactive: bool, pinned: bool) -> int:
-    """Watch until the learner quits, then print the last verdict in one line. `pinned`: stay on this exercise whatever is saved."""
+    """Watch until the learner quits, then print the last verdict. `pinned`: stay on this exercise whatever is saved."""
     session = Watch(exercise, Screen() if interactive else PlainDisplay(), pinned)
     with contextlib.suppress(BrokenPipeError):
         session.run_until_quit()

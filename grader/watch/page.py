@@ -18,7 +18,12 @@ from grader.verdict.results import NOT_IMPLEMENTED, ExerciseResult, replaced_sen
 from grader.verdict.summary import Verdict
 from rich.text import Text
 
-KEYS = (("h", "hint"), ("n", "next"), ("l", "list"), ("p", "pin"), ("d", "diff"), ("o", "open"), ("r", "run"), ("s", "picture"), ("q", "quit"))
+KEYS = tuple({
+    "h": "hint", "n": "next", "l": "list", "p": "pin", "d": "diff", "o": "open", "r": "run", "s": "picture",
+    "q": "quit",
+}.items())  # fmt: skip
+
+OUTCOMES = {"passed": "passed", "todo": "not implemented yet", "error": "cannot be tested", "timeout": "takes too long"}
 
 
 @dataclass
@@ -142,7 +147,8 @@ def _status_line(state: State) -> Text:
         return Text(f"fails: {state.first_failure}{_elapsed(state)}", "red")
     if state.running:
         what = f"testing: {state.test}" if state.test else "testing"
-        return Text(f"{'second try, in a separate process: ' if state.retry_reason else ''}{what}{_elapsed(state)}", "yellow")
+        second = "second try, in a separate process: " if state.retry_reason else ""
+        return Text(f"{second}{what}{_elapsed(state)}", "yellow")
     if state.run_problem:
         return Text(state.run_problem, "red")
     if state.note:
@@ -158,7 +164,9 @@ def result_line(state: State) -> str:
     result = state.verdict.result(state.exercise.name) if state.verdict else None
     if result is None:
         return f"{state.exercise.name}: no verdict yet."
-    return f"{state.exercise.name}: {_outcome_text(result)}, {format_earned(result.earned, result.exercise.points)} of {format_points(result.exercise.points)} points."
+    points = result.exercise.points
+    earned = f"{format_earned(result.earned, points)} of {format_points(points)} points"
+    return f"{state.exercise.name}: {OUTCOMES.get(result.outcome, 'not passed yet')}, {earned}."
 
 
 def _elapsed(state: State) -> str:
@@ -183,7 +191,8 @@ def _print_verdict(page: _Lines, state: State, verdict: Verdict) -> None:
         page.wrapped(exercise.unlocks)
         if following := next_unpassed(exercise):
             page.blank()
-            page.line(f"Next: {following.name} ({'press n' if state.keys else 'headway watch ' + following.name})", bold=True)
+            way = "press n" if state.keys else f"headway watch {following.name}"
+            page.line(f"Next: {following.name} ({way})", bold=True)
     elif result.outcome == "todo" and not result.forbidden:
         _print_todo(page, result)
     else:
@@ -193,7 +202,8 @@ def _print_verdict(page: _Lines, state: State, verdict: Verdict) -> None:
             page.line(f"For a picture: {'press s' if state.keys else f'headway show {exercise.name}'}")
     if result is not None and 0 < result.earned < exercise.points:
         page.blank()
-        page.line(f"So far: {format_earned(result.earned, exercise.points)} of {format_points(exercise.points)} points.")
+        earned = format_earned(result.earned, exercise.points)
+        page.line(f"So far: {earned} of {format_points(exercise.points)} points.")
     for note in verdict.notes:
         page.blank()
         page.wrapped(f"Note: {note}", yellow=True)
@@ -226,13 +236,12 @@ def _count(result: ExerciseResult) -> str:
     return "its one test passes" if tests == 1 else f"all {tests} tests pass"
 
 
-def _outcome_text(result: ExerciseResult) -> str:
-    return {"passed": "passed", "todo": "not implemented yet", "error": "cannot be tested", "timeout": "takes too long"}.get(result.outcome, "not passed yet")
-
-
 class _Lines(Page):
     """A page that collects its lines."""
 
     def __init__(self, width: int) -> None:
         self.lines: list[Text] = []
-        super().__init__(lambda text, **markup: self.lines.append(Text(text, " ".join(name for name, on in markup.items() if on))), width)
+        super().__init__(self._add_line, width)
+
+    def _add_line(self, text: str, **markup: bool) -> None:
+        self.lines.append(Text(text, " ".join(name for name, on in markup.items() if on)))

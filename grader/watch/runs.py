@@ -1,4 +1,7 @@
-"""One run at a time (and pictures at the same time), on the watch's own server: started when it is needed, replaced when it ends or is out of date."""
+"""One run at a time (and pictures at the same time), on the watch's own server.
+
+The server is started when it is needed, and replaced when it ends or is out of date.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +15,16 @@ from typing import Any
 from grader.processes.client import NoServer, ServerProcess
 from grader.processes.job import CheckJob, Job, PictureJob, read
 
-TRIES = 3  # servers for one run: the learner's code may have killed the first, and the second
+MAX_SERVERS = 3  # for one run: the learner's code may have killed the first, and the second
+Message = dict[str, Any]
 
 
 class Runs:
-    """Calls `on_message` with a run's number and each of its messages (processes/job.py lists them), and with the message `waking` while a server starts."""
+    """Calls `on_message` with a run's number and each of its messages: those of processes/job.py, and `waking`."""
 
-    def __init__(self, on_message: Callable[[int, dict[str, Any]], None], on_picture: Callable[[str, dict[str, Any]], None] = lambda *_: None) -> None:
+    def __init__(
+        self, on_message: Callable[[int, Message], None], on_picture: Callable[[str, Message], None] = lambda *_: None
+    ) -> None:
         self.on_message, self.on_picture = on_message, on_picture
         self.number = 0
         self.server: ServerProcess | None = None
@@ -26,7 +32,7 @@ class Runs:
         self.lock = threading.Lock()  # for the server: one thread at a time starts or uses it
 
     def start(self, name: str, first: tuple[str, ...] = ()) -> int:
-        """Stop the present run, if there is one, and start another; the tests `first` run before the others. Returns its number."""
+        """Stop the present run, and start another; the tests `first` run before the others. Returns its number."""
         self.stop()
         threading.Thread(target=self._run, args=(self.number, name, first), name="headway run", daemon=True).start()
         return self.number
@@ -44,8 +50,9 @@ class Runs:
             self.server.end()
 
     def _run(self, number: int, name: str, first: tuple[str, ...]) -> None:
-        problem, in_worker = "the server that runs the tests ended three times; `headway doctor` may find the reason", False
-        for _ in range(TRIES):
+        problem = "the server that runs the tests ended three times; `headway doctor` may find the reason"
+        in_worker = False
+        for _ in range(MAX_SERVERS):
             try:
                 sock = self._start_run(number, CheckJob(name, os.getcwd(), in_worker=in_worker, first=first))
             except NoServer as refusal:
@@ -92,7 +99,7 @@ class Runs:
             raise
 
     def draw(self, name: str) -> None:
-        """Draw a picture while a run may be in progress; `on_picture` gets the picture, or a sentence that says why it is missing."""
+        """Draw a picture, also during a run; `on_picture` gets it, or a sentence that says why it is missing."""
         threading.Thread(target=self._draw, args=(name,), name="headway picture", daemon=True).start()
 
     def _draw(self, name: str) -> None:

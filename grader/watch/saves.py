@@ -50,7 +50,8 @@ class SaveWatcher:
         missed = 0
         for changes in watch(
             self.folder, stop_event=self.stop, watch_filter=None, recursive=False, force_polling=False,
-            debounce=MAX_SAVE_MS, step=QUIET_MS, rust_timeout=POLL_WITH_EVENTS_MS, yield_on_timeout=True, raise_interrupt=False,
+            debounce=MAX_SAVE_MS, step=QUIET_MS, rust_timeout=POLL_WITH_EVENTS_MS, yield_on_timeout=True,
+            raise_interrupt=False,
         ):  # fmt: skip
             if self._report_changes():
                 missed = 0 if changes else missed + 1

@@ -94,7 +94,8 @@ class Screen(Display):
         columns, rows = self.size
         above = [*heading_lines(state, columns), Text("")]
         notice = [Text(state.save_notice, "dim")] if state.save_notice else []
-        below = [Text(""), *status_lines(state, columns), *notice, _key_line(columns, chooser is not None, state.pinned)]
+        keys = _key_line(columns, chooser is not None, state.pinned)
+        below = [Text(""), *status_lines(state, columns), *notice, keys]
         if chooser is not None:  # the typed text stays visible
             above, middle, at = [*above, chooser[0]], chooser[1:], at - 1
         else:
