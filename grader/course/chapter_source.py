@@ -1,4 +1,4 @@
-"""The text of a chapter. This module imports nothing of the kit, because a worker gets as little of the kit as possible."""
+"""The text of a chapter. This module imports nothing of the kit, because a worker gets as little of it as possible."""
 
 from __future__ import annotations
 
@@ -14,4 +14,4 @@ class ChapterSource:
     filename: str  # the author's file name, for messages and tracebacks
     sealed: bool = False  # whether this is the reference in a handout, whose lines no message shows
     code: bytes = b""  # the reference for a worker: compiled by this Python; there is then no text
-    replaced: tuple[str, ...] = ()  # names whose definitions here are replaced by the reference's, which are in another module of the package
+    replaced: tuple[str, ...] = ()  # names whose definitions come from the reference, in another module

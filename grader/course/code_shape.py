@@ -1,4 +1,4 @@
-"""What code consists of: compares it apart from comments, layout and docstrings, and says which parts of an exercise are written."""
+"""Compares code apart from comments, layout and docstrings, and says which parts of an exercise are written."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def code_by_name(tree: ast.Module) -> dict[str, str]:
 
 
 def code_shape(part: object) -> str:
-    """Like `ast.dump`, but without docstrings and without fields that are empty, which differ between versions of Python."""
+    """Like `ast.dump`, but without docstrings and empty fields, which differ between versions of Python."""
     if isinstance(part, list):
         return f"[{','.join(map(code_shape, part))}]"
     if not isinstance(part, ast.AST):
@@ -28,7 +28,8 @@ def code_shape(part: object) -> str:
     fields.pop("ctx", None)
     if isinstance(part, Definition | ast.Module) and ast.get_docstring(part, clean=False) is not None:
         fields["body"] = part.body[1:]
-    return f"{type(part).__name__}({','.join(f'{name}={code_shape(value)}' for name, value in fields.items() if value not in (None, []))})"
+    shapes = [f"{name}={code_shape(value)}" for name, value in fields.items() if value not in (None, [])]
+    return f"{type(part).__name__}({','.join(shapes)})"
 
 
 # ---- an exercise that is begun
@@ -44,7 +45,7 @@ class _Part:
 
 
 def describe_written(text: str, name: str) -> str:
-    """What is written and what is still to do, in one sentence; "" if nothing is written, or nothing raises NotImplementedError."""
+    """What is written and what is still to do, in one sentence; "" if nothing is written, or nothing is to do."""
     try:
         found = find_definition(text, name)
         tree = ast.parse(text) if found else None
@@ -67,12 +68,14 @@ def describe_written(text: str, name: str) -> str:
 
 
 def _part(node: ast.FunctionDef) -> _Part:
-    raises = [each.lineno for each in ast.walk(node) if isinstance(each, ast.Raise) and each.exc and ast.unparse(each.exc).startswith("NotImplementedError")]
+    found = [each for each in ast.walk(node) if isinstance(each, ast.Raise) and each.exc]
+    raises = [each.lineno for each in found if each.exc and ast.unparse(each.exc).startswith("NotImplementedError")]
     return _Part(node.name, any(map(_is_code, node.body)), raises[0] if raises else None)
 
 
 def _is_code(statement: ast.stmt) -> bool:
-    if isinstance(statement, ast.Pass | ast.Raise) or (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)):
+    is_constant = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+    if is_constant or isinstance(statement, ast.Pass | ast.Raise):
         return False
     return not ast.unparse(statement).startswith("super().__init__(")
 

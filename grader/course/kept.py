@@ -21,7 +21,8 @@ def keep(stem: str, data: bytes) -> str:
     try:
         write_whole(path, data)
     except OSError as error:
-        raise SourceProblem(f"nothing was changed, because your code could not be saved: {problem(error, f'write {short_path(path)}')}") from error
+        why = problem(error, f"write {short_path(path)}")
+        raise SourceProblem(f"nothing was changed, because your code could not be saved: {why}") from error
     return short_path(path)
 
 

@@ -88,7 +88,7 @@ def statements_and_expressions(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
 
 
 def resolve(node: ast.expr | None, scope: Scope, depth: int = 0) -> frozenset[str]:
-    """The dotted paths that an expression may refer to: `F.softmax` -> {"torch.nn.functional.softmax"}; empty if unknown."""
+    """The paths that an expression may mean: `F.softmax` -> {"torch.nn.functional.softmax"}; empty if unknown."""
     if isinstance(node, ast.Name):
         return _resolve_name(node.id, scope, depth)
     if isinstance(node, ast.Attribute):
@@ -109,8 +109,8 @@ def resolve(node: ast.expr | None, scope: Scope, depth: int = 0) -> frozenset[st
 def _resolve_name(name: str, scope: Scope, depth: int) -> frozenset[str]:
     owner = scope.owner(name)
     if owner is None:
-        modules = scope.module.stars[:MAX_PATHS]
-        return frozenset([f"builtins.{name}"] if hasattr(builtins, name) else [f"{module}.{name}" for module in modules])
+        modules = ["builtins"] if hasattr(builtins, name) else scope.module.stars[:MAX_PATHS]
+        return frozenset(f"{module}.{name}" for module in modules)
     if name not in owner.known and depth < MAX_DEPTH:
         owner.known[name] = frozenset()  # while it is resolved: names may be defined by each other
         found = set(owner.paths.get(name, ()))
@@ -121,7 +121,7 @@ def _resolve_name(name: str, scope: Scope, depth: int) -> frozenset[str]:
 
 
 def _resolve_call(node: ast.Call, scope: Scope, depth: int) -> frozenset[str]:
-    """`getattr(torch, "softmax")`, `importlib.import_module("torch")` and `__import__("torch")`, with constant names."""
+    """`getattr(torch, "softmax")`, `importlib.import_module("torch")`, `__import__("torch")`, with constant names."""
     called = resolve(node.func, scope, depth)
     first = node.args[0] if node.args else None
     if first is not None and len(node.args) > 1 and "builtins.getattr" in called:
@@ -190,15 +190,15 @@ def _bind_target(scope: Scope, target: ast.expr, value: ast.expr | None) -> None
     if isinstance(target, ast.Name):
         scope.bind(target.id, value=value)
     elif isinstance(target, ast.Tuple | ast.List):
-        values = value.elts if isinstance(value, ast.Tuple | ast.List) and len(value.elts) == len(target.elts) else [None] * len(target.elts)
-        for element, one in zip(target.elts, values):
+        values = value.elts if isinstance(value, ast.Tuple | ast.List) else []
+        for element, one in zip(target.elts, values if len(values) == len(target.elts) else [None] * len(target.elts)):
             _bind_target(scope, element, one)
     elif isinstance(target, ast.Starred):
         _bind_target(scope, target.value, None)
 
 
 def canonical_name(name: str) -> str:
-    """The common name of torch's variants of one operation: `_softmax`, `softmax_`, `native_dropout`, `_safe_softmax`."""
+    """The common name of torch's variants of one operation: `_softmax`, `softmax_`, `_safe_softmax`."""
     name = name.strip("_")
     for prefix in ("special_", "native_", "safe_"):
         name = name.removeprefix(prefix)

@@ -1,4 +1,4 @@
-"""What a typed name means: letter case and separators do not matter, and a few words of a chapter's title are enough."""
+"""What a typed name means: letter case and separators do not matter, and some words of a chapter's title are enough."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import difflib
 import re
 from collections.abc import Iterable, Mapping
 
-SHORTEST = 3  # letters of a word that is not complete
-SIMILAR, MUCH_LESS = 0.5, 0.2  # difflib's ratio: of a name that is offered, and by how much less similar the second one may be
+MIN_PART_LETTERS = 3  # of a word that is not complete
+MIN_SIMILARITY = 0.5  # difflib's ratio, of a name that is offered
+MAX_SIMILARITY_GAP = 0.2  # by how much less similar a second one may be
 
 
 def normalise(text: str) -> str:
@@ -24,14 +25,19 @@ def match_name(typed: str, names: Iterable[str]) -> str | None:
 
 
 def match_titles(typed: str, titles: Mapping[str, str]) -> list[str]:
-    """The keys of the titles that fit: those equal to `typed`; else those that begin with it; else those that contain all its words."""
+    """The keys of the titles that fit: equal to `typed`, or else that begin with it, or that have all its words."""
     wanted = normalise(typed)
     words = wanted.split(" ")
     known = {key: normalise(title) for key, title in titles.items()}
+
+    def has_word(title: str, word: str) -> bool:
+        parts = title.split(" ")
+        return word in parts or (len(word) >= MIN_PART_LETTERS and any(part.startswith(word) for part in parts))
+
     for fits in (
         lambda title: title == wanted,
-        lambda title: f"{title} ".startswith(f"{wanted} ") or (len(wanted) >= SHORTEST and title.startswith(wanted)),
-        lambda title: all(any(word == part or (len(word) >= SHORTEST and part.startswith(word)) for part in title.split(" ")) for word in words),
+        lambda title: f"{title} ".startswith(wanted if len(wanted) >= MIN_PART_LETTERS else f"{wanted} "),
+        lambda title: all(has_word(title, word) for word in words),
     ):
         found = [key for key, title in known.items() if fits(title)]
         if found:
@@ -43,14 +49,15 @@ def unknown_name(kind: str, name: str, known: Iterable[str], titles: Iterable[st
     """The sentence that there is no such name, with the names that are similar."""
     folded = {candidate.lower(): candidate for candidate in [*known, *titles]}
     near = [folded[word] for word in similar(name.lower(), list(folded))]
-    return f"there is no {kind} called {name!r}" + (f"; did you mean {join_or(near)}?" if near else "; `headway list` lists them all")
+    advice = f"did you mean {join_or(near)}?" if near else "`headway list` lists them all"
+    return f"there is no {kind} called {name!r}; {advice}"
 
 
 def similar(word: str, known: list[str]) -> list[str]:
     """The most similar word, and a second one unless it is much less similar."""
-    near = difflib.get_close_matches(word, known, n=2, cutoff=SIMILAR)
+    near = difflib.get_close_matches(word, known, n=2, cutoff=MIN_SIMILARITY)
     ratios = [difflib.SequenceMatcher(None, other, word).ratio() for other in near]
-    return [other for other, ratio in zip(near, ratios, strict=True) if ratio >= ratios[0] - MUCH_LESS]
+    return [other for other, ratio in zip(near, ratios, strict=True) if ratio >= ratios[0] - MAX_SIMILARITY_GAP]
 
 
 def join_or(names: list[str]) -> str:

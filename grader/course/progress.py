@@ -1,6 +1,6 @@
-"""The learner's progress: exercises/progress.txt with the points of each exercise, and the level of the last hint shown.
+"""The learner's progress: exercises/progress.txt with the points of each exercise, and the last hint that was shown.
 
-The file may be committed and merged. It has the result of the last run of each exercise, so running the tests creates it again.
+The file may be committed and merged. It has the result of the last run of each exercise, so the tests create it again.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def format_points(points: float) -> str:
 
 
 def format_earned(earned: float, points: float) -> str:
-    """Points earned of `points`, rounded down to half points: never full unless they are full, and never 0 unless nothing was earned."""
+    """Points earned, rounded down to half points: full only if they are full, and 0 only if nothing was earned."""
     halves = max(0.5, math.floor(earned * 2 + 1e-6) / 2)
     return format_points(earned) if earned <= 0 or earned >= points or halves >= points else f"{halves:g}"
 
@@ -62,7 +62,7 @@ def load_scores(folder: Path = EXERCISES) -> dict[str, Score]:
 
 
 def record_scores(results: Mapping[str, float | tuple[float, float]], folder: Path = EXERCISES) -> str | None:
-    """Save the points earned: exercise -> earned, or (earned, points). Returns a sentence if the file cannot be written.
+    """Save the points earned: exercise -> earned, or (earned, points). A sentence if the file cannot be written.
 
     An exercise without points has no line, so a run in a fresh clone writes nothing.
     """
@@ -74,7 +74,8 @@ def record_scores(results: Mapping[str, float | tuple[float, float]], folder: Pa
         else:
             scores.pop(name, None)
     path = folder / FILE
-    lines = [f"{name} {format_points(score.earned)}/{format_points(score.points)}\n" for name, score in sorted(scores.items())]
+    saved = sorted(scores.items())
+    lines = [f"{name} {format_points(score.earned)}/{format_points(score.points)}\n" for name, score in saved]
     try:
         if (lines or path.exists()) and _text_of(path) != (text := HEADER + "".join(lines)):
             write_whole(path, text)
@@ -125,7 +126,7 @@ class Hint:
 
 
 def reveal_hint(exercise: Exercise, level: int | None = None) -> Hint | None:
-    """The hint of that level, or the next one (after the last, the last again); None if the exercise has no hints. Saves the level."""
+    """The hint of that level, or the next one (after the last, the last again). Saves the level; None without hints."""
     if not exercise.hints:
         return None
     seen, last = load_hint_levels().get(exercise.name, 0), len(exercise.hints)

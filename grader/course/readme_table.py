@@ -26,8 +26,9 @@ def write_readme_table(readme: Path = README) -> bool:
 def check_readme_table(readme: Path = README) -> list[str]:
     """A sentence where the README's table is not that of today's syllabus."""
     text = readme.read_text(encoding="utf-8") if readme.is_file() else ""
-    stale = bool(text) and with_table(text) != text
-    return ["README.md: the table of chapters is not that of exercises/syllabus.toml; `headway stubs` writes it"] if stale else []
+    if not text or with_table(text) == text:
+        return []
+    return ["README.md: the table of chapters is not that of exercises/syllabus.toml; `headway stubs` writes it"]
 
 
 def with_table(text: str) -> str:
@@ -35,5 +36,8 @@ def with_table(text: str) -> str:
     if HEADER not in text:
         raise ValueError(f"README.md has no table that begins with {HEADER.splitlines()[0]!r}")
     before, after = text.split(HEADER, 1)
-    rows = [f"| {chapter.number} {chapter.title} | {', '.join(f'`{exercise.name}`' for exercise in chapter.exercises)} |\n" for chapter in load_syllabus().chapters]
+    rows = []
+    for chapter in load_syllabus().chapters:
+        names = ", ".join(f"`{exercise.name}`" for exercise in chapter.exercises)
+        rows.append(f"| {chapter.number} {chapter.title} | {names} |\n")
     return before + HEADER + "".join(rows) + re.sub(r"\A(\|[^\n]*\n)*", "", after)

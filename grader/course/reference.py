@@ -1,8 +1,8 @@
 """The reference: the chapters in solutions/. A handout has them in reference/ instead, compressed.
 
-`reference/chNN_name.sealed` is a chapter, `chNN_name.mistakes` has its known mistakes, and `chNN_name.stub` is its stub, for
-`headway reset`. Compression hides the reference from a glance, a search and an editor's "go to definition". It does not protect it:
-what must stay secret is not in the handout (`--hidden`).
+`reference/chNN_name.sealed` is a chapter, `chNN_name.mistakes` has its known mistakes, `chNN_name.stub` is its stub, for
+`headway reset`. Compression hides the reference from a glance, a search and an editor's "go to definition". It does
+not protect it: what must stay secret is not in the handout (`--hidden`).
 """
 
 from __future__ import annotations

@@ -13,13 +13,15 @@ from rich.text import Text
 
 
 def diff_with_reference(exercise: Exercise) -> list[Text]:
-    """The diff as lines of text; empty if the definitions are identical. SourceProblem if there is nothing to compare."""
+    """The diff as lines of text; empty if there is none. SourceProblem if there is nothing to compare."""
     if is_handout():
-        raise SourceProblem("a handout does not show the reference; for help use `headway hint`, or ask your instructor")
+        advice = "for help use `headway hint`, or ask your instructor"
+        raise SourceProblem(f"a handout does not show the reference; {advice}")
     location = locate(exercise)
     if location.problem:
         raise SourceProblem(location.problem)
-    lines = difflib.unified_diff(_learner_lines(exercise), _reference_lines(exercise), f"your code  {location}", "reference", n=3, lineterm="")
+    own, theirs = _learner_lines(exercise), _reference_lines(exercise)
+    lines = difflib.unified_diff(own, theirs, f"your code  {location}", "reference", n=3, lineterm="")
     return [Text(line, style=_style(line)) for line in lines if not line.startswith("@@")]
 
 

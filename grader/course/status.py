@@ -35,7 +35,8 @@ class Step:
 
     @property
     def command(self) -> str:
-        return f"headway check {self.exercise.name}" if self.location.file.exists() else f"headway reset {self.chapter.id}"
+        exists = self.location.file.exists()
+        return f"headway check {self.exercise.name}" if exists else f"headway reset {self.chapter.id}"
 
 
 def read_course(path: Path | None = None) -> Syllabus:
@@ -56,11 +57,13 @@ def read_course(path: Path | None = None) -> Syllabus:
         reason = f"an entry has the wrong type ({error})"
     except (ValueError, RecursionError) as error:  # a number of thousands of digits, lists in lists in lists
         reason = str(error)
-    raise SourceProblem(f"{short_path(path or EXERCISES / 'syllabus.toml')} cannot be read: {reason}; `git checkout exercises/syllabus.toml` restores it")
+    shown = short_path(path or EXERCISES / "syllabus.toml")
+    advice = "`git checkout exercises/syllabus.toml` restores it"
+    raise SourceProblem(f"{shown} cannot be read: {reason}; {advice}")
 
 
 def current_scores() -> dict[str, Score]:
-    """The saved score of each exercise that has code: a stub has no points, even if an earlier version of the code earned some."""
+    """The saved score of each exercise that has code: a stub has no points, even if earlier code earned some."""
     scores = load_scores()
     stubs = {exercise.name for exercise in read_course().exercises if exercise.name in scores and is_stub_now(exercise)}
     return {name: score for name, score in scores.items() if name not in stubs}
@@ -91,7 +94,7 @@ def next_step(scores: dict[str, Score] | None = None) -> Step | None:
 
 
 def next_unpassed(exercise: Exercise) -> Exercise | None:
-    """The next exercise that is not passed: of its chapter, also before it; then of later chapters, then of earlier ones. None if there is no other."""
+    """The next exercise that is not passed: of its chapter, then of later chapters, then of earlier ones; or None."""
     course, scores = read_course().exercises, current_scores()
     here = course.index(exercise)
     others = [*course[here + 1 :], *course[:here]]
@@ -101,7 +104,8 @@ def next_unpassed(exercise: Exercise) -> Exercise | None:
 
 def current_chapter(scores: dict[str, Score]) -> Chapter | None:
     """The unfinished chapter that was edited last, else the first unfinished one."""
-    unfinished = {chapter.name: chapter for chapter in read_course().chapters if not is_complete(chapter, scores) and chapter.exercises}
+    chapters = [chapter for chapter in read_course().chapters if chapter.exercises]
+    unfinished = {chapter.name: chapter for chapter in chapters if not is_complete(chapter, scores)}
     edited = modified_chapters(unfinished)
     if edited:
         return unfinished[max(edited, key=lambda name: (EXERCISES / f"{name}.py").stat().st_mtime)]
@@ -117,9 +121,9 @@ def is_passed(exercise: Exercise, scores: dict[str, Score]) -> bool:
 
 
 def find_exercise(name: str | None) -> Exercise | None:
-    """The exercise of that name; of a chapter, its first that is not passed, or its first one; without a name the next one.
+    """The exercise of that name, or the first of that chapter that is not passed, or else its first one.
 
-    None without a name when all are passed.
+    Without a name it is the next one, None when all are passed.
     """
     if name is None:
         step = next_step()
@@ -148,7 +152,8 @@ def locate(named: Exercise | Chapter) -> Location:
     except SourceProblem as error:
         return Location(file, error.line or 1, str(error))
     if found is None:
-        return Location(file, 1, f"{short_path(file)} does not define {named.name}; `headway reset {named.name}` adds the stub at the end of the file")
+        advice = f"`headway reset {named.name}` adds the stub at the end of the file"
+        return Location(file, 1, f"{short_path(file)} does not define {named.name}; {advice}")
     return Location(file, found.line)
 
 

@@ -22,6 +22,7 @@ from grader.files import problem, write_whole
 BEGIN = "### BEGIN SOLUTION"
 END = "### END SOLUTION"
 FINGERPRINTS = ".stubs.toml"
+Documented = ast.Module | ast.FunctionDef | ast.ClassDef
 
 STUB_INTRODUCTION = """\
 Write your own code wherever NotImplementedError is raised, from top to bottom. The TODO steps say what to do, the lesson
@@ -69,14 +70,15 @@ class StubOutcome:
 
 
 def stub_text(solution: str, name: str) -> str:
-    """The stub of the chapter `name`: solution blocks become `raise NotImplementedError`; a block without indentation is removed."""
+    """The stub of a chapter: solution blocks become `raise NotImplementedError`; those without indentation disappear."""
     file = f"{name}.py"
     lines, out, opened = split_lines(solution), [], 0
     for number, line in enumerate(lines, start=1):
         mark = line.strip()
         if mark == BEGIN:
             if opened:
-                raise SourceProblem(f"{file}, line {number}: {BEGIN} inside the block that begins in line {opened}", file=file, line=number)
+                message = f"{file}, line {number}: {BEGIN} inside the block that begins in line {opened}"
+                raise SourceProblem(message, file=file, line=number)
             opened = number
             indent = line[: len(line) - len(line.lstrip())]
             if indent:
@@ -96,7 +98,7 @@ def stub_text(solution: str, name: str) -> str:
 
 
 def reference_stub(module: str, solutions: Path = SOLUTIONS) -> str:
-    """The stub of a chapter: made from its solution, or in a handout read from its file. SourceProblem if it is missing."""
+    """The stub of a chapter: made from its solution, or read from a handout. SourceProblem if it is missing."""
     if solutions == SOLUTIONS and is_sealed(module):
         return read_sealed_stub(module)
     return _stub_of(read_source(solutions / f"{module}.py"), module)
@@ -127,7 +129,7 @@ def with_rules(stub: str, module: str) -> str:
 
 
 def is_stub(exercise: Exercise, text: str) -> bool:
-    """Whether the chapter with this text has the exercise's stub, unchanged in its code. False if the text or the stub cannot be read."""
+    """Whether the chapter with this text has the exercise's stub, unchanged in its code. False if it is unreadable."""
     if "NotImplementedError" not in text:
         return False
     try:
@@ -145,7 +147,9 @@ def fingerprint(text: str) -> str:
     return hashlib.sha256(re.sub(r"\r\n?", "\n", text).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def write_stubs(exercises: Path = EXERCISES, solutions: Path = SOLUTIONS, modules: Iterable[str] | None = None) -> list[StubOutcome]:
+def write_stubs(
+    exercises: Path = EXERCISES, solutions: Path = SOLUTIONS, modules: Iterable[str] | None = None
+) -> list[StubOutcome]:
     """Write the stubs that were not edited, and the file of fingerprints; one outcome for each chapter."""
     fingerprints, outcomes = read_fingerprints(exercises), []
     made = dict(fingerprints)
@@ -170,11 +174,14 @@ def write_stubs(exercises: Path = EXERCISES, solutions: Path = SOLUTIONS, module
             lines = "".join(f'{name} = "{made[name]}"\n' for name in sorted(made))
             write_whole(exercises / FINGERPRINTS, FINGERPRINTS_HEADER + lines)
         except OSError as error:
-            outcomes.append(StubOutcome(FINGERPRINTS, "failed", problem(error, f"write {exercises.name}/{FINGERPRINTS}")))
+            sentence = problem(error, f"write {exercises.name}/{FINGERPRINTS}")
+            outcomes.append(StubOutcome(FINGERPRINTS, "failed", sentence))
     return outcomes
 
 
-def check_stubs(exercises: Path = EXERCISES, solutions: Path = SOLUTIONS, modules: Iterable[str] | None = None) -> list[str]:
+def check_stubs(
+    exercises: Path = EXERCISES, solutions: Path = SOLUTIONS, modules: Iterable[str] | None = None
+) -> list[str]:
     """One sentence for each stub that does not match its solution or the file of fingerprints."""
     fingerprints, problems = read_fingerprints(exercises), []
     for module in _modules(modules, solutions):
@@ -190,12 +197,13 @@ def check_stubs(exercises: Path = EXERCISES, solutions: Path = SOLUTIONS, module
         elif state == "older" or (state == "unchanged" and fingerprints.get(module) != fingerprint(text)):
             problems.append(f"{shown} is older than its solution; run `headway stubs`")
         elif state == "edited":
-            problems.append(f"{shown} was edited, so it is not the stub; `headway reset {module[:4]}` restores the stub")
+            advice = f"`headway reset {module[:4]}` restores the stub"
+            problems.append(f"{shown} was edited, so it is not the stub; {advice}")
     return problems
 
 
 def _compare(path: Path, text: str, recorded: str | None) -> str:
-    """Whether the file is this stub ("unchanged"), the one whose fingerprint is recorded ("older"), "edited" or "missing"."""
+    """Whether the file is this stub ("unchanged"), the one that was recorded ("older"), "edited" or "missing"."""
     if not path.exists():
         return "missing"
     try:
@@ -206,7 +214,7 @@ def _compare(path: Path, text: str, recorded: str | None) -> str:
 
 
 def read_fingerprints(exercises: Path = EXERCISES) -> dict[str, str]:
-    """The fingerprint of each stub when it was made; an unreadable file counts as empty, and then nothing is overwritten."""
+    """The fingerprint of each stub when it was made; empty for an unreadable file: nothing is overwritten then."""
     try:
         data = tomllib.loads((exercises / FINGERPRINTS).read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -239,11 +247,12 @@ def _modules(modules: Iterable[str] | None, solutions: Path) -> list[str]:
 def _check_blocks_are_in_methods(tree: ast.Module, file: str) -> None:
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef) and any(isinstance(child, ast.Raise) for child in node.body):
-            message = f"{file}: a solution block in class {node.name} is outside its methods; each method needs its own block"
+            where = f"{file}: a solution block in class {node.name} is outside its methods"
+            message = f"{where}; each method needs its own block"
             raise SourceProblem(message, file=file)
 
 
-def _with_sentence(text: str, node: ast.Module | ast.FunctionDef | ast.ClassDef, sentence: str, file: str) -> str:
+def _with_sentence(text: str, node: Documented, sentence: str, file: str) -> str:
     """The text with this sentence as the last paragraph of the node's docstring."""
     indent = "" if isinstance(node, ast.Module) else "    "
     paragraph = textwrap.fill(
@@ -263,7 +272,7 @@ def _with_docstring(text: str, tree: ast.Module, name: str) -> str:
     return _extend_docstring(text, tree, rules.rstrip("\n"), "", f"{name}.py")
 
 
-def _extend_docstring(text: str, node: ast.Module | ast.FunctionDef | ast.ClassDef, paragraph: str, indent: str, file: str) -> str:
+def _extend_docstring(text: str, node: Documented, paragraph: str, indent: str, file: str) -> str:
     lines, end = split_lines(text), node.body[0].end_lineno
     head = "".join(lines[:end]).rstrip()
     if not head.endswith('"""'):

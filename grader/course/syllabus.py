@@ -17,7 +17,9 @@ SOLUTIONS = ROOT / "solutions"
 TESTS = ROOT / "tests"
 REFERENCE = ROOT / "reference"  # in a handout, instead of solutions/: the sealed reference
 
-_MARKED_TEST = re.compile(r'^@exercise\("(\w+)"(?:, weight=([\d.]+))?\)(?: *#.*)?\n(?:[@#\s)].*\n)*?def (\w+)\(', re.MULTILINE)
+_MARKED_TEST = re.compile(
+    r'^@exercise\("(\w+)"(?:, weight=([\d.]+))?\)(?: *#.*)?\n(?:[@#\s)].*\n)*?def (\w+)\(', re.MULTILINE
+)
 
 
 class UnknownName(ValueError):
@@ -74,19 +76,22 @@ class Syllabus:
         if len(chapters := self._titled(name)) == 1:
             chapter = chapters[0]
             names = ", ".join(exercise.name for exercise in chapter.exercises)
-            raise UnknownName(f"{name!r} is a chapter ({chapter.id} {chapter.title}), and an exercise is needed here: {names}")
+            what = f"a chapter ({chapter.id} {chapter.title})"
+            raise UnknownName(f"{name!r} is {what}, and an exercise is needed here: {names}")
         raise UnknownName(unknown_name("exercise", name, [exercise.name for exercise in self.exercises]))
 
     def chapter(self, name: str) -> Chapter:
-        """The chapter called "ch03", "3", "ch03_attention" or "attention", or whose title is the only one with these words."""
+        """The chapter called "ch03", "3" or "ch03_attention", or whose title is the only one with these words."""
         found = self._titled(name)
         if len(found) == 1:
             return found[0]
         if found:
             raise UnknownName(_ambiguous(name, [_as_candidate(chapter) for chapter in found]))
         if exercise := self._exercise(name):
-            raise UnknownName(f"{name!r} is an exercise of {exercise.chapter}, and a chapter is needed here: {exercise.chapter}")
-        raise UnknownName(unknown_name("chapter", name, [c.name for c in self.chapters] + [c.id for c in self.chapters], self._titles.values()))
+            what = f"an exercise of {exercise.chapter}"
+            raise UnknownName(f"{name!r} is {what}, and a chapter is needed here: {exercise.chapter}")
+        names = [chapter.name for chapter in self.chapters] + [chapter.id for chapter in self.chapters]
+        raise UnknownName(unknown_name("chapter", name, names, self._titles.values()))
 
     def find(self, name: str) -> Exercise | Chapter:
         """The exercise or chapter that a typed name means. UnknownName, with the candidates, if it means several."""
@@ -95,7 +100,8 @@ class Syllabus:
         found = self._titled(name)
         if len(found) == 1 and normalise(found[0].title) != normalise(name) and found[0] is not self._by_id(name):
             # the name is only a part of the title: an exercise that begins with it may be meant as well
-            begins = [exercise.name for exercise in self.exercises if exercise.name.lower().startswith(name.strip().lower())]
+            start = name.strip().lower()
+            begins = [exercise.name for exercise in self.exercises if exercise.name.lower().startswith(start)]
             if begins:
                 raise UnknownName(_ambiguous(name, [_as_candidate(found[0]), *begins]))
         if len(found) == 1:
@@ -118,7 +124,8 @@ class Syllabus:
             return self.exercise(same)
         for chapter in self.chapters:
             if hidden := match_name(name, chapter.hidden):
-                raise UnknownName(f"{hidden} has no tests here, because only your instructor grades it; write it in exercises/{chapter.name}.py and hand it in")
+                advice = f"write it in exercises/{chapter.name}.py and hand it in"
+                raise UnknownName(f"{hidden} has no tests here, because only your instructor grades it; {advice}")
         return None
 
     def _titled(self, name: str) -> list[Chapter]:
@@ -130,14 +137,15 @@ class Syllabus:
 
     def _by_id(self, name: str) -> Chapter | None:
         wanted = name.strip().lower()
-        names = ((chapter, (chapter.id, chapter.name.lower(), str(chapter.number), f"ch{chapter.number}")) for chapter in self.chapters)
-        return next((chapter for chapter, spellings in names if wanted in spellings), None)
+        for chapter in self.chapters:
+            if wanted in (chapter.id, chapter.name.lower(), str(chapter.number), f"ch{chapter.number}"):
+                return chapter
+        return None
 
     def chosen(self, names: Iterable[str]) -> list[Exercise]:
-        """The exercises with these names, or in chapters with these names, in the course's order; without names all exercises."""
-        found = [self.find(name) for name in names]
-        wanted = {exercise.name for item in found for exercise in (item.exercises if isinstance(item, Chapter) else (item,))}
-        return [exercise for exercise in self.exercises if not found or exercise.name in wanted]
+        """The exercises with these names, or in chapters with these names, in the course's order; else all."""
+        found = {item.id if isinstance(item, Chapter) else item.name for item in map(self.find, names)}
+        return [exercise for exercise in self.exercises if not found or found & {exercise.name, exercise.chapter}]
 
 
 def _as_candidate(chapter: Chapter) -> str:
@@ -207,4 +215,5 @@ def _chapter(entry: dict) -> Chapter:
         )
         for item in entry.get("exercise", ())
     )
-    return Chapter(entry["id"], entry["name"], entry["title"], entry["about"], exercises, shared, tuple(entry.get("hidden", ())))
+    hidden = tuple(entry.get("hidden", ()))
+    return Chapter(entry["id"], entry["name"], entry["title"], entry["about"], exercises, shared, hidden)
