@@ -18,22 +18,28 @@ from grader.files import write_whole
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 LARGEST = 200_000  # bytes of a chapter; the longest reference chapter has 14,000
-DEEPEST = 150  # levels of a syntax tree; ordinary chapters have about 20, and a recursive function calls itself once or twice a level
-MOST_NODES = 50_000  # of a syntax tree, about 40 MB; the longest reference chapter has 1,500
+MAX_TREE_LEVELS = 150  # ordinary chapters have about 20; a recursive function calls itself once or twice a level
+MAX_TREE_NODES = 50_000  # about 40 MB; the longest reference chapter has 1,500
 
-# Encodings that editors save programs in: each byte below 128 is ASCII, and decoding takes time in proportion to the length. Python knows many
-# more: rot13, hex and zlib turn bytes into other bytes, punycode takes quadratic time, and unicode_escape and utf-7 hide what the program says.
+# Encodings that editors save programs in: each byte below 128 is ASCII, and decoding takes time in proportion to the
+# length. Python knows many more: rot13, hex and zlib turn bytes into other bytes, punycode takes quadratic time, and
+# unicode_escape and utf-7 hide what the program says.
 ENCODINGS = frozenset({
-    "utf-8", "utf-8-sig", "ascii", *(f"iso8859-{part}" for part in range(1, 17) if part != 12), *(f"cp125{page}" for page in range(9)),
-    "cp437", "cp850", "cp866", "cp932", "cp949", "cp950", "koi8-r", "koi8-u", "mac-roman",
+    "utf-8", "utf-8-sig", "ascii", *(f"iso8859-{part}" for part in range(1, 17) if part != 12),
+    *(f"cp125{page}" for page in range(9)), "cp437", "cp850", "cp866", "cp932", "cp949", "cp950",
+    "koi8-r", "koi8-u", "mac-roman",
     "gb2312", "gbk", "gb18030", "big5", "shift_jis", "euc_jp", "euc_kr",
 })  # fmt: skip
+DECLARATION_ADVICE = "save the file as UTF-8 and delete the line that declares it"
 
 
 class SourceProblem(ValueError):
     """A chapter that cannot be read or understood; the message is one sentence naming file and line."""
 
-    def __init__(self, message: str, *, file: str = "", line: int | None = None, column: int | None = None, width: int = 1, reason: str = ""):
+    def __init__(
+        self, message: str, *, file: str = "", line: int | None = None, column: int | None = None, width: int = 1,
+        reason: str = "",
+    ):  # fmt: skip
         super().__init__(message)
         self.file = file
         self.line = line
@@ -58,7 +64,7 @@ class Segment:
 
 
 def read_source(path: Path) -> str:
-    """The text of a Python file, without its byte order mark and with its own line ends. SourceProblem if it cannot be read."""
+    """The text of a Python file, without its byte order mark, with its line ends. SourceProblem if it is unreadable."""
     return decode_source(read_bytes(path), path.name)
 
 
@@ -74,7 +80,10 @@ def read_bytes(path: Path) -> bytes:
 
 
 def decode_source(data: bytes, file: str = "the file") -> str:
-    """Bytes to text by Python's own rules: UTF-8, or the encoding declared in the first two lines. SourceProblem for unusual encodings and long texts."""
+    """Bytes to text by Python's own rules: UTF-8, or the encoding declared in the first two lines.
+
+    SourceProblem for unusual encodings and long texts.
+    """
     if len(data) > LARGEST:
         raise too_large(file)
     encoding = _encoding(data, file)
@@ -82,34 +91,37 @@ def decode_source(data: bytes, file: str = "the file") -> str:
         return data.decode(encoding)
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        message = f"{file}, line {line}: byte {data[error.start]:#04x} is not valid {error.encoding.upper()}; save the file as UTF-8"
+        what = f"byte {data[error.start]:#04x} is not valid {error.encoding.upper()}"
+        message = f"{file}, line {line}: {what}; save the file as UTF-8"
         raise SourceProblem(message, file=file, line=line) from None
 
 
 def too_large(file: str) -> SourceProblem:
-    return SourceProblem(f"{file} is larger than {LARGEST // 1000} KB, the limit for a chapter; remove everything except the code of its exercises", file=file)
+    advice = "remove everything except the code of its exercises"
+    return SourceProblem(f"{file} is larger than {LARGEST // 1000} KB, the limit for a chapter; {advice}", file=file)
 
 
 def write_source(path: Path, text: str) -> None:
-    """Write `text` whole, in the encoding (and with the byte order mark) of the file that is there. OSError where it fails."""
+    """Write `text` whole, in the encoding (and with the byte order mark) of the file there. May raise OSError."""
     encoding = _encoding(path.read_bytes(), path.name) if path.exists() else "utf-8"
     try:
         encoded = text.encode(encoding)
     except UnicodeEncodeError as error:
-        character = text[error.start]
-        raise SourceProblem(f"{path.name} declares the encoding {encoding}, which has no {character!r}; save the file as UTF-8", file=path.name) from None
+        what = f"{path.name} declares the encoding {encoding}, which has no {text[error.start]!r}"
+        raise SourceProblem(f"{what}; save the file as UTF-8", file=path.name) from None
     write_whole(path, encoded)
 
 
 def parse(text: str, file: str = "the file") -> ast.Module:
-    """The module's syntax tree, to be read only; SourceProblem, in plain words, where the text is not Python, or where its tree is too deep or too large."""
-    return (_parse_short if len(text) <= SHORT else _parse_long)(text, file)
+    """The module's syntax tree, to be read only; SourceProblem if the text is not Python, or its tree is too large."""
+    return (_parse_short if len(text) <= MAX_SHORT_CHARACTERS else _parse_long)(text, file)
 
 
 def _parse(text: str, file: str) -> ast.Module:
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
-        raise SourceProblem(f"{file}, line {line}: the file contains a null byte; save it as plain text", file=file, line=line)
+        message = f"{file}, line {line}: the file contains a null byte; save it as plain text"
+        raise SourceProblem(message, file=file, line=line)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -117,33 +129,38 @@ def _parse(text: str, file: str) -> ast.Module:
     except SyntaxError as error:
         line = error.lineno or 1
         start, end = error.offset or 0, (error.end_offset or 0) if error.end_lineno == error.lineno else 0
-        message = f"{file}, line {line}: {_plain(error)}"
-        raise SourceProblem(message, file=file, line=line, column=start or None, width=max(1, end - start), reason=_reason(error)) from None
+        message, width = f"{file}, line {line}: {_plain(error)}", max(1, end - start)
+        raise SourceProblem(
+            message, file=file, line=line, column=start or None, width=width, reason=_reason(error)
+        ) from None
     except UnicodeError:
         raise SourceProblem(f"{file} contains invalid characters; save the file as UTF-8", file=file) from None
     except (RecursionError, MemoryError, SystemError, OverflowError):
-        raise TooComplex(f"{file} is too deeply nested or too long for Python to parse; split its longest expression into several statements", file=file) from None
+        advice = "split its longest expression into several statements"
+        raise TooComplex(f"{file} is too deeply nested or too long for Python to parse; {advice}", file=file) from None
     _check_shape(tree, file)
     return tree
 
 
-SHORT = 20_000  # characters; a tree of such a text takes at most 15 MB
+MAX_SHORT_CHARACTERS = 20_000  # a tree of such a text takes at most 15 MB
 _parse_short = lru_cache(maxsize=32)(_parse)
 _parse_long = lru_cache(maxsize=4)(_parse)
 
 
 def _check_shape(tree: ast.Module, file: str) -> None:
-    """SourceProblem where a tree is so deep that reading it would exhaust Python's stack, or so large that keeping it would take much memory."""
+    """SourceProblem where a tree is too deep for Python's stack, or takes too much memory."""
     level: list[ast.AST] = [tree]
     depth = nodes = line = 0
     while level:
         depth, nodes = depth + 1, nodes + len(level)
         line = next((node.lineno for node in level if isinstance(node, ast.expr | ast.stmt)), line)
-        if depth > DEEPEST:
-            message = f"{file}, line {line}: this is nested too deeply (more than {DEEPEST} levels); split it into several statements"
+        if depth > MAX_TREE_LEVELS:
+            what = f"this is nested too deeply (more than {MAX_TREE_LEVELS} levels)"
+            message = f"{file}, line {line}: {what}; split it into several statements"
             raise TooComplex(message, file=file, line=line)
-        if nodes > MOST_NODES:
-            raise TooComplex(f"{file} is too long: it has more than {MOST_NODES:,} names, numbers and operations; shorten its longest list or expression", file=file)
+        if nodes > MAX_TREE_NODES:
+            what = f"it has more than {MAX_TREE_NODES:,} names, numbers and operations"
+            raise TooComplex(f"{file} is too long: {what}; shorten its longest list or expression", file=file)
         below: list[ast.AST] = []
         for node in level:
             for value in vars(node).values():
@@ -155,7 +172,7 @@ def _check_shape(tree: ast.Module, file: str) -> None:
 
 
 def definition(text: str, name: str, file: str = "the file") -> Segment:
-    """The definition of `name` at the top level of `text` (the last, if there are several). SourceProblem if it is missing."""
+    """The definition of `name` at the top level of `text`, the last of several. SourceProblem if it is missing."""
     found = find_definition(text, name, file)
     if found is None:
         raise SourceProblem(f"{file} does not define {name}", file=file)
@@ -174,7 +191,8 @@ def find_definition(text: str, name: str, file: str = "the file") -> Segment | N
         previous = node.end_lineno or node.lineno
     if found is None:
         return None
-    start, end = min([found.lineno, *(decorator.lineno for decorator in getattr(found, "decorator_list", ()))]), found.end_lineno or found.lineno
+    decorators = [decorator.lineno for decorator in getattr(found, "decorator_list", ())]
+    start, end = min([found.lineno, *decorators]), found.end_lineno or found.lineno
     while start - 1 > above and lines[start - 2].startswith("#"):
         start -= 1
     return Segment(name, start, end, "".join(lines[start - 1 : end]), found.lineno)
@@ -182,15 +200,16 @@ def find_definition(text: str, name: str, file: str = "the file") -> Segment | N
 
 @lru_cache(maxsize=256)
 def is_written(text: str, name: str, file: str = "the file") -> bool:
-    """Whether `text` defines `name`, and no function of it still ends as a stub does: with a bare `raise NotImplementedError`."""
+    """Whether `text` defines `name`, and no function of it still has a stub's `raise NotImplementedError`."""
     found = next((node for node in reversed(parse(text, file).body) if name in bound_names(node)), None)
     return found is not None and not has_stub_line(found)
 
 
 def has_stub_line(node: ast.AST) -> bool:
     """Whether a function in this syntax tree has the line of a stub, at its own level and not below an `if`."""
-    lines = [line for part in ast.walk(node) if isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef) for line in part.body]
-    return any(isinstance(line, ast.Raise) and isinstance(line.exc, ast.Name) and line.exc.id == "NotImplementedError" for line in lines)
+    functions = [part for part in ast.walk(node) if isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef)]
+    errors = [line.exc for function in functions for line in function.body if isinstance(line, ast.Raise)]
+    return any(isinstance(error, ast.Name) and error.id == "NotImplementedError" for error in errors)
 
 
 def replace_definition(text: str, name: str, new: str, file: str = "the file") -> str:
@@ -203,7 +222,7 @@ def replace_definition(text: str, name: str, new: str, file: str = "the file") -
 
 
 def without_definitions(text: str, names: Iterable[str]) -> str:
-    """`text` with empty lines instead of the last definition of each of these names, so that the other lines keep their numbers."""
+    """`text` with empty lines instead of the last definition of each of these names: other lines keep their numbers."""
     lines = split_lines(text)
     for segment in filter(None, (find_definition(text, name) for name in names)):
         lines[segment.start - 1 : segment.end] = [newline_of(text)] * (segment.end - segment.start + 1)
@@ -228,7 +247,8 @@ def bound_names(node: ast.stmt) -> set[str]:
         targets = [node.target]
     else:
         return set()
-    return {leaf.id for target in targets for leaf in ast.walk(target) if isinstance(leaf, ast.Name) and isinstance(leaf.ctx, ast.Store)}
+    leaves = [leaf for target in targets for leaf in ast.walk(target) if isinstance(leaf, ast.Name)]
+    return {leaf.id for leaf in leaves if isinstance(leaf.ctx, ast.Store)}
 
 
 def imported_names(node: ast.Import | ast.ImportFrom) -> list[str]:
@@ -238,7 +258,10 @@ def imported_names(node: ast.Import | ast.ImportFrom) -> list[str]:
 
 def module_names(text: str) -> set[str]:
     """All names that a module defines, assigns or imports at its top level."""
-    return {name for node in parse(text).body for name in (imported_names(node) if isinstance(node, ast.Import | ast.ImportFrom) else bound_names(node))}
+    names: set[str] = set()
+    for node in parse(text).body:
+        names.update(imported_names(node) if isinstance(node, ast.Import | ast.ImportFrom) else bound_names(node))
+    return names
 
 
 def split_lines(text: str) -> list[str]:
@@ -262,12 +285,12 @@ def _encoding(data: bytes, file: str) -> str:
         encoding = tokenize.detect_encoding(io.BytesIO(data).readline)[0]
     except SyntaxError as error:
         if data.startswith(BOM_UTF8) or "unknown encoding" in str(error):
-            message = f"{file}, line 1: {error.msg or 'unknown encoding'}; save the file as UTF-8 and delete the line that declares it"
+            message = f"{file}, line 1: {error.msg or 'unknown encoding'}; {DECLARATION_ADVICE}"
         else:
             message = f"{file} is not UTF-8 and declares no other encoding; save the file as UTF-8"
         raise SourceProblem(message, file=file, line=1) from None
     if lookup(encoding).name not in ENCODINGS:
-        message = f"{file} declares the encoding {encoding}, which Headway does not read; save the file as UTF-8 and delete the line that declares it"
+        message = f"{file} declares the encoding {encoding}, which Headway does not read; {DECLARATION_ADVICE}"
         raise SourceProblem(message, file=file, line=1)
     return encoding
 

@@ -23,16 +23,20 @@ from grader.course.source import SourceProblem, parse
 from grader.course.syllabus import TESTS
 
 FORBIDDEN_ROOTS = ("solutions", "grader", "tests", "exercises", "conftest")
-_SUITES = frozenset(path.stem for path in TESTS.glob("*.py"))  # the suites and their helpers, which may contain an answer too
-LONGEST = 200  # characters of an expression in a message
+_SUITES = frozenset(path.stem for path in TESTS.glob("*.py"))  # with their helpers, which may contain an answer too
+MAX_EXPRESSION_CHARACTERS = 200  # in a message
+IMPORTING = {
+    "importlib.import_module", "importlib.__import__", "builtins.__import__", "importlib.util.find_spec",
+    "runpy.run_module",
+}  # fmt: skip
 _OWN_KIND = ("builtins", *sys.stdlib_module_names)
 
 
 def forbidden_calls(text: str, exercise: str, forbids: Collection[str]) -> list[str]:
-    """A sentence for each forbidden use in the exercise or in a helper that it uses; none for a module that does not parse.
+    """A sentence for each forbidden use in the exercise or in a helper that it uses; none if the text does not parse.
 
-    `x.softmax(-1)` on a value of unknown type is not reported here; the check at run time sees it. Code that can never run is not reported;
-    a branch that no test reaches is, because only the code itself says when it runs.
+    `x.softmax(-1)` on a value of unknown type is not reported here; the check at run time sees it. Code that can never
+    run is not reported; a branch that no test reaches is, because only the code itself says when it runs.
     """
     if not forbids:
         return []
@@ -60,9 +64,11 @@ def _reference_imports(text: str) -> list[str]:
         for line, module in _imported_modules(node, scope):
             root = module.lstrip(".").partition(".")[0]
             if root == "exercises" and not module.startswith("."):
-                found.append(f"line {line} imports {module}; to use your earlier chapters, write `from .chNN_name import ...`")
+                advice = "to use your earlier chapters, write `from .chNN_name import ...`"
+                found.append(f"line {line} imports {module}; {advice}")
             elif root in FORBIDDEN_ROOTS or root in _SUITES or root.startswith("test_ch") or module.startswith(".."):
-                found.append(f"line {line} imports {module}, which contains the answer or the tests; remove this import")
+                reason = "which contains the answer or the tests"
+                found.append(f"line {line} imports {module}, {reason}; remove this import")
     return found
 
 
@@ -112,8 +118,8 @@ class _Checker:
         elif isinstance(node, ast.Call) and resolve(node.func, scope) & {"builtins.isinstance", "builtins.issubclass"}:
             self._visit_all(node.args[:1], scope)
         elif not (isinstance(node, ast.expr) and self._report(node, scope)):
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and scope.owner(node.id) in (self.scope, None):
-                self.used_names.append(node.id)
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+                self.used_names += [node.id] if scope.owner(node.id) in (self.scope, None) else []
             self._visit_all(_parts_that_run(node), scope)
 
     def _visit_all(self, nodes, scope: Scope) -> None:
@@ -153,7 +159,7 @@ class _Checker:
 
 
 def _parts_that_run(node: ast.AST) -> Iterator[ast.AST]:
-    """The child nodes, without those that can never run, whatever the code does: below `if False:`, and behind a `return` in the same block."""
+    """The child nodes, without those that can never run: below `if False:`, and behind a `return` in the same block."""
     dead = ""
     if isinstance(node, ast.If | ast.IfExp | ast.While) and isinstance(node.test, ast.Constant):
         dead = "orelse" if node.test.value else "body"
@@ -177,7 +183,7 @@ def _spelled(node: ast.expr, path: str) -> str:
         text = " ".join(ast.unparse(node).split())
     except (ValueError, RecursionError):
         return path
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]} ..."
+    return text if len(text) <= MAX_EXPRESSION_CHARACTERS else f"{text[:MAX_EXPRESSION_CHARACTERS]} ..."
 
 
 def _definitions_by_name(tree: ast.Module) -> dict[str, list[ast.stmt]]:
@@ -205,7 +211,8 @@ def _roots(target: ast.expr) -> Iterator[str]:
 def _walk_with_scopes(nodes, scope: Scope) -> Iterator[tuple[ast.AST, Scope]]:
     for node in nodes:
         yield node, scope
-        inner = scope_of(node.body, scope, node.args) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) else scope
+        is_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        inner = scope_of(node.body, scope, node.args) if is_function else scope
         yield from _walk_with_scopes(ast.iter_child_nodes(node), inner)
 
 
@@ -218,7 +225,7 @@ def _imported_modules(node: ast.AST, scope: Scope) -> list[tuple[int, str]]:
         return [(node.lineno, start)] if node.module else [(node.lineno, start + alias.name) for alias in node.names]
     if isinstance(node, ast.Call) and node.args:
         called = resolve(node.func, scope)
-        if called & {"importlib.import_module", "importlib.__import__", "builtins.__import__", "importlib.util.find_spec", "runpy.run_module"}:
+        if called & IMPORTING:
             return [(node.lineno, name)] if (name := _constant_prefix(node.args[0])) else []
     if isinstance(node, ast.Subscript) and "sys.modules" in resolve(node.value, scope):
         return [(node.lineno, name)] if (name := _constant_prefix(node.slice)) else []

@@ -5,8 +5,8 @@ import sys
 
 import pytest
 from grader.course.source import (
-    DEEPEST,
     LARGEST,
+    MAX_TREE_LEVELS,
     SourceProblem,
     TooComplex,
     append_definition,
@@ -222,7 +222,7 @@ def test_a_tree_that_is_too_deep_or_too_large_is_one_sentence(text):
 
 def test_a_tree_within_the_limits_is_read_at_any_stack_depth():
     """Also if much of the stack is in use."""
-    text = "def f(x):\n    return x" + ".a" * (DEEPEST - 10) + "\n"
+    text = "def f(x):\n    return x" + ".a" * (MAX_TREE_LEVELS - 10) + "\n"
 
     def below(frames: int) -> None:
         if frames:
