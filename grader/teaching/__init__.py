@@ -4,7 +4,7 @@
     show/           `headway show`: a picture of one exercise, the learner's result beside the reference's
     pictures.py     the lessons' pictures of computed numbers, which `headway stubs` draws
     drawing/        SVG: charts, heat maps, colours
-    measurements/   `headway measure`: the measured tables of the lessons
+    measurements.py `headway measure`: the measured tables of the lessons, which modules of walks/ compute
     book/           `headway book`: the lessons as a site, with its pages in `pages/`
     corpora.py, english_hindi.py   small texts; `circuits.py`: weights that are set by hand
 """

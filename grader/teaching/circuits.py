@@ -17,13 +17,13 @@ PLAIN, SECOND, LAST = 9, 10, 11  # features of `capitals` that say which positio
 
 
 def induction_circuit(vocab_size: int, max_len: int) -> tuple[dict, dict[str, Tensor]]:
-    """A GPT of two layers with one induction head, head 1 of layer 1: the config's arguments, and the parameters by name.
+    """Return a GPT of two layers with one induction head: the config's arguments, and the parameters by name.
 
-    The residual stream has one feature for each token, one for each position, and a second one for each token. Head 0 of layer 0
-    attends to the previous position (a query matches the key of its own position minus 1) and writes that token into the second
-    features. Head 1 of layer 1 searches its own token in the second features, so it finds the position after an earlier copy. It
-    adds the token at that position to the stream, as the prediction. The other two heads attend evenly, and the feed-forward
-    layers add nothing.
+    The residual stream has one feature for each token, one for each position, and a second one for each token. Head 0
+    of layer 0 attends to the previous position (a query matches the key of its own position minus 1) and writes that
+    token into the second features. Head 1 of layer 1 searches its own token in the second features, so it finds the
+    position after an earlier copy. It adds the token at that position to the stream, as the prediction. The other two
+    heads attend evenly, and the feed-forward layers add nothing.
     """
     V, P = vocab_size, max_len
     d_head = max(P, V + (P + 1) // 2)
@@ -53,7 +53,8 @@ def induction_circuit(vocab_size: int, max_len: int) -> tuple[dict, dict[str, Te
         w[f"{induction}.W_k.weight"][first_1 + token, copy] = 1.0
         w[f"{induction}.W_v.weight"][first_1 + token, token] = 1.0
         w[f"{induction}.W_out.weight"][token, first_1 + token] = 4.0  # more than the present token's own feature
-    w[f"{induction}.W_q.bias"][first_1 + V] = SHARP  # position 0 has no previous position, and its second features hold its own token
+    # position 0 has no previous position, and its second features hold its own token
+    w[f"{induction}.W_q.bias"][first_1 + V] = SHARP
     w[f"{induction}.W_k.weight"][first_1 + V, positions[0]] = -1.0
     return config, w
 

@@ -1,7 +1,7 @@
 """The lessons' pictures that show numbers of the reference: exercises/pictures/chNN_name.svg, one function each.
 
-`headway stubs` draws them again, and dev-check reports one that the reference would draw differently. The other pictures beside
-them, such as the diagrams of boxes and arrows, are drawn by hand.
+`headway stubs` draws them again, and dev-check reports one that the reference would draw differently. The other
+pictures beside them, such as the diagrams of boxes and arrows, are drawn by hand.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from grader.execution.chapter_package import ChapterPackage
 from grader.files import write_whole
 from grader.teaching.circuits import CAPITAL, capitals, ids_of
 from grader.teaching.drawing.charts import curves, heatmap
-from grader.teaching.measurements.depth import measure_way
+from grader.teaching.walks.initialization import measure_way
 
 PICTURES = EXERCISES / "pictures"
 FIVE_WORDS = {"mat": 0.4, "rug": 0.3, "sofa": 0.15, "roof": 0.1, "moon": 0.05}  # with their probabilities
@@ -32,7 +32,8 @@ def lesson_pictures() -> dict[str, str]:
     package = ChapterPackage(sources, "pictures")
     try:
         with torch.no_grad():
-            return {f"{path.stem}.svg": DRAWN[path.stem](package.module(path.stem)) for path in solutions if path.stem in DRAWN}
+            names = [path.stem for path in solutions if path.stem in DRAWN]
+            return {f"{name}.svg": DRAWN[name](package.module(name)) for name in names}
     finally:
         package.close()
 
@@ -77,7 +78,7 @@ def _causal_weights(chapter: ModuleType) -> str:
 
 
 def _weight_by_distance(chapter: ModuleType) -> str:
-    """Draw the weight of a key at each distance, relative to the same key at distance 0: three heads with ALiBi, one with RoPE."""
+    """Draw the weight of a key at each distance, relative to distance 0: three heads with ALiBi, one with RoPE."""
     farthest, d_head = 32, 8
     distances = torch.arange(farthest + 1)
     bias = chapter.alibi_bias(4, 1, farthest + 1)[:, 0].flip(-1)  # by distance, nearest first
@@ -113,8 +114,8 @@ def _schedule(chapter: ModuleType) -> str:
     warmup, total, peak, floor = 100, 1000, 1.0, 0.1
     cosine = [(step, chapter.warmup_cosine(step, warmup, total, peak, floor)) for step in range(0, total + 201, 10)]
     straight = [(0, 0.0), (warmup, peak), (total, floor), (total + 200, floor)]
-    title = "The learning rate, as a share of its peak"
-    return curves({"warmup_cosine": cosine, "straight lines": straight}, title, x_name="step", y_name="learning rate / peak")
+    lines, title = {"warmup_cosine": cosine, "straight lines": straight}, "The learning rate, as a share of its peak"
+    return curves(lines, title, x_name="step", y_name="learning rate / peak")
 
 
 def _sampling_filters(chapter: ModuleType) -> str:
@@ -159,9 +160,10 @@ def _patched_capitals(chapter: ModuleType) -> str:
         patched = chapter.patch_residual(model, clean, corrupted, layer, position)[0, -1]
         return chapter.recovery(*ends, patched, CAPITAL)
 
-    rows = [[recovery(layer, position) for position in range(5)] for layer in range(3)]
+    rows = {f"after block {layer}": [recovery(layer, position) for position in range(5)] for layer in range(3)}
     title = "Recovery of the logit of paris by one clean state in a corrupted run"
-    return heatmap(rows, [f"after block {i}" for i in range(3)], corrupted_words.split(), title, column_name="patched position")
+    words = corrupted_words.split()
+    return heatmap(list(rows.values()), list(rows), words, title, column_name="patched position")
 
 
 def _softmax_slopes(chapter: ModuleType) -> str:

@@ -1,4 +1,4 @@
-"""Walks that run on the reference: their numbers, their text, their picture, and which exercises ran. Each runs once."""
+"""Walks that run on the reference, once each: their numbers, their text, their picture, and which exercises ran."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ import io
 import random
 import re
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import torch
 from grader.course.syllabus import load_syllabus
-from grader.teaching.walks import load
+from grader.teaching.walks import load, template_path
+from grader.teaching.walks.guide import template_numbers
 from grader.teaching.walks.parts import Parts
 from grader.teaching.walks.progress_line import hide_progress
+from grader.teaching.walks.template import print_template, read_template
 from grader.teaching.walks.walk_page import WalkPage
 from rich.cells import cell_len
 from rich.console import Console
@@ -21,7 +24,7 @@ from rich.console import Console
 
 @dataclass(frozen=True)
 class FinishedWalk:
-    numbers: Any
+    numbers: SimpleNamespace
     text: str
     picture: str
     ran: frozenset[str]  # the exercises whose code ran
@@ -48,8 +51,13 @@ def run_once(name: str, seed: int = 0) -> FinishedWalk:
 def printed_text(name: str, numbers: Any) -> str:
     """The text that a pipe would receive."""
     out = io.StringIO()
-    load(name).print_walk(WalkPage(Console(file=out, width=80, highlight=False, markup=False, emoji=False)), numbers)
+    page = WalkPage(Console(file=out, width=80, highlight=False, markup=False, emoji=False))
+    print_template(page, read_template(template_path(name)), template_numbers(load(name), numbers))
     return out.getvalue()
+
+
+def changed(numbers: SimpleNamespace, **values: Any) -> SimpleNamespace:
+    return SimpleNamespace(**{**vars(numbers), **values})
 
 
 def check_required_exercises(name: str) -> None:

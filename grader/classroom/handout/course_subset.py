@@ -1,4 +1,4 @@
-"""Selects the part of the course that a handout contains: the syllabus and the suites as text, and the measurements."""
+"""Selects the part of the course that a handout contains: the syllabus and the suites as text."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ import re
 from collections.abc import Collection
 
 from grader.course.source import bound_names, definition, parse, read_source, split_lines
-from grader.course.syllabus import ROOT, TESTS, Chapter, load_syllabus, suites_of, tests_in
+from grader.course.syllabus import TESTS, Chapter, load_syllabus, suites_of, tests_in
 from grader.execution.names_used import Name, reachable_in
-
-MEASUREMENTS = ROOT / "grader" / "teaching" / "measurements"
 
 
 def reduce_syllabus(text: str, chapters: Collection[str], last: int, hidden: Collection[str]) -> str:
@@ -64,15 +62,3 @@ def _remove_unneeded(module: str, needed: Collection[Name]) -> str:
             left = [alias.name for alias in node.names if (node.module, alias.name) in needed]
             lines[node.lineno - 1 : node.end_lineno] = [f"from {node.module} import {', '.join(left)}\n"] if left else []
     return re.sub(r"\n{4,}", "\n\n\n", "".join(lines))
-
-
-def select_measurements(chapters: Collection[str], last: int, hidden: Collection[str]) -> list[str]:
-    """The measurements whose lesson is in the handout and that need no later chapter and no hidden exercise."""
-    found = []
-    for path in sorted(MEASUREMENTS.glob("[!_]*.py")):
-        text = read_source(path)
-        lesson = re.search(r"Lesson (\d+)", ast.get_docstring(parse(text)) or "")
-        given = lesson and f"ch{int(lesson.group(1)):02d}" in chapters and max(map(int, re.findall(r"\bch(\d\d)", text)), default=last) <= last
-        if given and not any(re.search(rf"\b{name}\b", text) for name in hidden):
-            found.append(path.name)
-    return found

@@ -24,7 +24,7 @@ from grader.files import write_whole
 
 SETTINGS, RULES, SECRET = "headway.json", "rules.toml", "secret"  # setup.sh makes the last one, so that equal kits give equal archives
 NOT_NEEDED = frozenset({"__pycache__", "variants"})
-NOT_NEEDED_OF_GRADER = ("tests/", "quality/", "teaching/pictures.py", "teaching/measurements/")
+NOT_NEEDED_OF_GRADER = ("tests/", "quality/", "teaching/pictures.py")
 ALWAYS = (2020, 1, 1, 0, 0, 0)  # so that equal kits give equal archives
 
 SETUP = """\

@@ -24,15 +24,13 @@ from grader.course.syllabus import EXERCISES, ROOT, TESTS, Chapter, load_syllabu
 from grader.files import write_whole
 
 COPIED_FILES = ("LICENSE", "constraints.txt", "pyproject.toml", ".gitignore")
-NOT_FOR_LEARNERS = {"tests", "quality", "classroom", "teaching/pictures.py", "teaching/measurements"}  # of grader/, except:
+NOT_FOR_LEARNERS = {"tests", "quality", "classroom", "teaching/pictures.py"}  # of grader/, except:
 FOR_LEARNERS = (
     "classroom/__init__.py",
     "classroom/handout/__init__.py",
     "classroom/handout/summary.py",
     "classroom/handout/templates.py",
     "classroom/handout/update.py",
-    "teaching/measurements/__init__.py",
-    "teaching/measurements/_running.py",
 )
 
 
@@ -98,8 +96,6 @@ def _write(folder: Path, selected: list[Chapter], hidden: Collection[str]) -> Ha
     for name in COPIED_FILES:
         _copy(ROOT / name, folder / name)
     _copy_kit(folder / "grader")
-    for name in course_subset.select_measurements([chapter.id for chapter in selected], last, hidden):
-        _copy(course_subset.MEASUREMENTS / name, folder / "grader" / "teaching" / "measurements" / name)
     _write_exercises(folder / "exercises", selected, hidden)
     for path in sorted(set(TESTS.glob("*.py")) - set(TESTS.glob("test_*.py"))):
         _copy(path, folder / "tests" / path.name)
@@ -136,8 +132,8 @@ def _write_exercises(folder: Path, selected: list[Chapter], hidden: Collection[s
                 _copy(EXERCISES / path, folder / path)
     for path in sorted(EXERCISES.glob("ch00_*.md")):
         write_whole(folder / path.name, _without_lost_links(read_source(path), folder))
-    for path in sorted(EXERCISES.glob("pictures/ch00_*.svg")):
-        _copy(path, folder / "pictures" / path.name)
+    for path in sorted([*EXERCISES.glob("pictures/ch00_*.svg"), *EXERCISES.glob("walks/*.md")]):
+        _copy(path, folder / path.relative_to(EXERCISES))
     write_whole(folder / FINGERPRINTS, lock)
     syllabus = read_source(EXERCISES / "syllabus.toml")
     write_whole(folder / "syllabus.toml", course_subset.reduce_syllabus(syllabus, [chapter.id for chapter in selected], selected[-1].number, hidden))

@@ -47,17 +47,12 @@ MISTAKEN = "total = exps.sum()"
 FIXED = "total = exps.sum(dim, keepdim=True)"
 TRANSLATE = """
 import sys
-from grader.teaching.drawing.charts import heatmap
 from grader.teaching.walks import guide, translation
 from grader.teaching.walks.exercise_status import find_status
 from grader.teaching.walks.progress_line import show_progress
 made = guide.measure(translation, find_status(translation.REQUIRED_EXERCISES, show_progress), 0, show_progress)
 assert not made.from_reference, made.notes
-one = made.numbers.attended[0]
-words = translation._glossed(one.written)
-title = "Where the translator attends while it writes"
-weights = translation._mean(one.weights)
-picture = heatmap(weights, words, one.source, title, row_name="writes", column_name="attends to")
+picture = translation.draw_attended(made.numbers.attended[0], "Where the translator attends while it writes")
 sys.stdout.buffer.write(picture.encode())
 """
 

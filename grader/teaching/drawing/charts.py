@@ -37,11 +37,13 @@ def curves(
     dots: bool = False,
     looks: Sequence[tuple[int, int]] = (),
 ) -> str:
-    """Draw one line for each name through its (x, y) points. `log` makes the y axis logarithmic, `dots` marks each point.
+    """Draw one line for each name through its (x, y) points.
 
+    `log` makes the y axis logarithmic, `dots` marks each point.
     `looks` has a number of CURVES and one of DASHES for each line; without it, each line has its own colour and dashes.
     """
-    drawn = {name: [(float(x), math.log10(y) if log else float(y)) for x, y in points] for name, points in lines.items()}
+    scaled = math.log10 if log else float
+    drawn = {name: [(float(x), scaled(y)) for x, y in points] for name, points in lines.items()}
     xs, ys = ([point[axis] for points in drawn.values() for point in points] for axis in (0, 1))
     if not xs or not all(math.isfinite(value) for value in (*xs, *ys)):
         raise ValueError("a chart needs points, all of them finite")

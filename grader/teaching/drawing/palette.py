@@ -36,7 +36,8 @@ def parts(code: str) -> list[int]:
 
 def luminance(code: str) -> float:
     """Return the relative luminance, as WCAG defines it."""
-    red, green, blue = (value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4 for value in (part / 255 for part in parts(code)))
+    values = (part / 255 for part in parts(code))
+    red, green, blue = (value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4 for value in values)
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
@@ -48,7 +49,8 @@ def contrast(one: str, other: str) -> float:
 
 # ---- colours that are the same for all values
 
-INK, FAINT, LINE = Colour("ink", "#1f2328", "#e3e7eb"), Colour("faint", "#59636e", "#a3adb8"), Colour("line", "#d1d9e0", "#3a424c")
+INK = Colour("ink", "#1f2328", "#e3e7eb")
+FAINT, LINE = Colour("faint", "#59636e", "#a3adb8"), Colour("line", "#d1d9e0", "#3a424c")
 CARD, EMPTY = Colour("card", "#ffffff", "#16191d"), Colour("empty", "#f6f8fa", "#22272e")
 CURVES = (  # distinguishable with colour blindness
     Colour("curve-0", "#0072b2", "#4aa5e6"),
@@ -64,7 +66,8 @@ CURVES = (  # distinguishable with colour blindness
 PLAIN = (Colour("plain", "#eef1f4", "#262c34"), Colour("plain-edge", "#848d97", "#7d8792"))
 LEARNED = (Colour("learned", "#dcebfb", "#153556"), Colour("learned-edge", "#2f7dc0", "#58a6e8"))
 FIXED = (Colour("fixed", "#fdf0d3", "#3d3012"), Colour("fixed-edge", "#b9821b", "#d0a245"))
-FLOW, SHORTCUT, BADGE = Colour("flow", "#59636e", "#a3adb8"), Colour("shortcut", "#00875f", "#2fc795"), Colour("badge", "#4b5560", "#c3ccd5")
+FLOW, BADGE = Colour("flow", "#59636e", "#a3adb8"), Colour("badge", "#4b5560", "#c3ccd5")
+SHORTCUT = Colour("shortcut", "#00875f", "#2fc795")
 
 # ---- colours of values
 
@@ -77,7 +80,7 @@ BOTH_SIGNS = tuple(Colour(f"mix-{k}", _mix(DIVERGING, k / 24), _mix(_DIVERGING_D
 
 
 def value_to_hex(value: float, low: float, high: float) -> str:
-    """Return the light colour of a value: blues from zero up if all have one sign, orange to indigo around zero if there are both signs."""
+    """Return the light colour of a value: blues from zero up, or orange to indigo around zero for both signs."""
     return _mix(DIVERGING if low < 0 < high else SEQUENTIAL, _place(value, low, high))
 
 
@@ -99,11 +102,13 @@ _ON = {"b": "#000000", "w": "#ffffff"}
 
 def text_on(ground: Colour) -> Colour:
     """Return black or white for each of the two pages, whichever is easier to read on `ground`."""
-    best = ["w" if contrast("#ffffff", code) > contrast("#000000", code) else "b" for code in (ground.light, ground.dark)]
+    grounds = (ground.light, ground.dark)
+    best = ["w" if contrast("#ffffff", code) > contrast("#000000", code) else "b" for code in grounds]
     return Colour(f"on-{''.join(best)}", *(_ON[one] for one in best))
 
 
-_ALL = {one.name: one for one in (INK, FAINT, LINE, CARD, EMPTY, *PLAIN, *LEARNED, *FIXED, FLOW, SHORTCUT, BADGE, *CURVES, *BLUES, *BOTH_SIGNS)}
+_DIAGRAM = (*PLAIN, *LEARNED, *FIXED, FLOW, SHORTCUT, BADGE)
+_ALL = {one.name: one for one in (INK, FAINT, LINE, CARD, EMPTY, *_DIAGRAM, *CURVES, *BLUES, *BOTH_SIGNS)}
 _ALL |= {f"on-{light}{dark}": Colour(f"on-{light}{dark}", _ON[light], _ON[dark]) for light in _ON for dark in _ON}
 
 # ---- attributes and CSS
@@ -113,7 +118,7 @@ _STYLE = re.compile(r"<style>.*?</style>\n?", re.DOTALL)
 
 
 def paint(fill: Colour | None = None, stroke: Colour | None = None) -> str:
-    """Return the attributes of an element that is filled and stroked with these colours; without a fill it is transparent."""
+    """Return the attributes of an element with these colours; without a fill it is transparent."""
     names = " ".join(f"{kind}-{colour.name}" for kind, colour in (("f", fill), ("s", stroke)) if colour)
     return f'class="{names}" fill="{fill.light if fill else "none"}"' + (f' stroke="{stroke.light}"' if stroke else "")
 
@@ -138,10 +143,12 @@ def theme_rules(pictures: Iterable[str]) -> str:
     The rules cover every class that occurs in `pictures`. The colours follow the page's `color-scheme` property, so a
     theme button that sets it changes the pictures too. The root element of every picture has the class `drawing`.
     """
-    return "".join(f".drawing .{name} {{ {prop}: light-dark({one.light}, {one.dark}); }}\n" for name, prop, one in _classes(pictures))
+    rule = ".drawing .{} {{ {}: light-dark({}, {}); }}\n"
+    return "".join(rule.format(name, prop, one.light, one.dark) for name, prop, one in _classes(pictures))
 
 
 def _classes(texts: Iterable[str]) -> list[tuple[str, str, Colour]]:
     """Return the colour classes in the texts, sorted, each with its property and its colour."""
     found = {name for text in texts for names in re.findall(r'class="([^"]*)"', text) for name in names.split()}
-    return [(name, _PROPERTIES[name[0]], _ALL[name[2:]]) for name in sorted(found) if name[1:2] == "-" and name[2:] in _ALL]
+    colours = sorted(name for name in found if name[1:2] == "-" and name[2:] in _ALL)
+    return [(name, _PROPERTIES[name[0]], _ALL[name[2:]]) for name in colours]

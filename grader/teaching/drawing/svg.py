@@ -46,7 +46,7 @@ def _legal(text: str) -> str:
 
 
 def card(marks: Iterable[str], width: float, height: float, title: str) -> str:
-    """Put the picture on a card, which is white on a light page and dark on a dark one. It is as wide as its title at least."""
+    """Put the picture on a card, white on a light page and dark on a dark one, at least as wide as its title."""
     wide, tall = math.ceil(max(width, 40 + text_width(title, 15, bold=True))), math.ceil(height)
     inside = [
         f'<rect x="0.5" y="0.5" width="{wide - 1}" height="{tall - 1}" rx="8" {paint(CARD, LINE)}/>',

@@ -1,53 +1,53 @@
-"""`headway walk NAME`: guided tours through the parts that the learner has built, in the terminal, with the numbers of this run.
+"""`headway walk NAME`: guided tours through the parts that the learner has built, with the numbers of this run.
 
-To add a walk, write a module here and put the walk's name in ORDER. A hyphen in the name is an underscore in the module's name.
-Use `inference.py` as the example. A walk has
+A walk is a template and a module. The template `exercises/walks/chNN_name.md` is what a reader sees; `template.py` says
+how it is written. Its number is the last chapter that the walk needs. The module here has the same name without the
+number. It has
 
-    a docstring         its first line is the title and says what the walk shows
-    REQUIRED_EXERCISES  the names of all exercises whose code runs, also of those that other exercises call; `parts.py` decides
-                        whether each one is the learner's or the reference's
-    NEXT_STEP           a sentence or two at the end: what to try next
+    REQUIRED_EXERCISES  the names of all exercises whose code runs, also of those that other exercises call; `parts.py`
+                        decides whether each one is the learner's or the reference's
     measure(parts, seed, report_progress)
-                        runs the code and returns the numbers, as a frozen dataclass of plain values. `parts.GPT` is the learner's if
-                        its tests pass now, otherwise the reference's; the same holds for any other name of a chapter
-                        (`parts.GPTConfig`). `parts.chapter("ch07")` is a module of these names. The random generators of Python and
-                        torch are seeded already; other generators use `seed`. Wrap work of more than a second in
-                        `with report_progress("training", epochs) as step:` and call `step()` as often as announced
-    print_walk(page, numbers)
-                        prints the walk on a `WalkPage` from the numbers alone and runs no exercise
-    draw(numbers)       returns the picture, an SVG made with drawing/, picture_stack.py or maps.py
+                        runs the code and returns the numbers, as a SimpleNamespace of plain values. `parts.GPT` is the
+                        learner's if its tests pass now, otherwise the reference's; the same holds for any other name of
+                        a chapter (`parts.GPTConfig`). `parts.chapter("ch07")` is a module of these names. The random
+                        generators of Python and torch are seeded already; other generators use `seed`. Wrap work of
+                        more than a second in `with report_progress("training", epochs) as step:` and call `step()` as
+                        often as announced
+    describe(numbers)   returns what the template needs besides these numbers and the module's constants: tables, grids,
+                        curves (see walk_page.py), and numbers that follow from others
+    draw(numbers)       returns the picture, an SVG made with drawing/
 
-`guide.py` does the rest. The learner's code runs only in `measure`. Its prints are suppressed. If it raises an exception, `guide.py`
-measures again with the reference's code for that exercise and reports it. So `measure` must keep no state between two calls.
+`guide.py` does the rest. The learner's code runs only in `measure`. Its prints are suppressed. If it raises an
+exception, `guide.py` measures again with the reference's code for that exercise and reports it. So `measure` must keep
+no state between two calls. Use `inference.py` and its template as the example. A module may also have the measurement
+of a lesson (see ../measurements.py).
 """
 
 from __future__ import annotations
 
-import ast
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
 from grader.course.source import read_source
+from grader.course.syllabus import EXERCISES
 
-ORDER = (
-    "inference", "qkv", "qkv-training", "training", "kv-cache", "moe", "translation",
-    "positions", "accumulation", "logit-lens", "heads", "induction", "patching", "backward", "tiles",
-    "speculation", "paging",
-)  # fmt: skip
-FOLDER = Path(__file__).parent
+TEMPLATES = EXERCISES / "walks"
 
 
 def list_walks() -> dict[str, str]:
-    """Return the title of every available walk by its name, in the order of the course."""
-    files = {name: FOLDER / f"{module_name(name)}.py" for name in ORDER}
-    return {name: (ast.get_docstring(ast.parse(read_source(path))) or "").partition("\n")[0] for name, path in files.items() if path.is_file()}
+    """Return the title of every walk by its name, in the order of the course."""
+    return {name: read_source(path).partition("\n")[0].removeprefix("# ") for name, path in _templates().items()}
+
+
+def template_path(name: str) -> Path:
+    return _templates()[name]
+
+
+def _templates() -> dict[str, Path]:
+    return {path.stem.partition("_")[2].replace("_", "-"): path for path in sorted(TEMPLATES.glob("ch*.md"))}
 
 
 def load(name: str) -> ModuleType:
     """Import the walk's module."""
-    return import_module(f".{module_name(name)}", __name__)
-
-
-def module_name(name: str) -> str:
-    return name.replace("-", "_")
+    return import_module(f".{name.replace('-', '_')}", __name__)

@@ -1,73 +1,70 @@
-"""Gradient noise of small batches, and how accumulated gradients give the step of a large batch.
-
-Everything is measured on a small GPT after a few steps of training on the twenty sentences of grader/teaching/corpora.py.
-"""
+"""Gradients of small and of accumulated batches: a walk on the twenty sentences, and a measurement of lesson 8."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from types import SimpleNamespace
+from typing import Any
 
 import torch
+from grader.execution.chapter_package import ChapterPackage
 from grader.teaching.corpora import SENTENCES
 from grader.teaching.drawing.charts import curves
 from grader.teaching.drawing.svg import stack_pictures
+from grader.teaching.measurements import result_table
+from grader.teaching.walks.initialization import scaled_normal_
 from grader.teaching.walks.parts import Parts
 from grader.teaching.walks.progress_line import ProgressReporter
-from grader.teaching.walks.small_models import GPT_PARTS, TOKENIZING, TRAINING, Batch, small_gpt, tokenizer_and_batch, train
-from grader.teaching.walks.walk_page import WalkPage
+from grader.teaching.walks.small_models import (
+    GPT_PARTS,
+    TOKENIZING,
+    TRAINING,
+    Batch,
+    small_gpt,
+    tokenizer_and_batch,
+    train,
+)  # fmt: skip
+from grader.teaching.walks.walk_page import BLANK, curve, table
+from rich.table import Table
 from torch import Tensor, nn
 
 REQUIRED_EXERCISES = (*TOKENIZING, *GPT_PARTS, *TRAINING, "accumulated_step")
-NEXT_STEP = "Next: with `accumulated_step` a small machine can train with the batch size of a large one, only more slowly. `headway walk training` shows a whole run."
 
-WARM = 30  # steps before anything is measured: the first gradients all point the same way
+WARM_UP_STEPS = 30  # before anything is measured: the first gradients all point the same way
 SIZES = (1, 2, 5, 10)
 DRAWS = 40  # small batches of each size
 PIECES = 4
-SMALL = 2  # sentences in a small batch of the three runs
+SMALL_BATCH = 2  # sentences
 STEPS, LR = 60, 3e-3
 SHOWN = (1, 10, 20, 40, 60)
 RUNS = ("2 sentences a step", "10 x 2, accumulated", "all 20 at once")
 
 
-@dataclass(frozen=True)
-class Numbers:
-    targets: int
-    length: float  # of the whole batch's gradient
-    noise: dict[int, tuple[float, float]]  # by size: mean cosine with the whole gradient; mean length of the difference / length of the whole
-    counts: list[int]  # targets in each piece
-    positions: tuple[int, int]  # in memory at once: the largest piece, the whole
-    step_length: float  # how far one step of the whole batch moves the weights
-    accumulated_off: float  # the largest difference of a weight to that step
-    averaged_off: float  # the same if the pieces' losses are averaged without regard to their sizes
-    losses: dict[str, list[float]]  # by run: on all sentences, after each step
-    worse: dict[str, int]  # by run: how many steps made that loss greater
-
-
-def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Numbers:
-    """Gradients of many small batches; one step made three ways; three runs."""
+def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> SimpleNamespace:
+    """Compute gradients of many small batches, one step in three ways, and three runs."""
     tokenizer, whole = tokenizer_and_batch(parts)
     model = small_gpt(parts, tokenizer.vocab_size, seed)
-    train(parts, model, whole, WARM, report_progress, what="first steps of training")
+    train(parts, model, whole, WARM_UP_STEPS, report_progress, what="first steps of training")
     generator = torch.Generator().manual_seed(seed)
     full = _gradient(parts, model, whole)
-    noise = {}
+    noise = {}  # by size: mean cosine with the whole gradient; mean norm of the difference / norm of the whole
     with report_progress("drawing small batches", len(SIZES) * DRAWS) as step:
         for size in SIZES:
             found = []
             for _ in range(DRAWS):
-                found.append(_gradient(parts, model, _rows(whole, torch.randperm(len(SENTENCES), generator=generator)[:size])))
+                rows = torch.randperm(len(SENTENCES), generator=generator)[:size]
+                found.append(_gradient(parts, model, _rows(whole, rows)))
                 step()
             cosines = [torch.cosine_similarity(one, full, dim=0).item() for one in found]
-            noise[size] = (sum(cosines) / DRAWS, sum(((one - full).norm() / full.norm()).item() for one in found) / DRAWS)
+            differences = [((one - full).norm() / full.norm()).item() for one in found]
+            noise[size] = (sum(cosines) / DRAWS, sum(differences) / DRAWS)
 
     by_length = sorted(range(len(SENTENCES)), key=lambda i: len(SENTENCES[i].split()))
     size = len(SENTENCES) // PIECES
     pieces = [_rows(whole, torch.tensor(by_length[i : i + size])) for i in range(0, len(SENTENCES), size)]
-    big, accumulated, averaged = (_stepped(parts, model, way, whole, pieces) for way in ("big", "accumulated", "averaged"))
-    start = _weights(model)
+    ways = ("big", "accumulated", "averaged")
+    big, accumulated, averaged = (_stepped(parts, model, way, whole, pieces) for way in ways)
 
     losses: dict[str, list[float]] = {}
     with report_progress("three runs", 3 * STEPS) as step:
@@ -76,7 +73,8 @@ def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Numbe
             runner, order = copy.deepcopy(model), torch.Generator().manual_seed(seed)
             optimizer = parts.AdamW(runner.parameters(), lr=LR)
             for _ in range(STEPS):
-                small = [_rows(whole, rows) for rows in torch.randperm(len(SENTENCES), generator=order).split(SMALL)]
+                drawn = torch.randperm(len(SENTENCES), generator=order).split(SMALL_BATCH)
+                small = [_rows(whole, rows) for rows in drawn]
                 if name == RUNS[0]:
                     parts.train_step(runner, optimizer, *small[0])
                 elif name == RUNS[1]:
@@ -86,17 +84,16 @@ def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Numbe
                 with torch.no_grad():
                     losses[name].append(float(parts.cross_entropy(runner(whole[0])[0], whole[1])))
                 step()
-    return Numbers(
+    return SimpleNamespace(
         targets=_count(whole),
         length=full.norm().item(),
         noise=noise,
         counts=[_count(piece) for piece in pieces],
         positions=(max(piece[0].numel() for piece in pieces), whole[0].numel()),
-        step_length=(big - start).norm().item(),
+        step_length=(big - _weights(model)).norm().item(),
         accumulated_off=(accumulated - big).abs().max().item(),
         averaged_off=(averaged - big).abs().max().item(),
         losses=losses,
-        worse={name: sum(after > before for before, after in zip(run, run[1:])) for name, run in losses.items()},
     )
 
 
@@ -137,66 +134,90 @@ def _stepped(parts: Parts, model: nn.Module, way: str, whole: Batch, pieces: Seq
     return _weights(copied)
 
 
-def print_walk(page: WalkPage, n: Numbers) -> None:
-    """The noise, the equality, the three runs."""
-    page.say(f"A GPT has been trained on twenty sentences for {WARM} steps. Its next step could use all of them, or only a few.")
-
-    page.step("The whole batch's gradient")
-    page.say(
-        f"The loss is a mean over {n.targets} words. Its gradient is one direction in the space of all weights, with norm {n.length:.3f}. "
-        "Smaller batches can only estimate it."
-    )
-
-    page.step("Smaller batches estimate it")
-    page.say(f"{DRAWS} random batches of each size; each gradient is compared with the gradient of the whole batch:")
-    rows = [[size, f"{cosine:.2f}", f"{off:.2f}", f"{n.noise[1][1] * size**-0.5:.2f}"] for size, (cosine, off) in n.noise.items()]
-    page.table(rows, ["sentences", "cosine", "noise", "noise of one / root of size"], left=0)
-    page.say(
-        "The cosine is 1 when the directions agree. The noise is the norm of the difference, relative to the norm of the whole gradient: "
-        "above 1 there is more noise than signal. The noise falls with the square root of the size, like the mean of independent draws. "
-        f"It falls faster at the end, because ten sentences are already half of all {len(SENTENCES)}."
-    )
-
-    page.step("Accumulation: many pieces, one step")
-    page.say(
-        f"The batch is cut into {PIECES} pieces, short sentences first. Each piece has its own forward and backward pass, the gradients add "
-        f"up, and the optimizer makes one step at the end. At most {n.positions[0]} positions are in memory at once, not {n.positions[1]}."
-    )
-    page.table([["words to predict", *n.counts]], ["piece", *(str(i) for i in range(PIECES))])
-
-    page.step("Is it the same step?")
-    page.say(f"One SGD step from the same weights, with norm {n.step_length:.2f}. The largest difference of any weight from the whole batch's step:")
-    rows = [["pieces weighted by their words (accumulated_step)", f"{n.accumulated_off:.0e}"], ["the mean of the pieces' mean losses", f"{n.averaged_off:.0e}"]]
-    page.table(rows)
-    page.say("The first difference is rounding. The second way gives a word in a short piece more weight than a word in a long piece, so its step is slightly wrong.")
-
-    page.step(f"Three runs of {STEPS} steps")
-    page.say("The loss on all twenty sentences, after each step:")
-    wide, every = max(map(len, RUNS)), [loss for losses in n.losses.values() for loss in losses]
-    span = min(every), max(every)
+def describe(n: SimpleNamespace) -> dict[str, Any]:
+    every = [loss for losses in n.losses.values() for loss in losses]
+    span, wide = (min(every), max(every)), max(map(len, RUNS))
+    drawn = [part for name, losses in n.losses.items() for part in curve(name.ljust(wide), losses, width=36, span=span)]
+    rows = []
     for name, losses in n.losses.items():
-        page.curve(name.ljust(wide), losses, width=36, span=span)
-    page.blank()
-    rows = [[name, *(f"{losses[step - 1]:.3f}" for step in SHOWN), n.worse[name]] for name, losses in n.losses.items()]
-    page.table(rows, ["after step", *map(str, SHOWN), "worse"])
-    apart = max(abs(a - b) for a, b in zip(n.losses[RUNS[1]], n.losses[RUNS[2]]))
-    page.say(
-        "The last column counts the steps that increased the loss. "
-        f"The accumulated run and the run with all sentences agree: their losses differ by at most {apart:.0e}. With two sentences a step the loss "
-        "goes up and down, because each batch pulls towards its own sentences. But these steps read a tenth as much, and with a smaller "
-        "learning rate that is often the better trade."
-    )
+        worse = sum(after > before for before, after in zip(losses, losses[1:]))
+        rows.append([name, *(losses[step - 1] for step in SHOWN), worse])
+    return {
+        "sentences": len(SENTENCES),
+        "noise_table": table(
+            [[size, *found, n.noise[1][1] * size**-0.5] for size, found in n.noise.items()],
+            ["sentences", "cosine", "noise", "noise of one / root of size"],
+            ".2f",
+            left=0,
+        ),
+        "pieces_table": table([["words to predict", *n.counts]], ["piece", *map(str, range(PIECES))]),
+        "step_table": table(
+            [
+                ["pieces weighted by their words (accumulated_step)", n.accumulated_off],
+                ["the mean of the pieces' mean losses", n.averaged_off],
+            ],
+            form=".0e",
+        ),
+        "loss_curves": drawn + BLANK,
+        "loss_table": table(rows, ["after step", *map(str, SHOWN), "worse"], ".3f"),
+        "apart": max(abs(a - b) for a, b in zip(n.losses[RUNS[1]], n.losses[RUNS[2]])),
+    }
 
 
-def draw(n: Numbers) -> str:
-    """The three runs, and the noise by size."""
+def draw(n: SimpleNamespace) -> str:
+    """Draw the three runs, and the noise by size."""
     runs = {name: list(enumerate(losses, start=1)) for name, losses in n.losses.items()}
     noise = {
         "measured": [(size, off) for size, (_, off) in n.noise.items()],
         "of one / root of size": [(size, n.noise[1][1] * size**-0.5) for size in n.noise],
     }
+    title = "Noise, relative to the whole gradient"
     pictures = [
         curves(runs, "The loss on all sentences", x_name="step", y_name="loss"),
-        curves(noise, "Noise, relative to the whole gradient", x_name="sentences in a batch", y_name="noise", dots=True),
+        curves(noise, title, x_name="sentences in a batch", y_name="noise", dots=True),
     ]
     return stack_pictures(pictures, "Small batches and large batches")
+
+
+# ---- lesson 8
+
+
+def report_accumulation(chapters: ChapterPackage, seed: int) -> Iterator[Table | str]:
+    """Lesson 8: the loss and the gradient of a batch that is split into two unequal pieces, weighted in three ways.
+
+    The model is a small GPT with random weights. The first piece is a row with 3 kept targets, the second a row with 9.
+    """
+    models, training = chapters.module("ch07_models"), chapters.module("ch08_training")
+    vocabulary, kept, positions = 50, (3, 9), 9
+    torch.manual_seed(seed)
+    model = models.GPT(models.GPTConfig(vocabulary, positions, d_model=16, n_heads=2, n_layers=2))
+    scaled_normal_(model)
+    inputs, targets = torch.randint(vocabulary, (2, len(kept), positions))
+    for row, count in zip(targets, kept):
+        row[count:] = -100
+    still = torch.optim.SGD(model.parameters(), lr=0.0)  # changes nothing, so the gradients can be read afterwards
+    pieces = list(zip(inputs.split(1), targets.split(1)))
+
+    def gradient() -> Tensor:
+        return torch.cat([parameter.grad.flatten() for parameter in model.parameters()])
+
+    loss, whole = training.train_step(model, still, inputs, targets), gradient()
+    weighted_loss, weighted = training.accumulated_step(model, still, pieces), gradient()
+    found = [(training.train_step(model, still, *piece), gradient()) for piece in pieces]
+    losses, total = [loss for loss, _ in found], sum(gradient for _, gradient in found)
+
+    def error(gradient: Tensor) -> str:
+        return f"{100 * (gradient - whole).norm() / whole.norm():.0f} %"
+
+    counts, shown = " and ".join(map(str, kept)), " and ".join(f"{loss:.4f}" for loss in losses)
+    yield f"The losses of the pieces, with {counts} kept targets: {shown}."
+    shares = " and ".join(f"{count}/{sum(kept)}" for count in kept)
+    averaged = f"each piece's mean loss divided by {len(pieces)}, the number of pieces"
+    rows = [
+        ["the whole batch at once", f"{loss:.4f}", ""],
+        [f"pieces weighted by {shares}", f"{weighted_loss:.4f}", error(weighted)],
+        [averaged, f"{sum(losses) / len(pieces):.4f}", error(total / len(pieces))],
+        ["not divided at all", "", error(total)],
+    ]
+    columns = ("", "loss", "error of the gradient, as a share of the right gradient's length")
+    yield result_table("one gradient of both pieces", columns, rows)

@@ -1,4 +1,4 @@
-"""Which exercises pass their graded tests now: tested by the server of a running watch, or else by one that is started for this.
+"""Which exercises pass their graded tests now: tested by the server of a running watch, or by one of its own.
 
 An exercise whose last verdict still applies is not tested again, so that a second walk starts at once.
 """
@@ -19,7 +19,7 @@ from grader.verdict.conditions import run_conditions
 from grader.verdict.last_verdicts import current_fingerprint, find_verdict, load_verdicts
 from grader.verdict.summary import Verdict
 
-CERTAIN = ("passed", "failed", "forbidden", "todo")  # the same code has these states again; a timeout may depend on the machine
+REPEATABLE_STATES = ("passed", "failed", "forbidden", "todo")  # of the same code; a timeout may depend on the machine
 
 
 @dataclass
@@ -42,7 +42,8 @@ def find_status(names: Sequence[str], report_progress: ProgressReporter) -> Exer
     if to_test:
         results, broken = _run_tests(to_test, report_progress)
         outcomes |= results
-        status.broken |= {module: why for module, why in broken.items() if all(outcomes.get(e.name) == "error" for e in written if e.module == module)}
+        usable = {exercise.module for exercise in written if outcomes.get(exercise.name) != "error"}
+        status.broken |= {module: why for module, why in broken.items() if module not in usable}
     for exercise in written:
         outcome = outcomes.get(exercise.name)
         if exercise.module in status.broken:
@@ -70,19 +71,24 @@ def _is_written(exercise: Exercise, broken: dict[str, str]) -> bool:
 
 def _known_outcomes(exercises: list[Exercise]) -> dict[str, str]:
     """Return the outcomes of the recorded verdicts, where they would be the same again."""
-    known = load_verdicts()
-    found = [(exercise.name, find_verdict(known, exercise.name, current_fingerprint(exercise), run_conditions())) for exercise in exercises if known.get(exercise.name)]
-    return {name: verdict.state for name, verdict in found if verdict and verdict.asked and verdict.state in CERTAIN}
+    known, conditions, found = load_verdicts(), run_conditions(), {}
+    for exercise in exercises:
+        if known.get(exercise.name):
+            verdict = find_verdict(known, exercise.name, current_fingerprint(exercise), conditions)
+            if verdict and verdict.asked and verdict.state in REPEATABLE_STATES:
+                found[exercise.name] = verdict.state
+    return found
 
 
 # ---- testing
 
 
 def _run_tests(exercises: list[Exercise], report_progress: ProgressReporter) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the outcome of each exercise, and the chapters that do not import. An exercise without a verdict has no outcome."""
+    """Return the outcome of each exercise that got a verdict, and the chapters that do not import."""
     outcomes: dict[str, str] = {}
     broken: dict[str, str] = {}
-    with report_progress(f"testing {len(exercises)} of your exercises", len(exercises)) as step, contextlib.closing(AnyServer()) as server:
+    what = f"testing {len(exercises)} of your exercises"
+    with report_progress(what, len(exercises)) as step, contextlib.closing(AnyServer()) as server:
         for exercise in exercises:
             verdict = _verdict_on(exercise, server)
             if verdict:

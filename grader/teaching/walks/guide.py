@@ -1,4 +1,4 @@
-"""Run a walk from its first line to its picture: find out whose code runs, measure with it, print the walk, save the picture."""
+"""Run a walk: find out whose code runs, measure with it, print the walk, save the picture."""
 
 from __future__ import annotations
 
@@ -8,24 +8,25 @@ import sys
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
-os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch: the same sums on every machine; more threads do not speed up small models
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch: the same sums everywhere, and small models need no more
 
 import torch  # noqa: E402
 from grader.console.output import make_console  # noqa: E402
 from grader.course.status import short_path  # noqa: E402
-from grader.course.syllabus import EXERCISES, is_handout, load_syllabus  # noqa: E402
+from grader.course.syllabus import EXERCISES, load_syllabus  # noqa: E402
 from grader.files import problem, write_whole  # noqa: E402
-from grader.teaching.walks import load, module_name  # noqa: E402
+from grader.teaching.walks import load, template_path  # noqa: E402
 from grader.teaching.walks.exercise_status import ExerciseStatus, find_status  # noqa: E402
 from grader.teaching.walks.parts import NotInHandout, Parts, hidden_prints  # noqa: E402
 from grader.teaching.walks.progress_line import ProgressReporter, show_progress  # noqa: E402
+from grader.teaching.walks.template import fill, print_template, read_template  # noqa: E402
 from grader.teaching.walks.walk_page import WalkPage, wait_for_key  # noqa: E402
 
 PICTURES = EXERCISES / ".headway" / "pictures"
-NAMED = 8  # longer lists of exercises are shortened to this length
+MAX_LISTED_NAMES = 8
 
 
 class PictureNotSaved(Exception):
@@ -36,7 +37,7 @@ class PictureNotSaved(Exception):
 class Measurement:
     """A walk's numbers, and whose code computed them."""
 
-    numbers: Any
+    numbers: SimpleNamespace
     from_learner: set[str]
     from_reference: tuple[str, ...]
     notes: list[str]  # sentences about the learner's code that could not be used
@@ -45,38 +46,41 @@ class Measurement:
 def run_walk(name: str, seed: int, pace: bool, out: Path | None) -> None:
     """Run the whole walk.
 
-    Raises NotInHandout if this handout lacks an exercise that the walk needs, and PictureNotSaved, after everything is printed, if the
-    picture cannot be written.
+    Raises NotInHandout if this handout lacks an exercise that the walk needs, and PictureNotSaved, after everything is
+    printed, if the picture cannot be written.
     """
-    walk, console = load_available_walk(name), make_console()
+    walk, template, console = load_available_walk(name), read_template(template_path(name)), make_console()
     walk_page = WalkPage(console, (lambda: wait_for_key(console)) if pace else lambda: None)
     walk_page.title(f"headway walk {name}")
-    walk_page.say((walk.__doc__ or "").partition("\n")[0])
+    walk_page.say(template.title)
     walk_page.blank()
     status = find_status(walk.REQUIRED_EXERCISES, show_progress)
     measurement = measure(walk, status, seed, show_progress)
     _print_authors(walk_page, measurement, status)
-    walk.print_walk(walk_page, measurement.numbers)
+    numbers = template_numbers(walk, measurement.numbers)
+    print_template(walk_page, template, numbers)
     walk_page.end("A picture of it")
     path = _save_picture(walk.draw(measurement.numbers), name, out)
     walk_page.say(f"The picture of this run is in {short_path(path)}")
     walk_page.blank()
-    _print_next_step(walk_page, walk, measurement, status)
+    _print_next_step(walk_page, fill(template.next_step, numbers), measurement)
 
 
 def load_available_walk(name: str) -> ModuleType:
     """Import the walk; raise NotInHandout if it needs exercises that this handout leaves out."""
-    try:
-        walk = load(name)
-    except ModuleNotFoundError:
-        if not is_handout():
-            raise
-        raise NotInHandout(f"the walk {name} needs chapters that are not in this handout") from None
+    walk = load(name)
     here = {exercise.name for exercise in load_syllabus().exercises}
     if gone := [exercise for exercise in walk.REQUIRED_EXERCISES if exercise not in here]:
         others = f" and {len(gone) - 1} more exercises" if len(gone) > 1 else ""
-        raise NotInHandout(f"the walk {name} needs {gone[0]}{others}, which {'are' if others else 'is'} not in this handout")
+        verb = "are" if others else "is"
+        raise NotInHandout(f"the walk {name} needs {gone[0]}{others}, which {verb} not in this handout")
     return walk
+
+
+def template_numbers(walk: ModuleType, numbers: SimpleNamespace) -> dict[str, Any]:
+    """Return all that the walk's template may name: the module's constants, the numbers, and what follows from them."""
+    constants = {name: value for name, value in vars(walk).items() if name.isupper()}
+    return constants | vars(numbers) | walk.describe(numbers)
 
 
 def measure(walk: ModuleType, status: ExerciseStatus, seed: int, report_progress: ProgressReporter) -> Measurement:
@@ -87,7 +91,8 @@ def measure(walk: ModuleType, status: ExerciseStatus, seed: int, report_progress
     passed, notes = set(status.passed), []
     while True:
         parts = Parts(walk.REQUIRED_EXERCISES, passed)
-        notes += [f"{why}. So this walk uses the reference's code for that whole chapter." for why in parts.broken.values()]
+        for why in parts.broken.values():
+            notes.append(f"{why}. So this walk uses the reference's code for that whole chapter.")
         passed = set(parts.from_learner)
         random.seed(seed)
         torch.manual_seed(seed)
@@ -105,10 +110,16 @@ def measure(walk: ModuleType, status: ExerciseStatus, seed: int, report_progress
             culprit = parts.find_raising_exercise(trouble)
             what = f"{type(trouble).__name__}: {trouble}".split("\n")[0][:120]
             if culprit:
-                notes.append(f"Your {culprit} passes its tests but raised {what} here. So this walk uses the reference's code for it.")
+                notes.append(
+                    f"Your {culprit} passes its tests but raised {what} here. "
+                    "So this walk uses the reference's code for it."
+                )
                 passed.discard(culprit)
             else:
-                notes.append(f"Your code passes its tests, but this walk fails with it ({what}). So the walk uses the reference's code for all exercises.")
+                notes.append(
+                    f"Your code passes its tests, but this walk fails with it ({what}). "
+                    "So the walk uses the reference's code for all exercises."
+                )
                 passed = set()
         finally:
             parts.close()
@@ -116,21 +127,28 @@ def measure(walk: ModuleType, status: ExerciseStatus, seed: int, report_progress
 
 def _print_authors(walk_page: WalkPage, measurement: Measurement, status: ExerciseStatus) -> None:
     """Say in a sentence or two which parts are the learner's."""
-    from_learner, from_reference = [name for name in _in_course_order(measurement) if name in measurement.from_learner], list(measurement.from_reference)
+    from_learner = [name for name in _in_course_order(measurement) if name in measurement.from_learner]
+    from_reference = list(measurement.from_reference)
     count = len(from_learner) + len(from_reference)
     if not from_reference:
         walk_page.say(f"This walk runs on your code only: {count} exercises, and each passes its tests.", style="green")
     elif not from_learner:
-        walk_page.say(f"None of the {count} exercises in this walk passes its tests yet, so it runs on the reference's code: the model that you are building.")
+        walk_page.say(
+            f"None of the {count} exercises in this walk passes its tests yet, so it runs on the reference's code: "
+            "the model that you are building."
+        )
     elif len(from_learner) <= len(from_reference):
-        walk_page.say(f"Your code: {_join_names(from_learner)}. Reference code: the other {len(from_reference)} exercises.", style="green")
+        others = f"Reference code: the other {len(from_reference)} exercises."
+        walk_page.say(f"Your code: {_join_names(from_learner)}. {others}", style="green")
     else:
-        walk_page.say(f"Reference code: {_join_names(from_reference)}. Your code: the other {len(from_learner)} exercises.", style="green")
+        others = f"Your code: the other {len(from_learner)} exercises."
+        walk_page.say(f"Reference code: {_join_names(from_reference)}. {others}", style="green")
     if failing := [name for name in status.failing if name in from_reference]:
-        is_one = len(failing) == 1
-        walk_page.say(f"{_join_names(failing)} {'is' if is_one else 'are'} written but {'does' if is_one else 'do'} not pass {'its' if is_one else 'their'} tests yet.")
+        verb, negated, whose = ("is", "does", "its") if len(failing) == 1 else ("are", "do", "their")
+        walk_page.say(f"{_join_names(failing)} {verb} written but {negated} not pass {whose} tests yet.")
     if status.untested:
-        walk_page.say(f"The tests of {_join_names(status.untested)} could not be run. To see why, run `headway check {status.untested[0]}`.")
+        names, first = _join_names(status.untested), status.untested[0]
+        walk_page.say(f"The tests of {names} could not be run. To see why, run `headway check {first}`.")
     for module, why in status.broken.items():
         walk_page.say(f"{module}.py counts as not written yet: {why.removesuffix('.')}.")
     for note in measurement.notes:
@@ -144,13 +162,13 @@ def _in_course_order(measurement: Measurement) -> list[str]:
 
 
 def _join_names(names: list[str]) -> str:
-    if len(names) > NAMED:
-        return ", ".join(names[: NAMED - 1]) + f" and {len(names) - NAMED + 1} more"
+    if len(names) > MAX_LISTED_NAMES:
+        return ", ".join(names[: MAX_LISTED_NAMES - 1]) + f" and {len(names) - MAX_LISTED_NAMES + 1} more"
     return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
 def _save_picture(svg: str, name: str, out: Path | None) -> Path:
-    path = out or PICTURES / f"{module_name(name).replace('_', '-')}.svg"
+    path = out or PICTURES / f"{name}.svg"
     try:
         write_whole(path, svg)
     except OSError as error:
@@ -158,11 +176,10 @@ def _save_picture(svg: str, name: str, out: Path | None) -> Path:
     return path
 
 
-def _print_next_step(walk_page: WalkPage, walk: ModuleType, measurement: Measurement, status: ExerciseStatus) -> None:
+def _print_next_step(walk_page: WalkPage, next_step: str, measurement: Measurement) -> None:
     """Propose what to try: the walk's own proposal, then the first exercise of this walk that is not the learner's."""
-    undone = [name for name in _in_course_order(measurement) if name in measurement.from_reference]
-    walk_page.say(walk.NEXT_STEP)
-    if undone:
+    walk_page.say(next_step)
+    if undone := [name for name in _in_course_order(measurement) if name in measurement.from_reference]:
         walk_page.say(f"The first exercise of this walk that does not use your code yet is {undone[0]}:")
         walk_page.command(f"headway check {undone[0]}")
     sys.stdout.flush()

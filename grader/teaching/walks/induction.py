@@ -1,148 +1,259 @@
-"""How a model learns to repeat: training until an induction head appears, and what changes at that moment."""
+"""Training until an induction head appears: a walk, and the measurement of lesson 12.
+
+The first half of each text is random and cannot be predicted. The second half repeats it, so every token can be
+predicted: find the last copy of the present token and read the token after it. The period differs from text to text, so
+attending a fixed number of places back does not help.
+"""
 
 from __future__ import annotations
 
 import string
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import torch
+import torch.nn.functional as F
+from grader.execution.chapter_package import ChapterPackage
 from grader.teaching.drawing.charts import Map, curves, draw_maps
 from grader.teaching.drawing.svg import stack_pictures
-from grader.teaching.measurements.induction import EVERY, EXAM, FOUND, PERIODS, VOCABULARY, Checkpoint, Findings
-from grader.teaching.measurements.induction import measure as grow
+from grader.teaching.measurements import result_table
 from grader.teaching.walks.parts import Parts
-from grader.teaching.walks.progress_line import ProgressReporter
+from grader.teaching.walks.progress_line import ProgressReporter, show_progress
 from grader.teaching.walks.small_models import GPT_PARTS
-from grader.teaching.walks.walk_page import WalkPage, shape
+from grader.teaching.walks.walk_page import bars, table
+from rich.table import Table
 from torch import Tensor, nn
 
 REQUIRED_EXERCISES = (
     *(name for name in GPT_PARTS if name != "LearnedPositions"), "rope_angles", "apply_rope",
     "residual_stream", "attention_patterns", "classify_head", "induction_score", "find_induction_heads",
 )  # fmt: skip
-NEXT_STEP = "Next: `headway measure induction --seed 1` trains on other texts from other initial weights. Does the head appear at the same step?"
 
-MOST, LONGER = 1200, 150  # steps: at most, and after the head has appeared
-SIGNS = string.ascii_letters + string.digits + "+-"  # one for each of 64 tokens
+VOCABULARY, LENGTH, BATCH = 64, 32, 32
+PERIODS = (12, 20)  # trained on all from the first to the last
+EXAM, NEW_PERIODS = 16, (8, 24)
+EVERY = 50  # steps between checkpoints
+FOUND = 0.5  # a head with a higher score counts as an induction head
+MAX_STEPS, FURTHER_STEPS = 1200, 150  # of the walk: at most, and after the head has appeared
+SYMBOLS = string.ascii_letters + string.digits + "+-"  # one for each token
 PERIOD = PERIODS[0]  # of the text that is looked at closely
 
 
 @dataclass(frozen=True)
-class Numbers:
-    found: Findings
-    text: str  # the example, PERIOD symbols, twice
-    previous: list[float]  # at each look: the largest mean weight of a head of layer 0 on the position before
-    partner: int  # the head of layer 0 that ends with it
-    patterns: list[list[list[float]]]  # at each look: the best head's on the example
-    partner_pattern: list[list[float]]  # at the end
+class Checkpoint:
+    """After so many steps: the loss per token in each half of a text, and the best induction score of each layer."""
+
+    step: int
+    first: float
+    second: float
+    best: list[float]
 
 
-def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Numbers:
+@dataclass(frozen=True)
+class Findings:
+    """All checkpoints, and measures of the trained model: all scores, the best head's at other periods, all names."""
+
+    checkpoints: list[Checkpoint]
+    scores: list[list[float]]
+    other_periods: dict[int, float]
+    names: list[list[str]]
+
+    @property
+    def appeared(self) -> int | None:
+        """The first checkpoint's step with a head above FOUND."""
+        return next((point.step for point in self.checkpoints if max(point.best) > FOUND), None)
+
+    @property
+    def head(self) -> tuple[int, int]:
+        """Layer and number of the best head."""
+        places = [(layer, head) for layer, row in enumerate(self.scores) for head in range(len(row))]
+        return max(places, key=lambda place: self.scores[place[0]][place[1]])
+
+    @property
+    def steepest(self) -> tuple[int, int]:
+        """The two checkpoints between which the best score rises most."""
+        best = [max(point.best) for point in self.checkpoints]
+        late = max(range(1, len(best)), key=lambda i: best[i] - best[i - 1])
+        return late - 1, late
+
+
+def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> SimpleNamespace:
     """Train until a head is found and a little longer, and record its pattern on one text at each checkpoint."""
     row = torch.randperm(VOCABULARY, generator=torch.Generator().manual_seed(seed))[:PERIOD].repeat(2)
-    looks: list[Tensor] = []
+    patterns: list[Tensor] = []
 
     def at_checkpoint(model: nn.Module) -> None:
-        looks.append(parts.attention_patterns(model, row[None])[:, 0])  # (layers, heads, T, T)
+        patterns.append(parts.attention_patterns(model, row[None])[:, 0])  # (layers, heads, T, T)
 
-    with report_progress("training until an induction head appears", MOST) as step:
-        found = grow(parts.chapter("ch07"), parts.chapter("ch12"), seed, MOST, step, longer=LONGER, at_checkpoint=at_checkpoint)
+    chapters = parts.chapter("ch07"), parts.chapter("ch12")
+    with report_progress("training until an induction head appears", MAX_STEPS) as step:
+        found = train(*chapters, seed, MAX_STEPS, step, longer=FURTHER_STEPS, at_checkpoint=at_checkpoint)
     layer, head = found.head
-    previous = torch.stack([look[0].diagonal(-1, dim1=1, dim2=2).mean(1) for look in looks])  # (looks, heads)
+    previous = torch.stack([one[0].diagonal(-1, dim1=1, dim2=2).mean(1) for one in patterns])  # (checkpoints, heads)
     partner = int(previous[-1].argmax())
-    return Numbers(
+    return SimpleNamespace(
         found=found,
-        text="".join(SIGNS[i] for i in row.tolist()),
-        previous=previous.amax(1).tolist(),
-        partner=partner,
-        patterns=[look[layer, head].tolist() for look in looks],
-        partner_pattern=looks[-1][0, partner].tolist(),
+        text="".join(SYMBOLS[i] for i in row.tolist()),
+        previous=previous.amax(1).tolist(),  # the largest mean weight of a head of layer 0 on the position before
+        partner=partner,  # the head of layer 0 that ends with it
+        patterns=[one[layer, head].tolist() for one in patterns],  # the best head's on the example
+        partner_pattern=patterns[-1][0, partner].tolist(),
     )
 
 
-def steepest_rise(found: Findings) -> tuple[int, int]:
-    """Return the two checkpoints between which the best score rises most."""
-    best = [max(seen.best) for seen in found.checkpoints]
-    late = max(range(1, len(best)), key=lambda i: best[i] - best[i - 1])
-    return late - 1, late
-
-
-def print_walk(page: WalkPage, n: Numbers) -> None:
-    found, half = n.found, PERIOD
+def describe(n: SimpleNamespace) -> dict[str, Any]:
+    found, last = n.found, n.patterns[-1]
     layer, head = found.head
-    page.step("Texts that repeat themselves")
-    page.say(f"A text of random symbols, out of {VOCABULARY}; after {PERIODS[0]} to {PERIODS[1]} symbols the same sequence comes again. For example:")
-    page.line(f"{n.text[:half]} {n.text[half:]}", style="bold")
-    page.say(
-        "The first half cannot be predicted. The second half can: find the earlier copy of the current symbol, and read the symbol after it. A head "
-        "that does so is an induction head; `induction_score` is the share of its attention that goes to that place."
-    )
-
-    page.step("Training, with checkpoints")
-    page.say(f"A GPT of two layers with four heads each. Every {EVERY} steps: the loss in both halves, and the best score in each layer.")
-    page.table(
-        [[seen.step, f"{seen.first:.2f}", f"{seen.second:.2f}", *(f"{score:.2f}" for score in seen.best), _mark(seen, found)] for seen in found.checkpoints],
-        ["step", "first half", "second half", "layer 0", "layer 1", ""],
-        left=0,
-    )
-    page.say(f"ln {VOCABULARY} = 4.16 is the loss of guessing. Here a head with a score above {FOUND} counts as an induction head.")
-
-    early, late = (found.checkpoints[i] for i in steepest_rise(found))
-    page.step("When it appears")
-    if found.appeared is None:
-        page.say(f"In {found.checkpoints[-1].step} steps no head reached {FOUND}. Try another seed: --seed 1.")
-    else:
-        page.say(f"At step {found.appeared} it has appeared: head {head} of layer {layer}.")
-    page.say(
-        f"The steepest part is from step {early.step} to {late.step}: the best score goes from {max(early.best):.2f} to {max(late.best):.2f}, and the "
-        f"loss in the second half from {early.second:.2f} to {late.second:.2f}. In the first half it goes from {early.first:.2f} to {late.first:.2f}: "
-        "there is nothing to look up."
-    )
-
-    page.step("What it does", shape((2 * half, 2 * half)))
-    page.say(f"Where head {head} of layer {layer} attends in the second half of the text above, at the end of training:")
-    rows = []
-    for q in range(half, half + 6):
-        k = max(range(q + 1), key=lambda key: n.patterns[-1][q][key])
-        rows.append([n.text[q], q, n.text[k], k, f"{n.patterns[-1][q][k]:.2f}", n.text[q + 1], "yes" if k == q - half + 1 else "no"])
-    page.table(rows, ["symbol", "at", "attends most to", "at", "weight", "next symbol", "right"], left=0)
-    others = " and ".join(f"{score:.2f} with period {period}" for period, score in found.other_periods.items())
-    page.say(
-        f"Its score is {found.scores[layer][head]:.2f} with period {EXAM}. With periods that were not in training: {others}. "
-        "It searches for a symbol, not for a distance."
-    )
-
-    page.step("The head that it needs")
-    page.say(
-        "This head needs another one: each key must contain the symbol at the previous position. A head in the layer below copies it, by attending to "
-        f"the previous position. In layer 0 head {n.partner} does most of that; its mean weight there, by step:"
-    )
-    page.bars([(str(seen.step), weight) for seen, weight in zip(found.checkpoints, n.previous)], most=1.0)
-    page.say("classify_head gives these names:")
-    page.table([[f"layer {i}", *names] for i, names in enumerate(found.names)], ["", *(f"head {h}" for h in range(len(found.names[0])))])
-    page.say("`induction` is not one of its names: in the first half of a text there is no earlier copy, so there the head attends to other places.")
+    early, late = (found.checkpoints[i] for i in found.steepest)
+    checkpoints = [
+        [one.step, one.first, one.second, *one.best, "<- appears" if one.step == found.appeared else ""]
+        for one in found.checkpoints
+    ]
+    attention = []
+    for q in range(PERIOD, PERIOD + 6):
+        k = max(range(q + 1), key=lambda key: last[q][key])
+        right = "yes" if k == q - PERIOD + 1 else "no"
+        attention.append([n.text[q], q, n.text[k], k, last[q][k], n.text[q + 1], right])
+    others = [f"{score:.2f} with period {period}" for period, score in found.other_periods.items()]
+    names = [[f"layer {i}", *names] for i, names in enumerate(found.names)]
+    previous = [(str(one.step), weight) for one, weight in zip(found.checkpoints, n.previous)]
+    columns = ["symbol", "at", "attends most to", "at", "weight", "next symbol", "right"]
+    return {
+        "layer": layer,
+        "head": head,
+        "spaced_text": f"{n.text[:PERIOD]} {n.text[PERIOD:]}",
+        "text_length": len(n.text),
+        "checkpoint_table": table(
+            checkpoints, ["step", "first half", "second half", "layer 0", "layer 1", ""], ".2f", left=0
+        ),
+        "appeared": found.appeared,
+        "last_step": found.checkpoints[-1].step,
+        "early": early,
+        "late": late,
+        "early_best": max(early.best),
+        "late_best": max(late.best),
+        "attention_table": table(attention, columns, ".2f", left=0),
+        "score": found.scores[layer][head],
+        "other_scores": " and ".join(others),
+        "previous_bars": bars(previous, most=1.0),
+        "name_table": table(names, ["", *(f"head {h}" for h in range(len(found.names[0])))]),
+    }
 
 
-def _mark(seen: Checkpoint, found: Findings) -> str:
-    return "<- appears" if seen.step == found.appeared else ""
-
-
-def draw(n: Numbers) -> str:
-    """Scores and loss over the steps, and the head's pattern before, at and after the moment."""
-    found, (early, late) = n.found, steepest_rise(n.found)
+def draw(n: SimpleNamespace) -> str:
+    """Draw scores and loss over the steps, and the head's pattern before, at and after the moment."""
+    found = n.found
     layer, head = found.head
-    steps = [seen.step for seen in found.checkpoints]
-    scores = {f"induction, layer {i}": [(seen.step, seen.best[i]) for seen in found.checkpoints] for i in range(len(found.scores))}
+    steps = [one.step for one in found.checkpoints]
+    scores = {
+        f"induction, layer {i}": list(zip(steps, (one.best[i] for one in found.checkpoints)))
+        for i in range(len(found.scores))
+    }
     scores["position before, layer 0"] = list(zip(steps, n.previous))
-    losses = {"first half": [(seen.step, seen.first) for seen in found.checkpoints], "second half": [(seen.step, seen.second) for seen in found.checkpoints]}
-    shown = sorted({early, late, len(steps) - 1})
-    panels = [Map(f"after {steps[i]} steps", n.patterns[i], n.text, n.text) for i in shown]
-    panels.append(Map(f"the head it needs, layer 0, head {n.partner}", n.partner_pattern, n.text, n.text))
-    return stack_pictures(
-        [
-            curves(scores, "The best head of each kind", x_name="steps of training", y_name="mean weight", dots=True),
-            curves(losses, "Loss a token", x_name="steps of training", y_name="nats", dots=True),
-            draw_maps(panels, f"Where head {head} of layer {layer} attends", columns=2, row_name="this position", column_name="attends to"),
-        ],
-        "An induction head appears",
+    losses = {
+        "first half": [(one.step, one.first) for one in found.checkpoints],
+        "second half": [(one.step, one.second) for one in found.checkpoints],
+    }
+    shown = sorted({*found.steepest, len(steps) - 1})
+    maps = [Map(f"after {steps[i]} steps", n.patterns[i], n.text, n.text) for i in shown]
+    maps.append(Map(f"the head it needs, layer 0, head {n.partner}", n.partner_pattern, n.text, n.text))
+    where = f"Where head {head} of layer {layer} attends"
+    pictures = [
+        curves(scores, "The best head of each kind", x_name="steps of training", y_name="mean weight", dots=True),
+        curves(losses, "Loss a token", x_name="steps of training", y_name="nats", dots=True),
+        draw_maps(maps, where, columns=2, row_name="this position", column_name="attends to"),
+    ]
+    return stack_pictures(pictures, "An induction head appears")
+
+
+# ---- lesson 12
+
+
+def train(
+    models: ModuleType,
+    interpretability: ModuleType,
+    seed: int = 0,
+    steps: int = 700,
+    each_step: Callable[[], None] = lambda: None,
+    *,
+    every: int = EVERY,
+    longer: int | None = None,
+    at_checkpoint: Callable[[nn.Module], None] = lambda model: None,
+) -> Findings:
+    """Train a GPT of `models`, chapter 7, and measure it with `interpretability`, chapter 12, every `every` steps.
+
+    With `longer`, training ends this many steps after a head was found, or after `steps` steps. `at_checkpoint` is
+    called with the model.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    exam = make_repeating_texts(64, torch.full((64, 1), EXAM), generator)  # (64, LENGTH + 1)
+
+    def scores(period: int, count: int = 32) -> Tensor:
+        return interpretability.find_induction_heads(model, period, count, torch.Generator().manual_seed(0))
+
+    def look(step: int) -> Checkpoint:
+        with torch.no_grad():
+            logits, _ = model(exam[:, :-1])  # (64, LENGTH, V); no dropout, so the mode makes no difference
+        losses = F.cross_entropy(logits.transpose(1, 2), exam[:, 1:], reduction="none").mean(0)  # (LENGTH,)
+        at_checkpoint(model)
+        halves = losses[: EXAM - 1].mean().item(), losses[EXAM:].mean().item()
+        return Checkpoint(step, *halves, scores(EXAM, 8).amax(1).tolist())
+
+    with torch.random.fork_rng(devices=[]), torch.enable_grad():
+        torch.manual_seed(seed)
+        sizes = {"d_model": 64, "n_heads": 4, "n_layers": 2, "d_ff": 16, "positions": "rope"}
+        model = models.GPT(models.GPTConfig(VOCABULARY, LENGTH, **sizes))
+        optimizer = torch.optim.Adam(model.parameters(), betas=(0.9, 0.98))
+        checkpoints, last, step = [look(0)], steps, 0
+        while step < last:
+            step += 1
+            periods = torch.randint(PERIODS[0], PERIODS[1] + 1, (BATCH, 1), generator=generator)
+            texts = make_repeating_texts(BATCH, periods, generator)
+            optimizer.param_groups[0]["lr"] = 3e-3 * min(1, step / 20)
+            optimizer.zero_grad()
+            model(texts[:, :-1], texts[:, 1:])[1].backward()
+            optimizer.step()
+            each_step()
+            if step % every == 0 or step == last:
+                checkpoints.append(look(step))
+                if longer is not None and max(checkpoints[-1].best) > FOUND:
+                    last = min(last, step + longer)
+    trained = scores(EXAM)
+    layer, head = divmod(int(trained.argmax()), trained.size(1))
+    other_periods = {period: scores(period)[layer, head].item() for period in NEW_PERIODS}
+    patterns = interpretability.attention_patterns(model, exam[:, :-1]).mean(1)  # (n_layers, H, T, T)
+    names = [[interpretability.classify_head(pattern) for pattern in heads] for heads in patterns]
+    return Findings(checkpoints, trained.tolist(), other_periods, names)
+
+
+def make_repeating_texts(n: int, periods: Tensor, generator: torch.Generator) -> Tensor:
+    """Draw random texts (n, LENGTH + 1); row r repeats itself after periods[r] tokens."""
+    tokens = torch.randint(VOCABULARY, (n, LENGTH + 1), generator=generator)
+    return tokens.gather(1, torch.arange(LENGTH + 1) % periods)
+
+
+def report_induction(chapters: ChapterPackage, seed: int, *, steps: int = 700) -> Iterator[Table | str]:
+    """Lesson 12: the step at which an induction head appears in a GPT, trained on random tokens that repeat."""
+    models, interpretability = chapters.module("ch07_models"), chapters.module("ch12_interpretability")
+    with show_progress("training", steps) as step:
+        found = train(models, interpretability, seed, steps, step)
+    columns = ("step", "first half", "second half", "layer 0", "layer 1")
+    rows = [
+        [f"{one.step}", *(f"{number:.2f}" for number in (one.first, one.second, *one.best))]
+        for one in found.checkpoints
+    ]
+    yield result_table("loss per token in both halves, and the best induction score", columns, rows)
+    layer, head = found.head
+    others = " and ".join(f"{score:.2f} with period {period}" for period, score in found.other_periods.items())
+    if found.appeared is not None:
+        yield f"An induction head appears by step {found.appeared}."
+    else:
+        yield f"No head scored above {FOUND} in {found.checkpoints[-1].step} steps."
+    yield (
+        f"The best is head {head} of layer {layer}: {found.scores[layer][head]:.2f} with period {EXAM}, "
+        f"{others}, not used in training."
     )
+    for number, names in enumerate(found.names):
+        yield f"Heads of layer {number}: {', '.join(names)}."

@@ -1,23 +1,24 @@
-"""Ten steps from a text to its next word, with the shape at each step.
-
-The model is a small GPT that has just learned the twenty sentences of grader/teaching/corpora.py.
-"""
+"""A text on its way through a small GPT that has just learned the twenty sentences; how often sampling draws a word."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import torch
+from grader.execution.chapter_package import ChapterPackage
 from grader.teaching.drawing.charts import heatmap
+from grader.teaching.measurements import result_table
 from grader.teaching.walks.parts import Parts
 from grader.teaching.walks.progress_line import ProgressReporter
 from grader.teaching.walks.small_models import GPT_PARTS, TOKENIZING, TRAINING, small_gpt, tokenizer_and_batch, train
-from grader.teaching.walks.walk_page import WalkPage, shape
+from grader.teaching.walks.walk_page import bars, causal, grid, table
+from rich.table import Table
 from torch import Tensor, nn
 
-REQUIRED_EXERCISES = (*TOKENIZING, *GPT_PARTS, *TRAINING, "apply_temperature", "top_k_filter", "top_p_filter", "min_p_filter", "sample_next_token", "generate")
-NEXT_STEP = "Next: `headway walk qkv` shows every number of the attention of one layer."
+SAMPLING = ("apply_temperature", "top_k_filter", "top_p_filter", "min_p_filter", "sample_next_token", "generate")
+REQUIRED_EXERCISES = (*TOKENIZING, *GPT_PARTS, *TRAINING, *SAMPLING)
 
 TEXT = "our bird sat on the"  # none of the sentences
 STEPS = 120
@@ -25,34 +26,7 @@ SHOWN = 6  # numbers of a vector, from its beginning
 BEST = 5  # candidates
 
 
-@dataclass(frozen=True)
-class Numbers:
-    words: list[str]
-    vocab_size: int
-    loss_before: float
-    loss_after: float
-    ids: list[int]
-    shapes: dict[str, tuple[int, ...]]
-    token_rows: list[list[float]]  # of each word, the first numbers of its vector
-    placed_rows: list[list[float]]  # the same with the positions added
-    mean_before: float  # of the last position's vector, before the first norm and after it
-    std_before: float
-    mean_after: float
-    std_after: float
-    weights: list[list[list[float]]]  # of the first layer: head, query, key
-    added_by_attention: float  # norms of what is added to the last position's vector
-    added_by_feed_forward: float
-    lengths: list[float]  # of the last position's vector: after the embedding, after each block
-    logits: list[tuple[str, float]]  # the best
-    probabilities: list[tuple[str, float]]
-    rest: float  # of the probability, on all other words
-    otherwise: dict[str, list[float]]  # of the same words, at other temperatures and after filters
-    drawn: list[str]  # next words drawn at random, at temperature 1
-    greedy: str
-    written: str  # the text, as generate goes on with it
-
-
-def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Numbers:
+def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> SimpleNamespace:
     """Train the model, and follow one text through it."""
     tokenizer, batch = tokenizer_and_batch(parts)
     model = small_gpt(parts, tokenizer.vocab_size, seed)
@@ -61,27 +35,24 @@ def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Numbe
     with torch.no_grad():
         seen, logits = _followed(model, ids), model(ids)[0]
         last = logits[0, -1]
-        probabilities = parts.softmax(last, dim=-1)
         best = last.topk(BEST).indices
-        words = [tokenizer.decode([i]) for i in best.tolist()]
-        ways = {
+        filters = {
+            "temperature 1": last,
             "temperature 0.5": parts.apply_temperature(last, 0.5),
             "temperature 2": parts.apply_temperature(last, 2.0),
             "top k = 2": parts.top_k_filter(last, 2),
             "top p = 0.9": parts.top_p_filter(last, 0.9),
             "min p = 0.1": parts.min_p_filter(last, 0.1),
         }
-        otherwise = {name: parts.softmax(scores, dim=-1)[best].tolist() for name, scores in ways.items()}
+        probabilities = {name: parts.softmax(scores, dim=-1)[best].tolist() for name, scores in filters.items()}
     generator = torch.Generator().manual_seed(seed)
-    drawn = [tokenizer.decode([int(parts.sample_next_token(logits[:, -1], generator=generator))]) for _ in range(8)]
-    greedy = tokenizer.decode([int(parts.sample_next_token(logits[:, -1], temperature=0))])
-    written = parts.generate(model, ids, 1, temperature=0)
-    before, after = seen["placed"][0, -1], seen["ln1"][0, -1]
-    d_head = model.config.d_model // model.config.n_heads
+    drawn = [int(parts.sample_next_token(logits[:, -1], generator=generator)) for _ in range(8)]
+    greedy = int(parts.sample_next_token(logits[:, -1], temperature=0))
     shapes = {name: tuple(value.shape) for name, value in seen.items() if isinstance(value, Tensor)}
-    shapes |= {"ids": tuple(ids.shape), "q": (1, model.config.n_heads, ids.size(1), d_head), "logits": tuple(logits.shape)}
-    return Numbers(
-        words=TEXT.split(),
+    H, D = model.config.n_heads, model.config.d_model
+    shapes |= {"ids": tuple(ids.shape), "q": (1, H, ids.size(1), D // H), "logits": tuple(logits.shape)}
+    added = {"attention": seen["attn"], "the feed-forward": seen["ffn"]}
+    return SimpleNamespace(
         vocab_size=tokenizer.vocab_size,
         loss_before=losses[0],
         loss_after=losses[-1],
@@ -89,21 +60,19 @@ def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Numbe
         shapes=shapes,
         token_rows=seen["tokens"][0, :, :SHOWN].tolist(),
         placed_rows=seen["placed"][0, :, :SHOWN].tolist(),
-        mean_before=before.mean().item(),
-        std_before=before.std(correction=0).item(),
-        mean_after=after.mean().item(),
-        std_after=after.std(correction=0).item(),
-        weights=seen["weights"][0].tolist(),
-        added_by_attention=seen["attn"][0, -1].norm().item(),
-        added_by_feed_forward=seen["ffn"][0, -1].norm().item(),
-        lengths=[seen["placed"][0, -1].norm().item(), *(state[0, -1].norm().item() for state in seen["blocks"])],
-        logits=list(zip(words, last[best].tolist())),
-        probabilities=list(zip(words, probabilities[best].tolist())),
-        rest=1 - probabilities[best].sum().item(),
-        otherwise=otherwise,
-        drawn=drawn,
-        greedy=greedy,
-        written=tokenizer.decode(written[0].tolist()),
+        norm={  # of the last position's vector: mean and standard deviation
+            name: (x.mean().item(), x.std(correction=0).item())
+            for name, x in (("before", seen["placed"][0, -1]), ("after", seen["ln1"][0, -1]))
+        },
+        weights=seen["weights"][0].tolist(),  # of the first layer: head, query, key
+        added={name: x[0, -1].norm().item() for name, x in added.items()},
+        lengths=[state[0, -1].norm().item() for state in (seen["placed"], *seen["blocks"])],
+        candidates=[tokenizer.decode([i]) for i in best.tolist()],
+        logits=last[best].tolist(),
+        probabilities=probabilities,
+        drawn=[tokenizer.decode([i]) for i in drawn],
+        greedy=tokenizer.decode([greedy]),
+        written=tokenizer.decode(parts.generate(model, ids, 1, temperature=0)[0].tolist()),
     )
 
 
@@ -123,71 +92,46 @@ def _followed(model: nn.Module, ids: Tensor) -> dict[str, Any]:
     return seen
 
 
-def print_walk(page: WalkPage, n: Numbers) -> None:
-    """The ten steps."""
-    T, D = len(n.words), n.shapes["placed"][-1]
-    H = n.shapes["q"][1]
-    numbers = [f"{i}" for i in range(SHOWN)]
-    page.say(
-        f"A GPT of {len(n.lengths) - 1} blocks has just been trained on twenty short sentences for {STEPS} steps; its loss fell from "
-        f"{n.loss_before:.2f} to {n.loss_after:.2f}. Now it continues a text that was not in its training data."
-    )
-
-    page.step("The text")
-    page.line(f'"{" ".join(n.words)}"')
-    page.say(f"{T} words. A model cannot read them; it computes with numbers.")
-
-    page.step("Words become ids", shape(n.shapes['ids']))
-    page.table([["word", *n.words], ["id", *n.ids]])
-    page.say(f"An id is the index of a word in the vocabulary of {n.vocab_size} words. The shape {shape(n.shapes['ids'])} is one sequence of {T} positions: (B, T).")
-
-    page.step("Ids become vectors", shape(n.shapes['tokens']))
-    page.say(f"Each id selects its row of the table token_emb.weight, {D} learned numbers. The first {SHOWN} of each:")
-    page.grid(n.token_rows, n.words, numbers)
-    page.say("The same word has the same row at every position, so these vectors contain no information about the order of the words yet.")
-
-    page.step("Positions are added", shape(n.shapes['placed']))
-    page.grid(n.placed_rows, n.words, numbers)
-    page.say("The row of pos_emb.weight for each position is added, so the same word has different vectors at different positions.")
-
-    page.step("The first norm", shape(n.shapes['ln1']))
-    page.say("A block reads a normalised copy of the stream. The vector of the last position:")
-    page.table(
-        [["before", f"{abs(n.mean_before) if round(n.mean_before, 2) == 0 else n.mean_before:.2f}", f"{n.std_before:.2f}"],
-         ["after", f"{abs(n.mean_after) if round(n.mean_after, 2) == 0 else n.mean_after:.2f}", f"{n.std_after:.2f}"]],
-        ["", "mean", "standard deviation"],
-    )  # fmt: skip
-
-    page.step("Attention: which words attend to which", shape(n.shapes['weights']))
-    page.say(f"Queries, keys and values are cut into {H} heads, each {shape(n.shapes['q'])}. Comparing a query with every key gives weights; those of head 0:")
-    page.grid([[w if k <= q else float("nan") for k, w in enumerate(row)] for q, row in enumerate(n.weights[0])], n.words, n.words)
-    page.say("Each row is the position of the query, and sums to 1. The dots are later positions, which the causal mask hides.")
-
-    page.step("Feed-forward: each position separately", shape(n.shapes['up']))
-    page.say(
-        f"The feed-forward widens {D} numbers to {n.shapes['up'][-1]}, applies the activation function, and narrows them to {D} again. "
-        "The norms of the vectors that the first block adds to the last position's vector:"
-    )
-    page.bars([("by attention", n.added_by_attention), ("by the feed-forward", n.added_by_feed_forward)])
-
-    page.step("Through every block, and the last norm", shape(n.shapes['ln_f']))
-    page.say("Each block adds something to the residual stream. The norm of the last position's vector:")
-    page.bars([("after the embedding", n.lengths[0]), *((f"after block {i}", length) for i, length in enumerate(n.lengths[1:]))])
-
-    page.step("Vectors become logits", shape(n.shapes['logits']))
-    page.say(f"One logit for each of the {n.vocab_size} words, at each position. For the next word only the last position matters; the best {BEST}:")
-    page.table([[word, f"{logit:.2f}"] for word, logit in n.logits])
-
-    page.step("Logits become a word", shape((1,)))
-    page.say("The softmax turns the logits into probabilities:")
-    page.bars([*n.probabilities, ("all others", n.rest)], most=1.0)
-    page.say("The same five words at other temperatures, and after filters that remove unlikely words:")
-    page.table([[name, *(f"{p:.2f}" for p in row)] for name, row in n.otherwise.items()], ["", *(word for word, _ in n.probabilities)])
-    page.say(f"Eight samples at temperature 1: {', '.join(n.drawn)}. The likeliest word is {n.greedy!r}, and generate writes:")
-    page.line(f'"{n.written}"', style="bold")
+def describe(n: SimpleNamespace) -> dict[str, Any]:
+    words, columns = TEXT.split(), [f"{i}" for i in range(SHOWN)]
+    first = n.probabilities["temperature 1"]
+    norms = [[name, 0.0 if abs(mean) < 0.005 else mean, deviation] for name, (mean, deviation) in n.norm.items()]
+    lengths = {"the embedding" if i == 0 else f"block {i - 1}": length for i, length in enumerate(n.lengths)}
+    filters = [[name, *row] for name, row in n.probabilities.items()][1:]
+    return {
+        "blocks": len(n.lengths) - 1,
+        "T": len(words),
+        "D": n.shapes["placed"][-1],
+        "H": n.shapes["q"][1],
+        "id_table": table([["word", *words], ["id", *n.ids]]),
+        "token_grid": grid(n.token_rows, words, columns),
+        "placed_grid": grid(n.placed_rows, words, columns),
+        "norm_table": table(norms, ["", "mean", "standard deviation"], ".2f"),
+        "weights_grid": grid(causal(n.weights[0]), words, words),
+        "added_bars": bars((f"by {name}", norm) for name, norm in n.added.items()),
+        "length_bars": bars((f"after {name}", length) for name, length in lengths.items()),
+        "logit_table": table(zip(n.candidates, n.logits), form=".2f"),
+        "probability_bars": bars([*zip(n.candidates, first), ("all others", 1 - sum(first))], most=1.0),
+        "filter_table": table(filters, ["", *n.candidates], ".2f"),
+        "drawn_words": ", ".join(n.drawn),
+    }
 
 
-def draw(n: Numbers) -> str:
-    """The attention weights of head 0 in the first layer."""
-    rows = [[w if k <= q else float("nan") for k, w in enumerate(row)] for q, row in enumerate(n.weights[0])]
-    return heatmap(rows, n.words, n.words, "Attention weights of head 0 in the first layer", row_name="this position", column_name="attends to")
+def draw(n: SimpleNamespace) -> str:
+    words, title = TEXT.split(), "Attention weights of head 0 in the first layer"
+    return heatmap(causal(n.weights[0]), words, words, title, row_name="this position", column_name="attends to")
+
+
+# ---- lesson 9
+
+
+def report_draws(chapters: ChapterPackage, seed: int) -> Iterator[Table | str]:
+    """Lesson 9: how often each of five words is drawn in a thousand draws, at several temperatures."""
+    words, draws = {"mat": 0.40, "rug": 0.30, "sofa": 0.15, "roof": 0.10, "moon": 0.05}, 1_000
+    sample = chapters.module("ch09_sampling").sample_next_token
+    logits = torch.tensor(list(words.values())).log().expand(draws, -1)
+    rows = []
+    for temperature in (0, 0.5, 1, 2):
+        drawn = sample(logits, temperature=temperature, generator=torch.Generator().manual_seed(seed))
+        rows.append([f"{temperature}", *map(str, drawn.bincount(minlength=len(words)).tolist())])
+    yield result_table(f"{draws:,} draws", ("temperature", *words), rows)

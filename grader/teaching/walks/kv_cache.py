@@ -1,41 +1,45 @@
-"""The contents of a KV cache after each token, and what it saves: operations counted, memory at real sizes, speed measured."""
+"""What a KV cache contains and saves: a walk, and the measured speed of lesson 10."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from statistics import median
+from time import perf_counter
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import torch
+from grader.execution.chapter_package import ChapterPackage
 from grader.teaching.drawing.charts import curves
 from grader.teaching.drawing.svg import stack_pictures
-from grader.teaching.measurements.cache import Row, format_count, run_lengths
-from grader.teaching.measurements.cache import measure as time_both
+from grader.teaching.measurements import result_table
 from grader.teaching.walks.parts import Parts
-from grader.teaching.walks.progress_line import ProgressReporter
+from grader.teaching.walks.progress_line import ProgressReporter, show_progress
 from grader.teaching.walks.small_models import GPT_PARTS, TOKENIZING, TRAINING, small_gpt, tokenizer_and_batch, train
-from grader.teaching.walks.walk_page import WalkPage, shape
+from grader.teaching.walks.walk_page import grid, table
+from rich.table import Table
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 SAMPLING = ("sample_next_token", "generate")  # greedily, so that no filter is called
 CACHING = ("KVCache", "CachedSelfAttention", "CachedGPT", "generate_cached", "kv_cache_bytes")
 REQUIRED_EXERCISES = (*TOKENIZING, *GPT_PARTS, *TRAINING, *SAMPLING, *CACHING)
-NEXT_STEP = "Next: `headway measure cache` times longer texts after a longer prompt; it takes about five minutes."
 
-PROMPT, NEW = "every night", 6
+PROMPT, NEW_TOKENS = "every night", 6
 STEPS = 120
 SHOWN = 6  # numbers of a key, from its beginning
 COUNTED = (8, 16, 32, 64, 128, 256, 512, 1024)  # lengths of text at which one more token is counted
-WRITTEN = (16, 32, 64, 128, 256)  # new tokens that are timed
-BEFORE, WIDTH, LAYERS, RUNS = 64, 256, 2, 2  # the prompt and the model that are timed
+TIMED = (16, 32, 64, 128, 256)  # new tokens
+PROMPT_LENGTH, WIDTH, LAYERS, RUNS = 64, 256, 2, 2  # of the model that is timed
 MODELS = (  # name, layers, query heads, heads of keys and values, numbers a head
     ("GPT-2, the smallest", 12, 12, 12, 64),
     ("Llama 2, 7B", 32, 32, 32, 128),
     ("Llama 3, 8B", 32, 32, 8, 128),
     ("Llama 3, 70B", 80, 64, 8, 128),
 )
-TEXTS = (1024, 8192, 131072)  # tokens
+TEXT_LENGTHS = (1024, 8192, 131072)
 
 
 @dataclass(frozen=True)
@@ -51,24 +55,7 @@ class Pass:
     work_without: int  # in a pass over the whole text so far
 
 
-@dataclass(frozen=True)
-class Numbers:
-    loss_after: float
-    layers: int
-    passes: list[Pass]
-    words: list[str]  # the words in the caches at the end
-    first_keys: list[list[float]]  # the beginning of each key of head 0 of the first layer, after the first pass
-    last_keys: list[list[float]]  # and at the end
-    moved: float  # by how much a key that was there changed, at most
-    written: str
-    written_cached: str
-    by_length: list[tuple[int, int, int]]  # for one more token after a text of so many: multiplications without a cache and with one
-    memory: list[tuple[str, int, int, list[int]]]  # a model, its query heads, its key heads, the bytes of each text
-    timed: list[Row]
-    same: bool  # both ways wrote the same text while they were timed
-
-
-def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Numbers:
+def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> SimpleNamespace:
     """Train a small GPT, record its caches while it generates, count operations, and time both ways."""
     tokenizer, batch = tokenizer_and_batch(parts)
     plain = small_gpt(parts, tokenizer.vocab_size, seed)
@@ -76,57 +63,60 @@ def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Numbe
     model = parts.CachedGPT(plain.config).eval()
     model.load_state_dict(plain.state_dict())
     ids = torch.tensor([tokenizer.encode(PROMPT)])
-    passes, first, last, moved = _watched(model, tokenizer, ids)
+    passes, keys = _watched(model, tokenizer, ids)
     by_length = _counted(parts, report_progress)
-    config = parts.GPTConfig(256, BEFORE + max(WRITTEN), d_model=WIDTH, n_heads=4, n_layers=LAYERS)
-    with report_progress("writing with a cache and without", sum(length + sum(WRITTEN) for length in run_lengths(WRITTEN, RUNS))) as step:
-        timed, same = time_both(parts.chapter("ch10"), parts.generate, config, BEFORE, WRITTEN, RUNS, lambda count: [step() for _ in range(count)])
-    return Numbers(
+    config = parts.GPTConfig(256, PROMPT_LENGTH + max(TIMED), d_model=WIDTH, n_heads=4, n_layers=LAYERS)
+    timed, same = time_both(parts.chapter("ch10"), parts.generate, config, PROMPT_LENGTH, TIMED, RUNS, report_progress)
+
+    def bytes_of(layers: int, heads: int, d_head: int) -> list[int]:
+        return [parts.kv_cache_bytes(layers, heads, d_head, tokens) for tokens in TEXT_LENGTHS]
+
+    return SimpleNamespace(
         loss_after=losses[-1],
         layers=len(model.blocks),
         passes=passes,
-        words=[word for one in passes for word in one.reads],
-        first_keys=first,
-        last_keys=last,
-        moved=moved,
-        written=tokenizer.decode(parts.generate(model, ids, NEW, temperature=0)[0].tolist()),
-        written_cached=tokenizer.decode(parts.generate_cached(model, ids, NEW, temperature=0)[0].tolist()),
-        by_length=by_length,
-        memory=[(name, heads, kept, [parts.kv_cache_bytes(layers, kept, d_head, tokens) for tokens in TEXTS]) for name, layers, heads, kept, d_head in MODELS],
+        first_keys=keys[0][0, 0, :, :SHOWN].tolist(),  # of head 0 of the first layer, after the first pass
+        last_keys=keys[-1][0, 0, :, :SHOWN].tolist(),
+        moved=max((late[:, :, : early.size(2)] - early).abs().max().item() for early, late in zip(keys, keys[1:])),
+        written=tokenizer.decode(parts.generate(model, ids, NEW_TOKENS, temperature=0)[0].tolist()),
+        written_cached=tokenizer.decode(parts.generate_cached(model, ids, NEW_TOKENS, temperature=0)[0].tolist()),
+        by_length=by_length,  # length; multiplications for one more token, without a cache and with one
+        memory=[bytes_of(layers, heads, d_head) for _, layers, _, heads, d_head in MODELS],
         timed=timed,
         same=same,
     )
 
 
 @torch.no_grad()
-def _watched(model: Any, tokenizer: Any, ids: Tensor) -> tuple[list[Pass], list[list[float]], list[list[float]], float]:
-    """Generate greedily, and record after each pass what every layer's cache returned, with the first layer's keys at the start and end."""
+def _watched(model: Any, tokenizer: Any, ids: Tensor) -> tuple[list[Pass], list[Tensor]]:
+    """Generate greedily; return each pass, and the first layer's keys after it."""
     seen: dict[int, tuple[Tensor, Tensor]] = {}
-    for layer, cache in enumerate(by_layer := model.new_caches()):
-        cache.append = _noting(cache.append, layer, seen)
-    unseen, text, passes, kept = ids, ids, [], []
-    for _ in range(NEW):
+    caches = model.new_caches()
+    for layer, cache in enumerate(caches):
+        cache.append = _copying(cache.append, layer, seen)
+    unseen, text, passes, keys = ids, ids, [], []
+    for _ in range(NEW_TOKENS):
         _, work_without = multiplications(model, text)
-        logits, work = multiplications(model, unseen, by_layer)
+        logits, work = multiplications(model, unseen, caches)
         chosen = logits[:, -1:].argmax(-1)
-        kept.append(seen[0][0])
+        k = seen[0][0]
+        keys.append(k)
         numbers = sum(k.numel() + v.numel() for k, v in seen.values())
-        words = [tokenizer.decode([i]) for i in unseen[0].tolist()]
-        passes.append(Pass(words, tokenizer.decode(chosen[0].tolist()), by_layer[0].length, tuple(seen[0][0].shape), numbers, work, work_without))
+        words, word = [tokenizer.decode([i]) for i in unseen[0].tolist()], tokenizer.decode(chosen[0].tolist())
+        passes.append(Pass(words, word, caches[0].length, tuple(k.shape), numbers, work, work_without))
         unseen, text = chosen, torch.cat([text, chosen], dim=1)
-    moved = max((late[:, :, : early.size(2)] - early).abs().max().item() for early, late in zip(kept, kept[1:]))
-    return passes, kept[0][0, 0, :, :SHOWN].tolist(), kept[-1][0, 0, :, :SHOWN].tolist(), moved
+    return passes, keys
 
 
-def _noting(append: Callable, layer: int, seen: dict[int, tuple[Tensor, Tensor]]) -> Callable:
+def _copying(append: Callable, layer: int, seen: dict[int, tuple[Tensor, Tensor]]) -> Callable:
     """Wrap the cache's append so that it also copies all keys and values into `seen`."""
 
-    def noting(k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+    def append_and_copy(k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         both = append(k, v)
         seen[layer] = both[0].clone(), both[1].clone()
         return both
 
-    return noting
+    return append_and_copy
 
 
 def multiplications(model: Callable, *arguments: Any) -> tuple[Any, int]:
@@ -138,7 +128,7 @@ def multiplications(model: Callable, *arguments: Any) -> tuple[Any, int]:
 
 @torch.no_grad()
 def _counted(parts: Parts, report_progress: ProgressReporter) -> list[tuple[int, int, int]]:
-    """Count the cost of one more token after a text of each length: by a pass over the whole text, and over the newest word alone."""
+    """Count the cost of one more token after a text of each length, without a cache and with one."""
     torch.manual_seed(0)
     model = parts.CachedGPT(parts.GPTConfig(256, max(COUNTED), d_model=64, n_heads=4, n_layers=2)).eval()
     found = []
@@ -151,87 +141,42 @@ def _counted(parts: Parts, report_progress: ProgressReporter) -> list[tuple[int,
     return found
 
 
-def print_walk(page: WalkPage, n: Numbers) -> None:
-    last = n.passes[-1]
-    page.step("The cache after each token", shape(last.keys))
-    page.say(
-        f"A GPT of {n.layers} layers has learned twenty short sentences (its loss is {n.loss_after:.2f} now). It continues {PROMPT!r}. "
-        "The first pass reads the whole prompt; each later pass reads only the word that was chosen last. After each pass:"
-    )
-    page.table(
-        [[", ".join(one.reads), one.chooses, one.cached, shape(one.keys), one.numbers] for one in n.passes],
-        ["reads", "chooses", "positions", "keys of a layer", "numbers in all"],
-        left=2,
-    )
-    H, _, d_head = last.keys[1:]
-    per = 2 * n.layers * H * d_head
-    page.say(
-        f"Each position needs the same memory: a key and a value of {d_head} numbers in each of {H} heads of {n.layers} layers, "
-        f"2 · {n.layers} · {H} · {d_head} = {per}."
-    )
-
-    page.step("Cached keys do not change")
-    page.say(f"The first {SHOWN} numbers of each key in head 0 of the first layer, after the first pass:")
-    page.grid(n.first_keys, n.words[: len(n.first_keys)])
-    page.say("And after the last:")
-    page.grid(n.last_keys, n.words)
-    if n.moved == 0:
-        page.say("No earlier number has changed. No word depends on later words, so its key and its value are final once they are computed.")
-    else:
-        page.say(f"The earlier numbers have changed by {n.moved:.1g} at most. That should be rounding, because no word depends on later words.")
-    page.say("Queries are not cached: the query of a word is needed only in the pass that reads it.")
-
-    page.step("The same text")
-    page.table([["generate", n.written], ["generate_cached", n.written_cached]], left=2)
-    same = n.written == n.written_cached
-    page.say(
-        "Both are the same, word for word: a cache saves repeated computation and does not change the result."
-        if same
-        else "They differ, but they should not: generate_cached must write the same text as generate."
-    )
-
-    page.step("Operations, counted")
-    page.say("The multiplications of all matrix products in each of those passes, counted while they ran:")
-    rows = [[", ".join(one.reads), f"{one.work_without:,}", f"{one.work:,}"] for one in n.passes]
-    without, with_cache = sum(one.work_without for one in n.passes), sum(one.work for one in n.passes)
-    page.table([*rows, ["all", f"{without:,}", f"{with_cache:,}"]], ["with the cache, reads", "without", "with"])
-    page.say("This text is short. The cost of the newest token of longer texts, in a GPT of two layers of width 64:")
-    page.table([[length, f"{a:,}", f"{b:,}", f"{a / b:.0f}x"] for length, a, b in n.by_length], ["tokens", "without", "with", "fewer"], left=0)
-    (short_text, a, b), (long_text, c, d) = n.by_length[0], n.by_length[-1]
-    page.say(
-        f"At {long_text} tokens the newest one costs {c / a:.0f} times as much as at {short_text} without a cache, and {d / b:.1f} times as much with one. "
-        "It still grows with a cache, because the newest query is compared with every key before it."
-    )
-
-    page.step("Memory, at real sizes")
-    page.say("The time saved costs memory. The size of the cache for one text at two bytes per number, from kv_cache_bytes:")
-    page.table(
-        [[name, f"{kept} of {heads}", *map(size, found)] for name, heads, kept, found in n.memory],
-        ["model", "key heads", *(f"{tokens:,}" for tokens in TEXTS)],
-    )
-    (two, _, all_heads, full), (three, _, few_heads, fewer) = n.memory[1], n.memory[2]
-    page.say(
-        f"The numbers above the columns are tokens. {two} and {three} have as many layers and as many queries; "
-        f"with {few_heads} key heads instead of {all_heads} the cache is {full[0] / fewer[0]:.0f} times smaller. This is the purpose of grouped queries."
-    )
-
-    page.step("Speed, measured on this machine")
-    page.say(f"{LAYERS} layers of width {WIDTH} continue {BEFORE} tokens, on one core. The times differ from run to run, the counts do not:")
-    page.table(
-        [
-            [row.tokens, *(format_count(row.tokens / s) for s in (row.seconds, row.seconds_cached)), f"{row.faster:.1f}x", f"{row.work / row.work_cached:.0f}x"]
-            for row in n.timed
-        ],
-        ["new tokens", "a second, without", "with", "faster", "fewer multiplications"],
-        left=0,
-    )
-    longest = n.timed[-1]
-    page.say(
-        f"For {longest.tokens} tokens the count predicts a factor of {longest.work / longest.work_cached:.0f}, the measured factor is {longest.faster:.1f}. "
-        "A pass over one token still reads every weight from memory, for one use only, and still has the fixed costs of a pass."
-    )
-    if not n.same:
-        page.say("During the timing the two ways wrote different texts, but they should not.")
+def describe(n: SimpleNamespace) -> dict[str, Any]:
+    words = [word for one in n.passes for word in one.reads]
+    _, heads, _, d_head = n.passes[-1].keys
+    reads = [", ".join(one.reads) for one in n.passes]
+    passes = [[text, one.chooses, one.cached, str(one.keys), one.numbers] for text, one in zip(reads, n.passes)]
+    work = [[text, one.work_without, one.work] for text, one in zip(reads, n.passes)]
+    work.append(["all", *(sum(row[column] for row in work) for column in (1, 2))])
+    (_, short_without, short_with), (_, long_without, long_with) = n.by_length[0], n.by_length[-1]
+    memory = [[name, f"{k} of {q}", *map(size, found)] for (name, _, q, k, _), found in zip(MODELS, n.memory)]
+    times = [
+        [row.tokens, *map(format_count, row.speeds), f"{row.faster:.1f}x", f"{row.fewer:.0f}x"] for row in n.timed
+    ]
+    return {
+        "heads": heads,
+        "d_head": d_head,
+        "per_position": 2 * n.layers * heads * d_head,
+        "pass_table": table(passes, ["reads", "chooses", "positions", "keys of a layer", "numbers in all"], left=2),
+        "first_grid": grid(n.first_keys, words[: len(n.first_keys)]),
+        "last_grid": grid(n.last_keys, words),
+        "text_table": table([["generate", n.written], ["generate_cached", n.written_cached]], left=2),
+        "same_text": n.written == n.written_cached,
+        "work_table": table(work, ["with the cache, reads", "without", "with"], "- , ,"),
+        "length_table": table(
+            [[length, a, b, f"{a / b:.0f}x"] for length, a, b in n.by_length],
+            ["tokens", "without", "with", "fewer"],
+            "- , , -",
+            left=0,
+        ),
+        "growth_without": long_without / short_without,
+        "growth_with": long_with / short_with,
+        "memory_table": table(memory, ["model", "key heads", *(f"{tokens:,}" for tokens in TEXT_LENGTHS)]),
+        "smaller": n.memory[1][0] / n.memory[2][0],
+        "time_table": table(
+            times, ["new tokens", "a second, without", "with", "faster", "fewer multiplications"], left=0
+        ),
+    }
 
 
 def size(count: int) -> str:
@@ -239,20 +184,162 @@ def size(count: int) -> str:
     return f"{count / 2**20:,.0f} MiB" if count < 2**30 else f"{count / 2**30:,.1f} GiB".replace(".0 ", " ")
 
 
-def draw(n: Numbers) -> str:
-    """The counted cost of one more token, and the measured gain in time."""
+def draw(n: SimpleNamespace) -> str:
+    """Draw the counted cost of one more token, and the measured gain in time."""
     costs = {
         "without a cache": [(length, a) for length, a, _ in n.by_length],
         "with a cache": [(length, b) for length, _, b in n.by_length],
     }
     gains = {
-        "fewer multiplications": [(row.tokens, row.work / row.work_cached) for row in n.timed],
+        "fewer multiplications": [(row.tokens, row.fewer) for row in n.timed],
         "faster, measured": [(row.tokens, row.faster) for row in n.timed],
     }
-    return stack_pictures(
-        [
-            curves(costs, "Multiplications for the newest token", x_name="tokens in the text, with the newest", y_name="multiplications", log=True, dots=True),
-            curves(gains, "A whole text: the gain", x_name="new tokens", y_name="times", log=True, dots=True),
-        ],
-        "What a KV cache saves",
+    names = ("Multiplications for the newest token", "tokens in the text, with the newest", "multiplications")
+    pictures = [
+        curves(costs, names[0], x_name=names[1], y_name=names[2], log=True, dots=True),
+        curves(gains, "A whole text: the gain", x_name="new tokens", y_name="times", log=True, dots=True),
+    ]
+    return stack_pictures(pictures, "What a KV cache saves")
+
+
+# ---- lesson 10
+
+LONG_TEXT = 256  # texts up to this length are written several times without a cache too, longer ones once
+
+
+@dataclass(frozen=True)
+class Row:
+    """The cost of so many new tokens after the prompt: median seconds, and the multiply-adds of all matrix products."""
+
+    tokens: int
+    seconds: float
+    seconds_cached: float
+    work: int
+    work_cached: int
+    bytes: int
+
+    @property
+    def speeds(self) -> tuple[float, float]:
+        return self.tokens / self.seconds, self.tokens / self.seconds_cached
+
+    @property
+    def faster(self) -> float:
+        return self.seconds / self.seconds_cached
+
+    @property
+    def fewer(self) -> float:
+        return self.work / self.work_cached
+
+
+def multiply_adds(config: Any, new: int, seen: int) -> int:
+    """Count the multiply-adds of one call of a GPT with d_ff = 4 d_model: `new` positions, each with `seen` keys."""
+    D = config.d_model
+    maps = new * 12 * D * D  # four of D x D in attention, two of D x 4 D in the feed-forward layer
+    attention = 3 * new * seen * D  # scores; the weighted sum of the values twice: also after dropout on the weights
+    return config.n_layers * (maps + attention) + new * D * config.vocab_size
+
+
+def count_work(config: Any, prompt: int, tokens: int) -> tuple[int, int]:
+    """Count the multiply-adds of generating so many tokens: without a cache, and with one."""
+    without = sum(multiply_adds(config, length, length) for length in range(prompt, prompt + tokens))
+    steps = (multiply_adds(config, 1, length) for length in range(prompt + 1, prompt + tokens))
+    return without, multiply_adds(config, prompt, prompt) + sum(steps)
+
+
+def time_each_token(generate: Callable, model: torch.nn.Module, ids: Tensor, tokens: int) -> tuple[list[float], Tensor]:
+    """Return the seconds from the start to each new token, and the text. The model is called once per token."""
+    times: list[float] = []
+    hook = model.register_forward_hook(lambda *_: times.append(perf_counter()))
+    start = perf_counter()
+    text = generate(model, ids, tokens, temperature=0.0)
+    hook.remove()
+    return [time - start for time in times[-tokens:]], text
+
+
+def time_both(
+    chapter: ModuleType,
+    generate: Callable,
+    config: Any,
+    prompt: int,
+    tokens: tuple[int, ...],
+    runs: int,
+    report_progress: ProgressReporter,
+) -> tuple[list[Row], bool]:
+    """Return a row for each number of tokens, and whether both ways wrote the same text.
+
+    A run without a cache also gives the times of all shorter texts, because it computes every prefix anew.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model = chapter.CachedGPT(config).eval()
+        ids = torch.randint(config.vocab_size, (1, prompt))
+    for way in (generate, chapter.generate_cached):
+        way(model, ids, 2, temperature=0.0)  # the first calls allocate memory
+    lengths = [max(tokens)] + [max([n for n in tokens if n <= LONG_TEXT] or [min(tokens)])] * (runs - 1)
+    plain: list[list[float]] = []
+    cached: dict[int, list[float]] = {n: [] for n in tokens}
+    same = True
+    with report_progress("writing with a cache and without", len(lengths) * (1 + len(tokens))) as step:
+        for length in lengths:
+            times, text = time_each_token(generate, model, ids, length)
+            plain.append(times)
+            step()
+            for n in tokens:
+                times, written = time_each_token(chapter.generate_cached, model, ids, n)
+                cached[n].append(times[-1])
+                step()
+            same = same and torch.equal(text, written[:, : text.size(1)])
+    rows = []
+    for n in tokens:
+        medians = median(times[n - 1] for times in plain if len(times) >= n), median(cached[n])
+        d_head = config.d_model // config.n_heads
+        kept = chapter.kv_cache_bytes(config.n_layers, config.n_heads, d_head, prompt + n, bytes_per_value=4)
+        rows.append(Row(n, *medians, *count_work(config, prompt, n), kept))
+    return rows, same
+
+
+def format_count(count: float) -> str:
+    """Write a count with two digits and a unit: 1.3G."""
+    power = min(4, max(0, int(math.log10(max(count, 1))) // 3))
+    value, unit = count / 1000**power, " kMGT"[power].strip()
+    return f"{value:.0f}{unit}" if value >= 9.95 else f"{value:.1f}{unit}"
+
+
+def report_cache(
+    chapters: ChapterPackage,
+    *,
+    prompt: int = 512,
+    tokens: tuple[int, ...] = (16, 64, 256, 1024),
+    width: int = 256,
+    layers: int = 2,
+    runs: int = 3,
+) -> Iterator[Table | str]:
+    """Lesson 10: tokens per second with and without the KV cache, with the multiply-adds and the memory.
+
+    A GPT with random weights continues a prompt greedily, once with `generate` and once with `generate_cached`; each
+    call of the model is timed. The speed does not depend on the values of the weights.
+    """
+    models, sampling, caching = (chapters.module(name) for name in ("ch07_models", "ch09_sampling", "ch10_kv_cache"))
+    tokens = tuple(sorted(tokens))
+    config = models.GPTConfig(256, prompt + max(tokens), d_model=width, n_heads=4, n_layers=layers)
+    columns = ("new tokens", "tokens/s", "cached", "faster", "work", "cached", "less", "memory")
+    cores = torch.get_num_interop_threads()
+    for threads in (1, cores) if cores > 1 else (1,):
+        torch.set_num_threads(threads)
+        found, same = time_both(caching, sampling.generate, config, prompt, tokens, runs, show_progress)
+        rows = []
+        for row in found:
+            counts = map(format_count, (*row.speeds, row.work, row.work_cached))
+            without, cached, work, work_cached = counts
+            saved = [f"{row.faster:.0f}x", work, work_cached, f"{row.fewer:.0f}x", f"{row.bytes / 2**20:.1f} MiB"]
+            rows.append([f"{row.tokens}", without, cached, *saved])
+        yield result_table("one thread" if threads == 1 else f"{threads} threads", columns, rows)
+        if not same:
+            yield "The two texts differ, but they should not: generate_cached must write what generate writes."
+    blocks = format_count(12 * layers * width**2)
+    yield (
+        f"{layers} layers of width {width} ({blocks} weights in blocks); one row, "
+        f"a prompt of {prompt} tokens, float32."
     )
+    yield "work: multiply-adds of all matrix products. memory: of the caches at the end."
+    yield f"Median of {runs} runs; without a cache, texts of more than {LONG_TEXT} tokens are generated once."

@@ -1,25 +1,30 @@
-"""Dense layers compared with experts: parameters, active parameters, loss curves, and the experts of each token."""
+"""Dense layers compared with experts: a walk on 800 sums, and lesson 11's measurement of the balance loss."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import torch
+from grader.execution.chapter_package import ChapterPackage
 from grader.teaching.drawing.charts import curves, heatmap
 from grader.teaching.drawing.svg import stack_pictures
+from grader.teaching.measurements import result_table
 from grader.teaching.walks.parts import Parts
-from grader.teaching.walks.progress_line import ProgressReporter
+from grader.teaching.walks.progress_line import ProgressReporter, show_progress
 from grader.teaching.walks.small_models import ATTENDING
-from grader.teaching.walks.walk_page import WalkPage, shape
+from grader.teaching.walks.walk_page import bars, curve, grid, table
+from rich.table import Table
 from torch import Tensor, nn
 
 REQUIRED_EXERCISES = (
-    "TokenEmbedding", "LearnedPositions", *ATTENDING, "CausalSelfAttention", "gelu", "dropout", "LayerNorm", "FeedForward", "PreNormBlock",
-    "count_parameters", "cross_entropy", "AdamW", "route", "load_balancing_loss", "MoELayer", "MoEBlock", "active_parameters",
+    "TokenEmbedding", "LearnedPositions", *ATTENDING, "CausalSelfAttention", "gelu", "dropout", "LayerNorm",
+    "FeedForward", "PreNormBlock", "count_parameters", "cross_entropy", "AdamW", "route", "load_balancing_loss",
+    "MoELayer", "MoEBlock", "active_parameters",
 )  # fmt: skip
-NEXT_STEP = "Next: `headway measure balance` starts with all tokens at one expert, and trains with and without the balance loss."
 
 OPERATIONS: dict[str, Callable[[int, int], int]] = {
     "plus": lambda a, b: a + b,
@@ -36,7 +41,7 @@ WIDTH, HEADS, D_FF, EXPERTS, TOP_K = 32, 2, 16, 8, 2
 STEPS, BATCH, LR, FACTOR = 600, 200, 3e-3, 0.01
 SMOOTH = 20  # steps that make one point of a curve
 SHOWN = ("7 plus 5", "7 times 5", "2 max 9", "2 min 9")
-MODELS = ("dense, narrow", "experts", "dense, wide")
+EXPERT_NUMBERS = [f"{i}" for i in range(EXPERTS)]
 
 
 @dataclass(frozen=True)
@@ -50,20 +55,8 @@ class Model:
     by_operation: list[float]
 
 
-@dataclass(frozen=True)
-class Numbers:
-    models: list[Model]
-    routed: list[list[tuple[str, list[int], list[float]]]]  # for each text of SHOWN: token, its experts, their weights
-    answers: list[tuple[str, str]]  # to these texts: of the model with experts, and the right one
-    by_operation: list[list[float]]  # where the answer is given: each operation's choices, as shares of the experts
-    by_place: list[list[float]]  # the same for all first numbers, operations and second numbers
-    shares: list[float]  # of all choices
-    chances: list[float]  # mean probability of the router
-    balance: float
-
-
 class Sums(nn.Module):
-    """A language model of one block, which reads a sum and predicts its last digit: ids (B, 3) -> logits (B, 3, V), and the balance loss."""
+    """A model of one block that predicts the last digit of a sum: ids (B, 3) -> logits (B, 3, V), balance loss."""
 
     def __init__(self, parts: Parts, block: nn.Module) -> None:
         super().__init__()
@@ -84,41 +77,46 @@ class Sums(nn.Module):
 
 
 def all_sums() -> tuple[Tensor, Tensor]:
-    """Every sum, (800, 3), and the targets: its answer at the last place, nothing elsewhere."""
-    rows = [(a, 10 + i, b, f(a, b) % 10) for i, f in enumerate(OPERATIONS.values()) for a in range(10) for b in range(10)]
+    """Return every sum, (800, 3), and the targets: its answer at the last place, nothing elsewhere."""
+    operations, digits = list(enumerate(OPERATIONS.values(), start=10)), range(10)
+    rows = [(a, i, b, operation(a, b) % 10) for i, operation in operations for a in digits for b in digits]
     table = torch.tensor(rows)
     targets = torch.full((len(rows), 3), -100)
     targets[:, -1] = table[:, -1]
     return table[:, :3], targets
 
 
-def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Numbers:
-    """Train three models that differ only in their feed-forward on all sums; then record the routing of the one with experts."""
-    makers: dict[str, Callable[[], nn.Module]] = {
-        MODELS[0]: lambda: parts.PreNormBlock(WIDTH, HEADS, TOP_K * D_FF),
-        MODELS[1]: lambda: parts.MoEBlock(WIDTH, HEADS, D_FF, EXPERTS, TOP_K),
-        MODELS[2]: lambda: parts.PreNormBlock(WIDTH, HEADS, EXPERTS * D_FF),
+def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> SimpleNamespace:
+    """Train three models that differ only in their feed-forward on all sums; record the routing of the experts."""
+    narrow, wide = TOP_K * D_FF, EXPERTS * D_FF
+    makers: dict[str, tuple[int, Callable[[], nn.Module]]] = {
+        "dense, narrow": (narrow, lambda: parts.PreNormBlock(WIDTH, HEADS, narrow)),
+        "experts": (narrow, lambda: parts.MoEBlock(WIDTH, HEADS, D_FF, EXPERTS, TOP_K)),
+        "dense, wide": (wide, lambda: parts.PreNormBlock(WIDTH, HEADS, wide)),
     }
     sums, targets = all_sums()
     models, trained = [], {}
     with report_progress("training three models", STEPS * len(makers)) as step:
-        for name, make in makers.items():
+        for name, (hidden, make) in makers.items():
             torch.manual_seed(seed)
             model = trained[name] = Sums(parts, make())
             losses = _train(parts, model, sums, targets, seed, step)
             with torch.no_grad():
-                right = (model.eval()(sums)[0][:, -1].argmax(-1) == targets[:, -1]).float().view(len(OPERATIONS), -1).mean(1)
-            hidden = EXPERTS * D_FF if name == MODELS[2] else TOP_K * D_FF
-            models.append(Model(name, hidden, parts.count_parameters(model), parts.active_parameters(model), losses, right.mean().item(), right.tolist()))
-    return Numbers(models=models, **_routing(parts, trained[MODELS[1]], sums, targets))
+                correct = (model.eval()(sums)[0][:, -1].argmax(-1) == targets[:, -1]).float()
+            right = correct.view(len(OPERATIONS), -1).mean(1)
+            sizes = parts.count_parameters(model), parts.active_parameters(model)
+            models.append(Model(name, hidden, *sizes, losses, right.mean().item(), right.tolist()))
+    return SimpleNamespace(models=models, **_routing(parts, trained["experts"], sums, targets))
 
 
-def _train(parts: Parts, model: nn.Module, sums: Tensor, targets: Tensor, seed: int, step: Callable[[], None]) -> list[float]:
-    chance = torch.Generator().manual_seed(seed)
+def _train(
+    parts: Parts, model: nn.Module, sums: Tensor, targets: Tensor, seed: int, step: Callable[[], None]
+) -> list[float]:
+    generator = torch.Generator().manual_seed(seed)
     optimizer = parts.AdamW(model.parameters(), lr=LR)
     losses = []
     for _ in range(STEPS):
-        picked = torch.randint(len(sums), (BATCH,), generator=chance)
+        picked = torch.randint(len(sums), (BATCH,), generator=generator)
         logits, balance = model(sums[picked])
         loss = parts.cross_entropy(logits, targets[picked])
         optimizer.zero_grad()
@@ -141,11 +139,17 @@ def _routing(parts: Parts, model: Sums, sums: Tensor, targets: Tensor) -> dict[s
     logits = layer.router(seen[0])  # (800, 3, N)
     weights, experts = parts.route(logits, TOP_K)
     probs = parts.softmax(logits, dim=-1)
-    rows = [int((sums == torch.tensor([WORDS.index(word) for word in text.split()])).all(1).nonzero()[0]) for text in SHOWN]
+    routed, answers = [], []
+    for text in SHOWN:
+        ids = torch.tensor([WORDS.index(word) for word in text.split()])
+        row = int((sums == ids).all(1).nonzero()[0])
+        routed.append(list(zip(text.split(), experts[row].tolist(), weights[row].tolist())))
+        answers.append((WORDS[said[row]], WORDS[targets[row, -1]]))
+    at_last = experts[:, -1].reshape(len(OPERATIONS), -1)
     return {
-        "routed": [[(word, experts[r, t].tolist(), weights[r, t].tolist()) for t, word in enumerate(text.split())] for r, text in zip(rows, SHOWN)],
-        "answers": [(WORDS[said[r]], WORDS[targets[r, -1]]) for r in rows],
-        "by_operation": [_shares(chosen) for chosen in experts[:, -1].reshape(len(OPERATIONS), -1)],
+        "routed": routed,  # for each text of SHOWN: token, its experts, their weights
+        "answers": answers,  # to these texts: of the model with experts, and the right one
+        "by_operation": [_shares(chosen) for chosen in at_last],
         "by_place": [_shares(experts[:, place]) for place in range(3)],
         "shares": _shares(experts),
         "chances": probs.flatten(0, 1).mean(0).tolist(),
@@ -157,82 +161,147 @@ def _shares(experts: Tensor) -> list[float]:
     return (experts.flatten().bincount(minlength=EXPERTS) / experts.numel()).tolist()
 
 
-def print_walk(page: WalkPage, n: Numbers) -> None:
+def describe(n: SimpleNamespace) -> dict[str, Any]:
     narrow, experts, wide = n.models
-    names = [f"{i}" for i in range(EXPERTS)]
-    page.step("Something to memorise")
-    page.say(
-        f"Sums of two digits in {len(OPERATIONS)} operations, {len(OPERATIONS) * 100} in all; the answer is the last digit. 7 plus 5 is 2, 7 times 5 is 5, "
-        "3 minus 5 is 8. A model stores such facts in its feed-forward layers, so a narrow layer does not have enough room."
-    )
-
-    page.step("Three models")
-    page.say(
-        f"The models differ only in the feed-forward layer. The one with experts has {EXPERTS} experts of {D_FF} hidden units and routes each token to {TOP_K} "
-        "of them. It has as many parameters as the wide model, and uses about as many per token as the narrow one."
-    )
-    page.table([[m.name, m.hidden, f"{m.parameters:,}", f"{m.active:,}"] for m in n.models], ["", "hidden units per token", "parameters", "active per token"])
-
-    page.step("Training")
-    for m in n.models:
-        page.curve(m.name.ljust(max(map(len, MODELS))), m.losses, width=40)
-    page.say(f"{STEPS} steps of {BATCH} sums, the same for all three. How many of the {len(OPERATIONS) * 100} sums are right now:")
-    page.bars([(m.name, m.right) for m in n.models], most=1.0, decimals=3)
-    page.say("By operation:")
-    page.table([[word, *(f"{m.by_operation[i]:.0%}" for m in n.models)] for i, word in enumerate(OPERATIONS)], ["", *MODELS])
-    page.say(
-        f"For one token the model with experts uses {experts.active / wide.active:.0%} of the parameters that the wide one uses. It does not save memory: "
-        f"all {experts.parameters:,} parameters must be in memory."
-    )
-
-    page.step("The experts of each token", shape((1, 3, TOP_K)))
-    page.say("Each token's two experts, with their weights from route:")
-    rows = []
-    for routed, (said, right) in zip(n.routed, n.answers):
-        for number, (word, chosen, weights) in enumerate(routed):
-            verdict = f"answers {said}" + ("" if said == right else f", right is {right}") if number == 2 else ""
-            rows.append([word, *(f"{e} ({w:.2f})" for e, w in zip(chosen, weights)), verdict])
-    page.table(rows, ["token", "first", "second", ""], left=4)
-    page.say("The model answers at the last token. There attention has mixed in the other two, so the same digit may go to other experts after another operation.")
-
-    page.step("Which expert does what")
-    page.say("At the last token, the share of each expert in the choices of each operation, in percent:")
-    page.grid([[100 * share for share in row] for row in n.by_operation], list(OPERATIONS), names, decimals=0, width=4)
-    expert, most, least = _widest(n.by_operation)
-    words = list(OPERATIONS)
-    page.say(
-        f"Expert {expert} is chosen most by {words[most]!r} ({n.by_operation[most][expert]:.0%}) and least by {words[least]!r} "
-        f"({n.by_operation[least][expert]:.0%}). The router was not trained to separate operations. Experts seldom divide the work as people would."
-    )
-    page.say("The same by place:")
-    page.grid([[100 * share for share in row] for row in n.by_place], ["first digit", "operation", "second digit"], names, decimals=0, width=4)
-
-    page.step("Is the load balanced?")
-    page.grid([n.shares, n.chances], ["f, share of choices", "P, mean probability"], names)
-    even = 1 / EXPERTS
-    page.say(
-        f"With an even load each number would be {even:.3f}. The balance loss is {EXPERTS} times the sum of f times P: {n.balance:.3f}. It is 1 if the load is "
-        f"even, and {EXPERTS} / {TOP_K} = {EXPERTS / TOP_K:g} if all tokens choose the same {TOP_K} experts with all their "
-        f"probability. Its weight in training was {FACTOR}."
-    )
+    width, words = max(len(model.name) for model in n.models), list(OPERATIONS)
+    sizes = [[m.name, m.hidden, f"{m.parameters:,}", f"{m.active:,}"] for m in n.models]
+    right = [[word, *(f"{m.by_operation[i]:.0%}" for m in n.models)] for i, word in enumerate(words)]
+    routed = []
+    for tokens, (said, answer) in zip(n.routed, n.answers):
+        for word, chosen, weights in tokens:
+            routed.append([word, *(f"{e} ({w:.2f})" for e, w in zip(chosen, weights)), ""])
+        routed[-1][-1] = f"answers {said}" + ("" if said == answer else f", right is {answer}")
+    columns = list(zip(*n.by_operation))
+    expert = max(range(EXPERTS), key=lambda i: max(columns[i]) - min(columns[i]))
+    most, least = max(columns[expert]), min(columns[expert])
+    places = ["first digit", "operation", "second digit"]
+    return {
+        "operations": len(OPERATIONS),
+        "model_table": table(sizes, ["", "hidden units per token", "parameters", "active per token"]),
+        "loss_curves": [part for m in n.models for part in curve(m.name.ljust(width), m.losses, width=40)],
+        "right_bars": bars([(m.name, m.right) for m in n.models], most=1.0, decimals=3),
+        "right_table": table(right, ["", *(m.name for m in n.models)]),
+        "active_share": experts.active / wide.active,
+        "routed_table": table(routed, ["token", "first", "second", ""], left=4),
+        "operation_grid": grid(_percent(n.by_operation), words, EXPERT_NUMBERS, decimals=0, width=4),
+        "expert": expert,
+        "most": words[columns[expert].index(most)],
+        "most_share": most,
+        "least": words[columns[expert].index(least)],
+        "least_share": least,
+        "place_grid": grid(_percent(n.by_place), places, EXPERT_NUMBERS, decimals=0, width=4),
+        "balance_grid": grid([n.shares, n.chances], ["f, share of choices", "P, mean probability"], EXPERT_NUMBERS),
+        "even": 1 / EXPERTS,
+        "collapsed": EXPERTS / TOP_K,
+    }
 
 
-def _widest(table: list[list[float]]) -> tuple[int, int, int]:
-    """Return the expert whose shares differ most between operations, and the operations that choose it most and least."""
-    columns = list(zip(*table))
-    expert = max(range(len(columns)), key=lambda i: max(columns[i]) - min(columns[i]))
-    return expert, columns[expert].index(max(columns[expert])), columns[expert].index(min(columns[expert]))
+def _percent(shares: list[list[float]]) -> list[list[float]]:
+    return [[100 * share for share in row] for row in shares]
 
 
-def draw(n: Numbers) -> str:
-    """The loss curves of the three models, and the experts of each operation."""
-    lines = {f"{m.name}, {m.active:,} active": [((i + 0.5) * SMOOTH, loss) for i, loss in enumerate(m.losses)] for m in n.models}
-    percent = [[round(100 * share) for share in row] for row in n.by_operation]
-    names = [f"{i}" for i in range(EXPERTS)]
-    return stack_pictures(
-        [
-            curves(lines, "Loss while learning 800 sums", x_name="steps of training", y_name="loss"),
-            heatmap(percent, list(OPERATIONS), names, "Experts of each operation, in percent of its choices", column_name="expert"),
-        ],
-        "Dense layers and experts",
-    )
+def draw(n: SimpleNamespace) -> str:
+    """Draw the loss curves of the three models, and the experts of each operation."""
+    lines = {
+        f"{m.name}, {m.active:,} active": [((i + 0.5) * SMOOTH, loss) for i, loss in enumerate(m.losses)]
+        for m in n.models
+    }
+    percent = [[round(share) for share in row] for row in _percent(n.by_operation)]
+    title = "Experts of each operation, in percent of its choices"
+    pictures = [
+        curves(lines, "Loss while learning 800 sums", x_name="steps of training", y_name="loss"),
+        heatmap(percent, list(OPERATIONS), EXPERT_NUMBERS, title, column_name="expert"),
+    ]
+    return stack_pictures(pictures, "Dense layers and experts")
+
+
+# ---- lesson 11
+
+FEW_EXPERTS, D_MODEL, PLACES, POSITIONS = 4, 16, 8, 16
+START = 4.0  # the router's first score for the experts that all tokens choose
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """The state after some steps, measured on tokens that were not in training."""
+
+    shares: list[float]  # of all choices, by expert
+    loss: float  # the balance loss
+    error: float  # mean squared, as a share of the targets' own mean square
+
+    @property
+    def effective_experts(self) -> float:
+        """The number of equally used experts that would have the same entropy."""
+        return math.exp(-sum(share * math.log(share) for share in self.shares if share > 0))
+
+
+def make_collapsed_layer(chapter: ModuleType, top_k: int, seed: int) -> nn.Module:
+    """Make a layer whose router sends every token to its first top_k experts."""
+    torch.manual_seed(seed)
+    layer = chapter.MoELayer(D_MODEL, 8, FEW_EXPERTS, top_k)
+    with torch.no_grad():
+        layer.router.weight[:, 0] = 0.0
+        layer.router.weight[:top_k, 0] = START
+    return layer
+
+
+def train_collapsed_layer(
+    chapter: ModuleType, top_k: int, factor: float, seed: int, steps: int, step_done: Callable[[], None] = lambda: None
+) -> dict[int, Checkpoint]:
+    """Train a layer that starts collapsed; return its state after 0, a tenth, three tenths and all of the steps."""
+    generator = torch.Generator().manual_seed(seed)
+    places = torch.randn(PLACES, D_MODEL, generator=generator)
+    maps = torch.randn(PLACES, D_MODEL, D_MODEL, generator=generator) / D_MODEL**0.5
+
+    def draw_tokens(batch: int) -> tuple[Tensor, Tensor]:
+        """Draw tokens and their targets, (B, T, D) each."""
+        place = torch.randint(PLACES, (batch, POSITIONS), generator=generator)
+        x = places[place] + 0.5 * torch.randn(batch, POSITIONS, D_MODEL, generator=generator)
+        x[..., 0] = 1.0
+        return x, (maps[place] @ x[..., None])[..., 0]
+
+    (exam, wanted), layer = draw_tokens(128), make_collapsed_layer(chapter, top_k, seed)
+    optimizer = torch.optim.Adam(layer.parameters(), lr=3e-3)
+    checkpoints = {}
+    for step in range(steps + 1):
+        if step in (0, steps // 10, steps * 3 // 10, steps):
+            with torch.no_grad():
+                chosen, (found, balance) = chapter.route(layer.router(exam), top_k)[1], layer(exam)
+            shares = chosen.flatten().bincount(minlength=FEW_EXPERTS) / chosen.numel()
+            error = (found - wanted).square().mean() / wanted.square().mean()
+            checkpoints[step] = Checkpoint(shares.tolist(), float(balance), float(error))
+        x, y = draw_tokens(8)
+        found, balance = layer(x)
+        optimizer.zero_grad()
+        ((found - y).square().mean() + factor * balance).backward()
+        optimizer.step()
+        step_done()
+    return checkpoints
+
+
+def report_balance(chapters: ChapterPackage, seed: int = 2, *, steps: int = 1000) -> Iterator[Table | str]:
+    """Lesson 11: if all tokens start at the same experts, does the load spread out, with and without the balance loss?
+
+    The task has parts that experts can share: each token comes from one of eight places, and each place has its own
+    linear map to learn, too many for one narrow expert. Every token's first feature is 1. From this feature the router
+    starts with a score of 4 for its first top_k experts; all other scores are small and random. So all tokens choose
+    the same experts. Every run has the same tokens and the same initial weights, and trains all parameters with Adam on
+    the error plus `factor` times the balance loss. The default seed is typical of seeds 0 to 3, which differ in how
+    soon a third expert is used without the loss.
+    """
+    chapter = chapters.module("ch11_moe")
+    rows, found = [], {}
+    with show_progress("training 6 layers", 6 * (steps + 1)) as step:
+        for top_k in (1, 2):
+            for factor in (0.0, 0.01, 0.1):
+                found = train_collapsed_layer(chapter, top_k, factor, seed, steps, step)
+                *_, last = found.values()
+                shares = [" ".join(f"{100 * share:.0f}" for share in one.shares) for one in found.values()]
+                ends = f"{last.effective_experts:.1f}", f"{last.loss:.2f}", f"{last.error:.2f}"
+                rows.append([f"{top_k}", f"{factor:g}", *shares, *ends])
+    columns = ("k", "factor", *(f"step {step}" for step in found), "even", "loss", "error")
+    title = f"Shares of {FEW_EXPERTS} experts in percent, and the final state"
+    yield result_table(title, columns, rows, padding=0)
+    yield "k: experts per token. factor: weight of the balance loss in training."
+    yield "even: the number of equally used experts with the same entropy. loss: the balance"
+    yield "loss, 1 for an even load. error: of the task, 1 for an output of zeros."

@@ -1,8 +1,9 @@
-"""The caches of three texts and of a fork in one pool of blocks: the block tables after each step, and what they share."""
+"""The caches of three texts and of a fork in one pool of blocks."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -10,14 +11,13 @@ from grader.teaching.drawing.palette import CURVES, FAINT
 from grader.teaching.drawing.svg import box, card, write
 from grader.teaching.walks.parts import Parts
 from grader.teaching.walks.progress_line import ProgressReporter
-from grader.teaching.walks.walk_page import WalkPage, shape
+from grader.teaching.walks.walk_page import Block, table
 
 REQUIRED_EXERCISES = ("BlockPool", "PagedKVCache")
-NEXT_STEP = "Next: `headway show PagedKVCache` draws the blocks of a text and its fork; `headway walk kv-cache` shows what is in such a cache."
 
 N_BLOCKS, SIZE, HEADS, D_HEAD = 12, 4, 2, 3
 PROMPTS = {"A": 6, "B": 9, "C": 3}
-LONGEST = 16  # positions that a server without blocks would reserve for each text
+MAX_POSITIONS = 16  # that a server without blocks would reserve for each text
 
 
 @dataclass(frozen=True)
@@ -29,15 +29,6 @@ class State:
     lengths: dict[str, int]
     free: int
     holders: dict[int, int]
-
-
-@dataclass(frozen=True)
-class Numbers:
-    gathered: tuple[int, ...]  # the shape of text B's keys
-    states: list[State]
-    wrong: float  # by how much what is gathered differs from what was appended, at most
-    error: str  # of the append that does not fit
-    unchanged: bool  # whether it left everything as it was
 
 
 class _Server:
@@ -67,124 +58,95 @@ class _Server:
 
     def state(self, about: str) -> State:
         tables = {name: list(cache.blocks) for name, cache in self.caches.items()}
-        used = {block for table in tables.values() for block in table}
         lengths = {name: cache.length for name, cache in self.caches.items()}
-        return State(about, tables, lengths, self.pool.n_free, {block: self.pool.holders(block) for block in sorted(used)})
+        holders = {block: self.pool.holders(block) for table in tables.values() for block in table}
+        return State(about, tables, lengths, self.pool.n_free, holders)
 
-    def note(self, about: str) -> None:
+    def record(self, about: str) -> None:
         self.states.append(self.state(about))
 
     def wrong(self) -> float:
-        """By how much the gathered keys and values differ from what was appended, at most."""
-        far = [0.0]
+        """Return by how much the gathered keys and values differ from what was appended, at most."""
+        differences = [0.0]
         for name, cache in self.caches.items():
             for found, expected in zip(cache.gather(), zip(*self.past[name])):
-                far.append((found - torch.cat(expected, dim=1)).abs().max().item())
-        return max(far)
+                differences.append((found - torch.cat(expected, dim=1)).abs().max().item())
+        return max(differences)
 
 
-def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Numbers:
+def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> SimpleNamespace:
     """Serve three texts step by step."""
     server = _Server(parts, seed)
     for name, T in PROMPTS.items():
         server.append(name, T)
-    server.note("three prompts are read")
+    server.record("three prompts are read")
     for name in PROMPTS:
         server.append(name, 2)
-    server.note("each text writes two tokens")
+    server.record("each text writes two tokens")
     server.fork("B", "B2")
-    server.note("B is forked: two answers to one prompt")
+    server.record("B is forked: two answers to one prompt")
     server.append("B2", 1)
-    server.note("the fork writes a token")
+    server.record("the fork writes a token")
     server.append("B", 1)
-    server.note("B writes a token")
+    server.record("B writes a token")
     server.free("A")
-    server.note("A is finished")
+    server.record("A is finished")
     server.append("C", 10)
-    server.note("C writes ten tokens")
+    server.record("C writes ten tokens")
     before, wrong = server.state(""), server.wrong()
     try:
         server.append("B2", 30)
         error = ""
     except RuntimeError as problem:
         error = str(problem)
-    return Numbers(tuple(server.caches["B"].gather()[0].shape), server.states, max(wrong, server.wrong()), error, server.state("") == before)
-
-
-def _print_tables(page: WalkPage, state: State) -> None:
-    """The tables of a state; a star marks a block that several texts hold."""
-    rows = []
-    for name, table in state.tables.items():
-        blocks = " ".join(f"{block}{'*' if state.holders[block] > 1 else ''}" for block in table)
-        rows.append([name, blocks, state.lengths[name]])
-    page.table(rows, ["text", "blocks", "positions"], left=2)
-    page.say(f"{state.free} of {N_BLOCKS} blocks are free.")
-
-
-def print_walk(page: WalkPage, n: Numbers) -> None:
-    prompts, written, forked, branch, own, gone, reused = n.states
-    page.step("Three texts in one pool", f"{N_BLOCKS} blocks of {SIZE} positions")
-    page.say("Three texts have prompts of " + ", ".join(f"{T} ({name})" for name, T in PROMPTS.items()) + " tokens. Each cache takes the blocks that it needs:")
-    _print_tables(page, prompts)
-    needed = sum(prompts.lengths.values())
-    page.say(
-        f"A server that reserves room for {LONGEST} positions for each text would need {LONGEST * len(PROMPTS)} positions. "
-        f"The blocks have room for {SIZE * (N_BLOCKS - prompts.free)}, and {needed} are filled."
+    return SimpleNamespace(
+        gathered=tuple(server.caches["B"].gather()[0].shape),
+        states=server.states,
+        wrong=max(wrong, server.wrong()),
+        error=error,  # of the append that does not fit
+        is_unchanged=server.state("") == before,
     )
 
-    page.step("Each text writes two tokens")
-    grown = [name for name in PROMPTS if len(written.tables[name]) > len(prompts.tables[name])]
-    page.say("A new block is taken only when the last one is full:")
-    _print_tables(page, written)
-    page.say(f"{_named(grown)} took a new block; the others had room in the last one.")
 
-    page.step("A fork takes no memory")
-    page.say("B gets two answers. The fork B2 has the same past, so it has the same table (* is a block with more than one holder):")
-    _print_tables(page, forked)
-
-    page.step("Copy on write")
-    copied = [block for block in branch.tables["B2"] if block not in forked.tables["B2"]]
-    page.say(f"The fork writes a token. Its last block is shared and not full, so the fork first copies it into block {_joined(copied)}:")
-    _print_tables(page, branch)
-    page.say("Now B writes a token, too. It is the last holder of its old block, so it writes without a copy:")
-    _print_tables(page, own)
-
-    page.step("A finished text gives its blocks back")
-    _print_tables(page, gone)
-    again = sorted(set(reused.tables["C"]) & set(n.states[4].tables["A"]))
-    page.say("C goes on for ten tokens:")
-    _print_tables(page, reused)
-    if again:
-        blocks = f"{'blocks' if len(again) > 1 else 'block'} {_joined(again)}"
-        page.say(f"It has taken {blocks}, where A was before. The blocks of a text need not be neighbours: its table has them in order.")
-    page.say(f"What gather returns, for example keys of B {shape(n.gathered)}, differs from what was appended by {n.wrong:g} at most, in all texts.")
-
-    page.step("When the pool is full")
-    if n.error:
-        page.say(f"B2 wants to write 30 tokens at once. append raises a RuntimeError ({n.error}).")
-        page.say("Nothing has changed: no block was taken, and no position was added." if n.unchanged else "But something has changed, and it should not.")
-    else:
-        page.say("B2 has written 30 tokens at once, although the pool has not enough blocks for them.")
+def describe(n: SimpleNamespace) -> dict[str, Any]:
+    prompts, written, forked, branch, own, _, last = (state.tables for state in n.states)
+    grown = [name for name in PROMPTS if len(written[name]) > len(prompts[name])]
+    reused = sorted(set(last["C"]) & set(own["A"]))
+    return {
+        "prompts": ", ".join(f"{length} ({name})" for name, length in PROMPTS.items()),
+        "tables": [_table(state) for state in n.states],
+        "reserved": MAX_POSITIONS * len(PROMPTS),
+        "room": SIZE * (N_BLOCKS - n.states[0].free),
+        "filled": sum(n.states[0].lengths.values()),
+        "grown": " and ".join(grown) or "No text",
+        "copied": " and ".join(str(block) for block in branch["B2"] if block not in forked["B2"]),
+        "reused": f"block{'s' * (len(reused) > 1)} {' and '.join(map(str, reused))}" if reused else "",
+        "unchanged": n.error and n.is_unchanged,
+        "changed": n.error and not n.is_unchanged,
+    }
 
 
-def _joined(blocks: list[int]) -> str:
-    return " and ".join(filter(None, [", ".join(map(str, blocks[:-1])), str(blocks[-1]) if blocks else ""]))
+def _table(state: State) -> Block:
+    """Return the tables of a state; a star marks a block that several texts hold."""
+    rows = []
+    for name, blocks in state.tables.items():
+        marked = " ".join(f"{block}{'*' * (state.holders[block] > 1)}" for block in blocks)
+        rows.append([name, marked, state.lengths[name]])
+    return [*table(rows, ["text", "blocks", "positions"], left=2), f"{state.free} of {N_BLOCKS} blocks are free."]
 
 
-def _named(names: list[str]) -> str:
-    return " and ".join(names) or "No text"
-
-
-def draw(n: Numbers) -> str:
-    """A row for each step, a column for each block, and the texts that hold it."""
+def draw(n: SimpleNamespace) -> str:
+    """Draw a row for each step, a column for each block, and the texts that hold it."""
     left, top, wide, tall = 330, 76, 44, 30
     colours = dict(zip(("A", "B", "C", "B2"), CURVES))
-    marks = [write(left + wide * (block + 0.5), top - 12, f"{block}", anchor="middle", colour=FAINT) for block in range(N_BLOCKS)]
+    marks = []
+    for block in range(N_BLOCKS):
+        marks.append(write(left + wide * (block + 0.5), top - 12, f"{block}", anchor="middle", colour=FAINT))
     for row, state in enumerate(n.states):
         y = top + row * (tall + 8)
         marks.append(write(left - 14, y + 20, state.about, anchor="end"))
         for block in range(N_BLOCKS):
-            holders = [name for name, table in state.tables.items() if block in table]
+            holders = [name for name, blocks in state.tables.items() if block in blocks]
             marks.append(box(left + wide * block, y, wide, tall, None))
             for i, name in enumerate(holders):
                 part = wide / len(holders)

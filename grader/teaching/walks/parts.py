@@ -1,7 +1,8 @@
-"""The code that runs in a walk or in a trained model, name by name: the learner's where its tests pass now, the reference's elsewhere.
+"""The code that runs in a walk or in a trained model: the learner's where its tests pass now, else the reference's.
 
-For each chapter in turn, both the learner's module and the reference's are executed, in a package whose earlier chapters are mixed
-already. Then each exercise's name is bound to the same object in both modules: to the learner's if it passes, else to the reference's.
+For each chapter in turn, both the learner's module and the reference's are executed, in a package whose earlier
+chapters are mixed already. Then each exercise's name is bound to the same object in both modules: to the learner's if
+it passes, else to the reference's.
 """
 
 from __future__ import annotations
@@ -45,8 +46,9 @@ class Parts:
         self.from_learner = {name for name in required if name in passed}
         self.broken: dict[str, str] = {}  # learner's chapters that do not import here, and why
         self._mixed: dict[str, ModuleType] = {}
-        learner_chapters = {chapter.name for chapter in chapters if any(exercise.name in self.from_learner for exercise in chapter.exercises)}
-        sources = [_rename_source(source, "reference") for chapter in chapters if (source := reference_of(chapter.name))]
+        learner_chapters = {course.exercise(name).module for name in self.from_learner}
+        references = filter(None, (reference_of(chapter.name) for chapter in chapters))
+        sources = [_rename_source(source, "reference") for source in references]
         sources += [_rename_source(learner.source(module), "learner") for module in learner_chapters]
         self._package = ChapterPackage(sources, "walk")
         with warnings.catch_warnings():
@@ -71,13 +73,16 @@ class Parts:
     @property
     def learner_texts(self) -> dict[str, str]:
         """The learner's chapters that run here, by the file names that tracebacks show."""
-        return {source.filename: source.text for source in self._package.sources.values() if source.name.endswith("_learner")}
+        return {source.filename: source.text for source in self._learner_sources()}
+
+    def _learner_sources(self) -> list[ChapterSource]:
+        return [source for source in self._package.sources.values() if source.name.endswith("_learner")]
 
     def find_raising_exercise(self, problem: BaseException) -> str | None:
         """Return the learner's exercise whose code raised this exception, or None."""
         for frame in reversed(traceback.extract_tb(problem.__traceback__)):
-            for source in self._package.sources.values():
-                if source.name.endswith("_learner") and frame.filename == source.filename:
+            for source in self._learner_sources():
+                if frame.filename == source.filename:
                     for name, first, last in _definition_lines(source.text):
                         if name in self.from_learner and first <= (frame.lineno or 0) <= last:
                             return name
@@ -102,13 +107,14 @@ class Parts:
             if not hasattr(author, exercise.name):
                 continue
             if author is learner:
-                vars(mixed).update({name: vars(learner)[name] for name in self._helper_names(chapter, exercise.name) if name in vars(learner)})
+                helpers = self._helper_names(chapter, exercise.name) & vars(learner).keys()
+                vars(mixed).update({name: vars(learner)[name] for name in helpers})
             for module in filter(None, (reference, learner, mixed)):
                 setattr(module, exercise.name, getattr(author, exercise.name))
         self._mixed[chapter.name] = sys.modules[mixed.__name__] = mixed
 
     def _import_learner(self, chapter: Chapter) -> ModuleType | None:
-        """Import the learner's chapter. If it does not import, return None and use the reference's code for all of it."""
+        """Import the learner's chapter; if it does not import, use the reference's code for all of it."""
         try:
             with hidden_prints():
                 return self._package.module(f"{chapter.name}_learner")
@@ -120,9 +126,9 @@ class Parts:
             return None
 
     def _helper_names(self, chapter: Chapter, exercise: str) -> set[str]:
-        """Return the names of the same chapter that the learner's exercise uses and that are not exercises: a config, a helper function."""
-        exercises = {other.name for other in chapter.exercises}
-        return {name for module, name in uses(self._learner, chapter.name, exercise) if module == chapter.name and name not in exercises}
+        """Return the names of the chapter that the learner's exercise uses, without exercises: such as a config."""
+        used = {name for module, name in uses(self._learner, chapter.name, exercise) if module == chapter.name}
+        return used - {other.name for other in chapter.exercises}
 
 
 def _rename_source(source: ChapterSource, author: str) -> ChapterSource:
@@ -131,4 +137,5 @@ def _rename_source(source: ChapterSource, author: str) -> ChapterSource:
 
 def _definition_lines(text: str) -> list[tuple[str, int, int]]:
     """Return every top-level definition of a chapter with its first and last line."""
-    return [(name, node.lineno, node.end_lineno or node.lineno) for node in parse(text).body for name in bound_names(node)]
+    nodes = parse(text).body
+    return [(name, node.lineno, node.end_lineno or node.lineno) for node in nodes for name in bound_names(node)]

@@ -1,62 +1,75 @@
-"""Four ways to encode the positions of tokens, compared, and how well each works beyond the length it was trained on."""
+"""Four ways to encode positions: a walk, and the measurement of lesson 4 beyond the trained length.
+
+The language is artificial. Each token is, with equal probability, either the token ECHO places before it (a model must
+know distances for that), or a follower of the previous token (a model needs only that token). Nothing depends on
+earlier tokens, and a longer text is even a little easier: a higher loss at later places comes from the positions.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import torch
+import torch.nn.functional as F
+from grader.execution.chapter_package import ChapterPackage
 from grader.teaching.drawing.charts import Map, curves, draw_maps
 from grader.teaching.drawing.svg import stack_pictures
-from grader.teaching.measurements.extrapolation import ECHO, LENGTH, SCHEMES, TIMES, VOCABULARY, Row
-from grader.teaching.measurements.extrapolation import measure as extrapolate
+from grader.teaching.measurements import result_table
 from grader.teaching.walks.parts import Parts
-from grader.teaching.walks.progress_line import ProgressReporter
+from grader.teaching.walks.progress_line import ProgressReporter, show_progress
 from grader.teaching.walks.small_models import GPT_PARTS
-from grader.teaching.walks.walk_page import WalkPage
+from grader.teaching.walks.walk_page import grid, table
+from rich.table import Table
 from torch import Tensor, nn
 
-REQUIRED_EXERCISES = (*GPT_PARTS, "sinusoidal_positions", "SinusoidalPositions", "rope_angles", "apply_rope", "alibi_slopes", "alibi_bias", "count_parameters")
-NEXT_STEP = "Next: `headway measure extrapolation --length 32` trains on longer texts and tests on even longer ones."
+REQUIRED_EXERCISES = (
+    *GPT_PARTS, "sinusoidal_positions", "SinusoidalPositions", "rope_angles", "apply_rope", "alibi_slopes",
+    "alibi_bias", "count_parameters",
+)  # fmt: skip
 
-STEPS = 600
-WIDTH, HEADS = 32, 4  # of the models that grader/teaching/measurements/extrapolation.py trains
-BACK = ECHO - 1  # distance from a query to the token that the next one may repeat
-FAR = 6  # distances shown
-FROM = (15, 8)  # places of the query
-BIN = 8  # places that make one column
-SHOWN = 40  # places in the picture
-WAYS = {
+SCHEMES = {
     "learned": "a table of vectors, trained, added to the tokens",
     "sinusoidal": "a table of sines and cosines, added to the tokens",
     "rope": "queries and keys are rotated by their position",
     "alibi": "the scores fall with the distance",
 }
+VOCABULARY, WIDTH, HEADS = 24, 32, 4
+LENGTH, TIMES = 16, (1, 2, 4)  # of the texts for training, and how many times as long the texts for the test are
+STEPS = 600
+ECHO = 3  # places back
+BACK = ECHO - 1  # distance from a query to the token that the next one may repeat
+SURE = 0.9  # the probability of a token's two favourite followers; all tokens share the rest
+MAX_DISTANCE = 6  # in the table of scores
+QUERY_PLACES = (15, 8)
+BIN = 8  # places that make one column
+DRAWN_PLACES = 40
 
 
 @dataclass(frozen=True)
-class Numbers:
-    parameters: dict[str, int]  # of a GPT with each scheme
-    beyond_table: dict[str, str]  # what happens to a text longer than max_len: an error, or no error
-    scores: dict[str, dict[int, list[float]]]  # the score from position alone of a key at each distance, by the query's position
-    unequal: dict[str, float]  # how far scores of the same distance are apart, at most
-    rows: list[Row]
-    echo: dict[str, list[float]]  # of the head that attends most to the token to be repeated, its weight there, by the query's position
-    heads: dict[str, tuple[int, int]]  # layer and number of that head
-    patterns: dict[str, list[list[float]]]  # its first SHOWN rows, averaged over texts
+class Row:
+    """The mean losses of a model, or of another way to predict."""
+
+    name: str
+    at: dict[int, float]  # over texts of so many tokens
+    beyond: float  # over the positions after the trained length
+    places: tuple[float, ...] = ()  # of each position from ECHO - 1 on
 
 
-def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Numbers:
+def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> SimpleNamespace:
     """Compute the scores of each scheme, train a GPT with each, and record where their heads attend."""
     tables: dict[str, Tensor] = {}
     echo, heads, patterns = {}, {}, {}
 
     def trained(scheme: str, model: nn.Module, texts: Tensor) -> None:
-        found = averaged(model, texts)  # (layers, H, T, T)
+        found = averaged_patterns(model, texts)  # (layers, H, T, T)
         on_echo = found.diagonal(-BACK, dim1=2, dim2=3)  # (layers, H, T - BACK), first for the query at place BACK
         layer, head = divmod(int(on_echo[..., : LENGTH - BACK].mean(-1).argmax()), HEADS)
         heads[scheme], echo[scheme] = (layer, head), on_echo[layer, head].tolist()
-        patterns[scheme] = found[layer, head, :SHOWN, :SHOWN].tolist()
+        patterns[scheme] = found[layer, head, :DRAWN_PLACES, :DRAWN_PLACES].tolist()
         if model.pos_emb is not None:
             with torch.no_grad():
                 rows = model.pos_emb(torch.zeros(1, LENGTH, WIDTH))[0]
@@ -64,25 +77,33 @@ def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Numbe
 
     with report_progress("training four models", len(SCHEMES) * STEPS) as step:
         rows = extrapolate(parts.chapter("ch07"), seed, steps=STEPS, each_step=step, trained=trained)
-    word = torch.ones(LENGTH, WIDTH // HEADS)
-    turned = parts.apply_rope(word, torch.arange(LENGTH))
+    turned = parts.apply_rope(torch.ones(LENGTH, WIDTH // HEADS), torch.arange(LENGTH))
     tables["rope"] = turned @ turned.T / math.sqrt(WIDTH // HEADS)
     tables["alibi"] = parts.alibi_bias(HEADS, LENGTH, LENGTH)[0]
-    small = {scheme: parts.GPT(parts.GPTConfig(VOCABULARY, LENGTH, d_model=WIDTH, n_heads=HEADS, n_layers=2, positions=scheme)) for scheme in SCHEMES}
-    return Numbers(
+    sizes = {"d_model": WIDTH, "n_heads": HEADS, "n_layers": 2}
+    small = {one: parts.GPT(parts.GPTConfig(VOCABULARY, LENGTH, positions=one, **sizes)) for one in SCHEMES}
+
+    def scores(scheme: str, place: int) -> list[float]:
+        return [tables[scheme][place, place - d].item() for d in range(MAX_DISTANCE + 1)]
+
+    def unequal(scheme: str) -> float:
+        lines = [tables[scheme].diagonal(-d) for d in range(LENGTH)]
+        return max((line.max() - line.min()).item() for line in lines)
+
+    return SimpleNamespace(
         parameters={scheme: parts.count_parameters(model) for scheme, model in small.items()},
         beyond_table={scheme: _one_too_many(model) for scheme, model in small.items()},
-        scores={scheme: {place: [tables[scheme][place, place - d].item() for d in range(FAR + 1)] for place in FROM} for scheme in SCHEMES},
-        unequal={scheme: max((line.max() - line.min()).item() for d in range(LENGTH) for line in [tables[scheme].diagonal(-d)]) for scheme in SCHEMES},
+        scores={scheme: {place: scores(scheme, place) for place in QUERY_PLACES} for scheme in SCHEMES},
+        unequal={scheme: unequal(scheme) for scheme in SCHEMES},  # how far scores of one distance are apart, at most
         rows=rows,
-        echo=echo,
-        heads=heads,
-        patterns=patterns,
+        echo=echo,  # of the head that attends most to the token to be repeated, its weight there, by position
+        heads=heads,  # layer and number of that head
+        patterns=patterns,  # its first rows, averaged over texts
     )
 
 
 @torch.no_grad()
-def averaged(model: nn.Module, texts: Tensor) -> Tensor:
+def averaged_patterns(model: nn.Module, texts: Tensor) -> Tensor:
     """Return the attention patterns of every head, averaged over the texts, (layers, H, T, T)."""
     x = model.token_emb(texts)
     x = x if model.pos_emb is None else model.pos_emb(x)
@@ -110,67 +131,151 @@ def binned(values: list[float], first: int) -> list[float]:
     return [sum(values[max(a, first) - first : b - first]) / (b - max(a, first)) for a, b in edges]
 
 
-def print_walk(page: WalkPage, n: Numbers) -> None:
-    length, longest = LENGTH, TIMES[-1] * LENGTH
+def describe(n: SimpleNamespace) -> dict[str, Any]:
     fewest = min(n.parameters.values())
-    page.step("Four ways to encode a position")
-    page.table([[scheme, way, f"+ {n.parameters[scheme] - fewest}"] for scheme, way in WAYS.items()], ["", "", "parameters"], left=2)
-    page.say(f"What a GPT with each does with one token more than its max_len of {length}:")
-    page.table([[scheme, outcome] for scheme, outcome in n.beyond_table.items()], left=2)
-
-    page.step("The same word at other positions")
-    page.say("If query and key are the same word, the score depends on their positions alone. Scores by distance, from the last position and from an earlier one:")
-    rows = [[f"{scheme}, from {place}", *(f"{score:.2f}" for score in line)] for scheme, lines in n.scores.items() for place, line in lines.items()]
-    page.table(rows, ["distance", *(str(d) for d in range(FAR + 1))])
-    same = [scheme for scheme in SCHEMES if n.unequal[scheme] < 1e-3]
-    others = [f"{scheme} by up to {n.unequal[scheme]:.2f}" for scheme in SCHEMES if scheme not in same]
-    page.say(f"Schemes with equal scores at equal distance, at every position: {' and '.join(same) or 'none'}.")
-    if others:
-        page.say(f"Schemes with different scores at equal distance: {', '.join(others)}.")
-    page.say("These are scores without W_q and W_k; trained maps use this information.")
-
-    page.step("A language with an echo")
-    longer = " and ".join(str(times * length) for times in TIMES[1:])
-    page.say(
-        f"In an artificial language each token is, with equal probability, the token {ECHO} places before it or one of the usual followers of the last token. "
-        f"Four small GPTs that differ only in their positions were trained on texts of {length} tokens. Their loss on such texts, and on texts of {longer} tokens, "
-        "where the lowest possible loss is no higher:"
-    )
-    page.table([[row.name, *(f"{row.at[t * length]:.2f}" for t in TIMES)] for row in n.rows], ["", *(f"{t * length} tokens" for t in TIMES)])
-    page.say(
-        "The first row uses the true probabilities. The second uses only the last token and ignores the echo. "
-        "A model with a higher loss than this has lost more than the echo."
-    )
-
-    columns = [f"{start}-{start + BIN - 1}" for start in range(0, longest, BIN)]
-    page.step("Where it fails")
-    page.say(f"The same loss by position, {BIN} positions to a column. In training no position was later than {length - 1}.")
-    page.grid([binned(list(row.places), ECHO - 1) for row in n.rows], [row.name for row in n.rows], columns, width=5)
-
-    page.step("Why it fails there")
-    page.say(
-        f"To predict the echo, a head must attend {BACK} places back. In each model, one head does this more than the others. "
-        "Its weight there, by its own position:"
-    )
+    lengths = [times * LENGTH for times in TIMES]
+    distances = ["distance", *map(str, range(MAX_DISTANCE + 1))]
+    scores = [[f"{scheme}, from {place}", *line] for scheme, lines in n.scores.items() for place, line in lines.items()]
+    equal = [scheme for scheme in SCHEMES if n.unequal[scheme] < 1e-3]
+    unequal = [f"{scheme} by up to {n.unequal[scheme]:.2f}" for scheme in SCHEMES if scheme not in equal]
+    columns = [f"{start}-{start + BIN - 1}" for start in range(0, lengths[-1], BIN)]
     labels = [f"{scheme}, layer {layer} head {head}" for scheme, (layer, head) in n.heads.items()]
-    page.grid([binned(n.echo[scheme], BACK) for scheme in n.heads], labels, columns, width=5)
-    models = n.rows[2:]
-    near, far = (min(models, key=lambda row: row.at[t * length]).name for t in (TIMES[0], TIMES[-1]))
-    page.say(
-        f"At the trained length {near} is best, at {TIMES[-1]} times that length {far}. Rows of a table that were never trained contain no information. An angle or "
-        "a sine of a new position can be computed, but the weights were never trained on it. A bias that falls with the distance works at any length."
-    )
+    losses, names = [[row.name, *row.at.values()] for row in n.rows], [row.name for row in n.rows]
+    return {
+        "way_table": table(
+            [[name, way, f"+ {n.parameters[name] - fewest}"] for name, way in SCHEMES.items()],
+            ["", "", "parameters"],
+            left=2,
+        ),
+        "beyond_table": table(n.beyond_table.items(), left=2),
+        "score_table": table(scores, distances, ".2f"),
+        "equal_schemes": " and ".join(equal) or "none",
+        "unequal_schemes": ", ".join(unequal),
+        "longer_lengths": " and ".join(map(str, lengths[1:])),
+        "loss_table": table(losses, ["", *(f"{length} tokens" for length in lengths)], ".2f"),
+        "last_trained": LENGTH - 1,
+        "place_grid": grid([binned(row.places, BACK) for row in n.rows], names, columns, width=5),
+        "echo_grid": grid([binned(n.echo[scheme], BACK) for scheme in n.heads], labels, columns, width=5),
+        "best_near": min(n.rows[2:], key=lambda row: row.at[lengths[0]]).name,
+        "best_far": min(n.rows[2:], key=lambda row: row.at[lengths[-1]]).name,
+    }
 
 
-def draw(n: Numbers) -> str:
-    """The loss by position, and the head that finds the echo, beyond the trained length."""
-    lines = {row.name: [(BIN * (i + 0.5), loss) for i, loss in enumerate(binned(list(row.places), ECHO - 1))] for row in n.rows}
-    ticks = [str(i) if i % BIN == 0 else "" for i in range(SHOWN)]
-    panels = [Map(f"{scheme}, layer {layer} head {head}", n.patterns[scheme], ticks, ticks) for scheme, (layer, head) in n.heads.items()]
-    return stack_pictures(
-        [
-            curves(lines, f"Loss by position; trained up to position {LENGTH - 1}", x_name="position in the text", y_name="loss"),
-            draw_maps(panels, f"The head that attends {BACK} places back", columns=2, row_name="this position", column_name="attends to", cell=8),
-        ],
-        "Four position schemes beyond the length they were trained on",
-    )
+def draw(n: SimpleNamespace) -> str:
+    """Draw the loss by position, and the head that finds the echo, beyond the trained length."""
+    lines = {
+        row.name: [(BIN * (i + 0.5), loss) for i, loss in enumerate(binned(row.places, BACK))] for row in n.rows
+    }
+    ticks = [str(i) if i % BIN == 0 else "" for i in range(DRAWN_PLACES)]
+    maps = [
+        Map(f"{scheme}, layer {layer} head {head}", n.patterns[scheme], ticks, ticks)
+        for scheme, (layer, head) in n.heads.items()
+    ]
+    title = f"Loss by position; trained up to position {LENGTH - 1}"
+    maps_title = f"The head that attends {BACK} places back"
+    pictures = [
+        curves(lines, title, x_name="position in the text", y_name="loss"),
+        draw_maps(maps, maps_title, columns=2, row_name="this position", column_name="attends to", cell=8),
+    ]
+    return stack_pictures(pictures, "Four position schemes beyond the length they were trained on")
+
+
+# ---- lesson 4
+
+
+def extrapolate(
+    chapter: ModuleType,
+    seed: int = 0,
+    length: int = LENGTH,
+    steps: int = 1000,
+    texts: int = 200,
+    each_step: Callable[[], None] = lambda: None,
+    trained: Callable[[str, nn.Module, Tensor], None] = lambda scheme, model, texts: None,
+) -> list[Row]:
+    """Train a model with each scheme on texts of `length` tokens, and test it on longer ones.
+
+    `trained` is called with each model and the test texts. Two rows come first: the language's true probabilities, and
+    those of each token after the previous one, counted in the training texts.
+    """
+    followers = draw_language(seed)
+    generator = torch.Generator().manual_seed(seed)
+    lessons = draw_texts(followers, 32 * steps, length, generator)[0].view(steps, 32, length + 1)
+    exam, chances = draw_texts(followers, texts, TIMES[-1] * length, generator)
+    last_alone = -_count_followers(lessons).log()[exam[:, ECHO - 1 : -1], exam[:, ECHO:]].mean(0)
+    rows = [_row("best possible", -chances.log().mean(0), length), _row("last token alone", last_alone, length)]
+    for scheme in SCHEMES:
+        model = train(chapter, scheme, lessons, seed, each_step).eval()
+        trained(scheme, model, exam[:, :-1])
+        with torch.no_grad():
+            logits, _ = model(exam[:, :-1])  # (B, T, V)
+        losses = F.cross_entropy(logits.transpose(1, 2), exam[:, 1:], reduction="none").mean(0)  # (T,)
+        rows.append(_row(scheme, losses[ECHO - 1 :], length))
+    return rows
+
+
+def train(
+    chapter: ModuleType, scheme: str, lessons: Tensor, seed: int, each_step: Callable[[], None] = lambda: None
+) -> nn.Module:
+    """Train a small GPT on each batch of `lessons` once.
+
+    A table of positions has rows for the longest text, but only the first ones are trained.
+    """
+    steps, _, length = lessons[:, :, 1:].shape
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        sizes = {"d_model": WIDTH, "n_heads": HEADS, "n_layers": 2, "positions": scheme}
+        model = chapter.GPT(chapter.GPTConfig(VOCABULARY, TIMES[-1] * length, **sizes))
+    optimizer = torch.optim.Adam(model.parameters())
+    for step, batch in enumerate(lessons):
+        targets = batch[:, 1:].clone()
+        targets[:, : ECHO - 1] = -100  # their echo lies before the text
+        optimizer.param_groups[0]["lr"] = 3e-3 * min((step + 1) / 30, 0.01 + math.cos(math.pi / 2 * step / steps) ** 2)
+        optimizer.zero_grad()
+        model(batch[:, :-1], targets)[1].backward()
+        optimizer.step()
+        each_step()
+    return model
+
+
+def draw_language(seed: int) -> Tensor:
+    """Draw the language: the probabilities (V, V) of each token's followers without an echo."""
+    generator = torch.Generator().manual_seed(seed)
+    chances = torch.full((VOCABULARY, VOCABULARY), (1 - SURE) / VOCABULARY)
+    for token in range(VOCABULARY):
+        chances[token, torch.randperm(VOCABULARY, generator=generator)[:2]] += SURE / 2
+    return chances
+
+
+def draw_texts(followers: Tensor, n: int, length: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Draw texts (n, length + 1), and return the true probability of each token after the first ECHO."""
+    tokens, chances = list(torch.randint(VOCABULARY, (ECHO, n), generator=generator)), []
+    for _ in range(length + 1 - ECHO):
+        chance = (followers[tokens[-1]] + F.one_hot(tokens[-ECHO], VOCABULARY)) / 2  # (n, V)
+        tokens.append(torch.multinomial(chance, 1, generator=generator)[:, 0])
+        chances.append(chance.gather(1, tokens[-1][:, None])[:, 0])
+    return torch.stack(tokens, 1), torch.stack(chances, 1)
+
+
+def _count_followers(lessons: Tensor) -> Tensor:
+    """Estimate the probabilities (V, V) of each token after each token from the texts."""
+    pairs = lessons[..., ECHO - 1 : -1].flatten() * VOCABULARY + lessons[..., ECHO:].flatten()
+    counts = pairs.bincount(minlength=VOCABULARY**2).view(VOCABULARY, VOCABULARY) + 1.0
+    return counts / counts.sum(1, keepdim=True)
+
+
+def _row(name: str, losses: Tensor, length: int) -> Row:
+    """Make a row from the losses of positions ECHO - 1 and later."""
+    at = {times * length: losses[: times * length - (ECHO - 1)].mean().item() for times in TIMES}
+    return Row(name, at, losses[length - (ECHO - 1) :].mean().item(), tuple(losses.tolist()))
+
+
+def report_extrapolation(
+    chapters: ChapterPackage, seed: int, *, length: int = LENGTH, steps: int = 1000
+) -> Iterator[Table | str]:
+    """Lesson 4: the loss of four GPTs that differ only in their positions, at 1, 2 and 4 times the trained length."""
+    with show_progress(f"training {len(SCHEMES)} models", len(SCHEMES) * steps) as step:
+        found = extrapolate(chapters.module("ch07_models"), seed, length, steps, each_step=step)
+    lengths = [f"{times}x ({times * length})" for times in TIMES]
+    columns = ("positions", *lengths, f"only places {length + 1} to {TIMES[-1] * length}")
+    rows = [[row.name, *(f"{loss:.2f}" for loss in (*row.at.values(), row.beyond))] for row in found]
+    yield result_table("mean loss in nats per token, by length of text", columns, rows)

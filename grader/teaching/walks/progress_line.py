@@ -1,4 +1,4 @@
-"""Progress of long work: a bar on standard error that disappears at the end, or one plain line where there is no terminal."""
+"""Progress of long work: a bar on standard error that disappears at the end; without a terminal, one plain line."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from grader.console.output import make_console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 AdvanceStep = Callable[[], None]
-ProgressReporter = Callable[[str, int], AbstractContextManager[AdvanceStep]]  # called with what is done and the number of steps
+ProgressReporter = Callable[[str, int], AbstractContextManager[AdvanceStep]]  # of what is done, and the number of steps
 
 
 @contextmanager

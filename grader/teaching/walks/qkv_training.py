@@ -1,12 +1,10 @@
-"""The weights of attention before and after one optimizer step, with the gradients by layer.
-
-The model is a GPT so narrow that its matrices fit on the page; the step is the first one of its training.
-"""
+"""The first optimizer step of a GPT that is so narrow that its matrices fit on the page."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
 
 import torch
 from grader.teaching.drawing.charts import heatmap
@@ -14,125 +12,89 @@ from grader.teaching.drawing.svg import stack_pictures
 from grader.teaching.walks.parts import Parts
 from grader.teaching.walks.progress_line import ProgressReporter
 from grader.teaching.walks.small_models import GPT_PARTS, TOKENIZING, TRAINING, small_gpt, tokenizer_and_batch
-from grader.teaching.walks.walk_page import WalkPage
+from grader.teaching.walks.walk_page import BLANK, Block, curve, grid, grids, line, table
 from torch import nn
 
 REQUIRED_EXERCISES = (*TOKENIZING, *GPT_PARTS, *TRAINING)
-NEXT_STEP = (
-    "Next: `headway walk training` takes such steps until the model has learned something; `headway walk accumulation` shows how much the "
-    "gradients of single batches differ."
-)
 
 D, HEADS, LAYERS, LR = 4, 2, 4, 0.01
 LATER = 100  # further steps
 MAPS = ("W_q", "W_k", "W_v")
 PARTS = {**{name: f"attn.{name}" for name in (*MAPS, "W_out")}, "up": "ffn.up", "down": "ffn.down"}
+LAYER_NAMES = [f"layer {i}" for i in range(LAYERS)]
 Matrix = list[list[float]]
 
 
-@dataclass(frozen=True)
-class Numbers:
-    vocab_size: int
-    targets: int  # words to predict
-    loss_before: float
-    loss_after: float
-    before: dict[str, Matrix]  # W_q, W_k, W_v of the first layer
-    gradient: dict[str, Matrix]
-    after: dict[str, Matrix]
-    norms: list[list[float]]  # of the gradients: by layer, by part
-    moved: tuple[float, float]  # the smallest and the largest absolute change of a weight of the three
-    against: float  # the share of them that moved against the sign of their gradient
-    losses: list[float]  # of the steps that follow
-    later_norms: list[list[float]]  # of the gradients of the last of them
-
-
-def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Numbers:
-    """Make one step on the whole batch, with copies of the weights before and after; then more steps, for the gradients of a later one."""
+def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> SimpleNamespace:
+    """Make one step on the whole batch, with copies of the weights before and after; then more steps."""
     tokenizer, batch = tokenizer_and_batch(parts)
     model = small_gpt(parts, tokenizer.vocab_size, seed, d_model=D, n_heads=HEADS, n_layers=LAYERS)
     optimizer = parts.AdamW(model.parameters(), lr=LR)
-    before = _weights(model)
+    before = _first_maps(model)
     loss_before = float(parts.train_step(model, optimizer, *batch))
-    after, gradients = _weights(model), _gradients(model)
+    after, gradients, norms = _first_maps(model), _first_maps(model, of_gradients=True), _norms(model)
     losses = []
     with report_progress("training on", LATER) as step:
         for _ in range(LATER):
             losses.append(float(parts.train_step(model, optimizer, *batch)))
             step()
-    first = {name: f"blocks.0.attn.{name}.weight" for name in MAPS}
-    change = torch.cat([(after[name] - before[name]).flatten() for name in first.values()])
-    downhill = torch.cat([-gradients[name].flatten() for name in first.values()])
-    return Numbers(
+    change = torch.cat([(after[name] - before[name]).flatten() for name in MAPS])
+    downhill = torch.cat([-gradients[name].flatten() for name in MAPS])
+    return SimpleNamespace(
         vocab_size=tokenizer.vocab_size,
         targets=int((batch[1] != -100).sum()),
         loss_before=loss_before,
         loss_after=losses[0],
-        before={name: before[full].tolist() for name, full in first.items()},
-        gradient={name: gradients[full].tolist() for name, full in first.items()},
-        after={name: after[full].tolist() for name, full in first.items()},
-        norms=_norms(gradients),
+        before={name: matrix.tolist() for name, matrix in before.items()},
+        gradient={name: matrix.tolist() for name, matrix in gradients.items()},
+        after={name: matrix.tolist() for name, matrix in after.items()},
+        norms=norms,
         moved=(change.abs().min().item(), change.abs().max().item()),
         against=(change.sign() == downhill.sign()).float().mean().item(),
         losses=losses,
-        later_norms=_norms(_gradients(model)),
+        later_norms=_norms(model),
     )
 
 
-def _weights(model: nn.Module) -> dict[str, torch.Tensor]:
-    return {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
+def _first_maps(model: nn.Module, of_gradients: bool = False) -> dict[str, torch.Tensor]:
+    """Return copies of the three maps of the first layer, or of the gradients that the last step left there."""
+    maps = {name: getattr(model.blocks[0].attn, name).weight for name in MAPS}
+    return {name: (_gradient(one) if of_gradients else one).detach().clone() for name, one in maps.items()}
 
 
-def _gradients(model: nn.Module) -> dict[str, torch.Tensor]:
-    """Return the gradients of the last step; the optimizer leaves them in place."""
-    return {name: torch.zeros_like(p) if p.grad is None else p.grad.detach().clone() for name, p in model.named_parameters()}
+def _gradient(parameter: nn.Parameter) -> torch.Tensor:
+    return torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
 
 
-def _norms(gradients: dict[str, torch.Tensor]) -> list[list[float]]:
-    return [[gradients[f"blocks.{layer}.{part}.weight"].norm().item() for part in PARTS.values()] for layer in range(LAYERS)]
+def _norms(model: nn.Module) -> list[list[float]]:
+    """Return the norms of the gradients of the last step, by layer and by part."""
+    return [
+        [_gradient(block.get_submodule(part).weight).norm().item() for part in PARTS.values()] for block in model.blocks
+    ]
 
 
-def print_walk(page: WalkPage, n: Numbers) -> None:
-    """The matrices, the gradients, the step."""
-    layers = [f"layer {i}" for i in range(LAYERS)]
-    page.say(
-        f"A GPT of {LAYERS} layers, only {D} numbers wide, so that its matrices fit on the page. It is untrained and makes its first "
-        f"step: all twenty sentences in one batch, AdamW with a learning rate of {LR}."
-    )
-
-    page.step("Forward pass: the loss")
-    page.table([[n.targets, n.vocab_size, f"{n.loss_before:.3f}", f"{math.log(n.vocab_size):.3f}"]], ["words to predict", "vocabulary", "loss", "ln(vocabulary)"], left=0)
-    page.say("The loss is that of a model that gives every word the same probability.")
-
-    page.step("Backward pass: a gradient for every weight")
-    page.say("The three maps of the first layer, their gradients, and the maps after the step:")
+def describe(n: SimpleNamespace) -> dict[str, Any]:
+    sizes = [[n.targets, n.vocab_size, n.loss_before, math.log(n.vocab_size)]]
+    maps: Block = []
     for name in MAPS:
         factor, unit = _unit(n.gradient[name])
-        page.blank()
-        before, gradient, after = _times(n.before[name], 1e3), _times(n.gradient[name], factor), _times(n.after[name], 1e3)
-        page.line(name, style="bold")
-        page.grids([("before, thousandths", before), (f"gradient, {unit}", gradient), ("after, thousandths", after)], ["  "] * D, decimals=1)
-
-    page.step("The step")
-    page.say(
-        f"Every weight moved by nearly the same amount, from {n.moved[0]:.4f} to {n.moved[1]:.4f}, whatever the size of its gradient; "
-        f"{n.against:.0%} of them moved against the sign of the gradient. AdamW divides each gradient by a running estimate of its size. In the first "
-        f"step that is its own size, so only the sign is left, times the learning rate of {LR}."
-    )
-    page.table([["before the step", f"{n.loss_before:.4f}"], ["after it", f"{n.loss_after:.4f}"]], ["", "loss"])
-
-    page.step("The gradients by layer")
-    page.say("The norm of each matrix's gradient, in thousandths:")
-    page.grid(_times(n.norms, 1e3), layers, list(PARTS))
-    page.say(
-        "W_q and W_k have almost no gradient. All scores are still about 0 and the attention is uniform, so queries and keys hardly "
-        "change the loss yet. The values (W_v, W_out) change it at once."
-    )
-
-    page.step(f"The same, {LATER} steps later")
-    page.curve("loss", n.losses)
-    page.grid(_times(n.later_norms, 1e3), layers, list(PARTS), decimals=0)
-    share = [sum(row[0] + row[1] for row in norms) / sum(map(sum, norms)) for norms in (n.norms, n.later_norms)]
-    page.say(f"The share of W_q and W_k in these norms went from {share[0]:.1%} to {share[1]:.1%}: the model now learns where to attend.")
+        matrices = {
+            "before, thousandths": _times(n.before[name], 1e3),
+            f"gradient, {unit}": _times(n.gradient[name], factor),
+            "after, thousandths": _times(n.after[name], 1e3),
+        }
+        maps += BLANK + line(name, style="bold") + grids(matrices.items(), ["  "] * D, decimals=1)
+    return {
+        "first_table": table(sizes, ["words to predict", "vocabulary", "loss", "ln(vocabulary)"], ".3f", left=0),
+        "map_grids": maps,
+        "loss_table": table([["before the step", n.loss_before], ["after it", n.loss_after]], ["", "loss"], ".4f"),
+        "norm_grid": grid(_times(n.norms, 1e3), LAYER_NAMES, list(PARTS)),
+        "loss_curve": curve("loss", n.losses),
+        "later_grid": grid(_times(n.later_norms, 1e3), LAYER_NAMES, list(PARTS), decimals=0),
+        "shares": [
+            sum(row[0] + row[1] for row in norms) / sum(map(sum, norms)) for norms in (n.norms, n.later_norms)
+        ],
+    }
 
 
 def _unit(matrix: Matrix) -> tuple[float, str]:
@@ -145,8 +107,10 @@ def _times(matrix: Matrix, factor: float) -> Matrix:
     return [[factor * value for value in row] for row in matrix]
 
 
-def draw(n: Numbers) -> str:
-    """The gradients by layer, in the first step and later."""
-    rows = [f"layer {i}" for i in range(LAYERS)]
-    first = heatmap(_times(n.norms, 1e3), rows, list(PARTS), "In the first step, in thousandths")
-    return stack_pictures([first, heatmap(n.later_norms, rows, list(PARTS), f"{LATER} steps later, as they are")], "The norm of each matrix's gradient")
+def draw(n: SimpleNamespace) -> str:
+    """Draw the gradients by layer, in the first step and later."""
+    pictures = [
+        heatmap(_times(n.norms, 1e3), LAYER_NAMES, list(PARTS), "In the first step, in thousandths"),
+        heatmap(n.later_norms, LAYER_NAMES, list(PARTS), f"{LATER} steps later, as they are"),
+    ]
+    return stack_pictures(pictures, "The norm of each matrix's gradient")

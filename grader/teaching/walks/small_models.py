@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import torch
 from grader.teaching.corpora import SENTENCES
 from grader.teaching.walks.parts import Parts
-from grader.teaching.walks.progress_line import ProgressReporter
+from grader.teaching.walks.progress_line import ProgressReporter, hide_progress
 from torch import Tensor, nn
 
 PAD = "<pad>"
@@ -17,27 +18,49 @@ PAD = "<pad>"
 TOKENIZING = ("build_vocab", "WordTokenizer")
 ATTENDING = ("softmax", "causal_mask", "scaled_dot_product_attention", "split_heads", "merge_heads")
 GPT_PARTS = (
-    "TokenEmbedding", "LearnedPositions", *ATTENDING, "CausalSelfAttention", "gelu", "dropout", "LayerNorm", "FeedForward", "PreNormBlock", "GPT",
+    "TokenEmbedding", "LearnedPositions", *ATTENDING, "CausalSelfAttention", "gelu", "dropout", "LayerNorm",
+    "FeedForward", "PreNormBlock", "GPT",
 )  # fmt: skip
 TRAINING = ("next_token_pairs", "collate", "cross_entropy", "train_step", "AdamW")
 
 Batch = tuple[Tensor, Tensor]
 
 
+def names_of(*chapters: ModuleType) -> Any:
+    """Return the names of several chapters as attributes of one object, as `Parts` has them."""
+    return SimpleNamespace(**{name: value for chapter in chapters for name, value in vars(chapter).items()})
+
+
 def tokenizer_and_batch(parts: Parts, sentences: tuple[str, ...] = SENTENCES) -> tuple[Any, Batch]:
-    """Return a tokenizer of all their words, padding first, and all sentences as one batch. Uses TOKENIZING, next_token_pairs and collate."""
+    """Return a tokenizer of all their words, padding first, and all sentences as one batch.
+
+    Uses TOKENIZING, next_token_pairs and collate.
+    """
     tokenizer = parts.WordTokenizer([PAD, *parts.build_vocab(sentences)])
+    return tokenizer, batch_of(parts, tokenizer, sentences)
+
+
+def batch_of(parts: Parts, tokenizer: Any, sentences: tuple[str, ...]) -> Batch:
     windows = [window for sentence in sentences for window in parts.next_token_pairs(tokenizer.encode(sentence), 32)]
-    return tokenizer, parts.collate(windows)
+    return parts.collate(windows)
 
 
 def small_gpt(parts: Parts, vocab_size: int, seed: int, **sizes: Any) -> nn.Module:
     """Return an untrained GPT; the same seed gives the same weights. Uses GPT_PARTS."""
     torch.manual_seed(seed)
-    return parts.GPT(parts.GPTConfig(**{"vocab_size": vocab_size, "max_len": 16, "d_model": 32, "n_heads": 2, "n_layers": 2} | sizes))
+    default = {"vocab_size": vocab_size, "max_len": 16, "d_model": 32, "n_heads": 2, "n_layers": 2}
+    return parts.GPT(parts.GPTConfig(**default | sizes))
 
 
-def train(parts: Parts, model: nn.Module, batch: Batch, steps: int, report_progress: ProgressReporter, lr: float = 3e-3, what: str = "training") -> list[float]:
+def train(
+    parts: Parts,
+    model: nn.Module,
+    batch: Batch,
+    steps: int,
+    report_progress: ProgressReporter = hide_progress,
+    lr: float = 3e-3,
+    what: str = "training",
+) -> list[float]:
     """Train on the one batch; return the loss before each step. Uses TRAINING."""
     optimizer = parts.AdamW(model.parameters(), lr=lr)
     losses = []
@@ -50,7 +73,10 @@ def train(parts: Parts, model: nn.Module, batch: Batch, steps: int, report_progr
 
 
 class SideBySide(nn.Module):
-    """A translator that reads source and target from one tensor, so that train_step can train it; the source is the first `width` columns."""
+    """A translator that reads source and target from one tensor, so that train_step can train it.
+
+    The source is the first `width` columns.
+    """
 
     def __init__(self, model: nn.Module, width: int) -> None:
         super().__init__()
@@ -62,7 +88,7 @@ class SideBySide(nn.Module):
 
 @contextmanager
 def counted_passes(model: nn.Module) -> Iterator[list[None]]:
-    """A list that gets an entry for each pass of the model."""
+    """Give a list that gets an entry for each pass of the model."""
     passes: list[None] = []
     hook = model.register_forward_pre_hook(lambda module, inputs: passes.append(None))
     try:

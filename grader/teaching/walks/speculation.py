@@ -1,70 +1,59 @@
-"""A small model guesses, and a larger one judges: what is kept, what is refused, and how many passes that saves."""
+"""Speculative decoding: a walk, and the measured speed of batches and of guesses (lesson 15)."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
+from statistics import median
+from time import perf_counter
+from types import SimpleNamespace
 from typing import Any
 
 import torch
+from grader.execution.chapter_package import ChapterPackage
 from grader.teaching.corpora import SENTENCES
 from grader.teaching.drawing.charts import curves, heatmap
 from grader.teaching.drawing.svg import stack_pictures
+from grader.teaching.measurements import result_table
 from grader.teaching.walks.parts import Parts
 from grader.teaching.walks.progress_line import ProgressReporter
-from grader.teaching.walks.small_models import GPT_PARTS, TOKENIZING, TRAINING, counted_passes, small_gpt, tokenizer_and_batch, train
-from grader.teaching.walks.walk_page import WalkPage, shape
+from grader.teaching.walks.small_models import (
+    GPT_PARTS,
+    TOKENIZING,
+    TRAINING,
+    counted_passes,
+    names_of,
+    small_gpt,
+    tokenizer_and_batch,
+    train,
+)  # fmt: skip
+from grader.teaching.walks.walk_page import BLANK, Block, line, table
+from rich.table import Table
 from torch import Tensor, nn
 
 SAMPLING = ("sample_next_token", "generate")  # greedily, so that no filter is called
-REQUIRED_EXERCISES = (*TOKENIZING, *GPT_PARTS, *TRAINING, *SAMPLING, "count_parameters", "residual_distribution", "accept_drafts", "generate_speculative")
-NEXT_STEP = "Next: `headway walk paging` shows how a server stores the caches of several texts."
+SPECULATING = ("count_parameters", "residual_distribution", "accept_drafts", "generate_speculative")
+REQUIRED_EXERCISES = (*TOKENIZING, *GPT_PARTS, *TRAINING, *SAMPLING, *SPECULATING)
 
 PROMPT = "the"
 STEPS, DRAFT_STEPS = 120, 16
 ROUNDS, DRAFTED = 3, 4  # rounds that are shown, and the tokens of each
 WORDS = 6  # shown of a distribution
-NEW, N_DRAFTS = 8, (1, 2, 3, 4, 6)  # tokens of each text, and lengths of a round
+NEW_TOKENS, DRAFT_LENGTHS = 8, (1, 2, 3, 4, 6)
 DRAWS = 400
-
-
-@dataclass(frozen=True)
-class Guess:
-    """One drafted token of a round that is shown."""
-
-    word: str
-    target: float  # its probability for the model
-    draft: float  # and for the draft
-    fate: str  # "kept", "refused" or "not considered"
 
 
 @dataclass(frozen=True)
 class Round:
     before: str
-    guesses: list[Guess]
+    guesses: list[tuple[str, float, float, str]]  # word, its probability for the draft and for the model, what happened
     written: list[str]  # the words that the round adds
+    kept: int
 
 
-@dataclass(frozen=True)
-class Numbers:
-    losses: tuple[float, float]  # of the model and of the draft
-    sizes: tuple[int, int]  # parameters
-    shapes: tuple[tuple[int, ...], tuple[int, ...]]  # of the two tables of probabilities
-    rounds: list[Round]
-    words: list[str]  # the likeliest words after the prompt, for either model
-    target: list[float]
-    draft: list[float]
-    kept: list[float]
-    residual: list[float]
-    refused: float  # the probability that a guess is refused after the prompt
-    shares: list[float]  # how often each word came first, of DRAWS texts
-    same: int  # texts that equal those of generate, of all
-    texts: int
-    passes: dict[int, int]  # by the length of a round: passes of the model for all texts
-    tokens: int  # that all texts have
-
-
-def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Numbers:
-    """Train both models, play one round, and count passes."""
+def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> SimpleNamespace:
+    """Train both models, play some rounds, and count passes."""
     tokenizer, batch = tokenizer_and_batch(parts)
     model = small_gpt(parts, tokenizer.vocab_size, seed)
     loss = train(parts, model, batch, STEPS, report_progress, lr=5e-3, what="training the model")[-1]
@@ -72,119 +61,196 @@ def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Numbe
     draft_loss = train(parts, draft, batch, DRAFT_STEPS, report_progress, lr=2e-2, what="training the draft")[-1]
     ids = torch.tensor([tokenizer.encode(PROMPT)])
     rounds, shapes = _rounds(parts, model, draft, tokenizer, ids, seed)
-    target, other = _chances(model, ids)[-1], _chances(draft, ids)[-1]
+    target, other = _probabilities(model, ids)[-1], _probabilities(draft, ids)[-1]
     shown = torch.maximum(target, other).topk(WORDS).indices.tolist()
     kept, residual = torch.minimum(target, other), parts.residual_distribution(target, other)
     shares = torch.zeros_like(target)
     generator = torch.Generator().manual_seed(seed)
     with report_progress("writing short texts", DRAWS) as step:
         for _ in range(DRAWS):
-            shares[parts.generate_speculative(model, draft, ids, 2, 1, generator=generator)[0, ids.size(1)]] += 1 / DRAWS
+            text = parts.generate_speculative(model, draft, ids, 2, 1, generator=generator)
+            shares[text[0, ids.size(1)]] += 1 / DRAWS
             step()
-    prompts = [torch.tensor([tokenizer.encode(" ".join(sentence.split()[:2]))]) for sentence in SENTENCES]
-    plain = [parts.generate(model, prompt, NEW, temperature=0) for prompt in prompts]
-    passes, same = {}, 0
-    for n_draft in N_DRAFTS:
+    prompts = first_words(tokenizer)
+    plain = [parts.generate(model, prompt, NEW_TOKENS, temperature=0) for prompt in prompts]
+    passes, different = {}, 0
+    for n in DRAFT_LENGTHS:
         with counted_passes(model) as counted:
-            texts = [parts.generate_speculative(model, draft, prompt, NEW, n_draft, temperature=0) for prompt in prompts]
-        passes[n_draft] = len(counted)
-        same += sum(torch.equal(one, other_text) for one, other_text in zip(texts, plain))
-    return Numbers(
+            texts = [parts.generate_speculative(model, draft, one, NEW_TOKENS, n, temperature=0) for one in prompts]
+        passes[n] = len(counted)
+        different += sum(not torch.equal(one, expected) for one, expected in zip(texts, plain))
+    distributions = {"draft": other, "model": target, "kept": kept, "residual": residual}
+    return SimpleNamespace(
         losses=(loss, draft_loss),
         sizes=(parts.count_parameters(model), parts.count_parameters(draft)),
-        shapes=shapes,
+        shapes=shapes,  # of the two tables of probabilities
         rounds=rounds,
-        words=[tokenizer.decode([token]) for token in shown],
-        target=target[shown].tolist(),
-        draft=other[shown].tolist(),
-        kept=kept[shown].tolist(),
-        residual=residual[shown].tolist(),
+        words=[tokenizer.decode([token]) for token in shown],  # the likeliest after the prompt, for either model
+        after_prompt={name: values[shown].tolist() for name, values in distributions.items()},
         refused=1 - kept.sum().item(),
-        shares=shares[shown].tolist(),
-        same=same,
-        texts=len(prompts) * len(N_DRAFTS),
-        passes=passes,
-        tokens=NEW * len(prompts),
+        shares=shares[shown].tolist(),  # how often each word came first, of DRAWS texts
+        different=different,  # texts
+        passes=passes,  # of the model for all texts, by the length of a round
     )
 
 
-def _rounds(parts: Parts, model: nn.Module, draft: nn.Module, tokenizer: Any, ids: Tensor, seed: int) -> tuple[list[Round], tuple]:
-    """The first rounds of a text: the drafted tokens with what happens to each, and the words that the round adds. The shapes of the probabilities."""
+def first_words(tokenizer: Any) -> list[Tensor]:
+    """Return the first two words of each sentence, as prompts."""
+    return [torch.tensor([tokenizer.encode(" ".join(sentence.split()[:2]))]) for sentence in SENTENCES]
+
+
+def _rounds(
+    parts: Parts, model: nn.Module, draft: nn.Module, tokenizer: Any, ids: Tensor, seed: int
+) -> tuple[list[Round], tuple[tuple[int, ...], ...]]:
+    """Play the first rounds of a text; return them, and the shapes of the probabilities."""
     generator, rounds = torch.Generator().manual_seed(seed), []
     shapes: tuple = ()
     for _ in range(ROUNDS):
         text, rows = ids, []
         for _ in range(DRAFTED):
-            rows.append(_chances(draft, text)[-1])
+            rows.append(_probabilities(draft, text)[-1])
             text = torch.cat([text, torch.multinomial(rows[-1], 1, generator=generator)[None]], dim=1)
-        target, other, drafted = _chances(model, text)[-DRAFTED - 1 :], torch.stack(rows), text[0, ids.size(1) :].tolist()
+        target, other = _probabilities(model, text)[-DRAFTED - 1 :], torch.stack(rows)
+        drafted = text[0, ids.size(1) :].tolist()
         written = parts.accept_drafts(target, other, drafted, generator)
         kept = len(written) - 1  # the last one is a replacement, or the model's own token
-        fates = ["kept" if i < kept else "refused" if i == kept else "not considered" for i in range(DRAFTED)]
-        guesses = [Guess(tokenizer.decode([token]), target[i, token].item(), other[i, token].item(), fates[i]) for i, token in enumerate(drafted)]
-        rounds.append(Round(tokenizer.decode(ids[0].tolist()), guesses, [tokenizer.decode([token]) for token in written]))
+        guesses = []
+        for i, token in enumerate(drafted):
+            fate = "kept" if i < kept else "refused" if i == kept else "not considered"
+            guesses.append((tokenizer.decode([token]), other[i, token].item(), target[i, token].item(), fate))
+        words = [tokenizer.decode([token]) for token in written]
+        rounds.append(Round(tokenizer.decode(ids[0].tolist()), guesses, words, kept))
         shapes = (tuple(target.shape), tuple(other.shape))
         ids = torch.cat([ids, torch.tensor([written])], dim=1)
     return rounds, shapes
 
 
 @torch.no_grad()
-def _chances(model: nn.Module, ids: Tensor) -> Tensor:
+def _probabilities(model: nn.Module, ids: Tensor) -> Tensor:
     return model(ids)[0][0].softmax(-1)
 
 
-def print_walk(page: WalkPage, n: Numbers) -> None:
-    page.step("Two models")
-    page.say("Both have read the same twenty short sentences. The draft is smaller, and it has learned for a shorter time:")
-    rows = [["model", f"{n.sizes[0]:,}", f"{n.losses[0]:.2f}"], ["draft", f"{n.sizes[1]:,}", f"{n.losses[1]:.2f}"]]
-    page.table(rows, ["", "parameters", "loss"])
-    page.say("The text will be the model's. The draft only saves it work.")
-
-    page.step("Rounds of guesses", f"{shape(n.shapes[0])} and {shape(n.shapes[1])}")
-    page.say(f"In each round the draft writes {DRAFTED} words, and one pass of the model gives its own probability of each:")
+def describe(n: SimpleNamespace) -> dict[str, Any]:
+    models = [[name, f"{size:,}", loss] for name, size, loss in zip(("model", "draft"), n.sizes, n.losses)]
+    rounds: Block = []
     for number, one in enumerate(n.rounds):
-        if number:
-            page.blank()
-        page.line(one.before)
-        rows = [[guess.word, f"{guess.draft:.3f}", f"{guess.target:.3f}", f"{min(1.0, guess.target / guess.draft):.3f}", guess.fate] for guess in one.guesses]
-        page.table(rows, ["drafted", "draft", "model", "chance to stay", ""])
-        kept = sum(guess.fate == "kept" for guess in one.guesses)
-        if kept == DRAFTED:
-            page.say(f"All {DRAFTED} words stay, and the model's last row adds `{one.written[-1]}`.")
+        guesses = [[word, mine, its, min(1.0, its / mine), fate] for word, mine, its, fate in one.guesses]
+        rounds += (BLANK if number else []) + line(one.before)
+        rounds += table(guesses, ["drafted", "draft", "model", "chance to stay", ""], ".3f")
+        if one.kept == DRAFTED:
+            rounds.append(f"All {DRAFTED} words stay, and the model's last row adds `{one.written[-1]}`.")
         else:
-            page.say(f"{kept} of {DRAFTED} words stay; `{one.guesses[kept].word}` is replaced by `{one.written[-1]}`.")
-    page.say("Words after a refused one are not considered: they continued a text that does not exist any more.")
-
-    page.step("Where a replacement comes from")
-    page.say(f"The likeliest words after {PROMPT!r}. A drafted word is kept with the smaller of both probabilities; the residual fills the rest:")
-    table = [[word, *(f"{value:.3f}" for value in values)] for word, *values in zip(n.words, n.draft, n.target, n.kept, n.residual)]
-    page.table(table, ["", "draft", "model", "drafted and kept", "residual"])
-    page.say(f"A guess is refused in {n.refused:.1%} of all cases, and then a word is drawn from the residual. Kept and replaced words together:")
-    table = [[word, f"{keep + n.refused * rest:.3f}", f"{share:.3f}"] for word, keep, rest, share in zip(n.words, n.kept, n.residual, n.shares)]
-    page.table(table, ["", "kept + refused · residual", f"share of {DRAWS} texts"])
-    page.say("The middle column is the model's probability, exactly. The right one was counted, so it is only near it.")
-
-    page.step("How many passes that takes")
-    page.say(f"{n.tokens // NEW} prompts, {NEW} new words each, at temperature 0. generate needs {n.tokens} passes of the model for them:")
-    page.table([[size, passes, f"{n.tokens / passes:.2f}"] for size, passes in n.passes.items()], ["words a round", "passes", "words a pass"], left=0)
-    if n.same == n.texts:
-        page.say(f"All {n.texts} texts are those of generate, word for word.")
-    else:
-        page.say(f"{n.texts - n.same} of {n.texts} texts differ from those of generate, but they should not.")
+            word = one.guesses[one.kept][0]
+            rounds.append(f"{one.kept} of {DRAFTED} words stay; `{word}` is replaced by `{one.written[-1]}`.")
+    kept, residual, tokens = n.after_prompt["kept"], n.after_prompt["residual"], NEW_TOKENS * len(SENTENCES)
+    together = [keep + n.refused * rest for keep, rest in zip(kept, residual)]
     best = [str(size) for size, count in n.passes.items() if count == min(n.passes.values())]
-    page.say(
-        f"Rounds of {' and of '.join(best)} need the fewest passes here. Longer rounds draft more words that may be dropped, and each drafted word costs a pass of "
-        "the draft. So the best length depends on how often the draft is right, and how cheap it is."
-    )
+    return {
+        "model_table": table(models, ["", "parameters", "loss"], ".2f"),
+        "round_tables": rounds,
+        "residual_table": table(
+            zip(n.words, *n.after_prompt.values()), ["", "draft", "model", "drafted and kept", "residual"], ".3f"
+        ),
+        "share_table": table(
+            zip(n.words, together, n.shares), ["", "kept + refused · residual", f"share of {DRAWS} texts"], ".3f"
+        ),
+        "prompts": len(SENTENCES),
+        "tokens": tokens,
+        "pass_table": table(
+            [[size, passes, tokens / passes] for size, passes in n.passes.items()],
+            ["words a round", "passes", "words a pass"],
+            ".2f",
+            left=0,
+        ),
+        "texts": len(SENTENCES) * len(DRAFT_LENGTHS),
+        "best_sizes": " and of ".join(best),
+    }
 
 
-def draw(n: Numbers) -> str:
-    points = {"speculative": [(size, n.tokens / passes) for size, passes in n.passes.items()], "one by one": [(size, 1.0) for size in n.passes]}
-    rows = [n.draft, n.target, n.kept, n.residual]
-    return stack_pictures(
-        [
-            heatmap(rows, ["draft", "model", "kept", "residual"], n.words, f"The next word after {PROMPT!r}"),
-            curves(points, "Words that one pass of the model writes", x_name="words a round", y_name="words a pass", dots=True),
-        ],
-        "Guesses, and what they save",
+def draw(n: SimpleNamespace) -> str:
+    tokens = NEW_TOKENS * len(SENTENCES)
+    points = {
+        "speculative": [(size, tokens / passes) for size, passes in n.passes.items()],
+        "one by one": [(size, 1.0) for size in n.passes],
+    }
+    title, x_name, y_name = "Words that one pass of the model writes", "words a round", "words a pass"
+    rows, names = list(n.after_prompt.values()), list(n.after_prompt)
+    pictures = [
+        heatmap(rows, names, n.words, f"The next word after {PROMPT!r}"),
+        curves(points, title, x_name=x_name, y_name=y_name, dots=True),
+    ]
+    return stack_pictures(pictures, "Guesses, and what they save")
+
+
+# ---- lesson 15
+
+
+def report_serving(
+    chapters: ChapterPackage, seed: int, *, width: int = 256, layers: int = 4, steps: int = 60, runs: int = 3
+) -> Iterator[Table | str]:
+    """Lesson 15: tokens per second of texts that are written one by one, in a batch, and with guesses of a small model.
+
+    A GPT and a smaller draft learn the course's twenty sentences. Then the GPT continues two words of each, greedily.
+    Passes and words are counted; they do not depend on the machine. The times are medians of several runs, on one core.
+    """
+    yield (
+        f"Training a model and a draft. Then {len(SENTENCES)} texts are written {runs + 1} times in each way. "
+        "In all this takes about a minute."
     )
+    serving, sampling, models = (chapters.module(name) for name in ("ch15_serving", "ch09_sampling", "ch07_models"))
+    parts = names_of(models, chapters.module("ch01_tokenizer"), chapters.module("ch08_training"))
+    tokenizer, batch = tokenizer_and_batch(parts)
+    plain = small_gpt(parts, tokenizer.vocab_size, seed, max_len=32, d_model=width, n_heads=4, n_layers=layers)
+    train(parts, plain, batch, steps, lr=1e-3)
+    model = serving.PaddedGPT(plain.config).eval()
+    model.load_state_dict(plain.state_dict())
+    draft = small_gpt(parts, tokenizer.vocab_size, seed + 1, max_len=32, d_model=16, n_layers=1)
+    train(parts, draft, batch, steps * 2 // 3, lr=2e-2)
+    prompts, new_tokens = first_words(tokenizer), 10
+    tokens, lists = new_tokens * len(prompts), [prompt[0].tolist() for prompt in prompts]
+
+    rows, first = [], 0.0
+    for size in (1, 4, 10, 20):
+
+        def write_batches(size: int = size) -> list[Any]:
+            groups = [lists[start : start + size] for start in range(0, len(lists), size)]
+            return [serving.generate_batch(model, group, new_tokens) for group in groups]
+
+        seconds, [passes], _ = timed(write_batches, runs, model)
+        first = first or seconds
+        rows.append([f"{size}", f"{passes}", f"{tokens / seconds:.0f}", f"{first / seconds:.1f}x"])
+    columns = ("texts in a batch", "passes", "tokens a second", "faster")
+    yield result_table(f"{len(prompts)} texts of {new_tokens} new tokens", columns, rows)
+
+    def write_plainly() -> list[Tensor]:
+        return [sampling.generate(model, prompt, new_tokens, temperature=0) for prompt in prompts]
+
+    unaided, [passes], texts = timed(write_plainly, runs, model)
+    rows = [["none", f"{passes}", "-", f"{tokens / passes:.2f}", f"{tokens / unaided:.0f}", "1.0x"]]
+    for n in (1, 2, 4, 8):
+
+        def write_guessing(n: int = n) -> list[Tensor]:
+            return [serving.generate_speculative(model, draft, one, new_tokens, n, temperature=0) for one in prompts]
+
+        seconds, [passes, drafted], found = timed(write_guessing, runs, model, draft)
+        if any(not torch.equal(one, other) for one, other in zip(found, texts)):
+            raise AssertionError("generate_speculative wrote another text than generate")
+        kept = f"{(tokens - passes) / drafted:.0%}"  # each pass writes one token besides the guesses that it keeps
+        speeds = f"{tokens / passes:.2f}", f"{tokens / seconds:.0f}", f"{unaided / seconds:.1f}x"
+        rows.append([f"{n}", f"{passes}", kept, *speeds])
+    header = ["guesses a round", "passes", "kept", "tokens a pass", "tokens a second", "faster"]
+    yield result_table("One text at a time", header, rows)
+
+
+def timed(call: Callable[[], Any], runs: int, *models: nn.Module) -> tuple[float, list[int], Any]:
+    """Return the median seconds of a call, the passes of each model in one run, and the call's result."""
+    with torch.no_grad(), ExitStack() as stack:
+        counted = [stack.enter_context(counted_passes(model)) for model in models]
+        result = call()
+    seconds = []
+    for _ in range(runs):
+        start = perf_counter()
+        with torch.no_grad():
+            call()
+        seconds.append(perf_counter() - start)
+    return median(seconds), [len(passes) for passes in counted], result

@@ -1,31 +1,36 @@
-"""Attention strip by strip: the running maximum and sum of one query, the way back, and the memory that it saves.
-
-The queries, keys and values of a short sentence are random. One query is followed from the first strip of keys to the last.
-"""
+"""Attention strip by strip: a walk along one query, and the memory that attention takes (lesson 14)."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
 
 import torch
+from grader.execution.chapter_package import ChapterPackage
 from grader.teaching.drawing.charts import curves
 from grader.teaching.drawing.svg import stack_pictures
+from grader.teaching.measurements import result_table
 from grader.teaching.walks.parts import Parts
 from grader.teaching.walks.progress_line import ProgressReporter
-from grader.teaching.walks.walk_page import WalkPage
+from grader.teaching.walks.walk_page import table
 from grader.verdict.memory import StorageWatch
-from torch import Tensor
+from rich.table import Table
+from torch import Tensor, nn
 
-REQUIRED_EXERCISES = ("softmax", "scaled_dot_product_attention", "attention_with_lse", "merge_attention", "tiled_attention", "tiled_attention_backward")
-NEXT_STEP = "Next: `headway measure memory` counts longer texts, windows, and what training keeps with checkpoints."
+REQUIRED_EXERCISES = (
+    "softmax", "scaled_dot_product_attention", "attention_with_lse", "merge_attention", "tiled_attention",
+    "tiled_attention_backward",
+)  # fmt: skip
 
 SENTENCE = ("the", "crane", "sees", "a", "fish", "and", "dives", "deep")
 BLOCK = 2
 WIDTH, VALUE_WIDTH = 4, 2
 QUERY = len(SENTENCE) - 1  # the last word sees all others
-SHARP = 1.7  # the scale of queries and keys: larger scores make some keys count far more than others
-BLOCKS = (1, 2, 3, 8, 20)
+SCORE_SCALE = 1.7  # of queries and keys: larger scores make some keys count far more than others
+BLOCK_SIZES = (1, 2, 3, 8, 20)
 LENGTHS = (64, 128, 256, 512, 1024)
 STRIP = 32  # keys in a strip where memory is counted
 
@@ -34,7 +39,7 @@ STRIP = 32  # keys in a strip where memory is counted
 class Strip:
     """One strip of keys, as the query meets it."""
 
-    words: list[str]
+    words: str
     scores: list[float]
     largest: float  # so far
     total: float  # the sum of e^(score - largest) so far
@@ -42,60 +47,52 @@ class Strip:
     output: list[float]  # so far
 
 
-@dataclass(frozen=True)
-class Numbers:
-    strips: list[Strip]
-    whole: list[float]  # the query's output over all keys at once
-    unscaled: list[float]  # the output if the old sum is not multiplied when the largest score changes
-    apart: dict[int, float]  # by block: the largest difference of any output from attention over all keys
-    average: float  # grad_out · output of the query
-    averages: list[float]  # the sum of weights · grad_weights over each strip; together they are the average
-    gradients_apart: float  # the largest difference of any gradient from autograd's
-    memory: list[tuple[int, int, int]]  # length, entries at one moment: plain attention, tiled attention
-
-
-def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Numbers:
-    """Follow one query through the strips, compare output and gradients with chapter 3's attention, and count memory."""
+def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> SimpleNamespace:
+    """Follow one query through the strips, compare with chapter 3's attention, and count memory."""
     generator = torch.Generator().manual_seed(seed)
-    T = len(SENTENCE)
-    q, k = (SHARP * torch.randn(T, WIDTH, generator=generator, dtype=torch.float64) for _ in range(2))
-    v, grad_out = (torch.randn(T, VALUE_WIDTH, generator=generator, dtype=torch.float64) for _ in range(2))
+
+    def random(width: int) -> Tensor:
+        return torch.randn(len(SENTENCE), width, generator=generator, dtype=torch.float64)
+
+    q, k = (SCORE_SCALE * random(WIDTH) for _ in range(2))
+    v, grad_out = (random(VALUE_WIDTH) for _ in range(2))
     leaves = [x.clone().requires_grad_() for x in (q, k, v)]
     whole, _ = parts.scaled_dot_product_attention(*leaves)
     expected = torch.autograd.grad((whole * grad_out).sum(), leaves)
     with torch.no_grad():
         strips, unscaled = _follow(parts, q[QUERY:], k, v)
-        apart = {block: (parts.tiled_attention(q, k, v, block)[0] - whole).abs().max().item() for block in BLOCKS}
+        apart = {size: (parts.tiled_attention(q, k, v, size)[0] - whole).abs().max().item() for size in BLOCK_SIZES}
         output, lse = parts.tiled_attention(q, k, v, BLOCK)
         found = parts.tiled_attention_backward(q, k, v, output, lse, grad_out, BLOCK)
         weights = torch.exp(q[QUERY] @ k.T / math.sqrt(WIDTH) - lse[QUERY])
-        shares = weights * (v @ grad_out[QUERY])
+        products = weights * (v @ grad_out[QUERY])
         memory = _count_memory(parts, report_progress)
-    return Numbers(
+    return SimpleNamespace(
         strips=strips,
-        whole=whole[QUERY].tolist(),
-        unscaled=unscaled,
-        apart=apart,
+        whole=whole[QUERY].tolist(),  # the query's output over all keys at once
+        unscaled=unscaled,  # the output if the old sum is not multiplied when the largest score changes
+        apart=apart,  # by block size: the largest difference of any output from attention over all keys
         average=(grad_out[QUERY] * output[QUERY]).sum().item(),
-        averages=[part.sum().item() for part in shares.split(BLOCK)],
+        averages=[part.sum().item() for part in products.split(BLOCK)],  # together they are the average
         gradients_apart=max((got - wanted).abs().max().item() for got, wanted in zip(found, expected)),
-        memory=memory,
+        memory=memory,  # length, entries at one moment: plain attention, tiled attention
     )
 
 
 def _follow(parts: Parts, query: Tensor, k: Tensor, v: Tensor) -> tuple[list[Strip], list[float]]:
     """Merge the strips one after the other; also compute the output that a missing rescaling would give."""
-    output, lse = torch.zeros(1, VALUE_WIDTH, dtype=torch.float64), torch.full((1,), -math.inf, dtype=torch.float64)
+    output, lse = torch.zeros(1, VALUE_WIDTH).double(), torch.full((1,), -math.inf).double()
     scores = (query @ k.T / math.sqrt(WIDTH))[0]
-    strips, wrong_sum, wrong_output = [], 0.0, torch.zeros(VALUE_WIDTH, dtype=torch.float64)
+    strips, wrong_sum, wrong_output = [], 0.0, torch.zeros(VALUE_WIDTH).double()
     for start in range(0, len(SENTENCE), BLOCK):
-        end = start + BLOCK
-        pair = parts.attention_with_lse(query, k[start:end], v[start:end])
+        part = slice(start, start + BLOCK)
+        pair = parts.attention_with_lse(query, k[part], v[part])
         output, lse = parts.merge_attention(output, lse, *pair)
-        largest = scores[:end].max()
-        strips.append(Strip(list(SENTENCE[start:end]), scores[start:end].tolist(), largest.item(), math.exp(lse.item() - largest.item()), lse.item(), output[0].tolist()))
-        exps = torch.exp(scores[start:end] - largest)
-        wrong_sum, wrong_output = wrong_sum + exps.sum().item(), wrong_output + exps @ v[start:end]
+        largest = scores[: part.stop].max().item()
+        words, total = " ".join(SENTENCE[part]), math.exp(lse.item() - largest)
+        strips.append(Strip(words, scores[part].tolist(), largest, total, lse.item(), output[0].tolist()))
+        exps = torch.exp(scores[part] - largest)
+        wrong_sum, wrong_output = wrong_sum + exps.sum().item(), wrong_output + exps @ v[part]
     return strips, (wrong_output / wrong_sum).tolist()
 
 
@@ -103,73 +100,118 @@ def _count_memory(parts: Parts, report_progress: ProgressReporter) -> list[tuple
     found = []
     with report_progress("counting memory", len(LENGTHS)) as step:
         for length in LENGTHS:
-            q, k, v = (torch.randn(1, 1, length, 16) for _ in range(3))
-            peaks = []
-            for call in (lambda q=q, k=k, v=v: parts.scaled_dot_product_attention(q, k, v), lambda q=q, k=k, v=v: parts.tiled_attention(q, k, v, STRIP)):
-                with StorageWatch((q, k, v)) as seen:
-                    call()
-                peaks.append(seen.peak)
-            found.append((length, peaks[0], peaks[1]))
+            qkv = [torch.randn(1, 1, length, 16) for _ in range(3)]
+            plain = peak_entries(parts.scaled_dot_product_attention, *qkv)
+            found.append((length, plain, peak_entries(parts.tiled_attention, *qkv, STRIP)))
             step()
     return found
 
 
-def print_walk(page: WalkPage, n: Numbers) -> None:
-    """The strips, the same answer, the mistake, the way back, the memory."""
-    page.say(f"The last word of {' '.join(SENTENCE)!r} attends to all {len(SENTENCE)} words. Its query meets the keys in strips of {BLOCK}; each strip is forgotten.")
-
-    page.step("Strip by strip")
-    page.table(
-        [[" ".join(s.words), _row(s.scores), f"{s.largest:.2f}", f"{s.total:.3f}", f"{s.lse:.3f}", _row(s.output)] for s in n.strips],
-        ["strip", "scores", "largest", "sum", "lse", "output so far"],
-    )
-    page.say(
-        "`largest` is the largest score so far, and `sum` adds up e^(score - largest). lse is the largest plus the logarithm of the sum. "
-        "When a larger score comes, the old sum becomes smaller, because it is multiplied by e^(old largest - new largest)."
-    )
-
-    page.step("The same answer")
-    page.table([["all keys at once", _row(n.whole)], ["after the last strip", _row(n.strips[-1].output)]])
-    page.say("For all queries, the largest difference from attention over all keys at once:")
-    page.table([["difference", *(f"{value:.0e}" for value in n.apart.values())]], ["block", *map(str, n.apart)])
-    page.say("The differences are rounding. The block size changes the order of work, not the result.")
-
-    page.step("What happens without rescaling")
+def describe(n: SimpleNamespace) -> dict[str, Any]:
+    strips = [[s.words, _row(s.scores), f"{s.largest:.2f}", s.total, s.lse, _row(s.output)] for s in n.strips]
     rises = sum(later.largest > earlier.largest for earlier, later in zip(n.strips, n.strips[1:]))
-    page.table([["right", _row(n.whole)], ["the old sum is not multiplied", _row(n.unscaled)]])
-    page.say(
-        f"The largest score rose {rises} time{'s' * (rises != 1)} after the first strip. "
-        + ("Each time the strips before it would count too much." if rises else "So nothing had to be multiplied here, and the mistake does not show.")
-    )
-
-    page.step("The way back")
-    page.say("The gradient of softmax needs one sum over all keys: weights · grad_weights. Each strip has a part of it:")
-    page.table([["part", *(f"{value:.4f}" for value in n.averages), f"{sum(n.averages):.4f}"]], ["strip", *(" ".join(s.words) for s in n.strips), "all"])
-    page.say(
-        f"grad_out · output of this query is {n.average:.4f}: the same number, known before the first strip. "
-        f"The gradients of q, k and v differ from autograd's by at most {n.gradients_apart:.0e}."
-    )
-
-    page.step("The memory")
-    page.say(f"All new tensors that exist at one moment, in entries, for one head of width 16 and strips of {STRIP} keys:")
-    page.table([[length, f"{plain:,}", f"{tiled:,}", f"{plain / tiled:.1f}x"] for length, plain, tiled in n.memory], ["positions", "plain", "tiled", "less"], left=0)
-    (_, a, b), (_, c, d) = n.memory[-2:]
-    page.say(f"Twice the length takes {c / a:.1f} times the memory with plain attention, and {d / b:.1f} times with strips.")
+    memory = [[length, f"{plain:,}", f"{tiled:,}", f"{plain / tiled:.1f}x"] for length, plain, tiled in n.memory]
+    (_, plain, tiled), (_, longer_plain, longer_tiled) = n.memory[-2:]
+    return {
+        "text": " ".join(SENTENCE),
+        "words": len(SENTENCE),
+        "strip_table": table(strips, ["strip", "scores", "largest", "sum", "lse", "output so far"], ".3f"),
+        "output_table": table(
+            [["all keys at once", _row(n.whole)], ["after the last strip", _row(n.strips[-1].output)]]
+        ),
+        "difference_table": table([["difference", *n.apart.values()]], ["block", *map(str, n.apart)], ".0e"),
+        "rises": rises,
+        "times": "time" if rises == 1 else "times",
+        "unscaled_table": table([["right", _row(n.whole)], ["the old sum is not multiplied", _row(n.unscaled)]]),
+        "average_table": table(
+            [["part", *n.averages, sum(n.averages)]], ["strip", *(s.words for s in n.strips), "all"], ".4f"
+        ),
+        "memory_table": table(memory, ["positions", "plain", "tiled", "less"], left=0),
+        "plain_growth": longer_plain / plain,
+        "tiled_growth": longer_tiled / tiled,
+    }
 
 
 def _row(values: list[float]) -> str:
     return "  ".join(f"{value:.2f}" for value in values)
 
 
-def draw(n: Numbers) -> str:
-    """lse and the largest score after each strip, and the memory by length."""
+def draw(n: SimpleNamespace) -> str:
+    """Draw lse and the largest score after each strip, and the memory by length."""
     after = {
         "lse so far": [(i + 1, strip.lse) for i, strip in enumerate(n.strips)],
         "largest score so far": [(i + 1, strip.largest) for i, strip in enumerate(n.strips)],
     }
-    memory = {"plain": [(length, plain) for length, plain, _ in n.memory], "tiled": [(length, tiled) for length, _, tiled in n.memory]}
+    memory = {
+        "plain": [(length, plain) for length, plain, _ in n.memory],
+        "tiled": [(length, tiled) for length, _, tiled in n.memory],
+    }
     pictures = [
-        curves(after, "One query, strip by strip", x_name="strips", y_name="", dots=True),
+        curves(after, "One query, strip by strip", x_name="strips", dots=True),
         curves(memory, "Entries at one moment", x_name="positions", y_name="entries", log=True, dots=True),
     ]
     return stack_pictures(pictures, "Attention strip by strip")
+
+
+# ---- lesson 14
+
+
+def peak_entries(function: Callable[..., object], *args: object) -> int:
+    """Return the entries of all new tensors that exist at one moment, at most, while `function(*args)` runs."""
+    with torch.no_grad(), StorageWatch(args) as seen:
+        function(*args)
+    return seen.peak
+
+
+def kept_entries(function: Callable[..., Tensor], *args: object) -> int:
+    """Return the entries that wait for the backward pass after `function(*args)`, without arguments and result."""
+    with StorageWatch(args) as seen:
+        result = function(*args)
+        return seen.alive - result.numel()
+
+
+def report_memory(chapters: ChapterPackage, seed: int) -> Iterator[Table | str]:
+    """Lesson 14: how much memory attention takes as texts grow, and what training keeps for the backward pass.
+
+    One head of width 64, in strips of 64 keys and with a window of 64 keys. Entries are counted, not bytes, with the
+    watch that the tests use: all new tensors that exist at one moment. The numbers are the same on every machine.
+    """
+    efficient, attention = chapters.module("ch14_efficient_attention"), chapters.module("ch03_attention")
+    new_block, width = chapters.module("ch06_blocks").PreNormBlock, 64
+
+    def plain(*qkv: Tensor) -> Tensor:
+        return attention.scaled_dot_product_attention(*qkv)[0]
+
+    def run_blocks(x: Tensor, *model: nn.Module) -> Tensor:
+        for block in model:
+            x = block(x)
+        return x
+
+    def run_checkpointed(x: Tensor, *model: nn.Module) -> Tensor:
+        for block in model:
+            x = efficient.checkpointed(block, x)
+        return x
+
+    peaks, kept, stacks = [], [], []
+    for length in (256, 1024, 4096):
+        generator = torch.Generator().manual_seed(seed)
+        qkv = [torch.randn(1, 1, length, width, generator=generator).requires_grad_() for _ in range(3)]
+        fast = [peak_entries(way, *qkv, 64) for way in (efficient.tiled_attention, efficient.windowed_attention)]
+        peaks.append(_entries(f"{length:,}", [peak_entries(plain, *qkv), *fast]))
+        waiting = [kept_entries(plain, *qkv), kept_entries(efficient.efficient_attention, *qkv, 64)]
+        kept.append(_entries(f"{length:,} positions", waiting))
+    for layers in (2, 4, 8):
+        torch.manual_seed(seed)
+        model = [new_block(width, 4) for _ in range(layers)]
+        x = torch.randn(2, 32, width)
+        stacks.append(_entries(f"{layers}", [kept_entries(run, x, *model) for run in (run_blocks, run_checkpointed)]))
+    title = "entries of all new tensors at one moment, one head of width 64"
+    yield result_table(title, ("positions", "plain", "tiled", "windowed"), peaks)
+    title = "entries kept for the backward pass"
+    yield result_table(title, ("positions", "plain attention", "efficient attention"), kept)
+    columns = ("blocks", "kept, plain", "kept, each block checkpointed")
+    yield result_table(f"{title}, blocks of width 64", columns, stacks)
+
+
+def _entries(name: str, counts: Sequence[int]) -> list[str]:
+    return [name, *(f"{count:,}" for count in counts)]

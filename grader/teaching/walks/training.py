@@ -1,186 +1,207 @@
-"""Predictions before and after training, the loss on the way, and which words have become similar.
-
-The GPT of the course memorises the twenty sentences of grader/teaching/corpora.py; four unseen sentences show how far that generalises.
-"""
+"""A small GPT memorises the twenty sentences: a walk, and the overfitting that lesson 8 measures."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
 
 import torch
+from grader.execution.chapter_package import ChapterPackage
 from grader.teaching.corpora import SENTENCES, least_loss
 from grader.teaching.drawing.charts import curves, heatmap
 from grader.teaching.drawing.svg import stack_pictures
+from grader.teaching.measurements import result_table
 from grader.teaching.walks.parts import Parts
 from grader.teaching.walks.progress_line import ProgressReporter
-from grader.teaching.walks.small_models import GPT_PARTS, TOKENIZING, TRAINING, small_gpt, tokenizer_and_batch
-from grader.teaching.walks.walk_page import WalkPage
-from torch import Tensor, nn
+from grader.teaching.walks.small_models import (
+    GPT_PARTS,
+    TOKENIZING,
+    TRAINING,
+    Batch,
+    batch_of,
+    names_of,
+    small_gpt,
+    tokenizer_and_batch,
+)  # fmt: skip
+from grader.teaching.walks.walk_page import BLANK, Block, curve, grid, line, table
+from rich.table import Table
+from torch import nn
 
-REQUIRED_EXERCISES = (*TOKENIZING, *GPT_PARTS, "count_parameters", *TRAINING, "perplexity", "judge_fit", "fit", "sample_next_token", "generate")
-NEXT_STEP = (
-    "Next: `headway walk inference` follows one text through such a model, `headway walk heads` shows what its heads attend to. "
-    "To go on with your own code, call `fit` on a text of your choice."
-)
+FITTING = ("perplexity", "judge_fit", "fit", "sample_next_token", "generate")
+REQUIRED_EXERCISES = (*TOKENIZING, *GPT_PARTS, "count_parameters", *TRAINING, *FITTING)
 
-UNSEEN = ("our dog sat on the wall", "my cat sat on the bench", "the girl ate the cheese", "a bird read a long book")  # words from the training sentences
+UNSEEN = (  # words from the training sentences
+    "our dog sat on the wall", "my cat sat on the bench", "the girl ate the cheese", "a bird read a long book",
+)  # fmt: skip
 PROMPTS = ("the cat sat on the", "my sister", "every night the")
 COMPARED = ("cat", "dog", "king", "queen", "boy", "mat", "rug", "sofa", "roof")
-ASKED = ("cat", "king", "mat", "over")
+WITH_NEIGHBOURS = ("cat", "king", "mat", "over")
 EPOCHS, LR = 150, 3e-3
+SIZES = {"d_model": 64, "n_heads": 4, "n_layers": 4}
 SHOWN = (1, 5, 10, 20, 50, 100, 150)  # epochs in the table
 Guesses = list[tuple[str, float]]
 
 
-@dataclass(frozen=True)
-class Numbers:
-    vocab_size: int
-    parameters: int
-    targets: int  # words to predict
-    least: float  # the loss of a model that has memorised all sentences
-    guesses_before: dict[str, Guesses]  # by prompt, the likeliest
-    guesses_after: dict[str, Guesses]
-    written_before: str
-    written_after: dict[str, str]
-    losses: list[float]
-    unseen: list[float]
-    judgement: str
-    alike_before: list[list[float]]  # of the words in COMPARED
-    alike_after: list[list[float]]
-    nearest_before: dict[str, Guesses]
-    nearest_after: dict[str, Guesses]
-
-
-def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Numbers:
+def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> SimpleNamespace:
     """Record predictions, train, and record them again."""
     tokenizer, batch = tokenizer_and_batch(parts)
-    unseen = parts.collate([parts.next_token_pairs(tokenizer.encode(sentence), 32)[0] for sentence in UNSEEN])
-    model = small_gpt(parts, tokenizer.vocab_size, seed, d_model=64, n_heads=4, n_layers=4)
-    guesses_before, written_before = _guesses(parts, model, tokenizer), _written(parts, model, tokenizer, PROMPTS[0])
-    alike_before, nearest_before = _alike(model, tokenizer)
+    unseen = batch_of(parts, tokenizer, UNSEEN)
+    model = small_gpt(parts, tokenizer.vocab_size, seed, **SIZES)
+    before = _state(parts, model, tokenizer)
     optimizer = parts.AdamW(model.parameters(), lr=LR)
     with report_progress("training", EPOCHS) as step:
 
-        def an_epoch() -> list[tuple[Tensor, Tensor]]:
+        def an_epoch() -> list[Batch]:
             step()
             return [batch]
 
-        records = parts.fit(model, optimizer, an_epoch, EPOCHS, validate=lambda trained: math.log(parts.perplexity(trained, [unseen])))
-    losses, unseen_losses = [float(record["train_loss"]) for record in records], [float(record["val_loss"]) for record in records]
-    alike_after, nearest_after = _alike(model, tokenizer)
-    return Numbers(
+        def validate(trained: nn.Module) -> float:
+            return math.log(parts.perplexity(trained, [unseen]))
+
+        records = parts.fit(model, optimizer, an_epoch, EPOCHS, validate=validate)
+    losses, unseen_losses = ([float(record[name]) for record in records] for name in ("train_loss", "val_loss"))
+    return SimpleNamespace(
         vocab_size=tokenizer.vocab_size,
         parameters=int(parts.count_parameters(model)),
         targets=int((batch[1] != -100).sum()),
-        least=least_loss(SENTENCES),
-        guesses_before=guesses_before,
-        guesses_after=_guesses(parts, model, tokenizer),
-        written_before=written_before,
-        written_after={prompt: _written(parts, model, tokenizer, prompt) for prompt in PROMPTS},
+        before=before,
+        after=_state(parts, model, tokenizer),
         losses=losses,
         unseen=unseen_losses,
         judgement=str(parts.judge_fit(losses, unseen_losses)),
-        alike_before=alike_before,
-        alike_after=alike_after,
-        nearest_before=nearest_before,
-        nearest_after=nearest_after,
     )
 
 
 @torch.no_grad()
-def _guesses(parts: Parts, model: nn.Module, tokenizer) -> dict[str, Guesses]:
+def _state(parts: Parts, model: nn.Module, tokenizer: Any) -> SimpleNamespace:
+    """Return what the model predicts and writes after each prompt, and the similarity of its words' vectors."""
     model.eval()
-    found = {}
+    guesses, written = {}, {}
     for prompt in PROMPTS:
-        logits = model(torch.tensor([tokenizer.encode(prompt)]))[0][0, -1]
-        chances = parts.softmax(logits, dim=-1)
-        best = chances.topk(3)
-        found[prompt] = [(tokenizer.decode([i]), p) for i, p in zip(best.indices.tolist(), best.values.tolist())]
-    return found
-
-
-def _written(parts: Parts, model: nn.Module, tokenizer, prompt: str) -> str:
-    """Generate greedily, as many words as the sentence with this beginning has."""
-    ids = tokenizer.encode(prompt)
-    more = max(len(sentence.split()) for sentence in SENTENCES if sentence.startswith(prompt)) - len(ids)
-    return tokenizer.decode(parts.generate(model, torch.tensor([ids]), more, temperature=0)[0].tolist())
-
-
-@torch.no_grad()
-def _alike(model: nn.Module, tokenizer) -> tuple[list[list[float]], dict[str, Guesses]]:
-    """Return the cosines between the words' vectors, after their common mean is subtracted, and the nearest words of some."""
+        ids = torch.tensor([tokenizer.encode(prompt)])
+        best = parts.softmax(model(ids)[0][0, -1], dim=-1).topk(3)
+        guesses[prompt] = [(tokenizer.decode([i]), p) for i, p in zip(best.indices.tolist(), best.values.tolist())]
+        length = max(len(sentence.split()) for sentence in SENTENCES if sentence.startswith(prompt))
+        text = parts.generate(model, ids, length - ids.size(1), temperature=0)
+        written[prompt] = tokenizer.decode(text[0].tolist())
     vectors = model.token_emb.weight.detach()
     vectors = vectors - vectors.mean(dim=0)
     vectors = vectors / vectors.norm(dim=1, keepdim=True)
     cosines = vectors @ vectors.T
-    picked = [tokenizer.encode(word)[0] for word in COMPARED]
     nearest = {}
-    for word in ASKED:
-        best = cosines[tokenizer.encode(word)[0]].topk(4)
-        nearest[word] = [(tokenizer.decode([i]), value) for i, value in zip(best.indices.tolist()[1:], best.values.tolist()[1:])]
-    return cosines[picked][:, picked].tolist(), nearest
+    for word in WITH_NEIGHBOURS:
+        best = cosines[tokenizer.encode(word)[0]].topk(4)  # the first is the word itself
+        nearest[word] = list(zip(map(tokenizer.decode, best.indices[1:, None].tolist()), best.values[1:].tolist()))
+    picked = [tokenizer.encode(word)[0] for word in COMPARED]
+    return SimpleNamespace(guesses=guesses, written=written, nearest=nearest, alike=cosines[picked][:, picked].tolist())
 
 
-def print_walk(page: WalkPage, n: Numbers) -> None:
-    """Before training, on the way, and after."""
-    page.step("The training data")
-    page.say(f"{len(SENTENCES)} sentences, {n.targets} words to predict in them, {n.vocab_size} words in the vocabulary. Three of them:")
-    for sentence in SENTENCES[:3]:
-        page.line(sentence)
-    page.say(f"The model has 4 layers and {n.parameters:,} weights. It reads all sentences at once, {EPOCHS} times, with AdamW at {LR:g}.")
+def describe(n: SimpleNamespace) -> dict[str, Any]:
+    span = min(n.losses + n.unseen), max(n.losses + n.unseen)
+    epochs = [[epoch, n.losses[epoch - 1], math.exp(n.losses[epoch - 1]), n.unseen[epoch - 1]] for epoch in SHOWN]
 
-    page.step("Predictions before training")
-    _print_guesses(page, n.guesses_before)
-    page.say("All words are about equally likely. The text that it generates:")
-    page.line(n.written_before)
+    def neighbours(words: Guesses) -> str:
+        return ", ".join(f"{word} {value:.2f}" for word, value in words)
 
-    page.step("Training")
-    every = n.losses + n.unseen
-    for name, losses in (("training loss by epoch  ", n.losses), ("four unseen sentences   ", n.unseen)):
-        page.curve(name, losses, width=36, span=(min(every), max(every)))
-    page.blank()
-    rows = [[epoch, f"{n.losses[epoch - 1]:.3f}", f"{math.exp(n.losses[epoch - 1]):.1f}", f"{n.unseen[epoch - 1]:.3f}"] for epoch in SHOWN]
-    page.table(rows, ["epoch", "loss", "perplexity", "unseen sentences"], left=0)
-    page.say(
-        f"The loss began near ln({n.vocab_size}) = {math.log(n.vocab_size):.2f}, the loss of guessing. It cannot fall below {n.least:.2f}, because "
-        f"several words can follow 'the'. The four unseen sentences consist of words from the training data; their loss was lowest in "
-        f"epoch {1 + n.unseen.index(min(n.unseen))}. From the two curves judge_fit concludes: {n.judgement}."
-    )
-
-    page.step("Predictions after training")
-    _print_guesses(page, n.guesses_after)
-    page.say("The texts that it generates:")
-    for text in n.written_after.values():
-        page.line(text)
-
-    page.step("Which words have become similar")
-    page.say("The cosine of two words' vectors: 1 is the same direction, 0 is unrelated. The nearest words before and after:")
-    rows = [[word, _some(n.nearest_before[word]), _some(n.nearest_after[word])] for word in ASKED]
-    page.table(rows, ["word", "before", "after"], left=3)
-    page.grid(n.alike_after, COMPARED, COMPARED)
-    page.say(
-        "The training data do not say that a cat and a dog are animals, or that one sits on a mat. Words that occur in the same places, "
-        "between the same words, now have similar vectors."
-    )
+    nearest = [
+        [word, neighbours(n.before.nearest[word]), neighbours(n.after.nearest[word])] for word in WITH_NEIGHBOURS
+    ]
+    return {
+        "sentences": len(SENTENCES),
+        "first_sentences": [part for sentence in SENTENCES[:3] for part in line(sentence)],
+        "guess_table_before": _guess_table(n.before.guesses),
+        "guess_table_after": _guess_table(n.after.guesses),
+        "written_before": n.before.written[PROMPTS[0]],
+        "written_lines": [part for text in n.after.written.values() for part in line(text)],
+        "loss_curves": [
+            *curve("training loss by epoch  ", n.losses, width=36, span=span),
+            *curve("four unseen sentences   ", n.unseen, width=36, span=span),
+            *BLANK,
+        ],
+        "loss_table": table(epochs, ["epoch", "loss", "perplexity", "unseen sentences"], "- .3f .1f .3f", left=0),
+        "guessing": math.log(n.vocab_size),
+        "least": least_loss(SENTENCES),
+        "best_epoch": 1 + n.unseen.index(min(n.unseen)),
+        "nearest_table": table(nearest, ["word", "before", "after"], left=3),
+        "alike_grid": grid(n.after.alike, COMPARED, COMPARED),
+    }
 
 
-def _print_guesses(page: WalkPage, guesses: dict[str, Guesses]) -> None:
+def _guess_table(guesses: dict[str, Guesses]) -> Block:
     rows = [[prompt + " ...", *(f"{word} {p:.0%}" for word, p in best)] for prompt, best in guesses.items()]
-    page.table(rows, ["after", "likeliest", "second", "third"], left=4)
+    return table(rows, ["after", "likeliest", "second", "third"], left=4)
 
 
-def _some(words: Guesses) -> str:
-    return ", ".join(f"{word} {value:.2f}" for word, value in words)
-
-
-def draw(n: Numbers) -> str:
-    """The loss, and the words before and after."""
-    epochs = range(1, len(n.losses) + 1)
-    lines = {"training sentences": list(zip(epochs, n.losses)), "unseen sentences": list(zip(epochs, n.unseen))}
+def draw(n: SimpleNamespace) -> str:
+    """Draw the loss, and the words before and after."""
+    lines = {
+        "training sentences": list(enumerate(n.losses, start=1)),
+        "unseen sentences": list(enumerate(n.unseen, start=1)),
+    }
     pictures = [
         curves(lines, "The loss", x_name="epoch", y_name="loss"),
-        heatmap(n.alike_before, COMPARED, COMPARED, "Similarity of words before training"),
-        heatmap(n.alike_after, COMPARED, COMPARED, "Similarity of words after training"),
+        heatmap(n.before.alike, COMPARED, COMPARED, "Similarity of words before training"),
+        heatmap(n.after.alike, COMPARED, COMPARED, "Similarity of words after training"),
     ]
     return stack_pictures(pictures, "A small GPT learns twenty sentences")
+
+
+# ---- lesson 8
+
+
+def measure_overfitting(parts: Any, seed: int = 0, epochs: int = 100) -> SimpleNamespace:
+    """Train a model on fourteen of the sentences with validation on the others, and one on all; losses are by epoch."""
+    tokenizer, _ = tokenizer_and_batch(parts)
+
+    def fit(texts: tuple[str, ...], epochs: int, validate: Any = None) -> tuple[nn.Module, list[dict[str, float]]]:
+        model = small_gpt(parts, tokenizer.vocab_size, seed, **SIZES)
+        batch = batch_of(parts, tokenizer, texts)
+        return model, parts.fit(model, parts.AdamW(model.parameters(), lr=LR), lambda: [batch], epochs, validate)
+
+    held_out = tuple(text for text in SENTENCES if parts.is_validation(text, 0.3))
+    seen = tuple(text for text in SENTENCES if text not in held_out)
+    unknown = {word for text in held_out for word in text.split()} - {word for text in seen for word in text.split()}
+    held = batch_of(parts, tokenizer, held_out)
+    _, records = fit(seen, epochs, lambda model: math.log(parts.perplexity(model, [held])))
+    training, validation = ([record[name] for record in records] for name in ("train_loss", "val_loss"))
+    model, all_records = fit(SENTENCES, EPOCHS)
+    logits = model.eval()(torch.tensor([tokenizer.encode(PROMPTS[0])]))[0]
+    return SimpleNamespace(
+        held_out=len(held_out),
+        unknown_words=len(unknown),  # of the held-out sentences
+        training=training,
+        validation=validation,
+        judged=[parts.judge_fit(training[:n], validation[:n]) for n in range(1, epochs + 1)],
+        memorised=[record["train_loss"] for record in all_records],
+        least=least_loss(SENTENCES),
+        least_seen=least_loss(seen),
+        next_word=tokenizer.decode([int(logits[0, -1].argmax())]),
+    )
+
+
+def report_overfitting(chapters: ChapterPackage, seed: int) -> Iterator[Table | str]:
+    """Lesson 8: the training and the validation loss of a small GPT that sees the same fourteen sentences repeatedly.
+
+    The model is a GPT of 4 layers and width 64, the optimizer AdamW with a learning rate of 0.003, and all sentences
+    are in one batch. Words are tokens. The last part trains on all twenty sentences, and shows the lowest loss that is
+    possible there.
+    """
+    names = ("ch01_tokenizer", "ch07_models", "ch08_training")
+    n, shown = measure_overfitting(names_of(*map(chapters.module, names)), seed), (1, 10, 20, 40, 100)
+    losses = {"training": n.training, "validation": n.validation}
+    rows = [[name, *(f"{values[epoch - 1]:.2f}" for epoch in shown)] for name, values in losses.items()]
+    title = f"{len(SENTENCES) - n.held_out} sentences for training, {n.held_out} for validation"
+    yield result_table(title, ("epoch", *map(str, shown)), rows)
+    best = min(n.validation)
+    yield f"The validation loss is lowest at epoch {n.validation.index(best) + 1}, with {best:.2f}."
+    yield f"The lowest possible loss on the sentences for training is {n.least_seen:.3f}."
+    if "overfitting" in n.judged:
+        yield f'judge_fit returns "overfitting" from epoch {n.judged.index("overfitting") + 1} on.'
+    else:
+        yield 'judge_fit never returns "overfitting".'
+    yield (
+        f"On all {len(SENTENCES)} sentences the loss begins at {n.memorised[0]:.2f} and is {n.memorised[-1]:.2f} after "
+        f"{EPOCHS} epochs; the lowest possible is {n.least:.3f}. After `{PROMPTS[0]}` the model writes `{n.next_word}`."
+    )

@@ -7,17 +7,15 @@ import re
 from collections.abc import Callable
 from contextlib import redirect_stdout
 from functools import cache
-from importlib import import_module
 
 import pytest
-import torch
-from grader.cli.commands.measure import known
 from grader.course.syllabus import EXERCISES
+from grader.teaching.measurements import list_measurements, run_measurement
 from lesson_tables import COMMAND, LessonTable, agrees, lessons, says, tables_of, words_of
 
 TABLES = [table for path in lessons() for table in tables_of(path)]
 MEASURED = [table for table in TABLES if table.command]
-SHORTER = {"cache": ["--tokens", "16", "64", "--runs", "1"]}  # its whole table takes minutes; test_measurements_cache.py counts the other rows
+SHORTER = {"cache": ["--tokens", "16", "64", "--runs", "1"]}  # its whole table takes minutes; test_measurements.py counts the other rows
 QUICK = {"embeddings", "scores", "draws", "changed_past", "memory"}
 
 # How far another machine may be away, besides 5 %: for a row and the number of a word in it, the difference, or None for any.
@@ -80,14 +78,10 @@ CALCULATED: list[tuple[str, str, str, str, Callable[..., tuple[float, ...]]]] = 
 def printed(command: str) -> str:
     """What the measurement prints, with room for its widest table."""
     name, *arguments = command.split()
-    threads = torch.get_num_threads()
     out = io.StringIO()
-    try:
-        with pytest.MonkeyPatch.context() as patch, redirect_stdout(out):
-            patch.setenv("COLUMNS", "240")
-            assert not import_module(f"grader.teaching.measurements.{name}").main(arguments)
-    finally:
-        torch.set_num_threads(threads)
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out):
+        patch.setenv("COLUMNS", "240")
+        run_measurement(name, arguments)
     return out.getvalue()
 
 
@@ -150,7 +144,7 @@ def test_every_table_that_looks_measured_names_its_command():
 
 def test_every_command_that_a_lesson_names_exists_and_every_measurement_is_named():
     named = {match[1] for path in EXERCISES.glob("*.md") for match in COMMAND.finditer(path.read_text(encoding="utf-8"))}
-    assert named == set(known())
+    assert named == set(list_measurements())
 
 
 def test_a_changed_number_a_missing_row_and_a_changed_word_are_found():

@@ -8,7 +8,8 @@ import sys
 
 import pytest
 from grader.classroom.handout.handout_folder import make_handout
-from grader.teaching.walks import ORDER, list_walks
+from grader.course.syllabus import load_syllabus
+from grader.teaching.walks import list_walks, load, template_path
 from kit_copy import Kit, posix
 from walk_runs import run_once
 
@@ -119,9 +120,16 @@ def test_an_exercise_that_was_checked_is_not_tested_again(kit):
     assert "testing 7 of your exercises ..." in _walk(kit, "qkv")[1]
 
 
+def test_a_template_has_the_number_of_the_last_chapter_that_its_walk_needs():
+    course = load_syllabus()
+    for name in list_walks():
+        last = max(course.exercise(exercise).chapter for exercise in load(name).REQUIRED_EXERCISES)
+        assert template_path(name).name.startswith(f"{last}_")
+
+
 def test_without_a_name_it_lists_every_walk(fresh):
     out, _ = _walk(fresh)
-    assert [line for line in out.splitlines() if line in ORDER] == list(ORDER) == list(list_walks())
+    assert [line for line in out.splitlines() if line in list_walks()] == list(list_walks())
     assert all(_prose(title) in _prose(out) for title in list_walks().values())
 
 
@@ -172,7 +180,7 @@ def test_pace_waits_for_a_key_and_q_ends_it(fresh):
 def test_a_handout_offers_only_the_walks_that_its_exercises_allow(tmp_path):
     handout = Kit(make_handout(tmp_path / "given", ["ch02", "ch03"], []).folder)
     out, _ = _walk(handout)
-    assert [line for line in out.splitlines() if line in ORDER] == ["qkv"]
+    assert [line for line in out.splitlines() if line in list_walks()] == ["qkv"]
     out, errors = _walk(handout, "training", status=2)
     assert out == "" and re.fullmatch(r"headway: the walk training needs \w+ and \d+ more exercises, which are not in this handout\n", errors)
     out, _ = _walk(handout, "qkv")

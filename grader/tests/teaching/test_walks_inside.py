@@ -11,21 +11,18 @@ import pytest
 from grader.course.syllabus import load_syllabus
 from grader.execution.chapter_package import ChapterPackage
 from grader.execution.target import package_sources, resolve
-from grader.teaching.drawing import charts as maps
-from grader.teaching.drawing import svg as picture_stack
-from grader.teaching.drawing.charts import curves
+from grader.teaching.drawing.charts import Map, curves, draw_maps
 from grader.teaching.drawing.palette import SEQUENTIAL
-from grader.teaching.measurements import cache, extrapolation, induction
-from grader.teaching.measurements.induction import Checkpoint, Findings
-from grader.teaching.walks import heads, kv_cache, load, logit_lens, module_name, moe, patching, positions
-from grader.teaching.walks import induction as induction_walk
-from walk_runs import check_page, check_required_exercises, printed_text, run_once
+from grader.teaching.drawing.svg import stack_pictures
+from grader.teaching.walks import heads, induction, kv_cache, load, logit_lens, moe, patching, positions
+from grader.teaching.walks.induction import Checkpoint, Findings
+from walk_runs import changed, check_page, check_required_exercises, printed_text, run_once
 
 SMALLER = {
-    kv_cache: {"COUNTED": (8, 16, 64), "WRITTEN": (4, 8), "WIDTH": 32},
+    kv_cache: {"COUNTED": (8, 16, 64), "TIMED": (4, 8), "WIDTH": 32},
     moe: {"STEPS": 100},
     positions: {"STEPS": 20},
-    induction_walk: {"MOST": 60},
+    induction: {"MAX_STEPS": 60},
 }
 WALKS = ("kv-cache", "moe", "positions", "logit-lens", "heads", "induction", "patching", "tiles")
 
@@ -69,7 +66,7 @@ def test_a_walk_fits_the_page_and_is_the_same_twice(name):
 @pytest.mark.parametrize("name", ["moe", "logit-lens", "heads", "induction", "patching"])  # for positions, the measurement's own test checks this
 def test_the_same_seed_gives_the_same_numbers_and_another_seed_others(name, monkeypatch):
     walk = load(name)
-    monkeypatch.setattr(walk, "MOST" if hasattr(walk, "MOST") else "STEPS", 3)
+    monkeypatch.setattr(walk, "MAX_STEPS" if hasattr(walk, "MAX_STEPS") else "STEPS", 3)
     if hasattr(walk, "SMOOTH"):
         monkeypatch.setattr(walk, "SMOOTH", 1)
     once, again, other = (run_once.__wrapped__(name, seed) for seed in (3, 3, 4))  # __wrapped__ is without the cache
@@ -85,9 +82,10 @@ def test_the_cache_grows_by_one_position_and_what_it_holds_stays():
     config_numbers = 2 * n.layers * n.passes[0].keys[1] * n.passes[0].keys[3]
     assert [one.cached for one in n.passes] == [2, 3, 4, 5, 6, 7] == [one.keys[2] for one in n.passes]
     assert [one.numbers for one in n.passes] == [positions * config_numbers for positions in range(2, 8)]
-    assert n.moved < 1e-5 and len(n.last_keys) == len(n.words) == 7
+    words = [word for one in n.passes for word in one.reads]
+    assert n.moved < 1e-5 and len(n.last_keys) == len(words) == 7
     assert all(a == pytest.approx(b, abs=1e-5) for a, b in zip(n.first_keys, n.last_keys))
-    assert n.written == n.written_cached == " ".join([*n.words, n.passes[-1].chooses])
+    assert n.written == n.written_cached == " ".join([*words, n.passes[-1].chooses])
 
 
 def test_operations_are_counted_as_the_formula_says():
@@ -95,21 +93,20 @@ def test_operations_are_counted_as_the_formula_says():
         d_model, n_layers, vocab_size = 64, 2, 256
 
     for length, without, with_cache in run_once("kv-cache").numbers.by_length:
-        assert without == cache.multiply_adds(Config, length, length)
-        assert with_cache == cache.multiply_adds(Config, 1, length)
+        assert without == kv_cache.multiply_adds(Config, length, length)
+        assert with_cache == kv_cache.multiply_adds(Config, 1, length)
     assert "without     with" in run_once("kv-cache").text
 
 
 def test_memory_and_time_are_distinguished_from_counts():
     n, text = run_once("kv-cache").numbers, run_once("kv-cache").text
-    sizes = {name: found for name, _, _, found in n.memory}
-    assert sizes["Llama 2, 7B"] == [2**29, 2**32, 2**36] and "512 MiB    4 GiB   64 GiB" in text
+    assert kv_cache.MODELS[1][0] == "Llama 2, 7B" and n.memory[1] == [2**29, 2**32, 2**36] and "512 MiB    4 GiB   64 GiB" in text
     assert [kv_cache.size(count) for count in (36 * 2**20, 2**30, 5 * 2**29)] == ["36 MiB", "1 GiB", "2.5 GiB"]
     assert n.same and [row.tokens for row in n.timed] == [4, 8]
-    slower = replace(n, timed=[replace(row, seconds=2 * row.seconds) for row in n.timed])
+    slower = changed(n, timed=[replace(row, seconds=2 * row.seconds) for row in n.timed])
     before, _, after = text.partition("Speed, measured")
     assert printed_text("kv-cache", slower).partition("Speed, measured")[0] == before and printed_text("kv-cache", slower).partition("Speed, measured")[2] != after
-    assert "they should not" not in text and "they should not" in printed_text("kv-cache", replace(n, written="something else"))
+    assert "they should not" not in text and "they should not" in printed_text("kv-cache", changed(n, written="something else"))
 
 
 # ---- moe
@@ -148,25 +145,25 @@ def test_the_sums_are_right_and_routing_adds_up():
 
 def test_what_each_scheme_computes_for_a_position():
     n = run_once("positions").numbers
-    assert [n.scores["alibi"][place] for place in positions.FROM] == [[-0.25 * d for d in range(positions.FAR + 1)]] * 2
+    assert [n.scores["alibi"][place] for place in positions.QUERY_PLACES] == [[-0.25 * d for d in range(positions.MAX_DISTANCE + 1)]] * 2
     assert max(n.unequal[scheme] for scheme in ("sinusoidal", "rope", "alibi")) < 1e-4 < n.unequal["learned"]
     assert n.scores["rope"][15][0] == pytest.approx(8**0.5, abs=1e-5)
     assert {scheme: outcome.partition(":")[0] for scheme, outcome in n.beyond_table.items()} == {
         "learned": "ValueError", "sinusoidal": "ValueError", "rope": "no error", "alibi": "no error",
     }  # fmt: skip
-    assert n.parameters["learned"] - n.parameters["rope"] == extrapolation.LENGTH * positions.WIDTH
+    assert n.parameters["learned"] - n.parameters["rope"] == positions.LENGTH * positions.WIDTH
 
 
 def test_losses_and_weights_by_position_belong_to_their_positions():
     n = run_once("positions").numbers
-    assert [row.name for row in n.rows][2:] == list(n.heads) == list(extrapolation.SCHEMES)
+    assert [row.name for row in n.rows][2:] == list(n.heads) == list(positions.SCHEMES)
     for row in n.rows:
         assert len(row.places) == 64 - 2 and sum(row.places) / len(row.places) == pytest.approx(row.at[64], abs=1e-4)
     for scheme, pattern in n.patterns.items():
         assert all(sum(row) == pytest.approx(1, abs=1e-4) for row in pattern)
-        assert n.echo[scheme][: positions.SHOWN - 2] == pytest.approx([pattern[q][q - 2] for q in range(2, positions.SHOWN)])
+        assert n.echo[scheme][: positions.DRAWN_PLACES - 2] == pytest.approx([pattern[q][q - 2] for q in range(2, positions.DRAWN_PLACES)])
     assert positions.binned([5.0] * 6 + [1.0] * 8, 2) == [5.0, 1.0] and positions.binned([1.0, 2.0, 3.0], 7) == [1.0, 2.5]
-    assert shades(run_once("positions").picture)[0] == 4 * positions.SHOWN * (positions.SHOWN + 1) // 2
+    assert shades(run_once("positions").picture)[0] == 4 * positions.DRAWN_PLACES * (positions.DRAWN_PLACES + 1) // 2
 
 
 # ---- logit-lens
@@ -229,7 +226,7 @@ def test_the_observed_head_is_the_best_one():
     assert all(sum(row) == pytest.approx(1, abs=1e-4) for pattern in (*n.patterns, n.partner_pattern) for row in pattern)
     assert sum(n.partner_pattern[i][i - 1] for i in range(1, 24)) / 23 == pytest.approx(n.previous[-1], abs=1e-5)
     assert "In 60 steps no head reached 0.5." in text
-    shown = {*induction_walk.steepest_rise(n.found), 2}
+    shown = {*n.found.steepest, 2}
     assert shades(run_once("induction").picture)[0] == (len(shown) + 1) * 24 * 25 // 2
 
 
@@ -237,7 +234,7 @@ def test_the_moment_is_reported():
     n = run_once("induction").numbers
     checkpoints = [Checkpoint(0, 4.2, 4.2, [0.0, 0.1]), Checkpoint(50, 4.2, 1.9, [0.1, 0.6]), Checkpoint(100, 4.2, 0.3, [0.1, 0.7])]
     found = Findings(checkpoints, [[0.1] * 4, [0.7, 0.3, 0.1, 0.1]], {8: 0.81, 24: 0.62}, [["previous"] * 4, ["mixed"] * 4])
-    text = " ".join(printed_text("induction", replace(n, found=found)).split())
+    text = " ".join(printed_text("induction", changed(n, found=found)).split())
     assert "At step 50 it has appeared: head 0 of layer 1." in text and "<- appears" in text
     assert "from step 0 to 50: the best score goes from 0.10 to 0.60, and the loss in the second half from 4.20 to 1.90" in text
     assert "0.81 with period 8 and 0.62 with period 24" in text
@@ -249,7 +246,7 @@ def test_training_ends_a_while_after_a_head_was_found(monkeypatch):
     looks = []
     try:
         chapters = package.module("ch07_models"), package.module("ch12_interpretability")
-        found = induction.measure(*chapters, steps=50, every=2, longer=3, at_checkpoint=lambda model: looks.append(model.training))
+        found = induction.train(*chapters, steps=50, every=2, longer=3, at_checkpoint=lambda model: looks.append(model.training))
     finally:
         package.close()
     assert [moment.step for moment in found.checkpoints] == [0, 2, 4, 5] and len(looks) == 4
@@ -270,7 +267,7 @@ def test_the_fact_moves_from_the_country_to_the_last_place():
     assert to_the_last[0] < 0.9 and to_the_last == sorted(to_the_last) and at_the_country[0] > at_the_country[2]
     assert all(row[patching.COUNTRY] == pytest.approx(0, abs=1e-4) for row in n.other_question), "the country is the same in these"
     assert n.says[-1][-1] == n.answers[0] == "paris" and n.says[0][0] == n.answers[1] == "rome"
-    assert text.count("it is mostly at") >= 2 and patching.strongest(n.other_country)[-1] == patching.LAST
+    assert text.count("it is mostly at") >= 2 and patching.strongest_places(n.other_country)[-1] == patching.LAST
     drawn = numbers_in(run_once("patching").picture)
     assert [round(value, 3) for table in (n.other_country, n.other_question) for row in table for value in row] == pytest.approx(drawn, abs=1e-9)
 
@@ -279,14 +276,13 @@ def test_the_fact_moves_from_the_country_to_the_last_place():
 
 
 def test_small_maps_share_one_scale_and_leave_the_future_out():
-    panels = [maps.Map("half", [[1.0, 9.0], [0.5, 0.5]], "ab", "ab"), maps.Map("none", [[9.0, 0.0], [0.0, 0.0]], "ab", "ab")]
-    picture = maps.draw_maps(panels, "Two", columns=2, row_name="from", column_name="to")
+    panels = [Map("half", [[1.0, 9.0], [0.5, 0.5]], "ab", "ab"), Map("none", [[9.0, 0.0], [0.0, 0.0]], "ab", "ab")]
+    picture = draw_maps(panels, "Two", columns=2, row_name="from", column_name="to")
     assert shades(picture) == (6, 2) and picture.count(f'fill="{SEQUENTIAL[-1]}"') == 1 + 1 and numbers_in(picture) == [0.0, 9.0]
     assert {"half", "none", "from", "to"} <= {element.text for element in ET.fromstring(picture).iter()}
 
 
 def test_pictures_are_stacked_without_overlap():
     one = curves({"line": [(0, 1), (1, 2)]}, "A curve")
-    inner = [element for element in ET.fromstring(picture_stack.stack_pictures([one, one], "Both")) if element.tag.endswith("svg")]
+    inner = [element for element in ET.fromstring(stack_pictures([one, one], "Both")) if element.tag.endswith("svg")]
     assert float(inner[1].get("y")) >= float(inner[0].get("y")) + float(inner[0].get("height"))
-    assert module_name("kv-cache") == "kv_cache" and logit_lens.layer_names(3) == ["embedding", "block 0", "block 1"]

@@ -1,11 +1,10 @@
 """The walks of chapter 15, on speculation and on paging: their statements are true for the numbers of a run on the reference."""
 
 import re
-from dataclasses import replace
 
 import pytest
 from grader.teaching.walks import paging, speculation
-from walk_runs import check_page, check_required_exercises, printed_text, run_once
+from walk_runs import changed, check_page, check_required_exercises, printed_text, run_once
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -27,29 +26,30 @@ def test_a_walk_fits_the_page_and_is_the_same_twice(name):
 
 def test_speculation_keeps_guesses_in_order_and_replaces_the_first_refused_one():
     n = run_once("speculation").numbers
-    fates = [guess.fate for one in n.rounds for guess in one.guesses]
+    fates = [fate for one in n.rounds for *_, fate in one.guesses]
     assert len(n.rounds) == speculation.ROUNDS and {"kept", "refused"} <= set(fates)
     for one, following in zip(n.rounds, n.rounds[1:]):
         assert following.before == " ".join([one.before, *one.written])
     for one in n.rounds:
-        kept = [guess.word for guess in one.guesses if guess.fate == "kept"]
-        assert one.written[:-1] == kept and [guess.word for guess in one.guesses][: len(kept)] == kept
-        assert [guess.fate for guess in one.guesses].count("refused") == (len(kept) < speculation.DRAFTED)
+        kept = [word for word, *_, fate in one.guesses if fate == "kept"]
+        assert one.written[:-1] == kept and [guess[0] for guess in one.guesses][: one.kept] == kept
+        assert [guess[-1] for guess in one.guesses].count("refused") == (len(kept) < speculation.DRAFTED)
 
 
 def test_speculation_calculates_the_models_distribution_from_kept_and_replaced_words():
     n = run_once("speculation").numbers
-    for target, kept, rest in zip(n.target, n.kept, n.residual):
-        assert kept + n.refused * rest == pytest.approx(target, abs=1e-5)
-    assert 0 < n.refused < 1 and all(abs(share - target) < 0.3 for share, target in zip(n.shares, n.target))
+    target = n.after_prompt["model"]
+    for expected, kept, rest in zip(target, n.after_prompt["kept"], n.after_prompt["residual"]):
+        assert kept + n.refused * rest == pytest.approx(expected, abs=1e-5)
+    assert 0 < n.refused < 1 and all(abs(share - expected) < 0.3 for share, expected in zip(n.shares, target))
 
 
 def test_speculation_saves_passes_and_changes_no_text():
     n, text = run_once("speculation").numbers, run_once("speculation").text
-    assert n.same == n.texts == 100 and n.tokens == 160
+    assert n.different == 0
     assert all(160 / (size + 1) <= passes < 160 for size, passes in n.passes.items())
     assert "All 100 texts are those of generate" in text
-    assert "1 of 100 texts differ from those of generate, but they should not." in printed_text("speculation", replace(n, same=99))
+    assert "1 of 100 texts differ from those of generate, but they should not." in printed_text("speculation", changed(n, different=1))
 
 
 def test_paging_takes_shares_copies_and_gives_back_as_it_says():
@@ -65,13 +65,13 @@ def test_paging_takes_shares_copies_and_gives_back_as_it_says():
     assert forked.tables["B2"] == forked.tables["B"] and branch.tables["B2"][:2] == branch.tables["B"][:2] and branch.tables["B2"][2] != branch.tables["B"][2]
     assert own.tables == branch.tables and "A" not in gone.tables
     assert "C took a new block" in " ".join(text.split())
-    assert n.wrong == 0 and n.unchanged and "Nothing has changed" in text
+    assert n.wrong == 0 and n.is_unchanged and "Nothing has changed" in text
 
 
 def test_paging_reports_a_cache_that_breaks_its_promises():
     n = run_once("paging").numbers
-    assert "something has changed, and it should not" in printed_text("paging", replace(n, unchanged=False))
-    assert "although the pool has not enough blocks" in " ".join(printed_text("paging", replace(n, error="")).split())
+    assert "something has changed, and it should not" in printed_text("paging", changed(n, is_unchanged=False))
+    assert "although the pool has not enough blocks" in " ".join(printed_text("paging", changed(n, error="")).split())
 
 
 def test_the_pictures_show_each_step_and_each_length_of_a_round():

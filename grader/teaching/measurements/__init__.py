@@ -1,1 +1,0 @@
-"""What lessons claim, measured: each module here prints one lesson's table when it is run."""
