@@ -1,25 +1,20 @@
-"""What a KV cache contains and saves: a walk, and the measured speed of lesson 10."""
+"""What a KV cache contains and saves; cache_speed.py measures the time."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from statistics import median
-from time import perf_counter
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import torch
-from grader.execution.chapter_package import ChapterPackage
 from grader.teaching.drawing.charts import curves
 from grader.teaching.drawing.svg import stack_pictures
-from grader.teaching.measurements import result_table
+from grader.teaching.walks.cache_speed import format_count, time_both
 from grader.teaching.walks.parts import Parts
-from grader.teaching.walks.progress_line import ProgressReporter, show_progress
+from grader.teaching.walks.progress_line import ProgressReporter
 from grader.teaching.walks.small_models import GPT_PARTS, TOKENIZING, TRAINING, small_gpt, tokenizer_and_batch, train
 from grader.teaching.walks.walk_page import grid, table
-from rich.table import Table
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -200,146 +195,3 @@ def draw(n: SimpleNamespace) -> str:
         curves(gains, "A whole text: the gain", x_name="new tokens", y_name="times", log=True, dots=True),
     ]
     return stack_pictures(pictures, "What a KV cache saves")
-
-
-# ---- lesson 10
-
-LONG_TEXT = 256  # texts up to this length are written several times without a cache too, longer ones once
-
-
-@dataclass(frozen=True)
-class Row:
-    """The cost of so many new tokens after the prompt: median seconds, and the multiply-adds of all matrix products."""
-
-    tokens: int
-    seconds: float
-    seconds_cached: float
-    work: int
-    work_cached: int
-    bytes: int
-
-    @property
-    def speeds(self) -> tuple[float, float]:
-        return self.tokens / self.seconds, self.tokens / self.seconds_cached
-
-    @property
-    def faster(self) -> float:
-        return self.seconds / self.seconds_cached
-
-    @property
-    def fewer(self) -> float:
-        return self.work / self.work_cached
-
-
-def multiply_adds(config: Any, new: int, seen: int) -> int:
-    """Count the multiply-adds of one call of a GPT with d_ff = 4 d_model: `new` positions, each with `seen` keys."""
-    D = config.d_model
-    maps = new * 12 * D * D  # four of D x D in attention, two of D x 4 D in the feed-forward layer
-    attention = 3 * new * seen * D  # scores; the weighted sum of the values twice: also after dropout on the weights
-    return config.n_layers * (maps + attention) + new * D * config.vocab_size
-
-
-def count_work(config: Any, prompt: int, tokens: int) -> tuple[int, int]:
-    """Count the multiply-adds of generating so many tokens: without a cache, and with one."""
-    without = sum(multiply_adds(config, length, length) for length in range(prompt, prompt + tokens))
-    steps = (multiply_adds(config, 1, length) for length in range(prompt + 1, prompt + tokens))
-    return without, multiply_adds(config, prompt, prompt) + sum(steps)
-
-
-def time_each_token(generate: Callable, model: torch.nn.Module, ids: Tensor, tokens: int) -> tuple[list[float], Tensor]:
-    """Return the seconds from the start to each new token, and the text. The model is called once per token."""
-    times: list[float] = []
-    hook = model.register_forward_hook(lambda *_: times.append(perf_counter()))
-    start = perf_counter()
-    text = generate(model, ids, tokens, temperature=0.0)
-    hook.remove()
-    return [time - start for time in times[-tokens:]], text
-
-
-def time_both(
-    chapter: ModuleType,
-    generate: Callable,
-    config: Any,
-    prompt: int,
-    tokens: tuple[int, ...],
-    runs: int,
-    report_progress: ProgressReporter,
-) -> tuple[list[Row], bool]:
-    """Return a row for each number of tokens, and whether both ways wrote the same text.
-
-    A run without a cache also gives the times of all shorter texts, because it computes every prefix anew.
-    """
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        model = chapter.CachedGPT(config).eval()
-        ids = torch.randint(config.vocab_size, (1, prompt))
-    for way in (generate, chapter.generate_cached):
-        way(model, ids, 2, temperature=0.0)  # the first calls allocate memory
-    lengths = [max(tokens)] + [max([n for n in tokens if n <= LONG_TEXT] or [min(tokens)])] * (runs - 1)
-    plain: list[list[float]] = []
-    cached: dict[int, list[float]] = {n: [] for n in tokens}
-    same = True
-    with report_progress("writing with a cache and without", len(lengths) * (1 + len(tokens))) as step:
-        for length in lengths:
-            times, text = time_each_token(generate, model, ids, length)
-            plain.append(times)
-            step()
-            for n in tokens:
-                times, written = time_each_token(chapter.generate_cached, model, ids, n)
-                cached[n].append(times[-1])
-                step()
-            same = same and torch.equal(text, written[:, : text.size(1)])
-    rows = []
-    for n in tokens:
-        medians = median(times[n - 1] for times in plain if len(times) >= n), median(cached[n])
-        d_head = config.d_model // config.n_heads
-        kept = chapter.kv_cache_bytes(config.n_layers, config.n_heads, d_head, prompt + n, bytes_per_value=4)
-        rows.append(Row(n, *medians, *count_work(config, prompt, n), kept))
-    return rows, same
-
-
-def format_count(count: float) -> str:
-    """Write a count with two digits and a unit: 1.3G."""
-    power = min(4, max(0, int(math.log10(max(count, 1))) // 3))
-    value, unit = count / 1000**power, " kMGT"[power].strip()
-    return f"{value:.0f}{unit}" if value >= 9.95 else f"{value:.1f}{unit}"
-
-
-def report_cache(
-    chapters: ChapterPackage,
-    *,
-    prompt: int = 512,
-    tokens: tuple[int, ...] = (16, 64, 256, 1024),
-    width: int = 256,
-    layers: int = 2,
-    runs: int = 3,
-) -> Iterator[Table | str]:
-    """Lesson 10: tokens per second with and without the KV cache, with the multiply-adds and the memory.
-
-    A GPT with random weights continues a prompt greedily, once with `generate` and once with `generate_cached`; each
-    call of the model is timed. The speed does not depend on the values of the weights.
-    """
-    models, sampling, caching = (chapters.module(name) for name in ("ch07_models", "ch09_sampling", "ch10_kv_cache"))
-    tokens = tuple(sorted(tokens))
-    config = models.GPTConfig(256, prompt + max(tokens), d_model=width, n_heads=4, n_layers=layers)
-    columns = ("new tokens", "tokens/s", "cached", "faster", "work", "cached", "less", "memory")
-    cores = torch.get_num_interop_threads()
-    for threads in (1, cores) if cores > 1 else (1,):
-        torch.set_num_threads(threads)
-        found, same = time_both(caching, sampling.generate, config, prompt, tokens, runs, show_progress)
-        rows = []
-        for row in found:
-            counts = map(format_count, (*row.speeds, row.work, row.work_cached))
-            without, cached, work, work_cached = counts
-            saved = [f"{row.faster:.0f}x", work, work_cached, f"{row.fewer:.0f}x", f"{row.bytes / 2**20:.1f} MiB"]
-            rows.append([f"{row.tokens}", without, cached, *saved])
-        yield result_table("one thread" if threads == 1 else f"{threads} threads", columns, rows)
-        if not same:
-            yield "The two texts differ, but they should not: generate_cached must write what generate writes."
-    blocks = format_count(12 * layers * width**2)
-    yield (
-        f"{layers} layers of width {width} ({blocks} weights in blocks); one row, "
-        f"a prompt of {prompt} tokens, float32."
-    )
-    yield "work: multiply-adds of all matrix products. memory: of the caches at the end."
-    yield f"Median of {runs} runs; without a cache, texts of more than {LONG_TEXT} tokens are generated once."

@@ -10,7 +10,7 @@ from grader.course.syllabus import EXERCISES, load_syllabus
 from grader.execution.chapter_package import ChapterPackage
 from grader.execution.target import package_sources, resolve
 from grader.teaching.measurements import list_measurements, run_measurement
-from grader.teaching.walks import induction, int8, kv_cache, moe, positions, speculation, training
+from grader.teaching.walks import cache_speed, induction, int8, moe, positions, speculation, training
 from grader.teaching.walks.initialization import WAYS, measure_depth
 from grader.teaching.walks.small_models import names_of
 from torch.utils.flop_counter import FlopCounterMode
@@ -157,7 +157,7 @@ def test_the_formula_is_what_torch_counts(chapters, encoding):
         ids = torch.arange(past + new)[None] % 11
         if past:
             model(ids[:, :past], caches)
-        assert counted(lambda: model(ids[:, past:], caches)) == kv_cache.multiply_adds(config, new, past + new)  # noqa: B023
+        assert counted(lambda: model(ids[:, past:], caches)) == cache_speed.multiply_adds(config, new, past + new)  # noqa: B023
 
 
 @pytest.mark.parametrize(("prompt", "tokens"), [(1, 6), (9, 1), (7, 8)])
@@ -165,14 +165,14 @@ def test_whole_texts_are_counted_as_torch_counts_them(chapters, prompt, tokens):
     config, caching = small_config(chapters("ch07_models")), chapters("ch10_kv_cache")
     model, ids = caching.CachedGPT(config), torch.arange(prompt)[None] % 11
     ways = [lambda way=way: way(model, ids, tokens, temperature=0.0) for way in (chapters("ch09_sampling").generate, caching.generate_cached)]
-    assert tuple(counted(way) for way in ways) == kv_cache.count_work(config, prompt, tokens)
+    assert tuple(counted(way) for way in ways) == cache_speed.count_work(config, prompt, tokens)
 
 
 def test_both_ways_of_writing_are_timed_and_another_text_is_noticed(chapters):
     from grader.teaching.walks.progress_line import hide_progress
 
     config, caching = small_config(chapters("ch07_models")), chapters("ch10_kv_cache")
-    rows, same = kv_cache.time_both(caching, chapters("ch09_sampling").generate, config, 8, (2, 6), 3, hide_progress)
+    rows, same = cache_speed.time_both(caching, chapters("ch09_sampling").generate, config, 8, (2, 6), 3, hide_progress)
     assert same and [row.tokens for row in rows] == [2, 6]
     assert all(row.seconds > 0 and row.seconds_cached > 0 and row.faster == row.seconds / row.seconds_cached for row in rows)
     assert [row.bytes for row in rows] == [2 * 2 * 3 * 4 * (8 + n) * 4 for n in (2, 6)]
@@ -182,14 +182,14 @@ def test_both_ways_of_writing_are_timed_and_another_text_is_noticed(chapters):
             model(ids)
         return torch.cat([ids, ids.new_full((1, tokens), 3)], dim=1)
 
-    assert not kv_cache.time_both(caching, stubborn, config, 8, (4,), 1, hide_progress)[1]
+    assert not cache_speed.time_both(caching, stubborn, config, 8, (4,), 1, hide_progress)[1]
 
 
 @pytest.mark.parametrize(
     ("count", "said"), [(0.87, "0.9"), (3, "3.0"), (42, "42"), (999, "999"), (1234, "1.2k"), (9960, "10k"), (78_643_200, "79M"), (3e15, "3000T")]
 )
 def test_counts_in_few_digits(count, said):
-    assert kv_cache.format_count(count) == said
+    assert cache_speed.format_count(count) == said
 
 
 def test_the_cache_tables_are_printed(capsys):
@@ -200,15 +200,15 @@ def test_the_cache_tables_are_printed(capsys):
 
 def test_the_lessons_counts_are_those_of_the_formula_and_its_speeds_the_promised_ones(chapters):
     """Speeds differ from machine to machine; the numbers of operations and bytes do not. 20 times at 256 tokens and more."""
-    text = (EXERCISES / "ch10_kv_cache.md").read_text(encoding="utf-8")
+    text = (EXERCISES / "ch10_cache_speed.md").read_text(encoding="utf-8")
     lines = text[text.index("### Measured") :].splitlines()
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if re.match(r"\| [\d,]+ \|", line)][:4]
     config = chapters("ch07_models").GPTConfig(256, 512 + 1024, d_model=256, n_heads=4, n_layers=2)
     for tokens, slow, fast, faster, *counts in rows:
         n = int(tokens.replace(",", ""))
-        without, cached = kv_cache.count_work(config, 512, n)
+        without, cached = cache_speed.count_work(config, 512, n)
         size = chapters("ch10_kv_cache").kv_cache_bytes(2, 4, 64, 512 + n, bytes_per_value=4)
-        assert counts == [kv_cache.format_count(without), kv_cache.format_count(cached), f"{without / cached:.0f}x", f"{size / 2**20:.1f} MiB"]
+        assert counts == [cache_speed.format_count(without), cache_speed.format_count(cached), f"{without / cached:.0f}x", f"{size / 2**20:.1f} MiB"]
         quotient = float(fast.replace(",", "")) / float(slow.replace(",", ""))
         assert float(faster.rstrip("x")) == pytest.approx(quotient, rel=0.05, abs=0.6) and (n < 200 or quotient >= 20)
     assert [row[0] for row in rows] == ["16", "64", "256", "1,024"]

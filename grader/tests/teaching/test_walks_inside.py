@@ -14,7 +14,7 @@ from grader.execution.target import package_sources, resolve
 from grader.teaching.drawing.charts import Map, curves, draw_maps
 from grader.teaching.drawing.palette import SEQUENTIAL
 from grader.teaching.drawing.svg import stack_pictures
-from grader.teaching.walks import heads, induction, kv_cache, load, logit_lens, moe, patching, positions
+from grader.teaching.walks import cache_speed, heads, induction, kv_cache, load, logit_lens, moe, patching, positions
 from grader.teaching.walks.induction import Checkpoint, Findings
 from walk_runs import changed, check_page, check_required_exercises, printed_text, run_once
 
@@ -93,8 +93,8 @@ def test_operations_are_counted_as_the_formula_says():
         d_model, n_layers, vocab_size = 64, 2, 256
 
     for length, without, with_cache in run_once("kv-cache").numbers.by_length:
-        assert without == kv_cache.multiply_adds(Config, length, length)
-        assert with_cache == kv_cache.multiply_adds(Config, 1, length)
+        assert without == cache_speed.multiply_adds(Config, length, length)
+        assert with_cache == cache_speed.multiply_adds(Config, 1, length)
     assert "without     with" in run_once("kv-cache").text
 
 
