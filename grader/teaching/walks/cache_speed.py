@@ -17,6 +17,7 @@ from grader.teaching.walks.progress_line import ProgressReporter, show_progress
 from rich.table import Table
 from torch import Tensor
 
+DEFAULT_THREADS = torch.get_num_threads()  # before a measurement sets it to 1
 LONG_TEXT = 256  # texts up to this length are written several times without a cache too, longer ones once
 
 
@@ -122,8 +123,7 @@ def report_cache(
     tokens = tuple(sorted(tokens))
     config = models.GPTConfig(256, prompt + max(tokens), d_model=width, n_heads=4, n_layers=layers)
     columns = ("new tokens", "tokens/s", "cached", "faster", "work", "cached", "less", "memory")
-    cores = torch.get_num_interop_threads()
-    for threads in (1, cores) if cores > 1 else (1,):
+    for threads in sorted({1, DEFAULT_THREADS}):
         torch.set_num_threads(threads)
         found, same = time_both(caching, sampling.generate, config, prompt, tokens, runs, show_progress)
         rows = []
