@@ -6,5 +6,5 @@
     drawing/        SVG: charts, heat maps, colours
     measurements.py `headway measure`: the measured tables of the lessons, which modules of walks/ compute
     book/           `headway book`: the lessons as a site, with its pages in `pages/`
-    corpora.py, english_hindi.py   small texts; `circuits.py`: weights that are set by hand
+    corpora.py      small texts, from corpora.toml; `circuits.py`: weights that are set by hand
 """

@@ -9,7 +9,7 @@ from types import ModuleType
 import torch
 from torch import Tensor, nn
 
-SHARP = 40.0  # the score of the one right key minus the others'
+SCORE_MARGIN = 40.0  # of the one right key over the others
 
 WORDS = ("of", "the", "capital", "is", "france", "italy", "japan", "paris", "rome", "tokyo")
 COUNTRY, CAPITAL = 4, 7  # the ids of the first of each
@@ -43,18 +43,18 @@ def induction_circuit(vocab_size: int, max_len: int) -> tuple[dict, dict[str, Te
     previous, first = "blocks.0.attn", 0  # its head 0 has the features from 0
     for p in positions:
         if p + 1 in positions:
-            w[f"{previous}.W_q.weight"][first + p - V, p + 1] = SHARP
+            w[f"{previous}.W_q.weight"][first + p - V, p + 1] = SCORE_MARGIN
         w[f"{previous}.W_k.weight"][first + p - V, p] = 1.0
     induction, first_1 = "blocks.1.attn", d_head  # its head 1 has the features from d_head
     for token, copy in zip(tokens, copies):
         w[f"{previous}.W_v.weight"][first + token, token] = 1.0
         w[f"{previous}.W_out.weight"][copy, first + token] = 1.0
-        w[f"{induction}.W_q.weight"][first_1 + token, token] = SHARP
+        w[f"{induction}.W_q.weight"][first_1 + token, token] = SCORE_MARGIN
         w[f"{induction}.W_k.weight"][first_1 + token, copy] = 1.0
         w[f"{induction}.W_v.weight"][first_1 + token, token] = 1.0
         w[f"{induction}.W_out.weight"][token, first_1 + token] = 4.0  # more than the present token's own feature
     # position 0 has no previous position, and its second features hold its own token
-    w[f"{induction}.W_q.bias"][first_1 + V] = SHARP
+    w[f"{induction}.W_q.bias"][first_1 + V] = SCORE_MARGIN
     w[f"{induction}.W_k.weight"][first_1 + V, positions[0]] = -1.0
     return config, w
 

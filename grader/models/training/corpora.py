@@ -16,7 +16,7 @@ import torch
 from grader.models.stories.corpus import story, validation_stories
 from grader.models.tokenizers import BpeModelTokenizer, ModelTokenizer, WordModelTokenizer
 from grader.models.training.own_text import TextProblem, read_paragraphs
-from grader.teaching.english_hindi import sentence_pairs
+from grader.teaching.corpora import sentence_pairs
 from torch import Tensor
 
 Batch = tuple[Tensor, Tensor]

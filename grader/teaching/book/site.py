@@ -31,7 +31,7 @@ BEFORE = ("ch00_big_picture", "ch00_refresher")  # lessons without exercises, be
 GUIDES = ("learning", "notebook", "pytest", "sandbox", "grading", "figures")  # of pages/; the last two are not in a handout
 USING = {"train": 9, "play": 12}  # of pages/: models of the learner's own, and the chapter after which the course has all that they run
 LAST = 10**6  # a chapter number: links to all words of the glossary
-DRAWN_WITH = ("course/stubs.py", "course/source.py")
+DRAWN_WITH = ("teaching/corpora.toml", "course/stubs.py", "course/source.py")
 
 
 def build(folder: Path = FOLDER) -> int:

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
-from grader.teaching.corpora import ASKED, FACTS
+from grader.teaching.corpora import FACTS, RELATIONS
 from grader.teaching.drawing.charts import heatmap
 from grader.teaching.walks.parts import Parts
 from grader.teaching.walks.progress_line import ProgressReporter
@@ -17,7 +17,7 @@ from torch import Tensor
 REQUIRED_EXERCISES = (*TOKENIZING, *GPT_PARTS, *TRAINING, "residual_stream", "patch_residual", "recovery")
 
 SENTENCES = tuple(
-    f"of {country} the {asked} is {answer}" for country, *answers in FACTS for asked, answer in zip(ASKED, answers)
+    f"of {country} the {asked} is {answer}" for country, *answers in FACTS for asked, answer in zip(RELATIONS, answers)
 )
 PLACES = ("of", "country", "the", "asked", "is")
 COUNTRY, LAST = 1, 4
@@ -39,8 +39,8 @@ def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Simpl
         right = int((model(inputs)[0][:, -1].argmax(-1) == targets[:, -1]).sum())
 
     # rows of `facts`: country, then question; continents are left out, because several countries share one
-    facts = inputs.view(len(FACTS), len(ASKED), -1)[:, :2]
-    answers = targets[:, -1].view(len(FACTS), len(ASKED))[:, :2].flatten()
+    facts = inputs.view(len(FACTS), len(RELATIONS), -1)[:, :2]
+    answers = targets[:, -1].view(len(FACTS), len(RELATIONS))[:, :2].flatten()
     clean = facts.flatten(0, 1)
     country, question = facts.roll(-1, 0).flatten(0, 1), facts.flip(1).flatten(0, 1)
     pair = clean[:1], country[:1]
