@@ -60,7 +60,7 @@ endef
 test-all: test test-rest
 
 book: .venv/.book
-	@$(BIN)/python -m grader.teaching.book
+	@$(BIN)/python -m grader.teaching.book.build
 
 readme: .venv/.dev
 	@$(BIN)/python -m grader.quality.readme.record

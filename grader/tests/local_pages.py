@@ -33,12 +33,12 @@ def serving(kit, *arguments, browser="", until="Press Control-C to stop."):
         process.stdout.close()
 
 
-def get(address, path, host=None, tag=None):
+def get(address, path, host=None):
     """The status, the text and the headers of an answer."""
     name, _, port = address.removeprefix("http://").partition(":")
     connection = http.client.HTTPConnection(name, int(port.partition("/")[0]), timeout=PATIENCE)
     try:
-        connection.request("GET", path, headers={"Host": host} if host else {"If-None-Match": tag} if tag else {})
+        connection.request("GET", path, headers={"Host": host} if host else {})
         answer = connection.getresponse()
         return answer.status, answer.read().decode(errors="replace"), answer.headers
     finally:

@@ -11,9 +11,8 @@ from grader.course.source import SourceProblem
 from grader.course.status import current_score, locate, next_unpassed, short_path
 from grader.course.syllabus import EXERCISES, Exercise, load_syllabus
 from grader.runner.layout import Page, has_failing_picture, print_result
-from grader.teaching.show.half_blocks import find_colour_system
 from grader.teaching.show.panels import Picture
-from grader.teaching.show.terminal import render_picture
+from grader.teaching.show.terminal import find_colour_system, render_picture
 from grader.verdict.results import NOT_IMPLEMENTED, ExerciseResult, replaced_sentences
 from grader.verdict.summary import Verdict
 from rich.text import Text

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 
 from grader.console.output import make_console
-from grader.teaching.show.half_blocks import find_colour_system
+from grader.teaching.show.terminal import find_colour_system
 from grader.watch.page import KEYS, State, body_lines, heading_lines, status_lines
 from rich.console import Console
 from rich.text import Text

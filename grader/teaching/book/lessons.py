@@ -1,18 +1,23 @@
-"""Convert a lesson from Markdown to an HTML page: headings with anchors, formulas, links from words to their explanations.
+"""Convert a lesson from Markdown to an HTML page: anchors of headings, cards of exercises, tables that fit on a phone.
 
-`make_page` returns the page and its parts. The caller makes the card of each exercise, which is put around the paragraph about it.
+`make_page` returns the page and its parts. The caller makes the card of each exercise, which is put around the
+paragraph about it.
 """
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
+from grader.teaching.book.code import LONG_WORD_CHARACTERS
 from grader.teaching.book.rules import Links, Rules
 from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
+
+LONG_CELL_CHARACTERS = 30  # a table with a longer text beside others is shown row by row on a phone
 
 
 @dataclass(frozen=True)
@@ -23,14 +28,13 @@ class Card:
     after: str
 
 
-@dataclass(frozen=True)
+@dataclass
 class Part:
     """A heading and the text below it, for the search."""
 
     title: str
     anchor: str
-    level: int
-    text: str
+    text: str = ""
 
 
 @dataclass(frozen=True)
@@ -47,42 +51,35 @@ class Heading:
 class Page:
     title: str
     body: str  # HTML, without the title
-    parts: list[Part]  # the first is the text above the first heading
+    parts: list[Part] = field(default_factory=list)  # the first is the text above the first heading
     outline: list[Heading] = field(default_factory=list)  # headings and exercises, in order
 
 
-def make_page(markdown: str, links: Links, card: Callable[[str], Card | None] = lambda name: None, taken: Collection[str] = ()) -> Page:
-    """Make the page. `card(name)` returns the card for the paragraph that begins with **`name`**, or None if that is not an exercise here.
+def make_page(
+    markdown: str,
+    links: Links,
+    card: Callable[[str], Card | None] = lambda name: None,
+    taken: Collection[str] = (),
+) -> Page:
+    """Make the page.
 
-    Headings get no anchor that is in `taken`.
+    `card(name)` returns the card for the paragraph that begins with **`name`**, or None if that is not an exercise
+    here. Headings get no anchor that is in `taken`.
     """
     reader = MarkdownIt("commonmark", {"html": True}).enable("table")  # of HTML, only folded answers are shown as such
     tokens = reader.parse(markdown)
     title = ""
     if tokens and tokens[0].type == "heading_open" and tokens[0].tag == "h1":
-        title, tokens = tokens[1].content, tokens[3:]
+        title, tokens = _plain(tokens[1].content), tokens[3:]
     _give_anchors(tokens, set(taken))
-    renderer = reader.renderer
+    parts = _split_parts(tokens, title)
+    _prepare_tables(tokens)
+    tokens, outline = _add_cards(tokens, card)
+    renderer, rules = reader.renderer, Rules(links)
     assert isinstance(renderer, RendererHTML)
-    rules = Rules(links)
-    for name in (
-        "text", "code_inline", "code_block", "fence", "heading_open", "table_open", "table_close", "th_open", "td_open", "image", "link_open",
-        "html_block", "html_inline",
-    ):  # fmt: skip
+    for name in Rules.NAMES:
         renderer.rules[name] = getattr(rules, name)
-    out, start, parts = [], 0, _split_parts(tokens, title)
-    outline: list[Heading] = []
-    for at, token in enumerate(tokens):
-        if token.type == "heading_open" and token.tag in ("h2", "h3"):
-            outline.append(Heading(_plain(tokens[at + 1].content), token.meta["anchor"], int(token.tag[1])))
-        if token.type == "paragraph_open" and (exercise := _find_exercise(tokens[at + 1])) and (made := card(exercise)) is not None:
-            _remove_name(tokens[at + 1])
-            paragraph = renderer.render(tokens[at : at + 3], reader.options, {})
-            out += [renderer.render(tokens[start:at], reader.options, {}), made.before, paragraph, made.after]
-            outline.append(Heading(exercise, exercise, 3, exercise=True))
-            start = at + 3
-    out.append(renderer.render(tokens[start:], reader.options, {}))
-    return Page(_plain(title), "".join(out), parts, outline)
+    return Page(title, renderer.render(tokens, reader.options, {}), parts, outline)
 
 
 def nest(outline: list[Heading]) -> list[tuple[Heading, list[Heading]]]:
@@ -102,51 +99,99 @@ def make_slug(title: str) -> str:
 
 
 def _give_anchors(tokens: list[Token], taken: set[str]) -> None:
-    for at, token in enumerate(tokens):
-        if token.type == "heading_open":
-            name = anchor = make_slug(_plain(tokens[at + 1].content))
-            number = 1
-            while anchor in taken:
-                number += 1
-                anchor = f"{name}-{number}"
+    """Give each heading an anchor, and mark the text of headings and links, where no further links may be."""
+    for before, token in zip([None, *tokens], tokens):
+        if token.type != "inline":
+            continue
+        depth = 0
+        if before and before.type == "heading_open":
+            slug = make_slug(_plain(token.content))
+            numbered = itertools.chain([slug], (f"{slug}-{number}" for number in itertools.count(2)))
+            anchor = next(name for name in numbered if name not in taken)
             taken.add(anchor)
-            token.meta["anchor"] = anchor
+            before.attrs["id"], depth = anchor, 1
+        for child in token.children or []:
+            depth += child.nesting * child.type.startswith("link_")
+            child.meta["quiet"] = depth > 0
 
 
-def _find_exercise(inline: Token) -> str | None:
-    """Return the exercise that a paragraph begins with, as **`name`**."""
-    children = inline.children or []
-    while children and children[0].type == "text" and not children[0].content:
-        children.pop(0)
-    kinds = [child.type for child in children[:3]]
-    return children[1].content if kinds == ["strong_open", "code_inline", "strong_close"] else None
+def _add_cards(tokens: list[Token], card: Callable[[str], Card | None]) -> tuple[list[Token], list[Heading]]:
+    """Return the tokens with the cards of the exercises around the paragraphs about them, and the page's contents."""
+    out: list[Token] = []
+    outline: list[Heading] = []
+    after: list[Token] = []  # what follows the paragraph that is being read
+    for token, inline in zip(tokens, [*tokens[1:], None]):
+        if token.type == "heading_open" and inline and token.tag in ("h2", "h3"):
+            outline.append(Heading(_plain(inline.content), str(token.attrs["id"]), int(token.tag[1])))
+        if token.type == "paragraph_open" and inline and (match := re.match(r"\*\*`(\w+)`\*\*\s*", inline.content)):
+            if (made := card(match[1])) is not None:
+                _remove_name(inline.children or [])
+                out.append(Token("html", "", 0, content=made.before))
+                after = [Token("html", "", 0, content=made.after)]
+                outline.append(Heading(match[1], match[1], 3, exercise=True))
+        out.append(token)
+        if token.type == "paragraph_close":
+            out, after = out + after, []
+    return out, outline
 
 
-def _remove_name(inline: Token) -> None:
-    """Remove the name from the paragraph, because the card's heading has it."""
-    children = inline.children or []
-    while children and children[0].type != "strong_close":
-        children.pop(0)
-    del children[:1]
+def _remove_name(children: list[Token]) -> None:
+    """Remove the name at the beginning of a paragraph, because the card's heading has it."""
+    while children and children.pop(0).type != "strong_close":
+        pass
     if children and children[0].type == "text":
         children[0].content = children[0].content.lstrip()
 
 
-def _split_parts(tokens: list[Token], title: str) -> list[Part]:
-    parts, level, anchor = [], 1, ""
-    text: list[str] = []
+def _prepare_tables(tokens: list[Token]) -> None:
+    """Prepare tables for a phone: one with long texts beside each other is shown row by row, with headings beside them.
+
+    An empty corner becomes a normal cell, so that a screen reader does not announce it as a heading.
+    """
+    rows: list[list[tuple[Token, Token]]] = []
+    table = None
     for at, token in enumerate(tokens):
-        if token.type == "heading_open":
-            parts.append(Part(_plain(title), anchor, level, " ".join(filter(None, text))))
-            title, level, text = tokens[at + 1].content, int(token.tag[1]), []
-            anchor = token.meta["anchor"]
-        elif token.type in ("inline", "code_block", "fence") and not (at and tokens[at - 1].type == "heading_open"):
-            text.append(_plain(token.content))
+        if token.type == "table_open":
+            table, rows = token, []
+        elif token.type == "tr_open":
+            rows.append([])
+        elif token.type in ("th_open", "td_open"):
+            rows[-1].append((token, tokens[at + 1]))
+            if "right" in str(token.attrs.pop("style", "")):  # the page's policy forbids inline styles
+                token.attrs["class"] = "right"
+            if token.tag == "th" and tokens[at + 1].content:
+                token.attrs["scope"] = "col"
+            elif token.tag == "th":
+                token.tag = tokens[at + 2].tag = "td"
+        elif token.type == "table_close" and table:
+            headings, *rest = rows
+            inlines = [inline for row in rest for _, inline in row]
+            code = [child.content for one in inlines for child in one.children or [] if child.type == "code_inline"]
+            if code and max(map(len, code)) <= LONG_WORD_CHARACTERS:
+                table.attrJoin("class", "short-code")
+            long = any(len(inline.content) > LONG_CELL_CHARACTERS for row in rest for _, inline in row[1:])
+            if long and len(headings) > 2:
+                table.attrJoin("class", "stacked")
+                for row in rest:
+                    for (cell, _), (_, heading) in list(zip(row, headings))[1:]:
+                        cell.attrs["data-is"] = _plain(heading.content)
+
+
+def _split_parts(tokens: list[Token], title: str) -> list[Part]:
+    parts = [Part(title, "")]
+    for before, token in zip([None, *tokens], tokens):
+        if before and before.type == "heading_open":
+            parts.append(Part(_plain(token.content), str(before.attrs["id"])))
+        elif token.type in ("inline", "code_block", "fence"):
+            parts[-1].text += f" {_plain(token.content)}"
         elif token.type == "html_block":
-            text.append(_plain(re.sub(r"</?\w+>", "", token.content)))
-    return [*parts, Part(_plain(title), anchor, level, " ".join(filter(None, text)))]
+            parts[-1].text += " " + _plain(re.sub(r"</?\w+>", "", token.content))
+    for part in parts:
+        part.text = " ".join(part.text.split())
+    return parts
 
 
 def _plain(markdown: str) -> str:
     """Remove Markdown marks, for titles and for the search."""
-    return re.sub(r"\s+", " ", re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", markdown).replace("`", "").replace("**", "").replace("*", "")).strip()
+    said = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", markdown)
+    return " ".join(re.sub(r"`|\*", "", said).split())

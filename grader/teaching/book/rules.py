@@ -1,28 +1,30 @@
-"""How a lesson's Markdown becomes HTML where the book differs from the usual: formulas, links to explanations, folded answers, wide tables."""
+"""How a lesson's Markdown becomes HTML where the book differs from the usual: formulas, links, code, folded answers."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
+from typing import Any
 
 from grader.teaching.book.code import highlight_python, inline_code, is_python
 from grader.teaching.book.formulas import mathml, mathml_of_code, typeset_within
-from grader.teaching.book.tables import open_cell, open_table
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 _QUESTION = re.compile(r"<details>\n<summary>(.*?)</summary>", re.DOTALL)
-_CHAPTERS = re.compile(r"\b[Cc]hapter \d+\b|\b[Cc]hapters \d+\b(?:(?:, | and |, and | or | to )\d+\b)*")
-_TAIL = re.compile(r"(<[^>]*>)|\b\w+-\w\b(?!-)")  # min-p, top-k: a line must not end before the last letter
+_CHAPTERS = r"\b(?P<chapters>chapter \d+|chapters \d+(?:(?:, | and |, and | or | to )\d+\b)*)\b"
+_TAIL = re.compile(r"<[^>]*>|\b\w+-\w\b(?!-)")  # min-p, top-k: a line must not end before the last letter
+_PAGE = re.compile(r"^(?:\.\./)*(?:exercises/|grader/teaching/book/pages/)?(\w+)\.md(?=#|$)")
 
 
 @dataclass
 class Links:
-    """Link targets: `code` for `inline code`, `words` for terms in prose (the first one on a page), `chapters` by number.
+    """Link targets: `code` for `inline code`, `words` for terms in prose (the first one on a page), chapters by number.
 
-    A term in `near` is a link only in a paragraph with one of these words: a head is a part of attention only near "attention" or "heads".
+    A term in `near` is a link only in a paragraph with one of these words: a head is a part of attention only near
+    "attention" or "heads".
     """
 
     code: Mapping[str, str] = field(default_factory=dict)
@@ -35,55 +37,60 @@ class Links:
 class Rules:
     """Rules that differ from the usual renderer. Each method is one rule: (tokens, index, options, env) -> HTML."""
 
+    NAMES = (
+        "text", "code_inline", "code_block", "fence", "heading_close", "table_open", "table_close", "image",
+        "link_open", "html_block", "html_inline", "html",
+    )  # fmt: skip
+
     def __init__(self, links: Links) -> None:
         self._links = links
-        self._linked: set[str] = set()  # terms already linked
-        words = sorted(links.words, key=len, reverse=True)
-        self._words = re.compile(r"(?<![\w-])(" + "|".join(map(re.escape, words)) + r")(?![\w-])", re.IGNORECASE) if words else None
+        self._linked: set[str] = set()  # the addresses of terms that are links already
+        words = "|".join(map(re.escape, sorted(links.words, key=len, reverse=True)))
+        term = rf"|(?<![\w-])(?P<term>{words})(?![\w-])" if words else "|(?P<term>(?!))"
+        self._linkable = re.compile(_CHAPTERS + term, re.IGNORECASE)
 
-    def heading_open(self, tokens: list[Token], at: int, *_) -> str:
-        anchor = tokens[at].meta["anchor"]
-        children = tokens[at + 1].children
-        assert children is not None, "the heading's text follows its opening token"
-        children.append(_raw_html(f' <a class="here" href="#{anchor}" aria-label="Link to this part">#</a>'))
-        for child in children:
-            child.meta["quiet"] = True
-        return f'<{tokens[at].tag} id="{anchor}">'
-
-    def text(self, tokens: list[Token], at: int, *_) -> str:
-        token = tokens[at]
-        if token.meta.get("html"):
-            return token.content
-        quiet = token.meta.get("quiet") or _in_link(tokens, at)
-        about = "" if quiet else "".join(each.content for each in tokens).lower()
+    def text(self, tokens: Sequence[Token], at: int, *_: Any) -> str:
+        paragraph = "".join(token.content for token in tokens).lower()
 
         def write(said: str) -> str:
             said = escape(said, quote=False)
-            return _TAIL.sub(_keep_whole, said if quiet else self._linked_text(said, about))
+            if not tokens[at].meta.get("quiet"):
+                said = self._linkable.sub(lambda match: self._link(match, paragraph), said)
+            return _TAIL.sub(_keep_whole, said)
 
-        return typeset_within(token.content, write)
+        return typeset_within(tokens[at].content, write)
 
-    def _linked_text(self, said: str, about: str) -> str:
-        pieces = re.split(r"(<a .*?</a>)", _CHAPTERS.sub(self._chapter_links, said))
-        return "".join(piece if piece.startswith("<a ") else self._terms(piece, about) for piece in pieces)
+    def _link(self, match: re.Match, paragraph: str) -> str:
+        if match["chapters"]:
+            return re.sub(r"(?:[Cc]hapters? )?(\d+)", self._chapter_link, match[0])
+        form = match["term"].lower()
+        address, near = self._links.words[form], self._links.near.get(form, ())
+        if address in self._linked or (near and not re.search(rf"\b({'|'.join(map(re.escape, near))})\b", paragraph)):
+            return match[0]
+        self._linked.add(address)
+        return f'<a class="term" href="{address}">{match[0]}</a>'
 
-    def code_inline(self, tokens: list[Token], at: int, *_) -> str:
+    def _chapter_link(self, number: re.Match) -> str:
+        address = self._links.chapters.get(int(number[1]))
+        return f'<a href="{address}">{number[0]}</a>' if address else number[0]
+
+    def code_inline(self, tokens: Sequence[Token], at: int, *_: Any) -> str:
         token = tokens[at]
         if formula := mathml_of_code(token.content):
             return formula
+        address = self._links.code.get(re.split(r"[(.]", token.content)[0])
         said = inline_code(token.content)
-        name = token.content.split("(")[0].split(".")[0]
-        where = None if token.meta.get("quiet") or _in_link(tokens, at) else self._links.code.get(name)
-        return f'<a class="code" href="{where}">{said}</a>' if where else said
+        return f'<a class="code" href="{address}">{said}</a>' if address and not token.meta.get("quiet") else said
 
-    def code_block(self, tokens: list[Token], at: int, *_) -> str:
+    def code_block(self, tokens: Sequence[Token], at: int, *_: Any) -> str:
         text = tokens[at].content
-        formula = mathml(text)
-        if formula:
+        if formula := mathml(text):
             return f'<div class="formula scroll">{formula}</div>\n'
-        return (highlight_python(text) if is_python(text) else f"<pre><code>{escape(text, quote=False)}</code></pre>") + "\n"
+        if is_python(text):
+            return highlight_python(text) + "\n"
+        return f"<pre><code>{escape(text, quote=False)}</code></pre>\n"
 
-    def fence(self, tokens: list[Token], at: int, *_) -> str:
+    def fence(self, tokens: Sequence[Token], at: int, *_: Any) -> str:
         """Python, what was printed ("text", with nothing to copy), or commands to copy."""
         text, kind = tokens[at].content, tokens[at].info.partition(" ")[0]
         if kind == "python":
@@ -91,70 +98,43 @@ class Rules:
         opening = "<pre>" if kind == "text" else '<pre class="copied">'
         return f"{opening}<code>{escape(text, quote=False)}</code></pre>\n"
 
-    def html_block(self, tokens: list[Token], at: int, *_) -> str:
+    def heading_close(self, tokens: Sequence[Token], at: int, *_: Any) -> str:
+        anchor = tokens[at - 2].attrs["id"]
+        return f' <a class="here" href="#{anchor}" aria-label="Link to this part">#</a></{tokens[at].tag}>\n'
+
+    def html_block(self, tokens: Sequence[Token], at: int, *_: Any) -> str:
         """The beginning of a folded answer with its question, or its end. Any other HTML is shown as text."""
         text = tokens[at].content.strip()
         if question := _QUESTION.fullmatch(text):
-            return f'<details class="hint"><summary>{MarkdownIt("commonmark", {"html": False}).renderInline(question[1])}</summary>\n'
+            said = MarkdownIt("commonmark", {"html": False}).renderInline(question[1])
+            return f'<details class="hint"><summary>{said}</summary>\n'
         return "</details>\n" if text == "</details>" else f"<p>{escape(text, quote=False)}</p>\n"
 
-    def html_inline(self, tokens: list[Token], at: int, *_) -> str:
+    def html_inline(self, tokens: Sequence[Token], at: int, *_: Any) -> str:
         return escape(tokens[at].content, quote=False)
 
-    def table_open(self, tokens: list[Token], at: int, *_) -> str:
-        return open_table(tokens, at)
+    def html(self, tokens: Sequence[Token], at: int, *_: Any) -> str:
+        """HTML of the book's own."""
+        return tokens[at].content
 
-    def table_close(self, *_) -> str:
+    def table_open(self, tokens: Sequence[Token], at: int, *_: Any) -> str:
+        classes = tokens[at].attrs.get("class")
+        return '<div class="scroll">' + (f'<table class="{classes}">\n' if classes else "<table>\n")
+
+    def table_close(self, *_: Any) -> str:
         return "</table></div>\n"
 
-    def th_open(self, tokens: list[Token], at: int, *_) -> str:
-        return open_cell(tokens, at)
+    def image(self, tokens: Sequence[Token], at: int, *_: Any) -> str:
+        source, alt = escape(str(tokens[at].attrs["src"])), escape(tokens[at].content)
+        return f'<span class="picture scroll"><img src="{source}" alt="{alt}"></span>'
 
-    td_open = th_open
-
-    def image(self, tokens: list[Token], at: int, *_) -> str:
-        token = tokens[at]
-        return f'<span class="picture scroll"><img src="{escape(str(token.attrs["src"]))}" alt="{escape(token.content)}"></span>'
-
-    def link_open(self, tokens: list[Token], at: int, *_) -> str:
+    def link_open(self, tokens: Sequence[Token], at: int, *_: Any) -> str:
         """A link, or only its text if this book does not have the page: a handout may have a part of the course."""
-        address = page_address(str(tokens[at].attrs["href"]))
-        is_here = self._links.pages is None or not re.match(r"\w+\.html", address) or address.partition("#")[0] in self._links.pages
+        address = _PAGE.sub(r"\1.html", str(tokens[at].attrs["href"]))
+        known, is_page = self._links.pages, re.match(r"\w+\.html", address)
+        is_here = known is None or not is_page or address.partition("#")[0] in known
         return f'<a href="{escape(address)}">' if is_here else "<a>"
-
-    def _chapter_links(self, match: re.Match) -> str:
-        """Link each number of "chapters 3 and 10"; the first link has the word, too."""
-
-        def link(number: re.Match) -> str:
-            where = self._links.chapters.get(int(number[1]))
-            return f'<a href="{where}">{number[0]}</a>' if where else number[0]
-
-        return re.sub(r"(?:[Cc]hapters? )?(\d+)", link, match[0])
-
-    def _terms(self, said: str, about: str) -> str:
-        return self._words.sub(lambda match: self._term(match, about), said) if self._words else said
-
-    def _term(self, match: re.Match, about: str) -> str:
-        form = match[0].lower()
-        where, near = self._links.words[form], self._links.near.get(form)
-        if where in self._linked or (near and not any(re.search(rf"\b{re.escape(word)}\b", about) for word in near)):
-            return match[0]
-        self._linked.add(where)
-        return f'<a class="term" href="{where}">{match[0]}</a>'
-
-
-def page_address(address: str) -> str:
-    """Return the target of a lesson's link in the book: the page of another lesson instead of its file."""
-    return re.sub(r"^(?:\.\./)*(?:exercises/|grader/teaching/book/pages/)?(\w+)\.md(?=#|$)", lambda match: f"{match[1]}.html", address)
 
 
 def _keep_whole(match: re.Match) -> str:
-    return match[0] if match[1] else f'<span class="whole">{match[0]}</span>'
-
-
-def _in_link(tokens: list[Token], at: int) -> bool:
-    return sum((token.type == "link_open") - (token.type == "link_close") for token in tokens[:at]) > 0
-
-
-def _raw_html(markup: str) -> Token:
-    return Token("text", "", 0, content=markup, meta={"html": True})
+    return match[0] if match[0].startswith("<") else f'<span class="whole">{match[0]}</span>'

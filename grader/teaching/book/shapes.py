@@ -38,34 +38,41 @@ class Row:
 
 
 def list_rows(exercise: Exercise, stub: str) -> list[Row]:
-    """Return one row for a function, and for a class one row for each public method (of a layer, which is called, `forward`)."""
+    """Return one row for a function, and for a class one row for each public method (of a layer, `forward`)."""
     node = parse(stub).body[-1]
-    if not isinstance(node, ast.ClassDef):
-        assert isinstance(node, ast.FunctionDef)
-        return [_row(exercise.name, exercise.name, node, [ast.get_docstring(node) or ""])]
-    methods = [child for child in node.body if isinstance(child, ast.FunctionDef) and not child.name.startswith("_")]
-    about = ast.get_docstring(node) or ""
+    about = [ast.get_docstring(node) or ""] if isinstance(node, ast.FunctionDef | ast.ClassDef) else []
+    if isinstance(node, ast.FunctionDef):
+        return [_row(exercise.name, exercise.name, node, about)]
+    assert isinstance(node, ast.ClassDef)
     found = []
-    for method in methods:
-        said = [ast.get_docstring(method) or ""]
-        layer = method.name == "forward"
-        found.append(_row(exercise.name, exercise.name if layer else f"{exercise.name}.{method.name}", method, [about, *said] if layer else said))
+    for method in node.body:
+        if isinstance(method, ast.FunctionDef) and not method.name.startswith("_"):
+            said, is_layer = [ast.get_docstring(method) or ""], method.name == "forward"
+            call = exercise.name if is_layer else f"{exercise.name}.{method.name}"
+            found.append(_row(exercise.name, call, method, about + said if is_layer else said))
     return found
 
 
 def _row(exercise: str, call: str, node: ast.FunctionDef, docstrings: list[str]) -> Row:
-    """Make a row. An arrow gives both sides. Without one, the shapes in the first sentence are outputs, except inputs after `from`; else the types are used."""
+    """Make a row: an arrow in a docstring gives both sides.
+
+    Without one, the shapes in the first sentence are outputs, except inputs after `from`; else the types are used.
+    """
     said = [re.sub(r"\s+", " ", text) for text in docstrings]
     arrow = next(filter(None, map(_ARROW.search, said)), None)
     taken, given = ([arrow[1]], [arrow[2]]) if arrow else _named_in(said[-1])
-    parameters = _parameters_with_shapes(node, said[-1])
-    if parameters:
-        taken = parameters
+    parameters = [parameter for parameter in node.args.args if parameter.arg != "self"]
+    found = {one.arg: re.search(rf"`{one.arg}` ({SHAPE.pattern})", said[-1]) for one in parameters}
+    shaped = {name: match[1] for name, match in found.items() if match}
+    if parameters and parameters[0].arg in shaped:
+        taken = [f"{name} {shape}" for name, shape in shaped.items()]
+    elif not taken:
+        taken = [f"{one.arg}: {_type(one.annotation)}" if one.annotation else one.arg for one in parameters]
     returned = _type(node.returns)
     gives = ", ".join(given)
-    if gives and not arrow and "Tensor" != returned:
+    if gives and not arrow and returned != "Tensor":
         gives = f"{returned}: {gives}"
-    return Row(exercise, call, ", ".join(taken) or _parameters(node), gives or returned)
+    return Row(exercise, call, ", ".join(taken) or "nothing", gives or returned)
 
 
 def _named_in(text: str) -> tuple[list[str], list[str]]:
@@ -79,17 +86,6 @@ def _named_in(text: str) -> tuple[list[str], list[str]]:
     for match in SHAPE_WITH_NAME.finditer(opening):
         (taken if re.search(r"\bfrom (?:its )?$", opening[: match.start()]) else given).append(match[0])
     return taken, given
-
-
-def _parameters_with_shapes(node: ast.FunctionDef, text: str) -> list[str]:
-    """Return the parameters with a shape in the docstring, such as `x` (B, T, D), if the first parameter is among them."""
-    names = [one.arg for one in node.args.args if one.arg != "self"]
-    found = {name: match[1] for name in names if (match := re.search(rf"`{name}` ({SHAPE.pattern})", text))}
-    return [f"{name} {shape}" for name, shape in found.items()] if names and names[0] in found else []
-
-
-def _parameters(node: ast.FunctionDef) -> str:
-    return ", ".join(f"{one.arg}: {_type(one.annotation)}" if one.annotation else one.arg for one in node.args.args if one.arg != "self") or "nothing"
 
 
 def _type(node: ast.expr | None) -> str:

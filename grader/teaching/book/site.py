@@ -1,37 +1,36 @@
-"""Build the book: every page, picture and script in one folder, which replaces the previous folder when it is complete."""
+"""Build the book: every page, picture and script in one folder, which replaces the previous one when it is complete."""
 
 from __future__ import annotations
 
 import ast
 import hashlib
+import json
 import os
 import secrets
 import shutil
 from collections.abc import Iterable
+from functools import cached_property
 from pathlib import Path
 
 from grader.course.progress import format_points
 from grader.course.source import Definition, parse, read_source
 from grader.course.syllabus import EXERCISES, ROOT, SOLUTIONS, Chapter, Exercise, is_handout, load_syllabus
-from grader.teaching.book import front, glossary, search_index, shapes
+from grader.teaching.book import contents, pictures, shapes
 from grader.teaching.book.code import find_stub, highlight_python
-from grader.teaching.book.inline_pictures import place_pictures
 from grader.teaching.book.lessons import Card, Heading, Page, make_page, make_slug, nest
 from grader.teaching.book.rules import Links
-from grader.teaching.book.search_index import Entry
 from grader.teaching.drawing.palette import theme_rules
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 FOLDER = ROOT / "build" / "book"
-MARK = ".made-from"  # a file in the folder with the fingerprint of the sources
+FINGERPRINT_FILE = ".made-from"  # in the folder
 HERE = Path(__file__).parent
-LEVELS = ("a question", "the idea", "how to write it")
-BEFORE = ("ch00_big_picture", "ch00_refresher")  # lessons without exercises, before chapter 1
-GUIDES = ("learning", "notebook", "pytest", "sandbox", "grading", "figures")  # of pages/; the last two are not in a handout
-USING = {"train": 9, "play": 12}  # of pages/: models of the learner's own, and the chapter after which the course has all that they run
-LAST = 10**6  # a chapter number: links to all words of the glossary
-DRAWN_WITH = ("teaching/corpora.toml", "course/stubs.py", "course/source.py")
+HINT_LEVELS = ("a question", "the idea", "how to write it")
+BEFORE_FIRST = ("ch00_big_picture", "ch00_refresher")  # lessons without exercises
+GUIDES = ("learning", "notebook", "pytest", "sandbox", "grading", "figures")  # of pages/; a handout lacks the last two
+LAST_CHAPTER_USED = {"train": 9, "play": 12}  # of pages/: models of the learner's own
+ALL_WORDS = 10**6  # a chapter number: links to all words of the glossary
 
 
 def build(folder: Path = FOLDER) -> int:
@@ -43,22 +42,22 @@ def build(folder: Path = FOLDER) -> int:
         beside.mkdir()
         new = beside / "new"
         shutil.copytree(HERE / "static", new)
-        pages = _Book().pages()
-        for name, text in pages.items():
+        files = _Book().files()
+        for name, text in files.items():
             (new / name).write_text(text, encoding="utf-8", newline="\n")
-        (new / MARK).write_text(made_from, encoding="utf-8")
+        (new / FINGERPRINT_FILE).write_text(made_from, encoding="utf-8")
         if folder.exists():
             os.replace(folder, beside / "old")
         os.replace(new, folder)
     finally:
         shutil.rmtree(beside, ignore_errors=True)
-    return sum(name.endswith(".html") for name in pages)
+    return sum(name.endswith(".html") for name in files)
 
 
 def is_current() -> bool:
     """Return whether the book exists and was built from the kit's present sources."""
     try:
-        return (FOLDER / MARK).read_text(encoding="utf-8") == fingerprint()
+        return (FOLDER / FINGERPRINT_FILE).read_text(encoding="utf-8") == fingerprint()
     except OSError:
         return False
 
@@ -72,151 +71,187 @@ def fingerprint() -> str:
 
 
 def _sources() -> Iterable[Path]:
-    kit = ROOT / "grader"
-    lessons = (*EXERCISES.glob("*.md"), *EXERCISES.glob("walks/*.md"), *EXERCISES.glob("pictures/*.svg"))
-    yield from sorted([*lessons, EXERCISES / "syllabus.toml", *SOLUTIONS.glob("*.py"), *(kit / "teaching").glob("*.py")])
-    for folder in ("show", "walks", "drawing"):
-        yield from sorted((kit / "teaching" / folder).rglob("*.py"))
-    yield from (kit / name for name in DRAWN_WITH)
-    yield from sorted(path for path in HERE.rglob("*") if path.is_file() and path.suffix != ".pyc")
-
-
-def _pictures() -> dict[str, str]:
-    """Return the lessons' stored pictures, drawn again from the reference where there is one; a handout has none."""
-    folders = (EXERCISES / "pictures", HERE / "pages" / "pictures")
-    stored = {path.name: read_source(path) for folder in folders for path in sorted(folder.glob("*.svg"))}
-    if is_handout():
-        return stored
-    from grader.teaching.pictures import lesson_pictures
-
-    return stored | lesson_pictures()
+    yield from sorted([*EXERCISES.glob("*.md"), *EXERCISES.glob("walks/*.md"), *EXERCISES.glob("pictures/*.svg")])
+    yield from sorted([EXERCISES / "syllabus.toml", *SOLUTIONS.glob("*.py")])
+    yield from (ROOT / "grader" / "course" / name for name in ("stubs.py", "source.py"))
+    yield from sorted(path for path in HERE.parent.rglob("*") if path.is_file() and path.suffix != ".pyc")
 
 
 class _Book:
     """All pages, with the data that they share."""
 
     def __init__(self) -> None:
-        self._chapters = [chapter for chapter in load_syllabus().chapters if (EXERCISES / f"{chapter.name}.md").is_file()]
+        self._chapters = [chapter for chapter in load_syllabus().chapters if _lesson(chapter.name).is_file()]
         self._exercises = {exercise.name: exercise for chapter in self._chapters for exercise in chapter.exercises}
-        self._code = {name: exercise_address(exercise) for name, exercise in self._exercises.items()}
-        self._entries: list[Entry] = []
-        from grader.teaching.book.exercise_pictures import draw_exercises  # these two take torch, which a book that is there already can do without
-        from grader.teaching.book.walks import walks
+        self._addresses = {name: f"{exercise.module}.html#{name}" for name, exercise in self._exercises.items()}
+        self._index: list[tuple[str, str, str, str]] = []  # of the search: title, what it belongs to, address, text
+        self._walks = contents.find_walks(self._exercises)
+        self._drawn = pictures.draw_exercises(self._exercises.values())
+        self._pictures = pictures.lesson_pictures()
+        self._pictures |= {name: svg for one in self._drawn.values() for name, svg in one.files.items()}
+        self._html = Environment(
+            loader=FileSystemLoader(HERE / "templates"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._html.globals |= {"number": format_points, "addresses": self._addresses}
+        before, after, guides = ({path.stem: path for path in paths} for paths in self._find_pages())
+        names = [*before, *(chapter.name for chapter in self._chapters), *after, *guides, "shapes", "glossary"]
+        self._page_addresses = {f"{name}.html" for name in names}
+        self._lessons = {chapter.name: self._chapter_page(chapter) for chapter in self._chapters}
+        self._before = {name: self._markdown_page(path) for name, path in before.items()}
+        self._after = {name: self._markdown_page(path, ALL_WORDS) for name, path in after.items()}
+        self._guides = {name: self._markdown_page(path) for name, path in guides.items()}
 
-        self._drawn = draw_exercises(self._exercises.values())
-        self._pictures = _pictures() | {name: svg for one in self._drawn.values() for name, svg in one.files.items()}
-        self._walks = walks(self._exercises)
-        self._html = Environment(loader=FileSystemLoader(HERE / "templates"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-        self._html.globals |= {"number": format_points}
-        guides = GUIDES[:-2] if is_handout() else GUIDES
+    def _find_pages(self) -> tuple[list[Path], list[Path], list[Path]]:
+        """Return the Markdown files before the first chapter, after the last one, and of the guides."""
         numbers = {chapter.number for chapter in self._chapters}
-        using = [name for name, last in USING.items() if numbers >= set(range(1, last + 1))]
-        before = [name for name in BEFORE if (EXERCISES / f"{name}.md").is_file()]
-        afterwards = ["AFTERWARDS"] if (EXERCISES / "AFTERWARDS.md").is_file() else []
-        self._names = {f"{name}.html" for name in (*before, *(chapter.name for chapter in self._chapters), *using, *afterwards, *guides, "shapes", "glossary")}
-        self._lessons = {chapter.id: self._lesson(chapter) for chapter in self._chapters}
-        self._before = {name: self._render_markdown(EXERCISES / f"{name}.md") for name in before}
-        self._others = {name: self._render_markdown(HERE / "pages" / f"{name}.md", LAST) for name in using}
-        self._others |= {name: self._render_markdown(EXERCISES / f"{name}.md", LAST) for name in afterwards}
-        self._guides = {name: self._render_markdown(HERE / "pages" / f"{name}.md") for name in guides}
+        after = [name for name, last in LAST_CHAPTER_USED.items() if numbers >= set(range(1, last + 1))]
+        guides = GUIDES[:-2] if is_handout() else GUIDES
+        return (
+            [_lesson(name) for name in BEFORE_FIRST if _lesson(name).is_file()],
+            [*map(_guide, after), *([_lesson("AFTERWARDS")] if _lesson("AFTERWARDS").is_file() else [])],
+            [_guide(name) for name in guides],
+        )
 
-    def pages(self) -> dict[str, str]:
-        """Return each file with its text, including the script of the search."""
-        made = {f"{chapter.name}.html": self._render_page(f"{chapter.name}.html", self._lessons[chapter.id], chapter) for chapter in self._chapters}
-        for name, page in (self._before | self._others | self._guides).items():
-            made[f"{name}.html"] = self._render_page(f"{name}.html", page)
-        if self._walks:
-            made["walks.html"] = self._render_page("walks.html", self._walks_page())
-        made["shapes.html"] = self._render_page("shapes.html", self._shapes())
-        made["glossary.html"] = self._render_page("glossary.html", self._glossary())
-        made["index.html"] = self._render_page("index.html", self._front())
-        made[search_index.NAME] = search_index.write_script(self._entries)
-        made["drawings.css"] = theme_rules(self._pictures.values())
-        return made
+    def files(self) -> dict[str, str]:
+        """Return each file with its text, including the script of the search and the colours of the pictures."""
+        chapters = {chapter.name: chapter for chapter in self._chapters}
+        pages = self._before | self._lessons | self._after | self._guides
+        pages |= {"walks": self._walks_page()} if self._walks else {}
+        pages |= {"shapes": self._shapes_page(), "glossary": self._glossary_page(), "index": self._front_page()}
+        made = {f"{name}.html": self._html_page(name, page, chapters.get(name)) for name, page in pages.items()}
+        # a script and not JSON: a page that was opened from a folder may load a script only
+        lines = ",\n".join(json.dumps(entry, ensure_ascii=False) for entry in self._index)
+        script = f"window.headwayIndex = [\n{lines}\n];\n".replace("\u2028", " ").replace("\u2029", " ")
+        return made | {"search-index.js": script, "drawings.css": theme_rules(self._pictures.values())}
 
-    def _render_page(self, address: str, page: Page, chapter: Chapter | None = None) -> str:
-        titles = {"index.html": "Headway"} | {f"{name}.html": other.title for name, other in self._before.items()}
-        titles |= {f"{c.name}.html": f"{c.number} {c.title}" for c in self._chapters} | {f"{name}.html": other.title for name, other in self._others.items()}
-        order = list(titles)
-        at = order.index(address) if address in order else None
-        around = {"previous": order[at - 1] if at else None, "after": order[at + 1] if at is not None and at + 1 < len(order) else None}
+    @cached_property
+    def _titles(self) -> dict[str, str]:
+        """The titles of the pages that follow each other, by address."""
+        titles = {"index": "Headway"} | {name: page.title for name, page in self._before.items()}
+        titles |= {chapter.name: f"{chapter.number} {chapter.title}" for chapter in self._chapters}
+        titles |= {name: page.title for name, page in self._after.items()}
+        return {f"{name}.html": title for name, title in titles.items()}
+
+    def _html_page(self, name: str, page: Page, chapter: Chapter | None) -> str:
+        address, order = f"{name}.html", list(self._titles)
+        around: list[str | None] = [None, None]
+        if address in order:
+            at = order.index(address)
+            around = [order[at - 1] if at else None, order[at + 1] if at + 1 < len(order) else None]
         return self._html.get_template("page.html").render(
-            address=address, page=page, body=Markup(place_pictures(page.body, self._pictures)), chapter=chapter, chapters=self._chapters,
-            titles=titles, before_first=self._before, others=self._others, guides=self._guides, has_walks=bool(self._walks), outline=nest(page.outline),
-            walks=[walk for walk in self._walks if chapter and walk.chapter == chapter.id], **around,
-        )  # fmt: skip
+            address=address,
+            page=page,
+            body=Markup(pictures.place_pictures(page.body, self._pictures)),
+            outline=nest(page.outline),
+            chapters=self._chapters,
+            titles=self._titles,
+            before_first=self._before,
+            others=self._after,
+            guides=self._guides,
+            has_walks=bool(self._walks),
+            walks=[walk for walk in self._walks if chapter and walk.chapter == chapter.id],
+            previous=around[0],
+            after=around[1],
+        )
 
-    def _lesson(self, chapter: Chapter) -> Page:
-        places: set[str] = set()
+    def _render(self, template: str, **values: object) -> str:
+        return self._html.get_template(template).render(**values)
+
+    def _chapter_page(self, chapter: Chapter) -> Page:
+        left = {exercise.name: exercise for exercise in chapter.exercises}
 
         def card(name: str) -> Card | None:
-            exercise = self._exercises.get(name)
-            if exercise is None or exercise.chapter != chapter.id or name in places:
-                return None
-            places.add(name)
-            return self._card(exercise)
+            return self._card(left.pop(name)) if name in left else None
 
-        address = f"{chapter.name}.html"
-        page = make_page(read_source(EXERCISES / f"{chapter.name}.md"), self._links(address, chapter.number), card, self._exercises)
-        self._add_to_index(page, f"{chapter.number} {chapter.title}", address)
-        where = f"{chapter.number} {chapter.title}, exercise"
-        self._entries += [Entry(e.name, where, exercise_address(e), f"{e.promise} {_docstring(e)}") for e in chapter.exercises]
-        outline = page.outline + [Heading(e.name, e.name, 3, exercise=True) for e in chapter.exercises if e.name not in places]
-        left = [self._card(exercise) for exercise in chapter.exercises if exercise.name not in places]  # those a lesson says nothing about
-        return Page(page.title, page.body + "".join(one.before + one.after for one in left), page.parts, outline)
+        title, address = f"{chapter.number} {chapter.title}", f"{chapter.name}.html"
+        links = self._links(address, chapter.number)
+        page = make_page(read_source(_lesson(chapter.name)), links, card, self._exercises)
+        self._index_parts(page, title, address)
+        for one in chapter.exercises:
+            entry = (one.name, f"{title}, exercise", self._addresses[one.name], f"{one.promise} {_docstring(one)}")
+            self._index.append(entry)
+        cards = [self._card(exercise) for exercise in left.values()]  # of those that the lesson says nothing about
+        outline = page.outline + [Heading(name, name, 3, exercise=True) for name in left]
+        return Page(page.title, page.body + "".join(one.before + one.after for one in cards), page.parts, outline)
 
-    def _render_markdown(self, path: Path, number: int = 0) -> Page:
+    def _markdown_page(self, path: Path, number: int = 0) -> Page:
         address = f"{path.stem}.html"
         page = make_page(read_source(path), self._links(address, number))
-        self._add_to_index(page, page.title, address)
+        self._index_parts(page, page.title, address)
         return page
 
     def _links(self, address: str, number: int = 0) -> Links:
-        """Return the link targets for the page at `address`, which has no chapter link to itself; a glossary word is a link from its chapter on."""
-        chapters = {chapter.number: f"{chapter.name}.html" for chapter in self._chapters if f"{chapter.name}.html" != address}
-        return Links(self._code, glossary.word_addresses(number), chapters, glossary.words_near(), self._names)
+        """Return the link targets for the page at `address`, which has no chapter link to itself.
 
-    def _add_to_index(self, page: Page, where: str, address: str) -> None:
+        A glossary word is a link from its chapter on.
+        """
+        chapters = {one.number: f"{one.name}.html" for one in self._chapters if f"{one.name}.html" != address}
+        words = contents.word_addresses(number)
+        return Links(self._addresses, words, chapters, contents.words_near(), self._page_addresses)
+
+    def _index_parts(self, page: Page, where: str, address: str) -> None:
         for part in page.parts:
-            self._entries.append(Entry(part.title, where, f"{address}#{part.anchor}" if part.anchor else address, part.text))
+            self._index.append((part.title, where, f"{address}#{part.anchor}".rstrip("#"), part.text))
 
     def _card(self, exercise: Exercise) -> Card:
-        card = self._html.get_template("card.html")
-        made = card.render(exercise=exercise, code=Markup(highlight_python(find_stub(exercise))), levels=LEVELS, drawn=self._drawn.get(exercise.name))
+        code, drawn = Markup(highlight_python(find_stub(exercise))), self._drawn.get(exercise.name)
+        made = self._render("card.html", exercise=exercise, code=code, levels=HINT_LEVELS, drawn=drawn)
         before, _, after = made.partition("<!-- what the lesson says -->")
         return Card(before, after)
 
-    def _front(self) -> Page:
-        intro, links = front.read_introduction(), self._links("index.html")
-        body = self._html.get_template("front.html").render(
-            chapters=self._chapters, before_first=self._before, others=self._others,
-            hours={chapter.number: intro.hours[chapter.number] for chapter in self._chapters if chapter.number in intro.hours},
-            diagram=Markup(make_page(intro.diagram, links).body), needs=Markup(make_page(intro.needs, links).body),
-        )  # fmt: skip
-        return Page("Headway", body, [])
+    def _front_page(self) -> Page:
+        intro, links = contents.read_introduction(), self._links("index.html")
+        body = self._render(
+            "front.html",
+            chapters=self._chapters,
+            before_first=self._before,
+            others=self._after,
+            hours={one.number: intro.hours[one.number] for one in self._chapters if one.number in intro.hours},
+            diagram=Markup(make_page(intro.diagram, links).body),
+            needs=Markup(make_page(intro.needs, links).body),
+        )
+        return Page("Headway", body)
 
     def _walks_page(self) -> Page:
-        body = self._html.get_template("walks.html").render(walks=self._walks, places=self._code)
-        self._entries += [Entry(f"headway walk {walk.name}", "Walks", f"walks.html#{walk.name}", walk.title) for walk in self._walks]
-        return Page("Walks", body, [], [Heading(walk.name, walk.name, 2) for walk in self._walks])
+        for walk in self._walks:
+            self._index.append((f"headway walk {walk.name}", "Walks", f"walks.html#{walk.name}", walk.title))
+        outline = [Heading(walk.name, walk.name, 2) for walk in self._walks]
+        return Page("Walks", self._render("walks.html", walks=self._walks), outline=outline)
 
-    def _shapes(self) -> Page:
-        rows = {chapter: [row for e in chapter.exercises for row in shapes.list_rows(e, find_stub(e))] for chapter in self._chapters if chapter.exercises}
+    def _shapes_page(self) -> Page:
+        rows = {
+            chapter: [row for exercise in chapter.exercises for row in shapes.list_rows(exercise, find_stub(exercise))]
+            for chapter in self._chapters
+            if chapter.exercises
+        }
         by_shape: dict[str, list[shapes.Row]] = {}
         for row in (row for several in rows.values() for row in several):
             for shape in dict.fromkeys(row.shapes):
                 by_shape.setdefault(shape, []).append(row)
         several = {shape: found for shape, found in sorted(by_shape.items()) if len(found) > 1}
-        body = self._html.get_template("shapes.html").render(rows=rows, by_shape=several, places=self._code, sizes=glossary.load_sizes())
-        self._entries.append(Entry("Index of shapes", "What goes in and what comes out", "shapes.html", " ".join(by_shape)))
-        headings = [("The letters", "letters"), *((f"{c.number} {c.title}", c.id) for c in rows), ("By shape", "by-shape")]
-        return Page("Index of shapes", body, [], [Heading(title, anchor, 2) for title, anchor in headings])
+        body = self._render("shapes.html", rows=rows, by_shape=several, sizes=contents.load_sizes())
+        self._index.append(("Index of shapes", "What goes in and what comes out", "shapes.html", " ".join(by_shape)))
+        chapters = [Heading(f"{chapter.number} {chapter.title}", chapter.id, 2) for chapter in rows]
+        outline = [Heading("The letters", "letters", 2), *chapters, Heading("By shape", "by-shape", 2)]
+        return Page("Index of shapes", body, outline=outline)
 
-    def _glossary(self) -> Page:
-        chapters = {chapter.id: chapter for chapter in self._chapters}
-        body = self._html.get_template("glossary.html").render(words=glossary.load_words(), chapters=chapters, slug=make_slug)
-        self._entries += [Entry(word.name, "Glossary", word.address, " ".join((*word.also, word.says))) for word in glossary.load_words()]
-        return Page("Glossary", body, [])
+    def _glossary_page(self) -> Page:
+        words, chapters = contents.load_words(), {chapter.id: chapter for chapter in self._chapters}
+        for word in words:
+            self._index.append((word.name, "Glossary", word.address, " ".join((*word.also, word.says))))
+        return Page("Glossary", self._render("glossary.html", words=words, chapters=chapters, slug=make_slug))
+
+
+def _lesson(name: str) -> Path:
+    return EXERCISES / f"{name}.md"
+
+
+def _guide(name: str) -> Path:
+    return HERE / "pages" / f"{name}.md"
 
 
 def _docstring(exercise: Exercise) -> str:
@@ -224,8 +259,3 @@ def _docstring(exercise: Exercise) -> str:
     node = parse(find_stub(exercise)).body[-1]
     assert isinstance(node, Definition)
     return " ".join((ast.get_docstring(node) or "").split())
-
-
-def exercise_address(exercise: Exercise) -> str:
-    """Return the address of an exercise in the book."""
-    return f"{exercise.module}.html#{exercise.name}"

@@ -36,15 +36,18 @@ def curves(
     log: bool = False,
     dots: bool = False,
     looks: Sequence[tuple[int, int]] = (),
+    covering: Points = (),
 ) -> str:
     """Draw one line for each name through its (x, y) points.
 
     `log` makes the y axis logarithmic, `dots` marks each point.
     `looks` has a number of CURVES and one of DASHES for each line; without it, each line has its own colour and dashes.
+    The axes also reach the points of `covering`, which are not drawn.
     """
     scaled = math.log10 if log else float
     drawn = {name: [(float(x), scaled(y)) for x, y in points] for name, points in lines.items()}
-    xs, ys = ([point[axis] for points in drawn.values() for point in points] for axis in (0, 1))
+    everything = [point for points in (*drawn.values(), covering) for point in points]
+    xs, ys = ([point[axis] for point in everything] for axis in (0, 1))
     if not xs or not all(math.isfinite(value) for value in (*xs, *ys)):
         raise ValueError("a chart needs points, all of them finite")
     x_ticks, y_ticks = _ticks(xs), _decades(ys) if log else _ticks(ys)
@@ -119,8 +122,12 @@ def heatmap(
     *,
     row_name: str = "",
     column_name: str = "",
+    limits: tuple[float, float] | None = None,
 ) -> str:
-    """Draw a table as coloured cells, with numbers if there are few cells; NaN leaves its cell empty."""
+    """Draw a table as coloured cells, with numbers if there are few cells; NaN leaves its cell empty.
+
+    `limits` are the least and the largest number of the colour scale; otherwise they are those of the table.
+    """
     listed = values.tolist() if hasattr(values, "tolist") else values
     table = [[round(float(value), 3) for value in row] for row in listed]
     if not table or any(len(row) != len(columns) for row in table) or len(table) != len(rows):
@@ -128,7 +135,7 @@ def heatmap(
             f"a table of {len(table)} rows needs as many row labels ({len(rows)}) and each row {len(columns)} values"
         )
     finite = [value for row in table for value in row if math.isfinite(value)]
-    low, high = min(finite, default=0.0), max(finite, default=0.0)
+    low, high = limits or (min(finite, default=0.0), max(finite, default=0.0))
     numbered = len(table) * len(columns) <= MAX_NUMBERED_CELLS
     wide, tall = (58, 36) if numbered else (22, 14)
     left = 24 + (26 if row_name else 0) + round(7.2 * max(len(str(label)) for label in rows))

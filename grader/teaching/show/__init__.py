@@ -1,6 +1,6 @@
 """What an exercise computes, as a picture: the learner's result, the reference's result, and the difference.
 
-`catalog.py` lists which exercise has which picture. Each module of `kinds/` computes one kind of picture from one side's
-implementation. `both_sides.py` runs it for both sides, `panels.py` holds the result as plain data, `difference.py` subtracts the two.
-`terminal.py` renders a picture in a terminal, `figures.py` in a PNG or SVG file.
+catalog.toml says which exercise has which picture. The modules of kinds/ compute it from one side's implementation,
+and `both_sides.py` runs them for both sides. `panels.py` has the result as plain data, `terminal.py` draws it as text,
+and `svg.py` in a file or in the book.
 """

@@ -5,60 +5,66 @@ from __future__ import annotations
 import contextlib
 import io
 import re
-from collections.abc import Callable
 
 from grader.course.source import SourceProblem, is_written
 from grader.course.syllabus import Exercise
 from grader.execution.errors import ChapterBroken, ExtendDeadline, HostDied, LearnerError, OutOfTime, Todo
-from grader.execution.proxy import Implementation
 from grader.execution.target import Target, resolve
 from grader.execution.worker import WorkerPool
-from grader.teaching.show.catalog import find_subject
-from grader.teaching.show.difference import count_differences, pair_panels
-from grader.teaching.show.panels import Pair, Panel, Picture
+from grader.teaching.show.catalog import Subject, find_subject
+from grader.teaching.show.panels import Pair, Panel, Picture, count_differences, pair_panels
 from grader.verdict import comparing
 from grader.verdict.explanation import explain_failure
 from grader.verdict.trial import CALL_SECONDS, Trial
 from grader.verdict.value_text import format_value
 
-DrawPanels = Callable[[Implementation], list[Panel]]
+MAX_RESULT_CHARACTERS = 120
 
 
 def make_picture(
-    exercise: Exercise, target: Target | None = None, in_worker: bool = False, pool: WorkerPool | None = None, extend_deadline: ExtendDeadline = lambda _: None
+    exercise: Exercise,
+    target: Target | None = None,
+    in_worker: bool = False,
+    pool: WorkerPool | None = None,
+    extend_deadline: ExtendDeadline = lambda _: None,
 ) -> Picture:
-    """Compute the exercise's picture on both sides. If the learner's side fails, the picture says why. UnknownName if there is no picture."""
-    found = find_subject(exercise.name)
+    """Compute the exercise's picture on both sides; UnknownName if it has none.
+
+    If the learner's side fails, the picture says why.
+    """
+    subject = find_subject(exercise.name)
     trial = Trial(target or resolve(None), in_worker, pool=pool or WorkerPool(), extend_deadline=extend_deadline)
     try:
-        return _compare_sides(found.about, found.look, found.draw, exercise, trial)
+        return _compare_sides(subject, exercise, trial)
     finally:
         trial.close()
         trial.pool.close()
 
 
-def _compare_sides(about: str, look: str, draw: DrawPanels, exercise: Exercise, trial: Trial) -> Picture:
+def _compare_sides(subject: Subject, exercise: Exercise, trial: Trial) -> Picture:
     trial.begin_test(exercise, "the picture")
     problem: BaseException | None = None
     try:
         with _without_output():
             trial.begin_example()
-            trial.boundary(exercise.chapter).begin(trial.example_seed)  # whatever it calls, and however it is cut off: it is drawn
-    except (Todo, ChapterBroken, OutOfTime, HostDied) as trouble:
-        problem = trouble
+            trial.boundary(exercise.chapter).begin(trial.example_seed)
+    except (Todo, ChapterBroken, OutOfTime, HostDied) as error:  # the picture shows it
+        problem = error
     trial.extend_deadline(CALL_SECONDS)
-    reference = draw(trial.reference(exercise.chapter))
+    reference = subject.function(trial.reference(exercise.chapter))
     yours: list[Panel] = []
     if problem is None:
         try:
             with _without_output():
-                yours = draw(trial.learner(exercise.chapter))
-        except (Todo, ChapterBroken, OutOfTime, HostDied, Exception) as trouble:
-            problem = trouble
+                yours = subject.function(trial.learner(exercise.chapter))
+        except (Todo, ChapterBroken, OutOfTime, HostDied, Exception) as error:
+            problem = error
     if problem is not None:
-        return Picture(exercise.name, about, look, _explain_missing_picture(exercise, problem, trial), [Pair(panel) for panel in reference])
+        pairs, verdict = [Pair(panel) for panel in reference], _explain_missing_picture(exercise, problem, trial)
+        return Picture(exercise.name, subject.about, subject.look, verdict, pairs)
     pairs = [pair_panels(ours, theirs) for ours, theirs in zip(reference, yours)]
-    return Picture(exercise.name, about, look, _describe_agreement(pairs), pairs, agrees=all(pair.differs is None and not pair.note for pair in pairs))
+    agrees = all(pair.differs is None and not pair.note for pair in pairs)
+    return Picture(exercise.name, subject.about, subject.look, _describe_agreement(pairs), pairs, agrees)
 
 
 @contextlib.contextmanager
@@ -69,8 +75,8 @@ def _without_output():
 
 
 def _describe_agreement(pairs: list[Pair]) -> str:
-    apart = [count_differences(pair) for pair in pairs]
-    different, every = sum(some for some, _ in apart), sum(count for _, count in apart)
+    counts = [count_differences(pair) for pair in pairs]
+    different, every = (sum(numbers) for numbers in zip(*counts))
     if any(pair.note for pair in pairs):
         return "Your result does not have the size of the reference's result."
     if not different:
@@ -94,12 +100,16 @@ def _explain_missing_picture(exercise: Exercise, problem: BaseException, trial: 
         return "Your code is not implemented yet. This shows the reference's result."
     boundary = None if isinstance(problem, ChapterBroken) else trial.current_boundary
     call = boundary.calls[-1] if boundary and boundary.calls else None
+    where = ""
     if isinstance(problem, ChapterBroken | OutOfTime | HostDied | LearnerError | comparing.Mismatch):
-        words = explain_failure(problem, "", boundary, comparing.current)
-        sentence, where = words.message, words.where
+        explanation = explain_failure(problem, "", boundary, comparing.current)
+        sentence, where = explanation.message, explanation.where
+    elif call:
+        returned = re.sub(r"\s+", " ", format_value(call.result))[:MAX_RESULT_CHARACTERS]
+        sentence = f"{call.what} returned {returned}, which cannot be drawn."
     else:
-        returned = re.sub(r"\s+", " ", format_value(call.result))[:120] if call else ""
-        sentence, where = (f"{call.what} returned {returned}, which cannot be drawn." if call else "What it returned cannot be drawn."), ""
+        sentence = "What it returned cannot be drawn."
     if isinstance(problem, ChapterBroken):
         sentence = f"{exercise.module}.py does not import. {sentence}"
-    return f"Your result cannot be drawn, so this shows the reference's. {sentence}" + (f" ({where})" if where else "")
+    place = f" ({where})" if where else ""
+    return f"Your result cannot be drawn, so this shows the reference's. {sentence}{place}"

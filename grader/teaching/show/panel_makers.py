@@ -12,23 +12,37 @@ from grader.teaching.show.panels import Bars, Chart, Grid
 from grader.verdict.comparing import Mismatch, shaped
 from torch import Tensor
 
+Labels = Sequence[Any] | int  # an int numbers them from 0
+
 WORDS = ("the", "cat", "that", "saw", "the", "dog", "ran")
-LETTERS = "abcdefgh"
-MOST = 64  # rows and columns shown of a wrong, too large table
+QUERY_KEY = ("query", "key")
+OUTPUT_INPUT = ("output at", "changed at")
+MAX_SHOWN = 64  # rows and columns of a wrong, too large table
 
 
-def make_grid(title: str, values: Any, rows: Sequence[Any], columns: Sequence[Any], what: str = "the result", **more: Any) -> Grid:
+def make_grid(
+    title: str,
+    values: Any,
+    rows: Labels,
+    columns: Labels,
+    axes: tuple[str, str] = ("", ""),
+    what: str = "the result",
+    **more: Any,
+) -> Grid:
     """Make a table of a matrix. A matrix of an unexpected size is drawn all the same, with numbers as labels."""
+    rows, columns = _list_labels(rows), _list_labels(columns)
     if not isinstance(values, Tensor) or values.dim() != 2 or values.is_complex() or values.is_meta:
         shaped(values, (len(rows), len(columns)), what)
         raise Mismatch(f"{what} holds no numbers that can be drawn", values)
-    values = values.detach().to(torch.float64)[:MOST, :MOST]
+    values = values.detach().to(torch.float64)[:MAX_SHOWN, :MAX_SHOWN]
     if values.shape != (len(rows), len(columns)):
-        rows, columns = number_labels(values.size(0)), number_labels(values.size(1))
-    return Grid(title, values.tolist(), [str(row) for row in rows], [str(column) for column in columns], **more)
+        rows, columns = (_list_labels(size) for size in values.shape)
+    return Grid(title, values.tolist(), rows, columns, *axes, **more)
 
 
-def make_chart(title: str, x: Sequence[float], lines: Mapping[str, Any], x_name: str, y_name: str, **more: Any) -> Chart:
+def make_chart(
+    title: str, x: Sequence[float], lines: Mapping[str, Any], x_name: str, y_name: str, **more: Any
+) -> Chart:
     """Make a chart of lines over the same x; each line is a tensor or a list of as many numbers."""
     drawn = {}
     for name, values in lines.items():
@@ -37,13 +51,26 @@ def make_chart(title: str, x: Sequence[float], lines: Mapping[str, Any], x_name:
     return Chart(title, drawn, x_name, y_name, **more)
 
 
-def make_bars(title: str, labels: Sequence[Any], values: Any, name: str = "", **more: Any) -> Bars:
+def make_bars(title: str, labels: Labels, values: Any, name: str = "", **more: Any) -> Bars:
+    labels = _list_labels(labels)
     values = torch.as_tensor(values) if isinstance(values, list | tuple) else values
-    return Bars(title, [str(label) for label in labels], shaped(values, (len(labels),), "the result").detach().to(torch.float64).tolist(), name, **more)
+    numbers = shaped(values, (len(labels),), "the result").detach().to(torch.float64).tolist()
+    return Bars(title, labels, numbers, name, **more)
 
 
-def number_labels(count: int) -> list[str]:
-    return [str(i) for i in range(count)]
+def _list_labels(labels: Labels) -> list[str]:
+    return [str(label) for label in (range(labels) if isinstance(labels, int) else labels)]
+
+
+def expect_pair(answer: Any, what: str) -> Sequence:
+    """Return the two results of a call; raise Mismatch with this sentence for anything else."""
+    if not isinstance(answer, tuple | list) or len(answer) != 2:
+        raise Mismatch(what, answer)
+    return answer
+
+
+def first_result(answer: Any) -> Any:
+    return answer[0] if isinstance(answer, tuple | list) and answer else answer
 
 
 def random_tensor(seed: int, *shape: int) -> Tensor:
@@ -52,33 +79,44 @@ def random_tensor(seed: int, *shape: int) -> Tensor:
 
 
 def fix_weights(module: Handle, seed: int = 0, scale: float = 1.0) -> Handle:
-    """Load the same weights by name on both sides (matrices random, norms 1, biases 0), and set eval mode; return the module."""
+    """Load weights by name, the same on both sides (matrices random, norms 1, biases 0), and set eval mode."""
     values = {}
     for name, parameter in parameters(module).items():
         if parameter.dim() < 2:
             values[name] = torch.full_like(parameter, 0.0 if name.endswith("bias") else 1.0)
         else:
-            values[name] = random_tensor(seed * 1009 + sum(map(ord, name)), *parameter.shape) * scale / math.sqrt(parameter.size(-1))
+            numbers = random_tensor(seed * 1009 + sum(map(ord, name)), *parameter.shape)
+            values[name] = numbers * scale / math.sqrt(parameter.size(-1))
     load(module, values)
     module.eval()
     return module
 
 
-def measure_influence(call: Callable[[Tensor], Any], x: Tensor, out: Sequence[Any] | None = None) -> Tensor:
-    """Measure how far each output moves when one input is changed: (outputs, inputs), for x of (inputs, D).
+def influence_grid(
+    title: str,
+    call: Callable[[Tensor], Any],
+    x: Tensor,
+    outputs: Labels = WORDS,
+    inputs: Labels = WORDS,
+    axes: tuple[str, str] = OUTPUT_INPUT,
+) -> Grid:
+    """Draw how far each output moves when one input is changed, for x of (inputs, D).
 
     All changes run as one batch. Its first row is x itself; each further row is x with one position changed.
     """
-    T = x.size(0)
-    changed = x.repeat(T + 1, 1, 1)
-    for position in range(T):
+    changed = x.repeat(len(x) + 1, 1, 1)
+    for position in range(len(x)):
         changed[position + 1, position] += random_tensor(7, x.size(1))
-    return measure_change(call(changed), T, len(out) if out else T, "the result")
+    outputs = _list_labels(outputs)
+    return make_grid(title, measure_change(call(changed), len(x), len(outputs)), outputs, inputs, axes)
 
 
-def measure_change(result: Any, inputs: int, outputs: int, what: str) -> Tensor:
-    """Return the distance of each row's outputs from the first row's, (outputs, inputs), given results (inputs + 1, outputs, D)."""
-    if not isinstance(result, Tensor) or result.dim() != 3 or tuple(result.shape[:2]) != (inputs + 1, outputs):
-        wide = result.shape[-1] if isinstance(result, Tensor) and result.dim() else 1
-        shaped(result, (inputs + 1, outputs, wide), what)
+def measure_change(result: Any, inputs: int, outputs: int) -> Tensor:
+    """Return the distance of each row's outputs from the first row's, (outputs, inputs).
+
+    The result is (inputs + 1, outputs, D).
+    """
+    is_tensor = isinstance(result, Tensor)
+    if not is_tensor or result.dim() != 3 or tuple(result.shape[:2]) != (inputs + 1, outputs):
+        shaped(result, (inputs + 1, outputs, result.shape[-1] if is_tensor and result.dim() else 1), "the result")
     return (result[1:] - result[:1]).detach().norm(dim=-1).T

@@ -7,16 +7,25 @@ from xml.etree import ElementTree
 import pytest
 from grader.course.source import read_source
 from grader.course.syllabus import EXERCISES, load_syllabus
-from grader.teaching.book import glossary, lessons, rules
+from grader.teaching.book import contents, lessons
 from grader.teaching.book.code import find_stub, highlight_python
 from grader.teaching.book.formulas import mathml
+from grader.teaching.book.rules import Links
 from grader.teaching.book.shapes import SHAPE, list_rows
 from markdown_it import MarkdownIt
 
 COURSE = load_syllabus()
 
 
+def page_of(markdown, links=None):
+    return lessons.make_page(f"# T\n\n{markdown}\n", links or Links())
+
+
 # formulas
+
+
+def text_of(element):
+    return "".join(element.itertext())
 
 
 @pytest.mark.parametrize(
@@ -35,39 +44,35 @@ COURSE = load_syllabus()
 )
 def test_a_formula_keeps_every_sign_that_has_no_special_drawing(text, shown):
     made = ElementTree.fromstring(mathml(text))
-    assert "".join(made.itertext()) == shown
+    assert text_of(made) == shown
     assert made.tag == "math" and made.get("display") == "block"
 
 
-def test_fractions_roots_indices_and_powers_are_drawn_as_such():
+def test_fractions_roots_indices_powers_and_estimates_are_drawn_as_such():
     made = ElementTree.fromstring(mathml("attention(q, k, v) = softmax(q kᵀ / √d_head) v"))
     above, below = made.find(".//mfrac")
-    assert ["".join(part.itertext()) for part in (above, below)] == ["qkT", "dhead"]
+    assert [text_of(above), text_of(below)] == ["qkT", "dhead"]
     assert [leaf.text for leaf in below.find(".//msqrt/msub")] == ["d", "head"]
     assert [leaf.text for leaf in above.find(".//msup")] == ["k", "T"]
+    made = ElementTree.fromstring(mathml("p = m\u0302 / (1 - β₁ᵗ) · e^(-x / √(a + b))"))
+    assert [[text_of(part) for part in power] for power in made.iter("msup")] == [["β1", "t"], ["e", "−x/a+b"]]
+    assert text_of(made.find(".//mover")) == "m^" and "(" not in text_of(made.find(".//msqrt"))
+    assert not any(power[1].findall(".//mfrac") for power in made.iter("msup"))
 
 
 def test_parentheses_grow_only_around_something_tall():
     assert mathml("P(a, b) = c").count('<mo stretchy="false">') == 2 and "stretchy" not in mathml("f(a / b) = c")
 
 
-def test_powers_and_estimates_are_drawn_as_such():
-    made = ElementTree.fromstring(mathml("p = m\u0302 / (1 - β₁ᵗ) · e^(-x / √(a + b))"))
-    assert [["".join(part.itertext()) for part in power] for power in made.iter("msup")] == [["β1", "t"], ["e", "−x/a+b"]]
-    assert "".join(made.find(".//mover").itertext()) == "m^"
-    assert "(" not in "".join(made.find(".//msqrt").itertext())
-    assert not any(power[1].findall(".//mfrac") for power in made.iter("msup"))
-
-
 def test_roots_and_powers_within_a_sentence_are_formulas_and_the_rest_stays():
-    page = lessons.make_page("# T\n\nDivide by √d_head (not √(2 · n)); e^x, `2^(-8h / H)`, `x ** 2` and `a_b`.\n", rules.Links())
-    formulas = re.findall(r"<math>.*?</math>", page.body)
-    assert ["".join(ElementTree.fromstring(one).itertext()) for one in formulas] == ["dhead", "2·n", "ex", "2−8h/H"]
-    assert re.sub(r"<math>.*?</math>", "M", page.body) == "<p>Divide by M (not M); M, M, <code>x ** 2</code> and <code>a_b</code>.</p>\n"
+    body = page_of("Divide by √d_head (not √(2 · n)); e^x, `2^(-8h / H)`, `x ** 2` and `a_b`.").body
+    formulas = re.findall(r"<math>.*?</math>", body)
+    assert [text_of(ElementTree.fromstring(one)) for one in formulas] == ["dhead", "2·n", "ex", "2−8h/H"]
+    rest = re.sub(r"<math>.*?</math>", "M", body)
+    assert rest == "<p>Divide by M (not M); M, M, <code>x ** 2</code> and <code>a_b</code>.</p>\n"
 
 
-def test_every_indented_block_of_a_lesson_with_an_equals_sign_is_a_formula_or_code():
-    """What stays as typed has columns, words next to it, or brackets over several lines."""
+def test_every_indented_block_of_a_lesson_with_a_sign_of_formulas_is_a_formula():
     for path in sorted(EXERCISES.glob("*.md")):
         tokens = MarkdownIt("commonmark").enable("table").parse(read_source(path))
         for text in (token.content for token in tokens if token.type == "code_block"):
@@ -77,13 +82,15 @@ def test_every_indented_block_of_a_lesson_with_an_equals_sign_is_a_formula_or_co
 
 def test_lines_of_a_formula_are_aligned_at_their_equals_signs():
     made = ElementTree.fromstring(mathml("x0 cos - x1 sin  =  3 · 0.5\nx0 sin + x1 cos  =  3 · 0.8"))
-    assert [["".join(cell.itertext()) for cell in row] for row in made.iter("mtr")] == [["x0cos−x1sin", "=3·0.5"], ["x0sin+x1cos", "=3·0.8"]]
+    rows = [[text_of(cell) for cell in row] for row in made.iter("mtr")]
+    assert rows == [["x0cos−x1sin", "=3·0.5"], ["x0sin+x1cos", "=3·0.8"]]
 
 
 @pytest.mark.parametrize(
     "text",
-    ["1 0 0   &   1 1 0", "104 111 116 32  112", "W_q = [1 1 0]     W_k = [1 1 0]", "x = x + attn(...)", "1\n0.7   0.3", "a = (b", "a = ", "= b",
-     "A:  0.6 / 0.8 = 0.7      0.2 / 0.8 = 0.2", "hot _   pot", "count_parameters(model)", "a = b / ", "a √", ""],
+    ["1 0 0   &   1 1 0", "104 111 116 32  112", "W_q = [1 1 0]     W_k = [1 1 0]", "x = x + attn(...)", "1\n0.7   0.3",
+     "a = (b", "a = ", "= b", "A:  0.6 / 0.8 = 0.7      0.2 / 0.8 = 0.2", "hot _   pot", "count_parameters(model)",
+     "a = b / ", "a √", ""],
 )  # fmt: skip
 def test_tables_of_numbers_and_code_are_not_formulas(text):
     assert mathml(text) is None
@@ -92,17 +99,15 @@ def test_tables_of_numbers_and_code_are_not_formulas(text):
 # shapes
 
 
-def rows(name):
-    exercise = COURSE.exercise(name)
-    return list_rows(exercise, find_stub(exercise))
-
-
 def test_shapes_are_those_of_the_docstring():
     def said(name):
-        return [(row.call, row.takes, row.gives) for row in rows(name)]
+        exercise = COURSE.exercise(name)
+        return [(row.call, row.takes, row.gives) for row in list_rows(exercise, find_stub(exercise))]
 
     assert said("split_heads") == [("split_heads", "(B, T, D)", "(B, H, T, d_head)")]
-    assert said("scaled_dot_product_attention")[0][1:] == ("q (..., Tq, d), k (..., Tk, d), v (..., Tk, d_v)", "output (..., Tq, d_v), weights (..., Tq, Tk)")
+    _, taken, given = said("scaled_dot_product_attention")[0]
+    assert taken == "q (..., Tq, d), k (..., Tk, d), v (..., Tk, d_v)"
+    assert given == "output (..., Tq, d_v), weights (..., Tq, Tk)"
     assert said("MultiHeadAttention") == [("MultiHeadAttention", "x (B, Tq, D), context (B, Tk, D)", "(B, Tq, D)")]
     assert said("causal_mask") == [("causal_mask", "q_len: int, k_len: int | None", "(q_len, k_len)")]
     assert said("recovery") == [("recovery", "logits (V,)", "float")]
@@ -110,126 +115,120 @@ def test_shapes_are_those_of_the_docstring():
     assert said("KVCache")[0] == ("KVCache.append", "(B, H, T, d_head)", "tuple[Tensor, Tensor]: (B, H, P + T, d_head)")
     assert said("residual_stream")[0][2] == "list[Tensor]: tensors (B, T, D)"
     assert said("fit")[0][2] == "list[dict[str, float]]"
-
-
-def test_no_shape_is_written_twice():
-    """Different docstrings have different rows."""
     exercise = COURSE.exercise("split_heads")
     changed = find_stub(exercise).replace("(B, T, D) -> (B, H, T, d_head)", "(B, T, D) -> (B, T, H)")
     assert [row.gives for row in list_rows(exercise, changed)] == ["(B, T, H)"]
 
 
 def test_every_arrow_in_a_docstring_is_in_the_index_and_every_letter_is_explained():
-    known = set(glossary.load_sizes())
+    shapes = set()
     for exercise in COURSE.exercises:
         found = list_rows(exercise, find_stub(exercise))
         assert found and all(row.takes and row.gives for row in found), exercise.name
         if re.search(r"\) -> \(", find_stub(exercise)):
             assert any(row.shapes for row in found), exercise.name
-    shapes = {shape for exercise in COURSE.exercises for row in list_rows(exercise, find_stub(exercise)) for shape in row.shapes}
+        shapes |= {shape for row in found for shape in row.shapes}
     letters = {letter for shape in shapes for letter in re.findall(r"[A-Za-z_]+|\.\.\.", shape)}
-    explained = known | {"Tq", "Tk", "d", "d_v", "q_len", "k_len", "d_model"}  # of T, of one vector, of q and k, D
+    explained = {*contents.load_sizes(), "Tq", "Tk", "d", "d_v", "q_len", "k_len", "d_model"}  # the last ones with T, D
     assert letters <= explained, letters - explained
 
 
 def test_shapes_are_distinguished_from_other_parentheses():
-    assert [m[0] for m in SHAPE.finditer("a pair (1, 1) of (left, right), x (B, T), all (...), a (D,), (floats), (n_layers + 1, B, H * d_head)")] == [
-        "(B, T)", "(...)", "(D,)", "(n_layers + 1, B, H * d_head)",
-    ]  # fmt: skip
+    text = "a pair (1, 1) of (left, right), x (B, T), all (...), a (D,), (floats), (n_layers + 1, B, H * d_head)"
+    assert [m[0] for m in SHAPE.finditer(text)] == ["(B, T)", "(...)", "(D,)", "(n_layers + 1, B, H * d_head)"]
 
 
 # words and lessons
 
 
-@pytest.mark.parametrize("word", glossary.load_words(), ids=lambda word: word.name)
-def test_each_word_of_the_glossary_is_in_its_chapters_lesson(word):
-    text = " ".join(read_source(EXERCISES / f"{COURSE.chapter(word.chapter).name}.md").lower().split())
-    assert re.search(rf"\b{re.escape(word.name.lower())}\b", text)
-    assert word.says.endswith(".")
-
-
-def test_no_word_is_explained_twice():
-    forms = [form.lower() for word in glossary.load_words() for form in (word.name, *word.also)]
+def test_each_word_of_the_glossary_is_explained_once_and_is_in_its_chapters_lesson():
+    words = contents.load_words()
+    for word in words:
+        lesson = read_source(EXERCISES / f"{COURSE.chapter(word.chapter).name}.md")
+        assert re.search(rf"\b{re.escape(word.name.lower())}\b", " ".join(lesson.lower().split())), word.name
+        assert word.says.endswith("."), word.name
+    forms = [form for word in words for form in word.forms]
     assert len(set(forms)) == len(forms)
 
 
 def test_names_in_a_lesson_lead_to_where_they_are_explained():
-    links = rules.Links({"softmax": "ch03.html#softmax"}, {"query": "glossary.html#query"}, {4: "ch04.html"})
-    page = lessons.make_page("# One: `softmax`\n\nA query, a query, `softmax(x)`, `other` and chapter 4; chapter 5.\n\n## A query\n\n[a query](ch02_x.md#y)\n", links)
+    links = Links({"softmax": "ch03.html#softmax"}, {"query": "glossary.html#query"}, {4: "ch04.html"})
+    page = lessons.make_page(
+        "# One: `softmax`\n\nA query, a query, `softmax(x)`, `other` and chapter 4; chapter 5.\n\n"
+        "## A query\n\n[a query](ch02_x.md#y)\n",
+        links,
+    )
     assert page.title == "One: softmax"
     assert page.body.startswith(
-        '<p>A <a class="term" href="glossary.html#query">query</a>, a query, <a class="code" href="ch03.html#softmax"><code>softmax(x)</code></a>, '
-        '<code>other</code> and <a href="ch04.html">chapter 4</a>; chapter 5.</p>\n<h2 id="a-query">A query <a class="here"'
+        '<p>A <a class="term" href="glossary.html#query">query</a>, a query, '
+        '<a class="code" href="ch03.html#softmax"><code>softmax(x)</code></a>, '
+        '<code>other</code> and <a href="ch04.html">chapter 4</a>; chapter 5.</p>\n'
+        '<h2 id="a-query">A query <a class="here"'
     )
     assert '<a href="ch02_x.html#y">a query</a>' in page.body
-    assert [(part.title, part.level) for part in page.parts] == [("One: softmax", 1), ("A query", 2)]
+    assert [(part.title, part.anchor) for part in page.parts] == [("One: softmax", ""), ("A query", "a-query")]
 
 
-def test_a_word_is_a_link_in_its_meaning_only():
-    links = rules.Links(words={"value": "glossary.html#value", "attention": "glossary.html#attention"}, near={"value": ("key", "keys")})
-    page = lessons.make_page("# T\n\nThe return value, self-attention.\n\nKeys and a value; attention.\n", links)
-    assert page.body.startswith("<p>The return value, self-attention.</p>")
-    assert re.findall(r'<a class="term" href="(.*?)">', page.body) == ["glossary.html#value", "glossary.html#attention"]
-
-
-def test_a_word_is_a_link_from_its_chapter_on():
-    until = glossary.word_addresses(3)
+def test_a_word_is_a_link_in_its_meaning_only_and_from_its_chapter_on():
+    words = {"value": "glossary.html#value", "attention": "glossary.html#attention"}
+    links = Links(words=words, near={"value": ("key", "keys")})
+    body = page_of("The return value, self-attention.\n\nKeys and a value; attention.", links).body
+    assert body.startswith("<p>The return value, self-attention.</p>")
+    assert re.findall(r'<a class="term" href="(.*?)">', body) == list(words.values())
+    until = contents.word_addresses(3)
     assert {"token", "softmax", "queries"} <= until.keys() and not {"rope", "overfitting", "caches"} & until.keys()
-    assert glossary.words_near()["heads"] == glossary.words_near()["head"] != ()
+    assert contents.words_near()["heads"] == contents.words_near()["head"] != []
 
 
 def test_a_link_to_a_page_that_this_book_does_not_have_stays_text():
-    links = rules.Links(pages={"ch01_x.html", "train.html"})
-    page = lessons.make_page("# T\n\n[one](ch01_x.md#part), [two](ch02_x.md), [it](../grader/teaching/book/pages/train.md), [play](play.md).\n", links)
-    assert page.body == '<p><a href="ch01_x.html#part">one</a>, <a>two</a>, <a href="train.html">it</a>, <a>play</a>.</p>\n'
-
-
-def test_what_was_printed_has_nothing_to_copy():
-    page = lessons.make_page("# T\n\n```text begins\nA <b>\n```\n\n```\nheadway\n```\n", rules.Links())
-    assert page.body == '<pre><code>A &lt;b&gt;\n</code></pre>\n<pre class="copied"><code>headway\n</code></pre>\n'
+    links = Links(pages={"ch01_x.html", "train.html"})
+    pages = "[one](ch01_x.md#part), [two](ch02_x.md), [it](../grader/teaching/book/pages/train.md), [play](play.md)."
+    shown = '<p><a href="ch01_x.html#part">one</a>, <a>two</a>, <a href="train.html">it</a>, <a>play</a>.</p>\n'
+    assert page_of(pages, links).body == shown
 
 
 def test_each_number_of_several_chapters_is_a_link():
-    links = rules.Links(chapters={3: "ch03.html", 10: "ch10.html"})
-    page = lessons.make_page("# T\n\nChapters 3, 4 and 10; chapter 3, 10 hours.\n", links)
-    assert page.body == '<p><a href="ch03.html">Chapters 3</a>, 4 and <a href="ch10.html">10</a>; <a href="ch03.html">chapter 3</a>, 10 hours.</p>\n'
+    links = Links(chapters={3: "ch03.html", 10: "ch10.html"})
+    assert page_of("Chapters 3, 4 and 10; chapter 3, 10 hours.", links).body == (
+        '<p><a href="ch03.html">Chapters 3</a>, 4 and <a href="ch10.html">10</a>; '
+        '<a href="ch03.html">chapter 3</a>, 10 hours.</p>\n'
+    )
 
 
 def test_a_line_does_not_end_within_a_short_word_with_a_hyphen_but_within_a_long_path():
     long = "grader/tests/teaching/test_book.py"
-    page = lessons.make_page(f"# T\n\nUse min-p, `--pace`, `a b`, `. .venv/bin/x` and `python {long}`.\n", rules.Links())
-    assert page.body == (
-        '<p>Use <span class="whole">min-p</span>, <code><span class="whole">--pace</span></code>, <code>a b</code>, '
-        f'<code><span class="whole">. .venv/bin/x</span></code> and <code>python {long.replace("/", "/<wbr>")}</code>.</p>\n'
+    assert page_of(f"Use min-p, `--pace`, `a b`, `. .venv/bin/x` and `python {long}`.").body == (
+        '<p>Use <span class="whole">min-p</span>, <code><span class="whole">--pace</span></code>, '
+        f'<code>a b</code>, <code><span class="whole">. .venv/bin/x</span></code> and '
+        f"<code>python {long.replace('/', '/<wbr>')}</code>.</p>\n"
     )
 
 
 def table(*rows):
     lines = [f"| {' | '.join(row)} |" for row in rows]
-    return lessons.make_page("# T\n\n" + "\n".join([lines[0], "| --- " * len(rows[0]) + "|", *lines[1:]]) + "\n", rules.Links()).body
+    return page_of("\n".join([lines[0], "| --- " * len(rows[0]) + "|", *lines[1:]])).body
 
 
-def test_a_table_of_texts_is_stacked_on_a_phone_with_the_heading_beside_each_text_and_a_table_of_numbers_is_not():
+def test_a_table_of_texts_is_shown_row_by_row_on_a_phone_and_a_table_of_numbers_is_not():
     long = "a text that is much longer than a number"
     stacked = table(["what", "the `found`", "goal"], ["a", long, ""], ["b", "1", "2"])
     assert stacked.startswith('<div class="scroll"><table class="stacked">')
-    assert f'<td>a</td>\n<td class="long" data-is="the found">{long}</td>\n<td data-is="goal"></td>' in stacked
-    assert "<table>" in table(["what", "x", "y"], [long, "1", "2"]) and "data-is" not in table(["what", "x", "y"], [long, "1", "2"])
-    assert '<table class="pairs">' in table(["key", "what it does"], ["h", long])
+    assert f'<td>a</td>\n<td data-is="the found">{long}</td>\n<td data-is="goal"></td>' in stacked
+    numbers = table(["what", "x", "y"], [long, "1", "2"])
+    assert "<table>" in numbers and "data-is" not in numbers
+    assert "<table>" in table(["key", "what it does"], ["h", long])
     assert '<table class="short-code">' in table(["`a`"], ["`(B, H, T, d_head)`"])
-    assert '<table class="dense">' in table([name * 12 for name in "abcdefg"], list("1234567")) and "<table>" in table(list("abcdefg"), list("1234567"))
-    assert '<table class="headless">' in table(["", "", ""], ["a", "1", "2"])
+    assert "<th>" not in table(["", "", ""], ["a", "1", "2"])  # book.css hides a head without headings
 
 
-def test_text_of_a_lesson_is_never_markup():
-    page = lessons.make_page("# T\n\n<script>alert(1)</script> `<unk>` & ![<b>](x.svg)\n\n    <pad> = 1\n", rules.Links())
-    assert "<script" not in page.body and "<unk>" not in page.body and "<pad>" not in page.body and "<b>" not in page.body
-
-
-def test_an_answer_is_folded_below_its_question():
-    page = lessons.make_page("# T\n\n## Predict first\n\n<details>\n<summary>Is `a` < b,\nor not?</summary>\n\nIt *is*.\n\n</details>\n\n<div>x</div>\n", rules.Links())
+def test_text_of_a_lesson_is_never_markup_and_an_answer_is_folded_below_its_question():
+    body = page_of("<script>alert(1)</script> `<unk>` & ![<b>](x.svg)\n\n    <pad> = 1").body
+    assert not any(markup in body for markup in ("<script", "<unk>", "<pad>", "<b>"))
+    question = "<details>\n<summary>Is `a` < b,\nor not?</summary>\n\nIt *is*.\n\n</details>\n\n<div>x</div>"
+    page = page_of(f"## Predict first\n\n{question}")
     assert page.body.endswith(
-        '<details class="hint"><summary>Is <code>a</code> &lt; b,\nor not?</summary>\n<p>It <em>is</em>.</p>\n</details>\n<p>&lt;div&gt;x&lt;/div&gt;</p>\n'
+        '<details class="hint"><summary>Is <code>a</code> &lt; b,\nor not?</summary>\n<p>It <em>is</em>.</p>\n'
+        "</details>\n<p>&lt;div&gt;x&lt;/div&gt;</p>\n"
     )
     assert page.parts[-1].text == "Is a < b, or not? It is. x"
 
@@ -242,15 +241,18 @@ def test_code_is_coloured_and_stays_what_it_is():
     made = highlight_python(text)
     assert unescape(re.sub(r"<[^>]*>", "", made)) == text
     assert 'class="k">def' in made and "<b>" not in made
+    session = highlight_python(">>> x = 1\n>>> x\n1\n")
+    assert session.count('class="gp">&gt;&gt;&gt;') == 2 and 'class="go">1' in session
+    printed = page_of("```text begins\nA <b>\n```\n\n```\nheadway\n```")  # what was printed has nothing to copy
+    assert printed.body == "<pre><code>A &lt;b&gt;\n</code></pre>\n" + (
+        '<pre class="copied"><code>headway\n</code></pre>\n'
+    )
 
 
 def test_a_sentence_of_a_docstring_is_one_element_and_other_lines_stay_apart():
     long = "x" * 90
-    made = highlight_python(f'def f():\n    """One.\n\n    {long}\n    rest of it.\n    - {long}\n    - two\n    """\n    # {long}\n    # TODO\n')
-    lines = [unescape(re.sub(r"<[^>]*>", "", line)) for line in re.findall(r'<span class="line[^"]*">.*?\n</span>(?=<span class="line|</code>)', made, re.DOTALL)]
+    docstring = f'"""One.\n\n    {long}\n    rest of it.\n    - {long}\n    - two\n    """'
+    made = highlight_python(f"def f():\n    {docstring}\n    # {long}\n    # TODO\n")
+    spans = re.findall(r'<span class="line[^"]*">.*?\n</span>(?=<span class="line|</code>)', made, re.DOTALL)
+    lines = [unescape(re.sub(r"<[^>]*>", "", span)) for span in spans]
     assert [line for line in lines if line.count("\n") > 1] == [f"    {long}\n    rest of it.\n"]
-
-
-def test_a_python_session_is_coloured_as_one():
-    made = highlight_python(">>> x = 1\n>>> x\n1\n")
-    assert made.count('class="gp">&gt;&gt;&gt;') == 2 and 'class="go">1' in made

@@ -1,4 +1,4 @@
-"""The book in a real browser, every page of it: served and from its folder, light and dark, on a phone, by keyboard, and without scripts."""
+"""The book in a real browser, every page: served and from its folder, light and dark, on a phone, without scripts."""
 
 from urllib.parse import unquote, urldefrag, urljoin
 
@@ -14,7 +14,8 @@ SEEN = """({
     links: [...document.querySelectorAll("a[href]")].map(link => link.href),
     ids: [...document.querySelectorAll("[id]")].map(one => one.id),
     unseen: [...document.images].map(image => image.src),
-    undescribed: [...document.querySelectorAll("svg")].filter(one => one.getAttribute("role") !== "img" || !one.ariaLabel || !one.getBoundingClientRect().height).length,
+    undescribed: [...document.querySelectorAll("svg")].filter(
+        one => one.getAttribute("role") !== "img" || !one.ariaLabel || !one.getBoundingClientRect().height).length,
     pictures: document.querySelectorAll("svg").length,
     wide: document.documentElement.scrollWidth,
     headings: document.querySelectorAll("h1").length,
@@ -25,8 +26,10 @@ SEEN = """({
 # The labels of pictures that are smaller than 9 pixels, and the short words of code with a line's end inside.
 SMALL_OR_BROKEN = """(() => {
     document.querySelectorAll("details").forEach(one => { one.open = true; });
-    const size = label => parseFloat(getComputedStyle(label).fontSize) * Math.hypot(label.getScreenCTM().a, label.getScreenCTM().b);
-    const small = [...document.querySelectorAll("main svg text")].filter(label => size(label) < 9).map(label => label.textContent);
+    const scale = label => Math.hypot(label.getScreenCTM().a, label.getScreenCTM().b);
+    const size = label => parseFloat(getComputedStyle(label).fontSize) * scale(label);
+    const labels = [...document.querySelectorAll("main svg text")];
+    const small = labels.filter(label => size(label) < 9).map(label => label.textContent);
     const words = document.createTreeWalker(document.querySelector("main"), NodeFilter.SHOW_TEXT), broken = [];
     for (let node = words.nextNode(); node; node = words.nextNode()) {
         if (!node.parentElement.closest("code") || node.parentElement.closest("pre, .shapes")) continue;
@@ -34,14 +37,16 @@ SMALL_OR_BROKEN = """(() => {
             const range = document.createRange();
             range.setStart(node, word.index);
             range.setEnd(node, word.index + word[0].length);
-            if (word[0].length <= 24 && new Set([...range.getClientRects()].map(box => Math.round(box.top))).size > 1) broken.push(word[0]);
+            const tops = new Set([...range.getClientRects()].map(box => Math.round(box.top)));
+            if (word[0].length <= 24 && tops.size > 1) broken.push(word[0]);
         }
     }
     return [...small, ...broken];
 })()"""
 CONTRAST = """(() => {
     const light = colour => {
-        const parts = colour.match(/[\\d.]+/g).slice(0, 3).map(part => part / 255).map(part => part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
+        const linear = part => part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4;
+        const parts = colour.match(/[\\d.]+/g).slice(0, 3).map(part => linear(part / 255));
         return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2];
     };
     const behind = node => {
@@ -53,7 +58,8 @@ CONTRAST = """(() => {
     };
     const worst = {};
     for (const node of document.querySelectorAll("body *")) {
-        if (![...node.childNodes].some(child => child.nodeType === 3 && child.textContent.trim()) || node.closest(".here") || !node.offsetParent) continue;
+        const hasText = [...node.childNodes].some(child => child.nodeType === 3 && child.textContent.trim());
+        if (!hasText || node.closest(".here") || !node.offsetParent) continue;
         const [a, b] = [light(getComputedStyle(node).color), light(behind(node))];
         const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
         if (ratio < 4.5) worst[node.outerHTML.slice(0, 80)] = ratio;
@@ -68,7 +74,8 @@ def pages(browser, address, folder):
     found, page = {}, browser.open("about:blank", width=PHONE, height=700)
     for path in sorted(folder.glob("*.html")):
         page.visit(address + path.name)
-        found[path.name] = page.js(SEEN) | {"errors": page.errors, "requests": page.requests, "unreadable": page.js(SMALL_OR_BROKEN)}
+        found[path.name] = page.js(SEEN) | {"errors": page.errors, "requests": page.requests}
+        found[path.name]["unreadable"] = page.js(SMALL_OR_BROKEN)
     return found
 
 
@@ -91,7 +98,8 @@ def test_every_link_leads_to_a_page_and_a_place_that_is_there(pages, address, fo
         for link in page["links"]:
             place, part = urldefrag(urljoin(address + name, link))
             target = unquote(place.removeprefix(address)) or "index.html"
-            if not place.startswith(address) or target not in pages or (part and unquote(part) not in pages[target]["ids"]):
+            is_page = place.startswith(address) and target in pages
+            if not is_page or (part and unquote(part) not in pages[target]["ids"]):
                 lost.append((name, link))
     assert lost == []
 
@@ -105,7 +113,8 @@ def test_every_label_of_a_picture_is_readable_on_a_phone_and_no_short_word_of_co
 
 
 def test_no_level_of_the_headings_is_skipped(pages):
-    assert [name for name, page in pages.items() if any(b > a + 1 for a, b in zip([0, *page["levels"]], page["levels"]))] == []
+    for name, page in pages.items():
+        assert all(b <= a + 1 for a, b in zip([0, *page["levels"]], page["levels"])), name
 
 
 def test_every_picture_has_a_description_and_hints_are_collapsed(pages):
@@ -142,18 +151,21 @@ def test_dark_follows_the_system_until_the_reader_chooses_and_the_choice_is_kept
 def test_mathematics_is_drawn_by_the_browser_itself(browser, address):
     page = browser.open(address + "ch03_attention.html")
     fraction, letter, root = page.js("""(() => {
-        const math = document.querySelector("math"), tall = name => math.querySelector(name).getBoundingClientRect().height;
+        const math = document.querySelector("math");
+        const tall = name => math.querySelector(name).getBoundingClientRect().height;
         return [tall("mfrac"), tall("mi"), tall("msqrt")];
     })()""")
     assert fraction > 1.6 * letter and root > 0
-    assert page.js("[...document.scripts].map(one => one.src.split('/').at(-1))") == ["theme.js", "book.js", "search.js", "live.js"]  # none draws formulas
+    scripts = page.js("[...document.scripts].map(one => one.src.split('/').at(-1))")
+    assert scripts == ["theme.js", "book.js", "search.js", "live.js"]  # none draws formulas
 
 
 def test_the_keyboard_reaches_everything_and_the_focus_is_visible(browser, address):
     page = browser.open(address + "ch03_attention.html")
     focused = """(() => {
         const at = document.activeElement, style = getComputedStyle(at), box = at.getBoundingClientRect();
-        return [at.id || at.getAttribute("href") || at.tagName, style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 2 && box.bottom > 0 && box.width > 0];
+        const outlined = style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 2;
+        return [at.id || at.getAttribute("href") || at.tagName, outlined && box.bottom > 0 && box.width > 0];
     })()"""
     met = []
     for _ in range(150):
@@ -161,8 +173,8 @@ def test_the_keyboard_reaches_everything_and_the_focus_is_visible(browser, addre
         where, visible = page.js(focused)
         assert visible or where == "BODY", where
         met.append(where)
-    for wanted in ("#content", "book-query", "book-theme", "ch04_positions_in_attention.html", "glossary.html", "#softmax", "glossary.html#query"):
-        assert wanted in met, wanted
+    chapter, word = "ch04_positions_in_attention.html", "glossary.html#query"
+    assert set(met) >= {"#content", "book-query", "book-theme", chapter, "glossary.html", "#softmax", word}
     page = browser.open(address + "ch03_attention.html")
     page.press("Tab")
     page.press("Enter")
@@ -177,7 +189,8 @@ def test_the_keyboard_reaches_everything_and_the_focus_is_visible(browser, addre
 def test_what_is_wider_than_a_phone_can_be_moved_by_keyboard(browser, address):
     page = browser.open(address + "ch03_attention.html", width=PHONE)
     page.until(lambda: page.js("[...document.querySelectorAll('main .scroll')].some(box => box.tabIndex === 0)"))
-    assert page.js("[...document.querySelectorAll('main .scroll, main pre')].every(box => (box.scrollWidth > box.clientWidth) === (box.tabIndex === 0))")
+    assert page.js("""[...document.querySelectorAll("main .scroll, main pre")].every(
+        box => (box.scrollWidth > box.clientWidth) === (box.tabIndex === 0))""")
 
 
 def test_on_a_phone_the_contents_open_and_close(browser, address):

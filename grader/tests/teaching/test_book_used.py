@@ -1,4 +1,4 @@
-"""The scripts of the book in a real browser: what the search finds, the marked part of the contents, copied code, pictures in the dark."""
+"""The scripts of the book in a real browser: the search, the contents, copied code, dark pictures."""
 
 import json
 
@@ -33,6 +33,10 @@ FOUND = {  # what a reader types: the address, or its beginning, of the first hi
     "the big picture": "ch00_big_picture.html",
     "sandbox": "sandbox.html",
 }
+IN_VIEW = """(() => {{
+    const at = document.querySelector("[aria-current={}]").getBoundingClientRect();
+    return at.top >= 0 && at.bottom <= innerHeight;
+}})()"""
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +68,8 @@ def test_the_search_says_what_it_searched_for_instead(browser, address):
     page.js("document.getElementById('book-query').focus()")
     page.type("attenton")
     page.until(lambda: page.js("document.querySelectorAll('#book-results a').length"))
-    assert page.js("document.querySelector('#book-results [role=status]').textContent").endswith(" results for “attention”, the first 12:")
+    status = page.js("document.querySelector('#book-results [role=status]').textContent")
+    assert status.endswith(" results for “attention”, the first 12:")
     assert page.errors == []
 
 
@@ -74,14 +79,12 @@ def test_the_contents_mark_the_part_that_is_read(browser, address):
     for anchor in ("softmax", "shapes", "MultiHeadAttention", "the-idea"):
         page.js(f"document.getElementById('{anchor}').scrollIntoView()")
         page.until(lambda: page.js(marked) == f"#{anchor}")  # noqa: B023 - called at once
-        inside = "(() => { const at = document.querySelector('[aria-current=location]').getBoundingClientRect(); return at.top >= 0 && at.bottom <= innerHeight; })()"
-        assert page.js(inside)
+        assert page.js(IN_VIEW.format("location"))
 
 
 def test_the_contents_show_the_current_page_from_the_beginning(browser, address):
     page = browser.open(address + "figures.html", height=600)
-    seen = "(() => { const at = document.querySelector('[aria-current=page]').getBoundingClientRect(); return at.top >= 0 && at.bottom <= innerHeight; })()"
-    page.until(lambda: page.js(seen))
+    page.until(lambda: page.js(IN_VIEW.format("page")))
 
 
 def test_code_is_copied_by_keyboard_and_a_session_without_its_prompts_and_results(browser, address):
@@ -96,7 +99,8 @@ def test_code_is_copied_by_keyboard_and_a_session_without_its_prompts_and_result
     page.js("document.querySelector('.copy').click()")
     page.until(lambda: page.js("document.querySelector('.copy-box [role=status]').textContent") == "Copied")
     copied = page.js("navigator.clipboard.readText()")
-    assert copied.startswith("import torch\nx = torch.arange(24)") and ">>>" not in copied and "torch.Size" not in copied
+    assert copied.startswith("import torch\nx = torch.arange(24)") and ">>>" not in copied
+    assert "torch.Size" not in copied
     assert page.errors == []
 
 
@@ -115,7 +119,8 @@ def test_pictures_follow_the_button_and_the_system(browser, address):
 def test_what_goes_on_beyond_the_edge_of_a_phone_fades(browser, address):
     page = browser.open(address + "ch03_attention.html", width=360)
     page.until(lambda: page.js("document.querySelectorAll('main .more').length"))
-    fades = "[...document.querySelectorAll('main .scroll')].every(box => (getComputedStyle(box).maskImage !== 'none') === (box.scrollWidth > box.clientWidth))"
+    fades = """[...document.querySelectorAll("main .scroll")].every(
+        box => (getComputedStyle(box).maskImage !== "none") === (box.scrollWidth > box.clientWidth))"""
     assert page.js(fades)
     page.js("document.querySelector('main .more').scrollLeft = 1e6; document.querySelector('main .more').id = 'moved'")
     page.until(lambda: not page.js("document.getElementById('moved').classList.contains('more')"))

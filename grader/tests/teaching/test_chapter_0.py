@@ -39,7 +39,8 @@ def test_a_broadcasting_table_says_what_torch_does():
 
 def test_the_overview_has_every_chapter_with_its_title_and_file():
     chapters = [chapter for chapter in load_syllabus().chapters if chapter.exercises]
-    assert [row[0] for row in table_of_chapters().rows[1:]] == [f"{chapter.number} [{chapter.title}]({chapter.name}.md)" for chapter in chapters]
+    links = [f"{chapter.number} [{chapter.title}]({chapter.name}.md)" for chapter in chapters]
+    assert [row[0] for row in table_of_chapters().rows[1:]] == links
 
 
 def test_every_page_that_the_overview_links_to_exists():
@@ -49,4 +50,5 @@ def test_every_page_that_the_overview_links_to_exists():
 
 def test_the_hours_are_the_sum_of_the_column():
     text = OVERVIEW.read_text(encoding="utf-8")
-    assert int(re.search(r"about (\d+) hours for everything", text)[1]) == sum(int(row[2]) for row in table_of_chapters().rows[1:])
+    total = sum(int(row[2]) for row in table_of_chapters().rows[1:])
+    assert int(re.search(r"about (\d+) hours for everything", text)[1]) == total

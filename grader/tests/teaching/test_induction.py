@@ -12,7 +12,8 @@ from grader.teaching.circuits import induction_circuit
 
 @pytest.fixture(scope="module")
 def chapters():
-    package = ChapterPackage(package_sources(resolve("solutions"), load_syllabus().chapter("ch12"), whole=True), "tested")
+    sources = package_sources(resolve("solutions"), load_syllabus().chapter("ch12"), whole=True)
+    package = ChapterPackage(sources, "tested")
     yield package.module("ch07_models"), package.module("ch12_interpretability")
     package.close()
 
@@ -20,7 +21,7 @@ def chapters():
 def made(models, vocab_size, max_len):
     config, values = induction_circuit(vocab_size, max_len)
     model = models.GPT(models.GPTConfig(**config))
-    model.load_state_dict(values | {"lm_head.weight": values["token_emb.weight"]})  # strict: every parameter, and no other
+    model.load_state_dict(values | {"lm_head.weight": values["token_emb.weight"]})  # every parameter, and no other
     return model
 
 
@@ -41,7 +42,8 @@ def test_the_circuit_predicts_repetitions(chapters):
     logits, _ = model(ids)
     assert torch.equal(logits[0, period:-1].argmax(-1), ids[0, period + 1 :])
     assert looking.classify_head(looking.attention_patterns(model, ids)[0, 0, 0]) == "previous"
-    scores = [[looking.induction_score(head, period) for head in layer] for layer in looking.attention_patterns(model, ids)[:, 0]]
+    patterns = looking.attention_patterns(model, ids)[:, 0]
+    scores = [[looking.induction_score(head, period) for head in layer] for layer in patterns]
     assert torch.tensor(scores).argmax() == 3
 
 

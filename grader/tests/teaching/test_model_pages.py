@@ -1,4 +1,4 @@
-"""The pages "Train it" and "Open it up": what they show was recorded, what they say about the kit is true, and each of their commands exists."""
+"""The pages "Train it" and "Open it up": what they show was recorded, and what they say about the kit is true."""
 
 import math
 import re
@@ -52,25 +52,32 @@ def test_the_picture_is_that_of_the_recorded_losses():
 def test_numbers_in_the_sentences_are_those_of_the_record():
     vocabulary = int(re.search(r"([\d,]+) tokens", RECORDED["begins"])[1].replace(",", ""))
     assert f"Here V is {vocabulary}, and ln {vocabulary} is {math.log(vocabulary):.2f}" in SENTENCES
-    assert f"The first validation loss was {RECORDED['validation'][0][1]:.3f}; the last was {RECORDED['validation'][-1][1]:.3f}." in SENTENCES
-    last = RECORDED["validation"][-1][1]
+    first, last = (RECORDED["validation"][at][1] for at in (0, -1))
+    assert f"The first validation loss was {first:.3f}; the last was {last:.3f}." in SENTENCES
     assert f"e^{last:.3f} = {math.exp(last):.2f} equally likely" in SENTENCES
     learned, rope = re.search(r"^validation loss +([\d.]+) +([\d.]+)$", RECORDED["compared"], re.MULTILINE).groups()
-    assert f"the validation loss is {rope} after {story_model.COMPARED_STEPS} steps, with learned positions {learned}." in SENTENCES
-    assert f"headway train --steps {RECORDED['steps']}`" in SENTENCES and f"The recorded {RECORDED['steps']} steps read {RECORDED['tokens']:,} tokens." in SENTENCES
+    compared = f"the validation loss is {rope} after {story_model.COMPARED_STEPS} steps"
+    assert f"{compared}, with learned positions {learned}." in SENTENCES
+    assert f"headway train --steps {RECORDED['steps']}`" in SENTENCES
+    assert f"The recorded {RECORDED['steps']} steps read {RECORDED['tokens']:,} tokens." in SENTENCES
     rate = re.search(r"about ([\d,]+) tokens in a second of processor time", SENTENCES)[1]
-    assert f"{rate} tokens" in next(line for line in read_source(story_model.PAGES / "figures.md").splitlines() if "A step of `headway train`" in line)
+    figures = read_source(story_model.PAGES / "figures.md").splitlines()
+    assert f"{rate} tokens" in next(line for line in figures if "A step of `headway train`" in line)
     assert abs(RECORDED["losses"][0] - math.log(vocabulary)) < 0.1
-    assert f"had {story_model.EARLY_STEPS} steps of training" in SENTENCES and f"learned rope --steps {story_model.COMPARED_STEPS} ```" in SENTENCES
+    assert f"had {story_model.EARLY_STEPS} steps of training" in SENTENCES
+    assert f"learned rope --steps {story_model.COMPARED_STEPS} ```" in SENTENCES
 
 
 def test_what_is_said_about_a_head_and_about_the_layers_is_in_their_tables():
-    rows = dict(re.findall(r"^  (\S+) +[█▏▎▍▌▋▊▉]+ +([\d.]+ % \S+)", RECORDED["played"]["attend"], re.MULTILINE))
+    played, bar = RECORDED["played"], "[█▏▎▍▌▋▊▉]+"
+    rows = dict(re.findall(rf"^  (\S+) +{bar} +([\d.]+ % \S+)", played["attend"], re.MULTILINE))
     assert rows["some"].endswith(" make") and rows["to"].endswith(" wanted")
-    assert sum(row.endswith("<start>") and float(row.split()[0]) > 95 for row in rows.values()) == 4  # three words, and <start> itself
-    layers = dict(re.findall(r"^  (embeddings|layer \d) +[█▏▎▍▌▋▊▉]+ +(.*)$", RECORDED["played"]["lens"], re.MULTILINE))
-    assert layers["embeddings"].startswith("some ") and layers["layer 1"].startswith("nuts ") and layers["layer 2"].startswith("soup ")
-    drawn = re.findall(r"^  (\S+) +[█▏▎▍▌▋▊▉]+ +[\d.]+ %", RECORDED["played"]["why"], re.MULTILINE)
+    to_start = [row for row in rows.values() if row.endswith("<start>") and float(row.split()[0]) > 95]
+    assert len(to_start) == 4  # three words, and <start> itself
+    layers = dict(re.findall(rf"^  (embeddings|layer \d) +{bar} +(.*)$", played["lens"], re.MULTILINE))
+    assert layers["embeddings"].startswith("some ") and layers["layer 1"].startswith("nuts ")
+    assert layers["layer 2"].startswith("soup ")
+    drawn = re.findall(rf"^  (\S+) +{bar} +[\d.]+ %", played["why"], re.MULTILINE)
     meals = {meal for meal, *_ in cast.MEALS} | {food for _, one, two, _ in cast.MEALS for food in (one, two)}
     assert len(drawn) == 5 and set(drawn) <= meals
 
@@ -80,7 +87,10 @@ def test_what_is_said_about_a_head_and_about_the_layers_is_in_their_tables():
 
 def test_the_table_of_presets_is_true():
     rows = re.findall(r"^\| `(\w+)`[^|]*\| (\d+) \| (\d+) \| (\d+) \| (\d+) \| (\d+) \|$", TRAIN, re.MULTILINE)
-    designs = {name: (design.n_layers, design.n_heads, design.d_model, design.max_len, MINUTES[name]) for name, design in PRESETS.items()}
+    designs = {
+        name: (design.n_layers, design.n_heads, design.d_model, design.max_len, MINUTES[name])
+        for name, design in PRESETS.items()
+    }
     assert {name: tuple(map(int, numbers)) for name, *numbers in rows} == designs
 
 
@@ -102,4 +112,5 @@ def test_every_command_on_the_pages_exists_with_its_options():
     for line in found:
         words = shlex.split(line)
         command = group.commands[words[1]]
-        command.make_context(words[1], [word for word in words[2:] if word not in ("FILE", "FOLDER")], resilient_parsing=False)
+        options = [word for word in words[2:] if word not in ("FILE", "FOLDER")]
+        command.make_context(words[1], options, resilient_parsing=False)

@@ -1,16 +1,12 @@
 """`headway show` as a person runs it: in a terminal, without one, into a file, and at the watch's key s."""
 
-import os
 import shutil
 import sys
 
 import pexpect
 import pytest
 from grader.course.syllabus import load_syllabus
-from grader.execution.target import resolve
 from grader.runner.layout import Page, print_result
-from grader.teaching.show import figures
-from grader.teaching.show.both_sides import make_picture
 from grader.verdict.results import ExerciseResult, Failure, TestResult
 from kit_copy import Kit, posix
 from watching import ESCAPE, SECONDS, watching
@@ -33,52 +29,44 @@ def wrong(template, tmp_path_factory):
 
 def test_without_a_terminal_it_is_plain_text(wrong):
     shown = wrong.run("show", "causal_mask", COLORTERM="truecolor")
-    assert shown.startswith("causal_mask: which keys each query may see\n") and "Your result differs from the reference's in 12 of 70 numbers.\n" in shown
-    assert "\x1b" not in shown and "▀" not in shown and "yours - reference" in shown and "# may attend   . hidden" in shown
+    assert shown.startswith("causal_mask: which keys each query may see\n")
+    assert "Your result differs from the reference's in 12 of 70 numbers.\n" in shown
+    assert "\x1b" not in shown and "yours - reference" in shown and "# may attend   . hidden" in shown
     assert max(map(len, shown.splitlines())) <= 80
 
 
 @posix
 @pytest.mark.parametrize(
     "environment, code, columns",
-    [({"COLORTERM": "truecolor"}, "38;2;8;48;107", 100), ({"COLORTERM": ""}, "38;5;", 60), ({"NO_COLOR": "1"}, "", 60)],
+    [({"COLORTERM": "truecolor"}, "48;2;8;48;107", 100), ({"COLORTERM": ""}, "48;5;", 60), ({"NO_COLOR": "1"}, "", 60)],
 )
 def test_in_a_terminal_it_has_the_colours_of_the_terminal(wrong, environment, code, columns):
     child = pexpect.spawn(
-        sys.executable, ["-m", "grader.cli", "show", "causal_mask"], cwd=str(wrong.root), env=wrong.environment(**environment),
-        dimensions=(40, columns), encoding="utf-8", timeout=SECONDS,
+        sys.executable, ["-m", "grader.cli", "show", "causal_mask"], cwd=str(wrong.root),
+        env=wrong.environment(**environment), dimensions=(40, columns), encoding="utf-8", timeout=SECONDS,
     )  # fmt: skip
     child.expect(pexpect.EOF)
     child.close()
-    assert child.exitstatus == 0 and (code in child.before if code else "\x1b[38" not in child.before)
-    assert ("38;2;" in child.before) == (environment.get("COLORTERM") == "truecolor")
+    assert child.exitstatus == 0 and (code in child.before if code else "\x1b[48" not in child.before)
+    assert ("48;2;" in child.before) == (environment.get("COLORTERM") == "truecolor")
     lines = ESCAPE.sub("", child.before).replace("\r", "").splitlines()
-    assert max(map(len, lines)) <= columns and ("▀" in child.before) == bool(code)
+    assert max(map(len, lines)) <= columns
     side_by_side = next(line for line in lines if "yours" in line)
     assert "reference" in side_by_side
 
 
 def test_into_a_file(wrong, tmp_path):
-    target = tmp_path / "a folder" / "mask.PNG"
+    target = tmp_path / "a folder" / "mask.SVG"
     said = wrong.run("show", "causal_mask", "--out", str(target))
-    assert "in 12 of 70 numbers. The picture is" in " ".join(said.split()) and "mask.PNG" in said
-    assert target.read_bytes().startswith(b"\x89PNG\r\n\x1a\n") and len(target.read_bytes()) > 5000
-
-
-@pytest.mark.parametrize("name", ["causal_mask", "apply_rope", "top_p_filter"])
-def test_a_file_is_the_same_each_time(name):
-    picture = make_picture(load_syllabus().exercise(name), resolve("solutions"))
-    svg = figures.render_figure(picture, "svg")
-    assert svg == figures.render_figure(picture, "svg") and svg.startswith(b"<?xml") and b"<dc:date>" not in svg
-    assert figures.render_figure(picture, "png").startswith(b"\x89PNG")
+    assert "in 12 of 70 numbers. The picture is" in " ".join(said.split()) and "mask.SVG" in said
+    assert "yours - reference" in target.read_text(encoding="utf-8")
 
 
 def test_a_picture_that_cannot_be_drawn_is_one_sentence(wrong, tmp_path):
-    assert wrong.run("show", "causal_musk", status=2) == "headway: there is no exercise or chapter called 'causal_musk'; did you mean causal_mask?\n"
-    assert wrong.run("show", "causal_mask", "--out", "mask.jpg", status=2) == "headway: --out needs a file name that ends in .png or .svg; 'mask.jpg' does not\n"
-    (tmp_path / "matplotlib.py").write_text("raise ImportError('broken')\n")
-    path = f"{tmp_path}{os.pathsep}{wrong.root}"
-    assert wrong.run("show", "causal_mask", "--out", "mask.png", status=1, PYTHONPATH=path) == f"headway: {figures.INSTALL_HINT}\n"
+    misspelt = wrong.run("show", "causal_musk", status=2)
+    assert misspelt == "headway: there is no exercise or chapter called 'causal_musk'; did you mean causal_mask?\n"
+    other_kind = wrong.run("show", "causal_mask", "--out", "mask.jpg", status=2)
+    assert other_kind.endswith("the picture is an SVG, so give a file that ends in .svg; 'mask.jpg' does not\n")
     (tmp_path / "file").write_text("")
     assert wrong.run("show", "gelu", "--out", str(tmp_path / "file" / "mask.svg"), status=1).count("\n") == 1
 
@@ -87,9 +75,10 @@ def test_without_a_name_it_lists_the_pictures(wrong):
     listed = wrong.run("show")
     assert listed.startswith("The next exercise, softmax,") or listed.startswith("softmax: scores as weights"), listed
     other = wrong.run("show", "is_validation", status=1)
-    assert other.startswith("is_validation has no picture. These exercises have one:\n 8 Training: collate, cross_entropy, warmup_cosine, AdamW\n")
+    assert other.startswith("is_validation has no picture. These exercises have one:\n 8 Training: collate, cross_entr")
     chapter = wrong.run("show", "ch10")
-    assert "KVCache, CachedSelfAttention, kv_cache_bytes" in chapter and "softmax" not in chapter and "headway show NAME" in chapter
+    assert "KVCache, CachedSelfAttention, kv_cache_bytes" in chapter and "softmax" not in chapter
+    assert "headway show NAME" in chapter
 
 
 def last_lines(name: str, outcome: str) -> list[str]:
@@ -100,8 +89,9 @@ def last_lines(name: str, outcome: str) -> list[str]:
 
 
 def test_a_failing_test_offers_it():
-    assert last_lines("causal_mask", "failed")[-2:] == ["For a hint: headway hint causal_mask", "For a picture: headway show causal_mask"]
-    assert last_lines("causal_mask", "timeout")[-1] == last_lines("causal_mask", "error")[-1] == "For a hint: headway hint causal_mask"
+    hint, picture = "For a hint: headway hint causal_mask", "For a picture: headway show causal_mask"
+    assert last_lines("causal_mask", "failed")[-2:] == [hint, picture]
+    assert last_lines("causal_mask", "timeout")[-1] == last_lines("causal_mask", "error")[-1] == hint
     assert last_lines("is_validation", "failed")[-1] == "For a hint: headway hint is_validation"
 
 
@@ -117,7 +107,7 @@ def test_in_the_watch_it_is_the_key_s(kit):
         terminal.wait("For a picture: press s")
         terminal.press("s")
         shown = terminal.wait("Your result differs from the reference's in 12 of 70 numbers.")
-        assert "yours - reference" in shown and "FAILED" not in shown and "\x1b[38;2;8;48;107" in terminal.raw
+        assert "yours - reference" in shown and "FAILED" not in shown and ";48;2;8;48;107" in terminal.raw
         terminal.child.setwinsize(40, 50)
         narrow = terminal.wait(lambda frame: max(map(len, frame.splitlines())) <= 50 and "causal_mask(7)" in frame)
         assert "more below; scroll with the arrow keys" in narrow
@@ -130,13 +120,13 @@ def test_in_the_watch_it_is_the_key_s(kit):
         terminal.save("ch03_attention", WRONG, "    import ctypes; ctypes.string_at(0)")
         terminal.verdict()
         terminal.press("s")
-        terminal.wait("Your result cannot be drawn, so this shows the reference's. Your code ended the process it ran in:")
+        terminal.wait("so this shows the reference's. Your code ended the process it ran in:")
         terminal.press("l")
         terminal.wait("Which one?")
         terminal.press(*"is_valid", "\r")
         terminal.wait("is_validation 8 Training")
         terminal.verdict()
         terminal.press("s")
-        terminal.wait("is_validation has no picture. Its chapter has one, exercises/pictures/ch08_training.svg: open it")
+        terminal.wait("is_validation has no picture. Its chapter has one, exercises/pictures/ch08_training.svg")
         terminal.press("q")
         assert terminal.ended == 0

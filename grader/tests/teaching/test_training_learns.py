@@ -15,7 +15,17 @@ from grader.course.syllabus import ROOT, load_syllabus
 from grader.execution.chapter_package import ChapterPackage
 from grader.execution.target import package_sources, resolve
 from grader.teaching.corpora import ENGLISH_HINDI, SENTENCES, SURFACES, least_loss
-from learning import PAD, Chapters, Translator, continued, curriculum_gpt, learn_sentences, learn_to_translate, one_batch, tokenizer_for
+from learning import (
+    PAD,
+    Chapters,
+    Translator,
+    continued,
+    curriculum_gpt,
+    learn_sentences,
+    learn_to_translate,
+    one_batch,
+    tokenizer_for,
+)
 
 pytestmark = pytest.mark.thorough
 
@@ -25,14 +35,16 @@ import json, sys
 from grader.execution.chapter_package import ChapterPackage
 from grader.course.syllabus import load_syllabus
 from grader.execution.target import package_sources, resolve
-training = ChapterPackage(package_sources(resolve("solutions"), load_syllabus().chapter("ch08"), whole=True)).module("ch08_training")
+sources = package_sources(resolve("solutions"), load_syllabus().chapter("ch08"), whole=True)
+training = ChapterPackage(sources).module("ch08_training")
 json.dump([training.is_validation(text, 0.2) for text in json.load(sys.stdin)] + [hash("cat")], sys.stdout)
 """
 
 
 @pytest.fixture(scope="module")
 def chapters():
-    package = ChapterPackage(package_sources(resolve("solutions"), load_syllabus().chapter("ch08"), whole=True), "tested")
+    sources = package_sources(resolve("solutions"), load_syllabus().chapter("ch08"), whole=True)
+    package = ChapterPackage(sources, "tested")
     yield Chapters.of(package)
     package.close()
 
@@ -60,7 +72,8 @@ def test_the_corpora_match_their_description():
 def test_twenty_sentences_are_memorised_and_the_cat_sits_on_something(chapters):
     model, tokenizer, losses = learn_sentences(chapters)
     words = tokenizer.vocab_size
-    report = f"loss {losses[0]:.3f} (ln {words} = {math.log(words):.3f}) to {losses[-1]:.3f}; by heart {least_loss(SENTENCES):.3f}"
+    by_heart = f"by heart {least_loss(SENTENCES):.3f}"
+    report = f"loss {losses[0]:.3f} (ln {words} = {math.log(words):.3f}) to {losses[-1]:.3f}; {by_heart}"
     assert abs(losses[0] - math.log(words)) < 0.2, report
     assert least_loss(SENTENCES) - 1e-3 < losses[-1] < 0.5, report
     assert chapters.models.count_parameters(model) > 200_000
@@ -77,8 +90,8 @@ def test_twenty_sentences_are_memorised_and_the_cat_sits_on_something(chapters):
 def test_every_training_sentence_is_translated_exactly(chapters):
     translator, losses = learn_to_translate(chapters)
     translated = {english: translator.translate(english) for english, _ in ENGLISH_HINDI}
-    wrong = [f"{english}: {translated[english]}, not {hindi}" for english, hindi in ENGLISH_HINDI if translated[english] != hindi]
-    assert not wrong, f"loss {losses[0]:.3f} to {losses[-1]:.3f}, {len(wrong)} of {len(ENGLISH_HINDI)} wrong: " + "; ".join(wrong)
+    wrong = {english: said for english, said in translated.items() if said != dict(ENGLISH_HINDI)[english]}
+    assert not wrong, f"loss {losses[0]:.3f} to {losses[-1]:.3f}, {len(wrong)} of {len(ENGLISH_HINDI)} wrong: {wrong}"
 
 
 class Still(torch.optim.SGD):
@@ -111,7 +124,8 @@ def test_accumulated_gradients_are_the_big_batchs(chapters, corpus):
 
     whole_loss, whole = gradients(lambda optimizer: chapters.training.train_step(model, optimizer, *batch))
     loss, accumulated = gradients(lambda optimizer: chapters.training.accumulated_step(model, optimizer, iter(pieces)))
-    means = [gradients(lambda optimizer, piece=piece: chapters.training.train_step(model, optimizer, *piece))[1] for piece in pieces]
+    step = chapters.training.train_step
+    means = [gradients(lambda optimizer, piece=piece: step(model, optimizer, *piece))[1] for piece in pieces]
     mean_of_means = {name: sum(mean[name] for mean in means) / len(means) for name in whole}
     assert furthest(mean_of_means, whole) > 1e-2, "the pieces are too much alike to show a mistake"
     assert furthest(accumulated, whole) < 1e-6, f"{furthest(accumulated, whole):.2e} apart, with {tokens} real tokens"
@@ -127,8 +141,9 @@ def test_the_split_is_the_same_in_another_process(chapters):
     hashes = set()
     for hash_seed in ("1", "2"):
         environment = os.environ | {"PYTHONHASHSEED": hash_seed}
-        done = subprocess.run([sys.executable, "-c", SPLIT], input=json.dumps(TEXTS), cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
-        *there, hashed = json.loads(done.stdout)
+        command = [sys.executable, "-c", SPLIT]
+        said = subprocess.check_output(command, input=json.dumps(TEXTS), cwd=ROOT, env=environment, text=True)
+        *there, hashed = json.loads(said)
         assert there == here
         hashes.add(hashed)
     assert len(hashes) == 2
@@ -138,14 +153,20 @@ def test_perplexity_falls_on_held_out_texts_until_the_others_are_memorised(chapt
     training = chapters.training
     tokenizer = tokenizer_for(chapters, TEXTS, PAD)
     kept_back = [text for text in TEXTS if training.is_validation(text, 0.2)]
-    learned, exam = (one_batch(chapters, tokenizer, texts) for texts in ([text for text in TEXTS if text not in kept_back], kept_back))
+    learned = one_batch(chapters, tokenizer, [text for text in TEXTS if text not in kept_back])
+    exam = one_batch(chapters, tokenizer, kept_back)
     model = curriculum_gpt(chapters, tokenizer)
     before = training.perplexity(model, [exam])
     optimizer = training.AdamW(model.parameters(), lr=3e-3)
-    records = training.fit(model, optimizer, lambda: [learned], 60, validate=lambda model: training.perplexity(model, [exam]))
+
+    def validate(model):
+        return training.perplexity(model, [exam])
+
+    records = training.fit(model, optimizer, lambda: [learned], 60, validate=validate)
     train, held_out = ([record[key] for record in records] for key in ("train_loss", "val_loss"))
     after = training.perplexity(model, [learned])
-    report = f"held out {len(kept_back)} of {len(TEXTS)}: {before:.1f}, lowest {min(held_out):.1f}, last {held_out[-1]:.1f}; learned: {after:.1f}"
+    perplexities = f"{before:.1f}, lowest {min(held_out):.1f}, last {held_out[-1]:.1f}; learned: {after:.1f}"
+    report = f"held out {len(kept_back)} of {len(TEXTS)}: {perplexities}"
     assert before == pytest.approx(tokenizer.vocab_size, rel=0.2), report
     assert min(held_out) < 0.6 * before, report
     assert after < 0.1 * before, report

@@ -1,1 +1,4 @@
-"""One small module for each kind of picture. A function calls one side's implementation, as a test does, and returns panels; it contains no solution."""
+"""What each exercise computes. A function calls one side's implementation, as a test does, and returns panels.
+
+It contains no solution.
+"""

@@ -1,47 +1,149 @@
-"""Attention maps: the weight of each key for each query."""
+"""Attention: masks, heads, which key each query reads, and attention in blocks of keys."""
 
 from __future__ import annotations
 
 import torch
-from grader.execution.proxy import Implementation, load
-from grader.teaching.show.panel_makers import WORDS, fix_weights, make_grid, measure_influence, number_labels, random_tensor
+from grader.execution.proxy import Implementation, load, parameters
+from grader.teaching.show.panel_makers import (
+    QUERY_KEY,
+    WORDS,
+    expect_pair,
+    first_result,
+    fix_weights,
+    influence_grid,
+    make_chart,
+    make_grid,
+    random_tensor,
+)
 from grader.teaching.show.panels import Panel
-from grader.verdict.comparing import Mismatch, shaped
+from grader.verdict.comparing import describe_value, shaped
 from torch import Tensor
 
-SCALES = (0.5, 1, 2, 4)
-OTHERS = ("le", "chat", "court")
-MAP = dict(row_name="query", column_name="key")
+MASK_WORDS = ("hidden", "may attend")
+CONTEXT = ("le", "chat", "court")
+CAUSAL = torch.ones(7, 7, dtype=torch.bool).tril()
+POSITION_FEATURE = ("position", "feature")
+HEAD_FEATURE = ("", "feature of the head")
+OUTPUT_AND_WEIGHTS = "this should return two results, the output and the weights"
+T, D, HEADS = 3, 8, 2  # of the heads that are split and merged
+HEAD_ROWS = [f"head {head}, position {position}" for head in range(HEADS) for position in range(T)]
+WINDOW = 3
+
+
+# ---- masks
+
+
+def causal_mask(side: Implementation) -> list[Panel]:
+    """The mask of a sentence, and of its last three words with the whole sentence as keys."""
+    masks = side.causal_mask(7), side.causal_mask(3, 7)
+    return [
+        make_grid("causal_mask(7)", masks[0], WORDS, WORDS, QUERY_KEY, words=MASK_WORDS),
+        make_grid("causal_mask(3, 7)", masks[1], WORDS[4:], WORDS, QUERY_KEY, words=MASK_WORDS),
+    ]
+
+
+def padding_mask(side: Implementation) -> list[Panel]:
+    ids = torch.tensor([[5, 3, 8, 6, 2], [4, 9, 0, 0, 0], [7, 1, 6, 0, 0]])
+    mask = shaped(side.padding_mask(ids, 0), (3, 1, 1, 5), "the mask")[:, 0, 0]
+    rows, axes = ["5 words", "2 words", "3 words"], ("sentence", "position")
+    return [
+        make_grid("the ids, 0 is padding", ids, rows, 5, axes, given=True),
+        make_grid("padding_mask(ids, 0)", mask, rows, 5, axes, words=MASK_WORDS),
+    ]
+
+
+def sliding_window_mask(side: Implementation) -> list[Panel]:
+    """A window of three words, and the mask of the last three words."""
+    masks = side.sliding_window_mask(7, WINDOW), side.sliding_window_mask(3, WINDOW, 7)
+    return [
+        make_grid(f"window = {WINDOW}", masks[0], WORDS, WORDS, QUERY_KEY, words=MASK_WORDS),
+        make_grid("the last 3 queries", masks[1], WORDS[4:], WORDS, QUERY_KEY, words=MASK_WORDS),
+    ]
+
+
+# ---- where each feature goes
+
+
+def split_heads(side: Implementation) -> list[Panel]:
+    """Each number is its position before the split."""
+    x = _numbered_features()
+    heads = shaped(side.split_heads(x, HEADS), (1, HEADS, T, D // HEADS), "the result")[0].flatten(0, 1)
+    return [
+        make_grid("x", x[0], T, D, POSITION_FEATURE, given=True),
+        make_grid("split_heads(x, 2)", heads, HEAD_ROWS, D // HEADS, HEAD_FEATURE),
+    ]
+
+
+def merge_heads(side: Implementation) -> list[Panel]:
+    heads = _numbered_features().view(1, T, HEADS, D // HEADS).transpose(1, 2).contiguous()
+    merged = shaped(side.merge_heads(heads), (1, T, D), "the result")[0]
+    return [
+        make_grid("the heads", heads[0].flatten(0, 1), HEAD_ROWS, D // HEADS, HEAD_FEATURE, given=True),
+        make_grid("merge_heads(heads)", merged, T, D, POSITION_FEATURE),
+    ]
+
+
+def _numbered_features() -> Tensor:
+    return torch.arange(T * D, dtype=torch.float32).view(1, T, D)
+
+
+def fuse_qkv(side: Implementation) -> list[Panel]:
+    """Numbers around 0 for the queries, 3 for the keys and 6 for the values show where each matrix goes."""
+    attention = fix_weights(side.MultiHeadAttention(D, HEADS))
+    matrices = {f"W_{name}.weight": random_tensor(i, D, D) / 3 + 3 * i for i, name in enumerate("qkv")}
+    load(attention, matrices)
+    fused = parameters(side.fuse_qkv(attention, 16)).get("c_attn.weight")
+    rows = [name for name in "qkv" for _ in range(D)]
+    return [make_grid("c_attn.weight", fused, rows, D, ("row", "column"), "c_attn.weight")]
+
+
+# ---- which key each query reads
 
 
 def softmax(side: Implementation) -> list[Panel]:
     """The same scores on four scales, and once with a word hidden."""
     scores = torch.tensor([0.3, 1.2, -0.4, 2.0, 0.3, 1.6, -1.0])
+    scales = (0.5, 1, 2, 4)
     hidden = scores.index_fill(0, torch.tensor([3]), -torch.inf)
-    x = torch.stack([*(scores * scale for scale in SCALES), hidden])
-    rows = [*(f"scores x {scale}" for scale in SCALES), "saw hidden"]
+    x = torch.stack([*(scores * scale for scale in scales), hidden])
+    rows = [*(f"scores x {scale}" for scale in scales), "saw hidden"]
     return [make_grid("softmax(scores)", side.softmax(x), rows, WORDS)]
 
 
 def scaled_dot_product_attention(side: Implementation) -> list[Panel]:
     """The weights without a mask, then with a causal mask."""
     q, k, v = (1.6 * random_tensor(seed, 7, 8) for seed in (1, 2, 3))
-    mask = torch.ones(7, 7, dtype=torch.bool).tril()
     panels: list[Panel] = []
-    for title, options in (("the weights", {}), ("the weights with a causal mask", {"mask": mask})):
-        answer = side.scaled_dot_product_attention(q, k, v, **options)
-        panels.append(make_grid(title, _second_result(answer), WORDS, WORDS, "the second result", **MAP))
+    for title, options in (("the weights", {}), ("the weights with a causal mask", {"mask": CAUSAL})):
+        _, weights = expect_pair(side.scaled_dot_product_attention(q, k, v, **options), OUTPUT_AND_WEIGHTS)
+        panels.append(make_grid(title, weights, WORDS, WORDS, QUERY_KEY, "the second result"))
     return panels
 
 
+def self_attention_head(side: Implementation) -> list[Panel]:
+    head = fix_weights(side.SelfAttentionHead(16, 8), 1, scale=1.6)
+    return [influence_grid("one head, no mask", head, random_tensor(2, 7, 16))]
+
+
 def multi_head_attention(side: Implementation) -> list[Panel]:
-    """Two heads of one layer, causal; then the same layer with a context: which outputs depend on which words of it."""
+    """Two heads of one layer, causal; then the same layer with a context: which outputs depend on its words."""
     attention = fix_weights(side.MultiHeadAttention(16, 2), 3, scale=1.8)
-    _, weights = _expect_pair(attention(random_tensor(5, 1, 7, 16), mask=torch.ones(7, 7, dtype=torch.bool).tril(), return_weights=True))
-    shaped(weights, (1, 2, 7, 7), "the second result")
-    influence = measure_influence(lambda rows: attention(random_tensor(6, 1, 3, 16).repeat(8, 1, 1), context=rows), random_tensor(5, 7, 16), OTHERS)
-    across = make_grid("reading a context", influence, OTHERS, WORDS, row_name="output at", column_name="context changed at")
-    return [*(make_grid(f"head {head}", weights[0, head], WORDS, WORDS, **MAP) for head in range(2)), across]
+    answer = attention(random_tensor(5, 1, 7, 16), mask=CAUSAL, return_weights=True)
+    weights = shaped(expect_pair(answer, OUTPUT_AND_WEIGHTS)[1], (1, 2, 7, 7), "the second result")
+
+    def read(context: Tensor) -> object:
+        return attention(random_tensor(6, 1, 3, 16).repeat(8, 1, 1), context=context)
+
+    axes = ("output at", "context changed at")
+    return [
+        *(make_grid(f"head {head}", weights[0, head], WORDS, WORDS, QUERY_KEY) for head in range(2)),
+        influence_grid("reading a context", read, random_tensor(5, 7, 16), CONTEXT, WORDS, axes),
+    ]
+
+
+def fused_self_attention(side: Implementation) -> list[Panel]:
+    layer = fix_weights(side.FusedSelfAttention(16, 2, 12), 1, scale=1.6)
+    return [influence_grid("the fused layer", layer, random_tensor(2, 7, 16))]
 
 
 def causal_self_attention(side: Implementation) -> list[Panel]:
@@ -50,41 +152,76 @@ def causal_self_attention(side: Implementation) -> list[Panel]:
     panels: list[Panel] = []
     for scheme in ("none", "rope", "alibi"):
         attention = fix_weights(side.CausalSelfAttention(16, 2, positions=scheme), 6, scale=1.6)
-        _, weights = _expect_pair(attention(x, return_weights=True))
+        _, weights = expect_pair(attention(x, return_weights=True), OUTPUT_AND_WEIGHTS)
         shaped(weights, (1, 2, 8, 8), "the second result")
-        panels.append(make_grid(f'positions="{scheme}", head 0', weights[0, 0], number_labels(8), number_labels(8), **MAP))
+        panels.append(make_grid(f'positions="{scheme}", head 0', weights[0, 0], 8, 8, QUERY_KEY))
     return panels
 
 
 def grouped_query_attention(side: Implementation) -> list[Panel]:
-    """Raise the values of one key head at a time by 1: the query heads that read it rise too. (W_out is the identity.)"""
-    heads, groups, wide = 6, 2, 4
-    attention = fix_weights(side.GroupedQueryAttention(heads * wide, heads, groups), 2)
-    load(attention, {"W_out.weight": torch.eye(heads * wide)})
-    x = random_tensor(8, 1, 5, heads * wide)
+    """Raise the values of one key head at a time by 1: the query heads that read it rise too, as W_out is 1."""
+    heads, groups, width = 6, 2, 4
+    attention = fix_weights(side.GroupedQueryAttention(heads * width, heads, groups), 2)
+    load(attention, {"W_out.weight": torch.eye(heads * width)})
+    x = random_tensor(8, 1, 5, heads * width)
 
-    def last(raised: int | None) -> Tensor:
-        bias = torch.zeros(groups * wide)
+    def last_output(raised: int | None) -> Tensor:
+        bias = torch.zeros(groups, width)
         if raised is not None:
-            bias[raised * wide : (raised + 1) * wide] = 1.0
-        load(attention, {"W_v.bias": bias})
-        return shaped(attention(x), (1, 5, heads * wide), "the result")[0, -1].view(heads, wide)
+            bias[raised] = 1.0
+        load(attention, {"W_v.bias": bias.flatten()})
+        return shaped(attention(x), (1, 5, heads * width), "the result")[0, -1].view(heads, width)
 
-    before = last(None)
-    reads = torch.stack([(last(group) - before).mean(dim=-1) for group in range(groups)], dim=1)
-    turned = fix_weights(side.GroupedQueryAttention(heads * wide, heads, groups, positions="rope"), 2, scale=1.6)
+    before = last_output(None)
+    reads = torch.stack([(last_output(group) - before).mean(dim=-1) for group in range(groups)], dim=1)
+    rotated = fix_weights(side.GroupedQueryAttention(heads * width, heads, groups, positions="rope"), 2, scale=1.6)
+    rows = [f"query head {head}" for head in range(heads)]
     return [
-        make_grid("which query head reads which key head", reads, [f"query head {h}" for h in range(heads)], range(groups), column_name="key head"),
-        make_grid('positions="rope"', measure_influence(turned, random_tensor(8, 7, heads * wide)), WORDS, WORDS, row_name="output at", column_name="changed at"),
+        make_grid("which query head reads which key head", reads, rows, groups, ("", "key head")),
+        influence_grid('positions="rope"', rotated, random_tensor(8, 7, heads * width)),
     ]
 
 
-def _expect_pair(answer: object) -> tuple:
-    """Return (output, weights); raise Mismatch for anything else."""
-    if not isinstance(answer, tuple) or len(answer) != 2:
-        raise Mismatch("this should return two results, the output and the weights", answer)
-    return answer
+# ---- attention with less memory
 
 
-def _second_result(answer: object) -> object:
-    return _expect_pair(answer)[1]
+def merge_attention(side: Implementation) -> list[Panel]:
+    """A group with output 0 and one with output 1: the merged output is the share of the second group."""
+    differences = [i / 4 for i in range(-24, 25)]
+    lse_a, lse_b = torch.zeros(49), torch.tensor(differences)
+    pair = side.merge_attention(torch.zeros(49, 1), lse_a, torch.ones(49, 1), lse_b)
+    wanted = f"merge_attention should return an output and an lse; it returned {describe_value(pair)}"
+    output, lse = expect_pair(pair, wanted)
+    shares = {"merged output": shaped(output, (49, 1), "the output")[:, 0]}
+    merged = {"merged lse": shaped(lse, (49,), "lse")}
+    x_name = "lse of the second group"
+    return [
+        make_chart("the share of the second group", differences, shares, x_name, "output"),
+        make_chart("lse of both groups", differences, merged, x_name, "lse"),
+    ]
+
+
+def tiled_attention(side: Implementation) -> list[Panel]:
+    """Which outputs depend on which words: the same for every block, since strips are only an order of work."""
+
+    def influence(block: int) -> Panel:
+        def attend(rows: Tensor) -> object:
+            return first_result(side.tiled_attention(rows, rows, rows, block, True))
+
+        return influence_grid(f"causal, block = {block}", attend, random_tensor(2, 7, 16))
+
+    return [influence(2), influence(7)]
+
+
+def windowed_attention(side: Implementation) -> list[Panel]:
+    """One layer, and two layers: information from two windows away arrives in the second one."""
+
+    def one(rows: Tensor) -> Tensor:
+        return side.windowed_attention(rows, rows, rows, WINDOW)
+
+    def two(rows: Tensor) -> Tensor:
+        return one(shaped(one(rows), tuple(rows.shape), "the output"))
+
+    x = random_tensor(2, 10, 16)
+    layers = (("one layer", one), ("two layers", two))
+    return [influence_grid(f"{name}, window = {WINDOW}", call, x, 10, 10) for name, call in layers]

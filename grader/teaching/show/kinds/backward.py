@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 from grader.execution.proxy import Implementation
-from grader.teaching.show.panel_makers import make_bars, make_chart, make_grid, number_labels, random_tensor
+from grader.teaching.show.panel_makers import first_result, make_bars, make_chart, make_grid, random_tensor
 from grader.teaching.show.panels import Panel
 
 X = torch.arange(-40, 41) / 10
@@ -12,8 +12,9 @@ X = torch.arange(-40, 41) / 10
 
 def numeric_gradient(side: Implementation) -> list[Panel]:
     """The measured slope of x^3 beside the true one, with a large eps."""
-    f, x = side.bring(sum_of_cubes), torch.arange(-10, 11, dtype=torch.float64) / 10
-    lines = {f"eps = {eps:g}": side.numeric_gradient(f, x, eps).round(decimals=6) for eps in (1e-5, 0.5)}  # 1e-10 at x = 0 is 0
+    f, x, lines = side.bring(sum_of_cubes), torch.arange(-10, 11, dtype=torch.float64) / 10, {}
+    for eps in (1e-5, 0.5):  # rounded, because 1e-10 at x = 0 is 0
+        lines[f"eps = {eps:g}"] = side.numeric_gradient(f, x, eps).round(decimals=6)
     return [make_chart("the measured slope of x^3", x.tolist(), lines, "x", "slope")]
 
 
@@ -22,39 +23,39 @@ def sum_of_cubes(x):
 
 
 def gelu_backward(side: Implementation) -> list[Panel]:
+    """In one chart the two curves would hide each other, so the second one shows their difference."""
     ones = torch.ones_like(X)
     exact, approximate = side.gelu_backward(X, ones), side.gelu_backward(X, ones, approximate=True)
+    title = "the approximate slope minus the exact one"
     return [
         make_chart("the slope of gelu", X.tolist(), {"exact": exact}, "x", "slope"),
-        make_chart("the approximate slope minus the exact one", X.tolist(), {"difference": approximate - exact}, "x", "difference"),
-    ]  # in one chart the two curves would hide each other
+        make_chart(title, X.tolist(), {"difference": approximate - exact}, "x", "difference"),
+    ]
 
 
 def softmax_backward(side: Implementation) -> list[Panel]:
     weights = torch.tensor([0.4, 0.3, 0.15, 0.1, 0.05]).expand(5, -1).contiguous()
-    labels = number_labels(5)
     slopes = side.softmax_backward(weights, torch.eye(5))
     return [
-        make_bars("the weights", labels, weights[0], "weight", given=True),
-        make_grid("how each weight grows with each score", slopes, labels, labels, row_name="weight", column_name="score"),
+        make_bars("the weights", 5, weights[0], "weight", given=True),
+        make_grid("how each weight grows with each score", slopes, 5, 5, ("weight", "score")),
     ]
 
 
 def cross_entropy_backward(side: Implementation) -> list[Panel]:
     logits, targets = 1.5 * random_tensor(2, 4, 5), torch.tensor([1, 4, -100, 1])
     rows = [f"target {target}" if target >= 0 else "ignored" for target in targets.tolist()]
-    return [make_grid("the gradient of the logits", side.cross_entropy_backward(logits, targets), rows, number_labels(5), row_name="position", column_name="token")]
+    gradient = side.cross_entropy_backward(logits, targets)
+    return [make_grid("the gradient of the logits", gradient, rows, 5, ("position", "token"))]
 
 
 def layer_norm_backward(side: Implementation) -> list[Panel]:
     """Each row: grad_out is 1 at one feature; grad_x answers at all of them."""
     x = torch.tensor([0.0, 3.0, 6.0, 4.0, -1.0]).expand(5, -1).contiguous()
-    found = side.layer_norm_backward(x, torch.ones(5), torch.eye(5))
-    grad_x = found[0] if isinstance(found, tuple | list) and found else found
-    labels = number_labels(5)
+    grad_x = first_result(side.layer_norm_backward(x, torch.ones(5), torch.eye(5)))
     return [
-        make_bars("x", labels, x[0], "feature", given=True),
-        make_grid("how each output grows with each input", grad_x, labels, labels, row_name="output", column_name="input"),
+        make_bars("x", 5, x[0], "feature", given=True),
+        make_grid("how each output grows with each input", grad_x, 5, 5, ("output", "input")),
     ]
 
 
@@ -63,8 +64,8 @@ def embedding_backward(side: Implementation) -> list[Panel]:
     rows = [f"id {token}" for token in ids.tolist()]
     table = side.embedding_backward(ids, grad_out, 5)
     return [
-        make_grid("grad_out", grad_out, rows, number_labels(5), given=True, row_name="place", column_name="feature"),
-        make_grid("the gradient of the table", table, number_labels(5), number_labels(5), row_name="row", column_name="feature"),
+        make_grid("grad_out", grad_out, rows, 5, ("place", "feature"), given=True),
+        make_grid("the gradient of the table", table, 5, 5, ("row", "feature")),
     ]
 
 
@@ -73,7 +74,6 @@ def attention_backward(side: Implementation) -> list[Panel]:
     q, k, v, grad_out = random_tensor(3, 6, 4), random_tensor(4, 6, 4), random_tensor(5, 6, 4), torch.zeros(6, 4)
     grad_out[3] = 1.0
     found = side.attention_backward(q, k, v, grad_out, torch.ones(6, 6, dtype=torch.bool).tril())
-    parts = list(found) if isinstance(found, tuple | list) else [found]
-    names = ("grad_q", "grad_k", "grad_v")
-    axes = dict(row_name="position", column_name="feature")
-    return [make_grid(name, part, number_labels(6), number_labels(4), name, **axes) for name, part in zip(names, parts)]
+    parts = found if isinstance(found, tuple | list) else [found]
+    named = zip(("grad_q", "grad_k", "grad_v"), parts)
+    return [make_grid(name, part, 6, 4, ("position", "feature"), name) for name, part in named]

@@ -1,15 +1,24 @@
-"""The small layers: activation curves, norms, dropout."""
+"""Layers: activation curves, norms, dropout, and the experts of each token."""
 
 from __future__ import annotations
 
 import torch
 from grader.execution.proxy import Implementation, load
-from grader.teaching.show.panel_makers import WORDS, make_chart, make_grid, number_labels, random_tensor
+from grader.teaching.show.panel_makers import (
+    WORDS,
+    expect_pair,
+    fix_weights,
+    make_bars,
+    make_chart,
+    make_grid,
+    random_tensor,
+)
 from grader.teaching.show.panels import Panel
-from grader.verdict.comparing import shaped
+from grader.verdict.comparing import Mismatch, shaped
 from torch import Tensor
 
 X = torch.arange(-40, 41) / 10
+EXPERTS, D = 5, 8
 
 
 def gelu(side: Implementation) -> list[Panel]:
@@ -20,35 +29,38 @@ def gelu(side: Implementation) -> list[Panel]:
 def dropout(side: Implementation) -> list[Panel]:
     """Dropout of four thousand ones, for each p: the value of those that remain, and how many are zero."""
     chances = [i / 10 for i in range(10)]
-    kept, zeros = [], []
+    kept, zeros, still = [], [], []
     for p in chances:
         left = shaped(side.dropout(torch.ones(4000), p), (4000,), "the result")
         alive = left[left != 0]
         kept.append(float(alive.mean()) if len(alive) else 0.0)
         zeros.append(float((left == 0).double().mean()))
-    still = [float(shaped(side.dropout(torch.ones(50), p, training=False), (50,), "the result").mean()) for p in chances]
+    for p in chances:
+        still.append(float(shaped(side.dropout(torch.ones(50), p, training=False), (50,), "the result").mean()))
+    values = {"training": kept, "not training": still}
     return [
-        make_chart("what a kept 1 becomes", chances, {"training": kept, "not training": still}, "p", "value"),
+        make_chart("what a kept 1 becomes", chances, values, "p", "value"),
         make_chart("how many are zeroed", chances, {"training": zeros}, "p", "share", near=0.05),
     ]
 
 
 def layer_norm(side: Implementation) -> list[Panel]:
-    return _normed(side.LayerNorm(10), "LayerNorm(10)", 3.0)
+    return _norm_words(side.LayerNorm(10), "LayerNorm(10)", 3.0)
 
 
 def rms_norm(side: Implementation) -> list[Panel]:
-    return _normed(side.RMSNorm(10), "RMSNorm(10)", 0.5)
+    return _norm_words(side.RMSNorm(10), "RMSNorm(10)", 0.5)
 
 
-def _normed(norm, title: str, shift: float) -> list[Panel]:
+def _norm_words(norm, title: str, shift: float) -> list[Panel]:
     """Words whose vectors differ in size and mean; after the norm the size is the same for all."""
-    x = random_tensor(4, 1, 7, 10) * torch.tensor([0.3, 1, 3, 0.5, 2, 1, 4])[:, None] + shift * torch.tensor([0, 1, 0, -1, 2, 0, 1])[:, None]
-    axes = dict(row_name="word", column_name="feature")
-    panels: list[Panel] = [make_grid("x", x[0], WORDS, number_labels(10), given=True, **axes)]
+    sizes, shifts = torch.tensor([0.3, 1, 3, 0.5, 2, 1, 4]), torch.tensor([0, 1, 0, -1, 2, 0, 1])
+    x = random_tensor(4, 1, 7, 10) * sizes[:, None] + shift * shifts[:, None]
+    axes = ("word", "feature")
+    panels: list[Panel] = [make_grid("x", x[0], WORDS, 10, axes, given=True)]
     for how, start in ((title, 1.0), ("with weights from 0 to 2", 0.0)):
         load(norm, {"weight": torch.linspace(start, 2 - start, 10)})
-        panels.append(make_grid(how, shaped(norm(x), (1, 7, 10), "the result")[0], WORDS, number_labels(10), **axes))
+        panels.append(make_grid(how, shaped(norm(x), (1, 7, 10), "the result")[0], WORDS, 10, axes))
     return panels
 
 
@@ -73,10 +85,64 @@ def swiglu(side: Implementation) -> list[Panel]:
     layer = side.SwiGLU(1, 1)
     lines = {}
     for gate in (0.5, 1.0, 4.0):
-        load(layer, {"gate.weight": torch.tensor([[gate]]), "up.weight": torch.tensor([[1.0 / gate]]), "down.weight": torch.tensor([[1.0]])})
+        weights = {"gate": gate, "up": 1.0 / gate, "down": 1.0}
+        load(layer, {f"{name}.weight": torch.tensor([[weight]]) for name, weight in weights.items()})
         lines[f"gate {gate:g}, up {1 / gate:g}"] = _apply_along_x(layer)
     return [make_chart("SwiGLU(1, 1)", X.tolist(), lines, "x", "output")]
 
 
 def _apply_along_x(layer) -> Tensor:
     return shaped(layer(X.view(1, -1, 1)), (1, len(X), 1), "the result")[0, :, 0]
+
+
+# ---- mixture of experts
+
+
+def route(side: Implementation) -> list[Panel]:
+    logits, axes = 1.5 * random_tensor(3, 7, EXPERTS), ("", "expert")
+    panels: list[Panel] = [make_grid("the router's logits", logits, WORDS, EXPERTS, axes, given=True)]
+    for k in (1, 2):
+        weights, experts = side.route(logits, k)
+        shaped(weights, (7, k), "the first result")
+        shaped(experts, (7, k), "the second result")
+        if not (0 <= int(experts.min()) and int(experts.max()) < EXPERTS):
+            wanted = f"there are {EXPERTS} experts, from 0 to {EXPERTS - 1}"
+            raise Mismatch(f"the second result has numbers that are not experts: {wanted}")
+        table = torch.zeros(7, EXPERTS).scatter(1, experts.long(), weights.detach().float())
+        panels.append(make_grid(f"the weights, top_k = {k}", table, WORDS, EXPERTS, axes))
+    return panels
+
+
+def load_balancing_loss(side: Implementation) -> list[Panel]:
+    """The router prefers one expert more and more."""
+    noise, pulls = random_tensor(5, 64, EXPERTS), [i / 4 for i in range(25)]
+    batches = [torch.softmax(noise + pull * torch.eye(EXPERTS)[0], dim=-1) for pull in pulls]
+    lines = {}
+    for k in (1, 2):
+        losses = [side.load_balancing_loss(probs, probs.topk(k, dim=-1).indices) for probs in batches]
+        lines[f"top {k}"] = [float(loss) for loss in losses]
+    return [make_chart("the balance loss", pulls, lines, "pull towards expert 0", "loss")]
+
+
+def moe_layer(side: Implementation) -> list[Panel]:
+    """Raise one expert's output at a time by 1: a token's output rises by the weight that it gives that expert."""
+    layer = fix_weights(side.MoELayer(D, 16, n_experts=EXPERTS, top_k=2), 4, scale=1.5)
+    x = random_tensor(6, 1, 7, D)
+
+    def output() -> Tensor:
+        found, _ = expect_pair(layer(x), "MoELayer should return (output, aux_loss)")
+        return shaped(found, (1, 7, D), "the output").detach()[0]
+
+    before = output()
+    arrived = []
+    for expert in range(EXPERTS):
+        load(layer, {f"experts.{expert}.down.bias": torch.ones(D)})
+        arrived.append((output() - before).mean(dim=-1))
+        load(layer, {f"experts.{expert}.down.bias": torch.zeros(D)})
+    weights = torch.stack(arrived, dim=1)
+    loads = (weights.abs() > 1e-4).sum(dim=0)
+    names = [f"expert {i}" for i in range(EXPERTS)]
+    return [
+        make_grid("the weight of each expert", weights, WORDS, EXPERTS, ("", "expert")),
+        make_bars("words that each expert processes", names, loads, "words"),
+    ]

@@ -1,4 +1,4 @@
-"""Serving: beams, guesses, padded batches, blocks, codes of 8 bits, and a plan."""
+"""Serving: caches, beams, guesses, padded batches, blocks, codes of 8 bits, and a plan."""
 
 from __future__ import annotations
 
@@ -9,19 +9,65 @@ from typing import Any
 
 import torch
 from grader.execution.proxy import Implementation
-from grader.teaching.show.panel_makers import WORDS, fix_weights, make_bars, make_grid, measure_change, number_labels, random_tensor
+from grader.teaching.show.panel_makers import (
+    OUTPUT_INPUT,
+    WORDS,
+    fix_weights,
+    make_bars,
+    make_chart,
+    make_grid,
+    measure_change,
+    random_tensor,
+)
 from grader.teaching.show.panels import Panel
 from grader.verdict.comparing import holds, shaped
 from torch import Tensor, nn
 
-CHANCES = torch.tensor([[0.4, 0.3, 0.3], [0.9, 0.05, 0.05], [0.5, 0.4, 0.1]], dtype=torch.float64)  # of the next token, after each token
+CHUNKS = (3, 1, 1, 2)  # positions that go into the cache at each call
+AFTER_TOKEN = torch.tensor([[0.4, 0.3, 0.3], [0.9, 0.05, 0.05], [0.5, 0.4, 0.1]], dtype=torch.float64)
 GUESSES = ("mat", "sofa", "floor", "chair", "roof")
 TARGET = torch.tensor([0.40, 0.25, 0.20, 0.10, 0.05], dtype=torch.float64)
 DRAFT = torch.tensor([0.20, 0.40, 0.10, 0.10, 0.20], dtype=torch.float64)
 DRAWS = 1000
 PADS = 2
-REQUESTS = [(0, 4), (0, 1), (1, 6), (1, 2), (3, 3), (4, 2), (9, 1)]
+REQUESTS = [(0, 4), (0, 1), (1, 6), (1, 2), (3, 3), (4, 2), (9, 1)]  # arrival, tokens
 SEATS = 3
+
+
+def kv_cache(side: Implementation) -> list[Panel]:
+    """Keys are numbered from 1, values from 11; a row has what append returns for each position, else 0."""
+    cache, total = side.KVCache(), sum(CHUNKS)
+    tables = {"keys": torch.zeros(len(CHUNKS), total), "values": torch.zeros(len(CHUNKS), total)}
+    rows, start = [], 0
+    for row, count in enumerate(CHUNKS):
+        new = torch.arange(start + 1, start + count + 1, dtype=torch.float32).view(1, 1, count, 1).repeat(1, 2, 1, 4)
+        start += count
+        for name, cached in zip(tables, cache.append(new, new + 10)):
+            here = shaped(cached, (1, 2, start, 4), f"what append gives as {name}, after {start} positions,")
+            tables[name][row, :start] = here[0, 1, :, 2]
+        rows.append(f"{count} more: length {cache.length}")
+    return [make_grid(f"the {name}", table, rows, total, ("", "position")) for name, table in tables.items()]
+
+
+def cached_self_attention(side: Implementation) -> list[Panel]:
+    """Three words go into the cache, then two, then two: the outputs with the cache, feature by feature."""
+    layer = fix_weights(side.CachedSelfAttention(16, 2, positions="rope"), 1, scale=1.6)
+    x, cache = random_tensor(2, 1, 7, 16), side.KVCache()
+    parts = [shaped(layer(part, cache), tuple(part.shape), "the result") for part in (x[:, :3], x[:, 3:5], x[:, 5:])]
+    whole = shaped(layer(x), (1, 7, 16), "the result")
+    outputs, axes = torch.cat(parts, dim=1)[0], ("word", "feature")
+    return [
+        make_grid("the outputs, word by word from the cache", outputs, WORDS, 16, axes),
+        make_grid("how far they are from one pass without a cache", (outputs - whole[0]).abs(), WORDS, 16, axes),
+    ]
+
+
+def kv_cache_bytes(side: Implementation) -> list[Panel]:
+    """32 layers, heads of 128 features, two bytes per number, as in a model of seven billion parameters."""
+    lengths, lines = [1024 * i for i in range(33)], {}
+    for heads in (32, 8, 1):
+        lines[f"{heads} kv heads"] = [side.kv_cache_bytes(32, heads, 128, length) / 2**30 for length in lengths]
+    return [make_chart("one sequence's cache", lengths, lines, "tokens", "GiB")]
 
 
 class LastToken(nn.Module):
@@ -40,49 +86,55 @@ def beam_search(side: Implementation) -> list[Panel]:
     texts = list(itertools.product(range(3), repeat=2))
     panels: list[Panel] = []
     for n_beams in (1, 2, 4):
-        model = side.bring(LastToken)(CHANCES.log())
+        model = side.bring(LastToken)(AFTER_TOKEN.log())
         found = dict.fromkeys(texts, 0.0)
         for new, score in side.beam_search(model, torch.tensor([[2]]), 2, n_beams):
             holds(tuple(new) in found, f"a text of two tokens from 0 to 2 was expected; one is {new}")
             found[tuple(new)] = math.exp(score)
-        panels.append(make_bars(f"{n_beams} beam{'s' * (n_beams > 1)}, after token 2", [f"{a} {b}" for a, b in texts], list(found.values()), "probability"))
+        title, labels = f"{n_beams} beam{'s' * (n_beams > 1)}, after token 2", [f"{a} {b}" for a, b in texts]
+        panels.append(make_bars(title, labels, list(found.values()), "probability"))
     return panels
 
 
 def residual_distribution(side: Implementation) -> list[Panel]:
-    given = [make_bars(name, GUESSES, row, "probability", given=True) for name, row in (("the target", TARGET), ("the draft", DRAFT))]
-    return [*given, make_bars("the residual", GUESSES, side.residual_distribution(TARGET, DRAFT), "probability")]
+    residual = side.residual_distribution(TARGET, DRAFT)
+    return [*_target_and_draft(), make_bars("the residual", GUESSES, residual, "probability")]
 
 
-def _first_tokens(accept: Callable[..., Any], target: Tensor, draft: Tensor, n: int) -> list[int]:
-    """The first token of each list, for drafts from the draft's row; its source is sent to the implementation's side."""
+def accept_drafts(side: Implementation) -> list[Panel]:
+    """How often each token comes first. There are several correct ways to draw, so the shares may differ a little."""
+    tokens = side.bring(first_tokens)(side.accept_drafts, TARGET, DRAFT, DRAWS)
+    shares = torch.bincount(torch.tensor(tokens), minlength=len(GUESSES))[: len(GUESSES)] / DRAWS
+    return [*_target_and_draft(), make_bars(f"the first token of {DRAWS} lists", GUESSES, shares, "share", near=0.1)]
+
+
+def first_tokens(accept: Callable[..., Any], target: Tensor, draft: Tensor, n: int) -> list[int]:
+    """The first token of each list; this source is sent to the implementation's side."""
     generator = torch.Generator().manual_seed(0)
     drafted = torch.multinomial(draft, n, replacement=True, generator=generator).tolist()
     return [int(accept(target.repeat(2, 1), draft[None], [token], generator)[0]) for token in drafted]
 
 
-def accept_drafts(side: Implementation) -> list[Panel]:
-    """How often each token comes first. There is more than one correct way to draw, so the shares may differ a little."""
-    tokens = side.bring(_first_tokens)(side.accept_drafts, TARGET, DRAFT, DRAWS)
-    shares = torch.bincount(torch.tensor(tokens), minlength=len(GUESSES))[: len(GUESSES)] / DRAWS
-    given = [make_bars(name, GUESSES, row, "probability", given=True) for name, row in (("the target", TARGET), ("the draft", DRAFT))]
-    return [*given, make_bars(f"the first token of {DRAWS} lists", GUESSES, shares, "share", near=0.1)]
+def _target_and_draft() -> list[Panel]:
+    rows = (("the target", TARGET), ("the draft", DRAFT))
+    return [make_bars(name, GUESSES, row, "probability", given=True) for name, row in rows]
 
 
 def padded_gpt(side: Implementation) -> list[Panel]:
-    """One row, whose first two columns are padding: each column is changed, and each real token shows how far its logits move."""
-    model = fix_weights(side.PaddedGPT(side.GPTConfig(vocab_size=12, max_len=16, d_model=16, n_heads=2, n_layers=2)), 1)
+    """One row with two pads at its beginning: each column is changed, and each real token shows its change."""
+    config = side.GPTConfig(vocab_size=12, max_len=16, d_model=16, n_heads=2, n_layers=2)
+    model = fix_weights(side.PaddedGPT(config), 1)
     ids = torch.tensor([7, 7, 3, 4, 1, 5, 6]).repeat(8, 1)
     for column in range(7):
         ids[column + 1, column] = (ids[0, column] + 4) % 12
     logits = shaped(model(ids, torch.full((8,), PADS)), (8, 7, 12), "the result")
-    moved = measure_change(logits[:, PADS:], 7, 7 - PADS, "the result")
+    moved = measure_change(logits[:, PADS:], 7, 7 - PADS)
     columns = ["pad"] * PADS + list(WORDS[: 7 - PADS])
-    return [make_grid("the logits with two pads", moved, columns[PADS:], columns, row_name="output at", column_name="changed at")]
+    return [make_grid("the logits with two pads", moved, columns[PADS:], columns, OUTPUT_INPUT)]
 
 
 def paged_kv_cache(side: Implementation) -> list[Panel]:
-    """The keys are the numbers of the positions. Rows are the blocks of a table in their order; a place that is not filled is 0."""
+    """The keys are the numbers of the positions; rows are the blocks of a table, and an empty place is 0."""
     pool = side.BlockPool(8, 4, 1, 1)
     text = side.PagedKVCache(pool)
     keys = torch.arange(1.0, 11.0).view(1, 10, 1)
@@ -94,8 +146,9 @@ def paged_kv_cache(side: Implementation) -> list[Panel]:
         blocks, length = cache.blocks, cache.length
         places = torch.stack([pool.k[block, 0, :, 0] for block in blocks])
         filled = torch.arange(places.numel()).view_as(places) < length
-        rows = [f"block {i}, {pool.holders(block)} holder{'s' * (pool.holders(block) > 1)}" for i, block in enumerate(blocks)]
-        panels.append(make_grid(name, places.where(filled, torch.zeros(())), rows, number_labels(4), column_name="place"))
+        holders = [pool.holders(block) for block in blocks]
+        rows = [f"block {i}, {count} holder{'s' * (count > 1)}" for i, count in enumerate(holders)]
+        panels.append(make_grid(name, places.where(filled, torch.zeros(())), rows, 4, ("", "place")))
     return panels
 
 
@@ -106,19 +159,19 @@ def quantize_int8(side: Implementation) -> list[Panel]:
     codes, scale = side.quantize_int8(weight)
     codes = shaped(codes, (5, 8), "the tensor of codes")
     error = codes.double() * shaped(scale, (5,), "the tensor of scales")[:, None] - weight
-    rows, columns = [f"row {i}" for i in range(5)], number_labels(8)
+    rows = [f"row {i}" for i in range(5)]
     return [
-        make_grid("the matrix", weight, rows, columns, given=True),
-        make_grid("its codes", codes, rows, columns),
-        make_grid("codes * scale - matrix", error, rows, columns),
+        make_grid("the matrix", weight, rows, 8, given=True),
+        make_grid("its codes", codes, rows, 8),
+        make_grid("codes * scale - matrix", error, rows, 8),
     ]
 
 
 def continuous_batches(side: Implementation) -> list[Panel]:
     """A row for each request, a column for each step, and 1 where the request writes."""
-    plan = side.continuous_batches(REQUESTS, SEATS)
     table = torch.zeros(len(REQUESTS), 11)
-    for step, writing in enumerate(plan[:11]):
+    for step, writing in enumerate(side.continuous_batches(REQUESTS, SEATS)[:11]):
         table[writing, step] = 1.0
-    rows = [f"{i}: from step {arrival}, {tokens} token{'s' * (tokens > 1)}" for i, (arrival, tokens) in enumerate(REQUESTS)]
-    return [make_grid(f"a plan with {SEATS} seats", table, rows, number_labels(11), column_name="step", words=("does not write", "writes"))]
+    rows = [f"{i}: from step {start}, {n} token{'s' * (n > 1)}" for i, (start, n) in enumerate(REQUESTS)]
+    words = ("does not write", "writes")
+    return [make_grid(f"a plan with {SEATS} seats", table, rows, 11, ("", "step"), words=words)]

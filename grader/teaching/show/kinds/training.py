@@ -1,4 +1,4 @@
-"""Training: the loss as a curve, the learning rate by step, the path of an optimizer."""
+"""Training and sampling: losses, learning rates, the path of an optimizer, and the probabilities of the next word."""
 
 from __future__ import annotations
 
@@ -7,36 +7,48 @@ import math
 import torch
 from grader.execution.proxy import Implementation
 from grader.teaching.show.panel_makers import make_bars, make_chart, random_tensor
-from grader.teaching.show.panels import Chart, Panel
+from grader.teaching.show.panels import Bars, Chart, Panel
+from grader.verdict.comparing import shaped
+from torch import Tensor
+
+NEXT_WORDS = ("mat", "sofa", "floor", "chair", "roof", "moon", "dog", "of")
+LOGITS = torch.tensor([2.2, 3.1, 2.6, 1.8, 1.2, 0.4, -0.5, -1.6])
+TIED_LOGITS = torch.tensor([2.2, 3.1, 2.6, 1.8, 1.8, 0.4, -0.5, -1.6])
+DRAWS = 4000
 
 
 def cross_entropy(side: Implementation) -> list[Panel]:
-    """One prediction between two words, by the probability of the right one; then a batch of six targets, some of which do not count."""
+    """One prediction between two words, by the probability of the right one; then a batch of six targets."""
     chances = [0.01, 0.02, *(i / 20 for i in range(1, 20)), 0.98, 0.99]
-    losses = [float(side.cross_entropy(torch.tensor([[math.log(p), math.log(1 - p)]]), torch.tensor([0]))) for p in chances]
+    two_words = [torch.tensor([[math.log(p), math.log(1 - p)]]) for p in chances]
+    losses = [float(side.cross_entropy(logits, torch.tensor([0]))) for logits in two_words]
     logits, targets = 1.5 * random_tensor(2, 2, 3, 5), torch.tensor([[0, 4, 2], [1, 1, 3]])
     some = torch.tensor([[0, 4, -100], [1, -100, -100]])
     batch = [float(side.cross_entropy(logits, ids)) for ids in (targets, some, torch.full_like(targets, -100))]
+    x_name = "probability of the right word"
     return [
-        make_chart("the loss of one prediction", chances, {"loss": losses}, "probability of the right word", "loss"),
+        make_chart("the loss of one prediction", chances, {"loss": losses}, x_name, "loss"),
         make_bars("the loss of a batch of six", ["all count", "three count", "none counts"], batch, "loss"),
     ]
 
 
 def warmup_cosine(side: Implementation) -> list[Panel]:
-    steps = list(range(0, 111))
-    lines = {f"floor {floor:g}": [side.warmup_cosine(step, 10, 100, 1.0, floor) for step in steps] for floor in (0.0, 0.2)}
+    steps, lines = range(111), {}
+    for floor in (0.0, 0.2):
+        lines[f"floor {floor:g}"] = [side.warmup_cosine(step, 10, 100, 1.0, floor) for step in steps]
     return [make_chart("warmup_cosine(step, 10, 100, 1)", steps, lines, "step", "learning rate")]
 
 
 def adamw(side: Implementation) -> list[Panel]:
     """Down a valley that is steep across and flat along, from (-4, 2); once with strong decay."""
-    walk = side.bring(way)
-    lines = {name: [(float(x), float(y)) for x, y in walk(side.AdamW, decay, 40)] for name, decay in (("no decay", 0.0), ("decay 0.5", 0.5))}
+    path, lines = side.bring(optimizer_path), {}
+    for name, decay in (("no decay", 0.0), ("decay 0.5", 0.5)):
+        lines[name] = [(float(x), float(y)) for x, y in path(side.AdamW, decay, 40)]
     return [Chart("40 steps down a valley, lr=0.2", lines, "along", "across", square=True)]
 
 
-def way(optimizer, decay, steps):
+def optimizer_path(optimizer, decay, steps):
+    """The points of the path; this source is sent to the implementation's side."""
     place = torch.nn.Parameter(torch.tensor([-4.0, 2.0]))
     taken = optimizer([place], lr=0.2, weight_decay=decay)
     points = [place.tolist()]
@@ -46,3 +58,45 @@ def way(optimizer, decay, steps):
         taken.step()
         points.append(place.tolist())
     return points
+
+
+# ---- the next word, before and after each filter
+
+
+def apply_temperature(side: Implementation) -> list[Panel]:
+    filtered = [_filtered_bars(f"temperature {t:g}", side.apply_temperature(LOGITS, t)) for t in (0.5, 2.0)]
+    return [_unfiltered_bars(), *filtered]
+
+
+def top_k_filter(side: Implementation) -> list[Panel]:
+    """With k = 4 two words share the fourth place."""
+    filtered = [_filtered_bars(f"k = {k}", side.top_k_filter(TIED_LOGITS, k)) for k in (3, 4)]
+    return [_unfiltered_bars(TIED_LOGITS), *filtered]
+
+
+def top_p_filter(side: Implementation) -> list[Panel]:
+    return [_unfiltered_bars(), *(_filtered_bars(f"p = {p:g}", side.top_p_filter(LOGITS, p)) for p in (0.6, 0.9))]
+
+
+def min_p_filter(side: Implementation) -> list[Panel]:
+    return [_unfiltered_bars(), *(_filtered_bars(f"min_p = {m:g}", side.min_p_filter(LOGITS, m)) for m in (0.1, 0.5))]
+
+
+def sample_next_token(side: Implementation) -> list[Panel]:
+    """How often each word is drawn. There is more than one correct way to draw, so the shares may differ a little."""
+    panels: list[Panel] = [_unfiltered_bars()]
+    for title, options in (("no filter", {}), ("temperature 0.7, k = 4", {"temperature": 0.7, "top_k": 4})):
+        ids = shaped(side.sample_next_token(LOGITS.repeat(DRAWS, 1), **options), (DRAWS,), "the result")
+        shares = torch.bincount(ids.long(), minlength=len(NEXT_WORDS))[: len(NEXT_WORDS)] / DRAWS
+        panels.append(make_bars(f"{DRAWS} draws, {title}", NEXT_WORDS, shares, "share", near=0.1))
+    return panels
+
+
+def _unfiltered_bars(logits: Tensor = LOGITS) -> Bars:
+    probabilities = torch.softmax(logits, dim=-1)
+    return make_bars('after "the cat sat on the"', NEXT_WORDS, probabilities, "probability", given=True)
+
+
+def _filtered_bars(title: str, logits: object) -> Bars:
+    kept: Tensor = shaped(logits, (len(NEXT_WORDS),), "the result")
+    return make_bars(title, NEXT_WORDS, torch.softmax(kept.detach().double(), dim=-1), "probability")

@@ -1,0 +1,95 @@
+"""The pictures of the book: of the lessons, and of what each exercise computes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from grader.course.source import read_source
+from grader.course.syllabus import EXERCISES, SOLUTIONS, Exercise, is_handout
+from grader.teaching.drawing.palette import without_style
+
+READABLE_PIXELS = 9  # a picture whose labels would be smaller on a phone is not made so narrow, and scrolls
+PHONE_PIXELS = 288  # every phone has as many for a picture
+LEAST_WIDTHS_REM = (20, 24, 28, 32, 36, 44, 56)  # classes of book.css: the page's policy forbids inline styles
+PIXELS_PER_REM = 16
+
+
+@dataclass(frozen=True)
+class ExercisePictures:
+    """One exercise's pictures: SVG by file name, their titles in the same order, and the text about them."""
+
+    files: dict[str, str]
+    titles: list[str]
+    about: str
+    look: str
+
+
+def draw_exercises(exercises: Iterable[Exercise]) -> dict[str, ExercisePictures]:
+    """Draw the reference's panels of `headway show`; return them by the name of the exercise."""
+    # these take torch, which a book that is there already can do without
+    from grader.execution.target import Target
+    from grader.execution.worker import WorkerPool
+    from grader.teaching.show.catalog import find_subject, has_picture
+    from grader.teaching.show.panels import Bars, Span
+    from grader.teaching.show.svg import panel_to_svg
+    from grader.verdict.trial import Trial
+
+    trial, found = Trial(Target("solutions", SOLUTIONS), pool=WorkerPool()), {}
+    try:
+        for exercise in exercises:
+            if not has_picture(exercise.name):
+                continue
+            subject = find_subject(exercise.name)
+            trial.begin_test(exercise, "the picture")
+            trial.begin_example()
+            panels = subject.function(trial.reference(exercise.chapter))
+            longest = Span.of(value for panel in panels if isinstance(panel, Bars) for value in panel.values).high
+            drawn = enumerate((panel_to_svg(panel, longest=longest) for panel in panels), start=1)
+            files = {f"{exercise.name}-{number}.svg": svg for number, svg in drawn}
+            titles = [panel.title for panel in panels]
+            found[exercise.name] = ExercisePictures(files, titles, subject.about, subject.look)
+    finally:
+        trial.close()
+        trial.pool.close()
+    return found
+
+
+def lesson_pictures() -> dict[str, str]:
+    """Return the lessons' stored pictures, drawn again from the reference where there is one; a handout has none."""
+    folders = (EXERCISES / "pictures", Path(__file__).parent / "pages" / "pictures")
+    stored = {path.name: read_source(path) for folder in folders for path in sorted(folder.glob("*.svg"))}
+    if is_handout():
+        return stored
+    from grader.teaching.pictures import lesson_pictures
+
+    return stored | lesson_pictures()
+
+
+def place_pictures(html: str, pictures: Mapping[str, str]) -> str:
+    """Return the page with each of its pictures in it; one that is not there gives its description.
+
+    A picture in a file of its own would follow the reader's system only, and not the page's theme.
+    """
+
+    def place(match: re.Match) -> str:
+        svg, alt = pictures.get(match[1]), match[2]
+        if svg is None:
+            return f"<em>{alt}</em>"
+        inside = re.sub(r"<title>.*?</title>\n?", "", without_style(svg), flags=re.DOTALL).strip()
+        return inside.replace('class="drawing"', f'class="drawing{_least_width(inside)}" aria-label="{alt}"', 1)
+
+    return re.sub(r'<img src="pictures/([^"]+)" alt="([^"]*)">', place, html)
+
+
+def _least_width(svg: str) -> str:
+    """Return the class for the least width at which the labels can be read; none where every phone is as wide."""
+    width = re.search(r' width="(\d+)"', svg)
+    sizes = [float(size) for size in re.findall(r'font-size="([\d.]+)"', svg)]
+    least = int(width[1]) * READABLE_PIXELS / min(sizes) if width and sizes else 0.0
+    if least <= PHONE_PIXELS:
+        return ""
+    wide_enough = (step for step in LEAST_WIDTHS_REM if step * PIXELS_PER_REM >= least)
+    return f" least-{next(wide_enough, LEAST_WIDTHS_REM[-1])}"
