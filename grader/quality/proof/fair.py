@@ -1,4 +1,4 @@
-"""fair: runs the honest courses at twenty seeds, in process and in a worker. Each run must earn full marks.
+"""fair: runs three honest courses at twenty seeds, in process and in a worker. Each run must earn full marks.
 
 They are in grader/tests/honest/, one folder for each style. Every chapter uses the course's own earlier chapters, not
 the reference's. A course may lack exercises; the reference's replace them, so a new exercise needs no new code there.
