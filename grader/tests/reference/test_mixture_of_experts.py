@@ -1,0 +1,96 @@
+"""Chapter 11's mixture of experts against Mixtral, torch's own count of operations, and chapter 6's block."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from agreement import agree, copied, randomised, same
+from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
+from transformers import MixtralConfig
+from transformers.models.mixtral import modeling_mixtral as mixtral
+
+B, T, D, D_FF, N = 3, 7, 10, 13, 6
+
+
+def twins(ours, top_k: int) -> tuple[nn.Module, nn.Module]:
+    """Our layer with chapter 5's SwiGLU as experts, like Mixtral's, and Hugging Face's block with the same numbers.
+
+    They store the experts in two tensors: gate and up of each stacked, and down.
+    """
+    mine = ours.MoELayer(D, D_FF, N, top_k)
+    mine.experts = nn.ModuleList(ours.SwiGLU(D, D_FF) for _ in range(N))
+    randomised(mine, dtype=torch.float32)
+    sizes = dict(hidden_size=D, intermediate_size=D_FF, num_local_experts=N, num_experts_per_tok=top_k)
+    config = MixtralConfig(**sizes, router_jitter_noise=0.0)
+    config._experts_implementation = "eager"
+    theirs = mixtral.MixtralSparseMoeBlock(config)
+    copied([([mine.router.weight], theirs.gate.weight)])
+    with torch.no_grad():
+        theirs.experts.gate_up_proj.copy_(torch.stack([torch.cat([e.gate.weight, e.up.weight]) for e in mine.experts]))
+        theirs.experts.down_proj.copy_(torch.stack([e.down.weight for e in mine.experts]))
+    return mine, theirs
+
+
+@pytest.mark.parametrize("top_k", [1, 2, 3, N])
+def test_the_layer_is_mixtrals_block(ours, top_k):
+    """Values, choices, and the gradients of the input, the router and every expert."""
+    mine, theirs = twins(ours, top_k)
+    x = (1.5 * torch.randn(B, T, D)).requires_grad_()
+    agree(mine(x)[0], theirs(x), x, pairs=[([mine.router.weight], theirs.gate.weight)], tol=1e-5)
+    cotangent = torch.randn(B, T, D)
+    mine(x)[0].backward(cotangent)
+    theirs(x).backward(cotangent)
+    for i, expert in enumerate(mine.experts):
+        gate_up, down = theirs.experts.gate_up_proj.grad[i], theirs.experts.down_proj.grad[i]
+        if expert.gate.weight.grad is None:  # no token chose the expert: ours has no gradient, and theirs zeros
+            assert not gate_up.any() and not down.any()
+        else:
+            same(torch.cat([expert.gate.weight.grad, expert.up.weight.grad]), gate_up, 1e-5)
+            same(expert.down.weight.grad, down, 1e-5)
+    _, weights, experts = theirs.gate(x.flatten(0, 1))
+    got = ours.route(mine.router(x.flatten(0, 1)), top_k)
+    same(got[0], weights, 1e-5)
+    assert torch.equal(got[1], experts)
+
+
+@pytest.mark.parametrize("top_k", [1, 2, 3, N])
+def test_mixtrals_balance_loss_is_top_k_times_ours(ours, top_k):
+    """Ours uses the share of all choices, which sum to 1; theirs the choices per token, which sum to top_k."""
+    mine, _ = twins(ours, top_k)
+    x = torch.randn(B, T, D)
+    theirs = mixtral.load_balancing_loss_func((mine.router(x.flatten(0, 1)),), N, top_k)
+    agree(top_k * mine(x)[1], theirs, mine.router.weight, tol=1e-5)
+
+
+def test_the_balance_loss_of_one_layer_and_of_several(ours):
+    """At perfect balance ours is 1. Two layers that collapsed on different experts: only each loss alone shows it."""
+    logits = 20 * torch.eye(4).roll(1, 0) + 10 * torch.eye(4)
+    experts = ours.route(logits, 2)[1]
+    same(ours.load_balancing_loss(logits.softmax(-1), experts), torch.tensor(1.0), 1e-5)
+    same(mixtral.load_balancing_loss_func((logits,), 4, 2), torch.tensor(2.0), 1e-5)
+    first, second = torch.full((9, 2), -9.0), torch.full((9, 2), -9.0)
+    first[:, 0] = second[:, 1] = 9.0
+    each = [ours.load_balancing_loss(x.softmax(-1), ours.route(x, 1)[1]) for x in (first, second)]
+    same(torch.stack(each), torch.tensor([2.0, 2.0]), 1e-5)
+    same(mixtral.load_balancing_loss_func((first, second), 2, 1), torch.tensor(1.0), 1e-5)
+
+
+@pytest.mark.parametrize("top_k", [1, 2, 3])
+def test_torch_counts_the_multiply_adds_of_top_k_experts(ours, top_k):
+    layer = randomised(ours.MoELayer(D, D_FF, N, top_k))
+    with FlopCounterMode(display=False) as counted, torch.no_grad():
+        layer(torch.randn(B, T, D).double())
+    router, one_expert = B * T * D * N, B * T * 2 * D * D_FF
+    assert counted.get_total_flops() == 2 * (router + top_k * one_expert)
+
+
+def test_a_block_of_one_expert_is_a_pre_norm_block(ours):
+    mine = randomised(ours.MoEBlock(D, 2, D_FF, n_experts=1, top_k=1))
+    plain = ours.PreNormBlock(D, 2, D_FF).double()
+    state = {name.replace("moe.experts.0.", "ffn."): value for name, value in mine.state_dict().items()}
+    del state["moe.router.weight"]
+    plain.load_state_dict(state)
+    x = torch.randn(B, T, D).double()
+    same(mine(x)[0], plain(x))
+    assert mine(x)[1].item() == pytest.approx(1.0)

@@ -1,0 +1,481 @@
+"""Attention layers, blocks and whole models against torch's own layers, and Hugging Face's GPT-2 and Llama."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from agreement import (
+    agree,
+    attention_pairs,
+    copied,
+    decoder_layer_pairs,
+    encoder_layer_pairs,
+    linear_pairs,
+    normal,
+    padding,
+    randomised,
+    same,
+    some,
+)
+from torch import Tensor, nn
+from torch.nn import functional as F
+from transformers import GPT2Config, GPT2LMHeadModel, GPT2Model, LlamaConfig
+from transformers.models.bloom.modeling_bloom import build_alibi_tensor
+from transformers.models.llama.modeling_llama import LlamaAttention, LlamaRotaryEmbedding
+
+B, H, T, S, D_HEAD, D_FF, V, W, PAD, LAYERS, MAX_LEN = 3, 4, 6, 7, 8, 13, 19, 23, 5, 3, 10
+D = H * D_HEAD
+attend = F.scaled_dot_product_attention
+
+
+def causal(length: int) -> Tensor:
+    return torch.ones(length, length, dtype=torch.bool).tril()
+
+
+def heads(x: Tensor) -> Tensor:
+    return x.unflatten(-1, (-1, D_HEAD)).transpose(1, 2)
+
+
+def merged(x: Tensor) -> Tensor:
+    return x.transpose(1, 2).flatten(2)
+
+
+# ---- attention layers
+
+
+def masks(kind: str, queries: int, prefix: str = "") -> tuple[Tensor | None, dict[str, Tensor]]:
+    """Our mask, and torch's options with the same meaning: they are True where a key is *blocked*."""
+    real, each, one = padding(B, S), some(B, H, queries, S), some(queries, S)
+    each[..., 3] = one[:, 3] = True  # a real key for every query: without one torch's layer gives NaN, and ours zeros
+    names = ("src_mask", "src_key_padding_mask") if prefix == "src" else ("attn_mask", "key_padding_mask")
+    return {
+        "no mask": (None, {}),
+        "padding": (real[:, None, None, :], {names[1]: ~real}),
+        "one mask for all": (one, {names[0]: ~one}),
+        "one mask a head": (each, {names[0]: ~each.flatten(0, 1)}),
+        "both": (one & real[:, None, None, :], {names[0]: ~one, names[1]: ~real}),
+    }[kind]
+
+
+KINDS = ["no mask", "padding", "one mask for all", "one mask a head", "both"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("cross", [False, True])
+def test_multi_head_attention_is_torchs(ours, kind, bias, cross):
+    mine = randomised(ours.MultiHeadAttention(D, H, bias=bias))
+    theirs = nn.MultiheadAttention(D, H, bias=bias, batch_first=True).double()
+    pairs = copied(attention_pairs(mine, theirs))
+    x, context = normal(B, T if cross else S, D), normal(B, S, D)
+    source = context if cross else x
+    mask, options = masks(kind, x.size(1))
+    got, weights = mine(x, context=context if cross else None, mask=mask, return_weights=True)
+    expected, torchs_weights = theirs(x, source, source, average_attn_weights=False, **options)
+    same(weights, torchs_weights)
+    agree(got, expected, x, *([context] if cross else []), pairs=pairs)
+
+
+def test_one_head_is_torchs(ours):
+    head, x = randomised(ours.SelfAttentionHead(D, D_HEAD)), normal(B, T, D)
+    q, k, v = F.linear(x, head.qkv.weight).split(D_HEAD, dim=-1)
+    agree(head(x), attend(q, k, v), x, head.qkv.weight)
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_fused_attention_is_torchs_and_converts_both_ways(ours, bias):
+    fused, x = randomised(ours.FusedSelfAttention(D, H, max_len=9, bias=bias)), normal(B, T, D)
+    q, k, v = (heads(part) for part in fused.c_attn(x).split(D, dim=-1))
+    agree(fused(x), fused.c_proj(merged(attend(q, k, v, is_causal=True))), x, *fused.parameters())
+    split = ours.split_qkv(fused)
+    theirs = nn.MultiheadAttention(D, H, bias=bias, batch_first=True).double()
+    copied(attention_pairs(split, theirs))
+    same(theirs.in_proj_weight, fused.c_attn.weight)  # nn.MultiheadAttention's in_proj has the same layout
+    same(ours.fuse_qkv(split, max_len=T)(x), theirs(x, x, x, attn_mask=~causal(T))[0])
+
+
+def in_llamas_order(weight: Tensor) -> Tensor:
+    """Rows of W_q or W_k for Llama: in each head the first members of all pairs come first, then the second ones."""
+    rows = weight.unflatten(0, (-1, D_HEAD))
+    return torch.cat([rows[:, 0::2], rows[:, 1::2]], dim=1).flatten(0, 1)
+
+
+def llamas_output(mine: nn.Module, x: Tensor, kv_heads: int) -> Tensor:
+    """Hugging Face's Llama attention with our parameters."""
+    config = LlamaConfig(
+        hidden_size=D, num_attention_heads=H, num_key_value_heads=kv_heads, attention_bias=True,
+        rope_parameters={"rope_type": "default", "rope_theta": 10000.0}, attn_implementation="sdpa",
+    )  # fmt: skip
+    theirs = LlamaAttention(config, layer_idx=0).double().eval()
+    values = {
+        "q_proj.weight": in_llamas_order(mine.W_q.weight), "q_proj.bias": in_llamas_order(mine.W_q.bias),
+        "k_proj.weight": in_llamas_order(mine.W_k.weight), "k_proj.bias": in_llamas_order(mine.W_k.bias),
+        "v_proj.weight": mine.W_v.weight, "v_proj.bias": mine.W_v.bias,
+        "o_proj.weight": mine.W_out.weight, "o_proj.bias": mine.W_out.bias,
+    }  # fmt: skip
+    places = LlamaRotaryEmbedding(config)(torch.zeros(1, dtype=torch.float64), torch.arange(x.size(1))[None])
+    return torch.func.functional_call(theirs, values, (x,), {"position_embeddings": places, "attention_mask": None})[0]
+
+
+@pytest.mark.parametrize("kv_heads", [1, 2, 4])
+@pytest.mark.parametrize("positions", ["none", "rope", "alibi"])
+def test_attention_with_positions_and_groups_is_the_published_one(ours, positions, kv_heads):
+    """torch's attention with shared keys; with rope Llama's, with alibi BLOOM's tensor as its additive mask."""
+    mine, x = randomised(ours.GroupedQueryAttention(D, H, kv_heads, positions)), normal(B, T, D)
+    if positions == "rope":
+        expected = llamas_output(mine, x, kv_heads)
+    else:
+        options = {"is_causal": True}
+        if positions == "alibi":
+            bias = build_alibi_tensor(torch.ones(B, T, dtype=torch.long), H, torch.float64).reshape(B, H, 1, T)
+            options = {"attn_mask": bias.masked_fill(~causal(T), -torch.inf)}
+        q, k, v = heads(mine.W_q(x)), heads(mine.W_k(x)), heads(mine.W_v(x))
+        assert k.shape == v.shape == (B, kv_heads, T, D_HEAD)
+        expected = mine.W_out(merged(attend(q, k, v, enable_gqa=True, **options)))
+    tol = 1e-9 if positions == "none" else 1e-5  # the others round angles and slopes to float32 in another order
+    agree(mine(x), expected, x, *mine.parameters(), tol=tol)
+    if kv_heads == H:
+        plain = ours.CausalSelfAttention(D, H, positions).double()
+        plain.load_state_dict(mine.state_dict())
+        agree(plain(x), expected, x, tol=tol)
+
+
+# ---- blocks
+
+
+@pytest.mark.parametrize("activation", ["gelu", "relu"])
+@pytest.mark.parametrize("kind, norm_first", [("PreNormBlock", True), ("PostNormBlock", False)])
+def test_causal_blocks_are_torchs_encoder_layer_under_a_causal_mask(ours, kind, norm_first, activation):
+    mine, x = randomised(getattr(ours, kind)(D, H, D_FF, activation=activation)), normal(B, T, D)
+    options = dict(dropout=0.0, activation=activation, batch_first=True)
+    theirs = nn.TransformerEncoderLayer(D, H, D_FF, norm_first=norm_first, **options).double()
+    pairs = copied(encoder_layer_pairs(mine, theirs))
+    agree(mine(x), theirs(x, src_mask=~causal(T)), x, pairs=pairs)
+    with torch.no_grad():  # torch may take its fused path here
+        same(mine.eval()(x), theirs.eval()(x, src_mask=~causal(T), is_causal=True))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_encoder_block_is_torchs(ours, kind):
+    mine, x = randomised(ours.EncoderBlock(D, H, D_FF)), normal(B, S, D)
+    theirs = nn.TransformerEncoderLayer(D, H, D_FF, dropout=0.0, batch_first=True).double()
+    pairs = copied(encoder_layer_pairs(mine, theirs))
+    mask, options = masks(kind, S, "src")
+    agree(mine(x, mask), theirs(x, **options), x, pairs=pairs)
+
+
+@pytest.mark.parametrize("kind", ["no mask", "causal", "causal and padded", "one mask a head"])
+def test_the_decoder_block_is_torchs(ours, kind):
+    mine, x, memory = randomised(ours.DecoderBlock(D, H, D_FF)), normal(B, T, D), normal(B, S, D)
+    theirs = nn.TransformerDecoderLayer(D, H, D_FF, dropout=0.0, batch_first=True).double()
+    pairs = copied(decoder_layer_pairs(mine, theirs))
+    real, target, each, other = padding(B, S), padding(B, T), some(B, H, T, T), some(B, H, T, S)
+    target[:, 0] = each[..., 2] = other[..., 4] = True
+    self_mask, memory_mask, options = {
+        "no mask": (None, None, {}),
+        "causal": (causal(T), None, {"tgt_mask": ~causal(T)}),
+        "causal and padded": (
+            target[:, None, None, :] & causal(T), real[:, None, None, :],
+            {"tgt_mask": ~causal(T), "tgt_key_padding_mask": ~target, "memory_key_padding_mask": ~real},
+        ),
+        "one mask a head": (
+            each, other, {"tgt_mask": ~each.flatten(0, 1), "memory_mask": ~other.flatten(0, 1)},
+        ),
+    }[kind]  # fmt: skip
+    agree(mine(x, memory, self_mask, memory_mask), theirs(x, memory, **options), x, memory, pairs=pairs)
+
+
+# ---- GPT of torch's own parts
+
+
+def made(ours, **options) -> nn.Module:
+    return randomised(ours.GPT(ours.GPTConfig(V, MAX_LEN, 12, 2, LAYERS, 20, **options)), scale=1.5)
+
+
+def texts(length: int = T) -> tuple[Tensor, Tensor]:
+    ids, targets = torch.randint(V, (B, length)), torch.randint(V, (B, length))
+    targets[0, :2] = targets[1, 1:] = -100
+    return ids, targets
+
+
+def torchs_blocks(mine: nn.Module, activation: str | nn.Module) -> tuple[nn.TransformerEncoder, list]:
+    options = dict(dropout=0.0, activation=activation, batch_first=True, norm_first=True)
+    layer = nn.TransformerEncoderLayer(12, 2, 20, **options)
+    theirs = nn.TransformerEncoder(layer, LAYERS, norm=nn.LayerNorm(12), enable_nested_tensor=False).double()
+    pairs = linear_pairs(mine.ln_f, theirs.norm)
+    for other, block in zip(theirs.layers, mine.blocks):
+        pairs += encoder_layer_pairs(block, other)
+    return theirs, copied(pairs)
+
+
+@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize(
+    "activation, theirs", [("gelu", "gelu"), ("relu", "relu"), ("gelu_tanh", nn.GELU(approximate="tanh"))]
+)
+def test_a_gpt_of_torchs_own_parts(ours, activation, theirs, tied):
+    model = made(ours, activation=activation, tie_weights=tied)
+    (ids, targets), (blocks, pairs) = texts(), torchs_blocks(model, theirs)
+    weights = (model.token_emb.weight, model.pos_emb.weight, model.lm_head.weight)
+    table, places, head = (weight.detach().clone().requires_grad_() for weight in weights)
+    head = table if tied else head
+    expected = F.linear(blocks(F.embedding(ids, table) + places[:T], mask=~causal(T)), head)
+    logits, loss = model(ids, targets)
+    same(logits, expected)
+    pairs += [([model.token_emb.weight], table), ([model.pos_emb.weight], places)]
+    pairs += [] if tied else [([model.lm_head.weight], head)]
+    agree(loss, F.cross_entropy(expected.flatten(0, 1), targets.flatten()), pairs=pairs, tol=1e-8)
+
+
+def test_positions_without_a_table_in_torchs_blocks(ours):
+    """Sines and cosines are added to the tokens; ALiBi is an additive mask."""
+    model, (ids, _) = made(ours, positions="sinusoidal"), texts()
+    angle = torch.arange(T).double()[:, None] / 10000 ** (torch.arange(6).double() * 2 / 12)
+    waves = torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)
+    hidden = torchs_blocks(model, "gelu")[0](model.token_emb(ids) + waves, mask=~causal(T))
+    same(model(ids)[0], hidden @ model.lm_head.weight.T, 1e-5)
+    model, (ids, _) = made(ours, positions="alibi"), texts(MAX_LEN + 3)
+    distance = torch.arange(MAX_LEN + 3)[:, None] - torch.arange(MAX_LEN + 3)
+    slopes = torch.tensor([2.0**-4, 2.0**-8]).double()
+    bias = (-slopes[:, None, None] * distance).masked_fill(distance < 0, -math.inf).repeat(B, 1, 1)
+    same(model(ids)[0], torchs_blocks(model, "gelu")[0](model.token_emb(ids), mask=bias) @ model.lm_head.weight.T)
+
+
+def test_rope_as_complex_numbers_in_torchs_attention(ours):
+    model, (ids, _) = made(ours, positions="rope"), texts(MAX_LEN + 3)
+
+    def turned(x: Tensor) -> Tensor:
+        exponent = torch.arange(0, x.size(-1), 2).double() / x.size(-1)
+        angle = torch.arange(x.size(-2)).double()[:, None] / 10000**exponent
+        pairs = torch.view_as_complex(x.unflatten(-1, (-1, 2)).contiguous())
+        return torch.view_as_real(pairs * torch.polar(torch.ones_like(angle), angle)).flatten(-2)
+
+    x = model.token_emb(ids)
+    for block in model.blocks:
+        maps = (block.attn.W_q, block.attn.W_k, block.attn.W_v)
+        q, k, v = (part(block.ln1(x)).unflatten(-1, (2, -1)).transpose(1, 2) for part in maps)
+        x = x + block.attn.W_out(merged(attend(turned(q), turned(k), v, is_causal=True)))
+        x = x + block.ffn.down(F.gelu(block.ffn.up(block.ln2(x))))
+    same(model(ids)[0], model.ln_f(x) @ model.lm_head.weight.T, 1e-5)
+
+
+def test_gpt2s_numbers(ours):
+    with torch.device("meta"):
+        model = ours.GPT(ours.GPTConfig(50257, 1024, 768, 12, 12, activation="gelu_tanh"))
+        logits, loss = model(torch.zeros(2, 5, dtype=torch.long), torch.zeros(2, 5, dtype=torch.long))
+    assert ours.count_parameters(model) == 124_439_808
+    assert logits.shape == (2, 5, 50257) and loss.shape == () and logits.device.type == "meta"
+
+
+def test_efficient_attention_and_checkpoints_in_a_gpt_give_the_same_gradients(ours):
+    model = ours.GPT(ours.GPTConfig(20, 24, d_model=16, n_heads=2, n_layers=2)).double()
+    ids = torch.randint(20, (3, 17))
+    expected = torch.autograd.grad(model(ids[:, :-1], ids[:, 1:])[1], list(model.parameters()))
+
+    def efficient(layer: nn.Module):
+        def forward(x: Tensor) -> Tensor:
+            q, k, v = (ours.split_heads(part(x), layer.n_heads) for part in (layer.W_q, layer.W_k, layer.W_v))
+            return layer.W_out(ours.merge_heads(ours.efficient_attention(q, k, v, 5, True)))
+
+        return forward
+
+    class Checkpointed(nn.Module):
+        def __init__(self, block: nn.Module) -> None:
+            super().__init__()
+            self.block = block
+
+        def forward(self, x: Tensor) -> Tensor:
+            return ours.checkpointed(self.block, x)
+
+    for block in model.blocks:
+        block.attn.forward = efficient(block.attn)
+    model.blocks = nn.ModuleList(Checkpointed(block) for block in model.blocks)
+    model(ids[:, :-1], ids[:, 1:])[1].backward()
+    for parameter, gradient in zip(model.parameters(), expected):
+        same(parameter.grad, gradient, 1e-12)
+
+
+# ---- Hugging Face's GPT-2, with random weights: nothing is downloaded
+
+
+SIZES = {
+    "narrow": dict(vocab_size=23, n_positions=9, n_embd=12, n_head=3, n_layer=2),
+    "one head": dict(vocab_size=31, n_positions=17, n_embd=10, n_head=1, n_layer=1),
+    "another feed-forward width": dict(vocab_size=29, n_positions=11, n_embd=8, n_head=4, n_layer=3, n_inner=19),
+    "deep": dict(vocab_size=101, n_positions=33, n_embd=48, n_head=6, n_layer=12),
+}
+
+
+def gpt2(size: str, kind: type = GPT2LMHeadModel, tied: bool = True, dtype: torch.dtype = torch.float64) -> nn.Module:
+    model = kind(GPT2Config(**SIZES[size], tie_word_embeddings=tied, attn_implementation="eager"))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.dim() > 1:
+                parameter.normal_(std=parameter.size(0) ** -0.5)
+            else:
+                parameter.normal_(mean=0.3)
+    return model.eval().to(dtype)
+
+
+def our_gpt(ours, config: GPT2Config, dtype: torch.dtype = torch.float64, **others) -> nn.Module:
+    sizes = dict(vocab_size=config.vocab_size, max_len=config.n_positions, d_model=config.n_embd, n_heads=config.n_head)
+    sizes |= dict(n_layers=config.n_layer, d_ff=config.n_inner, activation="gelu_tanh")
+    return randomised(ours.GPT(ours.GPTConfig(**sizes | others)), dtype=dtype).eval()
+
+
+def ids_for(config: GPT2Config) -> Tensor:
+    return torch.randint(config.vocab_size, (3, config.n_positions))
+
+
+def shifted(labels: Tensor) -> Tensor:
+    """Hugging Face moves labels by one itself; our targets are moved already, and nothing follows the last token."""
+    return F.pad(labels[:, 1:], (0, 1), value=-100)
+
+
+@pytest.mark.parametrize("dtype, tol", [(torch.float32, 2e-5), (torch.float64, 1e-10)], ids=str)
+@pytest.mark.parametrize("tied", [True, False], ids=["tied", "untied"])
+@pytest.mark.parametrize("size", SIZES)
+def test_logits_loss_and_gradients_are_gpt2s(ours, size, tied, dtype, tol):
+    theirs = gpt2(size, tied=tied, dtype=dtype)
+    mine = our_gpt(ours, theirs.config, dtype, tie_weights=tied)
+    ours.load_gpt2(mine, theirs.state_dict())
+    ids = ids_for(theirs.config)
+    labels = ids.clone()
+    labels[0, -3:] = labels[1, 2] = -100
+    expected, (logits, loss) = theirs(ids, labels=labels), mine(ids, shifted(labels))
+    same(loss.float(), expected.loss, 1e-6)  # theirs is computed in float32, whatever the model
+    same(mine(ids[:, :4])[0], expected.logits[:, :4], tol)
+    body = theirs.transformer
+    pairs = [([mine.token_emb.weight], body.wte.weight), ([mine.pos_emb.weight], body.wpe.weight)]
+    for block, h in zip(mine.blocks, body.h):
+        pairs += linear_pairs(block.ln1, h.ln_1) + linear_pairs(block.ln2, h.ln_2)
+        maps = (block.attn.W_q, block.attn.W_k, block.attn.W_v)
+        pairs += [([part.bias for part in maps], h.attn.c_attn.bias), ([block.ffn.up.bias], h.mlp.c_fc.bias)]
+    agree(logits, expected.logits, pairs=pairs, tol=tol)
+
+
+@pytest.mark.parametrize("tied", [True, False], ids=["tied", "untied"])
+def test_names_without_prefix_and_without_head(ours, tied):
+    """GPT2Model has no head and no prefix: an untied model's head is then wte."""
+    theirs = gpt2("narrow", GPT2Model)
+    mine = our_gpt(ours, theirs.config, tie_weights=tied)
+    ours.load_gpt2(mine, theirs.state_dict())
+    ids = ids_for(theirs.config)
+    same(mine(ids)[0], theirs(ids).last_hidden_state @ theirs.wte.weight.T)
+
+
+def test_a_saved_state_dict_with_old_masks_and_in_half_precision(ours):
+    """The files that were once published contain masks; a float32 model accepts half-precision numbers."""
+    theirs = gpt2("narrow", dtype=torch.float32)
+    stored = {name: value.half() for name, value in theirs.state_dict().items()}
+    for i in range(theirs.config.n_layer):
+        stored[f"transformer.h.{i}.attn.bias"] = torch.ones(1, 1, 9, 9).tril()
+        stored[f"transformer.h.{i}.attn.masked_bias"] = torch.tensor(-1e4)
+    mine, ids = our_gpt(ours, theirs.config, torch.float32), ids_for(theirs.config)
+    ours.load_gpt2(mine, stored)
+    same(mine(ids)[0], theirs.half().float()(ids).logits, 1e-5)
+
+
+def spoiled(state: dict[str, Tensor]) -> dict[str, tuple[dict[str, Tensor], str]]:
+    """State dicts that cannot be loaded, and what the error should name."""
+
+    def without(name: str) -> tuple[dict[str, Tensor], str]:
+        return {key: value for key, value in state.items() if not key.endswith(name)}, name
+
+    def changed(name: str, change) -> tuple[dict[str, Tensor], str]:
+        return state | {f"transformer.{name}": change(state[f"transformer.{name}"])}, name
+
+    return {
+        "missing": without("h.1.mlp.c_fc.bias"),
+        "last missing": without("ln_f.bias"),
+        "stretched": changed("h.1.mlp.c_proj.bias", lambda x: torch.ones(1)),
+        "already transposed": changed("h.1.mlp.c_fc.weight", lambda x: x.T),
+        "more words": changed("wte.weight", lambda x: torch.cat([x, x])),
+        "more positions": changed("wpe.weight", lambda x: torch.cat([x, x])),
+        "more layers": (state | {key.replace("h.1.", "h.2."): value for key, value in state.items()}, "3"),
+        "fewer layers": ({key: value for key, value in state.items() if "h.1." not in key}, "1"),
+    }
+
+
+def test_what_does_not_fit_is_named_and_changes_nothing(ours):
+    theirs = gpt2("narrow")
+    mine = our_gpt(ours, theirs.config)
+    before = {name: value.clone() for name, value in mine.state_dict().items()}
+    for state, named in spoiled(dict(theirs.state_dict())).values():
+        with pytest.raises(ValueError, match=named.replace(".", r"\.")):
+            ours.load_gpt2(mine, state)
+        assert all(torch.equal(value, before[name]) for name, value in mine.state_dict().items())
+    for positions in ("sinusoidal", "rope", "alibi"):
+        with pytest.raises(ValueError, match=positions):
+            ours.load_gpt2(our_gpt(ours, theirs.config, positions=positions), theirs.state_dict())
+
+
+# ---- Seq2Seq
+
+
+def seq2seq(ours, blocks: tuple[int, int] = (2, 3)) -> nn.Module:
+    sizes = dict(src_vocab_size=V, tgt_vocab_size=W, max_len=13, d_model=12, n_heads=H, d_ff=D_FF, pad_id=PAD)
+    config = ours.Seq2SeqConfig(**sizes, n_encoder_blocks=blocks[0], n_decoder_blocks=blocks[1])
+    return randomised(ours.Seq2Seq(config))
+
+
+def torchs_seq2seq(model: nn.Module) -> tuple[nn.Transformer, list]:
+    """nn.Transformer with the same numbers; its two final norms, which ours does not have, are removed."""
+    layers = len(model.encoder_blocks), len(model.decoder_blocks)
+    theirs = nn.Transformer(12, H, *layers, D_FF, dropout=0.0, batch_first=True).double()
+    theirs.encoder.norm = theirs.decoder.norm = None
+    pairs = []
+    for layer, block in zip(theirs.encoder.layers, model.encoder_blocks):
+        pairs += encoder_layer_pairs(block, layer)
+    for layer, block in zip(theirs.decoder.layers, model.decoder_blocks):
+        pairs += decoder_layer_pairs(block, layer)
+    return theirs, copied(pairs)
+
+
+def embedded(table: Tensor, ids: Tensor) -> Tensor:
+    """As in the paper: sqrt(D) times the row, plus sines and cosines."""
+    place, column = torch.arange(ids.size(1), dtype=torch.float64)[:, None], torch.arange(12)
+    angle = place / 10000 ** (column // 2 * 2 / 12)
+    return table[ids] * math.sqrt(12) + torch.where(column % 2 == 0, angle.sin(), angle.cos())
+
+
+def batch(vocab: int, length: int, left: bool = False) -> Tensor:
+    """Rows of different lengths, one of them full; with `left` one row begins with padding."""
+    ids = torch.randint(vocab - 1, (B, length))
+    ids += ids >= PAD
+    for row in range(1, B):
+        ids[row, length - row :] = PAD
+    if left:
+        ids[0, :2] = PAD
+    return ids
+
+
+def decoded(model: nn.Module, theirs: nn.Transformer, memory: Tensor, src: Tensor, tgt: Tensor) -> Tensor:
+    output = theirs.decoder(
+        embedded(model.tgt_emb.weight, tgt), memory, tgt_mask=~causal(tgt.size(1)), tgt_key_padding_mask=tgt == PAD,
+        memory_key_padding_mask=src == PAD,
+    )  # fmt: skip
+    return model.lm_head(output)
+
+
+@pytest.mark.parametrize("blocks", [(1, 1), (2, 3), (4, 1), (6, 6)], ids=str)
+@pytest.mark.parametrize("padded", ["right", "source left", "target left"])
+def test_seq2seq_is_torchs_transformer(ours, blocks, padded):
+    """Where torch's own result is a number: a row that may attend to nothing is NaN there, and zeros here."""
+    model = seq2seq(ours, blocks)
+    theirs, pairs = torchs_seq2seq(model)
+    src, tgt = batch(V, S, padded == "source left"), batch(W, T, padded == "target left")
+    memory = theirs.encoder(embedded(model.src_emb.weight, src), src_key_padding_mask=src == PAD)
+    real = src != PAD
+    same(model.encode(src)[real], memory[real], 1e-6)
+    expected, logits = decoded(model, theirs, memory, src, tgt), model(src, tgt)
+    assert logits.isfinite().all()
+    real = (tgt != PAD) & expected.isfinite().all(-1)
+    assert real.any(-1)[1:].all()
+    if padded == "target left":
+        same(logits[real], expected[real], 1e-6)
+    else:
+        agree(logits[real], expected[real], model.src_emb.weight, model.tgt_emb.weight, pairs=pairs, tol=1e-6)
+    other = torch.randn(B, S, 12, dtype=torch.float64)
+    same(model.decode(tgt, other, src)[real], decoded(model, theirs, other, src, tgt)[real], 1e-6)

@@ -1,0 +1,92 @@
+"""Chapter 1's tokenizers against Hugging Face's: the same ids, the same text, the same merges."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+
+CORPUS = (
+    "she sells sea shells by the sea shore; the shells she sells are sea shells, I'm sure.\n"
+    "So if she sells sea shells on the sea shore, then I'm sure she sells sea shore shells.\n"
+    "Größe, größer, am größten: über süße Äpfel für Östliche Bären.\n"
+    "नमस्ते दुनिया, नमस्ते नमस्ते! 🙂🙂🙃 aaaaaaa bbbb\t\t\tend\n"
+) * 2
+TEXTS = [
+    "", "a", "she", "sea shells", "shells she sells", "the shore of the sea", CORPUS, CORPUS[::-1], "aaaaa",
+    "aaaaaa aaaaaaa", "größter", "Äpfel", "नमस्ते", "नम", "🙂🙃🙂", "\x00\x7f\n\t ", "日本語 and English", "se" * 40, "  she  ",
+    "tab\tend", "é", "e\u0301", "\U0010ffff", "🏴‍☠️",
+]  # fmt: skip
+
+
+def letters() -> list[str]:
+    """The visible character that GPT-2 writes for each byte: the byte itself if it prints, else one from 256 on."""
+    prints = {*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)}
+    others = iter(range(256, 512))
+    return [chr(byte if byte in prints else next(others)) for byte in range(256)]
+
+
+def names_of(merges: dict[tuple[int, int], int]) -> list[str]:
+    names = letters()
+    for left, right in merges:
+        names.append(names[left] + names[right])
+    return names
+
+
+def huggingface(merges: dict[tuple[int, int], int]) -> Tokenizer:
+    """Hugging Face's byte-level BPE with our merges and our ids, the text in one piece."""
+    names = names_of(merges)
+    assert len(set(names)) == len(names), "two merges make the same token: their names would share an id"
+    pairs = [(names[left], names[right]) for left, right in merges]
+    tokenizer = Tokenizer(models.BPE(vocab={name: i for i, name in enumerate(names)}, merges=pairs))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    return tokenizer
+
+
+@pytest.mark.parametrize("vocab_size", [256, 257, 270, 320, 400])
+def test_byte_pair_encoding_is_hugging_faces(ours, vocab_size):
+    merges = ours.train_bpe(CORPUS, vocab_size)
+    mine, theirs = ours.BPETokenizer(merges), huggingface(merges)
+    assert mine.vocab_size == theirs.get_vocab_size() == vocab_size
+    pieces = sorted({CORPUS[i : i + n] for i in range(0, 300) for n in (1, 2, 3)})
+    mixed = ["".join(pieces[i] for i in torch.randint(len(pieces), (30,)).tolist()) for _ in range(50)]
+    for text in TEXTS + mixed:
+        ids = mine.encode(text)
+        assert ids == theirs.encode(text).ids
+        assert mine.decode(ids) == theirs.decode(ids) == text
+    for _ in range(100):  # broken characters too
+        ids = torch.randint(vocab_size, (12,)).tolist()
+        assert mine.decode(ids) == theirs.decode(ids)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "she_sells_sea_shells_by_the_sea_shore;the_shells_she_sells_are_sea_shells,I'm_sure",
+        "abracadabra,abracadabra;cadabra!",
+        "to_be_or_not_to_be,that_is_the_question:whether_'tis_nobler_in_the_mind_to_suffer",
+    ],
+)
+def test_training_learns_hugging_faces_merges(ours, text):
+    """Printing ASCII only: in it their order of characters is the order of bytes, so ties are resolved alike."""
+    merges = ours.train_bpe(text, 300)
+    names = names_of(merges)
+    theirs = Tokenizer(models.BPE())
+    theirs.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    options = dict(initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False)
+    theirs.train_from_iterator([text], trainers.BpeTrainer(vocab_size=300, min_frequency=2, **options))
+    learned = [tuple(pair) for pair in json.loads(theirs.to_str())["model"]["merges"]]
+    assert len(merges) > 4
+    assert [(names[left], names[right]) for left, right in merges] == learned
+
+
+def test_words_are_hugging_faces(ours):
+    vocab = ours.build_vocab(["The crane swallowed a fish", "the Crane lifted\tsteel\n", "<unk>"])
+    mine = ours.WordTokenizer(vocab, unk="<unk>")
+    theirs = Tokenizer(models.WordLevel({word: i for i, word in enumerate(vocab)}, unk_token="<unk>"))
+    theirs.normalizer, theirs.pre_tokenizer = normalizers.Lowercase(), pre_tokenizers.WhitespaceSplit()
+    for text in ("the crane", "THE  steel\n\tfish", "a whale swallowed the crane", "", "   "):
+        assert mine.encode(text) == theirs.encode(text).ids

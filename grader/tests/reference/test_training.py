@@ -1,0 +1,215 @@
+"""Chapter 8 against torch's optimizers and clipping; a batch in pieces; and models that learn."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+from agreement import randomised, same
+from grader.course.source import definition
+from grader.execution.target import reference_of
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.nn.utils import clip_grad_norm_
+from torch.utils.checkpoint import checkpoint
+
+T, V = 6, 11
+SENTENCES = [
+    "the cat sat on the mat and slept", "the dog sat on the rug and barked", "a bird sat on the roof and sang",
+    "my mouse sat on the box and ate", "the child sat on the chair and read", "the fish swam in the river all day",
+    "the farmer milked the cow in the morning", "the moon rose over the dark forest",
+    "rain fell on the city for a week",
+    "the king lost his crown in the garden", "a fox stole two eggs from the hen", "he closed the door and went home",
+]  # fmt: skip
+SURFACES = {"mat", "rug", "roof", "box", "chair"}
+OPTIMIZERS = {
+    "momentum": lambda model: torch.optim.SGD(model.parameters(), lr=0.3, momentum=0.9, nesterov=True),
+    "adamw": lambda model: torch.optim.AdamW(model.parameters(), lr=1e-2, eps=1e-4),  # keys' biases have no gradient
+}
+
+
+def ids_with_gaps(*n_targets: int) -> tuple[Tensor, Tensor]:
+    """A batch whose row b has n_targets[b] real targets, and -100 after them."""
+    inputs, targets = torch.randint(0, V, (len(n_targets), T)), torch.randint(0, V, (len(n_targets), T))
+    for row, count in enumerate(n_targets):
+        targets[row, count:] = -100
+    return inputs, targets
+
+
+def small_gpt(ours, dtype: torch.dtype = torch.float64, positions: str = "learned") -> nn.Module:
+    config = ours.GPTConfig(V, 8, d_model=12, n_heads=3, n_layers=2, positions=positions)
+    return randomised(ours.GPT(config), dtype=dtype)
+
+
+def same_parameters(got: nn.Module, expected: nn.Module, tol: float) -> None:
+    for mine, theirs in zip(got.parameters(), expected.parameters(), strict=True):
+        same(mine, theirs, tol)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"lr": 0.05, "weight_decay": 0.5},
+        {"lr": 0.02, "betas": (0.8, 0.95), "eps": 1e-3, "weight_decay": 0.0},
+        {"lr": 0.1, "betas": (0.0, 0.9), "eps": 1e-6, "weight_decay": 0.1},
+    ],
+)
+@pytest.mark.parametrize("size", [1e-7, 1.0, 1e3])
+def test_adamw_is_torchs_over_many_steps(ours, options, size):
+    """Changing lr, parameters that lack a gradient in some steps, gradients from a ten-millionth to thousands."""
+    values = [torch.randn(*shape, dtype=torch.float64) * 5 for shape in ((3, 4), (5,), (2, 3, 2), (1,))]
+    mine, torchs = ([nn.Parameter(value.clone()) for value in values] for _ in range(2))
+    our_optimizer = ours.AdamW((parameter for parameter in mine), **options)
+    theirs = torch.optim.AdamW(torchs, **options)
+    for step in range(40):
+        our_optimizer.param_groups[0]["lr"] = theirs.param_groups[0]["lr"] = 0.1 * (1 + step % 7) / 7
+        our_optimizer.zero_grad()
+        theirs.zero_grad()
+        for i, (a, b) in enumerate(zip(mine, torchs)):
+            if (step + i) % (i + 2) != 0:
+                a.grad = torch.randn_like(a) * size * (step % 5)
+                b.grad = a.grad.clone()
+        our_optimizer.step()
+        theirs.step()
+        for a, b in zip(mine, torchs):
+            same(a.data, b.data)
+
+
+@pytest.mark.parametrize("limit", [0.01, 1.0, 50.0])
+@pytest.mark.parametrize("missing", [False, True])
+def test_clipping_is_torchs(ours, limit, missing):
+    model = nn.Sequential(nn.Linear(5, 7), nn.Linear(7, 3)).double()
+    theirs = copy.deepcopy(model)
+    for i, (mine, torchs) in enumerate(zip(model.parameters(), theirs.parameters())):
+        mine.grad = None if missing and i == 1 else torch.randn_like(mine) * 10.0 ** (i - 2)
+        torchs.grad = None if mine.grad is None else mine.grad.clone()
+    norm, expected = ours.clip_gradients(model.parameters(), limit), clip_grad_norm_(theirs.parameters(), limit)
+    assert isinstance(norm, float) and math.isclose(norm, expected.item(), rel_tol=1e-5)
+    for mine, torchs in zip(model.parameters(), theirs.parameters()):
+        assert (mine.grad is None) == (torchs.grad is None)
+        if mine.grad is not None:
+            same(mine.grad, torchs.grad, 2e-4)  # torch adds 1e-6 to the norm
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("max_norm", [None, 0.05])
+def test_steps_are_the_loop_everyone_writes(ours, optimizer, max_norm):
+    model = small_gpt(ours)
+    theirs = copy.deepcopy(model)
+    mine, torchs = OPTIMIZERS[optimizer](model), OPTIMIZERS[optimizer](theirs)
+    for inputs, targets in (ids_with_gaps(6, 2, 4), ids_with_gaps(1, 5), ids_with_gaps(3, 3, 6, 2)):
+        torchs.zero_grad()
+        expected = F.cross_entropy(theirs(inputs)[0].flatten(0, 1), targets.flatten())
+        expected.backward()
+        if max_norm is not None:
+            clip_grad_norm_(theirs.parameters(), max_norm)
+        torchs.step()
+        loss = ours.train_step(model, mine, inputs, targets, max_norm)
+        assert isinstance(loss, float) and math.isclose(loss, expected.item(), rel_tol=1e-4)
+    same_parameters(model, theirs, 1e-4 if max_norm else 1e-9)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("max_norm", [None, 0.5])
+def test_pieces_are_the_batch_at_once(ours, dtype, optimizer, max_norm):
+    """3 real targets in one piece, 9 in another, none in a third."""
+    whole = small_gpt(ours, dtype, "rope")
+    apart = copy.deepcopy(whole)
+    at_once, in_pieces = OPTIMIZERS[optimizer](whole), OPTIMIZERS[optimizer](apart)
+    for sizes in ([(1, 2), (6, 3), (0, 0)], [(6,), (0, 1, 2), (5, 6)]):
+        pieces = [ids_with_gaps(*rows) for rows in sizes]
+        inputs, targets = torch.cat([x for x, _ in pieces]), torch.cat([y for _, y in pieces])
+        expected = ours.train_step(whole, at_once, inputs, targets, max_norm)
+        loss = ours.accumulated_step(apart, in_pieces, (piece for piece in pieces), max_norm)
+        assert math.isclose(loss, expected, rel_tol=1e-6)
+        same_parameters(apart, whole, 2e-6)
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_a_checkpoint_is_torchs_checkpoint(ours, reentrant):
+    net = nn.Sequential(nn.Linear(6, 20), nn.Dropout(0.4), nn.Tanh(), nn.Linear(20, 6)).double()
+    x = torch.randn(5, 6, dtype=torch.float64)
+    found = []
+    for run in (ours.checkpointed, lambda module, y: checkpoint(module, y, use_reentrant=reentrant)):
+        torch.manual_seed(5)
+        net.zero_grad()
+        leaf = x.clone().requires_grad_()
+        output = run(net, run(net, leaf))
+        output.square().sum().backward()
+        found.append([output, leaf.grad, *(parameter.grad.clone() for parameter in net.parameters()), torch.rand(4)])
+    for mine, theirs in zip(*found, strict=True):
+        same(mine, theirs, 1e-12)
+
+
+def test_perplexity_is_that_of_all_tokens_together(ours):
+    gpt = ours.GPT(ours.GPTConfig(23, 12, d_model=16, n_layers=2, dropout=0.3))
+    batches = []
+    for rows, width in ((2, 5), (3, 12), (1, 2)):
+        inputs, targets = torch.randint(0, 23, (rows, width)), torch.randint(0, 23, (rows, width))
+        batches.append((inputs, targets.masked_fill(torch.rand(rows, width) < 0.4, -100)))
+    got = ours.perplexity(gpt, iter(batches))
+    with torch.no_grad():
+        logits = [gpt.eval()(inputs)[0].flatten(0, 1) for inputs, _ in batches]
+    expected = F.cross_entropy(torch.cat(logits), torch.cat([targets.flatten() for _, targets in batches])).exp()
+    assert got == pytest.approx(expected.item(), rel=1e-5)
+
+
+def test_the_split_is_the_same_in_every_process(ours):
+    """Two other processes, each with its own salt for Python's hash, give this process's answers."""
+    texts = [*SENTENCES, *(f"sentence {i}" for i in range(300)), "नमस्ते दुनिया", ""]
+    program = "\n".join(
+        [
+            "import hashlib, json, sys",
+            definition(reference_of("ch08_training").text, "is_validation").text,
+            "texts = json.load(sys.stdin)",
+            "print(json.dumps([[is_validation(text) for text in texts], [hash(text) for text in texts]]))",
+        ]
+    )
+    found = []
+    for salt in ("1", "2"):
+        environment = {**os.environ, "PYTHONHASHSEED": salt, "PYTHONUTF8": "1"}
+        options = dict(env=environment, text=True, capture_output=True, check=True, input=json.dumps(texts))
+        found.append(json.loads(subprocess.run([sys.executable, "-c", program], **options).stdout))
+    assert found[0][1] != found[1][1]  # Python's own hash does differ
+    assert found[0][0] == found[1][0] == [ours.is_validation(text) for text in texts]
+
+
+def test_a_dozen_sentences_are_memorised(ours):
+    """From about ln V to below 0.5 in 150 epochs, and what an animal sat on becomes a surface."""
+    tokenizer = ours.WordTokenizer(ours.build_vocab([*SENTENCES, "<pad>"]))
+    batch = ours.collate([pair for text in SENTENCES for pair in ours.next_token_pairs(tokenizer.encode(text), 16)])
+    gpt = ours.GPT(ours.GPTConfig(tokenizer.vocab_size, 16, d_model=64, n_heads=4, n_layers=4))
+    records = ours.fit(gpt, ours.AdamW(gpt.parameters(), lr=3e-3), lambda: [batch], 150)
+    assert records[0]["train_loss"] == pytest.approx(math.log(tokenizer.vocab_size), abs=0.3)
+    assert records[-1]["train_loss"] < 0.5 and ours.perplexity(gpt, [batch]) < math.exp(0.5)
+    assert ours.judge_fit([record["train_loss"] for record in records], [1.0] * 150) == "learning"
+    logits = gpt(torch.tensor([tokenizer.encode("the dog sat on the")]))[0]
+    assert tokenizer.decode([int(logits[0, -1].argmax())]) in SURFACES
+
+
+def test_seq2seq_learns_to_reverse_sentences(ours):
+    """No decoder solves this task without the memory, its order and the mask."""
+    sos, eos, words, rows = 1, 2, 6, 40
+    sizes = dict(src_vocab_size=words + 3, tgt_vocab_size=words + 3, max_len=8, d_model=32, n_heads=4)
+    model = ours.Seq2Seq(ours.Seq2SeqConfig(**sizes, n_encoder_blocks=1, n_decoder_blocks=1))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
+    src, tgt = torch.zeros(rows, 5, dtype=torch.long), torch.zeros(rows, 7, dtype=torch.long)
+    for row, length in enumerate(torch.randint(2, 6, (rows,)).tolist()):
+        sentence = torch.randint(3, words + 3, (length,))
+        src[row, :length] = sentence
+        tgt[row, : length + 2] = torch.cat([torch.tensor([sos]), sentence.flip(0), torch.tensor([eos])])
+    targets = tgt[:, 1:].masked_fill(tgt[:, 1:] == 0, -100)
+    for _ in range(120):
+        loss = F.cross_entropy(model(src, tgt[:, :-1]).flatten(0, 1), targets.flatten(), ignore_index=-100)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    assert (model(src, tgt[:, :-1]).argmax(-1) == targets)[targets != -100].float().mean() > 0.99
