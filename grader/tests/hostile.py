@@ -5,12 +5,9 @@ No attack runs outside the sandbox layer that should stop it, and each is small 
 
 from __future__ import annotations
 
-import textwrap
+from textwrap import dedent
 
-from hostile_channels import CHANNELS
-from hostile_processes import PROCESSES
-
-FILES_AND_SOCKETS = '''
+ATTACKS = dedent('''
     import ctypes, errno, mmap, os, platform, signal, socket, struct, sys, threading, time
     import torch
 
@@ -167,8 +164,214 @@ FILES_AND_SOCKETS = '''
         """Send one of its descriptors along with the answer."""
         with_it = socket.socket(fileno=os.dup(descriptor))
         return socket.send_fds(with_it, [b"x"], [0])
-'''
-ORDINARY = '''
+
+
+    # ---- more of itself
+
+
+    def fork():
+        return os.fork()
+
+
+    def fork_by_number(which):
+        if which == "fork":
+            return call(57, 9999, )
+        if which == "vfork":
+            return call(58, 9999)
+        if which == "clone":
+            return call(56, 220, 17, 0, 0, 0, 0)
+        if which == "clone3":
+            return call(435, 435, ctypes.create_string_buffer(struct.pack("=QQQQQQQQ", 0, 0, 0, 0, 17, 0, 0, 0)), 64)
+
+
+    def run(program):
+        os.execv(program, [program])
+
+
+    def spawn(program):
+        return os.posix_spawn(program, [program], {})
+
+
+    def system():
+        return os.system("true")
+
+
+    def bomb_of_threads():
+        threads = []
+        try:
+            for _ in range(100_000):
+                thread = threading.Thread(target=time.sleep, args=(600,), daemon=True)
+                thread.start()
+                threads.append(thread)
+        finally:
+            sys.stdout.write(str(len(threads)))
+
+
+    def thread_of_its_own():
+        seen = []
+        thread = threading.Thread(target=seen.append, args=(7,))
+        thread.start()
+        thread.join()
+        return seen
+
+
+    # ---- others
+
+
+    def signal_to(pid, number):
+        os.kill(pid, number)
+
+
+    def signal_to_group(group):
+        os.killpg(group, signal.SIGKILL)
+
+
+    def refused_calls(allowed, last):
+        """The answer of each call that is not allowed, by its number, past Python and the C library; ends at one that is not refused."""
+        answers = {}
+        for number in [*range(last + 1), 100_000, 0x40000000 + 39]:
+            if number not in allowed:
+                answers[number] = call(number, number, 0, 0, 0, 0, 0, 0)
+                if answers[number] not in ("EPERM", "ENOSYS"):
+                    break
+        return answers
+
+
+    def other_processor():
+        """A call as a 32-bit program makes it, where the numbers mean other things: 2 is fork."""
+        code = bytes([0xB8, 2, 0, 0, 0, 0xCD, 0x80, 0xC3])
+        page = mmap.mmap(-1, 4096, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+        page.write(code)
+        where = ctypes.addressof(ctypes.c_char.from_buffer(page))
+        return ctypes.CFUNCTYPE(ctypes.c_int)(where)()
+
+
+    # ---- eating
+
+
+    def memory(how):
+        if how == "tensor":
+            return torch.ones(1 << 34).sum()
+        if how == "list":
+            kept = []
+            while True:
+                kept.append(bytearray(1 << 24))
+        if how == "mapped":
+            kept = []
+            while True:
+                page = mmap.mmap(-1, 1 << 24, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+                page[::4096] = b"x" * (1 << 12)
+                kept.append(page)
+        if how == "string":
+            return len("x" * (1 << 40))
+
+
+    def limits():
+        """Soft and hard, in this order."""
+        import resource
+        names = ("RLIMIT_AS", "RLIMIT_DATA", "RLIMIT_CPU", "RLIMIT_NOFILE", "RLIMIT_FSIZE", "RLIMIT_CORE", "RLIMIT_MEMLOCK")
+        return {name: resource.getrlimit(getattr(resource, name)) for name in names}
+
+
+    def raise_limits():
+        import resource
+        for which in (resource.RLIMIT_AS, resource.RLIMIT_DATA, resource.RLIMIT_CPU, resource.RLIMIT_NOFILE, resource.RLIMIT_FSIZE):
+            resource.setrlimit(which, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        return "raised"
+
+
+    def descriptors():
+        kept = []
+        while True:
+            kept.append(os.dup(0))
+
+
+    def loop_in_c():
+        import re
+        return re.match(r"(a+)+$", "a" * 60 + "b")
+
+
+    def flood():
+        for _ in range(2000):
+            os.write(1, b"x" * 65536)
+            os.write(2, b"x" * 65536)
+        return "written"
+
+
+    def deaf():
+        for number in range(1, 65):
+            try:
+                signal.signal(number, signal.SIG_IGN)
+            except (OSError, ValueError):
+                pass
+        while True:
+            pass
+
+
+    def stop():
+        os.kill(os.getpid(), signal.SIGSTOP)
+
+
+    def flee(seconds):
+        """If processes can be started: leave the group and the session, twice."""
+        if os.fork() == 0:
+            os.setsid()
+            if os.fork() == 0:
+                os.setsid()
+                os.closerange(0, 256)
+                time.sleep(seconds)
+            os._exit(0)
+        os.wait()
+        return "fled"
+
+
+    def mapped(size, flags, protection=3, file=-1):
+        """The address of a mapping by the call itself; the name of the error where it is refused."""
+        result = libc.syscall(ctypes.c_long(222 if ARM else 9), *[ctypes.c_long(n) for n in (0, size, protection, flags, file, 0)])
+        return errno.errorcode[ctypes.get_errno()] if result == -1 else result
+
+
+    # ---- memory that a limit might not count
+
+
+    BLOCKS = []
+
+
+    def fill(how, size=1 << 26, most=1 << 31):
+        """Take memory in this way until it is refused; how much was had, in bytes. It stays taken."""
+        shared, grows = 0x21, 0x100 | 0x22
+        done = 0
+        while done < most:
+            if how == "tensor":
+                try:
+                    BLOCKS.append(torch.ones(size // 4))
+                except RuntimeError:
+                    return done
+            else:
+                file = os.open(library(), os.O_RDONLY) if how == "a file" else -1
+                where = mapped(size, {"private": 0x22, "noreserve": 0x4022, "shared": shared, "grows": grows, "a file": 2, "read only": 0x22}[how],
+                               1 if how == "read only" else 3, file)
+                if file >= 0:
+                    os.close(file)
+                if isinstance(where, str):
+                    return done
+                if how != "read only":
+                    ctypes.memset(where, 1, size)
+            done += size
+        return done
+
+
+    def library():
+        """The largest of torch's, to map."""
+        folder = os.path.join(os.path.dirname(torch.__file__), "lib")
+        return max((os.path.join(folder, name) for name in os.listdir(folder)), key=os.path.getsize)
+
+
+    def addresses():
+        """A reservation of two to the power of forty bytes, which costs nothing but the tables of its pages."""
+        return mapped(1 << 40, 0x4022, 1)
+
+
     # ---- what learners may do
 
 
@@ -186,5 +389,4 @@ ORDINARY = '''
         path = torch.einsum("ij,jk->ik", torch.ones(64, 64), torch.ones(64, 64)).sum()
         torch.linalg.svd(torch.randn(5, 4))
         return [bool(mean.isfinite()), meta.weight.numel(), path.item(), time.localtime(0).tm_year, len(os.urandom(4)), thread_of_its_own()]
-'''
-ATTACKS = "\n\n".join(textwrap.dedent(part) for part in (FILES_AND_SOCKETS, PROCESSES, CHANNELS, ORDINARY))
+''')
