@@ -448,7 +448,8 @@ def test_the_nucleus_is_the_smallest_set_found_by_trying_all(ours, p):
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("temperature, k, p", [(1.0, None, None), (0.6, None, None), (2.0, 4, None), (1.5, 5, 0.8)])
 def test_hundreds_of_thousands_of_draws(ours, dtype, temperature, k, p):
-    """Chernoff: a token of probability q is drawn a share f of n times with n KL(f, q) > 20 in less than 2 exp(-20) of runs.
+    """Chernoff: a token of probability q is drawn a share f of n times, with n KL(f, q) > 20, in less than
+    2 exp(-20) of all runs.
 
     About 100 tokens are compared here: the test is wrong in fewer than one of two million runs.
     """

@@ -16,8 +16,8 @@ CORPUS = (
 ) * 2
 TEXTS = [
     "", "a", "she", "sea shells", "shells she sells", "the shore of the sea", CORPUS, CORPUS[::-1], "aaaaa",
-    "aaaaaa aaaaaaa", "größter", "Äpfel", "नमस्ते", "नम", "🙂🙃🙂", "\x00\x7f\n\t ", "日本語 and English", "se" * 40, "  she  ",
-    "tab\tend", "é", "e\u0301", "\U0010ffff", "🏴‍☠️",
+    "aaaaaa aaaaaaa", "größter", "Äpfel", "नमस्ते", "नम", "🙂🙃🙂", "\x00\x7f\n\t ", "日本語 and English",
+    "se" * 40, "  she  ", "tab\tend", "é", "e\u0301", "\U0010ffff", "🏴‍☠️",
 ]  # fmt: skip
 
 
