@@ -20,25 +20,7 @@ from grader.models.training import run
 from grader.models.training.corpora import held_out_stories
 from grader.teaching.walks.progress_line import hide_progress
 from own_models import parts_of, solved
-from trainings import SMALL, Silent, Trainings
-
-
-@pytest.fixture
-def trainings(monkeypatch, tmp_path):
-    deterministic, threads = torch.are_deterministic_algorithms_enabled(), torch.get_num_threads()
-    made = Trainings(monkeypatch, tmp_path / "checkpoints")
-    yield made
-    made.close()
-    torch.use_deterministic_algorithms(deterministic)
-    torch.set_num_threads(threads)
-
-
-@pytest.fixture
-def text(tmp_path):
-    path = tmp_path / "river.txt"
-    words = ("fish", "snow", "stars", "bread", "wind", "light", "birds", "gold")
-    path.write_text("".join(f"The river runs to the sea. A man sings of {one} and {two}, and a boat goes by.\n\n" for one in words for two in words))
-    return path
+from trainings import SMALL, Silent
 
 
 def train(trainings, name, **changes):

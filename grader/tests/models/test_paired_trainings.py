@@ -9,7 +9,6 @@ from grader.models.comparison.training import PairTraining, entries_of, train_pa
 from grader.models.training import run
 from grader.models.training.settings import Settings
 from grader.teaching.walks.progress_line import hide_progress
-from test_compare import text, trainings  # noqa: F401
 from trainings import Silent, stop_after
 
 
@@ -32,7 +31,7 @@ def record_of(folder):
     return checkpoint.read_record(folder)["record"]
 
 
-def test_two_designs_are_trained_alike_and_only_once(trainings):  # noqa: F811
+def test_two_designs_are_trained_alike_and_only_once(trainings):
     """The same steps, text, seed and recipe; the second time, nothing is trained; a third design is trained like the first two."""
     made = pair(steps=2)
     assert train_all(made) == (True, ["compare-learned", "compare-rope"])
@@ -53,7 +52,7 @@ def test_two_designs_are_trained_alike_and_only_once(trainings):  # noqa: F811
     assert train_all(pair(steps=2)) == (True, []) and train_all(pair(steps=2, seed=1))[1] == ["compare-learned-seed-1", "compare-rope-seed-1"]
 
 
-def test_an_interrupted_pair_goes_on_as_if_nothing_had_happened(trainings):  # noqa: F811
+def test_an_interrupted_pair_goes_on_as_if_nothing_had_happened(trainings):
     assert train_all(pair()) == (True, ["compare-learned", "compare-rope"])
     whole = [record_of(trainings.folder / name)["history"]["losses"] for name in ("compare-learned", "compare-rope")]
     shutil.rmtree(trainings.folder)
@@ -67,7 +66,7 @@ def test_an_interrupted_pair_goes_on_as_if_nothing_had_happened(trainings):  # n
 
 
 @pytest.mark.thorough
-def test_with_minutes_the_second_design_gets_the_steps_and_the_schedule_of_the_first(trainings):  # noqa: F811
+def test_with_minutes_the_second_design_gets_the_steps_and_the_schedule_of_the_first(trainings):
     made = pair(steps=None, minutes=0.05)
     assert train_all(made)[0]
     one, other = map(record_of, made.folders)
@@ -76,7 +75,7 @@ def test_with_minutes_the_second_design_gets_the_steps_and_the_schedule_of_the_f
     assert train_all(pair(steps=None, minutes=0.06), stop=1) == (False, ["compare-learned-2"])
 
 
-def test_a_pair_on_a_text_of_the_users(trainings, text):  # noqa: F811
+def test_a_pair_on_a_text_of_the_users(trainings, text):
     made = pair("words", "bpe", steps=2, text=text)
     assert train_all(made) == (True, ["compare-words-river", "compare-bpe-river"])
     found = measuring.compare(made.folders, (), "cpu", hide_progress)

@@ -13,11 +13,11 @@ from grader.models.play.session import Session
 from grader.models.play.settings import PlayProblem, Settings
 from grader.models.play.views import bar, side_by_side
 from grader.tests.models.own_models import GPT, MOE, TINY, TRANSLATOR
-from grader.tests.models.test_play_engine import engine_of, parts, words, written  # noqa: F401 - the fixtures are module-scoped
+from grader.tests.models.test_play_engine import engine_of, written
 
 
 @pytest.fixture
-def session(parts, words):  # noqa: F811
+def session(parts, words):
     others = {"mixture": MOE, "roped": Design(positions="rope", **TINY), "hindi": TRANSLATOR}
 
     def load(name: str):
@@ -147,7 +147,7 @@ def test_unknown_words_and_a_beginning_that_is_too_long_are_notes(session):
     assert "The text ends here, because the table of tiny has 24 positions." in said(session, "the dog", "note")
 
 
-def test_a_translator_answers_sentences(parts, words):  # noqa: F811
+def test_a_translator_answers_sentences(parts, words):
     session = Session(engine_of(parts, words, TRANSLATOR), lambda name: None)
     assert said(session, "the cat sat") == session.engine.translate("the cat sat", 100) + "\n"
     assert "is a translator" in problem(session, "/why the cat") and problem(session, "") == "type a sentence to translate"

@@ -9,30 +9,14 @@ import pytest
 import torch
 from grader.models.checkpoint import Loaded
 from grader.models.design import Design, build_model
-from grader.models.own_parts import model_exercises
 from grader.models.play.engine import Ending, Engine, Piece
-from grader.models.play.opening import CACHE, LOOKING
 from grader.models.play.settings import PlayProblem, Settings
-from grader.models.tokenizers import BpeModelTokenizer, WordModelTokenizer
-from grader.teaching.corpora import SENTENCES
-from grader.teaching.walks.parts import Parts
+from grader.models.tokenizers import BpeModelTokenizer
 from grader.tests.models.own_models import GPT, MOE, TINY, TRANSLATOR
 from torch import nn
 
 DESIGNS = {positions: Design(positions=positions, **TINY) for positions in ("learned", "sinusoidal", "rope", "alibi")}
 OTHERS = {"experts": MOE, "post-norm": Design(norm="post", **TINY)}
-
-
-@pytest.fixture(scope="module")
-def parts():
-    parts = Parts((*CACHE, *LOOKING, *model_exercises(MOE), "BPETokenizer", "train_bpe", "translate"), ())
-    yield parts
-    parts.close()
-
-
-@pytest.fixture(scope="module")
-def words(parts):
-    return WordModelTokenizer.of_texts(parts, [f"{sentence}." for sentence in SENTENCES])
 
 
 def engine_of(parts, tokenizer, design: Design = GPT, with_cache: bool = True, record: dict | None = None) -> Engine:

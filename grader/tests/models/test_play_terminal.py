@@ -7,26 +7,9 @@ import sys
 
 import pexpect
 import pytest
-import torch
-from grader.models.checkpoint import save
-from grader.models.design import Design, build_model
-from grader.models.tokenizers import WordModelTokenizer
-from grader.teaching.corpora import SENTENCES
-from grader.tests.models.own_models import TINY, parts_of
 from kit_copy import Kit, posix
 
 SECONDS = 120
-
-
-@pytest.fixture
-def kit_with_model(kit) -> Kit:
-    """Its model writes without an end: ALiBi has no table, and with temperature 0 it repeats itself."""
-    design = Design(positions="alibi", **TINY)
-    with parts_of(design) as parts:
-        torch.manual_seed(1)
-        tokenizer = WordModelTokenizer.of_texts(parts, [f"{sentence}." for sentence in SENTENCES])
-        save(kit.root / "checkpoints" / "tiny", build_model(parts, design, tokenizer.vocab_size), tokenizer, design, {})
-    return kit
 
 
 def piped(kit: Kit, text: str, *arguments: str) -> subprocess.CompletedProcess[str]:

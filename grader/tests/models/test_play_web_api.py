@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import threading
-import time
 
 import pytest
 import torch
@@ -12,17 +11,15 @@ from grader.models.play.engine import Ending, Piece
 from grader.models.play.settings import Settings
 from grader.models.play.web import api as api_module
 from grader.models.play.web.request_data import Request, WrongRequest, read_request
-from grader.models.play.web.turns import Turns
 from grader.models.tokenizers import BpeModelTokenizer
 from grader.tests.models.own_models import GPT, MOE, TRANSLATOR
 from grader.tests.models.page_engines import SECONDS, api_of, engine_of_learner, random_engine
-from grader.tests.models.test_play_engine import parts, words  # noqa: F401 - the fixtures are module-scoped
 
 FIELDS = ("model", "settings", "text", "ids")
 
 
 @pytest.fixture(scope="module")
-def engine(parts, words):  # noqa: F811
+def engine(parts, words):
     return random_engine(parts, words, GPT)
 
 
@@ -54,19 +51,6 @@ def test_a_text_goes_on_after_any_ids(api, engine):
     begin = next(api.write(Request(ids=long, settings=settings)))
     assert begin["left_out"] == len(long) - 20 and [token["id"] for token in begin["tokens"]] == list(long[-20:])
     assert begin["notes"] == ["This is more than tiny reads, so the model does not see the first 16 tokens."]
-
-
-def test_texts_of_two_tabs_are_written_in_turns_and_do_not_disturb_each_other(api):
-    requests = [Request(text="the cat", settings=Settings(length=8, seed=1)), Request(text="the dog", settings=Settings(length=8, temperature=0))]
-    alone = [list(api.write(request)) for request in requests]
-    streams = [api.write(request) for request in requests]
-    together: list[list] = [[], []]
-    while any(streams):
-        for i, stream in enumerate(streams):
-            event = stream and next(stream, None)
-            together[i] += [event] if event else []
-            streams[i] = stream if event else None
-    assert together == alone
 
 
 def test_many_threads_get_the_texts_that_one_would_get(api):
@@ -117,7 +101,7 @@ def test_a_text_that_needs_too_much_memory_to_look_into_is_a_sentence(api, engin
     assert "weights" in api.attention(Request(ids=ids[:10])) and "layers" in api.lens(Request(ids=ids[:10]))
 
 
-def test_an_incomplete_character_is_written_once(parts):  # noqa: F811
+def test_an_incomplete_character_is_written_once(parts):
     engine = random_engine(parts, BpeModelTokenizer(parts, {}), MOE)
     begin = next(api_of(engine).write(Request(ids=tuple("aé".encode()[:2]), settings=Settings(length=1))))
     assert [token["text"] for token in begin["tokens"]] == ["a", ""] and begin["tokens"][1]["label"] == "<part of a character>"
@@ -144,7 +128,7 @@ def test_a_learners_error_is_a_sentence_with_their_line_and_the_next_request_wor
         assert not api.describe()["inside"]  # this engine has no chapter 12, as in a handout
 
 
-def test_two_models_are_compared_by_name(parts, words, engine):  # noqa: F811
+def test_two_models_are_compared_by_name(parts, words, engine):
     api = api_of(engine, mixture=random_engine(parts, words, MOE, "mixture"), hindi=random_engine(parts, words, TRANSLATOR, "hindi"))
     about = api.describe()
     assert about["others"] == ["mixture", "hindi", "damaged"] and about["inside"] and about["settings"]["temperature"] == Settings().temperature
@@ -160,7 +144,7 @@ def test_two_models_are_compared_by_name(parts, words, engine):  # noqa: F811
         assert "there is no checkpoint" in api.open(Request(model=name))["problem"].lower()
 
 
-def test_a_translator_translates_and_does_not_write(parts, words):  # noqa: F811
+def test_a_translator_translates_and_does_not_write(parts, words):
     api = api_of(random_engine(parts, words, TRANSLATOR, "hindi"))
     engine = api._models.first
     said = api.translate(Request(text="the cat kiten", settings=Settings(length=10)))
@@ -221,29 +205,3 @@ def test_ids_that_the_model_does_not_have_are_a_sentence(api, engine):
     for request in (Request(), Request(text="a", ids=(3,))):
         with pytest.raises(WrongRequest, match="begins with text or with ids"):
             api.write(request)
-
-
-def test_turns_come_in_the_order_of_the_requests():
-    turns, order, first = Turns(), [], threading.Event()
-
-    def again_and_again():
-        for _ in range(50):
-            with turns.turn():
-                order.append("long")
-                first.wait()
-
-    def once():
-        with turns.turn():
-            order.append("short")
-
-    long, short = threading.Thread(target=again_and_again, daemon=True), threading.Thread(target=once, daemon=True)
-    long.start()
-    while not order:
-        time.sleep(0.001)
-    short.start()
-    while len(turns._queue) < 2:
-        time.sleep(0.001)
-    first.set()
-    long.join(SECONDS)
-    short.join(SECONDS)
-    assert order.index("short") == 1

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 
 import pytest
-import torch
 from browser import Browser, needs_chromium
 from grader.models.play.settings import Settings
-from grader.tests.models.own_models import GPT, MOE, TRANSLATOR
+from grader.tests.models.own_models import MOE, TRANSLATOR
 from grader.tests.models.page_engines import api_of, engine_of_learner, random_engine, served, written_ids
 from grader.tests.models.page_in_browser import BARS, COLOURS, TOKENS, contrast, finished, opened, point, set_slider, text_of, weights, write
-from grader.tests.models.test_play_engine import parts, words  # noqa: F401 - the fixtures are module-scoped
-from grader.tests.models.test_play_terminal import kit_with_model  # noqa: F401 - a fixture
 from local_pages import serving
 
 pytestmark = [pytest.mark.thorough, needs_chromium]
@@ -26,12 +22,7 @@ def browser(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def engine(parts, words):  # noqa: F811
-    return random_engine(parts, words)
-
-
-@pytest.fixture(scope="module")
-def mixture(parts, words):  # noqa: F811
+def mixture(parts, words):
     return random_engine(parts, words, MOE, "mixture")
 
 
@@ -84,52 +75,6 @@ def test_bars_show_what_was_possible_and_a_click_goes_on_from_another_token(brow
     assert page.errors == []
 
 
-def test_the_end_mark_among_the_bars_ends_the_text(browser, parts, words):  # noqa: F811
-    engine = random_engine(parts, words)
-    engine.tokenizer.end_id = words.end_id
-    logits = engine._logits
-    engine._logits = lambda ids, caches=None: (now := logits(ids, caches)).index_fill(0, torch.tensor([words.end_id]), now.max().item() - 0.1)
-    with served(api_of(engine)) as server:
-        page = opened(browser, server.address)
-        set_slider(page, "temperature", 0)  # so the end mark is among the bars everywhere, and never drawn
-        write(page, "the cat sat", 4)
-        page.js(f"{TOKENS}[4].click()")
-        page.until(lambda: "the model wrote" in page.js("document.getElementById('next-where').textContent"))
-        page.js("[...document.querySelectorAll('.candidate')].find(bar => bar.querySelector('.name').textContent === '<end>').click()")
-        page.until(lambda: page.js("document.querySelector('.notes').textContent") == "You ended the text here.")
-        assert text_of(page) == "The cat sat" and page.js("document.getElementById('go-on').disabled")
-        page.until(lambda: page.js("document.getElementById('next-where').textContent") == "after “The cat sat” the text ended")
-        assert page.js("document.querySelector('.candidate.there .name').textContent") == "<end>"
-        page.js("document.querySelector('.candidate:not(.there)').click()")  # another token takes its place, and the text goes on
-        finished(page)
-        assert page.js("document.querySelectorAll('.token.written').length") == 5 and page.errors == []
-
-
-def test_a_late_answer_about_the_end_of_the_text_leaves_the_bars_of_the_token_that_was_chosen_meanwhile(browser, parts, words):  # noqa: F811
-    engine, asked, answered = random_engine(parts, words), threading.Event(), threading.Event()
-    likeliest = engine.likeliest
-
-    def slow(*args):
-        asked.set()
-        assert answered.wait(60)
-        return likeliest(*args)
-
-    with served(api_of(engine)) as server:
-        page = opened(browser, server.address)
-        write(page, "the cat sat", 4)
-        engine.likeliest = slow
-        answers = "performance.getEntriesByName(new URL('api/likeliest', location), 'resource').length"
-        before = page.js(answers)
-        set_slider(page, "temperature", 0.5)  # the page asks again what is likely at the end
-        assert asked.wait(60)
-        page.js(f"{TOKENS}[4].click()")
-        shown = page.js("document.querySelector('#next-where').textContent")
-        answered.set()
-        page.until(lambda: page.js(answers) > before)
-        page.js("new Promise(done => setTimeout(done, 50))")
-        assert "the model wrote" in shown and page.js("document.querySelector('#next-where').textContent") == shown
-
-
 def test_the_mouse_shades_the_tokens_that_a_head_looks_at(browser, address, engine):
     page = opened(browser, address)
     write(page, "the cat sat on the mat", 6)
@@ -155,16 +100,6 @@ def test_the_mouse_shades_the_tokens_that_a_head_looks_at(browser, address, engi
     page.until(lambda: not any(weights(page)))
     page.js("(() => { const layer = document.getElementById('layer'); layer.value = 1; layer.dispatchEvent(new Event('change')); })()")
     assert page.js("document.querySelectorAll('#heads button')[0].getAttribute('aria-pressed')") == "true"
-
-
-def test_the_lens_shows_every_layer_of_the_chosen_place(browser, address, engine):
-    page = opened(browser, address)
-    write(page, "the cat sat", 4)
-    ids = written_ids(engine, "the cat sat", 4)
-    page.js(f"{TOKENS}[2].click()")
-    page.until(lambda: page.js("document.getElementById('lens-where').textContent") == "what each layer would say after “The”")
-    shown = page.js("[...document.querySelectorAll('#lens tbody tr')].map(row => [...row.querySelectorAll('.name')].map(name => name.textContent))")
-    assert shown == [[c.text for c in layer] for layer in engine.lens(ids[:2])]
 
 
 def test_a_slider_changes_the_chances_and_the_next_text(browser, address, engine):
@@ -243,17 +178,6 @@ def test_what_is_typed_is_text_and_never_markup(browser, address, engine):
     assert page.js("document.querySelectorAll('main img').length") == 0 and "hacked" not in page.js("document.title") and page.errors == []
 
 
-def test_tokens_are_text_and_never_markup(browser, parts, words):  # noqa: F811
-    evil = random_engine(parts, words, GPT, "<b>evil")
-    evil.tokenizer.pieces = lambda ids: ["<script>document.title='hacked'</script>"] * len(ids)
-    evil.tokenizer.decode = lambda ids: "<script>document.title='hacked'</script>" * len(ids)
-    with served(api_of(evil)) as server:
-        page = opened(browser, server.address)
-        write(page, "the cat", 3)
-        assert page.js("document.querySelectorAll('main script').length") == 0 and text_of(page).startswith("<script>")
-        assert page.js("document.title") == "<b>evil · Headway play" and page.errors == []
-
-
 def test_two_models_write_side_by_side(browser, address, mixture):
     page = opened(browser, address)
     write(page, "the cat sat", 5)
@@ -269,7 +193,7 @@ def test_two_models_write_side_by_side(browser, address, mixture):
     assert page.js("document.querySelectorAll('.pane').length") == 1 and page.errors == []
 
 
-def test_a_translator_shows_source_and_translation(browser, parts, words):  # noqa: F811
+def test_a_translator_shows_source_and_translation(browser, parts, words):
     engine = random_engine(parts, words, TRANSLATOR, "hindi")
     with served(api_of(engine)) as server:
         page = opened(browser, server.address)
@@ -299,21 +223,7 @@ def test_an_error_of_the_learners_code_is_on_the_page_and_the_page_lives_on(brow
         assert page.js(problem) == "" and page.errors == []
 
 
-def test_two_tabs_write_at_the_same_time(browser, address, engine):
-    tabs = [opened(browser, address) for _ in range(2)]
-    for seed, tab in enumerate(tabs):
-        tab.js(f"document.getElementById('seed').value = {seed}")
-        set_slider(tab, "length", 60)
-        tab.js("document.getElementById('beginning').value = 'the cat'")
-    for tab in tabs:
-        tab.js("document.getElementById('write').click()")
-    for seed, tab in enumerate(tabs):
-        finished(tab)
-        pieces = [piece.text for piece in engine.write(engine.read("the cat", 60).ids, Settings(length=60, seed=seed)) if hasattr(piece, "id")]
-        assert text_of(tab) == "The cat" + "".join(pieces)
-
-
-def test_the_page_of_a_real_process_says_when_the_process_is_gone(browser, kit_with_model):  # noqa: F811
+def test_the_page_of_a_real_process_says_when_the_process_is_gone(browser, kit_with_model):
     with serving(kit_with_model, "play", "--web", "--no-browser") as (process, said):
         address = re.search(r"http://127\.0\.0\.1:\d+/\S+/", said)[0]
         page = opened(browser, address)

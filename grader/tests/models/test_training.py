@@ -19,28 +19,9 @@ from grader.models.training.own_text import TextProblem
 from grader.models.training.run import Training
 from grader.models.training.trainer import NotANumber, default_threads
 from own_models import parameters, solved
-from trainings import Silent, Trainings, stop_after
+from trainings import Silent, stop_after
 
 ADAMW_VARIANTS = re.split(r"^# variant: ", read_source(TESTS / "variants" / "ch08_training" / "AdamW.py"), flags=re.MULTILINE)[1:]
-WORDS = ("fish", "snow", "stars", "bread", "wind", "light", "birds", "gold")
-TEXT = "The river runs to the sea. A boat goes down the river, and a man sings.\n\nHe sings of {}, and a boat goes by.\n\n"
-
-
-@pytest.fixture
-def trainings(monkeypatch, tmp_path):
-    deterministic, threads = torch.are_deterministic_algorithms_enabled(), torch.get_num_threads()
-    made = Trainings(monkeypatch, tmp_path / "checkpoints")
-    yield made
-    made.close()
-    torch.use_deterministic_algorithms(deterministic)
-    torch.set_num_threads(threads)
-
-
-@pytest.fixture(scope="module")
-def text(tmp_path_factory):
-    path = tmp_path_factory.mktemp("texts") / "river.txt"
-    path.write_text("".join(TEXT.format(f"{one} and {two}") for one in WORDS for two in WORDS), encoding="utf-8")
-    return path
 
 
 def finished(training: Training) -> Training:

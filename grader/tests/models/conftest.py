@@ -1,0 +1,64 @@
+"""Fixtures for tests of models: the parts that `headway play` needs, a small model, and small trainings."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from grader.models.checkpoint import save
+from grader.models.design import Design, build_model
+from grader.models.own_parts import model_exercises
+from grader.models.play.opening import CACHE, LOOKING
+from grader.models.tokenizers import WordModelTokenizer
+from grader.teaching.corpora import SENTENCES
+from grader.teaching.walks.parts import Parts
+from grader.tests.models.own_models import MOE, TINY, parts_of
+from grader.tests.models.page_engines import random_engine
+from grader.tests.models.trainings import Trainings
+
+SUNG = ("fish", "snow", "stars", "bread", "wind", "light", "birds", "gold")
+VERSE = "The river runs to the sea. A boat goes down the river, and a man sings.\n\nHe sings of {} and {}, and a boat goes by.\n\n"
+
+
+@pytest.fixture(scope="module")
+def parts():
+    parts = Parts((*CACHE, *LOOKING, *model_exercises(MOE), "BPETokenizer", "train_bpe", "translate"), ())
+    yield parts
+    parts.close()
+
+
+@pytest.fixture(scope="module")
+def words(parts):
+    return WordModelTokenizer.of_texts(parts, [f"{sentence}." for sentence in SENTENCES])
+
+
+@pytest.fixture(scope="module")
+def engine(parts, words):
+    return random_engine(parts, words)
+
+
+@pytest.fixture
+def kit_with_model(kit):
+    """Its model writes without an end: ALiBi has no table, and with temperature 0 it repeats itself."""
+    design = Design(positions="alibi", **TINY)
+    with parts_of(design) as parts:
+        torch.manual_seed(1)
+        tokenizer = WordModelTokenizer.of_texts(parts, [f"{sentence}." for sentence in SENTENCES])
+        save(kit.root / "checkpoints" / "tiny", build_model(parts, design, tokenizer.vocab_size), tokenizer, design, {})
+    return kit
+
+
+@pytest.fixture
+def trainings(monkeypatch, tmp_path):
+    deterministic, threads = torch.are_deterministic_algorithms_enabled(), torch.get_num_threads()
+    made = Trainings(monkeypatch, tmp_path / "checkpoints")
+    yield made
+    made.close()
+    torch.use_deterministic_algorithms(deterministic)
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def text(tmp_path):
+    path = tmp_path / "river.txt"
+    path.write_text("".join(VERSE.format(one, two) for one in SUNG for two in SUNG), encoding="utf-8")
+    return path
