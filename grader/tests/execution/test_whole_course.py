@@ -7,12 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-import torch
 from grader.course.source import replace_definition
 from grader.course.syllabus import SOLUTIONS, load_syllabus
 from grader.execution.chapter_package import ChapterPackage
 from grader.execution.target import builds_on, package_sources, reference_of, resolve, uses
-from learning import Chapters, continued, learn_sentences, learn_to_translate
+from learning import Chapters, continued, learn_sentences
 from pytest_runs import grade, module, solution
 from torch import nn
 
@@ -230,26 +229,3 @@ def test_the_learners_gpt_learns_with_the_learners_code_alone(package_of, folder
     assert {found.__name__.rpartition(".")[2] for found in loaded} == {module(f"ch0{n}") for n in range(1, 9)}
     assert {Path(found.__file__).parent for found in loaded} == {folders["right"]}
     assert not [name for name in sys.modules if name.partition(".")[0] == "solutions"]
-
-
-def test_the_learners_translator_learns_with_the_learners_code_alone(package_of):
-    package = package_of("right")
-    translator, losses = learn_to_translate(Chapters.of(package), epochs=30)
-    assert losses[-1] < 0.2, losses[-1]
-    assert translator.translate("i drink water") == "मैं पानी पीता हूँ"
-    assert authors(translator.model) - {"torch"} == {package.name}
-
-
-def test_a_wrong_softmax_reaches_the_models(package_of):
-    right, wrong = (Chapters.of(package_of(name)) for name in ("right", "wrong"))
-    ids = torch.tensor([[1, 2, 3, 4]])
-    logits = []
-    for chapters in (right, wrong):
-        torch.manual_seed(0)
-        logits.append(chapters.models.GPT(chapters.models.GPTConfig(10, 8))(ids)[0])
-    assert (logits[0][:, 0] - logits[1][:, 0]).abs().max() < 1e-5 < (logits[0] - logits[1])[:, 1:].abs().max()
-
-
-def test_importing_a_missing_chapter_gives_a_clear_message_too(package_of):
-    with pytest.raises(ModuleNotFoundError, match="ch03_attention.py is not in the folder"):
-        package_of("no ch03").module(module("ch06"))

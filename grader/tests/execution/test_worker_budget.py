@@ -9,9 +9,6 @@ from pathlib import Path
 
 import pytest
 from boundaries import forks
-from grader.execution.target import Target
-from grader.verdict.replay import Record
-from grader.verdict.trial import Trial
 from pytest_runs import grade, module, solution
 
 pytestmark = forks
@@ -69,32 +66,6 @@ def test_a_mistake_is_still_named_when_its_worker_has_ended(tmp_path):
     (tmp_path / f"{module('ch03')}.py").write_text(solution("ch03") + "\n\ndef softmax(x, dim=-1):\n    return x\n", encoding="utf-8")
     runs = [grade("--target", str(tmp_path), "--exercise", "softmax", *options, results=tmp_path / f"{len(options)}.json") for options in ([], ["--worker"])]
     assert runs[0].exercise("softmax")["diagnosis"] == runs[1].exercise("softmax")["diagnosis"]
-
-
-def test_records_are_kept_up_to_a_limit_and_dropped_if_nothing_failed():
-    from grader.course.syllabus import load_syllabus
-    from grader.verdict import trial as trials
-
-    trial = Trial(Target("nothing", None, {}), in_worker=True)
-    exercise = load_syllabus().exercise("softmax")
-
-    class Sent:
-        bytes_received, shortcuts, import_shortcuts = 6_000_000, set(), set()
-
-        def close(self):
-            pass
-
-    class Asking:
-        connection, log, spent = Sent(), [], 0.0
-
-    trial._boundaries[trials._Package(exercise.chapter, "", ())] = Asking()
-    for number in range(40):
-        trial._running, trial._test = exercise, f"test {number}"
-        trial.end_test("passed")
-    records = trial.records["softmax"]
-    assert len(records) == trials.MAX_ALL_RECORDS_BYTES // 6_000_000 and isinstance(records[0], Record)
-    trial.end_chapter(exercise.chapter)
-    assert trial.records == {} and trial._record_bytes == 0 and trial._boundaries == {}
 
 
 @pytest.mark.parametrize("how", ["bytearray(1 << 28)", "torch.ones(1 << 26)"])
