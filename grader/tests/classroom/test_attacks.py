@@ -1,9 +1,6 @@
 """Submissions that attack, graded in one class with honest ones between them, and also in process if the attack can be stopped there.
 
-An attack is a file of attacks/. Its first line says whether a run in process withstands it. A line `# problem: yes` says that the chapter cannot be
-read, so that its author gets a sentence instead of a verdict. A line `# exercise: NAME` says that it is for this exercise and not for softmax: it is
-appended to the reference's chapter. A line `# message:` quotes what its author must read. Other files of the submission follow after
-`# ---- next to it: NAME`, so that no hostile conftest.py exists in the kit itself.
+The attacks are in grader/tests/attacks; grader/quality/proof/attacks.py says what their fields mean.
 """
 
 from __future__ import annotations
@@ -32,6 +29,7 @@ from grader.execution.sandbox.isolation import available
 from grader.processes.client import ServerProcess
 from grader.processes.job import read
 from grader.quality.benchmarks.processes import children_of, command_line, descendants, still_running
+from grader.quality.proof.attacks import Attack, attacks
 from grader.system import kernel
 from grader.verdict.summary import Verdict
 from pytest_runs import environment, grade, solution
@@ -42,41 +40,9 @@ pytestmark = [
     pytest.mark.skipif(not (isolation.seccomp and isolation.landlock), reason="attacks run only where a sandbox isolates them"),
 ]
 
-FOLDER = Path(__file__).parents[1] / "attacks"
-EXTRA_FILE = re.compile(r"^# ---- next to it: (\S+)\n", re.MULTILINE)
 SEED = "20261121"  # in process: not the public seed
 NAMES = ["=HYPERLINK(A1)", "@SUM(1+1)", "-1+1", "<img src=x onerror=attack()>", "\x1b[2J\x1b]0;attack\x07red", "\u202etxt.exe", "`attack` ![x](y) | a", "{{ 7 * 7 }}"]
-
-
-@dataclass(frozen=True)
-class Attack:
-    name: str
-    text: str
-    extra_files: dict[str, str]
-
-    @property
-    def in_process(self) -> bool:
-        return self.text.startswith("# in process: yes\n")
-
-    @property
-    def exercise(self) -> str:
-        return "".join(re.findall(r"^# exercise: (\w+)$", self.text, re.MULTILINE)) or "softmax"
-
-    @property
-    def is_unreadable(self) -> bool:
-        return "\n# problem: yes" in self.text
-
-    @property
-    def message(self) -> str:
-        return "".join(re.findall(r"^# message: (.*)$", self.text, re.MULTILINE))
-
-
-def _attack(path: Path) -> Attack:
-    text, *parts = EXTRA_FILE.split(path.read_text(encoding="utf-8"))
-    return Attack(path.stem, text, dict(zip(parts[::2], parts[1::2])))
-
-
-EVERY = [_attack(path) for path in sorted(FOLDER.glob("*.py"))]
+EVERY = attacks()
 ATTACKS = [attack for attack in EVERY if attack.exercise == "softmax"]
 ON_OTHERS = [attack for attack in EVERY if attack.exercise != "softmax"]
 
@@ -92,10 +58,10 @@ HONEST = {f"{attack.name}_honest": honest(number) for number, attack in enumerat
 
 def hand_in_attack(folder: Path, attack: Attack, name: str = "") -> None:
     hand_in(folder, name or attack.name, attack.text)
-    for path, text in attack.extra_files.items():
-        extra_files = folder / (name or attack.name) / path
-        extra_files.parent.mkdir(parents=True, exist_ok=True)
-        extra_files.write_text(text, encoding="utf-8")
+    for path, text in attack.files.items():
+        beside = folder / (name or attack.name) / path
+        beside.parent.mkdir(parents=True, exist_ok=True)
+        beside.write_text(text, encoding="utf-8")
 
 
 @dataclass
@@ -194,22 +160,15 @@ def _files(folder: Path) -> dict[str, bytes]:
 # ---- the class grader
 
 
-def test_attacks_exist_and_each_states_its_goal():
-    assert len(ATTACKS) >= 60 and len(ON_OTHERS) >= 20
-    for attack in EVERY:
-        header = r'# in process: (yes|no, .+)\n(# problem: yes.*\n)?(# exercise: \w+\n)?(# message: .+\n)?"""Hopes .*[.]"""\n'
-        assert re.match(header, attack.text), attack.name
-
-
 def test_no_attack_earns_a_point(attacked):
     found = marks(attacked.out)
     assert {attack.name for attack in ATTACKS if found[attack.name]["softmax"] != "0"} == set()
 
 
 def test_the_server_survives_and_every_submission_is_graded(attacked):
-    unread = {attack.name for attack in ATTACKS if attack.is_unreadable}
+    unread = {attack.name for attack in ATTACKS if attack.unreadable}
     assert attacked.status == 1 and "Traceback" not in attacked.said, attacked.said
-    assert set(re.findall(r"^Not graded: (\w+): ", attacked.said, re.MULTILINE)) == unread and len(unread) > 5
+    assert set(re.findall(r"^Not graded: (\w+): ", attacked.said, re.MULTILINE)) == unread and len(unread) > 4
     assert len(attacked.servers) == 1, "a server was lost"
     assert len(attacked.people) == len(ATTACKS) + len(HONEST) + len(NAMES)
 
@@ -226,7 +185,7 @@ def test_every_submission_without_a_verdict_has_a_message(attacked):
     for attack in ATTACKS:
         person = attacked.people[attack.name]
         feedback = (attacked.out / "feedback" / f"{attack.name}.md").read_text(encoding="utf-8")
-        if attack.is_unreadable:
+        if attack.unreadable:
             assert attack.message and attack.message in person.problem and not person.results, (attack.name, person.problem)
             assert "**0 of 10 points.**" in feedback and "This submission could not be graded: " in feedback, feedback
             continue
@@ -235,6 +194,7 @@ def test_every_submission_without_a_verdict_has_a_message(attacked):
             assert test.outcome == "passed" or test.message.strip(), (attack.name, test)
         said = [test.message for test in person.results[0].tests] + person.results[0].forbidden + [" ".join(feedback.split())]
         assert attack.message in " ".join(said), (attack.name, attack.message, person)
+        assert "Success: " not in " ".join(said), (attack.name, person)
         assert "of 10 points" in feedback and len(feedback.split()) > 20, feedback
 
 
@@ -282,7 +242,7 @@ def server():
 
 
 def test_attacks_that_can_be_stopped_in_process_earn_nothing(server):
-    tests = {attack.name: ("softmax", attack.text, False) for attack in ATTACKS if attack.in_process}
+    tests = {attack.name: ("softmax", attack.text, False) for attack in ATTACKS if not attack.not_in_process}
     found = verdicts(server, tests | {"right": ("softmax", solution("ch03"), False)})
     assert {name: said.results[0].earned for name, said in found.items() if said.results[0].earned} == {"right": 10}
     assert server.alive and len(found) > 40
@@ -295,7 +255,7 @@ def test_attacks_on_other_exercises_earn_nothing(server, in_worker):
     found = verdicts(server, tests | {f"right {name}": (name, solution(exercise.chapter), in_worker) for name, exercise in right.items()})
     assert {name: said.results[0].earned for name, said in found.items() if said.results[0].earned} == {f"right {name}": right[name].points for name in right}
     shortcuts = [name for name in tests if name.startswith("shortcut_")]
-    assert [name for name in shortcuts if not found[name].results[0].forbidden] == [] and len(shortcuts) > 20
+    assert [name for name in shortcuts if not found[name].results[0].forbidden] == [] and len(shortcuts) > 15
 
 
 def verdicts(server: ServerProcess, tests: dict[str, tuple[str, str, bool]]) -> dict[str, Verdict]:
@@ -318,7 +278,7 @@ def verdicts(server: ServerProcess, tests: dict[str, tuple[str, str, bool]]) -> 
 def test_files_next_to_a_chapter_do_not_affect_pytest(tmp_path):
     """All extra files in one folder, with a chapter that is wrong in every test."""
     for attack in ATTACKS:
-        if attack.extra_files:
+        if attack.files:
             hand_in_attack(tmp_path, attack, "target")
     hand_in(tmp_path, "target", "import random\n\nimport torch\n\n\ndef softmax(x, dim=-1):\n    return x\n")
     found = grade("--target", str(tmp_path / "target"), "--exercise", "softmax", "--seed", SEED, results=tmp_path / "found.json", cwd=ROOT)
