@@ -211,7 +211,7 @@ def test_the_cache_tables_are_printed(capsys):
 
 def test_the_lessons_counts_are_those_of_the_formula_and_its_speeds_the_promised_ones(chapters):
     """Speeds differ from machine to machine; numbers of operations and bytes do not. 20 times from 256 tokens on."""
-    text = (EXERCISES / "ch10_cache_speed.md").read_text(encoding="utf-8")
+    text = (EXERCISES / "ch10_kv_cache.md").read_text(encoding="utf-8")
     lines = text[text.index("### Measured") :].splitlines()
     lines = [line.strip("|").split("|") for line in lines if re.match(r"\| [\d,]+ \|", line)][:4]
     rows = [[cell.strip() for cell in line] for line in lines]
