@@ -135,7 +135,7 @@ def grade(
     options = GradingOptions(
         (place,), split_names(chapters), split_names(exercises), seed or 0, absolute(points),
         absolute(term[0].path) if term else "", term[1].name if term else "", tuple(maps or ()), copies,
-        trust_file_dates, require_isolation, anonymous, absolute(key),
+        trust_file_dates, require_isolation, anonymous, absolute(key), shlex.join(["headway", *sys.argv[1:]]),
     )  # fmt: skip
     if add and (before := read_options(folder)):
         earlier = tuple(path for path in before.submissions if path != place)
@@ -253,7 +253,7 @@ def _grade(
     with closing(dispatcher), Gradebook(out, how.secret) as book:
         people = book.list_people()
         again = _delete_verdicts(book, how.again, submissions) if how.again else None
-        store_options(replace(options, command=shlex.join(["headway", *sys.argv[1:]])), out)
+        store_options(options, out)
         context, more = read_context(course, options.assignment)
         try:
             with show_progress() as report:

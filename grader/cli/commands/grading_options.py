@@ -46,7 +46,7 @@ class GradingOptions:
     require_isolation: bool = False
     anonymous: bool = False
     key: str = ""  # of the pseudonyms; empty for the usual place
-    command: str = ""  # as the instructor typed it
+    command: str = ""  # `headway grade ...` as it was typed; never `headway regrade NAME`, which names a person
 
     @property
     def deliveries(self) -> list[Delivery]:
