@@ -64,8 +64,8 @@ def read_course(path: Path | None = None) -> Syllabus:
 
 def current_scores() -> dict[str, Score]:
     """The saved score of each exercise that has code: a stub has no points, even if earlier code earned some."""
-    scores = load_scores()
-    stubs = {exercise.name for exercise in read_course().exercises if exercise.name in scores and is_stub_now(exercise)}
+    course, scores = read_course(), load_scores()
+    stubs = {exercise.name for exercise in course.exercises if exercise.name in scores and is_stub_now(exercise)}
     return {name: score for name, score in scores.items() if name not in stubs}
 
 
