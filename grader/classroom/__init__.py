@@ -4,7 +4,7 @@
     judging/      grades submissions: servers, what was judged before, points and late rules
     gradebook/    stores people, verdicts and corrections in SQLite
     report/       report.html and what it says; marks.html shares its parts
-    exports/      grades.csv, feedback, Gradescope, JUnit: the files of one run
+    exports/      grades.csv, feedback, Gradescope: the files of one run
     term/         course.toml, the roster, several assignments, marks of the term
     platforms/    files for Canvas, Moodle and Gradescope
     anonymous/    pseudonyms and their key

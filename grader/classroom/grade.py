@@ -1,14 +1,15 @@
 """Grades a class: takes submissions, and writes a gradebook, marks, feedback and a report.
 
-Every verdict is stored in the gradebook at once. After a run was stopped or killed, the same command grades what is left and nothing twice.
+Every verdict is stored in the gradebook at once. After a run was stopped or killed, the same command grades what is
+left and nothing twice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import closing
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Protocol
 
@@ -23,6 +24,8 @@ from grader.classroom.report.context import NO_CONTEXT, ReportContext
 from grader.course.syllabus import Exercise
 from grader.verdict.conditions import versions
 from grader.verdict.summary import Verdict
+
+ReportProgress = Callable[[int, int, str], None]  # gets the number of graded submissions, of all, and the last name
 
 
 class AnyDispatcher(Protocol):
@@ -53,14 +56,14 @@ class GradingOutcome:
 
 
 def grade_class(
-    submissions: Sequence[Submission], book: Gradebook, exercises: Sequence[Exercise], seed: int, rules: Rules, folder: Path,
-    dispatcher: AnyDispatcher, at_once: int, report_progress: Callable[[int, int, str], None] = lambda done, of, name: None,
-    context: ReportContext = NO_CONTEXT,
+    submissions: Sequence[Submission], book: Gradebook, exercises: Sequence[Exercise], seed: int, rules: Rules,
+    folder: Path, dispatcher: AnyDispatcher, at_once: int,
+    report_progress: ReportProgress = lambda done, of, name: None, context: ReportContext = NO_CONTEXT,
 ) -> GradingOutcome:  # fmt: skip
-    """Grade what is not graded yet, then write all files. `report_progress` gets the number of graded submissions, of all, and the last name."""
+    """Grade what is not graded yet, then write all files."""
     notes = [note for note in [book.start_run(seed, exercises, versions())] if note]
     notes += rules.find_warnings(submissions)
-    todo = book.submissions_to_do(submissions, [variant for submission in submissions for variant in list_variants(submission)])
+    todo = book.submissions_to_do(submissions, [variant for one in submissions for variant in list_variants(one)])
     report_progress(0, len(todo), "")
     planner = Planner(book, exercises, seed)
     judged, shared = _grade_and_store(todo, book, dispatcher, at_once, planner, report_progress)
@@ -80,43 +83,35 @@ def grade_class(
 
 
 def _grade_and_store(
-    todo: Sequence[Submission], book: Gradebook, dispatcher: AnyDispatcher, at_once: int, planner: Planner, report_progress: Callable[[int, int, str], None]
-) -> tuple[int, int]:
-    """Grade these; the numbers of exercises whose tests were run, and of those that were judged before."""
-    judged = shared = 0
-    with closing(_grade_all(todo, dispatcher, at_once, planner)) as verdicts:
-        for number, (submission, plan, verdict) in enumerate(verdicts, start=1):
-            if isinstance(verdict, Verdict):
-                verdict = plan.complete(verdict)
-                book.store_verdict(submission.digest, verdict, plan.chapters_to_share(verdict))
-                judged, shared = judged + len(plan.seeds), shared + len(plan.known)
-            else:
-                book.store_verdict(submission.digest, verdict)
-            report_progress(number, len(todo), submission.name)
-    return judged, shared
+    todo: Sequence[Submission], book: Gradebook, dispatcher: AnyDispatcher, at_once: int, planner: Planner,
+    report_progress: ReportProgress,
+) -> tuple[int, int]:  # fmt: skip
+    """Grade these, at most `at_once` at a time.
 
-
-def _grade_all(todo: Sequence[Submission], dispatcher: AnyDispatcher, at_once: int, planner: Planner) -> Generator[tuple[Submission, Plan, Verdict | str], None, None]:
-    """Each submission with its plan and the verdict on what the plan leaves to grade, in the order of completion; at most `at_once` are graded at a time."""
-    waiting = iter(todo)
+    Return the numbers of exercises whose tests were run, and of those that were judged before.
+    """
+    waiting, judged, shared, done = iter(todo), 0, 0, 0
     running: dict[Future[Verdict | str], tuple[Submission, Plan]] = {}
     with ThreadPoolExecutor(at_once, "headway grade") as pool:
-
-        def start_next() -> None:
-            submission = next(waiting, None)
-            if submission is not None:
-                plan = planner.plan(submission)
-                running[pool.submit(_grade_planned, dispatcher, submission, plan)] = submission, plan
-
-        for _ in range(at_once):
-            start_next()
         try:
-            while running:
+            while True:
+                for submission in islice(waiting, at_once - len(running)):
+                    plan = planner.plan(submission)
+                    running[pool.submit(_grade_planned, dispatcher, submission, plan)] = submission, plan
+                if not running:
+                    return judged, shared
                 finished, _ = wait(running, return_when=FIRST_COMPLETED)
                 for future in finished:
                     submission, plan = running.pop(future)
-                    yield submission, plan, future.result()
-                    start_next()
+                    verdict = future.result()
+                    if isinstance(verdict, Verdict):
+                        verdict = plan.complete(verdict)
+                        book.store_verdict(submission.digest, verdict, plan.chapters_to_share(verdict))
+                        judged, shared = judged + len(plan.seeds), shared + len(plan.known)
+                    else:
+                        book.store_verdict(submission.digest, verdict)
+                    done += 1
+                    report_progress(done, len(todo), submission.name)
         finally:
             if running:  # the run was stopped or failed: these verdicts would not be stored, so do not wait for them
                 dispatcher.close()

@@ -1,8 +1,8 @@
 """Sanitizes text from submissions (names, messages, printed lines) before it is stored or displayed.
 
-The gradebook, every export, the report and the terminal use this module. It removes terminal escape sequences. It writes every other invisible
-character as a code, like ⟨U+202E⟩: control characters, marks that change the direction of writing, halves of surrogate pairs, and unassigned
-characters. No character remains that XML forbids. Harmless text stays unchanged.
+The gradebook, every export, the report and the terminal use this module. It removes terminal escape sequences. It
+writes every other invisible character as a code, like ⟨U+202E⟩: control characters, marks that change the direction
+of writing, halves of surrogate pairs, and unassigned characters. Other text stays unchanged.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import Any
 
 from grader.verdict.results import REASONS, Diagnosis, ExerciseResult, Failure, TestResult
 
-LONG = 20_000  # characters of one text; a failure as a learner sees it is far shorter
-LONGEST_LINE = 500  # characters of one sentence
+MAX_TEXT_LENGTH = 20_000  # characters of one text; a failure as a learner sees it is far shorter
+MAX_LINE_LENGTH = 500  # characters of one sentence
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])?")
-_JOINERS = "\u200c\u200d"  # invisible, but part of the spelling of Persian and Indic names and of emoji; they do not change the direction
+_JOINERS = "\u200c\u200d"  # invisible, but part of the spelling of Persian and Indic names and of emoji
 
 
-def text(words: str, length: int = LONG) -> str:
+def text(words: str, length: int = MAX_TEXT_LENGTH) -> str:
     """The text, with its line breaks."""
     words = words if len(words) <= length else words[:length] + " …"
     if words.isprintable():
@@ -30,7 +30,7 @@ def text(words: str, length: int = LONG) -> str:
     return "".join(character if _is_plain(character) else f"⟨U+{ord(character):04X}⟩" for character in words)
 
 
-def line(words: str, length: int = LONGEST_LINE) -> str:
+def line(words: str, length: int = MAX_LINE_LENGTH) -> str:
     """The text in one line, for names and sentences."""
     return " ".join(text(re.sub(r"\s", " ", words), length).split())
 
@@ -48,13 +48,15 @@ def list_names(names: Sequence[str], most: int = 10) -> str:
 
 
 def _is_plain(character: str) -> bool:
-    return character.isprintable() or character in "\n\t" or character in _JOINERS or unicodedata.category(character) == "Zs"
+    is_space = character in "\n\t" or unicodedata.category(character) == "Zs"
+    return character.isprintable() or is_space or character in _JOINERS
 
 
 def result(found: ExerciseResult) -> ExerciseResult:
     """The result with sanitized texts; a failed test always has details."""
+    tests = [_sanitize_test(test) for test in found.tests]
     diagnosis = found.diagnosis and _sanitize_diagnosis(found.diagnosis)
-    return replace(found, tests=[_sanitize_test(test) for test in found.tests], diagnosis=diagnosis, forbidden=[line(sentence) for sentence in found.forbidden])
+    return replace(found, tests=tests, diagnosis=diagnosis, forbidden=[line(sentence) for sentence in found.forbidden])
 
 
 def _sanitize_diagnosis(known: Diagnosis) -> Diagnosis:
@@ -63,15 +65,17 @@ def _sanitize_diagnosis(known: Diagnosis) -> Diagnosis:
 
 
 def failure(words: Failure) -> Failure:
-    said: dict[str, Any] = {name: [text(entry) for entry in value] if name == "called" else text(value) for name, value in vars(words).items()}
-    return Failure(**said)
+    texts: dict[str, Any] = {name: text(value) for name, value in vars(words).items() if name != "called"}
+    return Failure(**texts, called=[text(call) for call in words.called])
 
 
 def _sanitize_test(test: TestResult) -> TestResult:
-    message, explanation, promise = text(test.message), text(test.explanation), text(test.promise)
+    texts: dict[str, Any] = {name: text(getattr(test, name)) for name in ("promise", "message", "explanation")}
     details = failure(test.details) if test.details else None
     if details is None and test.outcome not in ("passed", "todo"):
-        details = Failure(promise, message=message, explanation=explanation)
+        details = Failure(**texts)
     replaced = {line(name): why for name, why in test.replaced.items() if why in REASONS}
-    follows, seed = line(test.follows), int(test.seed)
-    return TestResult(line(test.name), test.outcome, test.seconds, test.weight, promise, message, explanation, details, bool(test.leads), replaced, follows, seed)
+    return replace(
+        test, name=line(test.name), details=details, leads=bool(test.leads), replaced=replaced,
+        follows=line(test.follows), seed=int(test.seed), **texts,
+    )  # fmt: skip

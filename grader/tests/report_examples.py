@@ -71,7 +71,7 @@ def hostile() -> GradedClass:
     bad = Diagnosis("bad_one", NASTY, NASTY)
     work = result("softmax", "failed", "failed", details=words), result("causal_mask", "failed", diagnosis=bad, details=words)
     names = (SCRIPT, TURNED, "المتعلم الأول", "", "x" * 255, 'quoted" onclick="document.title=1', "</title><b>", "two\nlines", "  ", "\x1b[2Jcleared")
-    people = [person(name, *work, notes=(NASTY,), late=NASTY, submitted=NASTY, broken={"ch05_layers": words}) for name in names]
+    people = [person(name, *work, notes=(NASTY,), late=NASTY, submitted="2026-11-20T18:04:00+01:00", broken={"ch05_layers": words}) for name in names]
     return graded(*people, Person("\u202ex", "s", "0" * 64, problem=NASTY))
 
 

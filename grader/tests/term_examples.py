@@ -8,7 +8,7 @@ from pathlib import Path
 from example_class import VERSIONS
 from grader.classroom.judging.graded_class import GivenPoints, GradedClass, Mark, Person
 from grader.classroom.judging.rules import Rules
-from grader.classroom.term.course_file import Assignment, Course, Drop
+from grader.classroom.term.course import Assignment, Course, Drop
 from grader.classroom.term.marks import TermMarks, compute_term_marks
 from grader.classroom.term.roster import Roster, RosterPerson
 from grader.course.syllabus import load_syllabus

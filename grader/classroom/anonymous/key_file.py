@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import os
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -16,12 +15,12 @@ from grader.classroom.gradebook.folder_lock import FolderInUse, lock_folder, unl
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.intake.roster import read_text
 from grader.classroom.sanitize import line
+from grader.classroom.term.roster import UNIQUE as IDS
 from grader.files import problem, write_whole
 
 NAME = "anonymous_key.csv"
-IDS = ("email", "login", "number", "canvas_id", "moodle_id")
 COLUMNS = ("pseudonym", "name", *IDS)
-PATIENCE = 20  # seconds to wait for another command that adds people to the key
+LOCK_SECONDS = 20  # to wait for another command that adds people to the key
 
 
 @dataclass(frozen=True)
@@ -42,15 +41,16 @@ class KeyEntry:
 
 def read_key(path: Path) -> list[KeyEntry]:
     """The people in the key. GradingProblem, one sentence, if it is missing or damaged."""
+    shown, way_out = line(str(path)), "or name another one with --key FILE"
     if not path.is_file():
-        raise GradingProblem(f"the key of the pseudonyms, {line(str(path))}, is missing; put it back, or name it with --key FILE")
-    rows = list(csv.reader(io.StringIO(read_text(path), newline="")))
-    if not rows:  # a command was killed while it created the key
-        return []
-    entries = [KeyEntry(row[0], row[1], {name: value for name, value in zip(IDS, row[2:]) if value}) for row in rows[1:] if len(row) == len(COLUMNS)]
-    if tuple(rows[0]) != COLUMNS or len(entries) != len(rows) - 1 or len({entry.pseudonym for entry in entries}) != len(entries):
-        raise GradingProblem(f"{line(str(path))} is not a key of pseudonyms, or somebody has changed it; put back a copy, or name another one with --key FILE")
-    return entries
+        raise GradingProblem(f"the key of the pseudonyms, {shown}, is missing; put it back, or name it with --key FILE")
+    cells = list(csv.reader(io.StringIO(read_text(path), newline="")))
+    header, *rows = cells or [[*COLUMNS]]  # a key is empty if a command was killed
+    is_complete = tuple(header) == COLUMNS and all(len(row) == len(COLUMNS) for row in rows)
+    if not is_complete or len({row[0] for row in rows}) < len(rows):
+        changed = "is not a key of pseudonyms, or somebody has changed it"
+        raise GradingProblem(f"{shown} {changed}; put back a copy, {way_out}")
+    return [KeyEntry(row[0], row[1], {name: value for name, value in zip(IDS, row[2:]) if value}) for row in rows]
 
 
 def write_key(path: Path, entries: list[KeyEntry]) -> None:
@@ -68,15 +68,10 @@ def write_key(path: Path, entries: list[KeyEntry]) -> None:
 def lock_key(path: Path) -> Iterator[None]:
     """Keep other commands from adding people to this key during the block."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    deadline = time.monotonic() + PATIENCE
-    while True:
-        try:
-            lock = lock_folder(path.parent)
-            break
-        except FolderInUse:
-            if time.monotonic() > deadline:
-                raise GradingProblem(f"{line(str(path))} is in use by another command; wait until that one ends") from None
-            time.sleep(0.05)
+    try:
+        lock = lock_folder(path.parent, LOCK_SECONDS)
+    except FolderInUse:
+        raise GradingProblem(f"{line(str(path))} is in use by another command; wait until that one ends") from None
     try:
         yield
     finally:

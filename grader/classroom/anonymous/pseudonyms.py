@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -9,20 +10,23 @@ from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
-from grader.classroom.anonymous.key_file import IDS, KeyEntry, lock_key, read_key, to_cell, write_key
-from grader.classroom.anonymous.scrubbing import Scrubber
+from grader.classroom.anonymous.key_file import KeyEntry, lock_key, read_key, to_cell, write_key
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.intake.submissions import Submission, add_slugs
-from grader.classroom.judging.graded_class import GradedClass
+from grader.classroom.judging.graded_class import GradedClass, Person
 from grader.classroom.judging.rules import Rules
 from grader.classroom.sanitize import line
-from grader.classroom.term.course_file import Course
-from grader.classroom.term.name_notes import NameNote, Note
-from grader.classroom.term.person_finder import Known, describe_several, find_people
-from grader.classroom.term.roster import Roster, RosterPerson, fold
+from grader.classroom.term.course import Course
+from grader.classroom.term.deliveries import NameNote, Note
+from grader.classroom.term.roster import NamedPerson, Roster, RosterPerson, describe_several, find_people, fold
 
 Identity = tuple[str, dict[str, str]]  # a name, and the ids that are known
 LARGE_SECTION = 5  # a section of fewer people would help to find out who somebody is
+_WORD = re.compile(r"[^\W_]+")
+_BEFORE_FILE_NAME, _AFTER_FILE_NAME = re.compile(r"[._\-/\\@'\"]$"), re.compile(r"[_\-/\\@'\"]|\.\w")
+_BEFORE_NAME = re.compile(r"(?:^|[:,] |\b(?:from|of|and|or|is|group|both|called) )$")
+_BETWEEN_NAMES = re.compile(r"[^\w@.,'-] |\s\s|;")
+MIN_LENGTH = 3  # characters of a part of a name, or of an id
 
 
 class Pseudonyms:
@@ -37,8 +41,14 @@ class Pseudonyms:
         return cls(path, read_key(path))
 
     def find(self, text: str) -> str:
-        """The pseudonym of this person, who is named by a name or an id; any other text unchanged. GradingProblem if it means several people."""
-        known = [Known(one.name, one.pseudonym, tuple(one.ids.values()), written=one.pseudonym) for one in self.entries]
+        """The pseudonym of this person, who is named by a name or an id; any other text unchanged.
+
+        GradingProblem if it means several people.
+        """
+        known = [
+            NamedPerson(one.name, one.pseudonym, tuple(one.ids.values()), pseudonym=one.pseudonym)
+            for one in self.entries
+        ]
         found = find_people(text, known) or find_people(to_cell(text), known)
         if len(found) > 1:
             raise GradingProblem(f"{describe_several(text, found)}; {line(self.path.name)} says who they are")
@@ -51,11 +61,15 @@ class Pseudonyms:
         return Scrubber(self.entries).scrub(text)
 
     def hide_course(self, course: Course) -> Course:
-        """The course with pseudonyms in the roster and in the rules, in their order, and without ids. The key gets people who are new in the roster."""
-        key, owned = add_people(self.path, [_identity(person) for person in course.roster.people])
+        """The course with pseudonyms in the roster and in the rules, in their order, and without ids.
+
+        The key gets people who are new in the roster.
+        """
+        key, owned = add_people(self.path, [(person.name, person.ids) for person in course.roster.people])
         self.entries = key.entries
         roster = _hide_roster(course.roster, owned)
-        return replace(course, is_anonymous=True, roster=roster, assignments=tuple(replace(one, rules=self.hide_rules(one.rules, roster)) for one in course.assignments))
+        assignments = [replace(one, rules=self.hide_rules(one.rules, roster)) for one in course.assignments]
+        return replace(course, is_anonymous=True, roster=roster, assignments=tuple(assignments))
 
     def hide_rules(self, rules: Rules, roster: Roster) -> Rules:
         """The rules with pseudonyms; `roster` has them already."""
@@ -65,46 +79,47 @@ class Pseudonyms:
 
     def hide_class(self, graded: GradedClass) -> GradedClass:
         """A class that was graded with names, with pseudonyms. The key gets people who are new."""
-        everybody = [*graded.people, *graded.missing]
-        key, owned = add_people(self.path, [(person.name, {}) for person in everybody])
+        key, owned = add_people(self.path, [(person.name, {}) for person in (*graded.people, *graded.missing)])
         self.entries = key.entries
-        scrubber = Scrubber(self.entries)
-        hidden = [
-            replace(one, name=entry.pseudonym, slug=entry.pseudonym.replace(" ", "_"), problem=scrubber.scrub(one.problem), notes=())
-            for one, entry in zip(everybody, owned)
-        ]  # fmt: skip
-        people, missing = (tuple(sorted(some, key=lambda one: one.name)) for some in (hidden[: len(graded.people)], hidden[len(graded.people) :]))
-        return replace(graded, people=people, missing=missing)
+        scrubber, rest = Scrubber(self.entries), iter(owned)
+
+        def hide(people: Iterable[Person]) -> tuple[Person, ...]:
+            hidden = []
+            for person in people:
+                name = next(rest).pseudonym
+                problem = scrubber.scrub(person.problem)
+                hidden.append(replace(person, name=name, slug=name.replace(" ", "_"), problem=problem, notes=()))
+            return tuple(sorted(hidden, key=lambda one: one.name))
+
+        return replace(graded, people=hide(graded.people), missing=hide(graded.missing))
 
     def show_class(self, graded: GradedClass) -> GradedClass:
         """The class with its names, for the tables of learning platforms."""
-        people, missing = ([replace(one, name=self._name(one.name)) for one in some] for some in (graded.people, graded.missing))
-        return replace(graded, people=tuple(people), missing=tuple(missing))
+        names = {entry.pseudonym: entry.name for entry in self.entries}
 
-    def _name(self, pseudonym: str) -> str:
-        entry = self.entry(pseudonym)
-        return entry.name if entry else pseudonym
+        def show(people: Iterable[Person]) -> tuple[Person, ...]:
+            return tuple(replace(one, name=names.get(one.name, one.name)) for one in people)
+
+        return replace(graded, people=show(graded.people), missing=show(graded.missing))
 
     def show_ids(self, graded: GradedClass) -> dict[str, dict[str, str]]:
         """The ids of each person of an anonymous class, by file name."""
         return {one.slug: entry.ids for one in graded.people if (entry := self.entry(one.name))}
 
 
-def _identity(person: RosterPerson) -> Identity:
-    return person.name, {field: getattr(person, field) for field in IDS}
-
-
 def _hide_roster(roster: Roster, owned: Sequence[KeyEntry]) -> Roster:
-    """The roster in the order of the pseudonyms: its own order would say who is who. A small section or the name of a group would, too."""
+    """The roster in the order of the pseudonyms: its own order would say who is who.
+
+    A small section or the name of a group would, too: members of a group stay together, under another name.
+    """
     sections = Counter(person.section for person in roster.people)
-    groups: dict[str, str] = {}  # members stay together, under another name
+    groups: dict[str, str] = {}
+    hidden = []
     for person, entry in sorted(zip(roster.people, owned, strict=True), key=lambda pair: pair[1].pseudonym):
-        groups.setdefault(fold(person.group), f"group of {entry.pseudonym}" if person.group else "")
-    hidden = [
-        RosterPerson(entry.pseudonym, section=person.section if sections[person.section] >= LARGE_SECTION else "", group=groups[fold(person.group)])
-        for person, entry in zip(roster.people, owned, strict=True)
-    ]  # fmt: skip
-    return Roster(tuple(sorted(hidden, key=lambda person: person.name)))
+        group = groups.setdefault(fold(person.group), f"group of {entry.pseudonym}" if person.group else "")
+        section = person.section if sections[person.section] >= LARGE_SECTION else ""
+        hidden.append(RosterPerson(entry.pseudonym, section=section, group=group))
+    return Roster(tuple(hidden))
 
 
 def add_people(path: Path, identities: Sequence[Identity]) -> tuple[Pseudonyms, list[KeyEntry]]:
@@ -112,7 +127,8 @@ def add_people(path: Path, identities: Sequence[Identity]) -> tuple[Pseudonyms, 
     with lock_key(path):
         entries = read_key(path) if path.is_file() else []
         before = list(entries)
-        owned = _assign(entries, [(to_cell(name), {field: to_cell(value) for field, value in ids.items() if value}) for name, ids in identities])
+        cells = [(to_cell(name), {field: to_cell(value) for field, value in ids.items()}) for name, ids in identities]
+        owned = _assign(entries, cells)
         if entries != before or not path.is_file():
             write_key(path, entries)
     return Pseudonyms(path, entries), [entries[place] for place in owned]
@@ -128,24 +144,22 @@ def _assign(entries: list[KeyEntry], identities: Sequence[Identity]) -> list[int
             owned[number] = free[0]
 
     for number, (_, ids) in enumerate(identities):
-        take(number, (place for place, entry in enumerate(entries) if entry.shares_an_id(ids) and not entry.contradicts(ids)), only_one=True)
+        fitting = [place for place, one in enumerate(entries) if one.shares_an_id(ids) and not one.contradicts(ids)]
+        take(number, fitting, only_one=True)
     for number, (name, ids) in enumerate(identities):
         if number not in owned:
-            take(number, (place for place, entry in enumerate(entries) if entry.name == name and not entry.contradicts(ids)), only_one=False)
+            fitting = [place for place, one in enumerate(entries) if one.name == name and not one.contradicts(ids)]
+            take(number, fitting, only_one=False)
     taken = {entry.pseudonym for entry in entries}
     known = {text for name, ids in identities for text in (name, *ids.values())}
     for number, (name, ids) in enumerate(identities):
         if number not in owned:
             entries.append(KeyEntry(_new_pseudonym(taken, known), name))
             owned[number] = len(entries) - 1
-        place = owned[number]
-        entries[place] = entries[place].add_ids({field: value for field, value in ids.items() if not _has(entries, place, field, value)})
+        own = entries[owned[number]]
+        of_others = {(field, value) for entry in entries if entry is not own for field, value in entry.ids.items()}
+        entries[owned[number]] = own.add_ids(dict(ids.items() - of_others))
     return [owned[number] for number in range(len(identities))]
-
-
-def _has(entries: Sequence[KeyEntry], place: int, field: str, value: str) -> bool:
-    """Whether the entry of another person has this id."""
-    return any(entry.ids.get(field) == value for other, entry in enumerate(entries) if other != place)
 
 
 def _new_pseudonym(taken: set[str], known: set[str]) -> str:
@@ -164,32 +178,31 @@ def _new_pseudonym(taken: set[str], known: set[str]) -> str:
 def hide_names(
     path: Path, submissions: Sequence[Submission], roster: Roster, rules: Rules, notes: Sequence[Note]
 ) -> tuple[Pseudonyms, list[Submission], Rules, list[str]]:
-    """The submissions, the rules and the notes with pseudonyms. The key at `path` gets everybody who is new, also people without a submission."""
-    people = [_identity(person) for person in roster.people]
-    in_roster = {person.name: number for number, person in enumerate(roster.people)}
-    places = []
-    for submission in submissions:
-        number = in_roster.pop(submission.name, None)
-        if number is None or any(people[number][1].get(field) not in ("", value) for field, value in submission.ids.items()):
-            number = None
-            people.append((submission.name, submission.ids))
-        else:
-            people[number] = (submission.name, {**people[number][1], **submission.ids})
-        places.append(len(people) - 1 if number is None else number)
-    named = {name for name, _ in people}
-    people += [(name, {}) for name in rules.extensions if name not in named]
-    pseudonyms, owned = add_people(path, people)
+    """The submissions, the rules and the notes with pseudonyms.
+
+    The key at `path` gets everybody who is new, also people without a submission.
+    """
+    _, of_roster = add_people(path, [(person.name, person.ids) for person in roster.people])
+    _, owned = add_people(path, [(submission.name, submission.ids) for submission in submissions])
+    named = [*(person.name for person in roster.people), *(submission.name for submission in submissions)]
+    others = [name for name in rules.extensions if name not in named]
+    pseudonyms, of_rules = add_people(path, [(name, {}) for name in others])
     scrubber = Scrubber(pseudonyms.entries)
-    hidden = [_hide_submission(submission, owned[place], scrubber) for submission, place in zip(submissions, places)]
+    hidden = [_hide_submission(submission, entry, scrubber) for submission, entry in zip(submissions, owned)]
     submitted = {one.name for one in hidden}
-    extensions = {entry.pseudonym: rules.extensions[name] for (name, _), entry in zip(people, owned) if name in rules.extensions}
-    pseudonym_of = {name: entry.pseudonym for (name, _), entry in zip(people, owned, strict=True)}
-    renamed = [note.rename(lambda name: pseudonym_of.get(name) or scrubber.scrub(name)) if isinstance(note, NameNote) else note for note in notes]
-    said = [scrubber.scrub(str(note)) for note in renamed]
+    owners = zip((*named, *others), (*of_roster, *owned, *of_rules), strict=True)
+    pseudonym_of = {name: entry.pseudonym for name, entry in owners}
+    extensions = {pseudonym_of[name]: until for name, until in rules.extensions.items()}
+
+    def rename(name: str) -> str:
+        return pseudonym_of.get(name) or scrubber.scrub(name)
+
+    said = [scrubber.scrub(str(note.rename(rename) if isinstance(note, NameNote) else note)) for note in notes]
     if absent := sorted(set(extensions) - submitted):
-        said.append(f"[extensions]: no submission is from {', '.join(absent)}; {path.name} has the names that your rules use")
+        key_has = f"{path.name} has the names that your rules use"
+        said.append(f"[extensions]: no submission is from {', '.join(absent)}; {key_has}")
     kept = {name: until for name, until in extensions.items() if name in submitted}
-    find_missing = _hide_roster(roster, owned[: len(roster.people)]).find_missing
+    find_missing = _hide_roster(roster, of_roster).find_missing
     return pseudonyms, add_slugs(hidden), replace(rules, extensions=kept, find_missing=find_missing), said
 
 
@@ -206,5 +219,51 @@ def _hide_submission(submission: Submission, entry: KeyEntry, scrubber: Scrubber
         problem=scrubber.scrub(submission.problem, entry),
         notes=scrub(submission.notes),
         broken=dict(zip(submission.broken, scrub(submission.broken.values()))),
-        versions=tuple(replace(one, file=scrubber.scrub(one.file, entry), notes=scrub(one.notes)) for one in submission.versions),
+        versions=tuple(
+            replace(one, file=scrubber.scrub(one.file, entry), notes=scrub(one.notes)) for one in submission.versions
+        ),
     )
+
+
+class Scrubber:
+    """Knows the names and ids of the people in a key, in the ways in which file names spell them."""
+
+    def __init__(self, entries: Iterable[KeyEntry]) -> None:
+        self._pseudonyms: dict[str, str] = {}  # by the words of a name or an id, in lower case and joined
+        self._single: set[str] = set()  # those that may also be an ordinary word
+        self._most_words = 1
+        for entry in entries:
+            words = _WORD.findall(entry.name)
+            ids = [*entry.ids.values(), entry.ids.get("email", "").partition("@")[0]]
+            spellings = [_WORD.findall(text) for text in ids if len(text) >= MIN_LENGTH]
+            for spelling in (words, [*words[-1:], *words[:-1]], *spellings):
+                if joined := "".join(spelling).casefold():
+                    self._pseudonyms.setdefault(joined, entry.pseudonym)
+                    self._most_words = max(self._most_words, len(spelling))
+                    if len(spelling) == 1 and joined.isalpha():
+                        self._single.add(joined)
+
+    def scrub(self, text: str, owner: KeyEntry | None = None) -> str:
+        """The text with pseudonyms. In sentences about `owner`, file names lose also single parts of the name."""
+        parts = {word.casefold(): owner.pseudonym for word in _WORD.findall(owner.name)} if owner else {}
+        words = list(_WORD.finditer(text))
+        pieces, end, place = [], 0, 0
+        while place < len(words):
+            for many in range(min(self._most_words, len(words) - place), 0, -1):
+                first, last = words[place].start(), words[place + many - 1].end()
+                if found := self._find(text, first, last, parts if many == 1 else {}):
+                    pieces += [text[end:first], found]
+                    end, place = last, place + many - 1
+                    break
+            place += 1
+        return "".join([*pieces, text[end:]])
+
+    def _find(self, text: str, first: int, last: int, parts: dict[str, str]) -> str:
+        """The pseudonym that replaces the words between these places; "" if they are nobody's name."""
+        between = text[first:last]
+        joined = "".join(_WORD.findall(between)).casefold()
+        is_in_file_name = bool(_BEFORE_FILE_NAME.search(text[:first]) or _AFTER_FILE_NAME.match(text[last:]))
+        if joined in self._pseudonyms and not _BETWEEN_NAMES.search(between):
+            is_clear = joined not in self._single or between[:1].isupper() or is_in_file_name
+            return self._pseudonyms[joined] if is_clear or _BEFORE_NAME.search(text[:first]) else ""
+        return parts.get(joined, "") if is_in_file_name and len(joined) >= MIN_LENGTH else ""

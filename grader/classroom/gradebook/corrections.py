@@ -1,20 +1,21 @@
-"""What the instructor adds to the verdicts: points for an exercise (overrides), and sentences for the feedback (remarks).
+"""What the instructor adds to the verdicts: points for an exercise (overrides), and sentences (remarks).
 
-They are stored beside the results and belong to a person, so grading again never changes them. A revoked one stays in the file, with the date.
+They are stored beside the results and belong to a person, so grading again never changes them. A revoked one stays in
+the file, with the date.
 """
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from decimal import Decimal, InvalidOperation
-from pathlib import Path
+from decimal import Decimal
 
-from grader.classroom.gradebook import columns, sqlite_file
-from grader.classroom.gradebook.columns import to_storable
-from grader.classroom.gradebook.sqlite_file import GradebookProblem
+from grader.classroom.gradebook.sqlite_file import GradebookFile
+
+
+def to_storable(text: str) -> str:
+    """Text that SQLite can store: a file name may contain bytes that are not valid text."""
+    return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
 
 
 @dataclass(frozen=True)
@@ -50,67 +51,60 @@ class Remark:
 class Corrections:
     """The overrides and remarks of one gradebook."""
 
-    def __init__(self, database: sqlite3.Connection, path: Path) -> None:
-        self._database, self._path = database, path
+    def __init__(self, file: GradebookFile) -> None:
+        self._file = file
 
     def override(self, owner: Owner, exercise: str, points: Decimal, because: str, now: datetime) -> None:
         """Give these points; an earlier override of the exercise is revoked."""
-        with sqlite_file.transaction(self._database, self._path):
-            self._revoke(owner, exercise, now)
-            row = (to_storable(owner.name), owner.slug, exercise, str(points), to_storable(because), _stamp(now))
-            self._database.execute("INSERT INTO overrides (name, slug, exercise, points, because, given, revoked) VALUES (?, ?, ?, ?, ?, ?, '')", row)
+        row = (to_storable(owner.name), owner.slug, exercise, str(points), to_storable(because), _to_iso(now), "")
+        with self._file.transaction():
+            self._revoke_override(owner, exercise, now)
+            self._file.database.execute("INSERT INTO overrides VALUES (NULL, ?, ?, ?, ?, ?, ?, ?)", row)
 
     def revoke_override(self, owner: Owner, exercise: str, now: datetime) -> bool:
         """Let the verdict count again. False if there is no such override."""
-        with sqlite_file.transaction(self._database, self._path):
-            return self._revoke(owner, exercise, now)
+        with self._file.transaction():
+            return self._revoke_override(owner, exercise, now)
 
-    def _revoke(self, owner: Owner, exercise: str, now: datetime) -> bool:
-        key = (_stamp(now), to_storable(owner.name), owner.slug, exercise)
-        done = self._database.execute("UPDATE overrides SET revoked = ? WHERE name = ? AND slug = ? AND exercise = ? AND revoked = ''", key)
-        return done.rowcount > 0
+    def _revoke_override(self, owner: Owner, exercise: str, now: datetime) -> bool:
+        statement = "UPDATE overrides SET revoked = ? WHERE name = ? AND slug = ? AND exercise = ? AND revoked = ''"
+        values = (_to_iso(now), to_storable(owner.name), owner.slug, exercise)
+        return self._file.database.execute(statement, values).rowcount > 0
 
     def remark(self, owner: Owner, text: str, now: datetime) -> None:
-        with sqlite_file.transaction(self._database, self._path):
-            row = (to_storable(owner.name), owner.slug, to_storable(text), _stamp(now))
-            self._database.execute("INSERT INTO remarks (name, slug, text, given, revoked) VALUES (?, ?, ?, ?, '')", row)
+        row = (to_storable(owner.name), owner.slug, to_storable(text), _to_iso(now), "")
+        with self._file.transaction():
+            self._file.database.execute("INSERT INTO remarks VALUES (NULL, ?, ?, ?, ?, ?)", row)
 
     def revoke_remark(self, number: int, now: datetime) -> bool:
         """Take a remark out of the feedback. False if it does not count, or if there is none with this number."""
-        with sqlite_file.transaction(self._database, self._path):
-            return self._database.execute("UPDATE remarks SET revoked = ? WHERE id = ? AND revoked = ''", (_stamp(now), number)).rowcount > 0
+        statement = "UPDATE remarks SET revoked = ? WHERE id = ? AND revoked = ''"
+        with self._file.transaction():
+            return self._file.database.execute(statement, (_to_iso(now), number)).rowcount > 0
 
     def overrides(self, revoked: bool = False) -> list[Override]:
         """Those that count, or all, in the order in which they were given."""
-        rows = self._query("SELECT name, slug, exercise, points, because, given, revoked FROM overrides ORDER BY id")
-        found = [Override(Owner(name, slug), exercise, _points(points, self._path), *rest) for name, slug, exercise, points, *rest in rows]
+        columns = "name, slug, exercise, points, because, given, revoked"
+        rows = self._file.texts(f"SELECT {columns} FROM overrides ORDER BY id")
+        with self._file.checked():
+            found = [
+                Override(Owner(name, slug), exercise, _to_points(points), *rest)
+                for name, slug, exercise, points, *rest in rows
+            ]
         return [one for one in found if revoked or not one.revoked]
 
     def remarks(self, revoked: bool = False) -> list[Remark]:
-        with sqlite_file.translate_sqlite_errors(self._path):
-            numbers = [number for (number,) in self._database.execute("SELECT id FROM remarks ORDER BY id")]
-        rows = self._query("SELECT name, slug, text, given, revoked FROM remarks ORDER BY id")
-        found = [Remark(number, Owner(name, slug), *rest) for number, (name, slug, *rest) in zip(numbers, rows)]
+        rows = self._file.texts("SELECT CAST(id AS TEXT), name, slug, text, given, revoked FROM remarks ORDER BY id")
+        found = [Remark(int(number), Owner(name, slug), *rest) for number, name, slug, *rest in rows]
         return [one for one in found if revoked or not one.revoked]
 
-    def _query(self, query: str) -> list[Sequence[str]]:
-        with sqlite_file.translate_sqlite_errors(self._path):
-            rows = self._database.execute(query).fetchall()
-        try:
-            return [columns.require_texts(row) for row in rows]
-        except TypeError as error:
-            raise GradebookProblem(sqlite_file.damage_message(self._path)) from error
 
-
-def _points(text: str, path: Path) -> Decimal:
-    try:
-        points = Decimal(text)
-    except InvalidOperation:
-        points = Decimal("nan")
+def _to_points(text: str) -> Decimal:
+    points = Decimal(text)
     if not points.is_finite() or points < 0:
-        raise GradebookProblem(sqlite_file.damage_message(path))
+        raise ValueError("these are no points")
     return points
 
 
-def _stamp(now: datetime) -> str:
+def _to_iso(now: datetime) -> str:
     return now.isoformat(timespec="seconds")

@@ -1,9 +1,10 @@
-"""Locks the folder of a gradebook, so that one grader at a time writes to it, and others can still read."""
+"""Locks a folder, so that one grader at a time writes to it, and others can still read."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import time
 from pathlib import Path
 
 
@@ -11,34 +12,38 @@ class FolderInUse(Exception):
     """Another process holds the lock."""
 
 
-def lock_folder(folder: Path) -> int | None:
-    """The descriptor that holds the lock: the system releases it when the process ends. None where folders cannot be locked (Windows, some network drives).
+def lock_folder(folder: Path, wait_seconds: float = 0) -> int | None:
+    """The descriptor that holds the lock; None where folders cannot be locked (Windows, some network drives).
 
-    It locks the folder and not a file in it: then no file is left behind, and SQLite's own locks on its file are not affected.
+    The system releases the lock when the process ends. A lock of the folder leaves no file behind, and does not affect
+    SQLite's own locks.
     """
+    deadline = time.monotonic() + wait_seconds
     try:
+        import fcntl
+
         descriptor = os.open(folder, os.O_RDONLY)
-    except OSError:
-        return None
-    try:
-        _flock(descriptor)
-    except BlockingIOError:
-        os.close(descriptor)
-        raise FolderInUse from None
     except (ImportError, OSError):
-        os.close(descriptor)
         return None
-    return descriptor
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return descriptor
+        except BlockingIOError:
+            if time.monotonic() < deadline:
+                time.sleep(0.05)
+                continue
+            os.close(descriptor)
+            raise FolderInUse from None
+        except OSError:
+            os.close(descriptor)
+            return None
 
 
 def unlock_folder(descriptor: int | None) -> None:
     if descriptor is not None:
+        import fcntl
+
         with contextlib.suppress(OSError):
-            _flock(descriptor, release=True)  # not only closed: a process forked from this one may have a copy of the descriptor
+            fcntl.flock(descriptor, fcntl.LOCK_UN)  # a process forked from this one may have a copy of the descriptor
         os.close(descriptor)
-
-
-def _flock(descriptor: int, release: bool = False) -> None:
-    import fcntl
-
-    fcntl.flock(descriptor, fcntl.LOCK_UN if release else fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,4 +1,9 @@
-"""Opens, locks and checks the gradebook's SQLite file, and runs transactions on it. Every failure is a GradebookProblem, one sentence."""
+"""Opens, locks and checks the gradebook's SQLite file. Every failure is a GradebookProblem, one sentence.
+
+SQLite uses a rollback journal instead of a write-ahead log: people copy a gradebook, mail it and put it on network
+drives, so it should be one file that is complete after every submission. `synchronous = FULL` makes a commit survive a
+power cut.
+"""
 
 from __future__ import annotations
 
@@ -13,196 +18,202 @@ from grader.classroom.intake.problems import GradingProblem
 from grader.files import problem
 
 NAME = "gradebook.sqlite"
-FORMAT = 6  # version of the tables below; those of an earlier version are kept, and the others are added
-PATIENCE = 60  # seconds to wait for another program that reads, or for the grader to store a submission
+FORMAT = 6  # version of the tables below
+WAIT_SECONDS = 60  # for another program that reads, or for the grader to store a submission
 APPLICATION_ID = 0x48647779  # SQLite's application_id: "Hdwy"
+# Exceptions that parsing raises when a column does not contain what was written.
+DAMAGE = (UnicodeError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
 
 TABLES = (
-    """CREATE TABLE IF NOT EXISTS conditions (  -- what results depend on besides the content
+    """CREATE TABLE conditions (  -- what results depend on besides the content
         id INTEGER PRIMARY KEY, seed TEXT NOT NULL, versions TEXT NOT NULL,
         turn INTEGER NOT NULL, -- order of last use: greater is later
         UNIQUE (seed, versions))""",
-    """CREATE TABLE IF NOT EXISTS run (  -- settings of the last run
-        one INTEGER PRIMARY KEY CHECK (one = 1), conditions INTEGER NOT NULL REFERENCES conditions, exercises TEXT NOT NULL)""",
-    """CREATE TABLE IF NOT EXISTS people (  -- the submissions of the last run
+    """CREATE TABLE run (  -- settings of the last run
+        one INTEGER PRIMARY KEY CHECK (one = 1), conditions INTEGER NOT NULL REFERENCES conditions,
+        exercises TEXT NOT NULL)""",
+    """CREATE TABLE people (  -- the submissions of the last run
         slug TEXT PRIMARY KEY, name TEXT NOT NULL, digest TEXT NOT NULL, problem TEXT NOT NULL, notes TEXT NOT NULL,
         submitted TEXT NOT NULL,  -- a time, empty, or LATE_MARK
         zone_known INTEGER NOT NULL)""",
-    """CREATE TABLE IF NOT EXISTS verdicts (  -- each content that was graded and for which exercises, or why grading failed
+    """CREATE TABLE verdicts (  -- each content that was graded and for which exercises, or why grading failed
         conditions INTEGER NOT NULL REFERENCES conditions, digest TEXT NOT NULL,
         exercises TEXT NOT NULL, problem TEXT NOT NULL, broken TEXT NOT NULL, notes TEXT NOT NULL,
         PRIMARY KEY (conditions, digest)) WITHOUT ROWID""",
-    """CREATE TABLE IF NOT EXISTS results (
-        conditions INTEGER NOT NULL, digest TEXT NOT NULL, exercise TEXT NOT NULL, outcome TEXT NOT NULL, tests TEXT NOT NULL,
-        diagnosis TEXT NOT NULL, forbidden TEXT NOT NULL, partial INTEGER NOT NULL, missing_weight REAL NOT NULL,
+    """CREATE TABLE results (
+        conditions INTEGER NOT NULL, digest TEXT NOT NULL, exercise TEXT NOT NULL, outcome TEXT NOT NULL,
+        tests TEXT NOT NULL, diagnosis TEXT NOT NULL, forbidden TEXT NOT NULL, partial INTEGER NOT NULL,
+        missing_weight REAL NOT NULL,
         PRIMARY KEY (conditions, digest, exercise),
         FOREIGN KEY (conditions, digest) REFERENCES verdicts ON DELETE CASCADE) WITHOUT ROWID""",
-    """CREATE TABLE IF NOT EXISTS secret (  -- decides which examples are drawn besides the common ones; made once
+    """CREATE TABLE secret (  -- decides which examples are drawn besides the common ones; made once
         one INTEGER PRIMARY KEY CHECK (one = 1), value TEXT NOT NULL)""",
-    """CREATE TABLE IF NOT EXISTS judged_chapters (  -- for each text of a chapter, a content whose results count for every content with this text
-        conditions INTEGER NOT NULL, chapter TEXT NOT NULL, digest TEXT NOT NULL,  -- the key first, or quick_check of SQLite 3.40 finds a NULL
+    """CREATE TABLE judged_chapters (  -- for each text of a chapter, a content whose results count for this text
+        conditions INTEGER NOT NULL, chapter TEXT NOT NULL,
+        digest TEXT NOT NULL,  -- the key comes first, or quick_check of SQLite 3.40 finds a NULL
         PRIMARY KEY (conditions, chapter),
         FOREIGN KEY (conditions, digest) REFERENCES verdicts ON DELETE CASCADE) WITHOUT ROWID""",
-    "CREATE INDEX IF NOT EXISTS judged_chapters_of_verdicts ON judged_chapters (conditions, digest)",  # to delete them with their verdict
-    """CREATE TABLE IF NOT EXISTS overrides (  -- points that the instructor gave; a revoked one stays, with the date
-        id INTEGER PRIMARY KEY, name TEXT NOT NULL, slug TEXT NOT NULL, exercise TEXT NOT NULL, points TEXT NOT NULL, because TEXT NOT NULL,
-        given TEXT NOT NULL, revoked TEXT NOT NULL)""",
-    """CREATE TABLE IF NOT EXISTS remarks (  -- sentences of the instructor for a person's feedback
-        id INTEGER PRIMARY KEY, name TEXT NOT NULL, slug TEXT NOT NULL, text TEXT NOT NULL, given TEXT NOT NULL, revoked TEXT NOT NULL)""",
-    """CREATE TABLE IF NOT EXISTS ids (  -- what learning platforms call the people of the last run
+    "CREATE INDEX judged_chapters_of_verdicts ON judged_chapters (conditions, digest)",  # to delete them together
+    """CREATE TABLE overrides (  -- points that the instructor gave; a revoked one stays, with the date
+        id INTEGER PRIMARY KEY, name TEXT NOT NULL, slug TEXT NOT NULL, exercise TEXT NOT NULL, points TEXT NOT NULL,
+        because TEXT NOT NULL, given TEXT NOT NULL, revoked TEXT NOT NULL)""",
+    """CREATE TABLE remarks (  -- sentences of the instructor for a person's feedback
+        id INTEGER PRIMARY KEY, name TEXT NOT NULL, slug TEXT NOT NULL, text TEXT NOT NULL, given TEXT NOT NULL,
+        revoked TEXT NOT NULL)""",
+    """CREATE TABLE ids (  -- what learning platforms call the people of the last run
         slug TEXT NOT NULL, field TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY (slug, field)) WITHOUT ROWID""",
-    "DROP TABLE IF EXISTS equal_exercises",  # this one and the next are of versions 2 to 5
-    "DROP TABLE IF EXISTS judged_alone",
 )
-
-
-class Connection(sqlite3.Connection):
-    """A connection, and the lock of its folder."""
-
-    folder_lock: int | None = None
 
 
 class GradebookProblem(GradingProblem):
     """The gradebook cannot be used; the message is one sentence for the instructor."""
 
 
-def connect(folder: Path) -> Connection:
-    """Open the gradebook in this folder, or create it, and lock it until it is closed. GradebookProblem if it cannot be used."""
-    path = folder / NAME
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise GradebookProblem(problem(error, f"create the folder {_show_path(folder)} for the grades")) from error
-    try:
-        lock = lock_folder(folder)
-    except FolderInUse:
-        raise GradebookProblem(in_use_message(path)) from None
-    try:
-        with translate_sqlite_errors(path):
-            database = sqlite3.connect(path, timeout=1, isolation_level=None, factory=Connection)
-            database.folder_lock = lock
-    except BaseException:
-        unlock_folder(lock)
-        raise
-    try:
-        with translate_sqlite_errors(path):
-            if lock is None:  # such a gradebook cannot be read during a run
-                database.execute("PRAGMA locking_mode = EXCLUSIVE")
-            database.execute("PRAGMA synchronous = FULL")
-            database.execute("PRAGMA foreign_keys = ON")
-        with transaction(database, path):
-            _check_format(database, path)
-            if _read_pragma(database, "user_version") < FORMAT:
-                for statement in TABLES:
-                    database.execute(statement)
-            database.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-            database.execute(f"PRAGMA user_version = {FORMAT}")  # also if it is set already: this write proves that the file is writable
-        database.execute(f"PRAGMA busy_timeout = {1000 * PATIENCE}")  # from here on only readers can be in the way
-    except BaseException:
-        close(database)
-        raise
-    return database
+class GradebookFile:
+    """An open gradebook. To write, it is locked until it is closed; reading works meanwhile."""
 
+    def __init__(self, folder: Path, read_only: bool = False) -> None:
+        """Open the file, or create it unless it is to be read. GradebookProblem if it cannot be used."""
+        self.path = folder / NAME
+        self._lock: int | None = None
+        if read_only and (not self.path.is_file() or not self.path.stat().st_size):
+            way = "grade into it with `headway grade`, or choose another folder"
+            raise GradebookProblem(f"{sanitize.line(str(folder))} has no gradebook; {way}")
+        if not read_only:
+            self._lock_folder(folder)
+        with self.closed_on_error():
+            with self.checked():
+                wait = WAIT_SECONDS if read_only else 1  # while a grader has the lock, only readers can be in the way
+                self.database = sqlite3.connect(self.path, timeout=wait, isolation_level=None)
+                if not read_only and self._lock is None:  # such a gradebook cannot be read during a run
+                    self.database.execute("PRAGMA locking_mode = EXCLUSIVE")
+                self.database.execute("PRAGMA synchronous = FULL")
+                self.database.execute("PRAGMA foreign_keys = ON")
+            if read_only:
+                with self.checked():
+                    self._check_format()
+                    self.database.execute("PRAGMA query_only = ON")
+                return
+            with self.transaction():
+                if self._check_format() == 0:
+                    for statement in TABLES:
+                        self.database.execute(statement)
+                    self.database.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+                self.database.execute(f"PRAGMA user_version = {FORMAT}")  # this write proves that the file is writable
+            self.database.execute(f"PRAGMA busy_timeout = {1000 * WAIT_SECONDS}")
 
-def connect_to_read(folder: Path) -> Connection:
-    """Open an existing gradebook to read it, also while a grader writes to it. GradebookProblem if it cannot be read."""
-    path = folder / NAME
-    if not path.is_file():
-        raise GradebookProblem(f"{_show_path(folder)} has no gradebook; grade into it with `headway grade`, or choose another folder")
-    for attempt in (1, 2):
-        with translate_sqlite_errors(path):
-            database = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None, factory=Connection)
+    def _lock_folder(self, folder: Path) -> None:
         try:
-            with translate_sqlite_errors(path):
-                _check_format(database, path)
-                if _read_pragma(database, "user_version") == FORMAT or attempt == 2:
-                    database.execute("PRAGMA query_only = ON")
-                    return database
-        except BaseException:
-            close(database)
-            raise
-        close(database)
-        close(connect(folder))  # gives it the tables of this version
-    raise AssertionError
+            folder.mkdir(parents=True, exist_ok=True)
+            self._lock = lock_folder(folder)
+        except FolderInUse:
+            raise GradebookProblem(self._in_use) from None
+        except OSError as error:
+            doing = f"create the folder {sanitize.line(str(folder))} for the grades"
+            raise GradebookProblem(problem(error, doing)) from error
 
-
-def close(database: Connection) -> None:
-    with suppress(sqlite3.Error):
-        database.close()
-    unlock_folder(database.folder_lock)
-    database.folder_lock = None
-
-
-@contextmanager
-def transaction(database: sqlite3.Connection, path: Path) -> Iterator[None]:
-    """Run the block as one transaction: all of its changes are stored, or none."""
-    with translate_sqlite_errors(path):
-        database.execute("BEGIN EXCLUSIVE")
+    @contextmanager
+    def closed_on_error(self) -> Iterator[None]:
         try:
             yield
-            database.execute("COMMIT")
         except BaseException:
-            with suppress(sqlite3.Error):  # after a disk error SQLite has already rolled back
-                database.execute("ROLLBACK")
+            self.close()
             raise
 
+    def close(self) -> None:
+        with suppress(sqlite3.Error, AttributeError):
+            self.database.close()
+        unlock_folder(self._lock)
+        self._lock = None
 
-@contextmanager
-def translate_sqlite_errors(path: Path) -> Iterator[None]:
-    """Turn SQLite's errors into a GradebookProblem about this file."""
-    try:
-        yield
-    except sqlite3.Error as error:
-        raise GradebookProblem(_describe_error(error, path)) from error
-    except UnicodeError as error:  # the text of SQLite's own error would quote the damaged bytes
-        raise GradebookProblem(damage_message(path)) from error
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Run the block as one transaction: all of its changes are stored, or none."""
+        with self.checked():
+            self.database.execute("BEGIN EXCLUSIVE")
+            try:
+                yield
+                self.database.execute("COMMIT")
+            except BaseException:
+                with suppress(sqlite3.Error):  # after a disk error SQLite has already rolled back
+                    self.database.execute("ROLLBACK")
+                raise
 
+    def query(self, query: str, *values: object) -> list[tuple]:
+        with self.checked():
+            return self.database.execute(query, values).fetchall()
 
-def in_use_message(path: Path) -> str:
-    return f"{_show_path(path)} is in use: another grader or a database viewer has it open; wait until that program ends, or end it"
+    def texts(self, query: str, *values: object) -> list[tuple[str, ...]]:
+        """The rows of a query whose columns are all texts."""
+        with self.checked():
+            rows = self.query(query, *values)
+            if not all(type(column) is str for row in rows for column in row):
+                raise TypeError("a text column contains another type")
+            return rows
 
+    @contextmanager
+    def checked(self) -> Iterator[None]:
+        """Turn SQLite's errors, and those of values that nobody has written, into a GradebookProblem."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise GradebookProblem(self._describe(error)) from error
+        except GradingProblem:
+            raise
+        except DAMAGE as error:  # SQLite cannot detect such damage
+            raise GradebookProblem(self._damaged) from error
 
-def damage_message(path: Path) -> str:
-    return (
-        f"{_show_path(path)} is damaged and cannot be read; the grader did not change it. "
-        "Restore a copy of it if you have one, or move it away, and run the same command again: then everything is graded again"
-    )
+    def _check_format(self) -> int:
+        """The version of the tables, 0 for an empty file. GradebookProblem for a file of another kind or version."""
+        [(version,)], [(application,)] = self.query("PRAGMA user_version"), self.query("PRAGMA application_id")
+        [(tables,)] = self.query("SELECT count(*) FROM sqlite_master")
+        if application != APPLICATION_ID and (application or version or tables):
+            raise GradebookProblem(
+                f"{self._shown} is a database of another program, not a gradebook; "
+                "choose another folder with --out, or move that file away"
+            )
+        if version > FORMAT:
+            raise GradebookProblem(
+                f"{self._shown} was written by a newer version of Headway; "
+                "update this one (git pull, then make learn), or choose another folder with --out"
+            )
+        if 0 < version < FORMAT:
+            raise GradebookProblem(
+                f"{self._shown} was written by a version of Headway that is too old for this one; "
+                "choose another folder with --out: then everything is graded again"
+            )
+        if self.query("PRAGMA quick_check(1)") != [("ok",)]:
+            raise GradebookProblem(self._damaged)
+        return version
 
+    def _describe(self, error: sqlite3.Error) -> str:
+        kind = getattr(error, "sqlite_errorname", "")
+        if kind.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+            return self._in_use
+        if kind.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM", "SQLITE_AUTH")):
+            how = "allow writing to it and to its folder, or choose another folder with --out"
+            return f"{self._shown} cannot be written; {how}"
+        if kind.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
+            return self._damaged
+        if kind.startswith(("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_TOOBIG")):
+            return (
+                f"{self._shown} could not be written: the disk is full, or a limit on file sizes was reached "
+                f"({error}). Earlier results are saved; free some space and run the same command again to continue"
+            )
+        return f"{self._shown} could not be used: {error}"
 
-def _check_format(database: sqlite3.Connection, path: Path) -> None:
-    """Raise GradebookProblem unless this is an undamaged gradebook in a known format. An empty file is a new gradebook."""
-    version, application = _read_pragma(database, "user_version"), _read_pragma(database, "application_id")
-    tables = database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-    if application != APPLICATION_ID and (application or version or tables):
-        raise GradebookProblem(f"{_show_path(path)} is a database of another program, not a gradebook; choose another folder with --out, or move that file away")
-    if version > FORMAT:
-        raise GradebookProblem(
-            f"{_show_path(path)} was written by a newer version of Headway; update this one (git pull, then make learn), or choose another folder with --out"
-        )
-    if database.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
-        raise GradebookProblem(damage_message(path))
+    @property
+    def _shown(self) -> str:
+        return sanitize.line(str(self.path))
 
+    @property
+    def _in_use(self) -> str:
+        by = "another grader or a database viewer has it open; wait until that program ends, or end it"
+        return f"{self._shown} is in use: {by}"
 
-def _read_pragma(database: sqlite3.Connection, pragma: str) -> int:
-    return database.execute(f"PRAGMA {pragma}").fetchone()[0]
-
-
-def _describe_error(error: sqlite3.Error, path: Path) -> str:
-    kind = getattr(error, "sqlite_errorname", "")
-    shown = _show_path(path)
-    if kind.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
-        return in_use_message(path)
-    if kind.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM", "SQLITE_AUTH")):
-        return f"{shown} cannot be written; allow writing to it and to its folder, or choose another folder with --out"
-    if kind.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
-        return damage_message(path)
-    if kind.startswith(("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_TOOBIG")):
+    @property
+    def _damaged(self) -> str:
         return (
-            f"{shown} could not be written: the disk is full, or a limit on file sizes was reached ({error}). "
-            "Earlier results are saved; free some space and run the same command again to continue"
+            f"{self._shown} is damaged and cannot be read; the grader did not change it. Restore a copy of it if you "
+            "have one, or move it away, and run the same command again: then everything is graded again"
         )
-    return f"{shown} could not be used: {error}"
-
-
-def _show_path(path: Path) -> str:
-    return sanitize.line(str(path))

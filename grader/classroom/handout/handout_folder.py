@@ -1,7 +1,7 @@
-"""Makes a handout: a folder for learners with the kit, the stubs, lessons and tests of some chapters, and the sealed reference.
+"""Makes a handout: a folder with the kit, the stubs, lessons and tests of some chapters, and the sealed reference.
 
-It contains only what this module adds: no solutions, variants or known mistakes as text, no tests of the kit itself, no history. Stubs are made
-from the solutions and not copied from exercises/, where the instructor may have edited them.
+It contains only what this module adds: no solutions, variants or known mistakes as text, no tests of the kit itself, no
+history. Stubs are made from the solutions and not copied from exercises/, where the instructor may have edited them.
 """
 
 from __future__ import annotations
@@ -14,22 +14,21 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from grader.classroom.handout import course_subset, templates
-from grader.classroom.handout.dependencies import find_all_hidden
-from grader.classroom.handout.sealed_reference import seal_mistakes, seal_reference
-from grader.classroom.handout.update import write_manifest
+from grader.classroom.handout import course_subset
+from grader.classroom.handout.update import TEXTS, format_readme, write_manifest
 from grader.course.source import read_source
 from grader.course.stubs import FINGERPRINTS, FINGERPRINTS_HEADER, fingerprint, reference_stub
 from grader.course.syllabus import EXERCISES, ROOT, TESTS, Chapter, load_syllabus
 from grader.files import write_whole
 
 COPIED_FILES = ("LICENSE", "constraints.txt", "pyproject.toml", ".gitignore")
-NOT_FOR_LEARNERS = {"tests", "quality", "classroom", "teaching/pictures.py"}  # of grader/, except:
-FOR_LEARNERS = (
+TEXTS_BY_PLACE = {"Makefile": "Makefile", ".github/workflows/grade.yml": "github.yml", ".gitlab-ci.yml": "gitlab.yml"}
+NOT_FOR_LEARNERS = {"tests", "quality", "classroom", "teaching/pictures.py"}
+FOR_LEARNERS_NEVERTHELESS = (
     "classroom/__init__.py",
     "classroom/handout/__init__.py",
     "classroom/handout/summary.py",
-    "classroom/handout/templates.py",
+    "classroom/handout/texts/README.md",
     "classroom/handout/update.py",
 )
 
@@ -51,32 +50,35 @@ class Handout:
 def plan_handout(chapters: Iterable[str], hidden: Iterable[str]) -> tuple[list[Chapter], dict[str, str]]:
     """The chapters, and all exercises that must be hidden. UnknownName or HandoutProblem if that is not possible."""
     course = load_syllabus()
-    wanted = [course.chapter(name) for name in chapters] or [chapter for chapter in course.chapters if chapter.exercises]
+    wanted = [course.chapter(name) for name in chapters] or [one for one in course.chapters if one.exercises]
     selected = [chapter for chapter in course.chapters if chapter in wanted]
     exercises = [exercise for chapter in selected for exercise in chapter.exercises]
     asked = [course.exercise(name) for name in hidden]
     for exercise in asked:
         if exercise not in exercises:
-            raise HandoutProblem(f"{exercise.name} is in {exercise.chapter}, which is not in this handout; hide only exercises of its chapters")
-    all_hidden = find_all_hidden([exercise.name for exercise in asked], exercises)
+            raise HandoutProblem(
+                f"{exercise.name} is in {exercise.chapter}, which is not in this handout; "
+                "hide only exercises of its chapters"
+            )
+    all_hidden = course_subset.find_all_hidden([exercise.name for exercise in asked], exercises)
     if len(all_hidden) == len(exercises):
         raise HandoutProblem("this would hide all exercises of the handout; hide fewer, or choose another chapter")
     return selected, all_hidden
 
 
 def make_handout(folder: Path, chapters: Iterable[str], hidden: Iterable[str], force: bool = False) -> Handout:
-    """Write the handout. It is made next to `folder` and moved there when it is complete; `force` replaces an earlier handout."""
+    """Write the handout next to `folder` and move it there when it is complete; `force` replaces an earlier handout."""
     selected, all_hidden = plan_handout(chapters, hidden)
     folder = folder.absolute()
     _check_destination(folder, force)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as temporary:
         new = Path(temporary) / folder.name
-        made = _write(new, selected, all_hidden)
+        tested, mistakes = _write(new, selected, all_hidden)
         if folder.exists():
             os.replace(folder, Path(temporary) / "old") if any(folder.iterdir()) else folder.rmdir()
         os.replace(new, folder)
-    return Handout(folder, made.chapters, all_hidden, made.mistakes)
+    return Handout(folder, tested, all_hidden, mistakes)
 
 
 def _check_destination(folder: Path, force: bool) -> None:
@@ -91,7 +93,8 @@ def _check_destination(folder: Path, force: bool) -> None:
             raise HandoutProblem(f"{folder} is not a handout, so --force does not replace it; choose another folder")
 
 
-def _write(folder: Path, selected: list[Chapter], hidden: Collection[str]) -> Handout:
+def _write(folder: Path, selected: list[Chapter], hidden: Collection[str]) -> tuple[tuple[Chapter, ...], int]:
+    """Write all files; the chapters of the handout's syllabus, and how many known mistakes it has."""
     last = selected[-1].number
     for name in COPIED_FILES:
         _copy(ROOT / name, folder / name)
@@ -101,42 +104,42 @@ def _write(folder: Path, selected: list[Chapter], hidden: Collection[str]) -> Ha
         _copy(path, folder / "tests" / path.name)
     for name, text in course_subset.reduce_suites(selected, hidden).items():
         write_whole(folder / "tests" / name, text)
-    mistakes = 0
+    reference, mistakes = folder / "reference", 0
     for chapter in load_syllabus().chapters:
         if chapter.exercises and chapter.number <= last:
-            seal_reference(chapter.name, hidden, folder / "reference")
+            course_subset.seal_reference(chapter.name, hidden, reference)
         if chapter in selected:
             shown = [exercise.name for exercise in chapter.exercises if exercise.name not in hidden]
-            mistakes += seal_mistakes(chapter.name, shown, hidden, folder / "reference")
-            write_whole(folder / "reference" / f"{chapter.name}.stub", reference_stub(chapter.name))
+            mistakes += course_subset.seal_mistakes(chapter.name, shown, hidden, reference)
+            write_whole(reference / f"{chapter.name}.stub", reference_stub(chapter.name))
     made = load_syllabus(folder / "exercises" / "syllabus.toml")
     tested = tuple(chapter for chapter in made.chapters if chapter.exercises)
-    write_whole(folder / "README.md", templates.readme(tested, hidden))
-    write_whole(folder / "Makefile", templates.MAKEFILE)
-    write_whole(folder / ".github" / "workflows" / "grade.yml", templates.WORKFLOW)
-    write_whole(folder / ".gitlab-ci.yml", templates.GITLAB)
+    write_whole(folder / "README.md", format_readme(tested, hidden))
+    for place, name in TEXTS_BY_PLACE.items():
+        _copy(TEXTS / name, folder / place)
     write_manifest(folder)
-    return Handout(folder, tested, {}, mistakes)
+    return tested, mistakes
 
 
 def _write_exercises(folder: Path, selected: list[Chapter], hidden: Collection[str]) -> None:
     """Write stubs, their lock, lessons, pictures and the syllabus."""
+    ids, last = [chapter.id for chapter in selected], selected[-1].number
     lock = FINGERPRINTS_HEADER
     for chapter in selected:
         stub = reference_stub(chapter.name)
         write_whole(folder / f"{chapter.name}.py", stub)
         lock += f'{chapter.name} = "{fingerprint(stub)}"\n'
-        pictures = [path.relative_to(EXERCISES) for path in sorted(EXERCISES.glob(f"pictures/{chapter.id}_*.svg"))]
-        for path in (Path(f"{chapter.name}.md"), *pictures):
-            if (EXERCISES / path).is_file():
-                _copy(EXERCISES / path, folder / path)
+        _copy(EXERCISES / f"{chapter.name}.md", folder / f"{chapter.name}.md")
+    for name in ("ch00", *ids):
+        for path in sorted(EXERCISES.glob(f"pictures/{name}_*.svg")):
+            _copy(path, folder / "pictures" / path.name)
+    for path in sorted(EXERCISES.glob("walks/*.md")):
+        _copy(path, folder / "walks" / path.name)
     for path in sorted(EXERCISES.glob("ch00_*.md")):
         write_whole(folder / path.name, _without_lost_links(read_source(path), folder))
-    for path in sorted([*EXERCISES.glob("pictures/ch00_*.svg"), *EXERCISES.glob("walks/*.md")]):
-        _copy(path, folder / path.relative_to(EXERCISES))
     write_whole(folder / FINGERPRINTS, lock)
-    syllabus = read_source(EXERCISES / "syllabus.toml")
-    write_whole(folder / "syllabus.toml", course_subset.reduce_syllabus(syllabus, [chapter.id for chapter in selected], selected[-1].number, hidden))
+    syllabus = course_subset.reduce_syllabus(read_source(EXERCISES / "syllabus.toml"), ids, last, hidden)
+    write_whole(folder / "syllabus.toml", syllabus)
     if len(selected) == sum(bool(chapter.exercises) for chapter in load_syllabus().chapters):
         _copy(EXERCISES / "AFTERWARDS.md", folder / "AFTERWARDS.md")
 
@@ -158,7 +161,7 @@ def _copy_kit(folder: Path) -> None:
         return found | {name for name in names if Path(place, name).relative_to(kit).as_posix() in NOT_FOR_LEARNERS}
 
     shutil.copytree(kit, folder, ignore=find_excluded)
-    for name in FOR_LEARNERS:
+    for name in FOR_LEARNERS_NEVERTHELESS:
         _copy(kit / name, folder / name)
 
 

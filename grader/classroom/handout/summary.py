@@ -1,33 +1,42 @@
-"""The points of a graded run as a page of Markdown, for the summary of a workflow: `python -m grader.classroom.handout.summary results.json`."""
+"""The points of a graded run as a page of Markdown, for the summary of a workflow and a comment on the commit.
+
+`python -m grader.classroom.handout.summary results.json`
+"""
 
 from __future__ import annotations
 
 import json
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 from grader.runner.layout import WIDTH, Page
 from grader.verdict.results import Failure, join_names
 
-LONGEST = 40  # lines of the page: it is a comment on a commit
+MOST_LINES = 40
 MOST_ROWS = 12  # of the table; with more exercises it has the chapters
-MARKS = {"passed": "passed", "failed": "failed", "error": "error", "timeout": "out of time", "todo": "to do"}
-FEW = {"promised": 2, "sizes": 1, "called": 2, "problem": 2, "at": 2, "got": 2, "expected": 2, "differs": 1, "that is": 2}  # lines of a label in an example
+OUTCOMES = {"passed": "passed", "failed": "failed", "error": "error", "timeout": "out of time", "todo": "to do"}
+MOST_LINES_BY_LABEL = dict.fromkeys(("promised", "called", "problem", "at", "got", "expected", "that is"), 2)
+MOST_LINES_BY_LABEL |= {"sizes": 1, "differs": 1}
+UNFINISHED = (
+    "# Headway\n\nThe tests did not finish, so there are no points to show. "
+    "The log of the step that runs the tests shows the reason."
+)
 
 
 def format_summary(results: dict) -> str:
-    """The results that `--results` wrote as Markdown: the points, the chapters that do not import, and what is wrong with each exercise that fails."""
-    total = f"**{_format_number(results['earned'])} of {_format_number(results['points'])} points**"
-    lines = ["# Headway", "", total, "", *_table(results["exercises"])]
+    """What `--results` wrote: the points, chapters that do not import, and what is wrong with each failing exercise."""
+    exercises = results["exercises"]
+    lines = ["# Headway", "", f"**{results['earned']:g} of {results['points']:g} points**", "", *_table(exercises)]
     for chapter in results["broken"]:
-        lines += ["", *_describe_broken(chapter, results["exercises"])]
+        lines += ["", *_describe_broken(chapter, exercises)]
     broken = {chapter["module"].partition("_")[0] for chapter in results["broken"]}
-    failing = [one for one in results["exercises"] if one["chapter"] not in broken and (one["forbidden"] or one["outcome"] not in ("passed", "todo"))]
+    failing = [one for one in exercises if one["chapter"] not in broken and _outcome(one) not in ("passed", "to do")]
     last = ["", "On your machine, `headway check NAME` shows all failures of an exercise."] if failing else []
-    most = LONGEST - len(last)
-    while failing and len(lines) + len(entry := ["", *_describe(failing[0])]) + (3 if len(failing) > 1 else 0) <= most:
+    most = MOST_LINES - len(last)
+    while failing and len(lines) + len(entry := ["", *_describe(failing[0])]) + 3 * (len(failing) > 1) <= most:
         lines += entry
         failing = failing[1:]
     if failing:
@@ -35,19 +44,21 @@ def format_summary(results: dict) -> str:
     return "\n".join([*lines, *last]) + "\n"
 
 
-def _table(exercises: list[dict]) -> list[str]:
+def _outcome(exercise: dict) -> str:
+    return "shortcut, no points" if exercise["forbidden"] else OUTCOMES[exercise["outcome"]]
+
+
+def _table(exercises: list[dict]) -> Iterator[str]:
     """A row for each exercise, or for each chapter."""
-    if len(exercises) <= MOST_ROWS:
-        rows = [(f"`{one['name']}`", [one], "no points: a shortcut" if one["forbidden"] else MARKS[one["outcome"]]) for one in exercises]
-    else:
-        rows = []
-        for chapter in dict.fromkeys(one["chapter"] for one in exercises):
-            own = [one for one in exercises if one["chapter"] == chapter]
-            counts = {word: sum(MARKS[one["outcome"]] == word for one in own) for word in MARKS.values()}
-            rows.append((chapter, own, ", ".join(f"{count} {word}" for word, count in counts.items() if count)))
-    points = [[_format_number(sum(one[key] for one in own)) for key in ("earned", "points")] for _, own, _ in rows]
-    body = [f"| {name} | {'/'.join(both)} | {words} |" for (name, _, words), both in zip(rows, points)]
-    return [f"| {'exercise' if len(exercises) <= MOST_ROWS else 'chapter'} | points | |", "| --- | ---: | --- |", *body]
+    column = "name" if len(exercises) <= MOST_ROWS else "chapter"
+    yield f"| {'exercise' if column == 'name' else 'chapter'} | points | |"
+    yield "| --- | ---: | --- |"
+    for key in dict.fromkeys(one[column] for one in exercises):
+        own = [one for one in exercises if one[column] == key]
+        earned, points = (sum(one[what] for one in own) for what in ("earned", "points"))
+        counts = Counter(map(_outcome, own))
+        words = _outcome(own[0]) if column == "name" else ", ".join(f"{many} {word}" for word, many in counts.items())
+        yield f"| `{key}` | {earned:g}/{points:g} | {words} |"
 
 
 def _describe_broken(chapter: dict, exercises: list[dict]) -> Iterator[str]:
@@ -65,25 +76,27 @@ def _describe(exercise: dict) -> Iterator[str]:
         words += [mistake["says"], mistake["hint"]]
         mistake = mistake.get("also")
     yield f"**`{exercise['name']}`** {escape_markdown(' '.join(words), 600)}".rstrip()
-    if failure := exercise["failure"]:
-        yield from _fence(Failure(**{name: value for name, value in failure.items() if name != "test"}), failure["test"].partition("[")[0])
+    if failure := dict(exercise["failure"] or {}):
+        test = failure.pop("test")
+        yield from _fence(Failure(**failure), test.partition("[")[0])
 
 
 def _describe_briefly(exercises: list[dict], most: int) -> Iterator[str]:
     """A line for each exercise, as far as there is room."""
     shown = exercises if len(exercises) <= most else exercises[: max(0, most - 1)]
     for one in shown:
-        messages = [*one["forbidden"], (one["diagnosis"] or {}).get("says"), (one["failure"] or {}).get("message"), MARKS[one["outcome"]]]
-        yield f"- `{one['name']}`: {escape_markdown(next(filter(None, messages)), 200)}"
+        known, failure = one["diagnosis"] or {}, one["failure"] or {}
+        words = next(filter(None, [*one["forbidden"], known.get("says"), failure.get("message"), _outcome(one)]))
+        yield f"- `{one['name']}`: {escape_markdown(words, 200)}"
     if rest := len(exercises) - len(shown):
         yield f"- {rest} {'more' if shown else 'exercises'} failed; the log of the step that runs the tests shows them."
 
 
 def _fence(failure: Failure, test: str) -> list[str]:
-    """The example as the terminal shows it, in a block without Markdown: its fence is longer than any run of backticks in it."""
+    """The example as the terminal shows it, in a block whose fence is longer than any run of backticks in it."""
     lines = [f"FAILED  {test}"] if test else []
     page = Page(lambda text, **markup: lines.append(_make_printable(text)), WIDTH)
-    page.few = FEW
+    page.few = MOST_LINES_BY_LABEL
     page.failure(failure)
     fence = "`" * max(3, 1 + max(map(len, re.findall("`+", "\n".join(lines))), default=0))
     return [f"{fence}text", *lines, fence]
@@ -96,19 +109,14 @@ def _make_printable(text: str) -> str:
 def escape_markdown(text: str, longest: int = 400) -> str:
     """The text on one line, escaped so that it contains no tag, link or heading."""
     line = " ".join(_make_printable(text).split())
-    shown = "".join("\\" + character if character in "\\`*_{}[]<>()#+-!|~&$@" else character for character in line[:longest])
-    return shown + ("…" if len(line) > longest else "")
-
-
-def _format_number(points: float) -> str:
-    return f"{points:g}"
+    return re.sub(r"([\\`*_{}\[\]<>()#+\-!|~&$@])", r"\\\1", line[:longest]) + ("…" if len(line) > longest else "")
 
 
 def main() -> int:
     try:
         results = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        print("# Headway\n\nThe tests did not finish, so there are no points to show. The log of the step that runs the tests shows the reason.")
+        print(UNFINISHED)
         return 0
     print(format_summary(results), end="")
     return 0

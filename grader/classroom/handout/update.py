@@ -1,6 +1,7 @@
 """Updates a learner's folder with a newer handout: `headway handout --into FOLDER`.
 
-Each handout lists its files with their hashes in `.handout.json`. So a file that its owner has changed is recognised, and is never overwritten:
+Each handout lists its files with their hashes in `.handout.json`. So a file that its owner has changed is recognised,
+and is never overwritten:
 
 | the owner's file | the handout's file | what happens |
 | --- | --- | --- |
@@ -16,14 +17,16 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from grader.classroom.handout import templates
+from grader.course.progress import format_points
 from grader.course.stubs import FINGERPRINTS, FINGERPRINTS_HEADER
-from grader.course.syllabus import load_syllabus
+from grader.course.syllabus import Chapter, load_syllabus
 from grader.files import write_whole
 
+TEXTS = Path(__file__).parent / "texts"
 MANIFEST = ".handout.json"
 SYLLABUS, LOCK_FILE, README = "exercises/syllabus.toml", f"exercises/{FINGERPRINTS}", "README.md"
 INSTALLED = ("pyproject.toml", "constraints.txt")  # when they change, the environment is installed again
@@ -48,16 +51,31 @@ class Update:
         return any(path in INSTALLED for path in self.replaced)
 
 
+def format_readme(chapters: Sequence[Chapter], hidden: Collection[str]) -> str:
+    """The README; `chapters` come from the handout's own syllabus, without hidden exercises."""
+    rows = []
+    for chapter in chapters:
+        names = ", ".join(f"`{exercise.name}`" for exercise in chapter.exercises)
+        rows.append(f"| {chapter.number} {chapter.title} | {names} | {format_points(chapter.points)} |")
+    files = ", ".join(f"`exercises/{chapter.name}.py`" for chapter in chapters)
+    listed = ", ".join(f"`{name}`" for name in hidden)
+    only = f"Only your instructor can grade {listed}: their tests are not here, but their stubs are in the files."
+    text = (TEXTS / README).read_text(encoding="utf-8")
+    more = f"\n\n{only}" if hidden else ""
+    return text.format(rows="\n".join(rows), first=chapters[0].name, hidden=more, files=files)
+
+
 def write_manifest(folder: Path) -> None:
     """List the files of a handout that has just been made."""
-    paths = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
-    _store_manifest(folder, {path: hash_content((folder / path).read_bytes()) for path in paths if path != MANIFEST and "__pycache__" not in path})
+    paths = sorted(path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+    hashes = {path.relative_to(folder).as_posix(): _hash(path.read_bytes()) for path in paths}
+    _store_manifest(folder, hashes)
 
 
 def update_folder(new: Path, folder: Path) -> Update:
-    """Update `folder`, an earlier handout, from the handout `new`. UpdateProblem if one of them is not a handout; OSError if a file cannot be written.
+    """Update `folder`, an earlier handout, from the handout `new`. An update that was interrupted can be repeated.
 
-    An update that was interrupted can be repeated.
+    UpdateProblem if one of them is not a handout; OSError if a file cannot be written.
     """
     folder = folder.absolute()
     offered = _read_manifest(new, "the new handout")
@@ -65,57 +83,52 @@ def update_folder(new: Path, folder: Path) -> Update:
         raise UpdateProblem(f"{folder} is not a folder; name the folder of your earlier handout")
     if folder.resolve() == new.resolve():
         raise UpdateProblem(f"{folder} is the new handout itself; name the folder of your earlier handout")
-    base = _read_manifest(folder, str(folder))
+    known = _read_manifest(folder, str(folder))
     update = Update(folder)
     for path in sorted(offered, key=lambda path: (path in (SYLLABUS, LOCK_FILE, README), path == README)):
-        base[path] = _update_file(new, folder, path, base.get(path, ""), update)
-    _store_manifest(folder, base)
+        known[path] = _update_file(new, path, known.get(path, ""), update)
+    _store_manifest(folder, known)
     return update
 
 
-def _update_file(new: Path, folder: Path, path: str, base: str, update: Update) -> str:
-    """Update one file; the hash that the next update compares with."""
-    content, present = _offered_content(new, folder, path), _read_or_none(folder / path)
-    hashed = hash_content(content)
+def _update_file(new: Path, path: str, known: str, update: Update) -> str:
+    """Update one file whose hash in the last handout is `known`; the hash that the next update compares with."""
+    file = update.folder / path
+    present = file.read_bytes() if file.exists() else None
+    content = _join(path, (new / path).read_bytes(), present or b"", update.folder)
+    hashed, own = _hash(content), "" if present is None else _hash(present)
     if present is None:
-        write_whole(folder / path, content)
+        write_whole(file, content)
         update.added.append(path)
-    elif hash_content(present) == hashed:
+    elif own == hashed:
         pass
-    elif hash_content(present) == base or path == LOCK_FILE:  # no person writes the lock
-        write_whole(folder / path, content)
+    elif own == known or path == LOCK_FILE:  # no person writes the lock
+        write_whole(file, content)
         update.replaced.append(path)
-    elif hashed == base:
+    elif hashed == known:
         update.kept.append(path)
     else:
-        write_whole(folder / f"{path}.new", content)
+        write_whole(file.with_name(f"{file.name}.new"), content)
         update.conflicts.append(path)
     return hashed
 
 
-def _offered_content(new: Path, folder: Path, path: str) -> bytes:
+def _join(path: str, content: bytes, present: bytes, folder: Path) -> bytes:
     """The handout's file, joined with the folder's chapters that the handout lacks."""
-    content = (new / path).read_bytes()
-    if path == SYLLABUS and (old := _read_or_none(folder / path)):
-        return _join_syllabuses(content.decode("utf-8"), old.decode("utf-8", "replace")).encode("utf-8")
-    if path == LOCK_FILE and (old := _read_or_none(folder / path)):
-        lines = dict(re.findall(r'^(\w+) = ("\w+")$', old.decode("utf-8", "replace"), re.MULTILINE))
-        lines |= dict(re.findall(r'^(\w+) = ("\w+")$', content.decode("utf-8"), re.MULTILINE))
-        return (FINGERPRINTS_HEADER + "".join(f"{name} = {value}\n" for name, value in sorted(lines.items()))).encode("utf-8")
+    new, old = content.decode("utf-8", "replace"), present.decode("utf-8", "replace")
+    if path == SYLLABUS:
+        head, parts = _split_chapters(new)
+        for name, part in _split_chapters(old)[1].items():
+            if "[[chapter.exercise]]" in part and "[[chapter.exercise]]" not in parts.get(name, ""):
+                parts[name] = part
+        return (head + "\n\n".join(parts[name].strip() for name in sorted(parts)) + "\n").encode()
+    if path == LOCK_FILE:
+        lines = dict(re.findall(r'^(\w+) = ("\w+")$', f"{old}\n{new}", re.MULTILINE))
+        return "".join([FINGERPRINTS_HEADER, *(f"{name} = {lines[name]}\n" for name in sorted(lines))]).encode()
     if path == README:
         chapters = [chapter for chapter in load_syllabus(folder / SYLLABUS).chapters if chapter.exercises]
-        return templates.readme(chapters, [name for chapter in chapters for name in chapter.hidden]).encode("utf-8")
+        return format_readme(chapters, [name for chapter in chapters for name in chapter.hidden]).encode()
     return content
-
-
-def _join_syllabuses(new: str, old: str) -> str:
-    """The new syllabus, with the old part of each chapter of which the new one has no exercises."""
-    head, parts = _split_chapters(new)
-    _, before = _split_chapters(old)
-    for name, part in before.items():
-        if "[[chapter.exercise]]" in part and "[[chapter.exercise]]" not in parts.get(name, ""):
-            parts[name] = part
-    return head + "\n\n".join(parts[name].strip() for name in sorted(parts)) + "\n"
 
 
 def _split_chapters(text: str) -> tuple[str, dict[str, str]]:
@@ -124,26 +137,22 @@ def _split_chapters(text: str) -> tuple[str, dict[str, str]]:
     return head, {found[1]: part for part in parts if (found := re.search(r'^id = "(.*)"$', part, re.MULTILINE))}
 
 
-def hash_content(data: bytes) -> str:
+def _hash(data: bytes) -> str:
     """The hash of a file; line ends make no difference, because git on Windows changes them."""
     return hashlib.sha256(data.replace(b"\r\n", b"\n")).hexdigest()
-
-
-def _read_or_none(path: Path) -> bytes | None:
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        return None
 
 
 def _read_manifest(folder: Path, name: str) -> dict[str, str]:
     try:
         files = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["files"]
-        if all(isinstance(path, str) and isinstance(hashed, str) and not Path(path).is_absolute() and ".." not in Path(path).parts for path, hashed in files.items()):
+        if all(isinstance(hashed, str) and not {"", ".."} & set(path.split("/")) for path, hashed in files.items()):
             return files
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         pass
-    raise UpdateProblem(f"{name} has no valid {MANIFEST}, so it cannot be updated; copy your files of exercises/ into the new handout instead")
+    raise UpdateProblem(
+        f"{name} has no valid {MANIFEST}, so it cannot be updated; "
+        "copy your files of exercises/ into the new handout instead"
+    )
 
 
 def _store_manifest(folder: Path, files: dict[str, str]) -> None:

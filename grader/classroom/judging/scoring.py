@@ -23,13 +23,13 @@ def to_decimal(points: Points) -> Decimal:
 
 def compute_mark(result: ExerciseResult | None, points: Points) -> Mark:
     """The passed tests' share of the points, rounded once, half up. Full points only if all tests passed; none if a shortcut was used."""
-    whole = _to_the_cent(Fraction(to_decimal(points)))
+    whole = round_to_cent(Fraction(to_decimal(points)))
     if result is None or result.forbidden or not result.tests:
         return Mark(NOTHING, whole)
     won, of = passed_weight(result), total_weight(result)
     if won >= of > 0:
         return Mark(whole, whole)
-    share = _to_the_cent(Fraction(whole) * won / of) if of else NOTHING
+    share = round_to_cent(Fraction(whole) * won / of) if of else NOTHING
     return Mark(max(NOTHING, min(share, whole - CENT)), whole)
 
 
@@ -44,7 +44,7 @@ def compute_total(marks: Iterable[Mark], factor: Points = 1) -> Mark:
     marks = list(marks)
     earned = sum((one.earned for one in marks), NOTHING)
     if to_decimal(factor) != 1:
-        earned = _to_the_cent(Fraction(earned) * Fraction(to_decimal(factor)))
+        earned = round_to_cent(Fraction(earned) * Fraction(to_decimal(factor)))
     return Mark(earned, sum((one.points for one in marks), NOTHING))
 
 
@@ -64,7 +64,7 @@ def split_points(amount: Decimal, weights: Sequence[Points]) -> list[Decimal]:
     parts, assigned, reached = [], NOTHING, Fraction(0)
     for number, weight in enumerate(exactly, start=1):
         reached += weight
-        upto = amount if number == len(exactly) or not whole else _to_the_cent(Fraction(amount) * reached / whole)
+        upto = amount if number == len(exactly) or not whole else round_to_cent(Fraction(amount) * reached / whole)
         parts.append(upto - assigned)
         assigned = upto
     return parts
@@ -76,6 +76,7 @@ def format_points(points: Decimal) -> str:
     return (text.rstrip("0").rstrip(".") if "." in text else text) or "0"
 
 
-def _to_the_cent(amount: Fraction) -> Decimal:
+def round_to_cent(amount: Fraction) -> Decimal:
+    """The amount with two decimal places, rounded half up."""
     cents = (200 * amount.numerator + amount.denominator) // (2 * amount.denominator)
     return Decimal(cents).scaleb(-2)

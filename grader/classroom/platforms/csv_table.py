@@ -1,7 +1,9 @@
-"""A CSV table in which unchanged cells keep every byte: quotes, spaces, leading zeros, line ends and the byte order mark."""
+"""A CSV table of a learning platform. Cells that are not changed keep their text: spaces and leading zeros, too."""
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,21 +13,21 @@ from grader.classroom.intake.roster import read_text
 
 SEPARATORS = ",;\t"
 BYTE_ORDER_MARK = "\ufeff"
+AGAIN = "export the table again"
 
 
 @dataclass
 class TableRow:
     line: int
-    cells: list[str]  # as they are in the file, with quotes
-    end: str  # "\n", "\r\n" or ""
+    cells: list[str]
 
-    def value(self, place: int) -> str:
-        """The text of a cell without quotes and without spaces around it; "" if the row is shorter."""
-        return _unquote(self.cells[place]).strip() if place < len(self.cells) else ""
+    def value(self, place: int | None) -> str:
+        """The text of a cell without spaces around it; "" if there is no such cell."""
+        return self.cells[place].strip() if place is not None and place < len(self.cells) else ""
 
-    def set(self, place: int, text: str, separator: str) -> None:
+    def set(self, place: int, text: str) -> None:
         self.cells += [""] * (place + 1 - len(self.cells))
-        self.cells[place] = _quote(text, separator)
+        self.cells[place] = text
 
 
 @dataclass
@@ -34,10 +36,11 @@ class CsvTable:
     separator: str
     rows: list[TableRow]  # the first one names the columns
     mark: str  # the byte order mark, or ""
+    line_end: str
 
     @property
     def header(self) -> list[str]:
-        return [self.rows[0].value(place) for place in range(len(self.rows[0].cells))]
+        return [cell.strip() for cell in self.rows[0].cells]
 
     @property
     def body(self) -> list[TableRow]:
@@ -48,20 +51,19 @@ class CsvTable:
         """The place of the column with one of these names. GradingProblem if there are two."""
         places = [place for place, cell in enumerate(self.header) if cell.casefold() in names]
         if len(places) > 1:
-            raise GradingProblem(f"{self.name}, line 1: the column {self.header[places[0]]} appears twice; export the table again")
+            raise GradingProblem(f"{self.name}, line 1: the column {self.header[places[0]]} appears twice; {AGAIN}")
         return places[0] if places else None
 
     def add_column(self, title: str) -> int:
         """Add an empty column at the end; return its place."""
-        place = len(self.rows[0].cells)
-        self.rows[0].set(place, title, self.separator)
-        return place
-
-    def set(self, row: TableRow, place: int, text: str) -> None:
-        row.set(place, text, self.separator)
+        self.rows[0].cells.append(title)
+        return len(self.rows[0].cells) - 1
 
     def text(self) -> str:
-        return self.mark + "".join(self.separator.join(row.cells) + row.end for row in self.rows)
+        out = io.StringIO(newline="")
+        writer = csv.writer(out, delimiter=self.separator, lineterminator=self.line_end)
+        writer.writerows(row.cells for row in self.rows)
+        return self.mark + out.getvalue()
 
 
 def read_table(path: Path) -> CsvTable:
@@ -69,44 +71,21 @@ def read_table(path: Path) -> CsvTable:
     text = read_text(path)
     first = re.sub(r'"[^"]*"', "", text.partition("\n")[0])  # a separator inside quotes does not count
     separator = max(SEPARATORS, key=first.count)
-    rows = _split(path.name, text, separator)
-    if not any(map(str.strip, (cell for row in rows for cell in row.cells))):
-        raise GradingProblem(f"{path.name} is empty; export the table again")
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+    rows, line = [], 1
+    try:
+        for cells in reader:
+            rows.append(TableRow(line, cells))
+            line = reader.line_num + 1
+    except csv.Error as error:
+        raise GradingProblem(f"{path.name}, line {line}: this is not CSV ({error}); {AGAIN}") from None
+    if not any(cell.strip() for row in rows for cell in row.cells):
+        raise GradingProblem(f"{path.name} is empty; {AGAIN}")
+    columns = len(rows[0].cells)
     for row in rows[1:]:
-        if len(row.cells) > len(rows[0].cells) and any(row.cells[len(rows[0].cells) :]):
-            raise GradingProblem(f"{path.name}, line {row.line}: there are {len(row.cells)} cells for {len(rows[0].cells)} columns; export the table again")
+        if any(row.cells[columns:]):
+            many = f"there are {len(row.cells)} cells for {columns} columns"
+            raise GradingProblem(f"{path.name}, line {row.line}: {many}; {AGAIN}")
     with path.open("rb") as file:
         mark = BYTE_ORDER_MARK if file.read(3) == BYTE_ORDER_MARK.encode() else ""
-    return CsvTable(path.name, separator, rows, mark)
-
-
-def _split(name: str, text: str, separator: str) -> list[TableRow]:
-    cell = re.compile(rf'"[^"]*(?:""[^"]*)*"|(?!")[^{separator}\r\n]*')
-    end = re.compile(r"\r\n|\n|\r|\Z")
-    rows: list[TableRow] = []
-    cells: list[str] = []
-    place, line = 0, 1
-    while place < len(text) or cells:
-        found = cell.match(text, place)
-        if found is None:
-            raise GradingProblem(f"{name}, line {line}: this is not CSV (a quote is not closed); export the table again")
-        cells.append(found[0])
-        place = found.end()
-        if text[place : place + 1] == separator:
-            place += 1
-            continue
-        ended = end.match(text, place)
-        if ended is None:
-            raise GradingProblem(f"{name}, line {line}: this is not CSV (there is text after a closing quote); export the table again")
-        rows.append(TableRow(line, cells, ended[0]))
-        line += 1 + sum(one.count("\n") for one in cells)
-        place, cells = ended.end(), []
-    return rows
-
-
-def _unquote(cell: str) -> str:
-    return cell[1:-1].replace('""', '"') if cell.startswith('"') else cell
-
-
-def _quote(text: str, separator: str) -> str:
-    return '"' + text.replace('"', '""') + '"' if separator in text or re.search(r'["\r\n]|^\s|\s$', text) else text
+    return CsvTable(path.name, separator, rows, mark, "\r\n" if "\r\n" in text else "\n")

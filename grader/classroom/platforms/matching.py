@@ -1,20 +1,74 @@
-"""Finds the row of each graded person in a platform's table: by an id, then by e-mail or login, then by an equal name. It never guesses."""
+"""Finds the row of each graded person in a platform's table: by an id, by e-mail or login, or by an equal name.
+
+It never guesses: if two rows fit, or an id differs, nothing is written.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from grader.classroom.exports.csv import format_table, spreadsheet_text
 from grader.classroom.intake.problems import GradingProblem
-from grader.classroom.platforms.csv_table import TableRow
-from grader.classroom.platforms.marks import PersonMark
+from grader.classroom.judging.graded_class import GradedClass, Person
+from grader.classroom.judging.scoring import format_points
+from grader.classroom.platforms.csv_table import AGAIN, TableRow
 from grader.classroom.sanitize import line, shorten
-from grader.classroom.term.roster import first_last, fold
+from grader.classroom.term.roster import UNIQUE, Roster, RosterPerson, first_last, fold
 
-IDS = ("canvas_id", "moodle_id", "number")
-SHOWN = {"canvas_id": "Canvas id", "moodle_id": "Moodle id", "number": "student number", "email": "e-mail address"}
+NUMBERS = ("canvas_id", "moodle_id", "number")
 ADDRESSES = ("email", "login")  # compared with each other: the login may be the e-mail address
+SHOWN = {"canvas_id": "Canvas id", "moodle_id": "Moodle id", "number": "student number", "email": "e-mail address"}
+
+
+@dataclass(frozen=True)
+class PersonMark:
+    """The mark of a person, with everything that is known about whose it is."""
+
+    person: Person
+    ids: dict[str, str] = field(default_factory=dict)  # fields of a RosterPerson that are known
+    who: RosterPerson | None = None  # None if the person is not in the roster
+
+    @property
+    def name(self) -> str:
+        return self.person.name
+
+    @property
+    def is_graded(self) -> bool:
+        """False if it is not graded yet; or if it could not be graded, and the instructor gave no points."""
+        return not self.person.waiting and (not self.person.problem or bool(self.person.given))
+
+
+def collect_marks(graded: GradedClass, ids: Mapping[str, Mapping[str, str]], roster: Roster) -> list[PersonMark]:
+    """A mark for each person, with the ids from the names of submitted files, and the other ones from the roster."""
+    found = []
+    for person in (one for one in graded.people if not one.missing or one.given):
+        who = roster.find(person.name)
+        found.append(PersonMark(person, {**(who.ids if who else {}), **ids.get(person.slug, {})}, who))
+    return found
+
+
+def format_marks(marks: Sequence[PersonMark], roster: Roster) -> str:
+    """A table of the roster's people in its order, also those without a submission, and then of the others."""
+    by_name = {mark.who.name: mark for mark in marks if mark.who}
+    rows = [_format_mark(who, by_name.get(who.name)) for who in roster.people]
+    rows += [_format_mark(RosterPerson(mark.name), mark) for mark in marks if mark.who is None]
+    return format_table([["name", *UNIQUE, "section", "group", "points", "of", "remark"], *rows])
+
+
+def _format_mark(who: RosterPerson, mark: PersonMark | None) -> list[str]:
+    """A row; ids stay as they are."""
+    known = who.ids | (mark.ids if mark else {})
+    ids = [known.get(field, "") for field in UNIQUE]
+    start = [spreadsheet_text(who.name), *ids, spreadsheet_text(who.section), spreadsheet_text(who.group)]
+    if mark is None:
+        return [*start, "", "", "nothing was submitted"]
+    person = mark.person
+    problem = "not graded yet" if person.waiting else f"not graded: {person.problem}"
+    earned = format_points(person.total.earned) if mark.is_graded else ""
+    remark = spreadsheet_text(person.late if mark.is_graded else problem)
+    return [*start, earned, format_points(person.total.points), remark]
 
 
 @dataclass
@@ -30,6 +84,11 @@ class Learner:
     def label(self) -> str:
         return line(self.name or " ".join(self.ids.values()), 60)
 
+    def differs(self, mark: PersonMark, fields: Sequence[str]) -> str:
+        """The first of these fields that both have with different values, or ""."""
+        both = [name for name in fields if self.ids.get(name) and mark.ids.get(name)]
+        return next((name for name in both if self.ids[name].casefold() != mark.ids[name].casefold()), "")
+
 
 @dataclass
 class Matches:
@@ -38,73 +97,56 @@ class Matches:
     strangers: list[tuple[PersonMark, str]]  # marks without a row, and why, if there is more to say
 
 
-def check_distinct(file: str, learners: Sequence[Learner]) -> None:
-    """GradingProblem if two rows have the same id."""
+def match(file: str, learners: Sequence[Learner], marks: Sequence[PersonMark]) -> Matches:
+    """The rows and the marks that belong together. GradingProblem if two rows have the same id."""
     seen: dict[tuple[str, str], int] = {}
     for learner in learners:
         for name, value in learner.ids.items():
-            key = (name, value.casefold())
-            if value and key in seen:
-                raise GradingProblem(f"{file}, line {learner.row.line}: the {name} {shorten(value)} is also in line {seen[key]}; export the table again")
-            seen[key] = learner.row.line
-
-
-def match(learners: Sequence[Learner], marks: Sequence[PersonMark]) -> Matches:
-    found: list[tuple[Learner, PersonMark]] = []
-    strangers: list[tuple[PersonMark, str]] = []
-    for mark in marks:
-        rows, why = _find_rows(mark, learners)
-        if len(rows) == 1:
-            found.append((rows[0], mark))
+            if (first := seen.setdefault((name, value.casefold()), learner.row.line)) != learner.row.line:
+                also = f"the {name} {shorten(value)} is also in line {first}"
+                raise GradingProblem(f"{file}, line {learner.row.line}: {also}; {AGAIN}")
+    rows = [_find_row(mark, learners) for mark in marks]
+    owners = Counter(row.row.line for row in rows if isinstance(row, Learner))
+    pairs, strangers = [], []
+    for mark, row in zip(marks, rows):
+        if isinstance(row, str):
+            strangers.append((mark, row))
+        elif owners[row.row.line] > 1:
+            strangers.append((mark, f"several submissions fit line {row.row.line}"))
         else:
-            strangers.append((mark, why))
-    owners = Counter(learner.row.line for learner, _ in found)
-    for learner, mark in found:
-        if owners[learner.row.line] > 1:
-            strangers.append((mark, f"several submissions fit line {learner.row.line}"))
-    pairs = [(learner, mark) for learner, mark in found if owners[learner.row.line] == 1]
+            pairs.append((row, mark))
     return Matches(pairs, [learner for learner in learners if learner.row.line not in owners], strangers)
 
 
-def _find_rows(mark: PersonMark, learners: Sequence[Learner]) -> tuple[list[Learner], str]:
-    """The row of this mark; or none or several, and why it is not clear."""
-    by_id = [one for one in learners if any(_same(mark.ids.get(name), one.ids.get(name)) for name in IDS)]
-    addresses = {mark.ids.get(name, "").casefold() for name in ADDRESSES} - {""}
-    by_address = [one for one in learners if addresses & {one.ids.get(name, "").casefold() for name in ADDRESSES}]
-    names = _names(mark)
-    by_name = [one for one in learners if (one.name and fold(one.name) in names) or names & {fold(value) for value in one.ids.values() if value}]
-    for rows, how in ((by_id, "ids"), (by_address, "e-mail or login"), (by_name, "name")):
-        fitting = [one for one in rows if not _contradiction(mark, one, IDS if how == "ids" else (*IDS, "email"))]
-        if len(fitting) > 1:
-            return fitting, f"its {how} {'fit' if how == 'ids' else 'fits'} lines {' and '.join(str(one.row.line) for one in fitting)}"
+def _find_row(mark: PersonMark, learners: Sequence[Learner]) -> Learner | str:
+    """The row of this mark; or why it is not clear, "" if there is none."""
+
+    def values(ids: Mapping[str, str], fields: Sequence[str]) -> set[str]:
+        return {value.casefold() for name in fields if (value := ids.get(name, ""))}
+
+    addresses = values(mark.ids, ADDRESSES)
+    names = {fold(mark.name), *([fold(first_last(mark.who.name))] if mark.who else [])} - {""}
+    ways = {
+        "ids": [one for one in learners if any(values(mark.ids, [n]) & values(one.ids, [n]) for n in NUMBERS)],
+        "e-mail or login": [one for one in learners if addresses & values(one.ids, ADDRESSES)],
+        "name": [one for one in learners if names & {fold(text) for text in (one.name, *one.ids.values())}],
+    }
+    refused = ""
+    for how, rows in ways.items():
+        fitting = [one for one in rows if not one.differs(mark, NUMBERS if how == "ids" else (*NUMBERS, "email"))]
+        if len(fitting) == 1:
+            return fitting[0]
         if fitting:
-            return fitting, ""
-    for refused, how in ((by_id, "an id"), (by_address, "e-mail or login"), (by_name, "the name")):
-        if refused:
-            return [], f"{how} fits line {refused[0].row.line}, but the {_describe(mark, refused[0], _contradiction(mark, refused[0], (*IDS, 'email')))}"
-    return [], ""
+            lines = " and ".join(str(one.row.line) for one in fitting)
+            return f"its {how} fit{'' if how == 'ids' else 's'} lines {lines}"
+        if rows and not refused:
+            start = {"ids": "an id", "name": "the name"}.get(how, how)
+            refused = f"{start} fits line {rows[0].row.line}, but {_describe_difference(mark, rows[0])}"
+    return refused
 
 
-def _names(mark: PersonMark) -> set[str]:
-    """What is accepted as an equal name: that of the gradebook, and of the roster. A submission may also be named by a login or a number."""
-    names = {fold(mark.name)} | ({fold(first_last(mark.who.name))} if mark.who else set())
-    return names - {""}
-
-
-def _contradiction(mark: PersonMark, learner: Learner, fields: Sequence[str]) -> str:
-    """Return the first field that both have with different values, else an empty text."""
-    for name in fields:
-        mine, other = mark.ids.get(name, ""), learner.ids.get(name, "")
-        if mine and other and mine.casefold() != other.casefold():
-            return name
-    return ""
-
-
-def _describe(mark: PersonMark, learner: Learner, name: str) -> str:
+def _describe_difference(mark: PersonMark, learner: Learner) -> str:
+    name = learner.differs(mark, (*NUMBERS, "email"))
     mine, other = mark.ids[name], learner.ids[name]
-    words = f"{SHOWN[name]} differs: {shorten(mine)} here, {shorten(other)} there"
-    return f"{words} (a spreadsheet may have removed the zeros: export the table again)" if mine.lstrip("0") == other.lstrip("0") else words
-
-
-def _same(mine: str | None, other: str | None) -> bool:
-    return bool(mine and other and mine.casefold() == other.casefold())
+    zeros = f" (a spreadsheet may have removed the zeros: {AGAIN})" if mine.lstrip("0") == other.lstrip("0") else ""
+    return f"the {SHOWN[name]} differs: {shorten(mine)} here, {shorten(other)} there{zeros}"

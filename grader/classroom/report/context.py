@@ -1,8 +1,8 @@
-"""What the report says about a class besides its results: the course, the assignment, the roster, and the assignment before."""
+"""What the report says about a class besides its results: the course, the roster, and the assignment before."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from fractions import Fraction
 
@@ -10,8 +10,11 @@ from grader.classroom.gradebook import sqlite_file
 from grader.classroom.gradebook.gradebook import Gradebook
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.judging.graded_class import GradedClass, Person
-from grader.classroom.term.course_file import Course
-from grader.classroom.term.roster import Roster
+from grader.classroom.report.tally import classify_all
+from grader.classroom.term.course import Course
+from grader.classroom.term.roster import NO_ROSTER, Roster
+
+HALF = Fraction(1, 2)
 
 
 @dataclass(frozen=True)
@@ -29,7 +32,7 @@ class ReportContext:
     course: str = ""
     assignment: str = ""
     due: datetime | None = None
-    roster: Roster = field(default_factory=Roster)
+    roster: Roster = NO_ROSTER
     previous: PreviousAssignment | None = None
 
 
@@ -40,33 +43,55 @@ def read_context(course: Course | None, name: str) -> tuple[ReportContext, list[
     """The context of this assignment, and sentences for the instructor about what cannot be read."""
     if course is None:
         return NO_CONTEXT, []
-    assignment = course.assignment(name)
-    previous, notes = _read_previous(course, name)
-    return ReportContext(course.title or course.path.parent.name, assignment.title, assignment.rules.due, course.roster, previous), notes
-
-
-def _read_previous(course: Course, name: str) -> tuple[PreviousAssignment | None, list[str]]:
-    """The last graded one of the assignments that course.toml has above this one."""
-    names = [one.name for one in course.assignments]
-    for earlier in reversed(names[: names.index(name)]):
-        folder = course.folder(earlier)
-        if (folder / sqlite_file.NAME).is_file():
-            assignment = course.assignment(earlier)
-            try:
-                with Gradebook.read(folder) as book:
-                    graded = book.graded_class(assignment.rules)
-            except GradingProblem as problem:
-                return None, [f"the report does not compare with {earlier}: {problem}"]
-            return PreviousAssignment(assignment.title, compute_shares(graded)), []
-    return None, []
-
-
-def compute_shares(graded: GradedClass) -> dict[str, Fraction]:
-    """The share of the points that each graded person earned."""
-    return {person.name: compute_share(person) for person in graded.people if not person.problem}
+    one, previous, notes = course.assignment(name), None, []
+    names = [assignment.name for assignment in course.assignments]
+    earlier = [other for other in names[: names.index(name)] if (course.folder(other) / sqlite_file.NAME).is_file()]
+    if earlier:
+        before = course.assignment(earlier[-1])
+        try:
+            with Gradebook.read(course.folder(before.name)) as book:
+                graded = book.graded_class(before.rules)
+            shares = {person.name: compute_share(person) for person in graded.people if not person.problem}
+            previous = PreviousAssignment(before.title, shares)
+        except GradingProblem as problem:
+            notes.append(f"the report does not compare with {before.name}: {problem}")
+    title = course.title or course.path.parent.name
+    return ReportContext(title, one.title, one.rules.due, course.roster, previous), notes
 
 
 def compute_share(person: Person) -> Fraction:
     """The share of the points that this person earned, from 0 to 1, before the deduction for lateness."""
     points = sum(Fraction(mark.points) for mark in person.marks.values())
     return sum(Fraction(mark.earned) for mark in person.marks.values()) / points if points else Fraction(0)
+
+
+@dataclass(frozen=True)
+class PersonProgress:
+    place: int  # the person's number in the class, used for links
+    person: Person
+    share: Fraction  # of the points, before the deduction for lateness
+    started: int  # exercises
+    exercises: int
+    before: Fraction | None  # the share in the assignment before; None if there is none
+
+    @property
+    def change(self) -> int | None:
+        """The change in percent of the points, rounded; None if there is nothing to compare with."""
+        return None if self.before is None or self.person.problem else round(100 * (self.share - self.before))
+
+    @property
+    def is_at_risk(self) -> bool:
+        """The rule that the page states: less than half of the points, or fewer than half of the exercises started."""
+        is_behind = self.share < HALF or Fraction(self.started, max(1, self.exercises)) < HALF
+        return is_behind and not self.person.problem
+
+
+def compute_progress(graded: GradedClass, context: ReportContext) -> list[PersonProgress]:
+    """Everybody, in the order of the class."""
+    before = context.previous.shares if context.previous else {}
+    progress = []
+    for place, person in enumerate(graded.people, start=1):
+        kinds = [] if person.problem else [*classify_all(person, graded.exercises).values()]
+        started, share = len(kinds) - kinds.count("todo"), compute_share(person)
+        progress.append(PersonProgress(place, person, share, started, len(graded.exercises), before.get(person.name)))
+    return progress

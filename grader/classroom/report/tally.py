@@ -1,4 +1,4 @@
-"""Counts a class's results: who struggles with which exercise, which misconceptions occur, which tests fail for an unknown reason."""
+"""Counts a class's results: who struggles with which exercise, and which misconceptions occur."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from statistics import median
 
 from grader.classroom.judging.graded_class import GradedClass, Person
 from grader.course.syllabus import Exercise
-from grader.verdict.results import Diagnosis, ExerciseResult, Failure, TestResult
+from grader.verdict.results import Diagnosis, ExerciseResult, TestResult
 
 KINDS = ("passed", "partly", "failed", "error", "consequence", "todo")
 STRUGGLING = ("partly", "failed", "error")
@@ -18,16 +18,8 @@ NumberedPerson = tuple[int, Person]  # a person's number in the class, used for 
 
 
 @dataclass(frozen=True)
-class Bin:
-    """The number of people with totals in one tenth of the points, or with full points."""
-
-    label: str
-    people: int
-
-
-@dataclass(frozen=True)
 class PointDistribution:
-    bins: tuple[Bin, ...]
+    bins: dict[str, int]  # how many people have each tenth of the points, or full points
     lowest: Decimal
     median: Decimal
     highest: Decimal
@@ -43,7 +35,7 @@ class ExerciseTally:
 
     @property
     def struggling(self) -> int:
-        """The number of people who started the exercise and did not get full points, for a reason in this exercise."""
+        """The number of people who started it and did not get full points, for a reason in this exercise."""
         return sum(self.kinds[kind] for kind in STRUGGLING)
 
     @property
@@ -51,33 +43,57 @@ class ExerciseTally:
         return self.struggling + self.kinds["passed"] + self.kinds["consequence"]
 
 
-@dataclass(frozen=True)
+@dataclass
 class ChapterTally:
     chapter: str  # its id
     exercises: int
-    passed: int  # people with full points
-    struggling: int  # people who struggle with at least one exercise
-    untouched: int  # people who started none of it
-    mean: Decimal  # share of its points, 0 to 1
+    passed: int = 0  # people with full points
+    struggling: int = 0  # people who struggle with at least one exercise
+    untouched: int = 0  # people who started none of it
+    mean: Decimal = Decimal(0)  # share of its points, 0 to 1
 
 
 @dataclass
-class MisconceptionTally:
-    """One known mistake, and all who made it."""
+class MistakeTally:
+    """What is wrong with one exercise, and everybody of whom that is so."""
 
     exercise: Exercise
-    diagnosis: Diagnosis
     who: list[NumberedPerson] = field(default_factory=list)
-    example: TestResult | None = None
+
+    @property
+    def submissions(self) -> int:
+        """How many different submissions these people have: the members of a group have one."""
+        return len({person.digest for _, person in self.who})
 
     @property
     def is_single(self) -> bool:
-        return count_submissions(self.who) == 1
+        return self.submissions == 1
+
+
+@dataclass
+class MisconceptionTally(MistakeTally):
+    """One known mistake."""
+
+    diagnosis: Diagnosis = field(default_factory=lambda: Diagnosis("", "", ""))
+    example: TestResult | None = None
+
+
+@dataclass
+class UnexplainedTally(MistakeTally):
+    """Failures in which no known mistake was recognised."""
+
+    tests: Counter[tuple[str, str]] = field(default_factory=Counter)  # (name, promise) -> number of people
+    first_messages: Counter[str] = field(default_factory=Counter)  # the first message -> number of people
+
+    @property
+    def usual_message(self) -> tuple[str, int] | None:
+        """The most frequent first message and its count; None if no two people got the same message."""
+        return next(((words, many) for words, many in self.first_messages.most_common(1) if many > 1), None)
 
 
 @dataclass
 class ExerciseMistakes:
-    """The known mistakes of one exercise: those of several submissions, and those of one each, for example of a group."""
+    """The known mistakes of one exercise: those of several submissions, and those of one each."""
 
     exercise: Exercise
     shared: list[MisconceptionTally] = field(default_factory=list)
@@ -88,35 +104,11 @@ class ExerciseMistakes:
         return len({place for one in [*self.shared, *self.single] for place, _ in one.who})
 
 
-@dataclass
-class UnexplainedTally:
-    """One exercise with failures in which no known mistake was recognised."""
-
-    exercise: Exercise
-    who: list[NumberedPerson] = field(default_factory=list)
-    tests: Counter[tuple[str, str]] = field(default_factory=Counter)  # (name, promise) -> number of people
-    first_messages: Counter[str] = field(default_factory=Counter)  # the first message -> number of people
-
-    @property
-    def is_single(self) -> bool:
-        return count_submissions(self.who) == 1
-
-    @property
-    def usual_message(self) -> tuple[str, int] | None:
-        """The most frequent first message and its count; None if no two people got the same message."""
-        return next(((words, people) for words, people in self.first_messages.most_common(1) if people > 1), None)
-
-
-def count_submissions(people: Iterable[NumberedPerson]) -> int:
-    """How many different submissions these people have: the members of a group have one."""
-    return len({person.digest for _, person in people})
-
-
 def classify(result: ExerciseResult | None, is_broken: bool = False) -> str:
     """Return the kind of a result, one of KINDS.
 
-    passed; partly (some of the points); failed (none); error (it did not run to its end); todo (not started); consequence (something else is the
-    cause: the chapter does not import, or the exercise uses another one that fails).
+    passed; partly (some of the points); failed (none); error (it did not run to its end); todo (not started);
+    consequence (something else is the cause: the chapter does not import, or the exercise uses one that fails).
     """
     if is_broken:
         return "consequence"
@@ -134,26 +126,22 @@ def classify(result: ExerciseResult | None, is_broken: bool = False) -> str:
 def classify_all(person: Person, exercises: Iterable[Exercise]) -> dict[str, str]:
     """The kind of the result of each exercise."""
     results = {result.exercise.name: result for result in person.results}
-    return {exercise.name: classify(results.get(exercise.name), exercise.module in person.broken) for exercise in exercises}
+    return {one.name: classify(results.get(one.name), one.module in person.broken) for one in exercises}
 
 
-def measure_distribution(people: list[Person]) -> PointDistribution | None:
+def measure_distribution(people: Sequence[Person]) -> PointDistribution | None:
     """The distribution of the totals of graded people; None if there are none."""
     if not people:
         return None
     totals = sorted(person.total.earned for person in people)
-    tenths = Counter(_tenth(person) for person in people)
+    tenths = [int(10 * person.total.earned / person.total.points) if person.total.points else 0 for person in people]
+    counts = Counter(min(10, max(0, tenth)) for tenth in tenths)
     labels = [f"{10 * tenth}–{10 * tenth + 9}" for tenth in range(10)] + ["100"]
-    bins = tuple(Bin(label, tenths[tenth]) for tenth, label in enumerate(labels))
+    bins = {label: counts[tenth] for tenth, label in enumerate(labels)}
     return PointDistribution(bins, totals[0], median(totals), totals[-1], sum(totals, Decimal(0)) / len(totals))
 
 
-def _tenth(person: Person) -> int:
-    points = person.total.points
-    return min(10, max(0, int(10 * person.total.earned / points))) if points else 0
-
-
-def tally_exercises(graded: GradedClass, people: list[Person]) -> list[ExerciseTally]:
+def tally_exercises(graded: GradedClass, people: Sequence[Person]) -> list[ExerciseTally]:
     """All exercises, sorted by the number of people who struggle, largest first."""
     tallies = {exercise.name: ExerciseTally(exercise) for exercise in graded.exercises}
     for person in people:
@@ -162,40 +150,37 @@ def tally_exercises(graded: GradedClass, people: list[Person]) -> list[ExerciseT
     return sorted(tallies.values(), key=lambda tally: (-tally.struggling, -tally.kinds["todo"]))
 
 
-def tally_chapters(graded: GradedClass, people: list[Person]) -> list[ChapterTally]:
+def tally_chapters(graded: GradedClass, people: Sequence[Person]) -> list[ChapterTally]:
     """All chapters, in the course's order."""
     tallies = []
     for chapter in dict.fromkeys(exercise.chapter for exercise in graded.exercises):
         exercises = [exercise for exercise in graded.exercises if exercise.chapter == chapter]
-        names = [exercise.name for exercise in exercises]
-        passed = struggling = untouched = 0
-        shares = Decimal(0)
+        tally, shares = ChapterTally(chapter, len(exercises)), Decimal(0)
         for person in people:
             kinds = set(classify_all(person, exercises).values())
-            passed += kinds == {"passed"}
-            untouched += kinds == {"todo"}
-            struggling += bool(kinds & {*STRUGGLING, "consequence"})
-            shares += _share(person, names)
-        tallies.append(ChapterTally(chapter, len(names), passed, struggling, untouched, shares / max(1, len(people))))
+            tally.passed += kinds == {"passed"}
+            tally.untouched += kinds == {"todo"}
+            tally.struggling += bool(kinds & {*STRUGGLING, "consequence"})
+            marks = [person.marks[exercise.name] for exercise in exercises if exercise.name in person.marks]
+            points = sum((mark.points for mark in marks), Decimal(0))
+            shares += sum((mark.earned for mark in marks), Decimal(0)) / points if points else 0
+        tally.mean = shares / max(1, len(people))
+        tallies.append(tally)
     return tallies
 
 
-def _share(person: Person, names: list[str]) -> Decimal:
-    marks = [person.marks[name] for name in names if name in person.marks]
-    points = sum((mark.points for mark in marks), Decimal(0))
-    return sum((mark.earned for mark in marks), Decimal(0)) / points if points else Decimal(0)
-
-
 def tally_misconceptions(people: Iterable[NumberedPerson]) -> list[MisconceptionTally]:
-    """Every known mistake of this class, the most frequent first: causes only, not exercises that fail because of another one."""
+    """Every known mistake of this class, the most frequent first: causes only, not their consequences."""
     found: dict[tuple[str, str], MisconceptionTally] = {}
     for place, person in people:
         for result in person.results:
             for mistake in result.diagnosis.mistakes if result.diagnosis and not result.follows else ():
-                one = found.setdefault((result.exercise.name, mistake.id), MisconceptionTally(result.exercise, mistake))
+                new = MisconceptionTally(result.exercise, diagnosis=mistake)
+                one = found.setdefault((result.exercise.name, mistake.id), new)
                 one.who.append((place, person))
                 one.example = one.example or next((test for test in result.failures if test.details), None)
-    return sorted(found.values(), key=lambda one: (-count_submissions(one.who), -len(one.who), one.exercise.module, one.exercise.name, one.diagnosis.id))
+    order = sorted(found.values(), key=lambda one: (one.exercise.module, one.exercise.name, one.diagnosis.id))
+    return sorted(order, key=lambda one: (-one.submissions, -len(one.who)))
 
 
 def group_by_exercise(mistakes: Sequence[MisconceptionTally]) -> list[ExerciseMistakes]:
@@ -208,22 +193,22 @@ def group_by_exercise(mistakes: Sequence[MisconceptionTally]) -> list[ExerciseMi
 
 
 def tally_unexplained(people: Iterable[NumberedPerson]) -> list[UnexplainedTally]:
-    """Exercises with failures that no diagnosis, shortcut, broken chapter or other failing exercise explains, sorted by the number of people, largest first."""
+    """Exercises with failures that no diagnosis, shortcut, broken chapter or other failing exercise explains.
+
+    Those of most people come first.
+    """
     found: dict[str, UnexplainedTally] = {}
     for place, person in people:
         for result in person.results:
-            if not result.failures or result.diagnosis or result.follows or result.forbidden or result.exercise.module in person.broken:
-                continue
-            one = found.setdefault(result.exercise.name, UnexplainedTally(result.exercise))
-            one.who.append((place, person))
-            one.tests.update(list(dict.fromkeys((plain_name(test.name), test.promise) for test in result.failures)))
-            one.first_messages.update(words for test in result.failures[:1] if (words := test.explanation or test.message))
+            is_explained = result.diagnosis or result.follows or result.forbidden
+            if result.failures and not is_explained and result.exercise.module not in person.broken:
+                one = found.setdefault(result.exercise.name, UnexplainedTally(result.exercise))
+                one.who.append((place, person))
+                names = dict.fromkeys((plain_name(test.name), test.promise) for test in result.failures)
+                one.tests.update(list(names))
+                first = result.failures[0]
+                one.first_messages.update(filter(None, [first.explanation or first.message]))
     return sorted(found.values(), key=lambda one: (-len(one.who), one.exercise.module, one.exercise.name))
-
-
-def list_broken_chapters(people: Iterable[NumberedPerson]) -> list[tuple[NumberedPerson, str, Failure]]:
-    """Chapters that do not import: the person, the chapter and the failure."""
-    return [((place, person), module, failure) for place, person in people for module, failure in sorted(person.broken.items())]
 
 
 def plain_name(test: str) -> str:

@@ -1,6 +1,7 @@
 """Makes a page that contains its style and script and fetches nothing.
 
-The page's content security policy allows only this style and this script, and no request: whatever a learner's text contains, it stays text.
+The page's content security policy allows only this style and this script, and no request: whatever a learner's text
+contains, it stays text.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from grader.classroom.report.numbers import format_count, format_number
 from grader.course.syllabus import UnknownName, load_syllabus
 
 HERE = Path(__file__).parent
-LONGEST = 4000  # characters of one piece of text
+MAX_TEXT_LENGTH = 4000  # characters
 
 
 class ReportProblem(RuntimeError):
@@ -25,10 +26,13 @@ class ReportProblem(RuntimeError):
 
 
 def render_template(name: str, folder: Path = HERE, **values: Any) -> str:
-    """The page NAME.html of this folder with NAME.css, NAME.js (if there is one) and these values. Every page also has shared.css and shared.js."""
+    """The page NAME.html of this folder with these values, shared.css and shared.js, NAME.css and perhaps NAME.js."""
     environment = _environment(folder)
-    style, script = (_resource(HERE / f"shared{suffix}") + _resource(folder / f"{name}{suffix}") for suffix in (".css", ".js"))
-    policy = f"default-src 'none'; style-src {_csp_hash(style)}; script-src {_csp_hash(script)}; base-uri 'none'; form-action 'none'"
+    style, script = (
+        _resource(HERE / f"shared{suffix}") + _resource(folder / f"{name}{suffix}") for suffix in (".css", ".js")
+    )
+    sources = f"style-src {_csp_hash(style)}; script-src {_csp_hash(script)}"
+    policy = f"default-src 'none'; {sources}; base-uri 'none'; form-action 'none'"
     environment.globals |= values  # macros in other files see them, too
     return environment.get_template(f"{name}.html").render(style=style, script=script, policy=policy)
 
@@ -37,18 +41,22 @@ def _environment(folder: Path):
     try:
         from jinja2 import Environment, FileSystemLoader, StrictUndefined
     except ImportError:
-        raise ReportProblem("the class report needs Jinja, which is not installed: pip install -c constraints.txt -e '.[reports]'") from None
+        way = "pip install -c constraints.txt -e '.[reports]'"
+        raise ReportProblem(f"the class report needs Jinja, which is not installed: {way}") from None
     environment = Environment(
-        loader=FileSystemLoader([folder, HERE]), autoescape=True, finalize=_finalize, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=FileSystemLoader([folder, HERE]), autoescape=True, finalize=_finalize, undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
-    environment.filters |= {"number": format_number, "chapter": format_chapter, "breakable": _breakable, "percent": _percent, "date": _date, "code": _code}
+    environment.filters |= {"number": format_number, "percent": _percent, "date": _date}
+    environment.filters |= {"chapter": format_chapter, "breakable": _breakable, "code": _code}
     environment.globals |= {"count": format_count}
     return environment
 
 
 def _finalize(value: Any) -> Any:
     """Sanitize every text before the template escapes it; values that are already markup come from the page itself."""
-    return value if hasattr(value, "__html__") or not isinstance(value, str) else sanitize.text(value, LONGEST)
+    is_text = isinstance(value, str) and not hasattr(value, "__html__")
+    return sanitize.text(value, MAX_TEXT_LENGTH) if is_text else value
 
 
 def format_chapter(name: str) -> str:
@@ -71,7 +79,7 @@ def _code(sentence: str) -> Any:
     """A sentence in which backticks enclose code."""
     from markupsafe import Markup, escape
 
-    return Markup(re.sub("`([^`\n]+)`", r"<code>\1</code>", str(escape(sanitize.text(sentence, LONGEST)))))
+    return Markup(re.sub("`([^`\n]+)`", r"<code>\1</code>", str(escape(sanitize.text(sentence, MAX_TEXT_LENGTH)))))
 
 
 def _percent(part: Any, whole: Any = 1) -> str:

@@ -7,19 +7,18 @@ from dataclasses import dataclass
 
 from grader.classroom.intake.submissions import Submission
 from grader.classroom.similarity.excerpts import Line, mark_both
-from grader.classroom.similarity.explained import explained_pieces
-from grader.classroom.similarity.pairs import AlikeExercise, Pair, Work, find_pairs, list_identical
-from grader.classroom.similarity.works import has_written, read_works
+from grader.classroom.similarity.pairs import AlikeExercise, Pair, find_pairs, list_identical
+from grader.classroom.similarity.pieces import Work, has_written, read_works
 from grader.course.syllabus import Exercise
 
-MOST_PAIRS = 200  # in the table; the page shows fewer of them side by side
+MAX_PAIRS = 200  # in the table; the page shows fewer of them side by side
 
 
 @dataclass(frozen=True)
 class Comparison:
     works: Sequence[Work]
     exercises: Sequence[Exercise]
-    pairs: Sequence[Pair]  # at most MOST_PAIRS
+    pairs: Sequence[Pair]  # at most MAX_PAIRS
     found: int  # all that are listed
     identical: Sequence[Sequence[str]]  # names of people with identical files
     clusters: Sequence[Sequence[str]]  # names of three or more people who are connected by pairs
@@ -44,11 +43,14 @@ class Comparison:
 
 def compare(submissions: Sequence[Submission], exercises: Sequence[Exercise], groups: Mapping[str, str]) -> Comparison:
     """Compare the submissions; the order is that of the submissions' names."""
-    works, notes = read_works(submissions, exercises, explained_pieces(), groups)
+    works, notes = read_works(submissions, exercises, groups)
     pairs = find_pairs(works)
-    identical = [[works[place].name for place in places] for places in list_identical(works) if has_written(works[places[0]], exercises)]
-    clusters = [[works[place].name for place in places] for places in _clusters(pairs) if len(places) > 2]
-    return Comparison(works, exercises, pairs[:MOST_PAIRS], len(pairs), identical, clusters, notes)
+    same = [places for places in list_identical(works) if has_written(works[places[0]], exercises)]
+    identical, clusters = (
+        [[works[place].name for place in places] for places in found]
+        for found in (same, [places for places in _clusters(pairs) if len(places) > 2])
+    )
+    return Comparison(works, exercises, pairs[:MAX_PAIRS], len(pairs), identical, clusters, notes)
 
 
 def _clusters(pairs: Sequence[Pair]) -> list[list[int]]:
@@ -56,6 +58,5 @@ def _clusters(pairs: Sequence[Pair]) -> list[list[int]]:
     member: dict[int, set[int]] = {}
     for pair in pairs:
         together = member.get(pair.first, {pair.first}) | member.get(pair.second, {pair.second})
-        for place in together:
-            member[place] = together
+        member |= dict.fromkeys(together, together)
     return sorted(sorted(found) for found in {id(found): found for found in member.values()}.values())

@@ -1,39 +1,28 @@
 """Compares the people of a class with each other, exercise by exercise.
 
-What the course explains is left out (works.py). Of the rest, what few people wrote counts more: the weight of a piece is 1 if only one or two people have it, and falls
-with the logarithm to 0 if all of a class have it. So a usual way to solve an exercise makes nobody alike, but a group that shares unusual code stays visible.
+What the course explains is left out (pieces.py). Of the rest, what few people wrote counts more: the weight of a piece
+is 1 if only one or two people have it, and falls with the logarithm to 0 if all of a class have it. So a usual way to
+solve an exercise makes nobody alike, but a group that shares unusual code stays visible.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import combinations
 from math import log
 
-from grader.classroom.similarity.fingerprints import Piece
+from grader.classroom.similarity.pieces import Exercise, Piece, Work
 
-SMALLEST = 10.0  # the weight of an exercise's pieces from which it can be alike; less says nothing
-ALIKE = 60  # percent from which two versions of an exercise are alike
-ENOUGH = 25.0  # the weight of all alike exercises from which a pair is listed, if it has LISTED percent;
-LISTED = 40
-PLENTY = 60.0  # and from which it is listed anyway: somebody may have copied a part of the work
-SMALL_CLASS = 20  # in a smaller class a piece has the weight that it would have in this one: three of three people are no usual way
+MIN_EXERCISE_WEIGHT = 10  # of an exercise's pieces, from which it can be alike; less says nothing
+MIN_ALIKE_PERCENT = 60  # from which two versions of an exercise are alike
+MIN_PAIR_WEIGHT = 25  # of all alike exercises, from which a pair is listed if it has LISTED_PERCENT
+LISTED_PERCENT = 40
+SURE_PAIR_WEIGHT = 60  # from which a pair is listed anyway: somebody may have copied a part of the work
+SMALL_CLASS = 20  # people; in a smaller class, three of three people are no usual way
 COMMON_SHARE = 4  # what more than a quarter of a large class has is not counted at all
 UNIT = 1000  # weights are whole numbers of thousandths, so that sums do not depend on their order
-Exercise = tuple[str, str]  # the chapter's module, and the exercise's name, or "" for the other definitions
-
-
-@dataclass(frozen=True)
-class Work:
-    """What one person submitted."""
-
-    name: str
-    digest: str
-    group: str = ""  # people with the same group handed in together
-    pieces: Mapping[Exercise, Set[Piece]] = field(default_factory=dict)  # that the course does not explain
-    sources: Mapping[str, str] = field(default_factory=dict)  # module → text
 
 
 @dataclass(frozen=True)
@@ -65,42 +54,40 @@ class Pair:
 
     @property
     def is_listed(self) -> bool:
-        return self.weight >= (ENOUGH if self.percent >= LISTED else PLENTY)
+        return self.weight >= (MIN_PAIR_WEIGHT if self.percent >= LISTED_PERCENT else SURE_PAIR_WEIGHT)
 
 
 def find_pairs(works: Sequence[Work]) -> list[Pair]:
     """The pairs that a person should look at, those with most alike code first."""
-    rest = [work.pieces for work in works]
-    weights = _weigh(rest, [work.group or f"\0{place}" for place, work in enumerate(works)])
-    totals = [{exercise: sum(weights[piece] for piece in pieces) for exercise, pieces in one.items()} for one in rest]
-    shared = _weigh_shared(rest, weights)
+    weights = _weigh(works)
+    totals = [{name: sum(weights[piece] for piece in pieces) for name, pieces in one.pieces.items()} for one in works]
+    shared = _weigh_shared(works, weights)
     alike: dict[tuple[int, int], list[Exercise]] = defaultdict(list)
     for exercise, found in shared.items():
         for pair, weight in found.items():
             a, b = (totals[place][exercise] for place in pair)
-            if min(a, b) >= SMALLEST * UNIT and _percent(weight, a + b) >= ALIKE:
+            if min(a, b) >= MIN_EXERCISE_WEIGHT * UNIT and _percent(weight, a + b) >= MIN_ALIKE_PERCENT:
                 alike[pair].append(exercise)
     pairs = []
     for (first, second), exercises in alike.items():
-        if works[first].group and works[first].group == works[second].group:
+        one, other = works[first], works[second]
+        own, others = totals[first], totals[second]
+        weight_of = {name: shared[name][first, second] for name in own.keys() & others.keys()}
+        is_group = one.group and one.group == other.group
+        if is_group or sum(weight_of[name] for name in exercises) < MIN_PAIR_WEIGHT * UNIT:
             continue
-        if sum(shared[exercise][first, second] for exercise in exercises) >= ENOUGH * UNIT:
-            ones = [_make_alike(exercise, shared[exercise][first, second], rest, totals, weights, first, second) for exercise in exercises]
-            both = totals[first].keys() & totals[second].keys()
-            same = sum(shared[exercise][first, second] for exercise in both)
-            percent = _percent(same, sum(totals[first][exercise] + totals[second][exercise] for exercise in both))
-            compared = sum(bool(one[1]) and min(totals[first][one], totals[second][one]) >= SMALLEST * UNIT for one in both)
-            identical = works[first].digest == works[second].digest
-            pairs.append(Pair(first, second, percent, tuple(sorted(ones, key=lambda one: (-one.weight, one.module, one.name))), compared, identical))
-    return sorted(filter(lambda pair: pair.is_listed, pairs), key=lambda pair: (-pair.weight * pair.percent, pair.first, pair.second))
-
-
-def _make_alike(
-    exercise: Exercise, weight: int, rest: Sequence[Mapping[Exercise, Set[Piece]]], totals: Sequence[Mapping[Exercise, int]], weights: Mapping[Piece, int],
-    first: int, second: int,
-) -> AlikeExercise:  # fmt: skip
-    pieces = frozenset(piece for piece in rest[first][exercise] & rest[second][exercise] if weights[piece])
-    return AlikeExercise(*exercise, _percent(weight, totals[first][exercise] + totals[second][exercise]), weight / UNIT, pieces)
+        found_alike = []
+        for name in exercises:
+            pieces = frozenset(piece for piece in one.pieces[name] & other.pieces[name] if weights[piece])
+            percent = _percent(weight_of[name], own[name] + others[name])
+            found_alike.append(AlikeExercise(*name, percent, weight_of[name] / UNIT, pieces))
+        found_alike.sort(key=lambda found: (-found.weight, found.module, found.name))
+        percent = _percent(sum(weight_of.values()), sum(own[name] + others[name] for name in weight_of))
+        enough = [name for name in weight_of if min(own[name], others[name]) >= MIN_EXERCISE_WEIGHT * UNIT]
+        compared, is_identical = sum(bool(name) for _, name in enough), one.digest == other.digest
+        pairs.append(Pair(first, second, percent, tuple(found_alike), compared, is_identical))
+    listed = [pair for pair in pairs if pair.is_listed]
+    return sorted(listed, key=lambda pair: (-pair.weight * pair.percent, pair.first, pair.second))
 
 
 def _percent(same: int, total: int) -> int:
@@ -108,16 +95,16 @@ def _percent(same: int, total: int) -> int:
     return 200 * same // total if total else 0
 
 
-def _weigh(rest: Sequence[Mapping[Exercise, Set[Piece]]], owners: Sequence[str]) -> dict[Piece, int]:
+def _weigh(works: Sequence[Work]) -> dict[Piece, int]:
     """The weight of each piece in thousandths. A group counts as one person."""
-    having: dict[Piece, set[str]] = defaultdict(set)
-    for owner, exercises in zip(owners, rest, strict=True):
-        for pieces in exercises.values():
+    owners: dict[Piece, set[str]] = defaultdict(set)
+    for place, work in enumerate(works):
+        for pieces in work.pieces.values():
             for piece in pieces:
-                having[piece].add(owner)
-    people = max(SMALL_CLASS, len(set(owners)))
+                owners[piece].add(work.group or f"\0{place}")
+    people = max(SMALL_CLASS, len({work.group or f"\0{place}" for place, work in enumerate(works)}))
     by_count = {count: _weight_of(count, people) for count in range(1, people + 1)}
-    return {piece: by_count[len(found)] for piece, found in having.items()}
+    return {piece: by_count[len(found)] for piece, found in owners.items()}
 
 
 def _weight_of(count: int, people: int) -> int:
@@ -129,27 +116,23 @@ def _weight_of(count: int, people: int) -> int:
     return round(UNIT * log(people / count) / log(people / 2))
 
 
-def _weigh_shared(rest: Sequence[Mapping[Exercise, Set[Piece]]], weights: Mapping[Piece, int]) -> dict[Exercise, Counter[tuple[int, int]]]:
+def _weigh_shared(works: Sequence[Work], weights: Mapping[Piece, int]) -> dict[Exercise, Counter[tuple[int, int]]]:
     """For each exercise, the weight of what each two people share. Only pairs that share something are looked at."""
     owners: dict[Exercise, dict[Piece, list[int]]] = defaultdict(lambda: defaultdict(list))
-    for place, exercises in enumerate(rest):
-        for exercise, pieces in exercises.items():
-            having = owners[exercise]
+    for place, work in enumerate(works):
+        for exercise, pieces in work.pieces.items():
             for piece in pieces:
                 if weights[piece]:
-                    having[piece].append(place)
-    return {exercise: _count(having, weights) for exercise, having in owners.items()}
-
-
-def _count(having: Mapping[Piece, list[int]], weights: Mapping[Piece, int]) -> Counter[tuple[int, int]]:
-    together: Counter[tuple[int, ...]] = Counter()
-    for piece, people in having.items():
-        if len(people) > 1:
-            together[tuple(people)] += weights[piece]
-    found: Counter[tuple[int, int]] = Counter()
-    for owners, weight in together.items():
-        for pair in combinations(owners, 2):
-            found[pair] += weight
+                    owners[exercise][piece].append(place)
+    found: dict[Exercise, Counter[tuple[int, int]]] = {}
+    for exercise, having in owners.items():
+        together: Counter[tuple[int, ...]] = Counter()  # many pieces have the same owners
+        for piece, places in having.items():
+            together[tuple(places)] += weights[piece]
+        found[exercise] = Counter()
+        for people, weight in together.items():
+            for pair in combinations(people, 2):
+                found[exercise][pair] += weight
     return found
 
 
@@ -158,9 +141,5 @@ def list_identical(works: Sequence[Work]) -> list[list[int]]:
     same: dict[str, list[int]] = defaultdict(list)
     for place, work in enumerate(works):
         same[work.digest].append(place)
-    return [places for places in same.values() if len(places) > 1 and not _is_one_group(works[place] for place in places)]
-
-
-def _is_one_group(works: Iterable[Work]) -> bool:
-    groups = {work.group for work in works}
-    return len(groups) == 1 and groups != {""}
+    found = [places for places in same.values() if len(places) > 1]
+    return [places for places in found if len(groups := {works[place].group for place in places}) > 1 or groups == {""}]

@@ -1,1 +1,1 @@
-"""A course over a whole term: its people (`roster.py`), its assignments (`course_file.py`), and the marks of all of them (`marks.py`)."""
+"""A course over a whole term: its people (`roster.py`), its file (`course_file.py`), its marks (`marks.py`)."""

@@ -28,85 +28,61 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Set
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 from grader.classroom.intake.problems import GradingProblem
+from grader.classroom.judging import toml_values
 from grader.classroom.judging.rules import Rules, parse_points
-from grader.classroom.judging.toml_values import InvalidToml, parse_number, read_toml, show_value, suggest
+from grader.classroom.judging.toml_values import parse_time_value, suggest
 from grader.classroom.sanitize import shorten
-from grader.classroom.term.entries import Problems, check_keys, guard, read_names, read_table, read_text
-from grader.classroom.term.late_rules import LATE_KEYS, CommonRules, read_late_values, read_rules
-from grader.classroom.term.roster import FIELDS, NO_ROSTER, Roster
-from grader.classroom.term.roster_table import parse_people, read_people
-from grader.classroom.term.toml_lines import Path as KeyPath
-from grader.course.syllabus import Exercise, Syllabus, UnknownName, load_syllabus
+from grader.classroom.term import course_values, roster_table
+from grader.classroom.term.course import Assignment, Course, Drop
+from grader.classroom.term.roster import FIELDS, NO_ROSTER, Roster, describe_several, find_people, suggest_person
+from grader.course.syllabus import load_syllabus
+from grader.files import problem, write_whole
 
-NAME = "course.toml"
-GRADES = "grades"  # the folder next to course.toml that has a folder for each assignment
-KEYS = ("title", "roster", "late", "points", "assignments", "extensions", "drops")
-ASSIGNMENT_KEYS = ("title", "chapters", "exercises", "hidden", "weight", "due", "groups", *LATE_KEYS)
-
-
-@dataclass(frozen=True)
-class Assignment:
-    name: str
-    title: str
-    exercises: tuple[Exercise, ...]  # in the course's order
-    hidden: tuple[str, ...]
-    weight: Decimal
-    groups: bool
-    rules: Rules
-
-
-@dataclass(frozen=True)
-class Drop:
-    """Of these assignments, only the best ones count."""
-
-    assignments: tuple[str, ...]
-    best: int
-
-
-@dataclass(frozen=True)
-class Course:
-    path: Path
-    title: str
-    roster: Roster
-    assignments: tuple[Assignment, ...]
-    drops: tuple[Drop, ...]
-    is_anonymous: bool = False  # the roster and the rules have pseudonyms, in their order
-
-    def assignment(self, name: str) -> Assignment:
-        for one in self.assignments:
-            if one.name == name:
-                return one
-        names = [one.name for one in self.assignments]
-        raise GradingProblem(f"{self.path.name} has no assignment {shorten(name)}{suggest(name, names)}; its assignments are {', '.join(names)}")
-
-    def hidden_in(self, assignment: Assignment) -> list[str]:
-        """What a handout for this assignment hides: the hidden exercises of its chapters, of this assignment and of the others."""
-        chapters = {exercise.chapter for exercise in assignment.exercises}
-        names = {name for one in self.assignments for name in one.hidden}
-        return [exercise.name for exercise in load_syllabus().exercises if exercise.name in names and exercise.chapter in chapters]
-
-    def folder(self, name: str) -> Path:
-        """The folder of an assignment's gradebook."""
-        return self.path.parent / GRADES / name
+NAME, ROSTER_NAME = "course.toml", "roster.csv"
+TEMPLATE = Path(__file__).with_name("course_template.txt")
 
 
 def find_course(named: Path | None, way_out: str = "name one with --course FILE") -> Path:
     """The course file that was named, or the one in the current folder. `way_out` is how the command names one."""
     path = named or Path(NAME)
-    if path.is_dir():
-        path = path / NAME
+    path = path / NAME if path.is_dir() else path
     if not path.is_file():
         where = f"{path} does not exist" if named else f"there is no {NAME} in this folder"
         raise GradingProblem(f"{where}; {way_out}, or write one with `headway course init`")
     return path.resolve()
+
+
+def write_course(folder: Path, title: str, export: Path | None, columns: Mapping[str, str]) -> tuple[Path, Roster]:
+    """Write a first course.toml with comments, and the roster from a learning platform's export, into `folder`.
+
+    GradingProblem if one of the files exists.
+    """
+    roster = roster_table.read_people(export, columns) if export else NO_ROSTER
+    path, people = folder / NAME, folder / ROSTER_NAME
+    for file in (path, people):
+        if file.exists() and not (file == people and export and export.resolve() == people.resolve()):
+            raise GradingProblem(
+                f"{file} exists already, and was not changed; edit it, or move it away and run the command again"
+            )
+    text = TEMPLATE.read_text(encoding="utf-8").format(
+        title=json.dumps(title, ensure_ascii=False), roster=ROSTER_NAME, columns=", ".join(FIELDS)
+    )
+    try:
+        if roster.people:
+            write_whole(people, roster_table.write_people(roster.people))
+        write_whole(path, text if roster.people else text.replace("\nroster =", "\n# roster ="))
+    except OSError as error:
+        raise GradingProblem(problem(error, f"write {NAME} in {folder}")) from error
+    return path, roster
 
 
 def read_course_file(path: Path) -> Course:
@@ -119,126 +95,182 @@ def read_course_file(path: Path) -> Course:
 
 
 def check_course_file(path: Path) -> tuple[Course | None, list[str]]:
-    """The course, or None and a sentence, with its line, for each thing that does not fit. GradingProblem if the file cannot be read."""
+    """The course, or None and a sentence, with its line, for each part that does not fit.
+
+    GradingProblem if the file cannot be read.
+    """
     try:
-        data, text = read_toml(path, "a course")
-    except InvalidToml as problem:
-        return None, [str(problem)]
-    problems = Problems(path.name, text)
-    syllabus = load_syllabus()
-    check_keys(data, KEYS, (), "", problems)
-    misspelt = [table for key, table in data.items() if key not in KEYS]  # perhaps a table of assignments, which other tables then name rightly
-    title = read_text(data, "title", (), problems)
-    roster = _read_roster(data.get("roster"), path, problems)
-    points = guard(problems, ("points",), lambda: parse_points(read_table(data, "points", problems), syllabus), {})
-    late = read_table(data, "late", problems)
-    check_keys(late, LATE_KEYS, ("late",), "[late] ", problems)
-    late = read_late_values({key: value for key, value in late.items() if key in LATE_KEYS}, "[late]", ("late",), problems)
-    extensions = read_table(data, "extensions", problems)
-    entries = read_table(data, "assignments", problems)
-    named = {*entries, *(name for table in misspelt if isinstance(table, dict) for name in table)}
-    for name in extensions:
-        if name not in named:
-            problems.add(("extensions", name), f"[extensions.{shorten(name)}]: there is no assignment of this name{suggest(name, entries)}")
-    if not entries and not misspelt:
-        problems.add(("assignments",), 'there are no assignments; write a table [assignments.week1] with chapters = ["ch01"]')
-    common = CommonRules(late, points, roster, not problems.has(("roster",)) and ("roster" in data or not misspelt))
-    read = [_assignment(name, entry, common, extensions.get(name, {}), syllabus, problems) for name, entry in entries.items()]
-    assignments = {one.name: one for one in read if one}
-    drops = _read_drops(data.get("drops", []), assignments, named, problems)
-    if assignments and not any(one.weight for one in assignments.values()) and not problems.has(("assignments",)):
-        problems.add(("assignments",), "the weight of every assignment is 0, so there is no total; give one of them another weight")
-    if problems.found:
-        return None, problems.sentences()
-    return Course(path, title, roster, tuple(assignments.values()), drops), []
+        data, text = toml_values.read_toml(path, "a course")
+    except toml_values.InvalidToml as invalid:
+        return None, [str(invalid)]
+    reader = _CourseReader(path, text)
+    title, drops = reader.read(data)
+    if reader.problems:
+        return None, [f"{path.name}, line {line}: {sentence}" for line, sentence in sorted(reader.problems)]
+    return Course(path, title, reader.roster, tuple(reader.assignments.values()), tuple(drops)), []
 
 
-def _assignment(name: str, entry: Any, common: CommonRules, extensions: Any, syllabus: Syllabus, problems: Problems) -> Assignment | None:
-    where, path = f"[assignments.{shorten(name)}] ", ("assignments", name)
-    if not isinstance(entry, dict):
-        problems.add(path, f"{shorten(name)}: this must be a table; write [assignments.{shorten(name)}] and put its keys below")
-        return None
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,40}", name):
-        problems.add(path, f"{shorten(name)!r} is also the name of a folder: use only the letters a to z, digits, - and _")
-    check_keys(entry, ASSIGNMENT_KEYS, path, where, problems)
-    exercises = _exercises(entry, where, path, syllabus, problems)
-    is_known = not problems.has(path)
-    hidden = read_names(entry, "hidden", where, path, problems)
-    for exercise in hidden:
-        if is_known and exercise not in {one.name for one in exercises}:
-            near = suggest(exercise, [one.name for one in exercises])
-            problems.add((*path, "hidden"), f"{where}hidden: {shorten(exercise)!r} is not an exercise of this assignment{near}")
-    weight = guard(problems, (*path, "weight"), lambda: parse_number(f"{where}weight", entry.get("weight", 1), "a weight", 1_000_000), Decimal(1))
-    groups = entry.get("groups", False)
-    if not isinstance(groups, bool):
-        problems.add((*path, "groups"), f"{where}groups: {show_value(groups)} is not true or false")
-    elif groups and not any(person.group for person in common.roster.people) and common.roster_is_known:
-        unused = f"; these columns are not used: {', '.join(common.roster.unused)}" if common.roster.unused else ""
-        problems.add((*path, "groups"), f"{where}groups: no person in the roster has a group; fill its column group, or leave this out{unused}")
-    title = read_text(entry, "title", path, problems) or name
-    rules = read_rules(name, entry, common, extensions, problems)
-    if weight and exercises and not sum(map(rules.points_of, exercises)) and not problems.has(("points",)):
-        problems.add(path, f"{where}its exercises are worth 0 points, so everybody would earn 0 %; give them points, or weight = 0")
-    return Assignment(name, title, tuple(exercises), tuple(hidden), weight, groups is True, rules)
+class _CourseReader:
+    """Reads the parts of the file, and collects the first problem of each: others in one part may follow from it."""
+
+    def __init__(self, path: Path, text: str) -> None:
+        self.path, self.text = path, text
+        self.problems: list[tuple[int, str]] = []
+        self.here: course_values.KeyPath = ()  # what is being read
+        self.roster = NO_ROSTER
+        self.assignments: dict[str, Assignment] = {}
+
+    @contextmanager
+    def _part(self, *keys: str | int) -> Iterator[None]:
+        self.here = keys
+        try:
+            yield
+        except GradingProblem as misfit:
+            self.problems.append((course_values.find_line(self.text, self.here), str(misfit)))
+
+    def _parse(self, table: dict, parsers: Mapping[str, course_values.Parser], where: str = "") -> dict[str, Any]:
+        """The values of this table. GradingProblem for an unknown key or a wrong value."""
+        keys, found = self.here, {}
+        for key, value in table.items():
+            self.here = (*keys, key)
+            if key not in parsers:
+                more = suggest(key, parsers) or f"; the keys are {', '.join(parsers)}"
+                raise GradingProblem(f"{where}{shorten(key)}: this key is unknown{more}")
+            found[key] = parsers[key](f"{where}{key}", value)
+        self.here = keys
+        return found
+
+    def read(self, data: dict) -> tuple[str, list[Drop]]:
+        """The title and the drops; the rest is in the attributes."""
+        course: dict[str, Any] = {}
+        for key, value in data.items():
+            with self._part():
+                course |= self._parse({key: value}, course_values.COURSE_KEYS)
+        if self.problems:  # what the other parts say about this one would be wrong
+            return "", []
+        late, points, drops = dict[str, Any](), dict[str, Decimal](), list[Drop]()
+        with self._part("roster"):
+            self.roster = self._read_roster(course.get("roster", []))
+        with self._part("points"):
+            points = parse_points(course.get("points", {}), load_syllabus())
+        with self._part("late"):
+            late = self._parse(course.get("late", {}), course_values.LATE_KEYS, "[late] ")
+        entries = course.get("assignments", {})
+        for name, entry in entries.items():
+            with self._part("assignments", name):
+                self.assignments[name] = self._read_assignment(name, entry, points, late)
+        for name, entry in course.get("extensions", {}).items():
+            with self._part("extensions", name):
+                self._read_extensions(name, entry, entries)
+        for number, entry in enumerate(course.get("drops", [])):
+            with self._part("drops", number):
+                drops.append(self._read_drop(entry, entries, drops))
+        with self._part("assignments"):
+            if not entries:
+                raise GradingProblem('there are no assignments; write [assignments.week1] with chapters = ["ch01"]')
+            if not self.problems and not any(one.weight for one in self.assignments.values()):
+                zero = "the weight of every assignment is 0, so there is no total"
+                raise GradingProblem(f"{zero}; give one of them another weight")
+        return course.get("title", ""), drops
+
+    def _read_roster(self, entry: str | list[dict]) -> Roster:
+        if isinstance(entry, str):
+            return roster_table.read_people(self.path.parent / entry)
+        people = [self._parse(one, course_values.PERSON_KEYS, "roster: ") for one in entry]
+        if not all(one.get("name") for one in people):
+            raise GradingProblem('each person in the roster has a name: { name = "Alpha One", number = "123" }')
+        return roster_table.parse_people(f"{self.path.name}, roster", people)
+
+    def _read_assignment(self, name: str, entry: Any, points: dict, late: dict) -> Assignment:
+        where, keys = f"[assignments.{shorten(name)}] ", self.here
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,40}", name):
+            folder = f"{shorten(name)!r} is also the name of a folder"
+            raise GradingProblem(f"{folder}: use only the letters a to z, digits, - and _")
+        own = self._parse(course_values.parse_table(where.strip(), entry), course_values.ASSIGNMENT_KEYS, where)
+        wanted = {exercise.name for exercise in (*own.get("chapters", ()), *own.get("exercises", ()))}
+        exercises = tuple(exercise for exercise in load_syllabus().exercises if exercise.name in wanted)
+        self.here = (*keys, "chapters")
+        if not exercises:
+            raise GradingProblem(f'{where}names no exercises; add chapters = ["ch03"] or exercises = ["softmax"]')
+        self.here = (*keys, "hidden")
+        for one in own.get("hidden", ()):
+            if one not in wanted:
+                near = suggest(one, wanted)
+                raise GradingProblem(f"{where}hidden: {shorten(one)!r} is not an exercise of this assignment{near}")
+        self.here = (*keys, "groups")
+        if own.get("groups") and not self.problems and not any(person.group for person in self.roster.people):
+            unused = f"; these columns are not used: {', '.join(self.roster.unused)}" if self.roster.unused else ""
+            nobody = f"{where}groups: no person in the roster has a group"
+            raise GradingProblem(f"{nobody}; fill its column group, or leave this out{unused}")
+        self.here = keys
+        times = late | {key: value for key, value in own.items() if key in course_values.LATE_KEYS or key == "due"}
+        rules = Rules(points, find_missing=self.roster.find_missing, **times)
+        weight = own.get("weight", Decimal(1))
+        if weight and not sum(map(rules.points_of, exercises)):
+            nothing = f"{where}its exercises are worth 0 points, so everybody would earn 0 %"
+            raise GradingProblem(f"{nothing}; give them points, or weight = 0")
+        hidden, groups = tuple(own.get("hidden", ())), own.get("groups", False)
+        return Assignment(name, own.get("title") or name, exercises, hidden, weight, groups, rules)
+
+    def _read_extensions(self, name: str, entry: Any, assignments: Collection[str]) -> None:
+        """Add the new due date of each person to the rules. A person may be named in any way, but only once."""
+        where = f"[extensions.{shorten(name)}]"
+        if name not in assignments:
+            raise GradingProblem(f"{where}: there is no assignment of this name{suggest(name, assignments)}")
+        if name not in self.assignments:
+            return  # its own problem says more
+        rules, written = self.assignments[name].rules, dict[str, str]()  # as the file names the people
+        for who, until in course_values.parse_table(where, entry).items():
+            with self._part("extensions", name, who):
+                place = f"{where} {shorten(who)!r}"
+                when = parse_time_value(place, until)
+                if rules.due is None:
+                    raise GradingProblem(f"{place}: [assignments.{shorten(name)}] has no due date to extend; add due")
+                if when < rules.due:
+                    raise GradingProblem(f"{place}: {when.isoformat(' ', 'minutes')} is before the general due date")
+                owner = _find_name(who, self.roster, place)
+                if owner in written:
+                    line = course_values.find_line(self.text, ("extensions", name, written[owner]))
+                    same = f"{place}: this is the same person as {shorten(written[owner])!r} in line {line}"
+                    raise GradingProblem(f"{same}; keep one of the two lines")
+                written[owner] = who
+                rules.extensions[owner] = when
+
+    def _read_drop(self, entry: dict, assignments: Collection[str], before: list[Drop]) -> Drop:
+        keys, where = self.here, "[[drops]] assignments:"
+        drop = self._parse(entry, course_values.DROP_KEYS, "[[drops]] ")
+        names, best = drop.get("assignments", []), drop.get("best", 0)
+        taken = [name for other in before for name in other.assignments]
+        self.here = (*keys, "assignments")
+        for name in names:
+            if name not in assignments:
+                raise GradingProblem(f"{where} there is no assignment {shorten(name)!r}{suggest(name, assignments)}")
+            if [*names, *taken].count(name) > 1:
+                raise GradingProblem(f"{where} {name} is there twice; name it once")
+        read = [self.assignments[name].weight for name in names if name in self.assignments]
+        if len(read) == len(names) and len(set(read)) > 1:
+            unclear = "their weights differ, so it is not clear which ones are the best"
+            raise GradingProblem(f"{where} {unclear}; give them one weight")
+        self.here = (*keys, "best")
+        if not 1 <= best <= len(names):
+            which = f"is not a number from 1 to {len(names)}, the number of its assignments"
+            raise GradingProblem(f"[[drops]] best: {best} {which}")
+        return Drop(tuple(names), best)
 
 
-def _exercises(entry: dict, where: str, path: KeyPath, syllabus: Syllabus, problems: Problems) -> list[Exercise]:
-    wanted: set[str] = set()
-    for key in ("chapters", "exercises"):
-        for name in read_names(entry, key, where, path, problems):
-            try:
-                found = syllabus.chapter(name).exercises if key == "chapters" else (syllabus.exercise(name),)
-                wanted |= {exercise.name for exercise in found}
-            except UnknownName as unknown:
-                problems.add((*path, key), f"{where}{key}: {unknown}")
-    if not wanted and not problems.has(path):
-        given = next((key for key in ("exercises", "chapters") if key in entry), "")
-        problems.add((*path, given) if given else path, f'{where}names no exercises; add chapters = ["ch03"] or exercises = ["softmax"]')
-    return [exercise for exercise in syllabus.exercises if exercise.name in wanted]
-
-
-def _read_roster(given: Any, path: Path, problems: Problems) -> Roster:
-    if given is None:
-        return NO_ROSTER
-    try:
-        if isinstance(given, str):
-            return read_people(path.parent / given)
-        if isinstance(given, list) and all(isinstance(entry, dict) for entry in given):
-            for entry in given:
-                check_keys(entry, FIELDS, ("roster",), "roster: ", problems)
-            entries = [{key: value for key, value in entry.items() if key in FIELDS} for entry in given]
-            if not all(isinstance(value, str) for entry in entries for value in entry.values()) or not all(entry.get("name") for entry in entries):
-                raise GradingProblem('each person in the roster has a name, and all values are texts: { name = "Alpha One", number = "123" }')
-            return parse_people(f"{path.name}, roster", entries)
-        raise GradingProblem('roster: this is the name of a file, or a list of people like [{ name = "Alpha One" }]')
-    except GradingProblem as problem:
-        problems.add(("roster",), str(problem))
-        return NO_ROSTER
-
-
-def _read_drops(given: Any, assignments: dict[str, Assignment], named: Set[str], problems: Problems) -> tuple[Drop, ...]:
-    if not isinstance(given, list) or not all(isinstance(entry, dict) for entry in given):
-        problems.add(("drops",), "drops: write [[drops]], and below it assignments and best")
-        return ()
-    found: list[Drop] = []
-    for number, entry in enumerate(given):
-        path = ("drops", number)
-        check_keys(entry, ("assignments", "best"), path, "[[drops]] ", problems)
-        names, best = read_names(entry, "assignments", "[[drops]] ", path, problems), entry.get("best")
-        for place, name in enumerate(names):
-            if name not in named:
-                problems.add((*path, "assignments"), f"[[drops]] assignments: there is no assignment {shorten(name)!r}{suggest(name, named)}")
-            elif name in names[:place]:
-                problems.add((*path, "assignments"), f"[[drops]] assignments: {name} is there twice; name it once")
-            elif any(name in drop.assignments for drop in found):
-                problems.add((*path, "assignments"), f"[[drops]] assignments: {name} is in two of these tables; name it in one")
-        if best is None and problems.has(path):  # the key is misspelt
-            continue
-        if type(best) is not int or not 1 <= best <= len(names):
-            problems.add((*path, "best"), f"[[drops]] best: {show_value(best)} is not a number from 1 to {len(names)}, the number of its assignments")
-            continue
-        weights = {assignments[name].weight for name in names if name in assignments}
-        if len(weights) > 1 and not any(problems.has(("assignments", name)) for name in names):
-            problems.add((*path, "assignments"), "[[drops]] assignments: their weights differ, so it is not clear which ones are the best; give them one weight")
-        found.append(Drop(tuple(names), best))
-    return tuple(found)
+def _find_name(who: str, roster: Roster, place: str) -> str:
+    """The name in the roster of the person whom this text means. GradingProblem if it is not clear."""
+    if not roster.people:
+        return who
+    if person := roster.find(who):
+        return person.name
+    known = roster.named_people
+    found = find_people(who, known)
+    if len(found) == 1:
+        return found[0].name
+    if found:
+        raise GradingProblem(f"{place}: {describe_several(who, found)}")
+    if roster.group(who):
+        raise GradingProblem(f"{place}: this is a group; an extension is for a person, so write a line for each member")
+    near = suggest_person(who, known)
+    raise GradingProblem(f"{place}: the roster has no person of this name, e-mail, login or number{near}")

@@ -1,10 +1,12 @@
-"""Reads the deliveries that one gradebook contains: first one folder of submissions, later others, for example of late work.
+"""Reads the deliveries that one gradebook contains, and finds out who of the roster handed in which submission.
 
-Of a person who is in several deliveries, the newer submission counts.
+The first delivery is a folder of submissions; later ones are, for example, of late work. Of a person who is in several
+deliveries, the newer submission counts.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -13,11 +15,30 @@ from pathlib import Path
 from grader.classroom.intake.mapped_files import describe_maps
 from grader.classroom.intake.options import NEWEST, ReadOptions, parse_options
 from grader.classroom.intake.reader import read_in_subprocess
-from grader.classroom.intake.submissions import Submission
-from grader.classroom.sanitize import shorten
-from grader.classroom.term.matching import find_owner
-from grader.classroom.term.name_notes import NameNote, Note
-from grader.classroom.term.roster import Roster
+from grader.classroom.intake.submissions import Submission, add_slugs
+from grader.classroom.sanitize import list_names, shorten
+from grader.classroom.term.roster import Roster, RosterPerson
+
+PLATFORM_IDS = ("canvas_id", "moodle_id")
+
+
+@dataclass(frozen=True)
+class NameNote:
+    """A sentence for the instructor that lists people, so that pseudonyms can be sorted before the list is cut off."""
+
+    before: str
+    names: tuple[str, ...]
+    after: str = ""
+
+    def __str__(self) -> str:
+        return self.before + list_names(self.names) + self.after
+
+    def rename(self, rename: Callable[[str], str]) -> NameNote:
+        """The same sentence with other names, sorted: the order of the old ones would say who is who."""
+        return replace(self, names=tuple(sorted(map(rename, self.names))))
+
+
+Note = str | NameNote
 
 
 @dataclass(frozen=True)
@@ -43,7 +64,7 @@ class Delivery:
 
 
 @dataclass(frozen=True)
-class _Work:
+class _DeliveredWork:
     """What one person handed in with one delivery: usually one submission."""
 
     name: str  # as in the roster, if the person is in it
@@ -56,56 +77,141 @@ class _Work:
 
     @property
     def time(self) -> datetime | None:
-        return max((submission.submitted for submission in self.submissions if submission.submitted), default=None)
+        return max((one.submitted for one in self.submissions if one.submitted), default=None)
 
-    def is_equal(self, other: _Work) -> bool:
-        return {one.digest for one in self.submissions} == {one.digest for one in other.submissions}
-
-    def instead_of(self, other: _Work, why: str) -> _Work:
+    def replaces(self, other: _DeliveredWork, why: str) -> _DeliveredWork:
         note = f"there is another submission in {other.place}; the one in {self.place} counts, because {why}"
         return replace(self, submissions=tuple(replace(one, notes=(*one.notes, note)) for one in self.submissions))
 
 
-def read_deliveries(deliveries: Sequence[Delivery], wanted: Wanted, roster: Roster, add_note: Callable[[Note], None]) -> list[Submission]:
+def read_deliveries(
+    deliveries: Sequence[Delivery], wanted: Wanted, roster: Roster, add_note: Callable[[Note], None]
+) -> list[Submission]:
     """The submissions of all deliveries, the first one first. GradingProblem if one of them cannot be read."""
-    found: dict[object, _Work] = {}
-    replaced: dict[str, None] = {}
+    found: dict[object, _DeliveredWork] = {}
+    chosen: dict[str, None] = {}
     for number, delivery in enumerate(deliveries):
         for key, new in _read(delivery, wanted, number, roster, add_note).items():
-            old = found.get(key)
-            if old is None:
-                found[key] = new
-            elif not old.is_equal(new):
-                found[key] = _choose(old, new)
-                replaced[new.name] = None
-    if replaced:
-        add_note(NameNote("of several submissions one counts, and a note says which; this is so for ", tuple(replaced)))
+            old = found.setdefault(key, new)
+            if {one.digest for one in old.submissions} != {one.digest for one in new.submissions}:
+                found[key] = _choose_work(old, new)
+                chosen[new.name] = None
+    if chosen:
+        start = "of several submissions one counts, and a note says which; this is so for "
+        add_note(NameNote(start, tuple(chosen)))
     return [submission for work in found.values() for submission in work.submissions]
 
 
-def _read(delivery: Delivery, wanted: Wanted, number: int, roster: Roster, add_note: Callable[[Note], None]) -> dict[object, _Work]:
+def _read(
+    delivery: Delivery, wanted: Wanted, number: int, roster: Roster, add_note: Callable[[Note], None]
+) -> dict[object, _DeliveredWork]:
     """The work of each person in one delivery, by what identifies the person."""
-    found: dict[object, list[Submission]] = {}
-    names: dict[object, str] = {}
     options = delivery.reading(wanted)
     submissions = list(read_in_subprocess(delivery.submissions, add_note, options=options))
     for sentence in describe_maps(options, submissions):
         add_note(sentence)
+    place = shorten(delivery.submissions.resolve().name)
+    found: dict[object, _DeliveredWork] = {}
     for submission in submissions:
         owner = find_owner(submission, roster)
-        group = f"{number} {submission.group}" if submission.group else ""  # another delivery may have a folder of the same name
+        group = f"{number} {submission.group}" if submission.group else ""  # another delivery may have an equal folder
         key = owner or (submission.name, *sorted(submission.ids.items()))
-        names[key] = owner.name if owner else submission.name
-        found.setdefault(key, []).append(replace(submission, group=group))
-    place = shorten(delivery.submissions.resolve().name)
-    return {key: _Work(names[key], place, tuple(submissions)) for key, submissions in found.items()}
+        before = found[key].submissions if key in found else ()
+        name = owner.name if owner else submission.name
+        found[key] = _DeliveredWork(name, place, (*before, replace(submission, group=group)))
+    return found
 
 
-def _choose(old: _Work, new: _Work) -> _Work:
+def _choose_work(old: _DeliveredWork, new: _DeliveredWork) -> _DeliveredWork:
     if old.is_readable != new.is_readable:
         better, other = (new, old) if new.is_readable else (old, new)
-        return better.instead_of(other, "the other one cannot be graded")
+        return better.replaces(other, "the other one cannot be graded")
     if old.time and new.time and old.time != new.time:
         newer, older = (new, old) if new.time > old.time else (old, new)
-        return newer.instead_of(older, "it is newer")
-    return new.instead_of(old, "it was added later")
+        return newer.replaces(older, "it is newer")
+    return new.replaces(old, "it was added later")
+
+
+def find_owner(submission: Submission, roster: Roster) -> RosterPerson | None:
+    """The person with the ids of this submission; else the only one with its name, unless with another id."""
+    ids = submission.ids
+    by_id = {person for field, value in ids.items() for person in roster.people if getattr(person, field) == value}
+    if by_id:
+        return by_id.pop() if len(by_id) == 1 else None
+    person = roster.find(submission.name)
+    if person and any(getattr(person, field) not in ("", ids[field]) for field in PLATFORM_IDS if field in ids):
+        return None
+    return person
+
+
+def name_by_roster(
+    submissions: Sequence[Submission], roster: Roster, groups: bool
+) -> tuple[list[Submission], list[Note]]:
+    """The submissions under the names of the roster, and sentences for the instructor.
+
+    A submission of a person who is not in the roster keeps its name. With `groups`, a member without an own submission
+    gets that of the group.
+    """
+    if not roster.people:
+        return list(submissions), []
+    notes: list[Note] = []
+    found = [(submission, find_owner(submission, roster)) for submission in submissions]
+    owners = Counter(person for _, person in found if person)
+    named, strangers = [], []
+    for submission, person in found:
+        members = roster.group(submission.name) if groups and person is None else ()
+        if person and owners[person] == 1:
+            named.append(replace(submission, name=person.name))
+        elif members:
+            named += [replace(submission, name=member.name, ids={}) for member in members if not owners[member]]
+        else:
+            named.append(submission)
+            if person:
+                whose = f"{shorten(submission.name)} is one of several submissions of {shorten(person.name)}"
+                notes.append(f"{whose}; keep one of them")
+            else:
+                strangers.append(submission.name)
+    if groups:
+        named += _share_in_groups(named, roster, notes)
+    if strangers:
+        notes.append(NameNote("not in the roster: ", tuple(strangers)))
+    have = {submission.name for submission in named} | {person.name for person in owners}
+    missing = tuple(person.name for person in roster.people if person.name not in have)
+    if missing:
+        many = f"{len(missing)} of the {len(roster.people)} people in the roster"
+        notes.append(NameNote(f"no submission from {many}: ", missing))
+    return add_slugs(named), notes
+
+
+def _share_in_groups(named: Sequence[Submission], roster: Roster, notes: list[Note]) -> list[Submission]:
+    """The submissions of members who have none: the newest of their group. Adds notes about what is not clear."""
+    by_name = {submission.name: submission for submission in named}
+    more: list[Submission] = []
+    for group in dict.fromkeys(person.group for person in roster.people if person.group):
+        members = roster.group(group)
+        own = [by_name[member.name] for member in members if member.name in by_name]
+        rest = [member for member in members if member.name not in by_name]
+        if own and rest:
+            best, why = _choose_of_group(own)
+            if why:
+                start = f"group {shorten(group)} has different submissions, from "
+                notes.append(NameNote(start, tuple(one.name for one in own), f"; {why} {shorten(best.name)}"))
+            note = f"this submission is from {shorten(best.name)}, of the same group"
+            more += [replace(best, name=member.name, ids={}, notes=(*best.notes, note)) for member in rest]
+    return more
+
+
+def _choose_of_group(own: Sequence[Submission]) -> tuple[Submission, str]:
+    """The submission for the other members of a group; and, of several, why, as the middle of a sentence."""
+    readable = [one for one in own if not one.problem] or own
+    if len({one.digest for one in own}) == 1:
+        return readable[0], ""
+    times = [one.submitted for one in readable]
+    known = [time for time in times if time]
+    newest = readable[times.index(max(known))] if known else readable[0]
+    if len({one.digest for one in readable}) == 1:
+        return newest, "its other members get the one that can be graded, of"
+    equally_new = [one for one in readable if one.submitted == newest.submitted and one.digest != newest.digest]
+    if len(known) < len(times) or equally_new:
+        return newest, "their times do not say which is the newest; its other members get the one of"
+    return newest, "its other members get the newest, of"

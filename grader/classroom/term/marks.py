@@ -1,4 +1,7 @@
-"""The marks of a term: for each person the assignments, which of them count, and the total in percent. Exact, and rounded once."""
+"""The marks of a term: for each person the assignments, which of them count, and the total in percent.
+
+Marks are exact, and rounded once.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,9 @@ from decimal import Decimal
 from fractions import Fraction
 
 from grader.classroom.judging.graded_class import GradedClass, Person
-from grader.classroom.term.course_file import Course
+from grader.classroom.judging.scoring import NOTHING, round_to_cent
+from grader.classroom.term.course import Course
 from grader.classroom.term.roster import RosterPerson
-
-NOTHING = Decimal(0)
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,7 @@ class TermMarks:
 
 
 def compute_term_marks(course: Course, classes: Mapping[str, GradedClass], notes: Sequence[str] = ()) -> TermMarks:
-    """The marks so far. What is not graded yet does not count: an assignment, or a submission whose run is not finished.
+    """The marks so far. Assignments, and submissions, that are not graded yet do not count.
 
     An assignment that a person did not hand in counts as 0 points.
     """
@@ -96,11 +98,12 @@ def compute_term_marks(course: Course, classes: Mapping[str, GradedClass], notes
     found: dict[str, dict[str, Person]] = {person.name: {} for person in course.roster.people}
     for name, one_class in graded.items():
         handed_in = [person for person in one_class.people if not person.missing or person.given]
-        for person in sorted(handed_in, key=lambda one: course.roster.find(one.name) is None or one.name not in found):
+        for person in sorted(handed_in, key=lambda one: one.name not in found):  # exact names first
             known = course.roster.find(person.name)
             own = found.setdefault(known.name if known else person.name, {})
             if name in own:
-                notes.append(f"{name}: {own[name].name} and {person.name} are one person in the roster; only the first one counts")
+                both = f"{own[name].name} and {person.name} are one person in the roster"
+                notes.append(f"{name}: {both}; only the first one counts")
             else:
                 own[name] = person
         asked = {exercise.name for exercise in course.assignment(name).exercises}
@@ -112,7 +115,9 @@ def compute_term_marks(course: Course, classes: Mapping[str, GradedClass], notes
     return TermMarks(course, graded, tuple(people), tuple(notes))
 
 
-def _person(course: Course, known: RosterPerson | None, name: str, found: dict[str, Person], graded: dict[str, GradedClass]) -> PersonMarks:
+def _person(
+    course: Course, known: RosterPerson | None, name: str, found: dict[str, Person], graded: dict[str, GradedClass]
+) -> PersonMarks:
     marks = {}
     for assignment, one_class in graded.items():
         person = found.get(assignment)
@@ -121,14 +126,9 @@ def _person(course: Course, known: RosterPerson | None, name: str, found: dict[s
         taken = [name for name in drop.assignments if name in marks and not marks[name].is_waiting]
         best = sorted(taken, key=lambda name: -marks[name].share)[: drop.best]  # of equal ones, the earlier
         marks |= {name: replace(marks[name], counts=False) for name in taken if name not in best}
-    weights = {one.name: Fraction(one.weight) for one in course.assignments if one.name in marks and marks[one.name].counts and not marks[one.name].is_waiting}
+    counted = {name for name, mark in marks.items() if mark.counts and not mark.is_waiting}
+    weights = {one.name: Fraction(one.weight) for one in course.assignments if one.name in counted}
     whole = sum(weights.values())
     total = sum((weights[name] * marks[name].share for name in weights), Fraction(0))
-    percent = _round(100 * total / whole) if whole else None
+    percent = round_to_cent(100 * total / whole) if whole else None
     return PersonMarks(known or RosterPerson(name), known is not None, marks, percent)
-
-
-def _round(percent: Fraction) -> Decimal:
-    """To two decimal places, half up."""
-    hundredths = (200 * percent.numerator + percent.denominator) // (2 * percent.denominator)
-    return Decimal(hundredths).scaleb(-2)

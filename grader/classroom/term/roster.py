@@ -1,12 +1,18 @@
-"""The people of a course, and who of them an entry in an export, a submission or a rule means."""
+"""The people of a course, and who of them an entry in an export, a submission, a rule or an instructor means."""
 
 from __future__ import annotations
 
+import difflib
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
+
+from grader.classroom.sanitize import line, shorten
+
+SUGGESTED_SIMILARITY = 0.75  # from 0 to 1
+MOST_OFFERED = 6  # people in one sentence
 
 
 @dataclass(frozen=True)
@@ -20,6 +26,11 @@ class RosterPerson:
     section: str = ""
     group: str = ""
 
+    @property
+    def ids(self) -> dict[str, str]:
+        """The ids that are known, by field."""
+        return {name: value for name in UNIQUE if (value := getattr(self, name))}
+
 
 FIELDS = tuple(one.name for one in fields(RosterPerson))
 UNIQUE = ("email", "login", "number", "canvas_id", "moodle_id")
@@ -27,18 +38,22 @@ UNIQUE = ("email", "login", "number", "canvas_id", "moodle_id")
 
 @dataclass(frozen=True)
 class Roster:
-    """People with distinct names: a name that two of them have is completed by an e-mail address, a login or a number."""
+    """People with distinct names: a name that two of them have is completed by an e-mail address, login or number."""
 
     people: tuple[RosterPerson, ...] = ()
-    unused: tuple[str, ...] = field(default=(), compare=False)  # the columns of the table that say nothing about a person
+    unused: tuple[str, ...] = field(default=(), compare=False)  # columns of the table that say nothing about a person
 
     def find(self, text: str) -> RosterPerson | None:
         """Return the person with this name or id; None unless exactly one person has it."""
-        found = {person for key in _spellings(text) for person in self._by_key.get(key, ())}
-        if not found and (numbered := re.fullmatch(r"(.+) \((.+)\)", text.strip())):  # as submissions of people with the same name are called
+        found = {person for key in {fold(text), fold(first_last(text))} - {""} for person in self._by_key.get(key, ())}
+        if not found and (numbered := re.fullmatch(r"(.+) \((.+)\)", text.strip())):  # of several people with one name
             person = self.find(numbered[2])
             return person if person and fold(person.name).startswith(fold(numbered[1])) else None
         return found.pop() if len(found) == 1 else None
+
+    @property
+    def named_people(self) -> list[NamedPerson]:
+        return [NamedPerson.of(person.name, "", {}, person) for person in self.people]
 
     def group(self, name: str) -> tuple[RosterPerson, ...]:
         """The people of this group, in the roster's order."""
@@ -53,18 +68,15 @@ class Roster:
     def _by_key(self) -> dict[str, set[RosterPerson]]:
         found: dict[str, set[RosterPerson]] = {}
         for person in self.people:
-            keys = {key for key in map(fold, (getattr(person, name) for name in UNIQUE)) if key}
-            for key in keys | set(_spellings(person.name)) | {_squash(person.name), _squash(_last_first(person.name))}:
+            first, _, last = person.name.rpartition(" ")
+            in_file_names = {re.sub(r"[\W_]", "", fold(name)) for name in (person.name, f"{last} {first}")}  # of Canvas
+            spellings = {fold(text) for text in (person.name, first_last(person.name), *person.ids.values())}
+            for key in spellings | in_file_names:
                 found.setdefault(key, set()).add(person)
         return found
 
 
 NO_ROSTER = Roster()
-
-
-def _spellings(text: str) -> list[str]:
-    """The keys under which a name is found: as it is, with the surname last, and without a number in brackets."""
-    return list(dict.fromkeys(filter(None, (fold(text), fold(first_last(text))))))
 
 
 def first_last(name: str) -> str:
@@ -73,15 +85,71 @@ def first_last(name: str) -> str:
     return f"{first.strip()} {last.strip()}" if comma and first.strip() and last.strip() and "," not in first else name
 
 
-def _last_first(name: str) -> str:
-    first, _, last = name.rpartition(" ")
-    return f"{last} {first}"
-
-
-def _squash(name: str) -> str:
-    """As Canvas writes a name in the name of a file: "onealpha"."""
-    return re.sub(r"[\W_]", "", fold(name))
-
-
 def fold(text: str) -> str:
+    """The text in small letters."""
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+
+
+def plain(text: str) -> str:
+    """The text in small letters and without accents."""
+    decomposed = unicodedata.normalize("NFKD", fold(text))
+    return " ".join("".join(character for character in decomposed if not unicodedata.combining(character)).split())
+
+
+@dataclass(frozen=True)
+class NamedPerson:
+    """A person whom an instructor can name, of a roster, a gradebook or a key of pseudonyms."""
+
+    name: str
+    slug: str = ""  # the name of their files, unique in a gradebook
+    ids: tuple[str, ...] = ()  # e-mail address, login, number, ids of platforms
+    about: str = ""  # what tells this person from others of the same name
+    pseudonym: str = ""
+
+    @classmethod
+    def of(cls, name: str, slug: str, ids: Mapping[str, str], person: RosterPerson | None) -> NamedPerson:
+        """A person with the ids that a platform wrote into the submission, and with those of the roster."""
+        known = person.ids if person else {}
+        found = tuple(dict.fromkeys([*known.values(), *ids.values()]))
+        places = [f"{one} {value}" for one in ("section", "group") if person and (value := getattr(person, one))]
+        return cls(name, slug, found, ", ".join(text for text in (*found[:1], *places) if text not in name))
+
+    @property
+    def plain_names(self) -> set[str]:
+        """Ways to write the name; also without the id that completes it where several people have the same."""
+        completed = re.fullmatch(r"(.+) \((.+)\)", self.name)
+        names = {self.name, completed[1] if completed and completed[2] in self.ids else self.name}
+        return {plain(text) for name in names for text in (name, first_last(name))}
+
+    def offer(self, text: str = "") -> str:
+        """How a message names this person: what to write in quotes, and what tells this person apart."""
+        return line(f'"{text or self.pseudonym or self.name}"' + (f" ({self.about})" if self.about else ""))
+
+
+def find_people(text: str, people: Sequence[NamedPerson]) -> list[NamedPerson]:
+    """Those whom this text means: by name or id, also without capitals and accents; several if it is not clear."""
+    wanted = text.strip()
+    shown = [(one, line(one.name)) for one in people]
+    exactly = [one for one, name in shown if wanted in (one.name, one.slug, name, f"{name} ({one.slug})")]
+    keys = {plain(wanted), plain(first_last(wanted))} - {""}
+    return exactly or [one for one in people if keys & {*one.plain_names, *map(plain, (one.slug, *one.ids))}]
+
+
+def describe_several(text: str, found: Sequence[NamedPerson]) -> str:
+    """A sentence with what to write for each of these people."""
+    names = [one.name for one in found]
+    is_clear = [bool(one.pseudonym) or names.count(one.name) == 1 for one in found]
+    offers = [one.offer("" if clear else f"{one.name} ({one.slug})") for one, clear in zip(found, is_clear)]
+    more = [f"one of {len(offers) - MOST_OFFERED} others"] if len(offers) > MOST_OFFERED else []
+    ways = " or ".join([*offers[:MOST_OFFERED], *more])
+    return line(f"{len(found)} people are called {shorten(text)}; write {ways}", 2000)
+
+
+def suggest_person(text: str, people: Sequence[NamedPerson]) -> str:
+    """The end of a sentence about a name that is unknown: people with a similar name; "" if there is none."""
+    spellings = {key: one for one in people for key in one.plain_names}
+    near = [spellings[key] for key in difflib.get_close_matches(plain(text), spellings, 3, SUGGESTED_SIMILARITY)]
+    words = set(plain(text).split())
+    near += [one for one in people if words and words <= set(plain(one.name).split())]
+    offers = list(dict.fromkeys(one.offer() for one in near))
+    return f"; did you mean {' or '.join(offers[:MOST_OFFERED])}?" if offers else ""

@@ -12,7 +12,8 @@ from grader.classroom.gradebook.gradebook import Gradebook
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.judging.rules import Rules
 from grader.classroom.sanitize import line
-from grader.classroom.term.course_file import Course, read_course_file
+from grader.classroom.term.course import Course
+from grader.classroom.term.course_file import read_course_file
 from grader.classroom.term.roster import Roster
 from grader.cli.commands.grading_options import GradingOptions, absolute, last_options, read_options
 

@@ -13,8 +13,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from grader.classroom.handout.gradescope import RULES, SECRET, SETTINGS, hide_results
-from grader.classroom.handout.gradescope_rules import add_gradescope_dates
+from grader.classroom.handout.gradescope import RULES, SECRET, SETTINGS, add_gradescope_dates, hide_results
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.intake.roster import parse_time
 from grader.classroom.judging.rules import format_rules, read_rules

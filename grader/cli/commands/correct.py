@@ -15,7 +15,6 @@ import typer
 from grader.classroom import exports, report
 from grader.classroom.gradebook.corrections import Owner
 from grader.classroom.gradebook.gradebook import Gradebook
-from grader.classroom.gradebook.person_lookup import find_owner, find_person
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.judging.scoring import CENT, format_points
 from grader.classroom.report.context import read_context
@@ -56,7 +55,7 @@ def override(
         raise typer.BadParameter("write NAME EXERCISE POINTS --because TEXT, NAME EXERCISE --revoke, or [NAME] --list")
 
     def change(book: Gradebook, graded: StoredClass, now: datetime) -> str:
-        owner = find_owner(book, graded.find(name), graded.roster)
+        owner = book.find_owner(graded.find(name), graded.roster)
         found = load_syllabus().exercise(exercise)
         if revoke:
             return _revoke_override(book, owner, found.name, now)
@@ -100,7 +99,7 @@ def note(
             return _revoke_note(book, revoke, now)
         if not text.strip():
             raise GradingProblem('the note is empty; write it in quotes: headway note "NAME" "..."')
-        owner = find_owner(book, graded.find(name), graded.roster)
+        owner = book.find_owner(graded.find(name), graded.roster)
         book.corrections.remark(owner, graded.scrub(text), now)
         return f"The feedback of {line(owner.name)} now has this note."
 
@@ -173,7 +172,7 @@ def _owner_filter(book: Gradebook, out: Path, name: str, key: Path | None) -> Ca
     if not name:
         return lambda owner: True
     stored = stored_class(out, key)
-    person = find_person(book, stored.find(name), stored.roster)
+    person = book.find_person(stored.find(name), stored.roster)
     return lambda owner: owner.is_for(person.name, person.slug)
 
 

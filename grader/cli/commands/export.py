@@ -13,15 +13,13 @@ from grader.classroom.exports.feedback import page
 from grader.classroom.gradebook.gradebook import Gradebook
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.judging.graded_class import GradedClass
-from grader.classroom.platforms import canvas as canvas_table
-from grader.classroom.platforms import gradescope as gradescope_table
-from grader.classroom.platforms import moodle as moodle_table
-from grader.classroom.platforms import plain as plain_table
-from grader.classroom.platforms.filling import Filled, Options, Sheet, fill
-from grader.classroom.platforms.marks import PersonMark, collect_marks
+from grader.classroom.platforms import sheets
+from grader.classroom.platforms.filling import Filled, Options, fill
+from grader.classroom.platforms.matching import PersonMark, collect_marks, format_marks
+from grader.classroom.platforms.sheets import Sheet
 from grader.classroom.report.numbers import format_count
 from grader.classroom.sanitize import line
-from grader.classroom.term.course_file import Assignment
+from grader.classroom.term.course import Assignment
 from grader.classroom.term.roster import Roster
 from grader.cli.arguments import argument, option
 from grader.cli.commands.anonymity import StoredClass, stored_class
@@ -88,7 +86,7 @@ def canvas(
     Exit status: 0 if every mark is written, 1 if some fit no row or were not graded, 2 if nothing is written."""
     grades = _read_grades(folder_of(out, course, assignment), file, to, force, key)
     named = [grades.assignment.name, grades.assignment.title] if grades.assignment else []
-    sheet = canvas_table.open_sheet(file, [column] if column else named, new, grades.graded.points)
+    sheet = sheets.open_canvas(file, [column] if column else named, new, grades.graded.points)
     return _finish(grades.target, sheet, fill(sheet, grades.marks, Options(scale, keep, zeros)))
 
 
@@ -115,18 +113,18 @@ def moodle(
 
     Exit status: 0 if every mark is written, 1 if some fit no row or were not graded, 2 if nothing is written."""
     grades = _read_grades(folder_of(out, course, assignment), file, to, force, key)
-    sheet = moodle_table.open_sheet(file, column)
+    sheet = sheets.open_moodle(file, column)
     archive = grades.target.with_name(f"{grades.target.stem}-feedback.zip")
     _refuse_replacing(archive, file, force)
     done = fill(sheet, grades.marks, Options(scale, keep, zeros))
-    others = moodle_table.write_comments(sheet.table, done.pairs)
+    others = sheets.write_comments(sheet.table, done.pairs)
     _write(
         archive,
-        moodle_table.feedback_archive([(learner, page(mark.person, grades.graded)) for learner, mark in done.pairs]),
+        sheets.make_feedback_archive([(learner, page(mark.person, grades.graded)) for learner, mark in done.pairs]),
     )
     status = _finish(grades.target, sheet, done)
     _print(f"{archive} has the feedback of {format_count(len(done.pairs), 'person', 'people')}.")
-    if sheet.table.column(moodle_table.COMMENTS) is None:
+    if sheet.table.column(sheets.COMMENTS) is None:
         _print("The worksheet has no column Feedback comments (in English), so no comments are written into it.")
     if others:
         verb = "are" if others > 1 else "is"
@@ -152,7 +150,7 @@ def gradescope(
 
     Exit status: 0 if every mark is written, 1 if some fit no row or were not graded, 2 if nothing is written."""
     grades = _read_grades(folder_of(out, course, assignment), file, to, force, key)
-    sheet = gradescope_table.open_sheet(file, grades.graded.points)
+    sheet = sheets.open_gradescope(file, grades.graded.points)
     return _finish(grades.target, sheet, fill(sheet, grades.marks, Options(scale, keep, zeros)))
 
 
@@ -172,7 +170,7 @@ def plain(
 
     Exit status: 0 if it is written, 2 if not."""
     grades = _read_grades(folder_of(out, course, assignment), None, to, force, key)
-    _write(grades.target, plain_table.format_marks(grades.marks, grades.roster))
+    _write(grades.target, format_marks(grades.marks, grades.roster))
     graded = sum(mark.is_graded for mark in grades.marks)
     _print(f"{grades.target} has the marks of {format_count(graded, 'person', 'people')}.")
     _list("Not graded, so without points", [mark.name for mark in grades.marks if not mark.is_graded], MAX_NAMES)

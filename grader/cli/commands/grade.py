@@ -15,9 +15,8 @@ import typer
 from grader.classroom.anonymous.pseudonyms import hide_names
 from grader.classroom.grade import GradingOutcome, grade_class
 from grader.classroom.gradebook import sqlite_file
-from grader.classroom.gradebook.columns import to_storable
+from grader.classroom.gradebook.corrections import to_storable
 from grader.classroom.gradebook.gradebook import Gradebook
-from grader.classroom.gradebook.person_lookup import find_person
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.intake.submissions import Submission, add_slugs
 from grader.classroom.intake.times import describe_unknown_times
@@ -26,12 +25,9 @@ from grader.classroom.judging.rules import Rules
 from grader.classroom.report.context import read_context
 from grader.classroom.report.numbers import format_count
 from grader.classroom.sanitize import line, list_names, shorten
-from grader.classroom.term.course_file import Course
-from grader.classroom.term.deliveries import Wanted, read_deliveries
-from grader.classroom.term.matching import find_owner, name_by_roster
-from grader.classroom.term.name_notes import Note
-from grader.classroom.term.person_finder import Known
-from grader.classroom.term.roster import NO_ROSTER, Roster
+from grader.classroom.term.course import Course
+from grader.classroom.term.deliveries import Note, Wanted, find_owner, name_by_roster, read_deliveries
+from grader.classroom.term.roster import NO_ROSTER, NamedPerson, Roster
 from grader.cli.arguments import argument, option
 from grader.cli.commands.anonymity import refuse_mixing, stored_class
 from grader.cli.commands.grading_options import (
@@ -188,7 +184,7 @@ def regrade(
         refuse_mixing(options, folder)
     known = stored_class(folder, key)
     with Gradebook.read(folder) as book:
-        person = find_person(book, known.find(name), known.roster)
+        person = book.find_person(known.find(name), known.roster)
     if not person.slug:
         advice = "grade a folder that contains it in addition, with `headway grade FOLDER --add`"
         raise GradingProblem(f"{line(person.name)} has no submission in {line(str(folder))}; {advice}")
@@ -204,7 +200,7 @@ class RunOptions:
     secret: str = ""
     changed: bool = False  # only list what is new or changed
     fewer: bool = False  # exercises and people of the last run may be left out
-    again: Known | None = None  # a person whose submission is graded again
+    again: NamedPerson | None = None  # a person whose submission is graded again
 
 
 def run(options: GradingOptions, out: Path, how: RunOptions) -> int:
@@ -320,7 +316,7 @@ def _list_people(out: Path) -> dict[str, tuple[str, str]]:
         return book.list_people()
 
 
-def _delete_verdicts(book: Gradebook, person: Known, submissions: list[Submission]) -> set[str]:
+def _delete_verdicts(book: Gradebook, person: NamedPerson, submissions: list[Submission]) -> set[str]:
     """Let this person's submission be graded again; the file names of all people whose submission that is."""
     own = [one for one in submissions if to_storable(one.name) == person.name]
     new = next((one for one in own if one.slug == person.slug), own[0] if own else None)

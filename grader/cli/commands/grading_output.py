@@ -87,7 +87,7 @@ def print_summary(
         if any(path.name == "report.html" for path in outcome.written)
         else ""
     )
-    print_sentence(f"{out} contains grades.csv,{report} feedback/, gradescope/, junit.xml and the gradebook.")
+    print_sentence(f"{out} contains grades.csv,{report} feedback/, gradescope/ and the gradebook.")
 
 
 def print_left_out(before: People, after: People) -> None:

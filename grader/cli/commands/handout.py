@@ -186,8 +186,7 @@ def gradescope(
     If the rules for late work have no due date, the due date in Gradescope counts. An extension in Gradescope always
     counts."""
     read_course()
-    from grader.classroom.handout.gradescope import write_archive
-    from grader.classroom.handout.gradescope_rules import rules_of_assignment
+    from grader.classroom.handout.gradescope import rules_of_assignment, write_archive
     from grader.classroom.intake.problems import GradingProblem
     from grader.classroom.judging.rules import read_rules
     from grader.cli.commands.grading_options import choose_assignment

@@ -13,8 +13,8 @@ from grader.classroom.judging.rules import Rules
 from grader.classroom.report import ReportProblem
 from grader.classroom.report.numbers import format_count
 from grader.classroom.sanitize import line, shorten
-from grader.classroom.similarity import page, table
 from grader.classroom.similarity.comparison import Comparison, compare
+from grader.classroom.similarity.page import write_page, write_table
 from grader.classroom.term.roster import NO_ROSTER
 from grader.cli.arguments import argument
 from grader.cli.commands.grade import read_class
@@ -86,10 +86,10 @@ def similarity(
             exercises=options.exercises or stored.exercises,
         )
     comparison, said = _compare(options, folder, _key_path(stored, folder, key), notes)
-    written = [table.write(comparison, folder)]
+    written = [write_table(comparison, folder)]
     try:
         title = options.assignment or line(Path(options.submissions[-1]).name)
-        written.append(page.write(comparison, folder, title))
+        written.append(write_page(comparison, folder, title))
     except ReportProblem as trouble:
         print_error(str(trouble))
     _print(comparison, said, written)

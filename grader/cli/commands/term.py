@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 from grader.classroom.anonymous.pseudonyms import Pseudonyms
-from grader.classroom.exports import term_table
+from grader.classroom.exports.csv import write_marks
 from grader.classroom.gradebook import sqlite_file
 from grader.classroom.gradebook.gradebook import Gradebook
 from grader.classroom.intake.problems import GradingProblem
@@ -17,16 +17,9 @@ from grader.classroom.judging.scoring import format_points
 from grader.classroom.report import ReportProblem, marks_page
 from grader.classroom.report.numbers import format_count
 from grader.classroom.sanitize import line, list_names
-from grader.classroom.term.course_file import (
-    GRADES,
-    Assignment,
-    Course,
-    check_course_file,
-    find_course,
-    read_course_file,
-)
+from grader.classroom.term.course import GRADES, Assignment, Course
+from grader.classroom.term.course_file import check_course_file, find_course, read_course_file, write_course
 from grader.classroom.term.marks import compute_term_marks
-from grader.classroom.term.new_course import write_course
 from grader.classroom.term.roster import FIELDS
 from grader.classroom.term.roster_table import parse_column_names
 from grader.cli.arguments import argument, option
@@ -145,7 +138,7 @@ def marks(
         raise GradingProblem(f"no assignment has been graded yet; run {command}")
     found = compute_term_marks(term, classes, _describe_unfinished(term, classes))
     folder = out or term.path.parent / GRADES
-    written = [term_table.write(found, folder)]
+    written = [write_marks(found, folder)]
     try:
         written.append(marks_page.write(found, folder))
     except ReportProblem as trouble:

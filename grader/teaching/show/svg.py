@@ -7,8 +7,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from grader.teaching.drawing.charts import curves
-from grader.teaching.drawing.charts import heatmap
+from grader.teaching.drawing.charts import curves, heatmap
 from grader.teaching.drawing.palette import CURVES, FAINT, paint
 from grader.teaching.drawing.svg import card, text_width, write
 from grader.teaching.show.panels import Bars, Chart, Grid, Pair, Panel, Picture, Span

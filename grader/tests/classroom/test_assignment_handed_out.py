@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 
 import pytest
-from grader.classroom.handout.gradescope_rules import add_gradescope_dates
+from grader.classroom.handout.gradescope import add_gradescope_dates
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.judging.rules import Rules, format_rules, read_rules
 from grader.classroom.term.course_file import read_course_file

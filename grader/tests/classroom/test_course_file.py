@@ -10,7 +10,7 @@ from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.intake.submissions import Submission
 from grader.classroom.term import course_file as module
 from grader.classroom.term.course_file import check_course_file, read_course_file
-from grader.classroom.term.toml_lines import find_line
+from grader.classroom.term.course_values import find_line
 
 ROSTER = "name,email,login,group\nAlpha One,alpha@example.edu,aone,G1\nBeta Two,beta@example.edu,btwo,\n"
 COURSE = """\
@@ -116,7 +116,7 @@ def test_a_roster_may_be_in_the_file(tmp_path):
         ("best = 1", "best = 3", 29, "[[drops]] best: 3 is not a number from 1 to 2"),
         ("weight = 40\ndue", "weight = 30\ndue", 28, "[[drops]] assignments: their weights differ"),
         ('"roster.csv"', '"rooster.csv"', 2, "rooster.csv cannot be read: no such file or directory"),
-        ('"roster.csv"', "3", 2, "roster: this is the name of a file, or a list of people"),
+        ('"roster.csv"', "3", 2, "roster: 3 is not the name of a file, or a list of people"),
         ('"A term"', "7", 1, "title: 7 is not a text"),
     ],
 )  # fmt: skip

@@ -9,9 +9,8 @@ from example_class import EXERCISES, submission
 from grade_command import EXERCISES_ASKED, count_graded, exports, hand_in, headway, marks, mistake
 from gradebook_runs import graded, start_gradebook
 from grader.classroom.gradebook.gradebook import Gradebook, GradebookProblem
-from grader.classroom.gradebook.person_lookup import find_person
 from grader.classroom.judging.rules import Rules
-from grader.classroom.term.matching import name_by_roster
+from grader.classroom.term.deliveries import name_by_roster
 from grader.classroom.term.roster import Roster, RosterPerson
 from grader.cli.commands.autograde import read_metadata, write_roster
 from pytest_runs import solution
@@ -180,7 +179,7 @@ def test_a_gradebook_is_read_during_a_run(tmp_path):
             assert found.keys() == {"Alpha", "Beta"} and not found["Alpha"] and "has not been graded yet" in found["Beta"]
             assert reader.exercises_of_last_run() == [exercise.name for exercise in EXERCISES]
             with pytest.raises(GradebookProblem):
-                reader.delete_verdicts(find_person(reader, "Alpha").slug)
+                reader.delete_verdicts(reader.find_person("Alpha").slug)
         assert count_graded(tmp_path) == 1
         with pytest.raises(GradebookProblem, match="is in use: another grader"):
             Gradebook(tmp_path)

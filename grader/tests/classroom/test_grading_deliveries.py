@@ -9,9 +9,7 @@ import pytest
 from example_class import IN_TIME, submission
 from grade_command import exports, hand_in, headway, marks, mistake
 from grader.classroom.term import deliveries
-from grader.classroom.term.deliveries import Delivery, Wanted, read_deliveries
-from grader.classroom.term.matching import name_by_roster
-from grader.classroom.term.name_notes import NameNote
+from grader.classroom.term.deliveries import Delivery, NameNote, Wanted, name_by_roster, read_deliveries
 from grader.classroom.term.roster import NO_ROSTER, Roster, RosterPerson
 from grader.cli.commands.grading_options import GradingOptions, read_options, store_options
 from pytest_runs import solution

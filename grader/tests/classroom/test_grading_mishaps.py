@@ -14,7 +14,6 @@ import pytest
 from example_class import HOSTILE, RULES, a_class, digest_of, submission, verdict_of
 from gradebook_runs import GRADE_ALL, exported, graded, process, refused, start_gradebook
 from grader.classroom.gradebook.gradebook import GradebookProblem
-from grader.classroom.gradebook.person_lookup import find_person
 from grader.verdict.results import Failure
 from kit_copy import posix
 
@@ -58,9 +57,9 @@ def test_a_grader_killed_during_a_transaction_stores_nothing_of_it(tmp_path):
     die = """
 import os, signal
 book = Gradebook(folder)
-book._database.execute("PRAGMA cache_size = 1")
-with book._transaction():
-    book._database.execute("UPDATE results SET outcome = 'lost', tests = hex(zeroblob(9000))")
+book._file.database.execute("PRAGMA cache_size = 1")
+with book._file.transaction():
+    book._file.database.execute("UPDATE results SET outcome = 'lost', tests = hex(zeroblob(9000))")
     os.kill(os.getpid(), signal.SIGKILL)
 """
     assert process(die, tmp_path).wait(60) == -signal.SIGKILL
@@ -68,7 +67,7 @@ with book._transaction():
     book, todo, _ = start_gradebook(tmp_path, people)
     with book:
         assert todo == []
-        assert "lost" not in str(book._query("SELECT outcome FROM results"))
+        assert "lost" not in str(book._file.query("SELECT outcome FROM results"))
 
 
 def test_the_order_of_grading_does_not_change_the_results(tmp_path):
@@ -79,7 +78,7 @@ def test_the_order_of_grading_does_not_change_the_results(tmp_path):
             book.store_verdict(one.digest, verdict_of(one.digest))
         first = exported(book, tmp_path / "one")
         assert exported(book, tmp_path / "one") == first
-        kept = book._query("SELECT * FROM results ORDER BY digest, exercise")
+        kept = book._file.query("SELECT * FROM results ORDER BY digest, exercise")
     names = [one.name for one in todo]
     book, todo, _ = start_gradebook(tmp_path / "two", people[::-1])
     with book:
@@ -87,8 +86,8 @@ def test_the_order_of_grading_does_not_change_the_results(tmp_path):
         for one in random.Random(3).sample(todo, len(todo)):
             book.store_verdict(one.digest, verdict_of(one.digest, seconds=9.9))
         assert exported(book, tmp_path / "two") == first
-        assert book._query("SELECT * FROM results ORDER BY digest, exercise") == kept
-    assert len(first) == 2 + 2 * len(people)
+        assert book._file.query("SELECT * FROM results ORDER BY digest, exercise") == kept
+    assert len(first) == 1 + 2 * len(people)
 
 
 # ---- files, disks and names
@@ -219,7 +218,7 @@ def test_names_of_every_kind_are_stored(tmp_path):
     book, todo, _ = start_gradebook(tmp_path, people)
     with book:
         shown = {person.slug: person.name for person in book.graded_class(RULES).people}
-        book.delete_verdicts(find_person(book, "caf\udce9").slug)
+        book.delete_verdicts(book.find_person("caf\udce9").slug)
     assert todo == [] and [shown[f"s{number}"] for number in (0, 1, 4, 5, 6, 7, 8)] == [names[0], names[1], "clear", "a b c", names[6], "0", "="]
     assert shown["s2"].startswith("caf\ufffd") and set(shown["s3"]) == {"\ufffd"}
 

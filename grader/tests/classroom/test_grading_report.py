@@ -12,7 +12,7 @@ from html.parser import HTMLParser
 import pytest
 import report_examples as classes
 from grader.classroom import sanitize
-from grader.classroom.gradebook import columns
+from grader.classroom.gradebook import records
 from grader.classroom.report import write
 from grader.classroom.report.numbers import format_count, format_number
 from grader.classroom.report.page import render
@@ -76,8 +76,8 @@ def test_causes_are_counted_and_not_their_consequences():
     assert len(tally_misconceptions(people)) == 1 and len(tally_unexplained(people)) == 2
     for follower in (known, unknown):
         follower.tests[0].follows = "softmax"
-    stored = columns.make_row(known)
-    assert columns.parse_result(known.exercise, *stored[2:]).follows == "softmax", "the gradebook stores it"
+    stored = records.make_result_row(known)
+    assert records.parse_result(known.exercise, *stored[2:]).follows == "softmax", "the gradebook stores it"
     assert tally_misconceptions(people) == [] and [tally.exercise.name for tally in tally_unexplained(people)] == ["softmax"]
     tallies = tally_exercises(graded(people[0][1]), [people[0][1]])
     assert [(one.exercise.name, one.struggling) for one in tallies] == [("softmax", 1), ("causal_mask", 0), ("gelu", 0)]
@@ -87,11 +87,11 @@ def test_totals_are_counted_in_tenths_with_full_points_apart():
     marks = [0, 9, 10, 79, 99, 100, 120]
     people = [person("x", total=classes.Mark(Decimal(mark), Decimal(100))) for mark in marks]
     seen = measure_distribution(people)
-    assert {bin.label: bin.people for bin in seen.bins if bin.people} == {"0–9": 2, "10–19": 1, "70–79": 1, "90–99": 1, "100": 2}
+    assert {label: many for label, many in seen.bins.items() if many} == {"0–9": 2, "10–19": 1, "70–79": 1, "90–99": 1, "100": 2}
     assert (seen.lowest, seen.median, seen.highest) == (0, 79, 120)
     assert measure_distribution(people[:4]).median == Decimal("9.5"), "of an even number, the middle of the two"
     assert measure_distribution([]) is None
-    assert measure_distribution([person("x", total=classes.Mark(Decimal(0), Decimal(0)))]).bins[0].people == 1  # no exercise had points
+    assert measure_distribution([person("x", total=classes.Mark(Decimal(0), Decimal(0)))]).bins["0–9"] == 1  # no exercise had points
 
 
 def test_the_same_class_makes_the_same_bytes(tmp_path):

@@ -67,7 +67,7 @@ def test_feedback_says_what_happened(once):
     assert " ".join(known.says.split()) in " ".join(feedback["Wrong"].split())
     assert " ".join(known.says.split()) in " ".join((out / "gradescope" / "Wrong.json").read_text(encoding="utf-8").split())
     assert feedback["Twin"].replace("Twin", "Right") == feedback["Right"]
-    assert (out / "report.html").stat().st_size > 10_000 and (out / "junit.xml").exists()
+    assert (out / "report.html").stat().st_size > 10_000
 
 
 def test_graded_submissions_are_not_graded_again(people, once):

@@ -12,7 +12,7 @@ from pathlib import Path
 import forked_python
 import pytest
 from grader.classroom.handout import course_subset
-from grader.classroom.handout.dependencies import find_all_hidden
+from grader.classroom.handout.course_subset import find_all_hidden
 from grader.classroom.handout.handout_folder import HandoutProblem, make_handout, plan_handout
 from grader.classroom.intake.submissions import read_submissions
 from grader.course.source import definition, read_source, replace_definition

@@ -10,8 +10,8 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from shutil import which
 
 import pytest
-from grader.classroom.handout import templates
-from grader.classroom.handout.summary import LONGEST, MOST_ROWS, escape_markdown, format_summary
+from grader.classroom.handout.summary import MOST_LINES, MOST_ROWS, escape_markdown, format_summary
+from grader.classroom.handout.update import TEXTS
 from grader.course.syllabus import ROOT
 from kit_copy import posix
 from markdown_it import MarkdownIt
@@ -49,7 +49,7 @@ def run(script: str, folder, env: dict[str, str]) -> None:
 
 @posix
 def test_github_grades_without_rights_and_comments_in_a_job_of_its_own(tmp_path, machine):
-    workflow = yaml.safe_load(templates.WORKFLOW)
+    workflow = yaml.safe_load((TEXTS / "github.yml").read_text(encoding="utf-8"))
     grade, comment = workflow["jobs"]["grade"], workflow["jobs"]["comment"]
     assert workflow["permissions"] == {"contents": "read"} and "permissions" not in grade and comment["permissions"] == {"contents": "write"}
     assert comment["needs"] == "grade" and comment["if"] == "always()"
@@ -69,7 +69,7 @@ def test_github_grades_without_rights_and_comments_in_a_job_of_its_own(tmp_path,
 @posix
 @pytest.mark.skipif(which("curl") is None, reason="curl is not installed")
 def test_gitlab_shows_the_summary_and_comments_if_there_is_a_token(tmp_path, machine):
-    job = yaml.safe_load(templates.GITLAB)["grade"]
+    job = yaml.safe_load((TEXTS / "gitlab.yml").read_text(encoding="utf-8"))["grade"]
     assert job["artifacts"]["paths"] == ["summary.md", "results.json"] and job["artifacts"]["when"] == "always"
     received = []
 
@@ -120,7 +120,7 @@ def test_a_summary_has_at_most_40_lines_and_names_what_it_leaves_out(failing):
     long = EXERCISE | {"failure": FAILURE | {"promise": "words " * 90, "got": "1.0\n" * 50, "expected": "2.0\n" * 50, "message": "words " * 90}}
     exercises = [long | {"name": f"exercise{number}", "chapter": f"ch{4 + number // 8:02}"} for number in range(failing)]
     page = format_summary(RESULTS | {"broken": [BROKEN], "exercises": exercises})
-    assert 20 < lines_of(page) <= LONGEST == 40 and len(page) < 65_536, "a comment on GitHub has at most 65,536 characters"
+    assert 20 < lines_of(page) <= MOST_LINES == 40 and len(page) < 65_536, "a comment on GitHub has at most 65,536 characters"
     named = sum(f"`{one['name']}`" in page.partition("| ---")[2].partition("\n\n")[2] for one in exercises)
     left = re.search(r"- (\d+) (?:more|exercises) failed; the log", page)
     assert named + int(left[1] if left else 0) == failing

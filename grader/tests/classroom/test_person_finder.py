@@ -7,17 +7,15 @@ from grade_command import headway
 from gradebook_runs import graded, start_gradebook
 from grader.classroom.anonymous.pseudonyms import Pseudonyms, add_people
 from grader.classroom.gradebook.gradebook import GradebookProblem
-from grader.classroom.gradebook.person_lookup import find_person
 from grader.classroom.intake.problems import GradingProblem
-from grader.classroom.term.person_finder import Known, find_people, from_roster, suggest_person
-from grader.classroom.term.roster import Roster, RosterPerson
+from grader.classroom.term.roster import NamedPerson, Roster, RosterPerson, find_people, suggest_person
 from platform_tables import make_course
 
 ZOE = RosterPerson("Zoë Müller", "zoe@example.edu", "zmueller", "0700007", "20007", "30007", "Mon", "Team 01")
 TWINS = (RosterPerson("Wei Li (wli1)", "", "wli1", section="Mon"), RosterPerson("Wei Li (wli2)", "", "wli2", section="Tue"))
 CHIARA = RosterPerson("Chiara Bianchi", "cbianchi@example.edu")
 ROSTER = Roster((ZOE, *TWINS, CHIARA))
-KNOWN = [from_roster(person) for person in ROSTER.people]
+KNOWN = ROSTER.named_people
 
 
 def names(text):
@@ -32,7 +30,7 @@ def test_a_person_is_found_by_each_name_and_id(text):
 
 
 def test_a_spelling_that_is_exactly_right_comes_first():
-    people = [Known("Zoe"), Known("Zoë")]
+    people = [NamedPerson("Zoe"), NamedPerson("Zoë")]
     assert [one.name for one in find_people("Zoe", people)] == ["Zoe"] and len(find_people("zoe", people)) == 2
 
 
@@ -47,16 +45,16 @@ def test_people_with_one_name_are_offered_with_what_tells_them_apart(tmp_path):
     graded(tmp_path, people)
     book, _, _ = start_gradebook(tmp_path, people)
     with book:
-        assert find_person(book, "zoe muller", ROSTER).slug == find_person(book, "zmueller", ROSTER).slug
-        assert find_person(book, "77", ROSTER).slug == "Alpha-2"
+        assert book.find_person("zoe muller", ROSTER).slug == book.find_person("zmueller", ROSTER).slug
+        assert book.find_person("77", ROSTER).slug == "Alpha-2"
         with pytest.raises(GradebookProblem) as refused:
-            find_person(book, "wei li", ROSTER)
+            book.find_person("wei li", ROSTER)
         assert str(refused.value) == '2 people are called wei li; write "Wei Li (wli1)" (section Mon) or "Wei Li (wli2)" (section Tue)'
         with pytest.raises(GradebookProblem, match=r'2 people are called alpha; write "Alpha \(Alpha\)" or "Alpha \(Alpha-2\)" \(77\)'):
-            find_person(book, "alpha", ROSTER)
-        assert find_person(book, "Wei Li (wli2)", ROSTER).name == "Wei Li (wli2)"
+            book.find_person("alpha", ROSTER)
+        assert book.find_person("Wei Li (wli2)", ROSTER).name == "Wei Li (wli2)"
         with pytest.raises(GradebookProblem, match="is called cbianci@example.edu; grades.csv lists all names"):
-            find_person(book, "cbianci@example.edu", ROSTER)
+            book.find_person("cbianci@example.edu", ROSTER)
 
 
 def test_the_key_finds_people_in_the_same_way_and_offers_pseudonyms(tmp_path):

@@ -9,13 +9,12 @@ from datetime import datetime
 import pytest
 from example_class import submission
 from grader.classroom.anonymous.key_file import KeyEntry, read_key
-from grader.classroom.anonymous.pseudonyms import Pseudonyms, add_people, hide_names
-from grader.classroom.anonymous.scrubbing import Scrubber
+from grader.classroom.anonymous.pseudonyms import Pseudonyms, Scrubber, add_people, hide_names
 from grader.classroom.intake.chapter_versions import ChapterVersion
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.judging.rules import Rules
 from grader.classroom.report import marks_page
-from grader.classroom.term.course_file import Course
+from grader.classroom.term.course import Course
 from grader.classroom.term.marks import compute_term_marks
 from grader.classroom.term.roster import Roster, RosterPerson
 

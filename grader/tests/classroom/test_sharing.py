@@ -5,7 +5,6 @@ from example_class import one_test
 from grade_command import exports, hand_in, mistake
 from grader.classroom.grade import grade_class
 from grader.classroom.gradebook.gradebook import Gradebook
-from grader.classroom.gradebook.person_lookup import find_person
 from grader.classroom.intake.submission_content import hash_content
 from grader.classroom.intake.submissions import Submission
 from grader.classroom.judging.dispatch import Dispatcher
@@ -131,7 +130,7 @@ def test_what_somebody_asks_for_again_is_judged_again(dispatcher, shared):
     folder, *_ = shared
     graded(dispatcher, folder)
     with Gradebook(folder) as book:
-        assert book.delete_verdicts(find_person(book, "03 stub").slug) == ["03 stub"]
+        assert book.delete_verdicts(book.find_person("03 stub").slug) == ["03 stub"]
     assert graded(dispatcher, folder)[1] == {"03 stub": NAMES}
     assert graded(dispatcher, folder)[1] == {}
 

@@ -1,9 +1,9 @@
 """Pairs with similar code: copies that somebody changed are found, and people who worked alone are not."""
 
 import pytest
-from grader.classroom.similarity import page, table
 from grader.classroom.similarity.comparison import compare
-from grader.classroom.similarity.fingerprints import all_pieces, chapter_pieces
+from grader.classroom.similarity.page import write_page, write_table
+from grader.classroom.similarity.pieces import all_pieces, chapter_pieces
 from grader.course.syllabus import SOLUTIONS, load_syllabus
 from seeded_copies import CHANGES, a_submission, change_comments, change_statements, honest_courses, rename_variables, reorder_functions
 
@@ -174,8 +174,8 @@ def test_equal_input_gives_equal_bytes_in_any_order(tmp_path):
     written = []
     for number in range(2):
         found = compared(*people)
-        table.write(found, tmp_path / str(number))
-        page.write(found, tmp_path / str(number), "week 3")
+        write_table(found, tmp_path / str(number))
+        write_page(found, tmp_path / str(number), "week 3")
         written.append([path.read_bytes() for path in sorted((tmp_path / str(number)).iterdir())])
     assert written[0] == written[1] and len(written[0]) == 2
 

@@ -36,12 +36,12 @@ def browser(tmp_path_factory):
 @pytest.fixture(scope="module", params=[3, 5, 100])
 def written(request, tmp_path_factory):
     comparison = a_class(request.param)
-    return comparison, similarity_page.write(comparison, tmp_path_factory.mktemp("similarity"), "Week 3")
+    return comparison, similarity_page.write_page(comparison, tmp_path_factory.mktemp("similarity"), "Week 3")
 
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory):
-    return similarity_page.write(a_class(5), tmp_path_factory.mktemp("small"), "Week 3")
+    return similarity_page.write_page(a_class(5), tmp_path_factory.mktemp("small"), "Week 3")
 
 
 def test_the_page_says_what_a_percentage_means_and_shows_every_pair(browser, written):
@@ -49,7 +49,7 @@ def test_the_page_says_what_a_percentage_means_and_shows_every_pair(browser, wri
     page = browser.open(path)
     assert page.requests == [path.as_uri()] and page.errors == []
     assert "It proves nothing." in page.js("document.querySelector('.meaning').textContent")
-    shown = comparison.pairs[: similarity_page.MOST_PAIRS]
+    shown = comparison.pairs[: similarity_page.MAX_SHOWN_PAIRS]
     assert page.js("[...document.querySelectorAll('.pairs tbody tr')].map(row => row.cells[1].textContent)") == [f"{pair.percent} %" for pair in shown]
     assert page.js("document.querySelectorAll('section.pair').length") == len(shown) == min(comparison.found, 40)
     assert "1 file or submission is not compared" in page.js("document.body.textContent")
@@ -106,7 +106,7 @@ def test_names_and_code_that_are_markup_stay_text(browser, tmp_path):
     helper = f"\n\ndef helper(x):\n    '''{nasty}'''\n    # {nasty}\n    return x.roll(7, dims=0)[1].add(5), {nasty!r}\n"
     code = COURSES["typed"]["ch03_attention"] + helper
     people = [a_submission(name, {"ch03_attention": code}) for name in (report_examples.SCRIPT, report_examples.TURNED, "")]
-    path = similarity_page.write(compare(people, load_syllabus().exercises, {}), tmp_path, report_examples.SCRIPT)
+    path = similarity_page.write_page(compare(people, load_syllabus().exercises, {}), tmp_path, report_examples.SCRIPT)
     page = browser.open(path)
     assert page.errors == [] and page.requests == [path.as_uri()]
     assert page.js("[document.scripts.length, document.images.length, document.styleSheets.length]") == [1, 0, 1]

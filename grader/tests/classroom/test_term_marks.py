@@ -9,10 +9,10 @@ from fractions import Fraction
 import pytest
 from example_class import EXERCISES, HOSTILE, VERSIONS, submission
 from grade_command import headway
-from grader.classroom.exports import term_table
+from grader.classroom.exports.csv import write_marks
 from grader.classroom.gradebook.gradebook import Gradebook
 from grader.classroom.report import marks_page
-from grader.classroom.term.course_file import Drop
+from grader.classroom.term.course import Drop
 from grader.classroom.term.marks import compute_term_marks
 from grader.classroom.term.roster import RosterPerson
 from platform_tables import COURSE, make_course
@@ -114,7 +114,7 @@ def test_a_submission_whose_run_is_not_finished_does_not_count_yet(tmp_path):
     for person in marks.people:
         assert person.percent == Decimal("37.50") and person.waiting == ["two"] and all(mark.counts for mark in person.marks.values())
         assert (person.marks["two"].remark, person.marks["two"].brief) == ("not graded yet", "not graded yet")
-    first, _ = csv.DictReader(io.StringIO(term_table.write(marks, tmp_path).read_bytes().decode("utf-8-sig")))
+    first, _ = csv.DictReader(io.StringIO(write_marks(marks, tmp_path).read_bytes().decode("utf-8-sig")))
     assert (first["two"], first["two of"], first["two remark"]) == ("", "10", "not graded yet")
     page = marks_page.render(marks)
     assert "not graded yet, so not counted: <bdi>A</bdi>, <bdi>B</bdi>" in page and "mean 0 of 10 points" in page
@@ -147,14 +147,14 @@ def test_the_table_has_every_id_and_no_formula(tmp_path):
     people = (ALPHA, RosterPerson("=1+1", login="@x"))
     broken = a_graded_person("=1+1", ONE, (0,), problem=f"=cmd {HOSTILE}")
     marks = compute_term_marks(a_course(ONE, TWO, people=people), {"one": a_class_of(ONE, a_graded_person("Alpha One", ONE, (0.25,)), broken)})
-    text = term_table.write(marks, tmp_path).read_bytes().decode("utf-8-sig")
+    text = write_marks(marks, tmp_path).read_bytes().decode("utf-8-sig")
     alpha, other = csv.DictReader(io.StringIO(text))
     assert alpha == {
         "name": "Alpha One", "email": "alpha@example.edu", "login": "", "number": "s1", "canvas_id": "11", "moodle_id": "501", "section": "", "group": "",
         "percent": "25", "one": "2.5", "one of": "10", "one remark": "",
     }  # fmt: skip
     assert other["name"] == "'=1+1" and other["login"] == "'@x" and other["one remark"].startswith("not graded: ") and "\x1b" not in text
-    assert term_table.write(marks, tmp_path).read_bytes().decode("utf-8-sig") == text
+    assert write_marks(marks, tmp_path).read_bytes().decode("utf-8-sig") == text
 
 
 def test_a_large_term_adds_up():

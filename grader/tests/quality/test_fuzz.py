@@ -23,7 +23,6 @@ import pytest
 from example_class import EXERCISES, VERSIONS, a_class, verdict_of
 from fuzzing import fuzzed, mutated, values
 from grader.classroom.gradebook.gradebook import Gradebook
-from grader.classroom.gradebook.person_lookup import find_person
 from grader.classroom.gradebook.sqlite_file import GradebookProblem
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.intake.submissions import read_submissions
@@ -204,7 +203,7 @@ def use(folder: Path) -> None:
             for chapter in CHAPTERS:
                 book.equal_results(chapter, EXERCISES)
             book.graded_class(Rules())
-            book.delete_verdicts(find_person(book, "Learner 000").slug)
+            book.delete_verdicts(book.find_person("Learner 000").slug)
     except GradebookProblem as problem:
         assert len(str(problem).splitlines()) == 1
 

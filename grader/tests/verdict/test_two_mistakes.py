@@ -7,7 +7,7 @@ import re
 from dataclasses import asdict
 
 import pytest
-from grader.classroom.gradebook import columns
+from grader.classroom.gradebook import records
 from grader.course import known_mistakes
 from grader.course.known_mistakes import Base, CatalogueProblem, Misconception, StaleEdit, bases, misconceptions
 from grader.course.source import SourceProblem, definition, replace_definition
@@ -91,8 +91,8 @@ def test_a_second_mistake_survives_storage():
     exercise = load_syllabus().exercise("softmax")
     result = ExerciseResult(exercise, [TestResult("test_a", "failed", 0.0, 1.0)], diagnosis)
     assert Verdict.from_data(json.loads(json.dumps(Verdict([result]).as_data()))).results[0].diagnosis == diagnosis
-    _, _, tests, stored, forbidden, partial, missing = columns.make_row(result)
-    assert columns.parse_result(exercise, tests, stored, forbidden, partial, missing).diagnosis == diagnosis
+    _, _, tests, stored, forbidden, partial, missing = records.make_result_row(result)
+    assert records.parse_result(exercise, tests, stored, forbidden, partial, missing).diagnosis == diagnosis
     assert Diagnosis.from_data({"id": "one", "says": "It is one.", "hint": "Which?"}).mistakes == [Diagnosis("one", "It is one.", "Which?")]
     assert Diagnosis.from_data(asdict(diagnosis)).as_json()["also"] == {"id": "two", "says": "It is two.", "hint": "Why?", "also": None}
 

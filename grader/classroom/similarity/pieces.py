@@ -1,0 +1,167 @@
+"""Pieces of code that can be compared: each run of RUN_LENGTH tokens becomes a number, and winnowing keeps some.
+
+In a run, a variable is the distance to its previous use in the same run: its name does not matter, but its use does. Of
+WINDOW runs in a row, winnowing (Schleimer, Wilkerson and Aiken, 2003) keeps the one with the smallest number. So if two
+people share RUN_LENGTH + WINDOW - 1 tokens in a row, they share a piece. The numbers are the same on every machine.
+
+Two people may both have pieces that the course explains without having seen each other's work: those of the reference,
+the stubs, the code in the lessons, and the correct variants in tests/variants (where the kit has them).
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from functools import cache, lru_cache
+from struct import Struct
+from textwrap import dedent
+
+from grader.classroom.intake.submissions import Submission
+from grader.classroom.similarity.tokens import VARIABLE, Token, find_definitions, fixed_names, read_tokens
+from grader.course.source import SourceProblem, is_written, parse, read_source
+from grader.course.stubs import reference_stub
+from grader.course.syllabus import EXERCISES, SOLUTIONS, TESTS
+from grader.course.syllabus import Exercise as SyllabusExercise
+
+RUN_LENGTH = 7
+WINDOW = 4
+MAX_PIECES = 4000  # of one exercise; the longest one of the reference has 300
+Piece = int
+Run = tuple[Piece, int, int]  # its number, and the places of its tokens: from, and up to but not including
+Exercise = tuple[str, str]  # the chapter's module, and the exercise's name, or "" for the other definitions
+TEXT_CODES = 1 << 32  # codes from here on are texts; smaller ones are distances of variables
+_pack = Struct(f"<{RUN_LENGTH}Q").pack
+_FENCED = re.compile(r"^```[a-z]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_INDENTED = re.compile(r"(?:^(?: {4}.*)?\n)+", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Work:
+    """What one person submitted."""
+
+    name: str
+    digest: str
+    group: str = ""  # people with the same group handed in together
+    pieces: Mapping[Exercise, Set[Piece]] = field(default_factory=dict)  # that the course does not explain
+    sources: Mapping[str, str] = field(default_factory=dict)  # module → text
+
+
+@lru_cache(maxsize=16)  # people with the same files follow each other if one group handed them in
+def chapter_pieces(text: str) -> dict[str, set[Piece]]:
+    """The pieces of each exercise that a chapter defines, and under "" those of its other definitions.
+
+    SourceProblem if it is not valid Python.
+    """
+    tree = parse(text)
+    fixed = fixed_names(tree)
+    found = {}
+    for name, nodes in find_definitions(tree).items():
+        runs = [winnow(list(number_runs(read_tokens(node, fixed)))) for node in nodes]
+        found[name] = {number for part in runs for number, _, _ in part}
+    return found
+
+
+def all_pieces(text: str) -> set[Piece]:
+    """Every piece of a text of the course, also those that winnowing drops, so that none of them counts anywhere."""
+    tree = parse(text)
+    fixed = fixed_names(tree)
+    return {number for node in [*tree.body, tree] for number, _, _ in number_runs(read_tokens(node, fixed))}
+
+
+def number_runs(tokens: Sequence[Token]) -> Iterator[Run]:
+    """Each run of tokens with its number."""
+    last: dict[str, int] = {}
+    codes: list[int] = []
+    for place, (text, _) in enumerate(tokens):
+        if text[0] == VARIABLE:
+            codes.append(place - last.get(text, place))
+            last[text] = place
+        else:
+            codes.append(TEXT_CODES | zlib.crc32(text.encode("utf-8", "surrogatepass")))
+    for start in range(len(codes) - RUN_LENGTH + 1):
+        window = codes[start : start + RUN_LENGTH]
+        run = [0 if place < code < TEXT_CODES else code for place, code in enumerate(window)]
+        yield zlib.crc32(_pack(*run)), start, start + RUN_LENGTH
+
+
+def winnow(runs: Sequence[Run]) -> Iterator[Run]:
+    """Of each WINDOW runs the one with the smallest number, the first of several; each run once."""
+    numbers = [run[0] for run in runs]
+    previous = -1
+    for start in range(max(1, len(runs) - WINDOW + 1) if runs else 0):
+        window = numbers[start : start + WINDOW]
+        place = start + window.index(min(window))
+        if place != previous:
+            yield runs[place]
+            previous = place
+
+
+@cache
+def explained_pieces() -> frozenset[Piece]:
+    """Every piece of the course's own code."""
+    found: set[Piece] = set()
+    for text in _course_texts():
+        try:
+            found |= all_pieces(text)
+        except SourceProblem:  # an indented block of a lesson may be a formula
+            continue
+    return frozenset(found)
+
+
+def _course_texts() -> Iterator[str]:
+    for path in sorted(SOLUTIONS.glob("ch*.py")):
+        yield read_source(path)
+        yield reference_stub(path.stem)
+    for path in sorted((TESTS / "variants").glob("*/*.py")):
+        yield read_source(path)
+    for path in sorted(EXERCISES.glob("*.md")):
+        text = path.read_text(encoding="utf-8")
+        yield from _FENCED.findall(text)
+        yield from (dedent(block) for block in _INDENTED.findall(text) if block.strip())
+
+
+def read_works(
+    submissions: Sequence[Submission], exercises: Iterable[SyllabusExercise], groups: Mapping[str, str]
+) -> tuple[list[Work], list[str]]:
+    """Each person's work in these exercises, and sentences on what is not compared.
+
+    `groups` has the group of each name that has one.
+    """
+    explained = explained_pieces()
+    modules: dict[str, set[str]] = {}
+    for exercise in exercises:
+        modules.setdefault(exercise.module, set()).add(exercise.name)
+    works, notes = [], []
+    for one in submissions:
+        pieces: dict[Exercise, Set[Piece]] = {}
+        sources = {module: one.sources[module] for module in sorted(one.sources.keys() & modules.keys())}
+        problems = [one.problem] if one.problem else []
+        for module, text in sources.items():
+            try:
+                found = chapter_pieces(text)
+            except SourceProblem as problem:
+                where = f"{module}.py" if problem.line is None else f"{module}.py, line {problem.line}"
+                problems.append(f"{where}: {problem.reason}, so the file is not compared")
+                continue
+            for name in [name for name in found if not name or name in modules[module]]:
+                if len(found[name]) > MAX_PIECES:
+                    problems.append(f"{name or 'the other code'} of {module}.py is too long to compare")
+                elif rest := frozenset(found[name] - explained):
+                    pieces[module, name] = rest
+        problems += [sentence for sentence in one.broken.values() if sentence != one.problem]
+        notes += [f"{one.name}: {sentence}" for sentence in problems]
+        works.append(Work(one.name, one.digest, groups.get(one.name) or one.group, pieces, sources))
+    return works, notes
+
+
+def has_written(work: Work, exercises: Collection[SyllabusExercise]) -> bool:
+    """Whether this person wrote at least one of these exercises: two folders of unchanged stubs mean nothing."""
+    for exercise in exercises:
+        try:
+            if exercise.module in work.sources and is_written(work.sources[exercise.module], exercise.name):
+                return True
+        except SourceProblem:
+            continue
+    return False
