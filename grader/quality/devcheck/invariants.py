@@ -13,7 +13,7 @@ from grader.course.known_mistakes import CatalogueProblem, misconceptions
 from grader.course.readme_table import check_readme_table
 from grader.course.source import Definition, SourceProblem, definition, find_definition
 from grader.course.stubs import check_stubs, reference_stub
-from grader.course.syllabus import EXERCISES, ROOT, Chapter, Exercise, load_syllabus, suites_of, tests_in, tests_of
+from grader.course.syllabus import EXERCISES, ROOT, Chapter, Exercise, load_syllabus, suites_of, tests_in
 from grader.execution.target import reference_of
 from grader.quality.devcheck.hint_code import code_in_hints
 from grader.quality.devcheck.subjects import solution_of, variants
@@ -113,7 +113,8 @@ def of_exercise(exercise: Exercise) -> Iterator[str]:
 
 def missing_files(exercise: Exercise) -> Iterator[str]:
     """What an exercise lacks without which it cannot be tried: the reference and the tests."""
-    reference, tests = reference_of(exercise.module), tests_of(exercise.chapter).values()
+    reference = reference_of(exercise.module)
+    tests = [marked for suite in suites_of(exercise.chapter) for marked in tests_in(suite).values()]
     if reference is None or find_definition(reference.text, exercise.name) is None:
         yield f"solutions/{exercise.module}.py does not define it; write it, then run `headway stubs`"
     if exercise.name not in {name for name, _ in tests}:
