@@ -11,7 +11,8 @@ import zipfile
 from pathlib import Path
 
 from grader.classroom.intake.options import DEFAULTS, ReadOptions
-from grader.classroom.intake.submissions import Submission, read_submissions
+from grader.classroom.intake.reading import read_submissions
+from grader.classroom.intake.submissions import Submission
 
 CHAPTER = "ch03_attention.py"
 DAMAGED = "the archive is damaged or incomplete; submit it again"

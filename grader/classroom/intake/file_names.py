@@ -1,4 +1,11 @@
-"""Reads the chapter and the owner from the names of files and folders, and makes safe names for the files that the grader writes."""
+"""Reads the chapter and the owner from the names of files and folders, and makes safe names for the files that the
+grader writes.
+
+One rule says whose a submission is: its owner is the name of its folder, archive or file at the top level of the class,
+without what a learning platform, the chapter or the format adds to it. `parse_owner` has all these additions. Two
+sources name the owner instead, where they exist: the column `name` of a table, and Gradescope's metadata (roster.py).
+With a course, term/person_finder.py then finds the person of the roster by this name or id.
+"""
 
 from __future__ import annotations
 
@@ -9,23 +16,28 @@ from functools import cache
 
 from grader.course.syllabus import load_syllabus
 
-ARCHIVE_SUFFIXES = (".tar.gz", ".tar.bz2", ".tar.xz", ".tar.zst", ".tgz", ".tbz2", ".tbz", ".txz", ".zip", ".tar", ".gz", ".bz2", ".xz", ".zst", ".7z", ".rar")
 SKIPPED = frozenset({"__macosx", "__pycache__", "node_modules", "venv", "env", "site-packages"})
 KIT_FOLDERS = frozenset({"solutions", "grader", "tests"})  # next to an `exercises` folder they belong to the kit
-LONGEST_NAME = 255  # characters of a file or folder name, the most that file systems allow; also the most levels of folders
-LONGEST_SAFE = 120  # bytes: with a suffix and an extension this is well below the 255 that file systems allow
-
+MAX_NAME_LENGTH = 255  # characters, the most that file systems allow; also the most levels of folders
+MAX_SAFE_BYTES = 120  # with a suffix and an ending, a safe name is well below 255 bytes
 _PACKAGING = frozenset({"__init__", "__main__", "conftest", "setup"})
 _RESERVED = re.compile(r"(?:con|prn|aux|nul|conin\$|conout\$|com[0-9]|lpt[0-9])", re.IGNORECASE)
+_FLAGS = re.ASCII | re.IGNORECASE | re.DOTALL
+_COPY = r"(?: *\((?P<first>\d{1,3})\)|-(?P<second>\d{1,3}))?"  # a browser's "hw (1).py", and Canvas' "hw-1.py"
+_CODE = re.compile(rf"(?P<stem>.+?){_COPY}(?P<ending>\.ipynb|\.py|\.py\.txt)", _FLAGS)  # some mail programs append .txt
+_ARCHIVE = re.compile(r"(?P<name>.+?)\.(?:(?:tar\.)?(?:gz|bz2|xz|zst)|tgz|tbz2?|txz|tar|zip|7z|rar)", _FLAGS)
+_MOODLE = re.compile(r"(?P<name>.+?)_(?P<id>\d+)_assignsubmission_(?:file|onlinetext)_?(?P<rest>.*)", _FLAGS)
+_CANVAS = re.compile(r"(?P<name>.+?)(?P<late>_LATE)?_(?P<id>\d+)_\d+_(?P<rest>.+)", re.ASCII | re.DOTALL)
 
 
 @dataclass(frozen=True)
-class ChapterName:
-    """What the name of a chapter file says."""
+class CodeName:
+    """What the name of a Python file or a notebook says."""
 
-    module: str
-    person: str = ""  # the rest of the name, as in NAME_ch03_attention.py
+    module: str = ""  # the chapter; "" if it says none
+    person: str = ""  # beside the chapter, as in NAME_ch03_attention.py
     copy: int = 0  # the number in ch03_attention (1).py or ch03_attention-1.py
+    is_notebook: bool = False
 
 
 @dataclass(frozen=True)
@@ -41,88 +53,54 @@ class Owner:
 
 def is_too_long(path: tuple[str, ...]) -> bool:
     """Is a name in this path longer than a file system allows, or is the path nested too deeply?"""
-    return len(path) > LONGEST_NAME or any(len(part) > LONGEST_NAME for part in path)
-
-
-@dataclass(frozen=True)
-class CodeName:
-    """The name of a notebook or of a Python file, which need not say a chapter."""
-
-    stem: str
-    number: int = 0  # of a copy, as in "attention (2).py"
+    return len(path) > MAX_NAME_LENGTH or any(len(part) > MAX_NAME_LENGTH for part in path)
 
 
 def parse_code_name(name: str) -> CodeName | None:
-    """The parts of the name of a notebook or Python file; None for other files, tests, and files that only make a package."""
-    stem, _, ending = _drop_text_ending(name).rpartition(".")
-    if len(name) > LONGEST_NAME or ending.lower() not in ("py", "ipynb") or not stem or stem.lower().startswith("test_") or stem.lower() in _PACKAGING:
+    """What the name says; None for other files, tests, and files that only make a package."""
+    found = _CODE.fullmatch(name) if len(name) <= MAX_NAME_LENGTH else None
+    if not found or found["stem"].lower().startswith("test_") or found["stem"].lower() in _PACKAGING:
         return None
-    return CodeName(*_strip_copy_number(stem))
-
-
-def parse_notebook_name(name: str) -> ChapterName | None:
-    """The chapter in the name of a notebook, as in NAME_ch03_attention.ipynb, or None."""
-    return parse_chapter_name(f"{name[:-6]}.py") if name.lower().endswith(".ipynb") else None
-
-
-def _drop_text_ending(name: str) -> str:
-    """"ch03_attention.py" for "ch03_attention.py.txt", as some mail programs and editors rename it."""
-    return name[:-4] if name.lower().endswith(".py.txt") else name
-
-
-def parse_chapter_name(name: str) -> ChapterName | None:
-    """The chapter in this file name, or None."""
-    name = _drop_text_ending(name)
-    stem = name[:-3]
-    small = stem.translate(_ASCII_LOWER)  # ASCII only, so that positions stay the same
-    if len(name) > LONGEST_NAME or name[-3:].translate(_ASCII_LOWER) != ".py":
-        return None
-    found = [(place, module) for module in _chapter_names() if (place := _find_chapter(small, module)) >= 0]
-    if not found:
-        return None
-    place, module = min(found, key=lambda one: (one[0] == 0, one[0]))
-    before, after = stem[:place].strip(" _-"), stem[place + len(module) :]
-    after, number = _strip_copy_number(after)
-    after = after.strip(" _-")
-    return None if before.lower() == "test" else ChapterName(module, before or after, number)
+    copy, is_notebook = int(found["first"] or found["second"] or 0), found["ending"].lower() == ".ipynb"
+    if chapter := _chapter_pattern().fullmatch(found["stem"]):
+        person = (chapter["before"] or chapter["after"] or "").strip(" _-")
+        return CodeName(chapter["module"].lower(), person, copy, is_notebook)
+    return CodeName(copy=copy, is_notebook=is_notebook)
 
 
 def parse_owner(name: str, is_folder: bool) -> Owner | None:
-    """The owner of an entry at the top level of a class; None for a file without an owner (a README, a table)."""
-    if len(name) > LONGEST_NAME:
+    """The owner of an entry at the top level of a class; None for a file without an owner (a README, a table).
+
+    The name of a chapter file without a person, as in ch03_attention.py, gives an owner without a name.
+    """
+    if len(name) > MAX_NAME_LENGTH:
         return Owner(name, rest=name)
-    if moodle := _parse_moodle(name):
-        return moodle
+    if moodle := _MOODLE.fullmatch(name):  # NAME_123_assignsubmission_file_REST
+        return Owner(moodle["name"], moodle["id"], moodle["rest"], platform="moodle")
     if is_folder:
         return Owner(name)
-    if canvas := _parse_canvas(name):
-        return canvas
-    if chapter := parse_notebook_name(name) or parse_chapter_name(name):
-        number, ending = f"-{chapter.copy}" if chapter.copy else "", ".ipynb" if name.lower().endswith(".ipynb") else ".py"
-        return Owner(chapter.person, rest=f"{chapter.module}{number}{ending}")
-    stem = strip_archive_suffix(name)
-    if stem:
+    if canvas := _CANVAS.fullmatch(name):  # NAME_123_4567_REST or NAME_LATE_123_4567_REST
+        return Owner(canvas["name"], canvas["id"], canvas["rest"], bool(canvas["late"]), "canvas")
+    code = parse_code_name(name)
+    if code and code.module:  # NAME_ch03_attention.py
+        copy, ending = f"-{code.copy}" if code.copy else "", ".ipynb" if code.is_notebook else ".py"
+        return Owner(code.person, rest=f"{code.module}{copy}{ending}")
+    if stem := strip_archive_suffix(name):  # NAME.zip
         return Owner(stem, rest=name)
-    if name.lower().endswith((".py", ".ipynb")):
-        return Owner(name.rpartition(".")[0], rest=name)
-    return None
+    return Owner(name.rpartition(".")[0], rest=name) if name.lower().endswith((".py", ".ipynb")) else None
 
 
 def strip_archive_suffix(name: str) -> str:
     """"alpha" for "alpha.tar.gz"; "" if the name does not end like an archive's."""
-    for suffix in ARCHIVE_SUFFIXES:
-        if name.lower().endswith(suffix) and len(name) > len(suffix):
-            return name[: -len(suffix)]
-    return ""
+    found = _ARCHIVE.fullmatch(name) if len(name) <= MAX_NAME_LENGTH else None
+    return found["name"] if found else ""
 
 
 def split_member_path(name: str) -> tuple[str, ...]:
-    """The folders and file of a member's name, with either kind of slash; it starts with ".." if the path leads out of the archive."""
+    """The folders and file of a member's name, with either kind of slash; it starts with ".." if it leads out."""
     name = name.replace("\\", "/")
     parts = [part for part in name.split("/") if part not in ("", ".")]
-    if name.startswith("/") or re.match(r"[A-Za-z]:(/|$)", name) or "\0" in name:
-        return ("..", *parts)
-    return tuple(parts)
+    return ("..", *parts) if name.startswith("/") or re.match(r"[A-Za-z]:(/|$)", name) else tuple(parts)
 
 
 def is_skipped(part: str) -> bool:
@@ -137,15 +115,18 @@ def is_wanted(path: tuple[str, ...]) -> bool:
 
 def replace_undecodable(name: str) -> str:
     """The name with a replacement character for each byte that is not UTF-8, so that it can be written anywhere."""
-    return name.encode("utf-8", "surrogateescape" if _is_undecoded(name) else "replace").decode("utf-8", "replace")
+    return re.sub("[\ud800-\udfff]", "\ufffd", name)
 
 
 def make_safe_name(name: str, taken: set[str]) -> str:
-    """A file name for this person that is valid on every system. Adds it to `taken`, whose names differ from it also without case and accents."""
+    """A file name for this person that is valid on every system.
+
+    It differs from all names in `taken` also without case and accents, and is added to them.
+    """
     text = unicodedata.normalize("NFKC", replace_undecodable(name)).replace("\ufffd", "_")
     text = "".join(c if unicodedata.category(c)[0] in "LMN" or c in "-." else "_" for c in text)
     text = re.sub(r"_+", "_", re.sub(r"\.{2,}", ".", text)).strip("._-")
-    text = _truncate(text, LONGEST_SAFE) or "submission"
+    text = text.encode()[:MAX_SAFE_BYTES].decode(errors="ignore").rstrip("._-") or "submission"
     stem, dot, rest = text.partition(".")
     if _RESERVED.fullmatch(stem):  # a device name on Windows, with any extension
         text = f"{stem}_{dot}{rest}"
@@ -157,62 +138,12 @@ def make_safe_name(name: str, taken: set[str]) -> str:
     return candidate
 
 
-def _parse_moodle(name: str) -> Owner | None:
-    """NAME_123_assignsubmission_file_REST."""
-    person, marker, rest = name.partition("_assignsubmission_")
-    kind = next((kind for kind in ("file", "onlinetext") if rest.startswith(kind)), "")
-    person, _, number = person.rpartition("_")
-    return Owner(person, number, rest[len(kind) :].removeprefix("_"), platform="moodle") if kind and person and number.isdecimal() else None
-
-
-def _parse_canvas(name: str) -> Owner | None:
-    """NAME_123_4567_REST or NAME_LATE_123_4567_REST; the first two consecutive numbers count."""
-    parts = name.split("_")
-    for place in range(1, len(parts) - 2):
-        if parts[place].isdecimal() and parts[place + 1].isdecimal():
-            late = place > 1 and parts[place - 1] == "LATE"
-            person, rest = "_".join(parts[: place - late]), "_".join(parts[place + 2 :])
-            if person and rest:
-                return Owner(person, parts[place], rest, late, "canvas")
-    return None
-
-
-def _find_chapter(stem: str, module: str) -> int:
-    """The position of a chapter's name in a file name, as a separate word: after a person's name, or at the start; -1 if it is absent."""
-    places, place = [], stem.find(module)
-    while place >= 0:
-        end = place + len(module)
-        if (place == 0 or (place > 1 and stem[place - 1] in " _-")) and (end == len(stem) or stem[end] in " _-("):
-            places.append(place)
-        place = stem.find(module, place + 1)
-    return next((place for place in places if place), places[0] if places else -1)
-
-
-def _strip_copy_number(after: str) -> tuple[str, int]:
-    """Split off the number of a copy, as in a browser's "ch03_attention (1).py" or Canvas' "ch03_attention-1.py"; 0 for a name without such a number."""
-    if after.endswith(")"):
-        rest, _, number = after[:-1].rpartition("(")
-        rest = rest.rstrip(" _-")
-    else:
-        rest, _, number = after.rpartition("-")
-    return (rest, int(number)) if number.isascii() and number.isdecimal() and len(number) <= 3 else (after, 0)
-
-
 def _fold(text: str) -> str:
     return unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold())
 
 
-def _truncate(text: str, longest: int) -> str:
-    return text.encode()[:longest].decode(errors="ignore").rstrip("._-")
-
-
-def _is_undecoded(name: str) -> bool:
-    return all(not "\ud800" <= c <= "\udfff" or "\udc80" <= c <= "\udcff" for c in name)
-
-
 @cache
-def _chapter_names() -> tuple[str, ...]:
-    return tuple(chapter.name for chapter in load_syllabus().chapters)
-
-
-_ASCII_LOWER = str.maketrans({letter: letter.lower() for letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"})
+def _chapter_pattern() -> re.Pattern[str]:
+    """A chapter's name, alone or as a separate word after or before a person's name."""
+    names = "|".join(sorted((chapter.name for chapter in load_syllabus().chapters), key=len, reverse=True))
+    return re.compile(rf"(?:(?P<before>.+?)[ _-]+)?(?P<module>{names})(?:[ _-]+(?P<after>.+))?", _FLAGS)

@@ -1,9 +1,19 @@
 """Writes the chapters that loose code defines: a notebook's cells, or one file with the exercises of several chapters.
 
-A chapter gets what its exercises need: their definitions, and the helpers, constants and imports that these use, directly or through others. So code of
-another exercise (which may use what this chapter forbids) is not part of it. If a name is defined several times, the last definition counts, as in a
-notebook that was run from top to bottom. Exercises that are not defined keep their stub. Exercises of earlier chapters are imported from these
-chapters, as in the stubs, so that a mistake in one costs its own points only.
+A chapter gets what its exercises need: their definitions, and the helpers, constants and imports that these use,
+directly or through others. So code of another exercise (which may use what this chapter forbids) is not part of it. If
+a name is defined several times, the last definition counts, as in a notebook that was run from top to bottom. Exercises
+that are not defined keep their stub. Exercises of earlier chapters are imported from these chapters, as in the stubs,
+so that a mistake in one costs its own points only.
+
+Everything else (a call, a loop, training) would run whenever the chapter is imported, so only these statements of the
+top level are kept:
+
+- imports, functions and classes, with their decorators;
+- assignments of constant values: literals, names, arithmetic, lambdas, and calls that only make a value
+  (`float("-inf")`, `torch.device("cpu")`);
+- such assignments to an attribute or an entry: `Block.forward = forward`, `CONFIG["heads"] = 4`;
+- `try` with only such statements inside, as for an optional import.
 """
 
 from __future__ import annotations
@@ -11,19 +21,46 @@ from __future__ import annotations
 import ast
 import io
 import re
+import symtable
 import tokenize
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 
-from grader.classroom.intake.code_statements import Statement, split_statements
 from grader.classroom.intake.notebooks import Cell
 from grader.classroom.sanitize import shorten
-from grader.course.source import SourceProblem, parse
+from grader.course.source import Definition, SourceProblem, bound_names, imported_names, parse, split_lines
 from grader.course.stubs import reference_stub
 from grader.course.syllabus import Chapter, load_syllabus
+from grader.execution.names_used import globals_in
 
+MAKES_A_VALUE = frozenset(
+    "abs bool chr dict float frozenset int len list max min ord range round set slice sorted str sum tuple namedtuple "
+    "collections.namedtuple NewType TypeVar partial functools.partial re.compile "
+    "torch.device torch.finfo torch.iinfo torch.tensor torch.Size".split()
+)
+_IMPORTS = (ast.Import, ast.ImportFrom)
 _DEFINED = re.compile(r"^(?:(?:async[ \t]+)?def[ \t]+|class[ \t]+)(\w+)|^(\w+)[ \t]*=(?!=)", re.MULTILINE)
 _FOLDERS = ("exercises", "solutions")  # people import chapters as `exercises.ch03_attention`, too
+
+
+@dataclass(frozen=True)
+class Statement:
+    node: ast.stmt
+    text: str
+    cell: int = 0  # of a notebook, counted from 1; 0 for code that is not from a cell
+    is_kept: bool = True
+    binds: frozenset[str] = frozenset()
+    changes: frozenset[str] = frozenset()  # names whose attributes or entries it sets
+    uses: frozenset[str] = frozenset()  # global names, also those inside functions
+    uses_now: frozenset[str] = frozenset()  # those of them that must exist when the statement runs
+
+    @property
+    def is_import(self) -> bool:
+        return isinstance(self.node, _IMPORTS)
+
+    @property
+    def is_future(self) -> bool:
+        return isinstance(self.node, ast.ImportFrom) and self.node.module == "__future__"
 
 
 @dataclass
@@ -33,12 +70,40 @@ class LooseCode:
     statements: list[Statement] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
+    def exercises(self) -> dict[str, list[str]]:
+        """The exercises that the kept statements define, by module."""
+        kept = [statement for statement in self.statements if statement.is_kept and not statement.is_import]
+        return _exercises_among({name for statement in kept for name in statement.binds})
+
 
 @dataclass(frozen=True)
 class WrittenChapter:
     text: str
     cells: dict[str, int]  # exercise → the cell that defines it (0 in a file)
-    missing: dict[str, int]  # a name that the exercises use → the cell that sets it with a statement that was left out
+    missing: dict[str, int]  # a name that the exercises use → the cell that sets it by running code
+
+    def describe_cells(self) -> str:
+        """"softmax from cell 3, causal_mask and padding_mask from cell 4"."""
+        by_cell: dict[int, list[str]] = {}
+        for name, cell in self.cells.items():
+            by_cell.setdefault(cell, []).append(name)
+        return ", ".join(f"{' and '.join(map(shorten, names))} from cell {cell}" for cell, names in by_cell.items())
+
+
+def find_defined(text: str) -> dict[str, list[str]]:
+    """The exercises that this text seems to define, by module. It need not be valid Python."""
+    return _exercises_among({name for groups in _DEFINED.findall(text) for name in groups if name})
+
+
+def _exercises_among(names: Collection[str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for exercise in load_syllabus().exercises:
+        if exercise.name in names:
+            found.setdefault(exercise.module, []).append(exercise.name)
+    return found
+
+
+# ---- statements
 
 
 def read_code(cells: Iterable[Cell], file: str) -> LooseCode:
@@ -46,54 +111,128 @@ def read_code(cells: Iterable[Cell], file: str) -> LooseCode:
     code = LooseCode()
     for cell in cells:
         try:
-            code.statements += split_statements(parse(cell.text, f"cell {cell.number} of {file}"), cell.text, cell.number)
+            tree = parse(cell.text, f"cell {cell.number} of {file}")
+            code.statements += _split_statements(tree, cell.text, cell.number)
         except SourceProblem as problem:
             code.problems.append(f"{problem} (this cell was left out)")
-        except SyntaxError as error:
+        except SyntaxError as error:  # Python parses it and does not compile it, such as `return`
             code.problems.append(f"cell {cell.number} of {file}: {error.msg} (this cell was left out)")
     return code
 
 
-def find_defined(text: str) -> dict[str, list[str]]:
-    """The exercises that this text seems to define, by module. It need not be valid Python."""
-    names = {name for groups in _DEFINED.findall(text) for name in groups if name}
-    chapters = {chapter.name: [exercise.name for exercise in chapter.exercises if exercise.name in names] for chapter in load_syllabus().chapters}
-    return {module: found for module, found in chapters.items() if found}
+def _split_statements(tree: ast.Module, text: str, cell: int = 0) -> list[Statement]:
+    return [_describe(node, _text_of(node, tree, text), cell) for node in tree.body]
 
 
-def find_chapters(code: LooseCode) -> dict[str, list[str]]:
-    """The exercises that the kept statements define, by module."""
-    names = {name for statement in code.statements if statement.is_kept and not statement.is_import for name in statement.binds}
-    chapters = {chapter.name: [exercise.name for exercise in chapter.exercises if exercise.name in names] for chapter in load_syllabus().chapters}
-    return {module: found for module, found in chapters.items() if found}
+def _describe(node: ast.stmt, text: str, cell: int) -> Statement:
+    targets = node.targets if isinstance(node, ast.Assign) else []
+    binds, changes = _find_bound(node), frozenset(filter(None, map(_find_root, targets)))
+    if not _may_run(node):
+        return Statement(node, text, cell, False, binds, changes)
+    scopes = [symtable.symtable(text, "cell", "exec")]
+    uses, uses_now = globals_in(scopes), globals_in(scopes, without=["function"])
+    return Statement(node, text, cell, True, binds, changes, frozenset(uses), frozenset(uses_now))
+
+
+def _text_of(node: ast.stmt, tree: ast.Module, text: str) -> str:
+    """The lines of a statement; if it shares them with another one, or is indented, the statement written again."""
+    decorators = [decorator.lineno for decorator in getattr(node, "decorator_list", ())]
+    start, end = min([node.lineno, *decorators]), node.end_lineno or node.lineno
+    shares = any(other is not node and other.lineno <= end and (other.end_lineno or 0) >= start for other in tree.body)
+    if shares or node.col_offset:
+        return ast.unparse(node) + "\n"
+    return "".join(split_lines(text)[start - 1 : end]).rstrip() + "\n"
+
+
+def _may_run(node: ast.stmt) -> bool:
+    if isinstance(node, Definition | ast.Import | ast.ImportFrom):
+        return True
+    if isinstance(node, ast.Assign):
+        plain = ast.Name | ast.Tuple | ast.List
+        return all(isinstance(one, plain) or _find_root(one) for one in node.targets) and _is_constant(node.value)
+    if isinstance(node, ast.AnnAssign):
+        return node.value is not None and isinstance(node.target, ast.Name) and _is_constant(node.value)
+    if isinstance(node, ast.Try):
+        handled = [part for handler in node.handlers for part in handler.body]
+        inside = [*node.body, *node.orelse, *node.finalbody, *handled]
+        return all(isinstance(part, ast.Pass) or (not isinstance(part, ast.Try) and _may_run(part)) for part in inside)
+    return type(node).__name__ == "TypeAlias"
+
+
+def _is_constant(value: ast.expr) -> bool:
+    """Does computing this value only make a value? A lambda does: its body runs later."""
+    waiting: list[ast.AST] = [value]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Lambda):
+            waiting += [*node.args.defaults, *(default for default in node.args.kw_defaults if default)]
+            continue
+        if isinstance(node, ast.Await | ast.Yield | ast.YieldFrom | ast.NamedExpr):
+            return False
+        if isinstance(node, ast.Call) and not _makes_a_value(node.func):
+            return False
+        waiting += ast.iter_child_nodes(node)
+    return True
+
+
+def _makes_a_value(function: ast.expr) -> bool:
+    if isinstance(function, ast.Attribute) and isinstance(function.value, ast.Constant):
+        return True  # "a b c".split()
+    name = ast.unparse(function)
+    return name in MAKES_A_VALUE or name.startswith("math.")
+
+
+def _find_bound(node: ast.stmt) -> frozenset[str]:
+    """The names that this statement defines at the top level, with those of imports."""
+    names = set(bound_names(node))
+    for part in ast.walk(node) if isinstance(node, ast.Try) else (node,):
+        if isinstance(part, _IMPORTS):
+            names.update(imported_names(part))
+        elif isinstance(part, ast.stmt):
+            names |= bound_names(part)
+    if isinstance(node, ast.AugAssign | ast.For | ast.With | ast.If | ast.While):  # left out, so its names are missing
+        names |= {leaf.id for leaf in ast.walk(node) if isinstance(leaf, ast.Name) and isinstance(leaf.ctx, ast.Store)}
+    return frozenset(names)
+
+
+def _find_root(target: ast.expr) -> str:
+    """"Block" for `Block.forward` and for `Block.heads[0]`, as the target of an assignment; "" for a name."""
+    is_part = isinstance(target, ast.Attribute | ast.Subscript)
+    while isinstance(target, ast.Attribute | ast.Subscript):
+        target = target.value
+    return target.id if is_part and isinstance(target, ast.Name) else ""
+
+
+# ---- chapters
 
 
 def write_chapter(code: LooseCode, module: str, mark: bool = True) -> WrittenChapter:
     """The text of one chapter. With `mark`, a comment at the end of each line names its cell."""
     chapter = load_syllabus().chapter(module)
     stub = reference_stub(module)
-    base = split_statements(parse(stub), stub)
-    own = {exercise.name for exercise in chapter.exercises}
-    earlier = {exercise.name: exercise.module for other in load_syllabus().chapters if other.number < chapter.number for exercise in other.exercises}
-    usable = [adapted for statement in code.statements if statement.is_kept and (adapted := _adapt(statement, chapter, own, earlier))]
-    statements = [*base, *usable]
+    base = _split_statements(parse(stub), stub)
+    before = [other for other in load_syllabus().chapters if other.number < chapter.number]
+    earlier = {exercise.name: exercise.module for other in before for exercise in other.exercises}
+    kept = [statement for statement in code.statements if statement.is_kept]
+    statements = [*base, *filter(None, (_adapt(statement, chapter, earlier) for statement in kept))]
     last = {name: place for place, statement in enumerate(statements) for name in statement.binds}
-    chosen, unbound = _select(statements, last, [name for statement in base if not statement.is_import for name in statement.binds])
-    imports = [f"from .{earlier[name]} import {name}\n" for name in sorted(unbound & set(earlier))]
-    left_out = {name: statement.cell for statement in code.statements if not statement.is_kept for name in statement.binds}
-    parts = [statements[place] for place in sorted(chosen, key=lambda place: (not _is_future(statements[place]), place))]
-    texts = [part.text if not part.cell or not mark else _mark_lines(part.text, part.cell) for part in parts]
-    futures = sum(map(_is_future, parts))
-    text = _join(texts[:futures] + imports + texts[futures:])
-    cells = {name: statements[last[name]].cell for name in (exercise.name for exercise in chapter.exercises) if last.get(name, 0) >= len(base)}
-    return WrittenChapter(text, cells, {name: left_out[name] for name in sorted(unbound - set(earlier)) if name in left_out})
+    roots = [name for statement in base if not statement.is_import for name in statement.binds]
+    chosen, unbound = _select(statements, last, roots)
+    parts = [statements[place] for place in sorted(chosen, key=lambda place: (not statements[place].is_future, place))]
+    texts = [_mark_lines(part.text, part.cell) if part.cell and mark else part.text for part in parts]
+    futures = sum(part.is_future for part in parts)
+    texts[futures:futures] = [f"from .{earlier[name]} import {name}\n" for name in sorted(unbound & set(earlier))]
+    left_out = {name: one.cell for one in code.statements if not one.is_kept for name in one.binds}
+    own = [exercise.name for exercise in chapter.exercises if last.get(exercise.name, 0) >= len(base)]
+    missing = {name: left_out[name] for name in sorted(unbound - set(earlier)) if name in left_out}
+    return WrittenChapter("\n".join(texts), {name: statements[last[name]].cell for name in own}, missing)
 
 
 def _select(statements: list[Statement], last: dict[str, int], roots: Iterable[str]) -> tuple[set[int], set[str]]:
-    """The places of the statements that define these names and all that they need, and the names that no statement defines."""
-    chosen = {place for place, statement in enumerate(statements) if _is_future(statement) or "*" in statement.binds}
+    """The places of the statements that define these names and all that they need, and the names that none defines."""
+    chosen = {place for place, statement in enumerate(statements) if statement.is_future or "*" in statement.binds}
+    changing = [(place, statement) for place, statement in enumerate(statements) if statement.changes]
     unbound, waiting, seen = set(), list(roots), set()
-    changes = [(place, statement) for place, statement in enumerate(statements) if statement.changes]
 
     def choose(place: int) -> None:
         if place in chosen:
@@ -102,7 +241,7 @@ def _select(statements: list[Statement], last: dict[str, int], roots: Iterable[s
         statement = statements[place]
         waiting.extend(statement.uses)
         for name in statement.uses_now:
-            if last.get(name, -1) > place:  # the last definition comes too late for this statement, so an earlier one is kept too
+            if last.get(name, -1) > place:  # the last definition comes too late, so an earlier one is kept too
                 before = [other for other in range(place) if name in statements[other].binds]
                 if before:
                     choose(before[-1])
@@ -116,30 +255,33 @@ def _select(statements: list[Statement], last: dict[str, int], roots: Iterable[s
             unbound.add(name)
             continue
         choose(last[name])
-        for place, statement in changes:
+        for place, statement in changing:
             if name in statement.changes:
                 choose(place)
     return chosen, unbound
 
 
-def _adapt(statement: Statement, chapter: Chapter, own: Collection[str], earlier: Collection[str]) -> Statement | None:
-    """The statement as this chapter may have it: a definition of an earlier chapter's exercise is not, and imports of chapters become relative."""
+def _adapt(statement: Statement, chapter: Chapter, earlier: Collection[str]) -> Statement | None:
+    """The statement as this chapter may have it, if it may: not a definition of an earlier chapter's exercise.
+
+    Imports of chapters become relative.
+    """
+    node, own = statement.node, {exercise.name for exercise in chapter.exercises}
+    numbers = {other.name: other.number for other in load_syllabus().chapters}
     if not statement.is_import:
         return None if statement.binds & set(earlier) else statement
-    node = statement.node
-    modules = {other.name: other.number for other in load_syllabus().chapters}
-    if isinstance(node, ast.ImportFrom):
-        module = _chapter_of(node.module or "")
-        if module in modules:
-            if modules[module] >= chapter.number:
-                return None
-            text = ast.unparse(ast.ImportFrom(module, node.names, 1)) + "\n"
-            return replace(statement, text=text, binds=statement.binds - set(own))
-    elif any(_chapter_of(alias.name) in modules for alias in node.names):  # type: ignore[attr-defined]
-        kept = [alias for alias in node.names if modules.get(_chapter_of(alias.name), chapter.number) < chapter.number]  # type: ignore[attr-defined]
-        lines = [f"from . import {_chapter_of(alias.name)} as {alias.asname or alias.name}\n" for alias in kept if alias.asname or "." not in alias.name]
+    if isinstance(node, ast.ImportFrom) and (module := _chapter_of(node.module or "")) in numbers:
+        if numbers[module] >= chapter.number:
+            return None
+        text = ast.unparse(ast.ImportFrom(module, node.names, 1)) + "\n"
+        return replace(statement, text=text, binds=statement.binds - own)
+    if isinstance(node, ast.Import) and any(_chapter_of(alias.name) in numbers for alias in node.names):
+        modules = [(_chapter_of(alias.name), alias) for alias in node.names if alias.asname or "." not in alias.name]
+        before = [(name, alias) for name, alias in modules if numbers.get(name, chapter.number) < chapter.number]
+        lines = [f"from . import {name} as {alias.asname or alias.name}\n" for name, alias in before]
         return replace(statement, text="".join(lines)) if lines else None
-    return None if statement.binds and statement.binds <= set(own) else statement  # `from torch import softmax` below one's own softmax
+    is_own = statement.binds and statement.binds <= own  # `from torch import softmax` below one's own softmax
+    return None if is_own else statement
 
 
 def _chapter_of(name: str) -> str:
@@ -148,12 +290,8 @@ def _chapter_of(name: str) -> str:
     return module if folder in _FOLDERS else name
 
 
-def _is_future(statement: Statement) -> bool:
-    return isinstance(statement.node, ast.ImportFrom) and statement.node.module == "__future__"
-
-
 def _mark_lines(text: str, cell: int) -> str:
-    """The text with the cell as a comment at the end of its lines: a failure shows the line where it happened, and so the cell, too."""
+    """The text with the cell as a comment at the end of its lines, so that the line of a failure shows it."""
     lines = text.split("\n")
     try:
         for token in tokenize.generate_tokens(io.StringIO(text).readline):
@@ -163,21 +301,3 @@ def _mark_lines(text: str, cell: int) -> str:
         return marked if ast.dump(ast.parse(marked)) == ast.dump(ast.parse(text)) else text
     except (tokenize.TokenError, SyntaxError):
         return text
-
-
-def _join(texts: list[str]) -> str:
-    """One text, with empty lines around definitions."""
-    out = ""
-    for text in texts:
-        is_long = text.count("\n") > 1 or text.startswith(("def ", "class ", "@", "async "))
-        was_long = out.endswith("\n\n\n")
-        out += ("" if was_long or not out or not is_long else "\n\n") + text + ("\n\n" if is_long else "")
-    return out.rstrip() + "\n"
-
-
-def describe_cells(written: WrittenChapter) -> str:
-    """"softmax from cell 3, causal_mask and padding_mask from cell 4"."""
-    by_cell: dict[int, list[str]] = {}
-    for name, cell in written.cells.items():
-        by_cell.setdefault(cell, []).append(name)
-    return ", ".join(f"{' and '.join(shorten(name) for name in names)} from cell {cell}" for cell, names in by_cell.items())

@@ -1,11 +1,10 @@
-"""How submissions are read: the chapter of a file, which of several copies counts, whether file dates count, and which chapters are graded."""
+"""How submissions are read: the chapter of a file, which of several copies counts, and whether file dates count."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.sanitize import shorten
@@ -13,23 +12,21 @@ from grader.course.syllabus import load_syllabus
 
 NEWEST, FULLEST, BETTER = "newest", "fullest", "better"
 COPIES = (NEWEST, FULLEST, BETTER)
-_COPY_NUMBER = re.compile(r"(?: ?\(\d{1,3}\)|-\d{1,3})$")  # of a browser, as in "homework3 (1).py", and of Canvas, as in "homework3-1.py"
+_COPY_NUMBER = re.compile(r"(?: ?\(\d{1,3}\)|-\d{1,3})(?=\.\w+$)")  # a browser's "hw (1).py", and Canvas' "hw-1.py"
 
 
 @dataclass(frozen=True)
 class ReadOptions:
-    chapters: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))  # file name in small letters → module, from `--map`
-    copies: str = NEWEST  # of several copies of a chapter: the newest, the one with most exercises implemented, or the one with most points
+    chapters: Mapping[str, str] = field(default_factory=dict)  # file name in small letters → module, from `--map`
+    copies: str = NEWEST  # which copy of a chapter counts: the newest, the one with most exercises, or with most points
     trust_file_dates: bool = False  # may the date of a file decide whether a submission is late?
     modules: frozenset[str] = frozenset()  # the graded chapters; empty for all
     assignment: str = ""  # of several versions of a chapter, the one in a folder with this name comes first
 
     def find_mapped(self, name: str) -> str:
         """Return the name in `--map` that fits this file or a numbered copy of it, else an empty text."""
-        if not self.chapters:
-            return ""
-        stem, dot, ending = name.lower().rpartition(".")
-        return next((one for one in (name.lower(), _COPY_NUMBER.sub("", stem) + dot + ending) if one in self.chapters), "")
+        names = (name.lower(), _COPY_NUMBER.sub("", name.lower()))
+        return next((one for one in names if one in self.chapters), "")
 
     def find_module(self, name: str) -> str:
         """Return the module that `--map` names for this file or for a numbered copy of it, else an empty text."""
@@ -47,17 +44,25 @@ DEFAULTS = ReadOptions()
 
 
 def parse_options(
-    maps: Iterable[str] = (), copies: str = NEWEST, trust_file_dates: bool = False, modules: Iterable[str] = (), assignment: str = ""
+    maps: Iterable[str] = (),
+    copies: str = NEWEST,
+    trust_file_dates: bool = False,
+    modules: Iterable[str] = (),
+    assignment: str = "",
 ) -> ReadOptions:
-    """The options as an instructor types them. GradingProblem for an invalid one, UnknownName for an unknown chapter."""
+    """The options as an instructor types them. GradingProblem for an invalid one, UnknownName for a wrong chapter."""
     if copies not in COPIES:
-        raise GradingProblem(f"--copies {shorten(copies)}: this is unknown; write --copies {NEWEST}, --copies {FULLEST} or --copies {BETTER}")
+        choices = f"write --copies {NEWEST}, --copies {FULLEST} or --copies {BETTER}"
+        raise GradingProblem(f"--copies {shorten(copies)}: this is unknown; {choices}")
     chapters: dict[str, str] = {}
     for words in maps:
-        name, equals, chapter = (part.strip() for part in words.rpartition("="))
+        name, _, chapter = (part.strip() for part in words.rpartition("="))
         if not name or not chapter or "/" in name or "\\" in name or not name.lower().endswith((".py", ".ipynb")):
-            raise GradingProblem(f"--map {shorten(words)}: write the name of a .py or .ipynb file, without folders, and its chapter, like --map homework3.py=ch03")
+            raise GradingProblem(
+                f"--map {shorten(words)}: write the name of a .py or .ipynb file, without folders, and its chapter, "
+                "like --map homework3.py=ch03"
+            )
         module = load_syllabus().chapter(chapter).name
-        if chapters.setdefault(name.lower(), module) != module:
-            raise GradingProblem(f"--map: {shorten(name)} is given two chapters, {chapters[name.lower()]} and {module}; keep one")
+        if (other := chapters.setdefault(name.lower(), module)) != module:
+            raise GradingProblem(f"--map: {shorten(name)} is given two chapters, {other} and {module}; keep one")
     return ReadOptions(chapters, copies, trust_file_dates, frozenset(modules), assignment)

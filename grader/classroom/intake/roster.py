@@ -6,16 +6,19 @@ import csv
 import io
 import json
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-from grader.classroom.intake.problems import GradingProblem
+from grader.classroom.intake.problems import GradingProblem, describe_error
 from grader.classroom.sanitize import shorten
 
 COLUMNS = ("name", "path", "submitted")
-LARGEST = 20_000_000
-_ID = re.compile(r"[\w][\w.@+-]{0,200}")  # an e-mail address or a student number
+MAX_TABLE_BYTES = 20_000_000
+_ID = re.compile(r"\w[\w.@+-]{0,200}")  # an e-mail address or a student number
+_FOLDER = re.compile(r"[\"']?(submission_[\w-]+)[\"']?:\s*")
+_KEY = re.compile(r"  :(\w+):(.*)")
+_SUBMITTER = re.compile(r" {2,6}(?:- )?:(name|sid|email): +(.+?) *")
 
 
 @dataclass(frozen=True)
@@ -26,38 +29,37 @@ class RosterRow:
     line: int
 
 
-@dataclass(frozen=True)
+@dataclass
 class GradescopeRecord:
-    names: tuple[str, ...]  # of all people in the group
-    submitted: datetime | None
-    ids: tuple[dict[str, str], ...] = ()  # their "email" and "number", where the export has them
+    names: list[str] = field(default_factory=list)  # of all people in the group
+    ids: list[dict[str, str]] = field(default_factory=list)  # their "email" and "number", where the export has them
+    submitted: datetime | None = None
 
 
 def read_roster(path: Path) -> list[RosterRow]:
-    """The rows of a CSV with the columns name, path and optionally submitted. GradingProblem, with the line number, for an invalid row."""
+    """The rows of a CSV with the columns name, path and optionally submitted. GradingProblem with the line if not."""
     rows = read_cells(path)
     places = _parse_header(path.name, rows[0][1] if rows else [])
     if len(rows) < 2:
-        raise GradingProblem(f"{path.name} has a header but no rows; write a row with the name and the path for each submission")
+        advice = "write a row with the name and the path for each submission"
+        raise GradingProblem(f"{path.name} has a header but no rows; {advice}")
     return [_parse_row(path, line, cells, places) for line, cells in rows[1:]]
 
 
 def read_cells(path: Path) -> list[tuple[int, list[str]]]:
-    """The rows of a CSV that are not empty, each with its line; commas, semicolons or tabs separate the cells. GradingProblem if it is not CSV."""
+    """The rows of a CSV that are not empty, each with its line. Commas, semicolons or tabs separate the cells."""
     text = read_text(path)
     first = text.partition("\n")[0]
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=max(",;\t", key=first.count), strict=True)
     try:
-        reader = csv.reader(io.StringIO(text, newline=""), delimiter=max(",;\t", key=first.count), strict=True)
-        rows = []
-        for cells in reader:
-            rows.append((reader.line_num, [cell.strip() for cell in cells]))
+        rows = [(reader.line_num, [cell.strip() for cell in cells]) for cells in reader]
     except csv.Error as error:
         raise GradingProblem(f"{path.name}, line {reader.line_num}: this is not CSV ({error})") from None
     return [(line, cells) for line, cells in rows if any(cells)]
 
 
 def parse_time(text: str) -> datetime:
-    """A time with its time zone, as in 2026-12-01T23:59:00+01:00; ValueError, with a sentence for the instructor, if it is invalid."""
+    """A time with its time zone, as in 2026-12-01T23:59:00+01:00; ValueError, with a sentence, if it is invalid."""
     try:
         when = datetime.fromisoformat(text)
     except ValueError:
@@ -65,89 +67,41 @@ def parse_time(text: str) -> datetime:
     if not 1980 < when.year < 2200:
         raise ValueError(f"{shorten(text)!r} is in the year {when.year}; check the date")
     if when.tzinfo is None:
-        raise ValueError(f"{shorten(text)!r} has no time zone; write it like {when.isoformat(timespec='seconds')}+01:00")
+        example = f"{when.isoformat(timespec='seconds')}+01:00"
+        raise ValueError(f"{shorten(text)!r} has no time zone; write it like {example}")
     return when
 
 
 def read_gradescope(text: str) -> dict[str, GradescopeRecord]:
-    """The people and time of each submission folder, from a Gradescope export's submission_metadata.yml (only the few lines needed for that)."""
+    """The people and time of each submission folder, from a Gradescope export's submission_metadata.yml.
+
+    Only the lines needed for that are read: a YAML library would read all results of all submissions, tens of
+    megabytes.
+    """
     found: dict[str, GradescopeRecord] = {}
-    folder = section = ""
+    record, section = GradescopeRecord(), ""
     for line in text.splitlines():
-        if top := re.fullmatch(r"[\"']?(submission_[\w-]+)[\"']?:\s*", line):
-            folder, section = top[1], ""
-            found[folder] = GradescopeRecord((), None)
-        elif not folder:
-            continue
-        elif key := re.fullmatch(r"  :(\w+):(.*)", line):
+        if top := _FOLDER.fullmatch(line):
+            record = found[top[1]] = GradescopeRecord()
+        elif key := _KEY.fullmatch(line):
             section = key[1]
             if section == "created_at":
-                found[folder] = replace(found[folder], submitted=_parse_gradescope_time(key[2]))
-        elif section == "submitters" and (entry := re.fullmatch(r" {2,6}(?:- )?(?:  )?:(name|sid|email): +(.+)", line)):
-            found[folder] = _add_submitter(found[folder], entry[1], _parse_yaml_string(entry[2].strip()))
-    return {folder: recorded for folder, recorded in found.items() if recorded.names}
-
-
-def _add_submitter(record: GradescopeRecord, key: str, text: str) -> GradescopeRecord:
-    """Gradescope writes each person's name first, then the ids."""
-    if key == "name":
-        return replace(record, names=(*record.names, text), ids=(*record.ids, {}))
-    if not record.names or not _ID.fullmatch(text):
-        return record
-    return replace(record, ids=(*record.ids[:-1], record.ids[-1] | {"number" if key == "sid" else "email": text}))
-
-
-def read_text(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            data = file.read(LARGEST + 1)
-    except OSError as error:
-        raise GradingProblem(f"{path.name} cannot be read: {(error.strerror or type(error).__name__).lower()}") from None
-    if len(data) > LARGEST:
-        raise GradingProblem(f"{path.name} is larger than {LARGEST // 1_000_000} MB, which is too large for a class list")
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise GradingProblem(f"{path.name}, line {line}: the text is not UTF-8; save the table as \"CSV UTF-8\"") from None
-
-
-def _parse_header(file: str, cells: list[str]) -> dict[str, int]:
-    names = [cell.lower() for cell in cells]
-    wanted = "the first line names the columns: name,path or name,path,submitted"
-    for column in COLUMNS[:2]:
-        if column not in names:
-            raise GradingProblem(f"{file}, line 1: the column {column} is missing; {wanted}")
-    for name in names:
-        if name not in COLUMNS:
-            raise GradingProblem(f"{file}, line 1: the column {shorten(name)!r} is unknown; {wanted}")
-        if names.count(name) > 1:
-            raise GradingProblem(f"{file}, line 1: the column {name} appears twice; {wanted}")
-    return {name: place for place, name in enumerate(names)}
-
-
-def _parse_row(path: Path, line: int, cells: list[str], places: dict[str, int]) -> RosterRow:
-    where = f"{path.name}, line {line}"
-    if len(cells) > len(places):
-        raise GradingProblem(f"{where}: there are {len(cells)} cells for {len(places)} columns; put cells that contain a comma in quotes")
-    values = {column: cells[place] if place < len(cells) else "" for column, place in places.items()}
-    if not values["name"]:
-        raise GradingProblem(f"{where}: the name is missing")
-    if "\0" in values["path"]:
-        raise GradingProblem(f"{where}: the path contains a null byte")
-    try:
-        when = parse_time(values["submitted"]) if values.get("submitted") else None
-    except ValueError as error:
-        raise GradingProblem(f"{where}: {error}") from None
-    return RosterRow(values["name"], path.parent / Path(values["path"]).expanduser() if values["path"] else None, when, line)
+                record.submitted = _parse_gradescope_time(key[2].strip(" '"))
+        elif section == "submitters" and (entry := _SUBMITTER.fullmatch(line)):
+            value = _parse_yaml_string(entry[2])
+            if entry[1] == "name":  # Gradescope writes each person's name first, then the ids
+                record.names.append(value)
+                record.ids.append({})
+            elif record.ids and _ID.fullmatch(value):
+                record.ids[-1]["number" if entry[1] == "sid" else "email"] = value
+    return {folder: record for folder, record in found.items() if record.names}
 
 
 def _parse_gradescope_time(text: str) -> datetime | None:
-    parts = re.fullmatch(r"\s*'?(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(?:\.\d+)? ?(Z|UTC|[+-]\d\d:?\d\d)'?\s*", text)
-    if not parts:
-        return None
+    """The time in "2026-11-20 09:21:27.370285000 -08:00"; None if it is invalid."""
+    parts = re.fullmatch(r"(.{19})(?:\.\d+)? ?(Z|UTC|[+-]\d\d:?\d\d)", text)
     try:
-        return parse_time(f"{parts[1]}T{parts[2]}{'+00:00' if parts[3] in ('Z', 'UTC') else parts[3]}")
+        return parse_time(f"{parts[1]}{'+00:00' if parts[2] in ('Z', 'UTC') else parts[2]}") if parts else None
     except ValueError:
         return None
 
@@ -162,3 +116,51 @@ def _parse_yaml_string(text: str) -> str:
         except ValueError:
             return text[1:-1]
     return text
+
+
+def read_text(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_TABLE_BYTES + 1)
+    except OSError as error:
+        raise GradingProblem(f"{path.name} cannot be read: {describe_error(error)}") from None
+    if len(data) > MAX_TABLE_BYTES:
+        limit = f"{MAX_TABLE_BYTES // 1_000_000} MB"
+        raise GradingProblem(f"{path.name} is larger than {limit}, which is too large for a class list")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        problem = 'the text is not UTF-8; save the table as "CSV UTF-8"'
+        raise GradingProblem(f"{path.name}, line {line}: {problem}") from None
+
+
+def _parse_header(file: str, cells: list[str]) -> dict[str, int]:
+    names = [cell.lower() for cell in cells]
+    problems = [
+        *(f"the column {column} is missing" for column in COLUMNS[:2] if column not in names),
+        *(f"the column {shorten(name)!r} is unknown" for name in names if name not in COLUMNS),
+        *(f"the column {name} appears twice" for name in names if names.count(name) > 1),
+    ]
+    if problems:
+        advice = "the first line names the columns: name,path or name,path,submitted"
+        raise GradingProblem(f"{file}, line 1: {problems[0]}; {advice}")
+    return {name: place for place, name in enumerate(names)}
+
+
+def _parse_row(path: Path, line: int, cells: list[str], places: dict[str, int]) -> RosterRow:
+    where = f"{path.name}, line {line}"
+    if len(cells) > len(places):
+        counts = f"there are {len(cells)} cells for {len(places)} columns"
+        raise GradingProblem(f"{where}: {counts}; put cells that contain a comma in quotes")
+    values = {column: cells[place] if place < len(cells) else "" for column, place in places.items()}
+    if not values["name"]:
+        raise GradingProblem(f"{where}: the name is missing")
+    if "\0" in values["path"]:
+        raise GradingProblem(f"{where}: the path contains a null byte")
+    try:
+        when = parse_time(values["submitted"]) if values.get("submitted") else None
+    except ValueError as error:
+        raise GradingProblem(f"{where}: {error}") from None
+    place = path.parent / Path(values["path"]).expanduser() if values["path"] else None
+    return RosterRow(values["name"], place, when, line)

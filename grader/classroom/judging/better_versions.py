@@ -1,7 +1,7 @@
-"""Of several versions of a chapter in one submission, the one with most points (`--copies better`): each is judged, and a note says which one counts.
+"""Chooses the version with most points of a chapter that a submission has several times (`--copies better`).
 
-A chapter is judged with the reference's earlier chapters, so the versions of one chapter do not influence another. The time of the submission stays that
-of all its files. An equal number of points decides for the newest version.
+Each version is judged, and a note says which one counts. A chapter is judged with the reference's earlier chapters, so
+the versions of one chapter do not influence another. Of versions with equal points, the newest counts.
 """
 
 from __future__ import annotations
@@ -10,39 +10,47 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from decimal import Decimal
 
-from grader.classroom.intake.chapter_versions import ChapterVersion
-from grader.classroom.intake.submission_content import hash_content
-from grader.classroom.intake.submissions import Submission
+from grader.classroom.intake.submissions import ChapterVersion, Submission, hash_content
 from grader.classroom.judging.scoring import NOTHING, compute_marks, format_points
 from grader.classroom.sanitize import shorten
 from grader.course.syllabus import Exercise
 from grader.verdict.summary import Verdict
 
-FindPoints = Callable[[str, str], Decimal | None]  # of a content, by its digest, in one chapter; None if it has no verdict
+# The points of a content, by its digest, in one chapter; None if it has no verdict.
+FindPoints = Callable[[str, str], Decimal | None]
 
 
-def find_points_in(find_verdict: Callable[[str], Verdict | str], exercises: Sequence[Exercise], points_of: Callable[[Exercise], Decimal | float]) -> FindPoints:
+def find_points_in(
+    find_verdict: Callable[[str], Verdict | str],
+    exercises: Sequence[Exercise],
+    points_of: Callable[[Exercise], Decimal | float],
+) -> FindPoints:
     """A function that adds up the points of a content in a chapter."""
 
     def find_points(digest: str, module: str) -> Decimal | None:
         verdict = find_verdict(digest)
         if not isinstance(verdict, Verdict):
             return None
-        marks = compute_marks(verdict.results, [exercise for exercise in exercises if exercise.module == module], points_of)
+        own = [exercise for exercise in exercises if exercise.module == module]
+        marks = compute_marks(verdict.results, own, points_of)
         return sum((mark.earned for mark in marks.values()), NOTHING)
 
     return find_points
 
 
 def list_variants(submission: Submission) -> list[Submission]:
-    """The contents to judge besides the submission's own: in the first one each chapter has its second version, and so on."""
+    """The contents to judge besides the submission's own: first the second version of each chapter, and so on."""
     by_module = _versions_by_module(submission)
     most = max(map(len, by_module.values()), default=0)
-    return [_with_versions(submission, {module: found[place] for module, found in by_module.items() if place < len(found)}) for place in range(1, most)]
+    variants = []
+    for place in range(1, most):
+        versions = {module: found[place] for module, found in by_module.items() if place < len(found)}
+        variants.append(_with_versions(submission, versions))
+    return variants
 
 
 def choose_versions(submission: Submission, find_points: FindPoints) -> Submission:
-    """The submission with the best version of each chapter. It stays as it is, without a note, while a version has no verdict."""
+    """The submission with the best version of each chapter. It stays as it is while a version has no verdict."""
     by_module = _versions_by_module(submission)
     if not by_module or submission.problem:
         return submission
@@ -73,7 +81,8 @@ def _with_versions(submission: Submission, versions: dict[str, ChapterVersion]) 
 
 
 def _describe(module: str, found: Sequence[ChapterVersion], points: Sequence[Decimal], best: int) -> str:
-    others = " and ".join(f"{shorten(one.file)} ({format_points(own)})" for place, (one, own) in enumerate(zip(found, points, strict=True)) if place != best)
+    named = [f"{shorten(one.file)} ({format_points(own)})" for one, own in zip(found, points, strict=True)]
+    others = " and ".join(named[:best] + named[best + 1 :])
     why = "it has more points" if points.count(points[best]) == 1 else "of those with most points it is the newest"
     counts = f"{shorten(found[best].file)} counts ({format_points(points[best])} points), because {why}"
     return f"there are several versions of {module}.py, and each was judged; {counts}; not {others}"

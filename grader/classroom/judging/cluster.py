@@ -1,29 +1,35 @@
-"""Grades submissions on a Dask cluster: each is a task, and each worker has its own server (dask_worker.py).
+"""Grades submissions on a Dask cluster: each is a task, and each worker has its own dispatcher with a server.
 
-If a worker is lost, the scheduler gives its submissions to another worker, which costs only time. Every other problem of a cluster ends the run
-with a sentence; the results so far are saved.
+If a worker is lost, the scheduler gives its submissions to another worker, which costs only time. Every other problem
+of a cluster ends the run with a sentence; the results so far are saved. Only plain data travels.
 """
 
 from __future__ import annotations
 
 import contextlib
 import logging
+import threading
 import time
+import uuid
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.intake.submissions import Submission
-from grader.classroom.judging import dask_worker
-from grader.classroom.judging.dispatch import GradingStopped
+from grader.classroom.judging.dispatch import Dispatcher, GradingStopped
+from grader.execution.sandbox.isolation import available, missing_layers
 from grader.verdict.conditions import versions
 from grader.verdict.summary import Verdict
 
-CONNECT = 15.0  # seconds to reach the scheduler
-LOOK = 5.0  # seconds between two checks whether there is any worker
-WORKERLESS = 180.0  # seconds that a cluster may be without any worker: a cluster that grows on demand begins without one
+CONNECT_SECONDS = 15.0
+CHECK_SECONDS = 5.0  # between two checks whether there is any worker
+MAX_SECONDS_WITHOUT_WORKER = 180.0  # a cluster that grows on demand begins without one
+MAX_IDLE_SECONDS = 600.0  # then the next run closes a dispatcher on a worker: its client may be gone without a message
 LOST = "it was given to {} workers, and each was lost; the next run tries again, without --dask on this machine"
 GO_ON = "the results so far are saved, and the same command continues from there"
+
+Capabilities = dict[str, Any]
 
 
 class ClusterDispatcher:
@@ -32,35 +38,35 @@ class ClusterDispatcher:
     def __init__(self, address: str, exercises: list[str], seed: int, isolated: bool) -> None:
         """Connect. GradingProblem, one sentence, if there is no cluster or if it must not grade."""
         self.address, self.exercises, self.seed, self.isolated = address, exercises, seed, isolated
-        self.versions = versions()
+        self.run, self.versions = uuid.uuid4().hex, versions()
         self.under_way: set[Any] = set()
         self.client = connect(address)
         try:
-            self.lacking = examine(self.client, address, self.versions, isolated)  # sentences: layers of isolation that some worker lacks
-            self.threads = sum(self.client.nthreads().values())  # submissions that all workers take at once; 0 if there is no worker yet
+            self.lacking = examine(self.client, address, self.versions, isolated)  # layers that some worker lacks
+            self.threads = sum(self.client.nthreads().values())  # of all workers; 0 if there is no worker yet
         except BaseException as problem:
             disconnect(self.client)
             if isinstance(problem, GradingProblem) or not isinstance(problem, Exception):
                 raise
-            raise GradingProblem(f"the cluster at {address} gives no clear answer ({_in_words(problem)})") from None
+            message = f"the cluster at {address} gives no clear answer ({_in_words(problem)})"
+            raise GradingProblem(message) from None
 
     def grade(self, submission: Submission, seeds: dict[str, int] | None = None) -> Verdict | str:
-        """The verdict on the exercises with these seeds (on all without them), or a sentence that says why it is missing."""
+        """The verdict on the exercises with these seeds (on all without them), or a sentence that says why not."""
         from distributed import CancelledError, KilledWorker
 
-        asked = (submission.sources, submission.broken, submission.digest, self.exercises, self.seed, self.versions, self.isolated, seeds)
+        one = (submission.sources, submission.broken, submission.digest, seeds)
+        conditions = (self.run, self.exercises, self.seed, self.versions, self.isolated)
         try:
-            answer = self._answer(self.client.submit(dask_worker.grade, *asked, pure=False))
+            answer = self._wait_for(self.client.submit(grade_on_worker, *one, *conditions, pure=False))
         except GradingStopped:
             raise
         except KilledWorker as lost:
             return LOST.format(lost.allowed_failures + 1)
-        except CancelledError:
-            raise GradingStopped(self._lost_message()) from None
         except Exception as problem:
-            if self.client.status != "running":
+            if isinstance(problem, CancelledError) or self.client.status != "running":
                 raise GradingStopped(self._lost_message()) from None
-            raise GradingStopped(f"the cluster at {self.address} does not grade ({_in_words(problem)}); {GO_ON}") from None
+            raise self._stopped(f"does not grade ({_in_words(problem)})") from None
         match answer:
             case {"verdict": dict() as data}:
                 return Verdict.from_data(data)
@@ -68,32 +74,36 @@ class ClusterDispatcher:
                 return sentence
             case {"refused": str() as why}:
                 raise GradingStopped(f"a worker of the cluster at {self.address} {why}; {GO_ON}")
-        raise GradingStopped(f"the cluster at {self.address} answers with something that is no verdict; {GO_ON}")
+        raise self._stopped("answers with something that is no verdict")
 
     def close(self) -> None:
-        """Cancel what is queued. The workers' servers end after what they have under way; nothing waits for that."""
+        """Cancel what is queued, and end the workers' servers."""
         with contextlib.suppress(Exception):
             if self.client.status == "running":
                 self.client.cancel(list(self.under_way))
-                self.client.run(dask_worker.release, self.exercises, self.seed, on_error="ignore")
+                self.client.run(release, self.run, on_error="ignore")
         disconnect(self.client)
 
-    def _answer(self, task: Any) -> Any:
+    def _wait_for(self, task: Any) -> Any:
         """What a task came to, however long it takes, as long as the cluster has workers."""
         seen = time.monotonic()
         self.under_way.add(task)
         try:
             while True:
                 with contextlib.suppress(TimeoutError):
-                    return task.result(timeout=LOOK)
+                    return task.result(timeout=CHECK_SECONDS)
                 if self.client.status != "running":
                     raise GradingStopped(self._lost_message())
                 if self.client.nthreads():
                     seen = time.monotonic()
-                elif time.monotonic() - seen > WORKERLESS:
-                    raise GradingStopped(f"the cluster at {self.address} has had no worker for {WORKERLESS:.0f} seconds, start some with `dask worker`; {GO_ON}")
+                elif time.monotonic() - seen > MAX_SECONDS_WITHOUT_WORKER:
+                    waited = f"has had no worker for {MAX_SECONDS_WITHOUT_WORKER:.0f} seconds"
+                    raise self._stopped(f"{waited}, start some with `dask worker`")
         finally:
             self.under_way.discard(task)
+
+    def _stopped(self, why: str) -> GradingStopped:
+        return GradingStopped(f"the cluster at {self.address} {why}; {GO_ON}")
 
     def _lost_message(self) -> str:
         return f"the cluster at {self.address} is gone, or the connection to it was cut; {GO_ON}"
@@ -104,44 +114,43 @@ def connect(address: str) -> Any:
     try:
         import distributed
     except ImportError:
-        raise GradingProblem("--dask needs Dask, which is not installed: pip install -c constraints.txt -e '.[cluster]'") from None
+        install = "pip install -c constraints.txt -e '.[cluster]'"
+        raise GradingProblem(f"--dask needs Dask, which is not installed: {install}") from None
     if not address.strip():
         raise GradingProblem("--dask needs the address of a cluster's scheduler, like tcp://192.168.1.5:8786")
     for name in ("distributed", "distributed.client", "tornado.application"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     warnings.filterwarnings("ignore", module="distributed")
     try:
-        return distributed.Client(address, timeout=CONNECT, set_as_default=False)
+        return distributed.Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
     except ValueError:
-        raise GradingProblem(f"{address} is no address of a Dask cluster; one is like tcp://192.168.1.5:8786") from None
+        problem = f"{address} is no address of a Dask cluster; one is like tcp://192.168.1.5:8786"
     except OSError:
-        raise GradingProblem(f"no Dask cluster answers at {address}; is its scheduler running (`dask scheduler`), and can it be reached from here?") from None
-    except Exception as problem:
-        said = f"what answers at {address} is no Dask cluster, or one with another version of Dask than {distributed.__version__}"
-        raise GradingProblem(f"{said} ({_in_words(problem)})") from None
+        problem = (
+            f"no Dask cluster answers at {address}; "
+            "is its scheduler running (`dask scheduler`), and can it be reached from here?"
+        )
+    except Exception as error:
+        other = f"one with another version of Dask than {distributed.__version__}"
+        problem = f"what answers at {address} is no Dask cluster, or {other} ({_in_words(error)})"
+    raise GradingProblem(problem)
 
 
 def examine(client: Any, address: str, here: dict[str, str], isolated: bool) -> list[str]:
-    """The layers of isolation that some worker lacks, in sentences. GradingProblem if the scheduler or a present worker must not be used.
+    """The layers of isolation that some worker lacks, in sentences.
 
-    A worker that comes later is examined with the first submission it is given.
+    GradingProblem if a present worker must not be used. A worker that comes later is examined with the first
+    submission it is given.
     """
-    dask = client.get_versions()
-    ours = dask["client"]["packages"]["distributed"]
-    for who, theirs in [("the scheduler", dask["scheduler"]), *((f"the worker {worker}", found) for worker, found in dask["workers"].items())]:
-        if theirs["packages"]["distributed"] != ours:
-            raise GradingProblem(f"{who} of the cluster at {address} runs distributed {theirs['packages']['distributed']} and this machine {ours}; install the same")
     lacking: list[str] = []
-    for worker, found in client.run(dask_worker.capabilities, on_error="return").items():
-        if isinstance(found, OSError):
+    for worker, there in client.run(capabilities, on_error="return").items():
+        if isinstance(there, OSError):
             continue  # it has just been lost
-        if isinstance(found, ImportError):
-            why = f"has no Headway that it can use ({_in_words(found)}); install it there as it is here"
-        elif isinstance(found, Exception):
-            why = f"cannot report its versions and its isolation ({_in_words(found)})"
+        if isinstance(there, Exception):
+            why = f"has no Headway that it can use ({_in_words(there)}); install it there as it is here"
         else:
-            why = dask_worker.refusal(found, here, isolated)
-            lacking += [sentence for sentence in found["lacking"] if sentence not in lacking]
+            why = refusal(there, here, isolated)
+            lacking += [sentence for sentence in there["lacking"] if sentence not in lacking]
         if why:
             raise GradingProblem(f"the worker {worker} of the cluster at {address} {why}")
     return lacking
@@ -154,3 +163,64 @@ def disconnect(client: Any) -> None:
 
 def _in_words(problem: BaseException) -> str:
     return f"{type(problem).__name__}: {' '.join(str(problem).split())[:200]}"
+
+
+# ---- on a worker
+
+
+class _WorkerDispatcher:
+    """This worker's dispatcher for one run, used by all its threads."""
+
+    def __init__(self, exercises: Sequence[str], seed: int) -> None:
+        self.capabilities = capabilities()  # now: the kit may have been replaced since the worker began
+        self.dispatcher = Dispatcher(available(), list(exercises), seed)
+        self.last_used = time.monotonic()
+
+
+_lock = threading.Lock()
+_dispatchers: dict[str, _WorkerDispatcher] = {}  # by run
+
+
+def capabilities() -> Capabilities:
+    """What decides whether this worker may grade: the versions here, and a sentence for each missing layer."""
+    return {"versions": versions(), "lacking": [str(layer) for layer in missing_layers()]}
+
+
+def refusal(there: Capabilities, here: dict[str, str], isolated: bool) -> str:
+    """Why a worker must not grade, as the end of a sentence that names it; empty where it may."""
+    found = {name: there["versions"].get(name, "unknown") for name in here}
+    other = [f"{name} {found[name]} instead of {own}" for name, own in here.items() if found[name] != own]
+    if other:
+        return f"has {', '.join(other)}; marks must not depend on who grades, so install the same there as here"
+    if isolated and there["lacking"]:
+        return f"does not have the isolation that --require-isolation demands: {'; '.join(there['lacking'])}"
+    return ""
+
+
+def grade_on_worker(
+    sources: dict[str, str], unread: dict[str, str], digest: str, seeds: dict[str, int] | None,
+    run: str, exercises: Sequence[str], seed: int, here: dict[str, str], isolated: bool,
+) -> dict[str, Any]:  # fmt: skip
+    """Some exercises of one submission: their `verdict`, or the `trouble` with it, or why the worker is `refused`."""
+    with _lock:
+        own = _dispatchers.get(run)
+        if own is None:
+            for old, one in list(_dispatchers.items()):
+                if time.monotonic() - one.last_used > MAX_IDLE_SECONDS:
+                    _dispatchers.pop(old).dispatcher.close()
+            own = _dispatchers[run] = _WorkerDispatcher(exercises, seed)
+    if why := refusal(own.capabilities, here, isolated):
+        return {"refused": why}
+    try:
+        verdict = own.dispatcher.grade(Submission("", sources, broken=unread, digest=digest), seeds)
+    except GradingStopped as problem:
+        return {"refused": f"cannot grade: {problem}"}
+    own.last_used = time.monotonic()
+    return {"verdict": verdict.as_data()} if isinstance(verdict, Verdict) else {"trouble": verdict}
+
+
+def release(run: str) -> None:
+    """Close the dispatcher of this run."""
+    with _lock:
+        if own := _dispatchers.pop(run, None):
+            own.dispatcher.close()

@@ -3,52 +3,97 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Self
 
 from grader.classroom.intake.submissions import Submission
-from grader.classroom.judging.interrupted_run import InterruptedRun, zero_verdict
-from grader.classroom.judging.job import GradeJob
-from grader.classroom.judging.seeds import exercise_seed
+from grader.classroom.judging.sharing import exercise_seed
+from grader.course.syllabus import load_syllabus
 from grader.execution.sandbox.isolation import Isolation
 from grader.processes.client import NoServer, ServerProcess
+from grader.processes.job import Job, moved_to_worker
 from grader.processes.kit_version import stamp
+from grader.verdict.results import ExerciseResult, Failure, TestResult
 from grader.verdict.summary import Verdict
 
-SECONDS = 600.0  # for one submission, after which none of its tests starts; with the running test and the diagnosis it is at most 700
-TRIES = 3  # connection attempts: a very busy server may refuse some
+SUBMISSION_SECONDS = 600.0  # then no further test starts; with the running test and the diagnosis it is at most 700
+CONNECTION_TRIES = 3  # a very busy server may refuse some
 LOST = "the process that graded it ended"
 STOPPED = "the grader was stopped"
-CHANGED = "the kit has changed since this run began; the results so far are saved, and the same command continues with the new kit"
+CHANGED = (
+    "the kit has changed since this run began; the results so far are saved, "
+    "and the same command continues with the new kit"
+)
+INTERRUPTED_TEST = "grading_comes_to_an_end"
+INTERRUPTED_PROMISE = "The exercise can be graded."
+INTERRUPTED_EXPLANATION = (
+    "A second process ended in the same way, so the cause is in this submission. "
+    "Run `headway check` on your machine to find it."
+)
+INTERRUPTED_NOTE = (
+    "grading was interrupted twice ({why}), so this submission earns no points; `headway regrade NAME` grades it again"
+)
 
 
 class GradingStopped(Exception):
     """No submission can be graded at all; the message says why."""
 
 
-class Dispatcher:
-    """Grades with servers on this machine, called from any number of threads: each submission runs in a separate process.
+@dataclass(frozen=True)
+class GradeJob(Job):
+    """One submission, and which exercises of it to grade."""
 
-    If a server is lost, or reports trouble instead of a verdict, the submissions that it was grading are graded once more, one at a time, each by a
-    server that grades nothing else: a submission that ends its server costs only its own author points, and one that failed because the machine was too busy is graded.
-    A submission whose run breaks off both times has a verdict: no points. If the run was killed from outside, memory may have run out because
-    of the others, so before that verdict it is graded a third time, when nothing else runs. A run that could not begin (no worker, a sandbox that does
-    not come up) is the machine's fault: there is a sentence instead of a verdict, and the next run of the grader tries again.
+    sources: dict[str, str]
+    unread: dict[str, str]  # chapters that are there and cannot be read, and why
+    exercises: list[str]
+    seed: int
+    seconds: float  # for all of it
+    in_worker: bool = True
+    whole: bool = False  # earlier chapters are the submission's own too
+    seeds: dict[str, int] = field(default_factory=dict)  # of exercises with other examples than those of `seed`
+
+    def after_crash(self, late: bool = False) -> Self | None:
+        return moved_to_worker(self)
+
+
+@dataclass(frozen=True)
+class InterruptedRun:
+    """A run that ended before its verdict."""
+
+    why: str
+
+
+class Dispatcher:
+    """Grades with servers on this machine, called from any number of threads: each submission runs in a separate
+    process.
+
+    If a server is lost, or reports trouble instead of a verdict, the submission is graded once more, by a new server
+    and while nothing else runs: so neither a busy machine nor another submission is the cause. If that run breaks off
+    too, the verdict is no points. A run that could not begin (no worker, a sandbox that does not come up) is the
+    machine's fault: there is a sentence instead of a verdict, and the next run of the grader tries again.
     """
 
-    def __init__(self, isolation: Isolation, exercises: list[str], seed: int, seconds: float = SECONDS, *options: str) -> None:
-        self.isolation, self.exercises, self.seed, self.seconds, self.options = isolation, exercises, seed, seconds, options
+    def __init__(
+        self, isolation: Isolation, exercises: list[str], seed: int, seconds: float = SUBMISSION_SECONDS, *options: str
+    ) -> None:
+        self.isolation, self.exercises, self.seed = isolation, exercises, seed
+        self.seconds, self.options = seconds, options
         self.kit = stamp()
-        self.starting, self.alone, self.last_try = threading.Lock(), threading.Lock(), threading.Lock()
-        self.turns = threading.Condition()
+        self.starting, self.turns = threading.Lock(), threading.Condition()
         self.under_way = 0  # submissions that are being graded
-        self.reserved = False  # does a submission wait until nothing else runs?
+        self.is_reserved = False  # does a submission run alone, or wait for that?
         self.shared: ServerProcess | None = None
         self.servers: list[ServerProcess] = []
-        self.closed = False
+        self.is_closed = False
 
     def grade(self, submission: Submission, seeds: dict[str, int] | None = None) -> Verdict | str:
-        """The verdict on the exercises with these seeds (on all without them), or a sentence that says why it is missing. One without points is on all."""
+        """The verdict on the exercises with these seeds (on all without them), or a sentence that says why it is
+        missing.
+
+        A verdict without points is on all exercises.
+        """
         if seeds is None:
             seeds = {name: exercise_seed("", self.seed, name, submission.digest) for name in self.exercises}
         job = GradeJob(submission.sources, submission.broken, list(seeds), 0, self.seconds, seeds=seeds)
@@ -58,15 +103,16 @@ class Dispatcher:
                     self.shared = self._start()
                 server = self.shared
             first = answer = _run_on(server, job)
-            if not isinstance(answer, Verdict):
-                if isinstance(answer, InterruptedRun) and answer.why == LOST:
+            if first == InterruptedRun(LOST):
+                self._drop(server)
+        if not isinstance(first, Verdict):
+            with self._turn(alone=True):
+                server = self._start()
+                try:
+                    answer = _run_on(server, job)
+                finally:
                     self._drop(server)
-                with self.alone:
-                    answer = self._ask_new_server(job)
-        if isinstance(first, InterruptedRun) and isinstance(answer, InterruptedRun) and answer.killed:
-            with self._nothing_else():
-                answer = self._ask_new_server(job)
-        if self.closed:
+        if self.is_closed:
             raise GradingStopped(STOPPED)
         if not isinstance(answer, InterruptedRun):
             return answer
@@ -74,53 +120,37 @@ class Dispatcher:
             return f"grading it broke off: {answer.why}; the next run tries again"
         return zero_verdict(submission, self.exercises, answer.why)
 
-    def _ask_new_server(self, job: GradeJob) -> Verdict | InterruptedRun | str:
-        server = self._start()
-        try:
-            return _run_on(server, job)
-        finally:
-            self._drop(server)
-
     @contextmanager
-    def _turn(self) -> Iterator[None]:
+    def _turn(self, alone: bool = False) -> Iterator[None]:
+        """Wait while a submission runs alone; with `alone`, wait until no other runs, and let no other begin."""
         with self.turns:
-            self.turns.wait_for(lambda: not self.reserved)
+            self.turns.wait_for(lambda: not self.is_reserved)
+            if alone:
+                self.is_reserved = True
+                self.turns.wait_for(lambda: not self.under_way)
             self.under_way += 1
         try:
             yield
         finally:
             with self.turns:
                 self.under_way -= 1
+                self.is_reserved = self.is_reserved and not alone
                 self.turns.notify_all()
-
-    @contextmanager
-    def _nothing_else(self) -> Iterator[None]:
-        """Wait until all others are graded, and let no other begin."""
-        with self.last_try:
-            with self.turns:
-                self.reserved = True
-                self.turns.wait_for(lambda: not self.under_way)
-            try:
-                yield
-            finally:
-                with self.turns:
-                    self.reserved = False
-                    self.turns.notify_all()
 
     def close(self) -> None:
         """End every server, including one that a thread waits for."""
-        self.closed = True
+        self.is_closed = True
         for server in list(self.servers):
             server.end()
 
     def _start(self) -> ServerProcess:
-        if self.closed:
+        if self.is_closed:
             raise GradingStopped(STOPPED)
         if stamp() != self.kit:  # marks found by another kit do not belong with the others
             raise GradingStopped(CHANGED)
         server = ServerProcess(*self.options, str(self.isolation), module="grader.classroom.judging.server")
         self.servers.append(server)
-        if self.closed:
+        if self.is_closed:
             server.end()
         try:
             server.address()
@@ -140,12 +170,23 @@ class Dispatcher:
 def _run_on(server: ServerProcess, job: GradeJob) -> Verdict | InterruptedRun | str:
     """What comes of the job; a sentence where the run could not begin."""
     with suppress(NoServer):
-        for message in server.answers(job, TRIES):
+        for message in server.answers(job, CONNECTION_TRIES):
             match message:
                 case {"verdict": dict() as data}:
                     return Verdict.from_data(data)
-                case {"lost": str() as why, "killed": bool() as killed}:
-                    return InterruptedRun(why, killed)
+                case {"lost": str() as why}:
+                    return InterruptedRun(why)
                 case {"trouble": str() as sentence}:
                     return sentence
-    return InterruptedRun(LOST, killed=True)
+    return InterruptedRun(LOST)
+
+
+def zero_verdict(submission: Submission, exercises: Sequence[str], why: str) -> Verdict:
+    """The verdict after two runs that ended without one: no points for each exercise whose chapter was submitted."""
+    message = f"Grading was interrupted twice: {why}."
+    words = Failure(INTERRUPTED_PROMISE, message=message, explanation=INTERRUPTED_EXPLANATION)
+    test = TestResult(INTERRUPTED_TEST, "error", 0.0, 1.0, INTERRUPTED_PROMISE, message, words.explanation, words)
+    found = [load_syllabus().exercise(name) for name in exercises]
+    submitted = {*submission.sources, *submission.broken}
+    results = [ExerciseResult(exercise, [test]) for exercise in found if exercise.module in submitted]
+    return Verdict(results, notes=[INTERRUPTED_NOTE.format(why=why)])

@@ -41,10 +41,10 @@ class Person:
     notes: tuple[str, ...] = ()
     submitted: str = ""  # ISO, if known, in the time zone of the due date
     is_untimed: bool = False  # its time is unknown, so it counts as on time
-    results: tuple[ExerciseResult, ...] = ()  # in the course's order, with what the learner would see of each failed test in `details`
+    results: tuple[ExerciseResult, ...] = ()  # in the course's order; `details` is what a learner sees of a failed test
     broken: dict[str, Failure] = field(default_factory=dict)  # chapters that do not import
     marks: dict[str, Mark] = field(default_factory=dict)  # by exercise, without any deduction for lateness
-    given: dict[str, GivenPoints] = field(default_factory=dict)  # by exercise, where the instructor replaced the points; `marks` has the new ones
+    given: dict[str, GivenPoints] = field(default_factory=dict)  # by exercise, where the instructor gave the points
     remarks: tuple[str, ...] = ()  # sentences of the instructor
     late: str = ""  # a sentence, if it is late
     total: Mark = Mark(Decimal(0), Decimal(0))  # with the deduction for lateness

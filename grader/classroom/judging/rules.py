@@ -25,11 +25,21 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Protocol
 
+from grader.classroom.intake.class_notes import describe_times_of
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.intake.submissions import Submission
-from grader.classroom.intake.times import describe_times_of
 from grader.classroom.judging.scoring import CENT, format_points, split_points
-from grader.classroom.judging.toml_values import LARGEST, UNITS, parse_days, parse_number, parse_span, parse_time_value, read_toml, show_value, suggest
+from grader.classroom.judging.toml_values import (
+    LARGEST,
+    UNIT_MINUTES,
+    parse_days,
+    parse_number,
+    parse_span,
+    parse_time_value,
+    read_toml,
+    show_value,
+    suggest,
+)
 from grader.classroom.sanitize import shorten
 from grader.course.syllabus import Chapter, Exercise, Syllabus, UnknownName, load_syllabus
 
@@ -78,7 +88,8 @@ class Rules:
     most: Decimal = Decimal(100)  # the largest deduction in percent, up to `last` days
     last: int | None = None  # days; later submissions get 0 points
     extensions: dict[str, datetime] = field(default_factory=dict)  # by the person's name
-    find_missing: Callable[[Sequence[str]], Sequence[str]] = field(default=lambda names: (), compare=False)  # the people of the roster who are not among these
+    # The people of the roster who are not among these.
+    find_missing: Callable[[Sequence[str]], Sequence[str]] = field(default=lambda names: (), compare=False)
 
     @property
     def has_deductions(self) -> bool:
@@ -101,7 +112,10 @@ class Rules:
         return when.astimezone(due.tzinfo) if submission.zone_known else when.replace(tzinfo=due.tzinfo)
 
     def compute_lateness(self, submission: DatedSubmission) -> Lateness:
-        """How late this submission is. One without a known time counts as on time, or as late by the shortest delay if Canvas marks it as late."""
+        """How late this submission is.
+
+        One without a known time counts as on time, or as late by the shortest delay if Canvas marks it as late.
+        """
         due, when = self.find_due_date(submission.name), self.find_time(submission)
         if due is None:
             return Lateness()
@@ -113,12 +127,14 @@ class Rules:
         if over <= self.grace:
             return Lateness()
         days = -(-over // DAY)
-        return self._deduct(days, f"{days} day{'s' if days > 1 else ''} late (submitted {when:%Y-%m-%d %H:%M}, due {due:%Y-%m-%d %H:%M})")
+        times = f"submitted {when:%Y-%m-%d %H:%M}, due {due:%Y-%m-%d %H:%M}"
+        return self._deduct(days, f"{days} day{'s' if days > 1 else ''} late ({times})")
 
     def _deduct(self, days: int, delay: str) -> Lateness:
         """What so many started days cost; `delay` begins the sentence."""
         if self.last is not None and days > self.last:
-            return Lateness(days, Decimal(0), f"{delay}: submissions more than {self.last} day{'' if self.last == 1 else 's'} late get 0 points")
+            limit = f"more than {self.last} day{'' if self.last == 1 else 's'} late"
+            return Lateness(days, Decimal(0), f"{delay}: submissions {limit} get 0 points")
         taken = min(self.per_day * days, self.most)
         if not taken:
             return Lateness(days, Decimal(1), f"{delay}: no points are deducted")
@@ -126,27 +142,27 @@ class Rules:
 
     def find_warnings(self, submissions: Sequence[Submission]) -> list[str]:
         """Warnings for the instructor: extensions for unknown names, and times that come from the dates of files."""
-        return [*self._warn_of_unknown_names([submission.name for submission in submissions]), *self._warn_of_file_dates(submissions)]
-
-    def _warn_of_file_dates(self, submissions: Sequence[Submission]) -> list[str]:
-        names = [submission.name for submission in submissions if submission.time_from == "file"]
-        if self.due is None or not names:
-            return []
-        comes = "comes" if len(names) == 1 < len(submissions) else "come"
-        return [
-            f"{describe_times_of(names, len(submissions))} {comes} from the dates of the files, which copying and unpacking may change and a learner can set; "
-            "for reliable times, grade a table with the columns name,path,submitted"
-        ]
-
-    def _warn_of_unknown_names(self, names: list[str]) -> list[str]:
-        return [
+        names = [submission.name for submission in submissions]
+        warnings = [
             f"[extensions] {shorten(name)!r}: no submission has this name{suggest(name, names)}"
             for name in sorted(set(self.extensions) - set(names))
         ]
+        dated = [submission.name for submission in submissions if submission.time_from == "file"]
+        if self.due and dated:
+            comes = "comes" if len(dated) == 1 < len(names) else "come"
+            warnings.append(
+                f"{describe_times_of(dated, len(names))} {comes} from the dates of the files, which copying and "
+                "unpacking may change and a learner can set; "
+                "for reliable times, grade a table with the columns name,path,submitted"
+            )
+        return warnings
 
 
 def read_rules(path: Path, needs_due: bool = True) -> Rules:
-    """The rules in this file. GradingProblem, with the key, if a value is invalid. Without `needs_due` another place has the due date."""
+    """The rules in this file. GradingProblem, with the key, if a value is invalid.
+
+    Without `needs_due` another place has the due date.
+    """
     path = Path(path)
     tables, _ = read_toml(path, "rules")
     try:
@@ -157,10 +173,11 @@ def read_rules(path: Path, needs_due: bool = True) -> Rules:
 
 def format_rules(rules: Rules) -> str:
     """The rules as the text of a file that `read_rules` reads."""
-    lines = ["[points]", *(f"{exercise} = {format(points, 'f')}" for exercise, points in rules.points.items()), "", "[late]"]
+    lines = [f"{exercise} = {format(points, 'f')}" for exercise, points in rules.points.items()]
+    lines = ["[points]", *lines, "", "[late]"]
     lines += [f"due = {rules.due.isoformat()}"] if rules.due else []
     minutes = int(rules.grace.total_seconds() // 60)
-    lines += [f'grace = "{minutes}m"' if minutes < 100_000 else f'grace = "{-(-minutes // UNITS["d"])}d"']
+    lines += [f'grace = "{minutes}m"' if minutes < 100_000 else f'grace = "{-(-minutes // UNIT_MINUTES["d"])}d"']
     lines += [f"per_day = {format(rules.per_day, 'f')}", f"most = {format(rules.most, 'f')}"]
     lines += [f"last = {rules.last}"] if rules.last is not None else []
     extended = [f"{_quote(name)} = {until.isoformat()}" for name, until in rules.extensions.items()]
@@ -174,20 +191,24 @@ def _quote(name: str) -> str:
 def _parse_rules(tables: dict, syllabus: Syllabus, needs_due: bool) -> Rules:
     for name, table in tables.items():
         if name not in TABLES:
-            raise GradingProblem(f"[{shorten(name)}]: this table is unknown{suggest(name, TABLES) or '; the tables are [points], [late] and [extensions]'}")
+            hint = suggest(name, TABLES) or "; the tables are [points], [late] and [extensions]"
+            raise GradingProblem(f"[{shorten(name)}]: this table is unknown{hint}")
         if not isinstance(table, dict):
             raise GradingProblem(f"{name}: this must be a table; write [{name}] and put its keys below")
     late = tables.get("late", {})
     for key in late:
         if key not in LATE_KEYS:
-            raise GradingProblem(f"[late] {shorten(key)}: this key is unknown{suggest(key, LATE_KEYS) or '; the keys are ' + ', '.join(LATE_KEYS)}")
+            hint = suggest(key, LATE_KEYS) or f"; the keys are {', '.join(LATE_KEYS)}"
+            raise GradingProblem(f"[late] {shorten(key)}: this key is unknown{hint}")
     due = parse_time_value("[late] due", late["due"]) if "due" in late else None
-    extensions = {name: parse_time_value(f"[extensions] {shorten(name)!r}", value) for name, value in tables.get("extensions", {}).items()}
-    if needs_due and due is None and (late or extensions):
+    if needs_due and due is None and (late or tables.get("extensions")):
         raise GradingProblem("[late] due is missing; add the due date")
-    for name, until in extensions.items():
+    extensions = {}
+    for name, value in tables.get("extensions", {}).items():
+        key = f"[extensions] {shorten(name)!r}"
+        extensions[name] = until = parse_time_value(key, value)
         if due and until < due:
-            raise GradingProblem(f"[extensions] {shorten(name)!r}: {until.isoformat(' ', 'minutes')} is before the general due date")
+            raise GradingProblem(f"{key}: {until.isoformat(' ', 'minutes')} is before the general due date")
     return Rules(
         points=parse_points(tables.get("points", {}), syllabus),
         due=due,
@@ -223,7 +244,8 @@ def parse_points(table: dict, syllabus: Syllabus) -> dict[str, Decimal]:
         left = worth - sum((points[exercise.name] for exercise in named), Decimal(0))
         if left < 0 or (left and not any(exercise.points for exercise in rest)):
             named_points = format_points(worth - left)
-            raise GradingProblem(f"[points] {shorten(key)}: {format_points(worth)} points do not fit the {named_points} points of its exercises in this table")
-        parts = split_points(left, [exercise.points for exercise in rest])  # each rounded to the cent, with exactly the right sum
+            other = f"the {named_points} points of its exercises in this table"
+            raise GradingProblem(f"[points] {shorten(key)}: {format_points(worth)} points do not fit {other}")
+        parts = split_points(left, [exercise.points for exercise in rest])
         points |= {exercise.name: part for exercise, part in zip(rest, parts)}
     return points

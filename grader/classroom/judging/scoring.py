@@ -1,4 +1,7 @@
-"""Computes marks from results: the points of each exercise and the total. Exact decimals give the same marks on every machine."""
+"""Computes marks from results: the points of each exercise and the total.
+
+Exact decimals give the same marks on every machine.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from fractions import Fraction
 
 from grader.classroom.judging.graded_class import Mark
 from grader.course.syllabus import Exercise
-from grader.verdict.results import ExerciseResult
+from grader.verdict.results import ExerciseResult, TestResult
 
 CENT = Decimal("0.01")
 NOTHING = Decimal(0)
@@ -22,7 +25,10 @@ def to_decimal(points: Points) -> Decimal:
 
 
 def compute_mark(result: ExerciseResult | None, points: Points) -> Mark:
-    """The passed tests' share of the points, rounded once, half up. Full points only if all tests passed; none if a shortcut was used."""
+    """The passed tests' share of the points, rounded once, half up.
+
+    Full points only if all tests passed; none if a shortcut was used.
+    """
     whole = round_to_cent(Fraction(to_decimal(points)))
     if result is None or result.forbidden or not result.tests:
         return Mark(NOTHING, whole)
@@ -33,7 +39,9 @@ def compute_mark(result: ExerciseResult | None, points: Points) -> Mark:
     return Mark(max(NOTHING, min(share, whole - CENT)), whole)
 
 
-def compute_marks(results: Iterable[ExerciseResult], exercises: Sequence[Exercise], points_of: Callable[[Exercise], Points]) -> dict[str, Mark]:
+def compute_marks(
+    results: Iterable[ExerciseResult], exercises: Sequence[Exercise], points_of: Callable[[Exercise], Points]
+) -> dict[str, Mark]:
     """A mark for each exercise, in the given order; an exercise without a result earns nothing."""
     by_name = {result.exercise.name: result for result in results}
     return {exercise.name: compute_mark(by_name.get(exercise.name), points_of(exercise)) for exercise in exercises}
@@ -50,15 +58,22 @@ def compute_total(marks: Iterable[Mark], factor: Points = 1) -> Mark:
 
 def total_weight(result: ExerciseResult) -> Fraction:
     """The weight of all tests of an exercise, including those that were not run."""
-    return sum((Fraction(to_decimal(test.weight)) for test in result.tests), Fraction(to_decimal(result.missing_weight)))
+    return sum(map(_weight, result.tests), Fraction(to_decimal(result.missing_weight)))
 
 
 def passed_weight(result: ExerciseResult) -> Fraction:
-    return sum((Fraction(to_decimal(test.weight)) for test in result.tests if test.outcome == "passed"), Fraction(0))
+    return sum((_weight(test) for test in result.tests if test.outcome == "passed"), Fraction(0))
+
+
+def _weight(test: TestResult) -> Fraction:
+    return Fraction(to_decimal(test.weight))
 
 
 def split_points(amount: Decimal, weights: Sequence[Points]) -> list[Decimal]:
-    """Divide an amount in proportion to the weights: each part is rounded to the cent, and their sum is exactly the amount."""
+    """Divide an amount in proportion to the weights.
+
+    Each part is rounded to the cent, and their sum is exactly the amount.
+    """
     exactly = [Fraction(to_decimal(weight)) for weight in weights]
     whole = sum(exactly)
     parts, assigned, reached = [], NOTHING, Fraction(0)

@@ -1,8 +1,9 @@
-"""The server that grades: `python -m grader.classroom.judging.server [--prestarted] ISOLATION`. It runs GradeJobs: whole submissions.
+"""The server that grades: `python -m grader.classroom.judging.server [--prestarted] ISOLATION`. It runs GradeJobs.
 
-Each submission runs in a separate process, forked from one that has loaded everything, so that no run can leave anything for the next. The submission's
-code runs in workers in the sandbox. They are forked from a zygote that has loaded no test, no reference and no submission: each run gets a new zygote,
-which ends with it. If no sandboxed process can be started for the code, the run ends and reports that; the submission does not get zero points.
+Each submission runs in a separate process, forked from one that has loaded everything, so that no run can leave
+anything for the next. The submission's code runs in workers in the sandbox. They are forked from a zygote that has
+loaded no test, no reference and no submission: each run gets a new zygote, which ends with it. If no sandboxed process
+can be started for the code, the run ends and reports that; the submission does not get zero points.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from grader.classroom.judging.job import GradeJob
+from grader.classroom.judging.dispatch import GradeJob
 from grader.course.syllabus import load_syllabus
 from grader.execution.chapter_package import without_text
 from grader.execution.errors import NoWorker
@@ -33,8 +34,8 @@ from grader.system import process_tree
 from grader.verdict.recordings import course_recordings
 from grader.verdict.trial import Trial
 
-IDLE = 365 * 24 * 3600.0  # it ends with the program that grades
-MEMORY = 1024**3  # bytes that a run may take beyond what it is forked with: an honest one takes a tenth of that
+IDLE_SECONDS = 365 * 24 * 3600.0  # it ends with the program that grades
+RUN_BYTES = 1024**3  # of memory, beyond what a run is forked with: an honest one takes a tenth of that
 
 
 class RunWorkerPool(WorkerPool):
@@ -65,9 +66,8 @@ class GradingService(Service):
     """Grades submissions."""
 
     def __init__(self, isolation: Isolation) -> None:
-        super().__init__(
-            {GradeJob: self.grade}, idle_seconds=IDLE, longest_request=1 << 26, crashed="grading it broke off: {}; the next run tries again"
-        )  # fmt: skip
+        crashed = "grading it broke off: {}; the next run tries again"
+        super().__init__({GradeJob: self.grade}, idle_seconds=IDLE_SECONDS, longest_request=1 << 26, crashed=crashed)
         self.isolation = isolation
 
     def grade(self, job: GradeJob, report: Report) -> int:
@@ -97,7 +97,7 @@ class ForkingGradingService(GradingService):
         self.control = self.pool.new_zygote()
 
     def _preload_examples(self, job: GradeJob) -> None:
-        """Import the tests of these exercises and read their recorded examples here, once, and not in each forked run."""
+        """Import the tests of these exercises and read their recorded examples here, once for all forked runs."""
         for name in set(job.exercises) - self.preloaded:
             with contextlib.suppress(NoTests):  # the run says so
                 tests = all_tests_of(load_syllabus().exercise(name))
@@ -115,7 +115,7 @@ class ForkingGradingService(GradingService):
     def grade(self, job: GradeJob, report: Report) -> int:
         assert self.pool.control is not None
         self.pool.control.close()
-        limits.limit_growth(MEMORY)
+        limits.limit_growth(RUN_BYTES)
         return grade(job, report, RunWorkerPool(report, isolation=self.isolation, control=self.control))
 
 
@@ -123,11 +123,15 @@ def grade(job: GradeJob, report: Report, pool: WorkerPool) -> int:
     """Judge this submission, and send the verdict."""
     target = Target("submission", None, job.sources, unread=job.unread)
     until = time.monotonic() + job.seconds
-    trial = Trial(target, job.in_worker, job.whole, job.seed, pool=pool, extend_deadline=report.extend_deadline, end_time=until, seeds=job.seeds)
+    trial = Trial(
+        target, job.in_worker, job.whole, job.seed,
+        pool=pool, extend_deadline=report.extend_deadline, end_time=until, seeds=job.seeds,
+    )  # fmt: skip
     judge = judge_of(trial, course_recordings())
     names = set(job.exercises)
     exercises = [exercise for exercise in load_syllabus().exercises if exercise.name in names]
-    judge.run_tests([test for exercise in exercises for test in judge.tests_of(exercise)], begun=lambda test: report.message(begun=test.name))
+    tests = [test for exercise in exercises for test in judge.tests_of(exercise)]
+    judge.run_tests(tests, begun=lambda test: report.message(begun=test.name))
     report.extend_deadline(CONCLUDING_SECONDS)
     judge.run.conclude()
     report.message(verdict=judge.run.verdict().as_data())

@@ -1,4 +1,7 @@
-"""Reads an instructor's TOML file and the values in it. Each problem is a GradingProblem, one sentence that begins with the key."""
+"""Reads an instructor's TOML file and the values in it.
+
+Each problem is a GradingProblem, one sentence that begins with the key.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,12 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 
-from grader.classroom.intake.problems import GradingProblem
+from grader.classroom.intake.problems import GradingProblem, describe_error
 from grader.classroom.sanitize import shorten
 
-UNITS = {"m": 1, "h": 60, "d": 1440}  # in minutes
+UNIT_MINUTES = {"m": 1, "h": 60, "d": 1440}
 LARGEST = 1_000_000  # bytes of a file; points of an exercise
+_PLACE = re.compile(r"(.*?) \(at (?:line (\d+), column \d+|end of document)\)", re.DOTALL)
 
 
 class InvalidToml(GradingProblem):
@@ -22,47 +26,42 @@ class InvalidToml(GradingProblem):
 
 
 def read_toml(path: Path, what: str) -> tuple[dict, str]:
-    """The tables in this file, and its text. `what` names the purpose of the file. InvalidToml, or GradingProblem if there is no such file."""
+    """The tables in this file, and its text. `what` names the purpose of the file.
+
+    InvalidToml, or GradingProblem if there is no such file.
+    """
     try:
         with path.open("rb") as file:
             data = file.read(LARGEST + 1)
         if len(data) > LARGEST:
-            raise GradingProblem(f"{path.name} is larger than {LARGEST // 1_000_000} MB, which is too large for {what}")
+            limit = f"{LARGEST // 1_000_000} MB, which is too large for {what}"
+            raise GradingProblem(f"{path.name} is larger than {limit}")
         text = data.decode("utf-8-sig")
         return tomllib.loads(text), text
     except GradingProblem:
         raise
     except OSError as error:
-        raise GradingProblem(f"{path} cannot be read: {(error.strerror or type(error).__name__).lower()}") from None
+        raise GradingProblem(f"{path} cannot be read: {describe_error(error)}") from None
     except UnicodeDecodeError:
         raise InvalidToml(f"{path.name} is not valid UTF-8; save it as UTF-8") from None
-    except tomllib.TOMLDecodeError as error:
-        raise InvalidToml(_describe_toml_error(path.name, str(error))) from None
     except RecursionError:
         raise InvalidToml(f"{path.name} is nested too deeply to be read") from None
-    except ValueError:
-        raise InvalidToml(f"{path.name} is not valid TOML: a number in it has thousands of digits") from None
-
-
-_PLACE = re.compile(r"(.*?) \(at (?:line (\d+), column \d+|end of document)\)", re.DOTALL)
-_PLAIN_WORDS = {  # by the beginning of a message of tomllib; it writes the keys of a table as a Python tuple
-    "Cannot declare": "the table {} is there twice; put its keys into one table",
-    "Cannot mutate immutable namespace": "{} has a value already; keep one of the two",
-    "Cannot redefine namespace": "{} has a value already; keep one of the two",
-    "Illegal character '\\n'": "a text is not closed with a quote",
-    "Cannot overwrite a value": "this key or table has a value already; keep one of the two",
-}
+    except ValueError as error:  # a number of thousands of digits is one, too
+        raise InvalidToml(_describe_toml_error(path.name, str(error))) from None
 
 
 def _describe_toml_error(file: str, message: str) -> str:
     placed = _PLACE.fullmatch(message)
-    said, line = (placed[1], placed[2]) if placed else (message, None)
+    problem, line = (placed[1], placed[2]) if placed else (message, None)
     where = f"{file}, line {line}" if line else file
-    keys = re.findall(r"'([^']*)'|\"([^\"]*)\"", said)
-    for start, words in _PLAIN_WORDS.items():
-        if said.startswith(start):
-            return f"{where}: {words.format('[' + '.'.join(a or b for a, b in keys) + ']')}"
-    return f"{where}: this is not valid TOML: {said[:1].lower()}{said[1:]}"
+    if problem.startswith("Cannot declare"):  # tomllib writes the keys of a table as a Python tuple
+        table = ".".join(key or other for key, other in re.findall(r"'([^']*)'|\"([^\"]*)\"", problem))
+        return f"{where}: the table [{table}] is there twice; put its keys into one table"
+    if problem.startswith("Illegal character '\\n'"):
+        return f"{where}: a text is not closed with a quote"
+    if problem.startswith(("Cannot mutate", "Cannot redefine", "Cannot overwrite")):
+        return f"{where}: this key or table has a value already; keep one of the two"
+    return f"{where}: this is not valid TOML: {problem[:1].lower()}{problem[1:]}"
 
 
 def parse_number(key: str, value: object, what: str, most: int) -> Decimal:
@@ -76,11 +75,13 @@ def parse_number(key: str, value: object, what: str, most: int) -> Decimal:
 
 def parse_time_value(key: str, value: object) -> datetime:
     if not isinstance(value, datetime):
-        raise GradingProblem(f"{key}: {show_value(value)} is not a time; write it without quotes, like 2026-12-01T23:59:00+01:00")
+        advice = "write it without quotes, like 2026-12-01T23:59:00+01:00"
+        raise GradingProblem(f"{key}: {show_value(value)} is not a time; {advice}")
     if not 1980 < value.year < 2200:
         raise GradingProblem(f"{key}: {value.isoformat()} is in an unlikely year; check the date")
     if value.tzinfo is None:
-        raise GradingProblem(f"{key}: {value.isoformat()} has no time zone; write it like {value.isoformat(timespec='seconds')}+01:00")
+        example = f"{value.isoformat(timespec='seconds')}+01:00"
+        raise GradingProblem(f"{key}: {value.isoformat()} has no time zone; write it like {example}")
     return value
 
 
@@ -88,7 +89,7 @@ def parse_span(key: str, value: object) -> timedelta:
     found = re.fullmatch(r"\s*(\d{1,5})\s*([mhd])\s*", value) if isinstance(value, str) else None
     if not found:
         raise GradingProblem(f'{key}: {show_value(value)} is not a duration; write it like "15m", "2h" or "1d"')
-    return timedelta(minutes=int(found[1]) * UNITS[found[2]])
+    return timedelta(minutes=int(found[1]) * UNIT_MINUTES[found[2]])
 
 
 def parse_days(key: str, value: object) -> int:
@@ -105,10 +106,8 @@ def suggest(name: str, known: Iterable[str]) -> str:
 
 def show_value(value: object) -> str:
     try:
-        return _show(value)
+        if isinstance(value, bool):
+            return str(value).lower()
+        return shorten(repr(value) if isinstance(value, str | int | float) else str(value))
     except ValueError:  # Python refuses to print numbers of more than 4300 digits
         return "a number with thousands of digits"
-
-
-def _show(value: object) -> str:
-    return shorten(str(value).lower() if isinstance(value, bool) else repr(value) if isinstance(value, str | int | float) else str(value))

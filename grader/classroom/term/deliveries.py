@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
-from grader.classroom.intake.mapped_files import describe_maps
+from grader.classroom.intake.class_notes import describe_maps
 from grader.classroom.intake.options import NEWEST, ReadOptions, parse_options
 from grader.classroom.intake.reader import read_in_subprocess
 from grader.classroom.intake.submissions import Submission, add_slugs

@@ -17,9 +17,9 @@ from grader.classroom.grade import GradingOutcome, grade_class
 from grader.classroom.gradebook import sqlite_file
 from grader.classroom.gradebook.corrections import to_storable
 from grader.classroom.gradebook.gradebook import Gradebook
+from grader.classroom.intake.class_notes import describe_unknown_times
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.intake.submissions import Submission, add_slugs
-from grader.classroom.intake.times import describe_unknown_times
 from grader.classroom.judging.better_versions import choose_versions, find_points_in, list_variants
 from grader.classroom.judging.rules import Rules
 from grader.classroom.report.context import read_context

@@ -21,8 +21,8 @@ from pathlib import Path
 import pytest
 from grade_command import PATIENCE, command, hand_in, marks, mistake
 from grader.classroom.gradebook.gradebook import Gradebook
+from grader.classroom.judging.dispatch import GradeJob
 from grader.classroom.judging.graded_class import Person
-from grader.classroom.judging.job import GradeJob
 from grader.classroom.judging.rules import Rules
 from grader.course.syllabus import ROOT, load_syllabus
 from grader.execution.sandbox.isolation import available

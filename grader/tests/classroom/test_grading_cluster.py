@@ -18,7 +18,6 @@ from dask.config import set as dask_settings
 from distributed import Client, LocalCluster
 from grade_command import PATIENCE, until
 from grader.classroom.judging import cluster as cluster_module
-from grader.classroom.judging import dask_worker
 from grader.cli.commands.grade import grade
 from grader.course.syllabus import SOLUTIONS
 from grader.quality.benchmarks.processes import alive
@@ -203,10 +202,9 @@ def other_version(folder, package):
     "unlike, why",
     [
         (lambda folder: other_version(folder, "torch"), r"has torch 2\.0\.1 instead of \S+; marks must not depend on who grades, so install the same there as here"),
-        (lambda folder: other_version(folder, "distributed"), r"runs distributed 2\.0\.1 and this machine \S+; install the same"),
         (lambda folder: {"PATH": str(folder)}, r"does not have the isolation that --require-isolation demands: .*bubblewrap is off: .*"),
     ],
-    ids=["torch", "distributed", "isolation"],
+    ids=["torch", "isolation"],
 )
 def test_a_worker_with_other_versions_is_refused(shared, people, tmp_path, capsys, unlike, why):
     address, client = shared
@@ -237,11 +235,14 @@ def test_a_worker_that_comes_later_is_refused_with_its_first_submission(shared, 
     assert re.match(rf"headway: a worker of the cluster at {address} has torch 2\.0\.1 instead of \S+; marks", capsys.readouterr().err)
 
 
-def test_a_server_that_has_no_more_submissions_is_closed(monkeypatch):
-    monkeypatch.setattr(dask_worker, "IDLE", 0.1)
-    answer = dask_worker.grade({}, {}, "", ["softmax"], 0, {"pytest": "3.0"}, False)
+def test_a_server_that_nobody_uses_is_closed_by_the_next_run(monkeypatch):
+    monkeypatch.setattr(cluster_module, "MAX_IDLE_SECONDS", 0.0)
+    for run in ("first", "second"):
+        answer = cluster_module.grade_on_worker({}, {}, "", {}, run, ["softmax"], 0, {"pytest": "3.0"}, False)
     assert answer == {"refused": f"has pytest {pytest.__version__} instead of 3.0; marks must not depend on who grades, so install the same there as here"}
-    until(lambda: not dask_worker._dispatchers, "the server to be closed")
+    assert list(cluster_module._dispatchers) == ["second"]
+    cluster_module.release("second")
+    assert not cluster_module._dispatchers
 
 
 @pytest.mark.parametrize(
@@ -253,7 +254,7 @@ def test_a_server_that_has_no_more_submissions_is_closed(monkeypatch):
     ],
 )
 def test_an_address_without_a_cluster(people, tmp_path, capsys, monkeypatch, address, sentence):
-    monkeypatch.setattr(cluster_module, "CONNECT", 1.0)
+    monkeypatch.setattr(cluster_module, "CONNECT_SECONDS", 1.0)
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))  # nothing listens there
         address = address.format(free=bound.getsockname()[1])
@@ -263,8 +264,8 @@ def test_an_address_without_a_cluster(people, tmp_path, capsys, monkeypatch, add
 
 
 def test_a_cluster_that_stays_without_workers(shared, people, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(cluster_module, "WORKERLESS", 1.0)
-    monkeypatch.setattr(cluster_module, "LOOK", 0.5)
+    monkeypatch.setattr(cluster_module, "MAX_SECONDS_WITHOUT_WORKER", 1.0)
+    monkeypatch.setattr(cluster_module, "CHECK_SECONDS", 0.5)
     assert graded(people, tmp_path / "out", shared[0]) == 2
     assert "has had no worker for 1 seconds, start some with `dask worker`; the results so far are saved" in capsys.readouterr().err
 

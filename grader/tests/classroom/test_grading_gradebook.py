@@ -10,8 +10,8 @@ import pytest
 from example_class import EXERCISES, RULES, VERSIONS, a_class, one_test, submission, verdict_of
 from gradebook_runs import exported, graded, start_gradebook
 from grader.classroom.gradebook.gradebook import KEPT_CONDITIONS, UNFINISHED, Gradebook, GradebookProblem
+from grader.classroom.judging.dispatch import zero_verdict
 from grader.classroom.judging.graded_class import Mark
-from grader.classroom.judging.interrupted_run import zero_verdict
 from grader.classroom.judging.rules import Rules
 from grader.course.syllabus import load_syllabus
 from grader.verdict.conditions import versions

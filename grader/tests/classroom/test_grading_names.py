@@ -6,15 +6,15 @@ import io
 import pytest
 from gradebook_runs import exported
 from grader.classroom.gradebook.gradebook import Gradebook
-from grader.classroom.intake.class_layout import METADATA
-from grader.classroom.intake.file_names import LONGEST_NAME, ChapterName, Owner, parse_chapter_name, parse_owner
-from grader.classroom.intake.submissions import read_submissions
+from grader.classroom.intake.class_layout import GRADESCOPE_METADATA
+from grader.classroom.intake.file_names import MAX_NAME_LENGTH, CodeName, Owner, parse_code_name, parse_owner
+from grader.classroom.intake.reading import read_submissions
 from grader.classroom.judging.rules import Rules
 from grader.verdict.summary import Verdict
 from submission_archives import CHAPTER, TRUSTING, by_name, one, tar_header, tar_member, tarred, write, zipped
 
 LONG = "_" * 65_000
-TOO_LONG = f"it contains a name longer than {LONGEST_NAME} characters (___________________________...); submit only the chapter files"
+TOO_LONG = f"it contains a name longer than {MAX_NAME_LENGTH} characters (___________________________...); submit only the chapter files"
 
 
 @pytest.mark.parametrize("pack", [zipped, tarred])
@@ -28,7 +28,7 @@ def test_an_overlong_name_affects_only_its_owner(tmp_path, pack, around):
     inside = {f"alpha/{name}": text for name, text in ({CHAPTER: "a"} | hostile).items()}
     found = by_name(write(tmp_path / "class.zip", pack(inside | {f"beta/{CHAPTER}": "b", f"{LONG}/{CHAPTER}": "c"})))
     assert found["alpha"].problem == TOO_LONG and found["beta"].sources == {"ch03_attention": "b"}
-    assert found[LONG].problem == f"the submitted file or folder has a name longer than {LONGEST_NAME} characters"
+    assert found[LONG].problem == f"the submitted file or folder has a name longer than {MAX_NAME_LENGTH} characters"
 
 
 def test_too_deeply_nested_folders_affect_only_their_owner(tmp_path):
@@ -42,10 +42,11 @@ def test_names_of_platforms_and_people_are_parsed():
         "ch03_attention.py": ("", 0), "CH03_Attention.PY": ("", 0), "alpha one_ch03_attention.py": ("alpha one", 0), "ch03_attention - alpha.py": ("alpha", 0),
         "ch03_attention (2).py": ("", 2), "ch03_attention-2.py": ("", 2), "alpha_ch03_attention-12.py": ("alpha", 12), "ch03_attention_alpha (1).py": ("alpha", 1),
     }  # fmt: skip
-    assert {name: parse_chapter_name(name) for name in chapters} == {name: ChapterName("ch03_attention", *rest) for name, rest in chapters.items()}
-    others = ("test_ch03_attention.py", "ch03_attention.txt", "ch03_attentions.py", "xch03_attention.py", "_ch03_attention.py")
-    for name in (*others, "a" * 300 + "_ch03_attention.py", "ch03_attention"):
-        assert parse_chapter_name(name) is None, name
+    assert {name: parse_code_name(name) for name in chapters} == {name: CodeName("ch03_attention", *rest) for name, rest in chapters.items()}
+    for name in ("test_ch03_attention.py", "ch03_attention.txt", "a" * 300 + "_ch03_attention.py", "ch03_attention"):
+        assert parse_code_name(name) is None, name
+    for name in ("ch03_attentions.py", "xch03_attention.py", "_ch03_attention.py"):
+        assert parse_code_name(name) == CodeName(), name
     assert parse_owner("A_B_12_assignsubmission_file_x_y.zip", False) == Owner("A_B", "12", "x_y.zip", platform="moodle")
     assert parse_owner("onealpha_LATE_12_345_x_y.py", False) == Owner("onealpha", "12", "x_y.py", late=True, platform="canvas")
     assert parse_owner("one_alpha_12_345_x.py", False) == Owner("one_alpha", "12", "x.py", platform="canvas")
@@ -60,7 +61,7 @@ submission_1:
 
 
 @pytest.mark.parametrize("form", ["folder", "zip", "tar", "archive in a folder", "chapters next to it"])
-@pytest.mark.parametrize("metadata", METADATA)
+@pytest.mark.parametrize("metadata", GRADESCOPE_METADATA)
 def test_metadata_inside_a_submission_renames_no_person(tmp_path, form, metadata):
     """The class has one person."""
     files = {f"alpha/{metadata}": RENAMED, f"alpha/submission_1/{CHAPTER}": "x"} | ({f"alpha/{CHAPTER}": "mine"} if form == "chapters next to it" else {})

@@ -5,9 +5,10 @@ import subprocess
 from datetime import UTC, datetime
 
 import pytest
-from grader.classroom.intake import commits
+from grader.classroom.intake.commit_time import read_commit_time
 from grader.classroom.intake.problems import GradingProblem
-from grader.classroom.intake.submissions import UNTRUSTED, read_submissions
+from grader.classroom.intake.reading import read_submissions
+from grader.classroom.intake.submissions import UNTRUSTED
 from submission_archives import CHAPTER, TRUSTING, by_name, clone, git, one, tarred, write, zipped
 
 # Times
@@ -71,7 +72,7 @@ def test_nothing_in_a_clone_is_executed_and_no_link_in_it_is_followed(tmp_path):
 def test_a_clone_with_an_invalid_head_has_no_commit_time(tmp_path, head):
     folder = clone(tmp_path / "alpha")
     write(folder / ".git" / "HEAD", head.encode("latin-1"))
-    assert commits.read_commit_time(folder) is None
+    assert read_commit_time(folder) is None
 
 
 def test_a_clone_with_damaged_objects_or_pipes_has_no_commit_time(tmp_path):
@@ -82,12 +83,12 @@ def test_a_clone_with_damaged_objects_or_pipes_has_no_commit_time(tmp_path):
         data = path.read_bytes()
         for cut in (0, 4, 8, 300, 1032, len(data) - 60):
             path.write_bytes(data[:cut])
-            assert commits.read_commit_time(folder) is None or cut > 0 or path.suffix == ".rev"
+            assert read_commit_time(folder) is None or cut > 0 or path.suffix == ".rev"
         path.write_bytes(data)
-    assert commits.read_commit_time(folder) is not None
+    assert read_commit_time(folder) is not None
     (folder / ".git" / "HEAD").unlink()
     os.mkfifo(folder / ".git" / "HEAD")
-    assert commits.read_commit_time(folder) is None
+    assert read_commit_time(folder) is None
 
 
 # A table

@@ -7,16 +7,13 @@ import nbformat
 import pytest
 from grade_command import headway, marks
 from grader.classroom.intake.loose_code import read_code, write_chapter
-from grader.classroom.intake.notebooks import LARGEST_NOTEBOOK, read_cells
+from grader.classroom.intake.notebooks import MAX_NOTEBOOK_BYTES, read_cells
 from grader.classroom.intake.options import parse_options
 from grader.classroom.intake.problems import UnreadableSubmission
 from grader.classroom.intake.reader import read_in_subprocess
-from grader.classroom.intake.submissions import read_submissions
+from grader.classroom.intake.reading import read_submissions
 from grader.course.source import definition, find_definition, is_written
 from grader.course.stubs import reference_stub
-from nbformat.v3 import new_code_cell as code_cell_3
-from nbformat.v3 import new_notebook as notebook_3
-from nbformat.v3 import new_worksheet
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from pytest_runs import solution
 from submission_archives import CHAPTER, by_name, one, write, zipped
@@ -26,11 +23,8 @@ SOFTMAX = "def softmax(x, dim=-1):\n    powers = (x - shift(x, dim)).exp()\n    
 SHIFT = "def shift(x, dim):\n    return x.amax(dim, keepdim=True)"
 
 
-def notebook(*cells: str, version: int = 4) -> str:
+def notebook(*cells: str) -> str:
     """A notebook file of these code cells; one that begins with "#: " is a cell of text."""
-    if version == 3:
-        made = notebook_3(worksheets=[new_worksheet(cells=[code_cell_3(input=text) for text in cells])])
-        return nbformat.writes(made, version=3)
     made = new_notebook(cells=[new_markdown_cell(text[3:]) if text.startswith("#: ") else new_code_cell(text) for text in cells])
     return nbformat.writes(made)
 
@@ -43,9 +37,8 @@ def body(text: str, name: str) -> str:
     return ast.unparse(ast.parse(definition(text, name).text))
 
 
-@pytest.mark.parametrize("version", [3, 4])
-def test_a_notebook_of_either_version_is_read(tmp_path, version):
-    write(tmp_path / "alpha" / "homework.ipynb", notebook("import torch", SHIFT, SOFTMAX, "print(softmax(torch.ones(3)))", version=version))
+def test_a_notebook_is_read(tmp_path):
+    write(tmp_path / "alpha" / "homework.ipynb", notebook("import torch", SHIFT, SOFTMAX, "print(softmax(torch.ones(3)))"))
     found = one(tmp_path)
     assert not found.problem and list(found.sources) == [MODULE]
     text = found.sources[MODULE]
@@ -178,8 +171,7 @@ def test_a_notebook_with_the_chapters_name_is_a_version_like_any_other(tmp_path,
     for folder in ("class", "flat"):
         [found] = read_submissions(tmp_path / folder, options=parse_options(copies=copies))
         assert is_written(found.sources[MODULE], "causal_mask") == (graded == "ipynb")
-        why = "the newest version" if copies == "newest" else "the version with most exercises"
-        assert found.notes[-1] == f"several files define exercises of {MODULE}; {name}.{graded} was graded ({why}), not {name}.{other}"
+        assert found.notes[-1] == f"there are several versions of {CHAPTER}; {name}.{graded} was graded, not {name}.{other}"
 
 
 def test_of_a_chapter_and_its_notebook_the_better_one_can_count(tmp_path):
@@ -212,8 +204,8 @@ def test_the_newest_notebook_counts_or_the_fullest_if_asked(tmp_path):
     write(tmp_path / "alpha" / "hw (1).ipynb", notebook(SHIFT, SOFTMAX), time=1_790_000_000)
     newest, [fullest] = one(tmp_path), read_submissions(tmp_path, options=parse_options(copies="fullest"))
     assert not is_written(newest.sources[MODULE], "causal_mask") and is_written(fullest.sources[MODULE], "causal_mask")
-    assert newest.notes[-1] == "several files define exercises of ch03_attention; hw (1).ipynb was graded (the newest version), not hw.ipynb"
-    assert fullest.notes[-1] == "several files define exercises of ch03_attention; hw.ipynb was graded (the version with most exercises), not hw (1).ipynb"
+    assert newest.notes[-1] == "there are several versions of ch03_attention.py; hw (1).ipynb was graded, not hw.ipynb"
+    assert fullest.notes[-1] == "there are several versions of ch03_attention.py; hw.ipynb was graded, not hw (1).ipynb"
 
 
 def test_notebooks_belong_to_people_in_every_form_of_a_class(tmp_path):
@@ -247,11 +239,9 @@ def test_map_restricts_a_notebook_to_a_chapter(tmp_path):
         (b"\xff\xfe\x00", "hw.ipynb is not a valid notebook; save it again in Jupyter"),
         (b"[]", "hw.ipynb is not a notebook: it has no cells; save it again in Jupyter"),
         (b'{"cells": 3}', "hw.ipynb is not a notebook: it has no cells; save it again in Jupyter"),
-        (b'{"worksheets": [{"cells": 3}, 4, {}]}', "hw.ipynb defines no exercise; its cells must define functions or classes with the names of the exercises"),
         (b'{"cells": [3, {"cell_type": "code"}, {"cell_type": "code", "source": [1, {}]}]}', "hw.ipynb defines no exercise; its cells must define functions"),
-        (b'{"cells": [], "metadata": {"kernelspec": {"language": "R"}}}', "hw.ipynb is a notebook in r, and exercises are written in Python"),
         (json.dumps({"cells": [{}] * 5001}).encode(), "hw.ipynb has more than 5000 cells; keep only the cells of the exercises"),
-        (b'{"cells": []}' + b" " * LARGEST_NOTEBOOK, "hw.ipynb is larger than 20,000 KB and was not read; delete its outputs"),
+        (b'{"cells": []}' + b" " * MAX_NOTEBOOK_BYTES, "hw.ipynb is larger than 20,000 KB and was not read; delete its outputs"),
     ],
 )
 def test_an_unusable_notebook_gives_its_owner_a_sentence(tmp_path, data, says):

@@ -2,7 +2,7 @@
 
 import pytest
 from grade_command import headway, marks
-from grader.classroom.intake.mapped_files import describe_maps
+from grader.classroom.intake.class_notes import describe_maps
 from grader.classroom.intake.options import parse_options
 from grader.classroom.intake.reader import read_in_subprocess
 from submission_archives import CHAPTER, by_name, one, write, zipped

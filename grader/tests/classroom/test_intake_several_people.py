@@ -7,8 +7,8 @@ from grade_command import headway
 from grader.classroom.intake.options import parse_options
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.intake.reader import read_in_subprocess
-from grader.classroom.intake.several_people import MANY
-from grader.classroom.intake.submissions import read_submissions
+from grader.classroom.intake.reading import read_submissions
+from grader.classroom.intake.several_people import MANY_COPIES
 from grader.course.syllabus import EXERCISES, ROOT, SOLUTIONS
 from submission_archives import CHAPTER, by_name, one, write, zipped
 
@@ -78,7 +78,7 @@ def test_a_class_among_people_is_a_note_and_a_large_one_is_not_graded(tmp_path):
     found = {submission.name: submission for submission in read_in_subprocess(tmp_path, notes.append)}
     assert sorted(found) == ["alpha", "beta", "late"] and not found["late"].problem
     assert notes == ["late has the same chapter 3 times (alpha, beta, chi); if these are several people, grade it by itself"]
-    a_class(tmp_path / "late", [f"person{number}" for number in range(MANY - 3)])
+    a_class(tmp_path / "late", [f"person{number}" for number in range(MANY_COPIES - 3)])
     found = by_name(tmp_path)
     assert "as a whole class does; if it is one person's, submit one version" in found["late"].problem and found["late"].sources == {}
     assert found["alpha"].sources

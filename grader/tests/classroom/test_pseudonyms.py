@@ -10,8 +10,8 @@ import pytest
 from example_class import submission
 from grader.classroom.anonymous.key_file import KeyEntry, read_key
 from grader.classroom.anonymous.pseudonyms import Pseudonyms, Scrubber, add_people, hide_names
-from grader.classroom.intake.chapter_versions import ChapterVersion
 from grader.classroom.intake.problems import GradingProblem
+from grader.classroom.intake.submissions import ChapterVersion
 from grader.classroom.judging.rules import Rules
 from grader.classroom.report import marks_page
 from grader.classroom.term.course import Course

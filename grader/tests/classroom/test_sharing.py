@@ -5,13 +5,10 @@ from example_class import one_test
 from grade_command import exports, hand_in, mistake
 from grader.classroom.grade import grade_class
 from grader.classroom.gradebook.gradebook import Gradebook
-from grader.classroom.intake.submission_content import hash_content
-from grader.classroom.intake.submissions import Submission
-from grader.classroom.judging.dispatch import Dispatcher
-from grader.classroom.judging.interrupted_run import zero_verdict
+from grader.classroom.intake.submissions import Submission, hash_content
+from grader.classroom.judging.dispatch import Dispatcher, zero_verdict
 from grader.classroom.judging.rules import Rules
-from grader.classroom.judging.seeds import SETS, exercise_seed, pool_of_seeds
-from grader.classroom.judging.sharing import Plan, Planner
+from grader.classroom.judging.sharing import EXAMPLE_SETS, Plan, Planner, exercise_seed, pool_of_seeds
 from grader.course.syllabus import EXERCISES, load_syllabus
 from grader.execution.sandbox.isolation import available
 from grader.verdict.results import ExerciseResult, Failure
@@ -170,7 +167,7 @@ def test_a_result_that_could_be_another_one_tomorrow_is_not_shared(outcome):
 def test_the_secret_and_the_content_choose_one_of_a_few_sets_of_examples():
     pool = pool_of_seeds("secret", 0, "softmax")
     chosen = [exercise_seed("secret", 0, "softmax", f"{content:064x}") for content in range(300)]
-    assert set(chosen) == set(pool) and len(set(pool)) == SETS and 0 not in pool
+    assert set(chosen) == set(pool) and len(set(pool)) == EXAMPLE_SETS and 0 not in pool
     assert chosen == [exercise_seed("secret", 0, "softmax", f"{content:064x}") for content in range(300)]
     others = [pool_of_seeds("another secret", 0, "softmax"), pool_of_seeds("secret", 1, "softmax"), pool_of_seeds("secret", 0, "causal_mask")]
     assert all(set(pool).isdisjoint(other) for other in others)

@@ -7,7 +7,7 @@ import shutil
 import sys
 
 import pytest
-from grader.classroom.judging.job import GradeJob
+from grader.classroom.judging.dispatch import GradeJob
 from grader.course.source import find_definition, replace_definition
 from grader.course.syllabus import load_syllabus
 from grader.execution.sandbox.isolation import available
