@@ -121,7 +121,7 @@ def read_options(out: Path) -> GradingOptions | None:
         if any(type(value) is not type(getattr(GradingOptions(), name)) for name, value in values.items()):
             raise TypeError
         return GradingOptions(**values)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError, TypeError, AttributeError, RecursionError):
         where = line(str(out / OPTIONS_FILE))

@@ -54,9 +54,9 @@ def curves(
     left, top = 84, 56
 
     def place(x: float, y: float) -> tuple[float, float]:
-        across = (x - x_ticks[0]) / (x_ticks[-1] - x_ticks[0])
-        down = (y_ticks[-1] - y) / (y_ticks[-1] - y_ticks[0])
-        return round(left + CHART_WIDTH * across, 1), round(top + CHART_HEIGHT * down, 1)
+        across = CHART_WIDTH * (x - x_ticks[0]) / (x_ticks[-1] - x_ticks[0])
+        down = CHART_HEIGHT * (y_ticks[-1] - y) / (y_ticks[-1] - y_ticks[0])
+        return round(left + across, 1), round(top + down, 1)
 
     marks: list[str] = []
     for tick in y_ticks:

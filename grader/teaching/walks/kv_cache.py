@@ -86,7 +86,7 @@ def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Simpl
 def _watched(model: Any, tokenizer: Any, ids: Tensor) -> tuple[list[Pass], list[Tensor]]:
     """Generate greedily; return each pass, and the first layer's keys after it."""
     seen: dict[int, tuple[Tensor, Tensor]] = {}
-    caches = model.new_caches()
+    caches = list(model.new_caches())
     for layer, cache in enumerate(caches):
         cache.append = _copying(cache.append, layer, seen)
     unseen, text, passes, keys = ids, ids, [], []

@@ -111,7 +111,7 @@ def _rounds(
             rows.append(_probabilities(draft, text)[-1])
             text = torch.cat([text, torch.multinomial(rows[-1], 1, generator=generator)[None]], dim=1)
         target, other = _probabilities(model, text)[-DRAFTED - 1 :], torch.stack(rows)
-        drafted = text[0, ids.size(1) :].tolist()
+        drafted = text[0].tolist()[ids.size(1) :]
         written = parts.accept_drafts(target, other, drafted, generator)
         kept = len(written) - 1  # the last one is a replacement, or the model's own token
         guesses = []

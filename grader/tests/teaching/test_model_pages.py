@@ -111,6 +111,6 @@ def test_every_command_on_the_pages_exists_with_its_options():
     assert len(found) > 15
     for line in found:
         words = shlex.split(line)
-        command = group.commands[words[1]]
+        command = group.get_command(None, words[1])
         options = [word for word in words[2:] if word not in ("FILE", "FOLDER")]
         command.make_context(words[1], options, resilient_parsing=False)

@@ -4,7 +4,8 @@ import ast
 
 import pytest
 from grader.course.known_mistakes import misconceptions
-from grader.course.syllabus import load_syllabus, suites_of, tests_in
+from grader.course.syllabus import load_syllabus, suites_of
+from grader.course.syllabus import tests_in as graded_in
 from grader.verdict.leading_test import mark_leading_test
 from grader.verdict.results import NOT_RUN, Diagnosis, ExerciseResult, TestResult
 
@@ -14,7 +15,7 @@ def shown(exercise, failed, mistake="", **others):
     found = load_syllabus().exercise(exercise)
     functions = [node for suite in suites_of(found.chapter) for node in ast.parse(suite.read_text("utf-8")).body if isinstance(node, ast.FunctionDef)]
     promises = {node.name: " ".join((ast.get_docstring(node) or "").split()) for node in functions}
-    named = [test for suite in suites_of(found.chapter) for test, (name, _) in tests_in(suite).items() if name == exercise]
+    named = [test for suite in suites_of(found.chapter) for test, (name, _) in graded_in(suite).items() if name == exercise]
     assert set(failed) <= set(named)
     tests = [TestResult(test, "failed" if test in failed else "passed", 0.0, 1.0, promises[test]) for test in named]
     for test in tests:
