@@ -27,7 +27,7 @@ def is_sealed(module: str) -> bool:
 
 @cache
 def reference_of(module: str) -> ChapterSource | None:
-    """A chapter of the reference; None if there is none. SourceProblem if its file is damaged."""
+    """A chapter of the reference; None if it is missing. SourceProblem if its file is damaged."""
     path = SOLUTIONS / f"{module}.py"
     if path.is_file():
         return ChapterSource(module, read_source(path), str(path))

@@ -13,7 +13,7 @@ from rich.text import Text
 
 
 def diff_with_reference(exercise: Exercise) -> list[Text]:
-    """The diff as lines of text; empty if there is none. SourceProblem if there is nothing to compare."""
+    """The diff as lines of text; empty if the code is equal. SourceProblem if there is nothing to compare."""
     if is_handout():
         advice = "for help use `headway hint`, or ask your instructor"
         raise SourceProblem(f"a handout does not show the reference; {advice}")

@@ -84,7 +84,7 @@ def _last_error(log: list[Exchange]) -> int | None:
 
 
 def _find_result(boundary: Boundary, mismatch: Mismatch) -> tuple[int, str] | None:
-    """The position of the request whose result was compared, and its part ("" or "[0]"); None if there is none."""
+    """The position of the request whose result was compared, and its part ("" or "[0]"); None without a comparison."""
     results = [(reading.position, reading.value) for reading in boundary.readings]
     results += [(call.position, call.result) for call in boundary.calls if 0 <= call.position < len(boundary.log)]
     results = [(at, value) for at, value in results if isinstance(value, dict) or boundary.log[at].op != "gradients"]

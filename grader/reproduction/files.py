@@ -52,7 +52,7 @@ def leave_script(
 
 
 def store_script(example: FailedExample, trial: Trial, folder: Path) -> Script | None:
-    """Store the shortest script that makes the failure again, and return it; None if there is none.
+    """Store the shortest script that makes the failure again, and return it; None if no script makes the failure.
 
     A call that ended its process or its time is not tried, nor is code that runs in a worker.
     """

@@ -38,7 +38,7 @@ def list_measurements() -> dict[str, Measurement]:
     found = []
     for path in sorted(MODULES.glob("*.py")):
         for match in REPORT.finditer(read_source(path)):
-            name, title, lesson = match.groups()
+            name, title, lesson = match[1], match[2].removesuffix('"""'), match[3]
             last = max(int(number) for number in [lesson, *re.findall(r'"ch(\d\d)_', match[0])])
             found.append(Measurement(name, title, int(lesson), last, path.stem))
     chapters = load_syllabus().chapters

@@ -259,7 +259,7 @@ class Scrubber:
         return "".join([*pieces, text[end:]])
 
     def _find(self, text: str, first: int, last: int, parts: dict[str, str]) -> str:
-        """The pseudonym that replaces the words between these places; "" if they are nobody's name."""
+        """The pseudonym that replaces the words between these places; "" if they are not a name."""
         between = text[first:last]
         joined = "".join(_WORD.findall(between)).casefold()
         is_in_file_name = bool(_BEFORE_FILE_NAME.search(text[:first]) or _AFTER_FILE_NAME.match(text[last:]))

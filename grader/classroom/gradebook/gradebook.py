@@ -186,8 +186,8 @@ class Gradebook:
         if not known:
             raise GradebookProblem("this gradebook has no submissions yet; run `headway grade` first")
         offer = suggest_person(text, known) or "; grades.csv lists all names"
-        nobody = f"no person in this gradebook is called {sanitize.shorten(text)}{offer}"
-        raise GradebookProblem(sanitize.line(nobody, 2000))
+        unknown = f"no person in this gradebook is called {sanitize.shorten(text)}{offer}"
+        raise GradebookProblem(sanitize.line(unknown, 2000))
 
     def find_owner(self, text: str, roster: Roster = NO_ROSTER) -> Owner:
         """The person that an override or a remark is for, found in the same way."""

@@ -153,7 +153,7 @@ class GradebookFile:
 
     @contextmanager
     def checked(self) -> Iterator[None]:
-        """Turn SQLite's errors, and those of values that nobody has written, into a GradebookProblem."""
+        """Turn errors of SQLite, and of values that the grader never writes, into a GradebookProblem."""
         try:
             yield
         except sqlite3.Error as error:

@@ -188,7 +188,7 @@ def add_gradescope_dates(rules: Rules, metadata: Any) -> Rules:
 
 
 def _due_date(entry: Any) -> datetime | None:
-    """The due date in the assignment of the submission or of a user; None if there is none, or it is not a time."""
+    """The due date in the assignment of the submission or of a user; None without one, or if it is not a time."""
     try:
         return parse_time(entry["assignment"]["due_date"])
     except (ValueError, LookupError, TypeError):

@@ -127,7 +127,7 @@ def detect_kind(head: bytes) -> str:
 
 
 def is_archive(found: FoundFile) -> bool:
-    """Is this file an archive? An unreadable file is none."""
+    """Whether this file is an archive; False if it cannot be read."""
     try:
         return bool(detect_kind(found.read(HEAD_BYTES)))
     except UnreadableSubmission:

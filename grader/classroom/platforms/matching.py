@@ -119,7 +119,7 @@ def match(file: str, learners: Sequence[Learner], marks: Sequence[PersonMark]) -
 
 
 def _find_row(mark: PersonMark, learners: Sequence[Learner]) -> Learner | str:
-    """The row of this mark; or why it is not clear, "" if there is none."""
+    """The row of this mark; or why it is not clear, "" if no row fits."""
 
     def values(ids: Mapping[str, str], fields: Sequence[str]) -> set[str]:
         return {value.casefold() for name in fields if (value := ids.get(name, ""))}

@@ -72,7 +72,7 @@ class PersonProgress:
     share: Fraction  # of the points, before the deduction for lateness
     started: int  # exercises
     exercises: int
-    before: Fraction | None  # the share in the assignment before; None if there is none
+    before: Fraction | None  # the share in the assignment before; None in the first
 
     @property
     def change(self) -> int | None:

@@ -2,7 +2,7 @@
 
 What the course explains is left out (pieces.py). Of the rest, what few people wrote counts more: the weight of a piece
 is 1 if only one or two people have it, and falls with the logarithm to 0 if all of a class have it. So a usual way to
-solve an exercise makes nobody alike, but a group that shares unusual code stays visible.
+solve an exercise makes no pair similar, but a group that shares unusual code stays visible.
 """
 
 from __future__ import annotations

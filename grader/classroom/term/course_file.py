@@ -200,8 +200,8 @@ class _CourseReader:
         self.here = (*keys, "groups")
         if own.get("groups") and not self.problems and not any(person.group for person in self.roster.people):
             unused = f"; these columns are not used: {', '.join(self.roster.unused)}" if self.roster.unused else ""
-            nobody = f"{where}groups: no person in the roster has a group"
-            raise GradingProblem(f"{nobody}; fill its column group, or leave this out{unused}")
+            problem = f"{where}groups: no person in the roster has a group"
+            raise GradingProblem(f"{problem}; fill its column group, or leave this out{unused}")
         self.here = keys
         times = late | {key: value for key, value in own.items() if key in course_values.LATE_KEYS or key == "due"}
         rules = Rules(points, find_missing=self.roster.find_missing, **times)

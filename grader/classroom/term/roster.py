@@ -146,7 +146,7 @@ def describe_several(text: str, found: Sequence[NamedPerson]) -> str:
 
 
 def suggest_person(text: str, people: Sequence[NamedPerson]) -> str:
-    """The end of a sentence about a name that is unknown: people with a similar name; "" if there is none."""
+    """The end of a sentence about a name that is unknown: people with a similar name; "" without any."""
     spellings = {key: one for one in people for key in one.plain_names}
     near = [spellings[key] for key in difflib.get_close_matches(plain(text), spellings, 3, SUGGESTED_SIMILARITY)]
     words = set(plain(text).split())

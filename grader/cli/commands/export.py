@@ -43,7 +43,7 @@ Force = Annotated[bool, option("Replace an earlier file.", "--force")]
 Scale = Annotated[
     bool | None,
     option(
-        "If the largest grade in the file is another one: convert the points, or write them as they are.",
+        "If the largest grade in the file is another one: convert the points, or write them unchanged.",
         "--scale/--no-scale",
     ),
 ]

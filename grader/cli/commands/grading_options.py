@@ -83,7 +83,7 @@ class GradingOptions:
         return replace(self, **changes | {"seed": self.seed if seed is None else seed})
 
     def differences(self, other: GradingOptions) -> list[str]:
-        """The options about what is graded that differ, as they are typed."""
+        """The options about what is graded that differ, as typed."""
         names = ("chapters", "exercises", "seed", "points", "maps", "copies", "trust_file_dates")
         return [_typed(name) for name in names if getattr(self, name) != getattr(other, name)]
 

@@ -1,4 +1,4 @@
-"""What may stand in the place of each statement and expression of an exercise, one small change at a time."""
+"""Small changes of each statement and expression of an exercise, one at a time."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _detached(value: ast.expr) -> ast.expr:
 
 
 def alternatives(place: Place) -> Iterator[ast.AST]:
-    """What may stand where the node is; its children are changed separately."""
+    """What may replace the node; its children are changed separately."""
     node, always = place.node, ast.Constant(True)
     match node:
         case ast.FunctionDef():

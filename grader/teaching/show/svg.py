@@ -34,7 +34,7 @@ def picture_to_svg(picture: Picture) -> str:
 
 
 def panel_to_svg(panel: Panel, pair: Pair[Any] | None = None, heading: str = "", longest: float = 0.0) -> str:
-    """Draw one panel of a pair, in its scale. The longest bar stands for `longest` at least."""
+    """Draw one panel of a pair, in its scale. The longest bar has at least the value `longest`."""
     pair = pair or Pair(panel)
     span = pair.span(panel)
     title = f"{panel.title}: {heading}" if heading else panel.title

@@ -155,9 +155,9 @@ def _explain_digits(grid: Grid, span: Span) -> str:
     if grid.words:
         return f"# {grid.words[1]}   . {grid.words[0]}" + ("   ? no number" if span.has_gaps else "")
     if _is_whole(grid):
-        return f". stands for 0{gaps}"
+        return f". means 0{gaps}"
     small = ", -0 for a small negative number" if span.low < 0 else ""
-    return f"the digit 9 stands for {span.largest:.3g}, . for 0{small}{gaps}"
+    return f"the digit 9 means {span.largest:.3g}, . for 0{small}{gaps}"
 
 
 # ---- charts and bars

@@ -36,6 +36,7 @@ def printed(capsys, *words: str) -> str:
 
 def test_every_measurement_is_listed_with_what_it_measures(kit):
     out = " ".join(kit.run("measure").split())
+    assert '"""' not in out
     assert all(f"{name} {one.title}" in out for name, one in list_measurements().items())
     assert "headway measure NAME" in out and len(list_measurements()) >= 16
 

@@ -216,7 +216,7 @@ def test_plain_characters_are_the_numbers():
     table = Grid("t", [[0.5, -1.0]], ["r"], ["a", "b"])
     slopes = [line.plain for line in render_picture(picture_with(pair_panels(table, table)), 80, None)]
     assert "r   4 -9  r   4 -9" in slopes
-    assert "the digit 9 stands for 1, . for 0, -0 for a small negative number" in slopes
+    assert "the digit 9 means 1, . for 0, -0 for a small negative number" in slopes
 
 
 def test_gaps_in_curves_and_missing_bars_are_named():
