@@ -26,19 +26,10 @@ COMMANDS = {  # name: where its function, or its group of commands, is
     "similarity": "similarity:similarity", "handout": "handout:handout", "gradescope": "handout:gradescope",
     "course": "term:course_commands", "export": "export:export_commands",
 }  # fmt: skip
-INSTRUCTORS = (
-    "handout",
-    "gradescope",
-    "grade",
-    "regrade",
-    "override",
-    "note",
-    "marks",
-    "similarity",
-    "course",
-    "export",
-)
-WHOLE_KIT_ONLY = ("stubs", "dev-check", *INSTRUCTORS)  # a handout, which learners have, cannot do these
+WHOLE_KIT_ONLY = (  # a handout, which learners have, cannot do these
+    "stubs", "dev-check", "handout", "gradescope", "grade", "regrade", "override", "note", "marks", "similarity",
+    "course", "export",
+)  # fmt: skip
 VALUE_PROBLEMS = {  # typer checks values with pydantic, whose sentences are about "inputs"
     "int": "is not a whole number",
     "float": "is not a number",
@@ -97,10 +88,8 @@ def _load(name: str) -> Any:
     module, _, attribute = COMMANDS[name].partition(":")
     found = getattr(import_module(f"grader.cli.commands.{module}"), attribute)
     if not isinstance(found, typer.Typer):
-        function, found = (
-            found,
-            typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False),
-        )
+        function = found
+        found = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
         found.command(name)(function)
     for command in found.registered_commands:
         command.cls = ForwardingCommand if name == "measure" else ReadableCommand

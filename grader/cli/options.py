@@ -65,3 +65,8 @@ Key = Annotated[
     option("The key of the pseudonyms, if the grades are anonymous and it has moved.", "--key", metavar="FILE"),
 ]
 Person = Annotated[str, argument("NAME", "A person: the name, e-mail address, login or number.")]
+
+
+def split_option(words: str) -> list[str]:
+    """The names in an option such as --chapters ch03,ch05."""
+    return [name.strip() for name in words.split(",") if name.strip()]

@@ -12,6 +12,6 @@ class ChapterSource:
     name: str  # "ch03_attention"
     text: str
     filename: str  # the author's file name, for messages and tracebacks
-    sealed: bool = False  # whether this is the reference in a handout, whose lines no message shows
+    sealed: bool = False  # is it the reference in a handout? messages show only its lines that raise
     code: bytes = b""  # the reference for a worker: compiled by this Python; there is then no text
     replaced: tuple[str, ...] = ()  # names whose definitions come from the reference, in another module

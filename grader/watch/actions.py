@@ -195,7 +195,7 @@ class Chooser:
             if exercise.chapter != chapter:
                 chapter = exercise.chapter
                 lines.append(Text(f"{chapter} {load_syllabus().chapter(chapter).title}", "bold"))
-            passed = exercise.name in scores and scores[exercise.name].passed
+            passed = is_passed(exercise, scores)
             score = str(scores.get(exercise.name, f"0/{exercise.points:g}"))
             mark = " > " if number == self.at else "   "
             line = Text.assemble(mark, ("x " if passed else "  ", "green"), (f"{score:>9}  ", "dim"), exercise.name)

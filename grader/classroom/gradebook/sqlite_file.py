@@ -65,6 +65,10 @@ TABLES = (
 )
 
 
+def has_gradebook(folder: Path) -> bool:
+    return (folder / NAME).is_file()
+
+
 class GradebookProblem(GradingProblem):
     """The gradebook cannot be used; the message is one sentence for the instructor."""
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from fractions import Fraction
 
-from grader.classroom.gradebook import sqlite_file
 from grader.classroom.gradebook.gradebook import Gradebook
+from grader.classroom.gradebook.sqlite_file import has_gradebook
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.judging.graded_class import GradedClass, Person
 from grader.classroom.report.tally import classify_all
@@ -45,7 +45,7 @@ def read_context(course: Course | None, name: str) -> tuple[ReportContext, list[
         return NO_CONTEXT, []
     one, previous, notes = course.assignment(name), None, []
     names = [assignment.name for assignment in course.assignments]
-    earlier = [other for other in names[: names.index(name)] if (course.folder(other) / sqlite_file.NAME).is_file()]
+    earlier = [other for other in names[: names.index(name)] if has_gradebook(course.folder(other))]
     if earlier:
         before = course.assignment(earlier[-1])
         try:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from grader.classroom.anonymous.key_file import read_key
 from grader.classroom.anonymous.pseudonyms import Pseudonyms
-from grader.classroom.gradebook import sqlite_file
 from grader.classroom.gradebook.gradebook import Gradebook
+from grader.classroom.gradebook.sqlite_file import has_gradebook
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.judging.rules import Rules
 from grader.classroom.sanitize import line
@@ -62,7 +62,7 @@ def stored_class(out: Path, key: Path | None = None) -> StoredClass:
 def refuse_mixing(options: GradingOptions, out: Path) -> None:
     """GradingProblem if this run would mix names and pseudonyms in one folder, or give people new pseudonyms."""
     shown, path = line(str(out)), options.key_path(out)
-    if _has_gradebook(out):
+    if has_gradebook(out):
         before = read_options(out)
         if before and before.anonymous and not options.anonymous:
             advice = "add --anonymous, or choose another folder with --out"
@@ -77,7 +77,7 @@ def refuse_mixing(options: GradingOptions, out: Path) -> None:
         raise GradingProblem(f"the key {line(str(path))} would be in the folder of the grades; {advice}")
     course = read_course_file(Path(options.course)) if options.course else None
     for folder in {out, *(course.folder(one.name) for one in course.assignments if course)} if course else {out}:
-        stored = read_options(folder) if _has_gradebook(folder) else None
+        stored = read_options(folder) if has_gradebook(folder) else None
         if stored is None or not stored.anonymous:
             continue
         known = {entry.pseudonym for entry in read_key(path)}
@@ -88,7 +88,3 @@ def refuse_mixing(options: GradingOptions, out: Path) -> None:
             raise GradingProblem(
                 f"{line(str(path))} does not have {place}, so it is another key; name the right one with --key FILE"
             )
-
-
-def _has_gradebook(folder: Path) -> bool:
-    return (folder / sqlite_file.NAME).is_file()

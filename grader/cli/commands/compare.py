@@ -21,7 +21,7 @@ from grader.cli.commands.train import (  # noqa: E402
     Seed,
     Steps,
     Text,
-    describe_problems,
+    describe_model_problems,
     find_device,
     introduce,
     what_is_saved,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 MAX_PICTURE_NAME_CHARACTERS = 80
 
 
-@describe_problems
+@describe_model_problems
 def compare(
     names: Annotated[list[str] | None, argument("A B", "Two checkpoints, or two designs.", complete_model)] = None,
     minutes: Minutes = None,

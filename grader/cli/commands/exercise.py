@@ -13,8 +13,16 @@ from grader.course.progress import reveal_hint
 from grader.course.solution_diff import diff_with_reference
 from grader.course.source import SourceProblem
 from grader.course.status import current_scores, find_exercise, is_passed, locate, next_step, read_course
-from grader.course.syllabus import Exercise, is_handout
+from grader.course.syllabus import Chapter, Exercise, UnknownName, is_handout
 from rich.text import Text
+
+
+def _find_exercise(name: str | None) -> Exercise | None:
+    """Like `find_exercise`; UnknownName for a chapter whose exercises are not in this handout."""
+    found = read_course().find(name) if name is not None else None
+    if isinstance(found, Chapter) and not found.exercises:
+        raise UnknownName(f"{found.name} has no exercises here; `headway list` shows all that there are")
+    return find_exercise(name)
 
 
 def watch(name: AnyName = None) -> int:
@@ -22,7 +30,7 @@ def watch(name: AnyName = None) -> int:
 
     With the name of an exercise, it tests only that exercise."""
     typed = join_optional(name)
-    exercise = find_exercise(typed)
+    exercise = _find_exercise(typed)
     if exercise is None:
         print_wrapped(make_console(), "You have passed every exercise. To watch one anyway: headway watch NAME")
         return 0
@@ -39,7 +47,7 @@ def hint(
     ] = None,
 ) -> int:
     """Show the next hint; each says more than the one before."""
-    console, exercise = make_console(), find_exercise(join_optional(name))
+    console, exercise = make_console(), _find_exercise(join_optional(name))
     if exercise is None:
         console.print("You have passed every exercise. `headway hint NAME` still shows the hints of one.")
         return 0

@@ -187,8 +187,10 @@ def _read_grades(folder: Path, file: Path | None, to: Path | None, force: bool, 
     stored = stored_class(folder, key)
     target = to or (file.with_name(f"{file.stem}-graded.csv") if file else _plain_target(stored))
     _refuse_replacing(target, file, force)
-    pseudonyms = Pseudonyms.read(stored.options.key_path(folder)) if stored.options.anonymous else None
-    _, _, course = stored.options.resolve()
+    pseudonyms = stored.pseudonyms or (
+        Pseudonyms.read(stored.options.key_path(folder)) if stored.options.anonymous else None
+    )
+    _, _, course = stored.options.resolve()  # with the real names, unlike stored.course
     with Gradebook.read(folder) as book:
         graded, ids = book.graded_class(stored.rules), book.list_ids()
     if not graded.people:
@@ -238,7 +240,7 @@ def _list(title: str, entries: Sequence[str], most: int | None = None) -> None:
 
 
 def _print(sentence: str) -> None:
-    make_console().print(sentence, soft_wrap=True, markup=False, highlight=False)
+    make_console().print(sentence, soft_wrap=True)
 
 
 def _write(target: Path, content: str | bytes) -> None:

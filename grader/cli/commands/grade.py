@@ -14,34 +14,34 @@ from typing import Annotated
 import typer
 from grader.classroom.anonymous.pseudonyms import hide_names
 from grader.classroom.grade import GradingOutcome, grade_class
-from grader.classroom.gradebook import sqlite_file
 from grader.classroom.gradebook.corrections import to_storable
 from grader.classroom.gradebook.gradebook import Gradebook
+from grader.classroom.gradebook.sqlite_file import has_gradebook
 from grader.classroom.intake.class_notes import describe_unknown_times
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.intake.submissions import Submission, add_slugs
 from grader.classroom.judging.better_versions import choose_versions, find_points_in, list_variants
 from grader.classroom.judging.rules import Rules
 from grader.classroom.report.context import read_context
-from grader.classroom.report.numbers import format_count
-from grader.classroom.sanitize import line, list_names, shorten
+from grader.classroom.sanitize import line, list_names
 from grader.classroom.term.course import Course
-from grader.classroom.term.deliveries import Note, Wanted, find_owner, name_by_roster, read_deliveries
-from grader.classroom.term.roster import NO_ROSTER, NamedPerson, Roster
+from grader.classroom.term.deliveries import Note, Wanted, name_by_roster, read_deliveries
+from grader.classroom.term.roster import NO_ROSTER, NamedPerson
 from grader.cli.arguments import argument, option
 from grader.cli.commands.anonymity import refuse_mixing, stored_class
 from grader.cli.commands.grading_options import (
     GradingOptions,
     absolute,
     choose_assignment,
+    default_folder,
     describe_problems,
     folder_of,
     last_options,
     read_options,
-    split_names,
     store_options,
 )
 from grader.cli.commands.grading_output import print_changed, print_left_out, print_summary, show_progress
+from grader.cli.commands.lost_grades import leave_out_missing_folders, refuse_losing
 from grader.cli.options import (
     AssignmentName,
     Chapters,
@@ -59,14 +59,13 @@ from grader.cli.options import (
     RequireIsolation,
     Seed,
     TrustFileDates,
+    split_option,
 )
 from grader.console.output import print_error, print_sentence
 from grader.course.syllabus import Exercise
 from grader.execution.sandbox.isolation import available, missing_layers
 
 ALL_GRADED, SOME_NOT, INTERRUPTED = 0, 1, 130
-MAX_NAMES = 5  # in one sentence
-LEAVE_OUT = "add --fewer to leave them out (their results stay in the gradebook)"
 
 
 @describe_problems
@@ -127,16 +126,16 @@ def grade(
     term = choose_assignment(course, assignment, others)
     if key is not None and not anonymous and not add:
         raise typer.BadParameter("--key goes with --anonymous; add it, or leave out --key")
-    folder, place = out or (term[0].folder(term[1].name) if term else Path("grades")), absolute(submissions)
+    folder, place = out or default_folder(term), absolute(submissions)
     options = GradingOptions(
-        (place,), split_names(chapters), split_names(exercises), seed or 0, absolute(points),
+        (place,), tuple(split_option(chapters)), tuple(split_option(exercises)), seed or 0, absolute(points),
         absolute(term[0].path) if term else "", term[1].name if term else "", tuple(maps or ()), copies,
         trust_file_dates, require_isolation, anonymous, absolute(key), shlex.join(["headway", *sys.argv[1:]]),
     )  # fmt: skip
     if add and (before := read_options(folder)):
         earlier = tuple(path for path in before.submissions if path != place)
         options = replace(before.changed_by(options, seed), submissions=(*earlier, place))
-    elif add and (folder / sqlite_file.NAME).is_file():
+    elif add and has_gradebook(folder):
         advice = "grade all of them in one folder"
         raise GradingProblem(f"{line(str(folder))} does not say which submissions were graded before; {advice}")
     return run(options, folder, RunOptions(jobs, dask, changed=changed, fewer=fewer))
@@ -172,7 +171,7 @@ def regrade(
     Exit status: 0 if this person was graded, 1 if not, 2 if the command is wrong."""
     folder = folder_of(out, course, assignment)
     given = GradingOptions(
-        (), split_names(chapters), split_names(exercises), seed or 0, absolute(points), maps=tuple(maps or ()),
+        (), tuple(split_option(chapters)), tuple(split_option(exercises)), seed or 0, absolute(points), maps=tuple(maps or ()),
         copies=copies, trust_file_dates=trust_file_dates, require_isolation=require_isolation, key=absolute(key),
     )  # fmt: skip
     before = last_options(folder)
@@ -210,12 +209,12 @@ def run(options: GradingOptions, out: Path, how: RunOptions) -> int:
     """
     chosen, rules, course = options.resolve()
     refuse_mixing(options, out)
-    before = read_options(out) if (out / sqlite_file.NAME).is_file() else None
+    before = read_options(out) if has_gradebook(out) else None
     notes: list[Note] = []
     if before and (differences := options.differences(before)):
         verb = "differs" if len(differences) == 1 else "differ"
         notes.append(f"{' and '.join(differences)} {verb} from the last run into {line(str(out))}")
-    options = _without_missing_folders(options, out, before, how.fewer or how.changed, notes)
+    options = leave_out_missing_folders(options, out, before, how.fewer or how.changed, notes)
     submissions, found_notes = read_class(options, out, course, chosen)
     notes += found_notes
     roster, said = course.roster if course else NO_ROSTER, list(map(str, notes))
@@ -229,7 +228,7 @@ def run(options: GradingOptions, out: Path, how: RunOptions) -> int:
         print_changed(_list_people(out), _counted_versions(out, submissions, chosen, rules))
         return ALL_GRADED
     if not how.fewer:
-        _refuse_losing(out, options, [exercise.name for exercise in chosen], submissions, roster)
+        refuse_losing(out, options, [exercise.name for exercise in chosen], submissions, roster)
     said += describe_unknown_times(submissions) if rules.due else []
     try:
         return _grade(options, out, how, chosen, rules, course, submissions, said)
@@ -310,7 +309,7 @@ def _counted_versions(
 
 def _list_people(out: Path) -> dict[str, tuple[str, str]]:
     """The people of the last run; none if there was none."""
-    if not (out / sqlite_file.NAME).is_file():
+    if not has_gradebook(out):
         return {}
     with Gradebook.read(out) as book:
         return book.list_people()
@@ -326,77 +325,6 @@ def _delete_verdicts(book: Gradebook, person: NamedPerson, submissions: list[Sub
     if len(names) > 1:
         print_sentence(f"{list_names(sorted(names))} submitted the same content; all of them are graded again.")
     return {one.slug for one in submissions if one.digest == new.digest}
-
-
-# ---- grades that must not disappear: somebody may have read them already
-
-
-def _without_missing_folders(
-    options: GradingOptions, out: Path, before: GradingOptions | None, fewer: bool, notes: list[Note]
-) -> GradingOptions:
-    """The options without folders that do not exist any more.
-
-    GradingProblem, unless `fewer`, for any folder that is left out.
-    """
-    *earlier, last = options.submissions
-    gone = [path for path in earlier if not Path(path).exists()]
-    if gone and not fewer:
-        verb = "does" if len(gone) == 1 else "do"
-        where = " and ".join(map(line, gone))
-        lost = f"{where} {verb} not exist any more, so this run would leave out what is in there"
-        raise GradingProblem(f"{lost}; put it back, or {LEAVE_OUT}")
-    notes += [f"{line(path)}, which an earlier run graded, does not exist any more and is not read" for path in gone]
-    left_out = [path for path in before.submissions if path not in options.submissions] if before else []
-    if before and len(before.submissions) > 1 and left_out and not fewer:
-        places = " and ".join(shorten(Path(path).name) for path in left_out)
-        ways = f"add --add to keep them, or --fewer to leave {places} out"
-        raise GradingProblem(
-            f"{line(str(out))} also has the grades of {places}, and this run would replace them; {ways}"
-        )
-    return replace(options, submissions=(*(path for path in earlier if path not in gone), last))
-
-
-def _refuse_losing(
-    out: Path, options: GradingOptions, chosen: Sequence[str], submissions: Sequence[Submission], roster: Roster
-) -> None:
-    """GradingProblem, with the ways out, if this run leaves out exercises or people of the last run."""
-    if not (out / sqlite_file.NAME).is_file():
-        return
-    with Gradebook.read(out) as book:
-        exercises, people, ids = book.exercises_of_last_run(), book.list_graded(), book.list_ids()
-    shown, elsewhere = (
-        line(str(out)),
-        "" if options.assignment else f"choose another folder (--out {line(str(out))}-2), ",
-    )
-    if missing := [name for name in exercises if name not in chosen]:
-        everything = ",".join(dict.fromkeys([*exercises, *chosen]))
-        way = (
-            "put them back into course.toml"
-            if options.assignment
-            else f"{elsewhere}grade all of them (--exercises {everything})"
-        )
-        lost = f"this run leaves out {list_names(missing, MAX_NAMES)}, whose columns and feedback would disappear"
-        graded = f"{shown} contains the grades of {format_count(len(exercises), 'exercise')}"
-        raise GradingProblem(f"{graded}, and {lost}; {way}, or {LEAVE_OUT}")
-    names = {to_storable(one.name) for one in submissions}
-    known_ids = {item for one in submissions for item in one.ids.items()}
-
-    def is_there(name: str, own_ids: dict[str, str]) -> bool:
-        owner = find_owner(Submission(name, {}, ids=own_ids), roster)
-        return (
-            name in names
-            or (owner is not None and to_storable(owner.name) in names)
-            or not known_ids.isdisjoint(own_ids.items())
-        )
-
-    if left_out := sorted(name for slug, (name, _) in people.items() if not is_there(name, ids.get(slug, {}))):
-        place = shorten(Path(options.submissions[-1]).name)
-        who = f"{len(left_out)} of them, who are not in {place}: {list_names(left_out, MAX_NAMES)}"
-        lost = f"this run would leave out {who}"
-        ways = f"add --add to grade {place} in addition, {elsewhere}or {LEAVE_OUT}"
-        raise GradingProblem(
-            f"{shown} has the grades of {format_count(len(people), 'person', 'people')}, and {lost}; {ways}"
-        )
 
 
 # ---- what grades: this machine, with the layers of the sandbox that it has, or a Dask cluster

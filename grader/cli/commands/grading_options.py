@@ -96,10 +96,6 @@ def absolute(path: Path | None) -> str:
     return str(path.resolve()) if path else ""
 
 
-def split_names(words: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in words.split(",") if name.strip())
-
-
 # ---- stored options
 
 
@@ -167,10 +163,13 @@ def refuse_with_assignment(others: Mapping[str, object]) -> None:
             raise GradingProblem(f"{option} does not go with an assignment: {reason}")
 
 
+def default_folder(chosen: tuple[Course, Assignment] | None) -> Path:
+    return chosen[0].folder(chosen[1].name) if chosen else Path("grades")
+
+
 def folder_of(out: Path | None, course: Path | None, assignment: str) -> Path:
     """The folder of a gradebook, for a command that reads or changes one."""
-    chosen = choose_assignment(course, assignment, {})
-    return out or (chosen[0].folder(chosen[1].name) if chosen else Path("grades"))
+    return out or default_folder(choose_assignment(course, assignment, {}))
 
 
 def describe_problems(command: Callable[P, int]) -> Callable[P, int]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from grader.cli.arguments import argument, complete_exercise, option
-from grader.cli.options import AssignmentName, Chapters, CourseFile, Exercises, Points, Seed
+from grader.cli.options import AssignmentName, Chapters, CourseFile, Exercises, Points, Seed, split_option
 from grader.console.output import make_console, print_error, print_wrapped
 from grader.course.progress import format_points
 from grader.course.status import read_course, short_path
@@ -90,7 +90,7 @@ def _choose(chapters: str, hidden: str, course: Path | None, assignment: str) ->
 
     chosen = choose_assignment(course, assignment, {"--chapters": chapters, "--hidden": hidden})
     if chosen is None:
-        return _names(chapters), _names(hidden)
+        return split_option(chapters), split_option(hidden)
     term, one = chosen
     return list(dict.fromkeys(exercise.chapter for exercise in one.exercises)), term.hidden_in(one)
 
@@ -195,14 +195,14 @@ def gradescope(
         others = {"--chapters": chapters, "--exercises": exercises, "--hidden": hidden, "--points": points}
         chosen = choose_assignment(course, assignment, others)
         names, secret, rules = (
-            _names(exercises),
-            _names(hidden),
+            split_option(exercises),
+            split_option(hidden),
             read_rules(points, needs_due=False) if points else None,
         )
         if chosen is not None:
             names = [exercise.name for exercise in chosen[1].exercises]
             secret, rules = list(chosen[1].hidden), rules_of_assignment(*chosen)
-        made = write_archive(archive, _names(chapters), names, seed or 0, rules, secret, torch_index)
+        made = write_archive(archive, split_option(chapters), names, seed or 0, rules, secret, torch_index)
     except GradingProblem as trouble:
         print_error(str(trouble))
         return WRONG_USE
@@ -243,8 +243,3 @@ def gradescope(
     for sentence in said:
         print_wrapped(console, sentence)
     return DONE
-
-
-def _names(words: str) -> list[str]:
-    """Split typed names, which commas, spaces or both separate."""
-    return words.replace(",", " ").split()

@@ -22,11 +22,11 @@ from grader.cli.commands.grading_options import (
     GradingOptions,
     absolute,
     choose_assignment,
+    default_folder,
     describe_problems,
     read_options,
-    split_names,
 )
-from grader.cli.options import AssignmentName, Chapters, Copies, CourseFile, Exercises, Key, Maps, Out
+from grader.cli.options import AssignmentName, Chapters, Copies, CourseFile, Exercises, Key, Maps, Out, split_option
 from grader.console.output import make_console, print_error, print_wrapped
 from grader.course.status import short_path
 
@@ -62,10 +62,10 @@ def similarity(
 
     Exit status: 0 if they are written, 2 if not."""
     chosen = choose_assignment(course, assignment, {"--chapters": chapters, "--exercises": exercises})
-    folder = out or (chosen[0].folder(chosen[1].name) if chosen else Path("grades"))
+    folder = out or default_folder(chosen)
     stored = read_options(folder)
     options = GradingOptions(
-        (absolute(submissions),), split_names(chapters), split_names(exercises),
+        (absolute(submissions),), tuple(split_option(chapters)), tuple(split_option(exercises)),
         course=absolute(chosen[0].path) if chosen else "", assignment=chosen[1].name if chosen else "",
         maps=tuple(maps or ()), copies=copies, key=absolute(key),
     )  # fmt: skip
@@ -136,13 +136,11 @@ def _print(comparison: Comparison, notes: list[str], written: list[Path]) -> Non
     for pair in comparison.pairs[:MAX_PAIRS]:
         first, second = map(shorten, comparison.names(pair))
         alike = f"{pair.alike_exercises} of {format_count(pair.compared, 'exercise')} similar"
-        console.print(
-            f"{pair.percent:>4} %  {first} and {second}: {alike}", soft_wrap=True, markup=False, highlight=False
-        )
+        console.print(f"{pair.percent:>4} %  {first} and {second}: {alike}", soft_wrap=True)
     if comparison.found > MAX_PAIRS:
         console.print(f"        and {format_count(comparison.found - MAX_PAIRS, 'more pair')}")
     if comparison.found:
         print_wrapped(console, WARNING)
     for note in [*notes, *comparison.notes]:
-        console.print(line(f"Note: {note}", MAX_LINE_CHARACTERS), soft_wrap=True, markup=False, highlight=False)
+        console.print(line(f"Note: {note}", MAX_LINE_CHARACTERS), soft_wrap=True)
     console.print(f"Written: {' and '.join(short_path(path) for path in written)}.", soft_wrap=True)

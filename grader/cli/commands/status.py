@@ -139,4 +139,3 @@ def _print_step(console: Console, step: Step | None) -> None:
     if step.location.file.exists():
         console.print(Text("\nTo test it each time you save the file: headway watch", style="dim"))
     console.print()
-

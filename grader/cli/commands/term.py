@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 from grader.classroom.anonymous.pseudonyms import Pseudonyms
 from grader.classroom.exports.csv import write_marks
-from grader.classroom.gradebook import sqlite_file
 from grader.classroom.gradebook.gradebook import Gradebook
+from grader.classroom.gradebook.sqlite_file import has_gradebook
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.judging.graded_class import GradedClass
 from grader.classroom.judging.scoring import format_points
@@ -166,7 +166,7 @@ def _read_classes(course: Course, key: Path | None) -> tuple[Course, dict[str, G
     GradingProblem if a gradebook cannot be read, or if it is anonymous and the key is missing.
     """
     folders = {one.name: course.folder(one.name) for one in course.assignments}
-    graded = [name for name, folder in folders.items() if (folder / sqlite_file.NAME).is_file()]
+    graded = [name for name, folder in folders.items() if has_gradebook(folder)]
     stored = {name: options for name in graded if (options := read_options(folders[name])) and options.anonymous}
     pseudonyms, named = None, course
     if stored:

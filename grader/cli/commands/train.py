@@ -34,7 +34,7 @@ Seed = Annotated[int | None, option("Use other random numbers.", min=0, max=2**3
 DeviceName = Annotated[Device, typer.Option(help="Where the model is.")]
 
 
-def describe_problems(command: Callable[P, int]) -> Callable[P, int]:
+def describe_model_problems(command: Callable[P, int]) -> Callable[P, int]:
     """The command with a sentence and an exit status for what a user can fix: 1 for code and data, 2 for wrong use."""
 
     @wraps(command)
@@ -66,7 +66,7 @@ def describe_problems(command: Callable[P, int]) -> Callable[P, int]:
     return run
 
 
-@describe_problems
+@describe_model_problems
 def train(
     text: Text = None,
     preset: Annotated[Preset | None, option("The size of the model. Default: tiny.")] = None,
