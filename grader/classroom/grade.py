@@ -49,11 +49,6 @@ class GradingOutcome:
     written: list[Path] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
-    @property
-    def ungraded(self) -> list[str]:
-        """The names of people who could not be graded."""
-        return [person.name for person in self.graded_class.people if person.problem and not person.missing]
-
 
 def grade_class(
     submissions: Sequence[Submission], book: Gradebook, exercises: Sequence[Exercise], seed: int, rules: Rules,

@@ -44,7 +44,10 @@ def read_key(path: Path) -> list[KeyEntry]:
     shown, way_out = line(str(path)), "or name another one with --key FILE"
     if not path.is_file():
         raise GradingProblem(f"the key of the pseudonyms, {shown}, is missing; put it back, or name it with --key FILE")
-    cells = list(csv.reader(io.StringIO(read_text(path), newline="")))
+    try:
+        cells = list(csv.reader(io.StringIO(read_text(path), newline="")))
+    except csv.Error:
+        cells = [[]]  # no header, so the sentence below describes it
     header, *rows = cells or [[*COLUMNS]]  # a key is empty if a command was killed
     is_complete = tuple(header) == COLUMNS and all(len(row) == len(COLUMNS) for row in rows)
     if not is_complete or len({row[0] for row in rows}) < len(rows):

@@ -18,7 +18,7 @@ from grader.classroom.judging import scoring
 from grader.classroom.judging.graded_class import GivenPoints, Mark, Person
 from grader.classroom.judging.rules import Lateness, Rules
 from grader.course.syllabus import Exercise
-from grader.verdict.results import OUTCOMES, Diagnosis, ExerciseResult, Failure, TestResult
+from grader.verdict.results import OUTCOMES, Diagnosis, ExerciseResult, Failure, TestResult, join_names
 from grader.verdict.summary import Verdict
 
 NOTHING_SUBMITTED = "nothing was submitted"
@@ -195,12 +195,8 @@ def describe_changes(
             "Earlier results stay in the gradebook but do not count; "
             "submissions without results for the new settings are graded now."
         )
-        return f"Changed since the last run: {_join(changed)}. {consequence}"
+        return f"Changed since the last run: {join_names(changed)}. {consequence}"
     if more := [name for name in names if name not in old]:
-        shown = _join(more if len(more) <= 4 else [*more[:3], f"{len(more) - 3} more"])
+        shown = join_names(more if len(more) <= 4 else [*more[:3], f"{len(more) - 3} more"])
         return f"New in this run: {shown}. Submissions without results for these exercises are graded now."
     return ""
-
-
-def _join(things: list[str]) -> str:
-    return " and ".join(filter(None, [", ".join(things[:-1]), things[-1]]))

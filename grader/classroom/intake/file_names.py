@@ -4,7 +4,7 @@ grader writes.
 One rule says whose a submission is: its owner is the name of its folder, archive or file at the top level of the class,
 without what a learning platform, the chapter or the format adds to it. `parse_owner` has all these additions. Two
 sources name the owner instead, where they exist: the column `name` of a table, and Gradescope's metadata (roster.py).
-With a course, term/person_finder.py then finds the person of the roster by this name or id.
+With a course, `find_owner` in term/deliveries.py then finds the person of the roster by this name or id.
 """
 
 from __future__ import annotations
@@ -54,6 +54,12 @@ class Owner:
 def is_too_long(path: tuple[str, ...]) -> bool:
     """Is a name in this path longer than a file system allows, or is the path nested too deeply?"""
     return len(path) > MAX_NAME_LENGTH or any(len(part) > MAX_NAME_LENGTH for part in path)
+
+
+def strip_copy_number(name: str) -> str:
+    """"hw.py" for "hw (1).py" and "hw-1.py"; any other name unchanged."""
+    found = _CODE.fullmatch(name) if len(name) <= MAX_NAME_LENGTH else None
+    return f"{found['stem']}{found['ending']}" if found else name
 
 
 def parse_code_name(name: str) -> CodeName | None:

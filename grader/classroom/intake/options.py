@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from grader.classroom.intake.file_names import strip_copy_number
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.sanitize import shorten
 from grader.course.syllabus import load_syllabus
 
 NEWEST, FULLEST, BETTER = "newest", "fullest", "better"
 COPIES = (NEWEST, FULLEST, BETTER)
-_COPY_NUMBER = re.compile(r"(?: ?\(\d{1,3}\)|-\d{1,3})(?=\.\w+$)")  # a browser's "hw (1).py", and Canvas' "hw-1.py"
 
 
 @dataclass(frozen=True)
@@ -25,7 +24,7 @@ class ReadOptions:
 
     def find_mapped(self, name: str) -> str:
         """Return the name in `--map` that fits this file or a numbered copy of it, else an empty text."""
-        names = (name.lower(), _COPY_NUMBER.sub("", name.lower()))
+        names = (name.lower(), strip_copy_number(name.lower()))
         return next((one for one in names if one in self.chapters), "")
 
     def find_module(self, name: str) -> str:

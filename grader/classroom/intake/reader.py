@@ -135,7 +135,7 @@ def _read(sender: Connection, path: Path, progress: ReadProgress, limits: ReadLi
         _limit("RLIMIT_CPU", int(time.process_time()) + limits.seconds + 1)  # then SIGXCPU ends the process
 
     try:
-        for _, submissions in iterate_submissions(path, lambda note: sender.send(("note", note)), progress, report):
+        for submissions in iterate_submissions(path, lambda note: sender.send(("note", note)), progress, report):
             sender.send(("read", submissions))
     except GradingProblem as problem:
         sender.send(("refused", str(problem)))

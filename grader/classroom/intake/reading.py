@@ -53,15 +53,15 @@ def read_submissions(
 ) -> list[Submission]:
     """All submissions, sorted by name. GradingProblem, one sentence, if the input as a whole cannot be used."""
     progress = ReadProgress(options=options)
-    submissions = [one for _, found in iterate_submissions(path, add_note, progress) for one in found]
+    submissions = [one for found in iterate_submissions(path, add_note, progress) for one in found]
     refuse_classes(Path(path), submissions, add_note)
     return add_slugs(submissions)
 
 
 def iterate_submissions(
     path: Path, add_note: NoteCallback, progress: ReadProgress, report: Callable[[str], None] = lambda key: None
-) -> Iterator[tuple[str, list[Submission]]]:
-    """Each key with its submission (for a group, one per person). `report` is called with each key before."""
+) -> Iterator[list[Submission]]:
+    """The submissions of each key (for a group, one per person). `report` is called with each key before."""
     for key, names, read in _find_submissions(Path(path).expanduser(), add_note, progress.options, report):
         if key in progress.done:
             continue
@@ -73,7 +73,7 @@ def iterate_submissions(
             problem = f"it cannot be read: {describe_error(error)}"
         if problem:
             found = [replace(unreadable(problem), name=name) for name in names]
-        yield key, [replace(one, name=replace_undecodable(one.name)) for one in found]
+        yield [replace(one, name=replace_undecodable(one.name)) for one in found]
 
 
 def _find_submissions(
@@ -157,7 +157,9 @@ def _read_person(person: PersonFiles, found: ClassFiles) -> list[Submission]:
         time_from = person.time_from
     elif time_from == UNTRUSTED and any("canvas_id" in ids for ids in person.ids):
         time_from = NO_LATE_MARK
-    content = replace(content, submitted=person.submitted or content.submitted, time_from=time_from)
+    zone_known = bool(person.submitted) or content.zone_known
+    submitted = person.submitted or content.submitted
+    content = replace(content, submitted=submitted, zone_known=zone_known, time_from=time_from)
     if person.late:
         content = replace(content, submitted=None, time_from=LATE_MARK)
     if not person.folder:  # the instructor named one person's folder

@@ -49,13 +49,18 @@ def read_roster(path: Path) -> list[RosterRow]:
 def read_cells(path: Path) -> list[tuple[int, list[str]]]:
     """The rows of a CSV that are not empty, each with its line. Commas, semicolons or tabs separate the cells."""
     text = read_text(path)
-    first = text.partition("\n")[0]
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=max(",;\t", key=first.count), strict=True)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=find_separator(text), strict=True)
     try:
         rows = [(reader.line_num, [cell.strip() for cell in cells]) for cells in reader]
     except csv.Error as error:
         raise GradingProblem(f"{path.name}, line {reader.line_num}: this is not CSV ({error})") from None
     return [(line, cells) for line, cells in rows if any(cells)]
+
+
+def find_separator(text: str) -> str:
+    """The character between the cells of a table; one inside quotes does not count."""
+    first = re.sub(r'"[^"]*"', "", text.partition("\n")[0])
+    return max(",;\t", key=first.count)
 
 
 def parse_time(text: str) -> datetime:

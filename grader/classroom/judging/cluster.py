@@ -206,9 +206,11 @@ def grade_on_worker(
         own = _dispatchers.get(run)
         if own is None:
             for old, one in list(_dispatchers.items()):
-                if time.monotonic() - one.last_used > MAX_IDLE_SECONDS:
+                is_idle = time.monotonic() - one.last_used > MAX_IDLE_SECONDS
+                if is_idle and not one.dispatcher.under_way:
                     _dispatchers.pop(old).dispatcher.close()
             own = _dispatchers[run] = _WorkerDispatcher(exercises, seed)
+        own.last_used = time.monotonic()
     if why := refusal(own.capabilities, here, isolated):
         return {"refused": why}
     try:

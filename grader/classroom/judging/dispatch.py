@@ -51,7 +51,6 @@ class GradeJob(Job):
     seed: int
     seconds: float  # for all of it
     in_worker: bool = True
-    whole: bool = False  # earlier chapters are the submission's own too
     seeds: dict[str, int] = field(default_factory=dict)  # of exercises with other examples than those of `seed`
 
     def after_crash(self, late: bool = False) -> Self | None:

@@ -124,7 +124,7 @@ def grade(job: GradeJob, report: Report, pool: WorkerPool) -> int:
     target = Target("submission", None, job.sources, unread=job.unread)
     until = time.monotonic() + job.seconds
     trial = Trial(
-        target, job.in_worker, job.whole, job.seed,
+        target, job.in_worker, seed=job.seed,
         pool=pool, extend_deadline=report.extend_deadline, end_time=until, seeds=job.seeds,
     )  # fmt: skip
     judge = judge_of(trial, course_recordings())

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
-import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from grader.classroom.intake.problems import GradingProblem
-from grader.classroom.intake.roster import read_text
+from grader.classroom.intake.roster import find_separator, read_text
 
-SEPARATORS = ",;\t"
 BYTE_ORDER_MARK = "\ufeff"
 AGAIN = "export the table again"
 
@@ -69,8 +67,7 @@ class CsvTable:
 def read_table(path: Path) -> CsvTable:
     """The table in this file. GradingProblem, one sentence with the line, if it is not one."""
     text = read_text(path)
-    first = re.sub(r'"[^"]*"', "", text.partition("\n")[0])  # a separator inside quotes does not count
-    separator = max(SEPARATORS, key=first.count)
+    separator = find_separator(text)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
     rows, line = [], 1
     try:

@@ -127,12 +127,13 @@ def _find_row(mark: PersonMark, learners: Sequence[Learner]) -> Learner | str:
     addresses = values(mark.ids, ADDRESSES)
     names = {fold(mark.name), *([fold(first_last(mark.who.name))] if mark.who else [])} - {""}
     ways = {
-        "ids": [one for one in learners if any(values(mark.ids, [n]) & values(one.ids, [n]) for n in NUMBERS)],
-        "e-mail or login": [one for one in learners if addresses & values(one.ids, ADDRESSES)],
-        "name": [one for one in learners if names & {fold(text) for text in (one.name, *one.ids.values())}],
+        "ids": lambda one: any(values(mark.ids, [n]) & values(one.ids, [n]) for n in NUMBERS),
+        "e-mail or login": lambda one: addresses & values(one.ids, ADDRESSES),
+        "name": lambda one: names & {fold(text) for text in (one.name, *one.ids.values())},
     }
     refused = ""
-    for how, rows in ways.items():
+    for how, fits in ways.items():
+        rows = [one for one in learners if fits(one)]
         fitting = [one for one in rows if not one.differs(mark, NUMBERS if how == "ids" else (*NUMBERS, "email"))]
         if len(fitting) == 1:
             return fitting[0]

@@ -17,7 +17,7 @@ from grader.classroom.intake.options import NEWEST, ReadOptions, parse_options
 from grader.classroom.intake.reader import read_in_subprocess
 from grader.classroom.intake.submissions import Submission, add_slugs
 from grader.classroom.sanitize import list_names, shorten
-from grader.classroom.term.roster import Roster, RosterPerson
+from grader.classroom.term.roster import Roster, RosterPerson, fold
 
 PLATFORM_IDS = ("canvas_id", "moodle_id")
 
@@ -135,13 +135,17 @@ def _choose_work(old: _DeliveredWork, new: _DeliveredWork) -> _DeliveredWork:
 def find_owner(submission: Submission, roster: Roster) -> RosterPerson | None:
     """The person with the ids of this submission; else the only one with its name, unless with another id."""
     ids = submission.ids
-    by_id = {person for field, value in ids.items() for person in roster.people if getattr(person, field) == value}
+    by_id = {
+        person
+        for field, value in ids.items()
+        for person in roster.people
+        if value and fold(getattr(person, field)) == fold(value)
+    }
     if by_id:
         return by_id.pop() if len(by_id) == 1 else None
     person = roster.find(submission.name)
-    if person and any(getattr(person, field) not in ("", ids[field]) for field in PLATFORM_IDS if field in ids):
-        return None
-    return person
+    known = {field: fold(getattr(person, field)) for field in PLATFORM_IDS if field in ids} if person else {}
+    return None if any(value not in ("", fold(ids[field])) for field, value in known.items()) else person
 
 
 def name_by_roster(

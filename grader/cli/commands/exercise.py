@@ -21,7 +21,7 @@ def _find_exercise(name: str | None) -> Exercise | None:
     """Like `find_exercise`; UnknownName for a chapter whose exercises are not in this handout."""
     found = read_course().find(name) if name is not None else None
     if isinstance(found, Chapter) and not found.exercises:
-        raise UnknownName(f"{found.name} has no exercises here; `headway list` shows all that there are")
+        raise UnknownName(f"{found.name} is not part of this handout; `headway list` shows what is")
     return find_exercise(name)
 
 

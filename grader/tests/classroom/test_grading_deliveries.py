@@ -9,7 +9,7 @@ import pytest
 from example_class import IN_TIME, submission
 from grade_command import exports, hand_in, headway, marks, mistake
 from grader.classroom.term import deliveries
-from grader.classroom.term.deliveries import Delivery, NameNote, Wanted, name_by_roster, read_deliveries
+from grader.classroom.term.deliveries import Delivery, NameNote, Wanted, find_owner, name_by_roster, read_deliveries
 from grader.classroom.term.roster import NO_ROSTER, Roster, RosterPerson
 from grader.cli.commands.grading_options import GradingOptions, read_options, store_options
 from pytest_runs import solution
@@ -167,6 +167,14 @@ def test_one_person_is_found_under_another_name_in_the_second_delivery(monkeypat
     found, notes = reading(monkeypatch, roster, first=[first], second=[second])
     assert notes == ["of several submissions one counts, and a note says which; this is so for Alpha One"]
     assert [one.digest for one in found.values()] == [second.digest]
+
+
+@pytest.mark.parametrize("field, typed", [("email", "Alpha@Example.edu"), ("login", "AOne")])
+def test_capitals_in_an_address_make_no_other_person(field, typed):
+    alpha = RosterPerson("Alpha One", email="alpha@example.edu", login="aone")
+    roster = Roster((alpha, RosterPerson("Beta Two", email="beta@example.edu", login="btwo")))
+    assert find_owner(submission("Al", "new", ids={field: typed}), roster) is alpha
+    assert find_owner(submission("Alpha One", "new", ids={field: typed}), roster) is alpha
 
 
 def test_people_of_one_name_and_different_ids_stay_two_people(monkeypatch):

@@ -74,6 +74,7 @@ def test_a_gradescope_export_with_a_group_in_it(tmp_path, form):
     assert found["Alpha One"].ids == {"number": "1", "email": "alpha@example.org"} and found["O'Learner: <b>"].ids == {} and found["Zéro"].ids == {"number": "3"}
     assert found["Alpha One"].submitted == datetime(2026, 11, 20, 9, 21, 27, tzinfo=UTC) and found["Alpha One"].time_from == "Gradescope"
     assert found["Zéro"].submitted == datetime(2026, 11, 20, 17, 21, 27, tzinfo=UTC)
+    assert all(one.zone_known for one in by_name(path, TRUSTING).values() if one.time_from == "Gradescope")  # dates in a zip have no zone
 
 
 def test_nbgraders_time_stamps_count_only_in_its_own_folder(tmp_path):

@@ -8,6 +8,7 @@ import pytest
 from grader.classroom.intake.commit_time import read_commit_time
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.intake.reading import read_submissions
+from grader.classroom.intake.roster import read_cells
 from grader.classroom.intake.submissions import UNTRUSTED
 from submission_archives import CHAPTER, TRUSTING, by_name, clone, git, one, tarred, write, zipped
 
@@ -111,6 +112,8 @@ def test_a_table_maps_people_to_paths(tmp_path):
     assert len({s.slug for s in found}) == 6
     write(tmp_path / "semicolons.csv", "name;path\nAlpha;x\n")
     assert one(tmp_path / "semicolons.csv").sources == {"ch03_attention": "a"}
+    write(tmp_path / "quoted.csv", '"Last, first, middle";path\n')
+    assert read_cells(tmp_path / "quoted.csv") == [(1, ["Last, first, middle", "path"])]
 
 
 @pytest.mark.parametrize(

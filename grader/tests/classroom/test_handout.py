@@ -139,6 +139,8 @@ def test_commands_that_need_the_whole_kit_say_so(handout):
     assert "ch01 Tokenizer: text becomes numbers (not in this handout)" in handout.run("list")
     assert "ch01_tokenizer is not part of this handout" in handout.run("check", "ch01", status=2)
     assert "ch01_tokenizer is not part of this handout" in handout.run("reset", "ch01", status=1)
+    for command in ("hint", "watch"):
+        assert "ch01_tokenizer is not part of this handout" in handout.run(command, "ch01", status=2)
 
 
 def test_measurements_are_those_of_its_lessons(handout):

@@ -45,6 +45,14 @@ def test_people_are_found_again_by_id_and_then_by_name(tmp_path):
     assert stranger.pseudonym not in (first.pseudonym, second.pseudonym)
 
 
+def test_a_key_with_a_quote_that_does_not_end_is_refused(tmp_path):
+    path = tmp_path / "key.csv"
+    add_people(path, [("Alpha", {})])
+    path.write_text(path.read_text() + '"' + "x" * 200_000)
+    with pytest.raises(GradingProblem, match="is not a key of pseudonyms, or somebody has changed it"):
+        read_key(path)
+
+
 def test_pseudonyms_differ_and_contain_no_number_of_a_person(tmp_path):
     numbers = [f"{number}" for number in range(1000, 9000, 3)]
     _, entries = add_people(tmp_path / "key.csv", [(f"Person {number}", {"number": number}) for number in numbers])
