@@ -21,7 +21,7 @@ from grader.course.source import read_source
 from grader.course.syllabus import load_syllabus
 
 MODULES = Path(__file__).parent / "walks"
-REPORT = re.compile(r'^def report_(\w+)\(.*?"""(Lesson (\d+): .*?)\n.*?(?=^\S|\Z)', re.MULTILINE | re.DOTALL)
+REPORT = re.compile(r'^def report_(\w+)\(.*?"""(Lesson (\d+): .*?)(?:"""|\n).*?(?=^\S|\Z)', re.MULTILINE | re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ def list_measurements() -> dict[str, Measurement]:
     found = []
     for path in sorted(MODULES.glob("*.py")):
         for match in REPORT.finditer(read_source(path)):
-            name, title, lesson = match[1], match[2].removesuffix('"""'), match[3]
+            name, title, lesson = match.groups()
             last = max(int(number) for number in [lesson, *re.findall(r'"ch(\d\d)_', match[0])])
             found.append(Measurement(name, title, int(lesson), last, path.stem))
     chapters = load_syllabus().chapters

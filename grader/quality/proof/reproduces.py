@@ -104,7 +104,7 @@ def cases_of(exercise: Exercise, from_field: bool) -> Iterator[tuple[str, str]]:
 
 
 def run(arguments: list[str]) -> int:
-    options = parser("reproduces", __doc__)
+    options = parser("reproduces", __doc__, jobs=False)
     options.add_argument("--shown", action="store_true", help="only the failure that the page shows")
     options.add_argument("--field", action="store_true", help="freely written code instead of the known mistakes")
     options.add_argument("--verbose", action="store_true", help="print the scripts that fail")

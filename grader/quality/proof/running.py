@@ -15,8 +15,8 @@ from grader.quality.devcheck.trying import Tried, TryJob
 PROGRESS_SECONDS = 60.0  # between two lines about the progress
 
 
-def parser(name: str, description: str, seeds: int = 0) -> argparse.ArgumentParser:
-    """The options of a proof; those about seeds if it tries so many by default."""
+def parser(name: str, description: str, seeds: int = 0, jobs: bool = True) -> argparse.ArgumentParser:
+    """The options of a proof; those about seeds if it tries so many by default, those about jobs if it has any."""
     prog, first_line = f"python -m grader.quality.proof {name}", description.partition("\n")[0]
     parser = argparse.ArgumentParser(prog=prog, description=first_line)
     parser.set_defaults(seeds=0, first=0)
@@ -24,8 +24,9 @@ def parser(name: str, description: str, seeds: int = 0) -> argparse.ArgumentPars
         parser.add_argument("--seeds", type=int, default=seeds, metavar="N", help=f"how many seeds ({seeds})")
         parser.add_argument("--from", dest="first", type=int, default=0, metavar="SEED", help="the first seed (0)")
     parser.add_argument("--exercise", action="append", metavar="NAME", help="only this one or its chapter; repeatable")
-    parser.add_argument("--jobs", "-j", type=int, default=2, metavar="N", help="how many exercises at once (2)")
-    parser.add_argument("--fresh", action="store_true", help="try again what was tried before and has not changed")
+    if jobs:
+        parser.add_argument("--jobs", "-j", type=int, default=2, metavar="N", help="how many exercises at once (2)")
+        parser.add_argument("--fresh", action="store_true", help="try again what was tried before and has not changed")
     return parser
 
 

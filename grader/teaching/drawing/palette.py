@@ -79,13 +79,8 @@ BLUES = tuple(Colour(f"blue-{k}", _mix(SEQUENTIAL, k / 20), _mix(_SEQUENTIAL_DAR
 BOTH_SIGNS = tuple(Colour(f"mix-{k}", _mix(DIVERGING, k / 24), _mix(_DIVERGING_DARK, k / 24)) for k in range(25))
 
 
-def value_to_hex(value: float, low: float, high: float) -> str:
-    """Return the light colour of a value: blues from zero up, or orange to indigo around zero for both signs."""
-    return _mix(DIVERGING if low < 0 < high else SEQUENTIAL, _place(value, low, high))
-
-
 def shade(value: float, low: float, high: float) -> Colour:
-    """Return the colour of a value, rounded to one of the steps of BLUES or BOTH_SIGNS."""
+    """Return the colour of a value: one of BLUES from zero up, or of BOTH_SIGNS around zero for both signs."""
     steps = BOTH_SIGNS if low < 0 < high else BLUES
     return steps[round(_place(value, low, high) * (len(steps) - 1))]
 
@@ -105,6 +100,11 @@ def text_on(ground: Colour) -> Colour:
     grounds = (ground.light, ground.dark)
     best = ["w" if contrast("#ffffff", code) > contrast("#000000", code) else "b" for code in grounds]
     return Colour(f"on-{''.join(best)}", *(_ON[one] for one in best))
+
+
+def terminal_style(ground: Colour) -> str:
+    """Return rich's style for text that can be read on this ground; a terminal gets the light colours."""
+    return f"{text_on(ground).light} on {ground.light}"
 
 
 _DIAGRAM = (*PLAIN, *LEARNED, *FIXED, FLOW, SHORTCUT, BADGE)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from grader.console.output import wrap_text
-from grader.teaching.drawing.palette import CURVES, shade, text_on
+from grader.teaching.drawing.palette import CURVES, shade, terminal_style
 from grader.teaching.show.panels import DIFFERENCE, Bars, Chart, Grid, Pair, Picture, Span
 from rich.text import Text
 
@@ -126,8 +126,7 @@ def _cell(value: float, span: Span, whole: bool, words: object, width: int) -> t
         said = f"{value:.0f}"
     else:
         said = f"{'-' if value < 0 else ''}{round(9 * abs(value) / span.largest)}"
-    colour = shade(value, span.low, span.high)
-    return f"{said:>{width}}", f"{text_on(colour).light} on {colour.light}"
+    return f"{said:>{width}}", terminal_style(shade(value, span.low, span.high))
 
 
 def _is_whole(grid: Grid) -> bool:
@@ -198,8 +197,7 @@ def _draw_charts(pair: Pair[Chart], width: int) -> tuple[list[Block], list[Text]
 
 def _mark(number: int) -> tuple[str, str]:
     """Return the letter of a line with a style."""
-    colour = CURVES[number % len(CURVES)]
-    return MARKS[number], f"{text_on(colour).light} on {colour.light}"
+    return MARKS[number], terminal_style(CURVES[number % len(CURVES)])
 
 
 def _widen(span: Span, length: float) -> Span:

@@ -151,9 +151,10 @@ def draw(n: SimpleNamespace) -> str:
 # ---- lesson 8
 
 
-def measure_overfitting(parts: Any, seed: int = 0, epochs: int = 100) -> SimpleNamespace:
+def measure_overfitting(parts: Any, seed: int = 0) -> SimpleNamespace:
     """Train a model on fourteen of the sentences with validation on the others, and one on all; losses are by epoch."""
     tokenizer, _ = tokenizer_and_batch(parts)
+    epochs = 100
 
     def fit(texts: tuple[str, ...], epochs: int, validate: Any = None) -> tuple[nn.Module, list[dict[str, float]]]:
         model = small_gpt(parts, tokenizer.vocab_size, seed, **SIZES)

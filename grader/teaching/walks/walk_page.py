@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from grader.console.output import command_line, print_wrapped, supports_unicode
-from grader.teaching.drawing.palette import INK, parts, value_to_hex
+from grader.teaching.drawing.palette import shade, terminal_style
 from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
@@ -151,7 +151,7 @@ class _Matrix:
     def row(self, number: int) -> Text:
         text = Text()
         for value, cell in zip(self.numbers[number], self.texts[number]):
-            style = _shade(value, self.low, self.high) if math.isfinite(value) else FAINT
+            style = terminal_style(shade(value, self.low, self.high)) if math.isfinite(value) else FAINT
             text.append(" ").append(_pad(cell, self.wide, right=True), style=style)
         return text.append(" " * (self.total - text.cell_len))
 
@@ -210,12 +210,6 @@ def _number(value: float, decimals: int) -> str:
 def _pad(text: str, width: int, right: bool) -> str:
     space = " " * max(width - cell_len(text), 0)
     return space + text if right else text + space
-
-
-def _shade(value: float, low: float, high: float) -> str:
-    fill = value_to_hex(value, low, high)
-    red, green, blue = parts(fill)
-    return f"{'#ffffff' if 0.299 * red + 0.587 * green + 0.114 * blue < 140 else INK.light} on {fill}"
 
 
 # ---- pace

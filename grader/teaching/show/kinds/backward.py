@@ -6,6 +6,7 @@ import torch
 from grader.execution.proxy import Implementation
 from grader.teaching.show.panel_makers import first_result, make_bars, make_chart, make_grid, random_tensor
 from grader.teaching.show.panels import Panel
+from grader.verdict.comparing import Mismatch
 
 X = torch.arange(-40, 41) / 10
 
@@ -74,6 +75,7 @@ def attention_backward(side: Implementation) -> list[Panel]:
     q, k, v, grad_out = random_tensor(3, 6, 4), random_tensor(4, 6, 4), random_tensor(5, 6, 4), torch.zeros(6, 4)
     grad_out[3] = 1.0
     found = side.attention_backward(q, k, v, grad_out, torch.ones(6, 6, dtype=torch.bool).tril())
-    parts = found if isinstance(found, tuple | list) else [found]
-    named = zip(("grad_q", "grad_k", "grad_v"), parts)
+    if not isinstance(found, tuple | list) or len(found) != 3:
+        raise Mismatch("attention_backward should return (grad_q, grad_k, grad_v)", found)
+    named = zip(("grad_q", "grad_k", "grad_v"), found)
     return [make_grid(name, part, 6, 4, ("position", "feature"), name) for name, part in named]

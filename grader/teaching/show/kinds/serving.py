@@ -146,9 +146,9 @@ def paged_kv_cache(side: Implementation) -> list[Panel]:
         blocks, length = cache.blocks, cache.length
         places = torch.stack([pool.k[block, 0, :, 0] for block in blocks])
         filled = torch.arange(places.numel()).view_as(places) < length
-        holders = [pool.holders(block) for block in blocks]
-        rows = [f"block {i}, {count} holder{'s' * (count > 1)}" for i, count in enumerate(holders)]
+        rows, holders = [f"block {i}" for i in range(len(blocks))], [pool.holders(block) for block in blocks]
         panels.append(make_grid(name, places.where(filled, torch.zeros(())), rows, 4, ("", "place")))
+        panels.append(make_bars(f"who holds the blocks of {name}", rows, holders, "holders"))
     return panels
 
 
