@@ -12,7 +12,7 @@ from grader.course.syllabus import load_syllabus
 from grader.execution.errors import Where, message_of, printable
 from grader.models.design import Design
 from grader.teaching.walks.exercise_status import ExerciseStatus, find_status
-from grader.teaching.walks.parts import NotInHandout, Parts
+from grader.teaching.walks.parts import NotInHandout, Parts, list_names
 
 WORDS = ("build_vocab", "WordTokenizer")
 BPE = ("count_pairs", "merge_pair", "train_bpe", "BPETokenizer")
@@ -23,7 +23,7 @@ TRAINING = (
     "perplexity", "judge_fit", "count_parameters",
 )  # fmt: skip
 SAMPLING = ("apply_temperature", "top_k_filter", "top_p_filter", "sample_next_token", "generate")
-LISTED = 6  # names in a sentence; of more, the rest is counted
+MAX_LISTED_NAMES = 6  # names in a sentence; of more, the rest is counted
 
 ProgressReporter = Callable[[str, int], AbstractContextManager[Callable[[], None]]]
 
@@ -75,11 +75,11 @@ class OwnParts:
         elif not learner:
             said = [f"Your own code: none of the {count} parts yet. The reference: all of them{self._failing(reference)}."]
         else:
-            said = [f"Your own code: {len(learner)} of {count} parts. The reference: {_list_names(reference)}{self._failing(reference)}."]
+            said = [f"Your own code: {len(learner)} of {count} parts. The reference: {list_names(reference, MAX_LISTED_NAMES)}{self._failing(reference)}."]
         said += [f"{module}.py counts as not written yet: {why.removesuffix('.')}." for module, why in self.status.broken.items()]
         said += [f"{why.removesuffix('.')}. So its parts are the reference's." for why in self.parts.broken.values()]
         if self.status.untested:
-            said.append(f"The tests of {_list_names(self.status.untested)} could not be run. To see why, run `headway check {self.status.untested[0]}`.")
+            said.append(f"The tests of {list_names(self.status.untested, MAX_LISTED_NAMES)} could not be run. To see why, run `headway check {self.status.untested[0]}`.")
         return said
 
     def to_data(self) -> dict[str, list[str]]:
@@ -92,7 +92,7 @@ class OwnParts:
         failing = [name for name in self.status.failing if name in reference]
         if not failing:
             return ""
-        return f" ({_list_names(failing)} {'fails its' if len(failing) == 1 else 'fail their'} tests)"
+        return f" ({list_names(failing, MAX_LISTED_NAMES)} {'fails its' if len(failing) == 1 else 'fail their'} tests)"
 
 
 def find_own_parts(exercises: Iterable[str], report_progress: ProgressReporter) -> OwnParts:
@@ -100,7 +100,7 @@ def find_own_parts(exercises: Iterable[str], report_progress: ProgressReporter) 
     names = _in_course_order(exercises)
     missing = sorted(set(exercises) - set(names))
     if missing:
-        raise NotInHandout(f"this needs {_list_names(missing)}, which {'are' if len(missing) > 1 else 'is'} not in this handout")
+        raise NotInHandout(f"this needs {list_names(missing, MAX_LISTED_NAMES)}, which {'are' if len(missing) > 1 else 'is'} not in this handout")
     status = find_status(names, report_progress)
     return OwnParts(Parts(names, status.passed), status)
 
@@ -132,12 +132,6 @@ def find_crash(problem: BaseException, parts: Parts) -> Crash | None:
 def _in_course_order(names: Iterable[str]) -> list[str]:
     wanted = set(names)
     return [exercise.name for exercise in load_syllabus().exercises if exercise.name in wanted]
-
-
-def _list_names(names: list[str]) -> str:
-    if len(names) > LISTED:
-        return ", ".join(names[: LISTED - 1]) + f" and {len(names) - LISTED + 1} more"
-    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
 def describe_problem(problem: BaseException, parts: Parts) -> str:

@@ -191,3 +191,18 @@ def decode_chapter(data: bytes, file: str) -> tuple[str, str]:
         text = data.decode("latin-1")
     guess = f"{file} is not UTF-8 and was read as Latin-1, so letters with accents may be wrong"
     return text, f"{guess}; save the file as UTF-8"
+
+
+def describe_others(chosen: Version, others: list[Version]) -> list[str]:
+    if not others:
+        return []
+    more = f" and {len(others) - 2} more" if len(others) > 2 else ""
+    names = " and ".join(other.file.name for other in others[:2])
+    return [f"there are several versions of {chosen.module}.py; {chosen.file.name} was graded, not {names}{more}"]
+
+
+def describe_fuller(chosen: Version, versions: list[Version]) -> list[str]:
+    """Notes on files of other names that implement more exercises than the file that is used because of its name."""
+    others = [one.file.name for one in versions if not one.is_named and one.written > chosen.written]
+    why = f"was not used, because {chosen.file.name} has the chapter's name"
+    return [f"{other} implements more exercises of {chosen.module} and {why}" for other in others if chosen.is_named]

@@ -19,14 +19,12 @@ top level are kept:
 from __future__ import annotations
 
 import ast
-import io
 import re
 import symtable
-import tokenize
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 
-from grader.classroom.intake.notebooks import Cell
+from grader.classroom.intake.notebooks import Cell, mark_lines
 from grader.classroom.sanitize import shorten
 from grader.course.source import Definition, SourceProblem, bound_names, imported_names, parse, split_lines
 from grader.course.stubs import reference_stub
@@ -219,7 +217,7 @@ def write_chapter(code: LooseCode, module: str, mark: bool = True) -> WrittenCha
     roots = [name for statement in base if not statement.is_import for name in statement.binds]
     chosen, unbound = _select(statements, last, roots)
     parts = [statements[place] for place in sorted(chosen, key=lambda place: (not statements[place].is_future, place))]
-    texts = [_mark_lines(part.text, part.cell) if part.cell and mark else part.text for part in parts]
+    texts = [mark_lines(part.text, part.cell) if part.cell and mark else part.text for part in parts]
     futures = sum(part.is_future for part in parts)
     texts[futures:futures] = [f"from .{earlier[name]} import {name}\n" for name in sorted(unbound & set(earlier))]
     left_out = {name: one.cell for one in code.statements if not one.is_kept for name in one.binds}
@@ -288,16 +286,3 @@ def _chapter_of(name: str) -> str:
     """"ch03_attention" for `exercises.ch03_attention`; any other name unchanged."""
     folder, _, module = name.rpartition(".")
     return module if folder in _FOLDERS else name
-
-
-def _mark_lines(text: str, cell: int) -> str:
-    """The text with the cell as a comment at the end of its lines, so that the line of a failure shows it."""
-    lines = text.split("\n")
-    try:
-        for token in tokenize.generate_tokens(io.StringIO(text).readline):
-            if token.type in (tokenize.NEWLINE, tokenize.NL) and lines[token.start[0] - 1].strip():
-                lines[token.start[0] - 1] = f"{lines[token.start[0] - 1].rstrip()}  # cell {cell}"
-        marked = "\n".join(lines)
-        return marked if ast.dump(ast.parse(marked)) == ast.dump(ast.parse(text)) else text
-    except (tokenize.TokenError, SyntaxError):
-        return text

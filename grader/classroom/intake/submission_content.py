@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from io import BytesIO
 from pathlib import Path
 
-from grader.classroom.intake.code_files import CodeFile, Version, read_chapters
+from grader.classroom.intake.code_files import CodeFile, Version, describe_fuller, describe_others, read_chapters
 from grader.classroom.intake.commit_time import read_commit_time
 from grader.classroom.intake.file_names import (
     KIT_FOLDERS,
@@ -229,7 +229,7 @@ def _choose_versions(
             readable = [chosen, *(one for one in different if one in readable)][:MAX_JUDGED]
             judged += [ChapterVersion(module, "/".join(one.file.path), one.text, one.notes) for one in readable]
         else:
-            notes += [*chosen.notes, *_describe_others(chosen, different), *_describe_fuller(chosen, versions)]
+            notes += [*chosen.notes, *describe_others(chosen, different), *describe_fuller(chosen, versions)]
     wrong = [broken[module] for module in broken if options.is_graded(module)]
     problem = "" if sources else [*wrong, *broken.values()][0]
     notes += [sentence for sentence in wrong if sentence != problem]
@@ -251,21 +251,6 @@ def _choose(versions: list[Version], options: ReadOptions) -> tuple[Version, lis
     if options.copies == FULLEST:
         candidates.sort(key=lambda version: -version.written)
     return candidates[0], candidates[1:]
-
-
-def _describe_others(chosen: Version, others: list[Version]) -> list[str]:
-    if not others:
-        return []
-    more = f" and {len(others) - 2} more" if len(others) > 2 else ""
-    names = " and ".join(other.file.name for other in others[:2])
-    return [f"there are several versions of {chosen.module}.py; {chosen.file.name} was graded, not {names}{more}"]
-
-
-def _describe_fuller(chosen: Version, versions: list[Version]) -> list[str]:
-    """Notes on files of other names that implement more exercises than the file that is used because of its name."""
-    others = [one.file.name for one in versions if not one.is_named and one.written > chosen.written]
-    why = f"was not used, because {chosen.file.name} has the chapter's name"
-    return [f"{other} implements more exercises of {chosen.module} and {why}" for other in others if chosen.is_named]
 
 
 def _with_file_time(

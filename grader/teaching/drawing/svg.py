@@ -64,8 +64,14 @@ def stack_pictures(pictures: Sequence[str], title: str) -> str:
     gap = 14
     marks, y, wide = [], 46, 0
     for picture in pictures:
-        size = re.search(r'viewBox="0 0 (\d+) (\d+)"', picture)
-        assert size, "every picture of `card` has a viewBox"
-        marks.append(picture.replace("<svg ", f'<svg x="{gap}" y="{y}" ', 1).rstrip("\n"))
-        y, wide = y + int(size[2]) + gap, max(wide, int(size[1]))
+        mark, width, height = place_picture(picture, gap, y)
+        marks.append(mark)
+        y, wide = y + height + gap, max(wide, width)
     return card(marks, wide + 2 * gap, y, title)
+
+
+def place_picture(picture: str, x: int, y: int) -> tuple[str, int, int]:
+    """Return a picture at this place of another one, and its width and height."""
+    size = re.search(r'viewBox="0 0 (\d+) (\d+)"', picture)
+    assert size, "every picture of `card` has a viewBox"
+    return picture.replace("<svg ", f'<svg x="{x}" y="{y}" ', 1).rstrip("\n"), int(size[1]), int(size[2])

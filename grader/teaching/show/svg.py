@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable
 from typing import Any
 
 from grader.teaching.drawing.charts import curves, heatmap
 from grader.teaching.drawing.palette import CURVES, FAINT, paint
-from grader.teaching.drawing.svg import card, text_width, write
+from grader.teaching.drawing.svg import card, place_picture, text_width, write
 from grader.teaching.show.panels import Bars, Chart, Grid, Pair, Panel, Picture, Span
 
 BAR_WIDTH, BAR_HEIGHT, BAR_STEP = 240, 22, 28
@@ -24,11 +23,9 @@ def picture_to_svg(picture: Picture) -> str:
     for pair in picture.pairs:
         left, tallest = GAP, 0
         for heading, panel in pair.panels.items():
-            svg = panel_to_svg(panel, pair, heading)
-            size = re.search(r'viewBox="0 0 (\d+) (\d+)"', svg)
-            assert size, "the kit's pictures have a viewBox"
-            marks.append(svg.replace("<svg ", f'<svg x="{left}" y="{top}" ', 1).rstrip("\n"))
-            left, tallest = left + int(size[1]) + GAP, max(tallest, int(size[2]))
+            mark, wide, tall = place_picture(panel_to_svg(panel, pair, heading), left, top)
+            marks.append(mark)
+            left, tallest = left + wide + GAP, max(tallest, tall)
         width, top = max(width, left), top + tallest + GAP
     return card(marks, width, top, f"{picture.exercise}: {picture.about}")
 

@@ -20,7 +20,7 @@ from grader.course.syllabus import EXERCISES, load_syllabus  # noqa: E402
 from grader.files import problem, write_whole  # noqa: E402
 from grader.teaching.walks import load, template_path  # noqa: E402
 from grader.teaching.walks.exercise_status import ExerciseStatus, find_status  # noqa: E402
-from grader.teaching.walks.parts import NotInHandout, Parts, hidden_prints  # noqa: E402
+from grader.teaching.walks.parts import NotInHandout, Parts, hidden_prints, list_names  # noqa: E402
 from grader.teaching.walks.progress_line import ProgressReporter, show_progress  # noqa: E402
 from grader.teaching.walks.template import fill, print_template, read_template  # noqa: E402
 from grader.teaching.walks.walk_page import WalkPage, wait_for_key  # noqa: E402
@@ -139,15 +139,15 @@ def _print_authors(walk_page: WalkPage, measurement: Measurement, status: Exerci
         )
     elif len(from_learner) <= len(from_reference):
         others = f"Reference code: the other {len(from_reference)} exercises."
-        walk_page.say(f"Your code: {_join_names(from_learner)}. {others}", style="green")
+        walk_page.say(f"Your code: {list_names(from_learner, MAX_LISTED_NAMES)}. {others}", style="green")
     else:
         others = f"Your code: the other {len(from_learner)} exercises."
-        walk_page.say(f"Reference code: {_join_names(from_reference)}. {others}", style="green")
+        walk_page.say(f"Reference code: {list_names(from_reference, MAX_LISTED_NAMES)}. {others}", style="green")
     if failing := [name for name in status.failing if name in from_reference]:
         verb, negated, whose = ("is", "does", "its") if len(failing) == 1 else ("are", "do", "their")
-        walk_page.say(f"{_join_names(failing)} {verb} written but {negated} not pass {whose} tests yet.")
+        walk_page.say(f"{list_names(failing, MAX_LISTED_NAMES)} {verb} written but {negated} not pass {whose} tests yet.")
     if status.untested:
-        names, first = _join_names(status.untested), status.untested[0]
+        names, first = list_names(status.untested, MAX_LISTED_NAMES), status.untested[0]
         walk_page.say(f"The tests of {names} could not be run. To see why, run `headway check {first}`.")
     for module, why in status.broken.items():
         walk_page.say(f"{module}.py counts as not written yet: {why.removesuffix('.')}.")
@@ -159,12 +159,6 @@ def _in_course_order(measurement: Measurement) -> list[str]:
     """Return all exercises of the walk, from both sources, in the order of the course."""
     wanted = measurement.from_learner | set(measurement.from_reference)
     return [exercise.name for exercise in load_syllabus().exercises if exercise.name in wanted]
-
-
-def _join_names(names: list[str]) -> str:
-    if len(names) > MAX_LISTED_NAMES:
-        return ", ".join(names[: MAX_LISTED_NAMES - 1]) + f" and {len(names) - MAX_LISTED_NAMES + 1} more"
-    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
 def _save_picture(svg: str, name: str, out: Path | None) -> Path:

@@ -139,3 +139,10 @@ def _definition_lines(text: str) -> list[tuple[str, int, int]]:
     """Return every top-level definition of a chapter with its first and last line."""
     nodes = parse(text).body
     return [(name, node.lineno, node.end_lineno or node.lineno) for node in nodes for name in bound_names(node)]
+
+
+def list_names(names: Sequence[str], most: int) -> str:
+    """At most so many names as part of a sentence."""
+    if len(names) > most:
+        return ", ".join(names[: most - 1]) + f" and {len(names) - most + 1} more"
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))

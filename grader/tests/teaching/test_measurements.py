@@ -10,7 +10,7 @@ from grader.course.syllabus import EXERCISES, load_syllabus
 from grader.execution.chapter_package import ChapterPackage
 from grader.execution.target import package_sources, resolve
 from grader.teaching.measurements import list_measurements, run_measurement
-from grader.teaching.walks import cache_speed, induction, int8, moe, positions, speculation, training
+from grader.teaching.walks import balance, cache_speed, induction, int8, positions, speculation, training
 from grader.teaching.walks.initialization import WAYS, measure_depth
 from grader.teaching.walks.small_models import names_of
 from torch.utils.flop_counter import FlopCounterMode
@@ -234,11 +234,11 @@ def test_the_lessons_counts_are_those_of_the_formula_and_its_speeds_the_promised
 @pytest.mark.parametrize("top_k", [1, 2])
 def test_collapsed_experts_spread_out_with_the_balance_loss_and_not_without_it(chapters, top_k):
     chapter = chapters("ch11_moe")
-    without, with_loss = (moe.train_collapsed_layer(chapter, top_k, factor, seed=2, steps=200) for factor in (0.0, 0.1))
+    without, with_loss = (balance.train_collapsed_layer(chapter, top_k, factor, seed=2, steps=200) for factor in (0.0, 0.1))
     before = without[0]
     assert before == with_loss[0]
-    assert before.shares == pytest.approx([1 / top_k] * top_k + [0.0] * (moe.FEW_EXPERTS - top_k))
-    assert before.loss > 0.9 * moe.FEW_EXPERTS / top_k and before.effective_experts == pytest.approx(top_k)
+    assert before.shares == pytest.approx([1 / top_k] * top_k + [0.0] * (balance.FEW_EXPERTS - top_k))
+    assert before.loss > 0.9 * balance.FEW_EXPERTS / top_k and before.effective_experts == pytest.approx(top_k)
     assert without[200].shares == pytest.approx(before.shares, abs=0.02) and without[200].loss > 0.9 * before.loss
     assert min(with_loss[200].shares) > 0.08 and with_loss[200].effective_experts > 3.5 and with_loss[200].loss < 1.25
     assert max(with_loss[200].error, without[200].error) < 0.5 * before.error
@@ -246,8 +246,8 @@ def test_collapsed_experts_spread_out_with_the_balance_loss_and_not_without_it(c
 
 @pytest.mark.parametrize("top_k", [1, 2])
 def test_the_task_moves_only_the_scores_of_chosen_experts_and_of_one_alone_not_even_its_own(chapters, top_k):
-    layer = moe.make_collapsed_layer(chapters("ch11_moe"), top_k, seed=3)
-    x = torch.randn(5, 6, moe.D_MODEL)
+    layer = balance.make_collapsed_layer(chapters("ch11_moe"), top_k, seed=3)
+    x = torch.randn(5, 6, balance.D_MODEL)
     x[..., 0] = 1.0
     found, aux_loss = layer(x)
     losses, weight = (found.square().sum(), aux_loss), layer.router.weight
