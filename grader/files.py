@@ -9,9 +9,11 @@ from pathlib import Path
 
 
 def write_whole(path: Path, content: str | bytes, durable: bool = True) -> None:
-    """Replace the file `path` by `content` in one step: a reader sees the old file or the new one, never a part. OSError if it cannot be written.
+    """Replace the file `path` by `content` in one step: a reader sees the old file or the new one, never a part.
+    OSError if it cannot be written.
 
-    A file that is not `durable` may be damaged when the machine loses power: enough for a cache with a checksum, and quicker by milliseconds.
+    A file that is not `durable` may be damaged when the machine loses power: enough for a cache with a checksum, and
+    quicker by milliseconds.
     """
     path = Path(os.path.realpath(path))
     data = content.encode("utf-8") if isinstance(content, str) else content

@@ -1,7 +1,14 @@
 """Chapter 3, fifth part: causal self-attention whose queries, keys and values come from one fused linear layer."""
 
 import torch
-from attention_modules import attention_input, attention_sizes, compare_gradients, compare_message_dropout, fused_pair, with_identity_output
+from attention_modules import (
+    attention_input,
+    attention_sizes,
+    compare_gradients,
+    compare_message_dropout,
+    fused_pair,
+    with_identity_output,
+)
 from devices_and_dtypes import check_device_of_result
 from grader.execution.proxy import gradients, load, parameters, state
 from grader.runner.marks import exercise

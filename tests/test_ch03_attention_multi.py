@@ -1,7 +1,14 @@
 """Chapter 3, fourth part: attention in several heads, with separate linear layers for queries, keys and values. One fused layer is in test_ch03_attention_fused.py."""
 
 import torch
-from attention_modules import attention_input, attention_pair, compare_gradients, compare_output_and_weights, padding_by_row, with_identity_output
+from attention_modules import (
+    attention_input,
+    attention_pair,
+    compare_gradients,
+    compare_output_and_weights,
+    padding_by_row,
+    with_identity_output,
+)
 from grader.execution.proxy import gradients, load, parameters, state
 from grader.runner.marks import exercise
 from grader.verdict.comparing import close, holds, refuses, sizes

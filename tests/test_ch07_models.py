@@ -7,7 +7,18 @@ from grader.execution.proxy import state
 from grader.runner.marks import exercise
 from grader.verdict.comparing import close, holds, refuses, same, shaped
 from mode_orders import compare_in_every_order, results_in_every_order
-from small_models import ATTENTION_POSITIONS, TABLE_POSITIONS, draw_gpt_sizes, gpt_ids, gpt_pair, gpt_targets, logits_and_loss, logits_of, loss_of, make_gpt
+from small_models import (
+    ATTENTION_POSITIONS,
+    TABLE_POSITIONS,
+    draw_gpt_sizes,
+    gpt_ids,
+    gpt_pair,
+    gpt_targets,
+    logits_and_loss,
+    logits_of,
+    loss_of,
+    make_gpt,
+)
 
 
 def moved(before, after):

@@ -3,7 +3,16 @@
 import random
 
 import torch
-from gpt2_weights import compare_parameters, expected_parameters, gpt2_sizes, is_embedding_or_norm, loaded_parameters, make_gpt2, published_weights, with_prefix
+from gpt2_weights import (
+    compare_parameters,
+    expected_parameters,
+    gpt2_sizes,
+    is_embedding_or_norm,
+    loaded_parameters,
+    make_gpt2,
+    published_weights,
+    with_prefix,
+)
 from grader.execution.proxy import gradients, load, parameters, state
 from grader.runner.marks import exercise
 from grader.verdict.comparing import close, holds, same

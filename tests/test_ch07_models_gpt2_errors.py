@@ -5,7 +5,15 @@ from types import SimpleNamespace
 
 import torch
 from calls import recorded_call
-from gpt2_weights import compare_parameters, expected_parameters, gpt2_sizes, loaded_parameters, make_gpt2, published_weights, with_prefix
+from gpt2_weights import (
+    compare_parameters,
+    expected_parameters,
+    gpt2_sizes,
+    loaded_parameters,
+    make_gpt2,
+    published_weights,
+    with_prefix,
+)
 from grader.execution.proxy import parameters
 from grader.runner.marks import exercise
 from grader.verdict.comparing import holds, refuses, sizes

@@ -5,7 +5,14 @@ from grader.execution.proxy import gradients, load
 from grader.runner.marks import exercise
 from grader.verdict.comparing import holds, shaped
 from hypothesis import given, settings
-from small_models import check_logits_differ, compare_logits, padded_right, seq2seq_pair, seq2seq_sizes, source_and_target
+from small_models import (
+    check_logits_differ,
+    compare_logits,
+    padded_right,
+    seq2seq_pair,
+    seq2seq_sizes,
+    source_and_target,
+)
 from strategies import seeds, tensor
 
 few = settings(max_examples=2)  # a mistake here shows in every example

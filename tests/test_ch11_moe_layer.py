@@ -12,7 +12,14 @@ from module_pairs import module_pair
 from pytest_check import check
 from strategies import distinct, seeds, tensor
 from torch import nn
-from transformer_blocks import LossOnly, compare_expert_gradients, compare_in_float64, compare_names_and_values, compare_output_and_loss, output_and_loss
+from transformer_blocks import (
+    LossOnly,
+    compare_expert_gradients,
+    compare_in_float64,
+    compare_names_and_values,
+    compare_output_and_loss,
+    output_and_loss,
+)
 
 few = settings(max_examples=2)  # what these laws forbid breaks at every example
 widths = distinct(B=(2, 3), T=(4, 7), D=(3, 8), N=(4, 6), d_ff=(9, 14)).filter(lambda n: 4 * n.D != n.d_ff)

@@ -3,7 +3,18 @@
 from types import SimpleNamespace
 
 import torch
-from backward_laws import by_autograd, by_measuring, combined, compare_gradients, computed, is_measured, leading, on_inference_tensors, on_views, result_number
+from backward_laws import (
+    by_autograd,
+    by_measuring,
+    combined,
+    compare_gradients,
+    computed,
+    is_measured,
+    leading,
+    on_inference_tensors,
+    on_views,
+    result_number,
+)
 from devices_and_dtypes import check_device_of_result
 from grader.runner.marks import exercise
 from hypothesis import example, given, settings

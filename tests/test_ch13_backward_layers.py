@@ -1,7 +1,19 @@
 """Chapter 13, continued: linear_backward and gelu_backward."""
 
 import torch
-from backward_laws import by_autograd, by_measuring, combined, compare_gradients, computed, is_measured, leading, linear, on_inference_tensors, on_views, result_number
+from backward_laws import (
+    by_autograd,
+    by_measuring,
+    combined,
+    compare_gradients,
+    computed,
+    is_measured,
+    leading,
+    linear,
+    on_inference_tensors,
+    on_views,
+    result_number,
+)
 from devices_and_dtypes import check_device_of_result
 from grader.runner.marks import exercise
 from grader.verdict.comparing import close

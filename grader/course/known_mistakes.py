@@ -1,6 +1,8 @@
-"""Known mistakes: reads tests/misconceptions/chNN_name.toml and tests/bases/chNN_name.toml, and puts mistakes into an exercise's definition.
+"""Known mistakes: reads tests/misconceptions/chNN_name.toml and tests/bases/chNN_name.toml, and puts mistakes into an
+exercise's definition.
 
-In the first, a table's header carries the exercise and the mistake's id, and the table describes the smallest edit of the solution:
+In the first, a table's header carries the exercise and the mistake's id, and the table describes the smallest edit of
+the solution:
 
     [softmax.softmax_nothing_subtracted]
     replace = "torch.exp(x - largest)"
@@ -8,12 +10,13 @@ In the first, a table's header carries the exercise and the mistake's id, and th
     says = "..."
     hint = "..."
 
-The second has other natural ways to write an exercise. Each mistake whose `replace` occurs once in such a base is tried on it too:
+The second has other natural ways to write an exercise. Each mistake whose `replace` occurs once in such a base is tried
+on it too:
 
     [softmax.without_guards]
     lacks = ["softmax_empty_slice_is_nan"]   # the known mistakes that this code has itself; [] if it is right
-    edits = {softmax_base_two = ["torch.exp(scores)", "2 ** scores"]}   # where a mistake's `replace` is written differently here; may be left out
-    code = '''...'''
+    edits = {softmax_base_two = ["torch.exp(scores)", "2 ** scores"]}   # where a mistake's `replace` is written
+    differently here; may be left out code = '''...'''
 """
 
 from __future__ import annotations
@@ -68,7 +71,8 @@ class Base:
     exercise: str
     text: str  # the definition
     lacks: tuple[str, ...] = ()  # the known mistakes that it has itself
-    edits: dict[str, tuple[str, str]] = field(default_factory=dict, hash=False)  # of the mistakes that are written differently here
+    # of the mistakes that are written differently here
+    edits: dict[str, tuple[str, str]] = field(default_factory=dict, hash=False)
 
     def with_mistakes(self, mistakes: Iterable[Misconception]) -> str | None:
         """The definition with these mistakes in it; None if they do not fit, or change the same place."""
@@ -86,17 +90,24 @@ class Base:
 def _edited(text: str, old: str, new: str, mistake: Misconception) -> str:
     count = text.count(old)
     if count != 1:
-        raise StaleEdit(f"{mistake.id}: its `replace` occurs {count} times in {mistake.exercise}, where it should occur once")
+        raise StaleEdit(
+            f"{mistake.id}: its `replace` occurs {count} times in {mistake.exercise}, where it should occur once"
+        )
     return text.replace(old, new)
 
 
 @cache
 def misconceptions(module: str, exercise: str | None = None) -> tuple[Misconception, ...]:
-    """The known mistakes of a chapter, or of one of its exercises; an empty result if the chapter has no file of them."""
+    """The known mistakes of a chapter, or of one of its exercises; an empty result if the chapter has no file of
+    them."""
     if exercise is not None:
         return tuple(mistake for mistake in misconceptions(module) if mistake.exercise == exercise)
     tables = _tables("misconceptions", module)
-    return tuple(_misconception(module, exercise, name, table) for exercise, mistakes in tables.items() for name, table in mistakes.items())
+    return tuple(
+        _misconception(module, exercise, name, table)
+        for exercise, mistakes in tables.items()
+        for name, table in mistakes.items()
+    )
 
 
 @cache
@@ -123,19 +134,32 @@ def _tables(kind: str, module: str) -> dict[str, Any]:
         raise CatalogueProblem(f"tests/{kind}/{path.name}: {problem}") from None
     for name, table in tables.items():
         if not isinstance(table, dict):
-            raise CatalogueProblem(f"tests/{kind}/{path.name}: `{name}` is outside every table; write headers like [EXERCISE.name_of_the_mistake]")
+            raise CatalogueProblem(
+                f"tests/{kind}/{path.name}: `{name}` is outside every table; write headers like "
+                "[EXERCISE.name_of_the_mistake]"
+            )
     return tables
 
 
 def catalogue(module: str, exercises: Iterable[str]) -> dict[str, dict[str, Any]]:
     """The tables of these exercises in both files of a chapter, for a handout."""
     chosen = set(exercises)
-    return {kind: {name: table for name, table in _tables(kind, module).items() if name in chosen} for kind in ("misconceptions", "bases")}
+    return {
+        kind: {name: table for name, table in _tables(kind, module).items() if name in chosen}
+        for kind in ("misconceptions", "bases")
+    }
 
 
 def _misconception(module: str, exercise: str, name: str, table: Any) -> Misconception:
-    if not isinstance(table, dict) or set(table) != set(KEYS) or not all(isinstance(text, str) for text in table.values()):
-        raise CatalogueProblem(f"tests/misconceptions/{module}.toml: [{exercise}.{name}] should hold the texts {', '.join(KEYS)}, and nothing else")
+    if (
+        not isinstance(table, dict)
+        or set(table) != set(KEYS)
+        or not all(isinstance(text, str) for text in table.values())
+    ):
+        raise CatalogueProblem(
+            f"tests/misconceptions/{module}.toml: [{exercise}.{name}] should hold the texts "
+            f"{', '.join(KEYS)}, and nothing else"
+        )
     return Misconception(name, exercise, table["replace"], table["with"], table["says"], table["hint"])
 
 
@@ -147,5 +171,13 @@ def _base(module: str, exercise: str, name: str, table: Any) -> Base:
     if unknown := {*table["lacks"], *edits} - known:
         raise CatalogueProblem(f"{wrong} names {', '.join(sorted(unknown))}, which is no known mistake of {exercise}")
     if not all(isinstance(edit, list) and len(edit) == 2 for edit in edits.values()):
-        raise CatalogueProblem(f"{wrong}: each of its `edits` should be a list of two texts, what to replace and with what")
-    return Base(name, exercise, table["code"], tuple(table["lacks"]), {mistake: (old, new) for mistake, (old, new) in edits.items()})
+        raise CatalogueProblem(
+            f"{wrong}: each of its `edits` should be a list of two texts, what to replace and with what"
+        )
+    return Base(
+        name,
+        exercise,
+        table["code"],
+        tuple(table["lacks"]),
+        {mistake: (old, new) for mistake, (old, new) in edits.items()},
+    )

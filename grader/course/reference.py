@@ -1,7 +1,7 @@
 """The reference: the chapters in solutions/. A handout has them in reference/ instead, compressed.
 
-`reference/chNN_name.sealed` is a chapter, `chNN_name.mistakes` has its known mistakes, `chNN_name.stub` is its stub, for
-`headway reset`. Compression hides the reference from a glance, a search and an editor's "go to definition". It does
+`reference/chNN_name.sealed` is a chapter, `chNN_name.mistakes` has its known mistakes, `chNN_name.stub` is its stub,
+for `headway reset`. Compression hides the reference from a glance, a search and an editor's "go to definition". It does
 not protect it: what must stay secret is not in the handout (`--hidden`).
 """
 

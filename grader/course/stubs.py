@@ -70,7 +70,8 @@ class StubOutcome:
 
 
 def stub_text(solution: str, name: str) -> str:
-    """The stub of a chapter: solution blocks become `raise NotImplementedError`; those without indentation disappear."""
+    """The stub of a chapter: solution blocks become `raise NotImplementedError`; those without indentation
+    disappear."""
     file = f"{name}.py"
     lines, out, opened = split_lines(solution), [], 0
     for number, line in enumerate(lines, start=1):

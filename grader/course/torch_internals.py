@@ -1,9 +1,12 @@
-"""Every private interface of torch that Headway uses. Tried with torch 2.13.0, in its CPU build and in its build for CUDA 13.0 (+cu130).
+"""Every private interface of torch that Headway uses. Tried with torch 2.13.0, in its CPU build and in its build for
+CUDA 13.0 (+cu130).
 
-Torch may change these in any version without notice. Where a version lacks one, `dispatch_key` returns None, or the function is not replaced.
-`grader/tests/execution/test_shortcuts.py` and `grader/tests/course/test_torch_operators.py` fail with a torch that behaves otherwise.
+Torch may change these in any version without notice. Where a version lacks one, `dispatch_key` returns None, or the
+function is not replaced. `grader/tests/execution/test_shortcuts.py` and `grader/tests/course/test_torch_operators.py`
+fail with a torch that behaves otherwise.
 
-The functions are bound here at import: `grader/execution/forbidden/operators.py` replaces several of them in torch, and calls the originals itself.
+The functions are bound here at import: `grader/execution/forbidden/operators.py` replaces several of them in torch, and
+calls the originals itself.
 """
 
 from __future__ import annotations
@@ -24,7 +27,8 @@ include_key = torch._C._dispatch_tls_set_dispatch_key_included
 is_key_included = torch._C._dispatch_tls_is_dispatch_key_included
 
 # Names of functions in NATIVE; a version of torch may lack some.
-LOOKUPS = ("_get_operation_overload", "_dispatch_find_schema_or_throw")  # what they return runs one kernel of an operator
+# what they return runs one kernel of an operator
+LOOKUPS = ("_get_operation_overload", "_dispatch_find_schema_or_throw")
 SWITCHES = (
     "_dispatch_tls_set_dispatch_key_included", "_dispatch_tls_set_dispatch_key_excluded", "_ExcludeDispatchKeyGuard", "_SetExcludeDispatchKeyGuard",
     "ExcludeDispatchKeyGuard", "_ForceDispatchKeyGuard",
@@ -52,7 +56,8 @@ def dispatch_key(name: str) -> Any:
 
 
 def pass_through(key_name: str) -> tuple[Any, Any]:
-    """A dispatch key that every operator without a kernel for it passes through, and its library object, which must stay alive; (None, None) without such a key."""
+    """A dispatch key that every operator without a kernel for it passes through, and its library object, which must
+    stay alive; (None, None) without such a key."""
     try:
         key = torch._C._parse_dispatch_key(key_name)
         library = torch._C._dispatch_library("IMPL", "_", key_name)
@@ -73,7 +78,8 @@ def has_arguments(overload: Any) -> bool:
 
 def wrap_calls_by_key(overload: Any, wrap: Callable[[Callable], Callable]) -> None:
     """Replace the two ways in which Python runs an operator's kernel for keys of the caller's choice."""
-    getattr(overload, "_handle", None)  # torch looks it up once, which has to happen before the look-up itself is replaced
+    # torch looks it up once, which has to happen before the look-up itself is replaced
+    getattr(overload, "_handle", None)
     overload._op_dk, overload.redispatch = wrap(overload._op_dk), wrap(overload.redispatch)
 
 

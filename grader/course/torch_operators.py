@@ -1,7 +1,9 @@
-"""Families of torch's operators: which ones are tools of the course, and which ones compute a whole building block (torch_operators.toml).
+"""Families of torch's operators: which ones are tools of the course, and which ones compute a whole building block
+(torch_operators.toml).
 
-An exercise forbids names. While the code runs, each of these names means its family: `softmax` means every operator that computes a softmax,
-whatever its name is. So the syllabus need not list torch's own names, and a new name in torch opens no gap.
+An exercise forbids names. While the code runs, each of these names means its family: `softmax` means every operator
+that computes a softmax, whatever its name is. So the syllabus need not list torch's own names, and a new name in torch
+opens no gap.
 """
 
 from __future__ import annotations
@@ -40,11 +42,14 @@ class Family:
         """Does this name, in an exercise's `forbids`, mean this family?"""
         if is_gradient_of_one(name):
             return False
-        return name in self.classes or name in self.functions or canonical_name(name) in _canonical_names(self.operators)
+        return (
+            name in self.classes or name in self.functions or canonical_name(name) in _canonical_names(self.operators)
+        )
 
 
 def is_gradient_of_one(name: str) -> bool:
-    """Does this name mean the gradient of one operator, as `gelu_backward` does? An exercise that computes it may use the operator itself."""
+    """Does this name mean the gradient of one operator, as `gelu_backward` does? An exercise that computes it may use
+    the operator itself."""
     return "_backward" in name and canonical_name(name) != "backward"
 
 
@@ -82,15 +87,19 @@ def families_of(forbids: Iterable[str]) -> tuple[Family, ...]:
 
 
 def family_of(operator: str) -> str:
-    """The family of an operator ("softmax" of aten, or "quantized::softmax"): as listed; by its name where no list has it; else tools."""
+    """The family of an operator ("softmax" of aten, or "quantized::softmax"): as listed; by its name where no list has
+    it; else tools."""
     listed = next((family.name for family in families() if operator in family.operators), None)
-    return listed or next((family.name for family in families() if family.pattern and re.search(family.pattern, operator)), TOOLS)
+    return listed or next(
+        (family.name for family in families() if family.pattern and re.search(family.pattern, operator)), TOOLS
+    )
 
 
 @cache
 def operators() -> dict[str, str]:
     """Every operator of this torch with its family; one of the aten library without the library's name."""
-    from grader.course.torch_internals import operator_names  # here: it imports torch, which commands that only read the course do not need
+    # here: it imports torch, which commands that only read the course do not need
+    from grader.course.torch_internals import operator_names
 
     names = {name.partition(".")[0].removeprefix("aten::") for name in operator_names()}
     return {name: family_of(name) for name in sorted(names)}
@@ -117,7 +126,8 @@ def reportable(forbids: tuple[str, ...]) -> frozenset[str]:
 
 @cache
 def reportable_at_import(forbids: tuple[str, ...]) -> frozenset[str]:
-    """The same while a chapter is imported, which happens once for all its exercises: another of them may forbid packages."""
+    """The same while a chapter is imported, which happens once for all its exercises: another of them may forbid
+    packages."""
     return reportable(forbids) | {ANOTHER_PACKAGE} if forbids else frozenset()
 
 
@@ -125,7 +135,9 @@ def reportable_at_import(forbids: tuple[str, ...]) -> frozenset[str]:
 def may_import_anything(forbids: tuple[str, ...]) -> bool:
     """False if an exercise forbids functions: another package may contain them too."""
     denied = families_of(forbids)
-    return all(family.packages for family in denied) and all(any(family.is_meant_by(name) for family in denied) for name in forbids)
+    return all(family.packages for family in denied) and all(
+        any(family.is_meant_by(name) for family in denied) for name in forbids
+    )
 
 
 def describe_forbidden(forbids: Iterable[str]) -> str:
@@ -133,7 +145,9 @@ def describe_forbidden(forbids: Iterable[str]) -> str:
     names, denied = tuple(forbids), families_of(forbids)
     alone = [name for name in names if not any(family.is_meant_by(name) for family in denied)]
     kernels = [f"`{name}`" for name in alone if is_gradient_of_one(name)]
-    described = [f"`nn.{name}`" if name[:1].isupper() else f"`{name}`" for name in alone if not is_gradient_of_one(name)]
+    described = [
+        f"`nn.{name}`" if name[:1].isupper() else f"`{name}`" for name in alone if not is_gradient_of_one(name)
+    ]
     if kernels:
         described.append("torch's own " + " and ".join(filter(None, [", ".join(kernels[:-1]), kernels[-1]])))
     return " and without ".join([*(family.says for family in denied), *described])
@@ -141,21 +155,31 @@ def describe_forbidden(forbids: Iterable[str]) -> str:
 
 def chapter_rule(forbids: Iterable[str]) -> str:
     """A sentence for the learners of a chapter in which these names are forbidden."""
-    return "In this chapter, " + "; ".join(f"write {family.task} yourself, without {family.says}" for family in families_of(forbids)) + "."
+    return (
+        "In this chapter, "
+        + "; ".join(f"write {family.task} yourself, without {family.says}" for family in families_of(forbids))
+        + "."
+    )
 
 
 def describe_shortcuts(exercise: str, seen: Collection[str]) -> list[str]:
     """A sentence for each kind of shortcut that these reported names show."""
     found = []
     if ANOTHER_PACKAGE in seen:
-        found.append("the chapter imports a package that this exercise does not allow; use torch, NumPy and the standard library")
+        found.append(
+            "the chapter imports a package that this exercise does not allow; use torch, NumPy and the standard library"
+        )
     if OTHER_RUNTIME in seen or BELOW_TORCH in seen:
         found.append(f"{exercise} calls torch in a way that cannot be checked; call only torch's public functions")
     if GRADER_STATE in seen:
-        found.append(f"{exercise} looks into its callers or into all objects of the process, where the grader's own are; compute the result from the arguments")
+        found.append(
+            f"{exercise} looks into its callers or into all objects of the process, where the grader's own "
+            "are; compute the result from the arguments"
+        )
     names: dict[str, str] = {}
     ran = set(seen) - {ANOTHER_PACKAGE, OTHER_RUNTIME, BELOW_TORCH, GRADER_STATE}
-    ran = {name for name in ran if "backward" not in name} or ran  # the gradient follows from the function that was called
+    # the gradient follows from the function that was called
+    ran = {name for name in ran if "backward" not in name} or ran
     for name in sorted(ran, key=lambda name: (name.startswith("_"), len(name), name)):
         names.setdefault(canonical_name(name), name)
     if names:

@@ -14,6 +14,7 @@ Whose code runs:
     replacing.py, reference_parts.py   with some definitions replaced by the reference's
     names_used.py                  which definitions use which others
 
-What is noticed meanwhile: the calls (`calls.py`, `inner_calls.py`), changed arguments, threads, forbidden functions (`forbidden/`), the line where time
-ran out (`stuck_line.py`), and errors (`errors.py`, `descriptions.py`, `error_notes.py`, `exit_reason.py`).
+What is noticed meanwhile: the calls (`calls.py`, `inner_calls.py`), changed arguments, threads, forbidden functions
+(`forbidden/`), the line where time ran out (`stuck_line.py`), and errors (`errors.py`, `descriptions.py`,
+`error_notes.py`, `exit_reason.py`).
 """

@@ -1,4 +1,5 @@
-"""Finds out whether a call changed its arguments: packs them again after the call, and compares with how they were packed before it."""
+"""Finds out whether a call changed its arguments: packs them again after the call, and compares with how they were
+packed before it."""
 
 from __future__ import annotations
 
@@ -11,7 +12,12 @@ Packed = tuple[Any, list[bytes]]  # a tree and its buffers
 
 
 def changed_argument(
-    target: Any, args: tuple, options: dict, original: Packed, make_handle: Callable[[Any], list], find_object: Callable[[list], Any]
+    target: Any,
+    args: tuple,
+    options: dict,
+    original: Packed,
+    make_handle: Callable[[Any], list],
+    find_object: Callable[[list], Any],
 ) -> str | None:
     """None if no argument changed; else which one did, as " number 2" or " `mask`", or "" if that is not known."""
     try:

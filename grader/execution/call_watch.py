@@ -1,7 +1,7 @@
 """Notices from outside of the interpreter that a call in process does not return.
 
-The time limit of a call in process is an exception (in_process.py), and Python raises it between two of its instructions: a function in C that does
-not return is never interrupted. Only the end of its process ends it.
+The time limit of a call in process is an exception (in_process.py), and Python raises it between two of its
+instructions: a function in C that does not return is never interrupted. Only the end of its process ends it.
 """
 
 from __future__ import annotations
@@ -51,11 +51,14 @@ class SharedDeadline(CallWatch):
     @property
     def is_over(self) -> bool:
         now = time.monotonic()
-        return any(deadline > 0 and now > deadline + GRACE_SECONDS for (deadline,) in struct.iter_unpack("d", self.memory))
+        return any(
+            deadline > 0 and now > deadline + GRACE_SECONDS for (deadline,) in struct.iter_unpack("d", self.memory)
+        )
 
 
 class ExitWhenLate(CallWatch):
-    """Ends this process when a call is late, after writing a text that begins with `stuck_line.BEGINNING` to a file: a native thread of faulthandler does it.
+    """Ends this process when a call is late, after writing a text that begins with `stuck_line.BEGINNING` to a file: a
+    native thread of faulthandler does it.
 
     For processes that share no memory with their server. Starting that thread takes 50 us a call.
     """
@@ -64,7 +67,8 @@ class ExitWhenLate(CallWatch):
         self.file = file
 
     def begin(self, seconds: float) -> None:
-        with suppress(RuntimeError, OSError, ValueError):  # no thread can be started: then the parent's own, longer deadline applies
+        # no thread can be started: then the parent's own, longer deadline applies
+        with suppress(RuntimeError, OSError, ValueError):
             dump_traceback_later(seconds + GRACE_SECONDS, file=self.file, exit=True)
 
     def end(self) -> None:

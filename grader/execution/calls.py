@@ -1,4 +1,5 @@
-"""Records which calls of the implementation a test made, and what it read from objects, for the explanation of a failure."""
+"""Records which calls of the implementation a test made, and what it read from objects, for the explanation of a
+failure."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ class Call:
     options: dict
     result: Any = None
     callee: Any = None  # the handle that was called
-    lines: list[tuple[str, int]] = field(default_factory=list)  # where the test made the call: file and line, innermost frame first
+    # where the test made the call: file and line, innermost frame first
+    lines: list[tuple[str, int]] = field(default_factory=list)
     returned_none: bool = False
     number: int = -1  # of its request in this example; the host uses the same numbers
     position: int = -1  # of its request in the boundary's log

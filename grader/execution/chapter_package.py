@@ -1,8 +1,8 @@
 """Assembles one Python package from chapters of different authors, without copying a file.
 
-When chapter 3 is graded, the package contains the learner's chapter 3 and the reference's chapters 1 and 2; a relative import inside
-it finds the one in the package. Later chapters do not exist in it. Definitions of the learner's chapter may be replaced by the
-reference's (replacing.py), which are then in one more module.
+When chapter 3 is graded, the package contains the learner's chapter 3 and the reference's chapters 1 and 2; a relative
+import inside it finds the one in the package. Later chapters do not exist in it. Definitions of the learner's chapter
+may be replaced by the reference's (replacing.py), which are then in one more module.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ def without_text(source: ChapterSource) -> ChapterSource:
 
 
 def compile_without_text(name: str, tree: ast.Module) -> ChapterSource:
-    """A module of such a tree as code. It has no comments, no source lines and no path, so no traceback can show them."""
+    """A module of such a tree as code. It has no comments, no source lines and no path, so no traceback can show
+    them."""
     filename = f"<{name}>"
     return ChapterSource(name, "", filename, code=marshal.dumps(compile(tree, filename, "exec", dont_inherit=True)))
 
@@ -45,7 +46,10 @@ def tree_of(source: ChapterSource) -> ast.Module:
 
 def without_docstrings(tree: ast.Module) -> ast.Module:
     for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and ast.get_docstring(node, clean=False) is not None:
+        if (
+            isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+            and ast.get_docstring(node, clean=False) is not None
+        ):
             node.body = node.body[1:] or ([] if isinstance(node, ast.Module) else [ast.Pass()])
     return ast.fix_missing_locations(tree)
 
@@ -69,7 +73,9 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         if fullname == self.package:
             return importlib.util.spec_from_loader(fullname, self, is_package=True)
         if fullname.partition(".")[0] in OFF_LIMITS:
-            raise ModuleNotFoundError(f"{fullname} contains the answers, and cannot be imported while code is graded", name=fullname)
+            raise ModuleNotFoundError(
+                f"{fullname} contains the answers, and cannot be imported while code is graded", name=fullname
+            )
         package, _, name = fullname.rpartition(".")
         if package != self.package:
             return None
@@ -81,10 +87,20 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         chapters = [known for known in self.sources if not is_replacement(known)]
         latest = max(chapters)
         numbers = {known[:4] for known in chapters}
-        if all(re.match(r"ch\d\d_", chapter) for chapter in (name, latest)) and name < latest and name[:4] not in numbers:
-            return f"{name}.py is not in the folder of {latest}.py, which builds on it; put it there, or run without --whole"
+        if (
+            all(re.match(r"ch\d\d_", chapter) for chapter in (name, latest))
+            and name < latest
+            and name[:4] not in numbers
+        ):
+            return (
+                f"{name}.py is not in the folder of {latest}.py, which builds on it; put it there, or run without "
+                "--whole"
+            )
         earlier = ", ".join(known for known in sorted(chapters) if known != latest)
-        return f"there is no chapter {name} to import from here; {f'this chapter may build on {earlier}' if earlier else 'no earlier chapter is here'}"
+        return (
+            f"there is no chapter {name} to import from here; "
+            f"{f'this chapter may build on {earlier}' if earlier else 'no earlier chapter is here'}"
+        )
 
     def create_module(self, spec):
         return None

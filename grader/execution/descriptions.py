@@ -28,7 +28,10 @@ class Descriptions:
         """An exception as data: its type, its message, and the last line of the learner's files in its traceback."""
         kind, where, message = "raised", None, message_of(problem).replace(f"{self.package.name}.", "")
         if isinstance(problem, NotImplementedError) and (raising := self._chapter_code_raising(problem)):
-            kind, message = "todo", f"{raising.co_qualname.partition('.')[0]} in {_base(raising.co_filename)} is not implemented yet"
+            kind, message = (
+                "todo",
+                (f"{raising.co_qualname.partition('.')[0]} in {_base(raising.co_filename)} is not implemented yet"),
+            )
         if isinstance(problem, SyntaxError) and problem.filename:
             where = [_base(problem.filename), problem.lineno or 0, (problem.text or "").strip()]
             message = problem.msg
@@ -41,33 +44,64 @@ class Descriptions:
             message = self._explain_import_error(message)
         if isinstance(problem, SystemExit):
             message = f"it ended the program ({message or 'sys.exit()'})"
-        return {"kind": kind, "type": type(problem).__name__, "builtin": builtin_kind(problem), "message": message, "where": where, "note": note}
+        return {
+            "kind": kind,
+            "type": type(problem).__name__,
+            "builtin": builtin_kind(problem),
+            "message": message,
+            "where": where,
+            "note": note,
+        }
 
     def _last_line(self, problem: BaseException) -> list | None:
         """The last line of the learner's files in the traceback: file, number, code."""
-        frames = [frame for frame in traceback.extract_tb(problem.__traceback__)[-400:] if frame.filename in self.own_files]
-        return [_base(frames[-1].filename), frames[-1].lineno or 0, (frames[-1].line or "").strip()[:160]] if frames else None
+        frames = [
+            frame for frame in traceback.extract_tb(problem.__traceback__)[-400:] if frame.filename in self.own_files
+        ]
+        return (
+            [_base(frames[-1].filename), frames[-1].lineno or 0, (frames[-1].line or "").strip()[:160]]
+            if frames
+            else None
+        )
 
     def _caller_note(self, problem: BaseException) -> str:
-        """If the last line is in another definition than the one that was called: the line that called that definition, where the fault may be."""
-        frames = [(frame, line) for frame, line in frames_of(problem.__traceback__) if frame.f_code.co_filename in self.own_files]
+        """If the last line is in another definition than the one that was called: the line that called that definition,
+        where the fault may be."""
+        frames = [
+            (frame, line)
+            for frame, line in frames_of(problem.__traceback__)
+            if frame.f_code.co_filename in self.own_files
+        ]
         if not frames:
             return ""
-        (last, _), calling = frames[-1], [each for each in frames if _definition_of(each[0]) != _definition_of(frames[-1][0])]
+        (last, _), calling = (
+            frames[-1],
+            [each for each in frames if _definition_of(each[0]) != _definition_of(frames[-1][0])],
+        )
         if not calling:
             return ""
         frame, line = calling[-1]
         code = linecache.getline(frame.f_code.co_filename, line).strip()
-        return f"`{_definition_of(last)[1]}` was called in {_base(frame.f_code.co_filename)}, line {line}: `{code[:80]}`."
+        return (
+            f"`{_definition_of(last)[1]}` was called in {_base(frame.f_code.co_filename)}, line {line}: `{code[:80]}`."
+        )
 
     def _explain_import_error(self, message: str) -> str:
-        """The message of an ImportError about another chapter: why the name is missing, without the path, which may be the reference's."""
+        """The message of an ImportError about another chapter: why the name is missing, without the path, which may be
+        the reference's."""
         name = re.match(r"cannot import name '(\w+)' from '(\w+)'", message)
         source = self.package.sources.get(name[2]) if name else None
         if name is None or source is None:
             return message
         is_reference = source.code or Path(source.filename).parent.name in ("solutions", "reference")
-        why = ": while this chapter is tested, that one is the reference's. Define helpers in the chapter that uses them, or test with --whole" if is_reference else ""
+        why = (
+            (
+                ": while this chapter is tested, that one is the reference's. Define helpers in the chapter that uses "
+                "them, or test with --whole"
+            )
+            if is_reference
+            else ""
+        )
         return f"there is no {name[1]} in {name[2]}.py{why}"
 
     def _chapter_defining(self, name: str) -> str:
@@ -75,16 +109,21 @@ class Descriptions:
         here = [source.name for source in self.package.sources.values() if source.filename in self.own_files]
         for source in self.package.sources.values():
             if source.name not in here and not is_replacement(source.name) and not name.startswith("_"):
-                if any(isinstance(constant, CodeType) and constant.co_name == name for constant in compiled(source).co_consts):
+                if any(
+                    isinstance(constant, CodeType) and constant.co_name == name
+                    for constant in compiled(source).co_consts
+                ):
                     return source.name
         return ""
 
     def _chapter_code_raising(self, problem: BaseException) -> CodeType | None:
-        """The code of a stub that raised NotImplementedError; None if torch raised it (for an operation that bool tensors do not have, for example)."""
+        """The code of a stub that raised NotImplementedError; None if torch raised it (for an operation that bool
+        tensors do not have, for example)."""
         last = problem.__traceback__
         while last is not None and last.tb_next is not None:
             last = last.tb_next
-        if last is None or last.tb_frame.f_code.co_code[last.tb_lasti] != RAISE:  # torch's functions in C have no frame, so the last one is their caller's
+        # torch's functions in C have no frame, so the last one is their caller's
+        if last is None or last.tb_frame.f_code.co_code[last.tb_lasti] != RAISE:
             return None
         code = last.tb_frame.f_code
         return code if code.co_filename in {source.filename for source in self.package.sources.values()} else None

@@ -1,4 +1,5 @@
-"""A sentence beside the learner's exception that needs the running program: which name was meant, what to import, which function calls itself."""
+"""A sentence beside the learner's exception that needs the running program: which name was meant, what to import, which
+function calls itself."""
 
 from __future__ import annotations
 
@@ -27,7 +28,10 @@ def note_of(problem: BaseException, own_files: Collection[str], chapter_of: Call
         if isinstance(problem, ModuleNotFoundError):
             return _note_of_module(problem)
         if isinstance(problem, NameError) and (chapter := chapter_of(problem.name or "")):
-            return f"`{problem.name}` is in chapter {int(chapter[2:4])}. To use it here, write `from .{chapter} import {problem.name}` at the top of the file."
+            return (
+                f"`{problem.name}` is in chapter {int(chapter[2:4])}. To use it here, write `from .{chapter} "
+                f"import {problem.name}` at the top of the file."
+            )
         name, candidates = _misspelt(problem, str(problem), frames_of(problem.__traceback__))
         near = nearest(name, candidates) if name else ""
         return f"Did you mean `{near}`?" if near else ""
@@ -37,14 +41,23 @@ def note_of(problem: BaseException, own_files: Collection[str], chapter_of: Call
 
 def nearest(name: str, candidates: Iterable[str]) -> str:
     """The candidate that this name is most likely a misspelling of, or ""."""
-    known = sorted({str(each) for each in candidates if isinstance(each, str) and (not each.startswith("_") or name.startswith("_"))} - {name})
+    known = sorted(
+        {
+            str(each)
+            for each in candidates
+            if isinstance(each, str) and (not each.startswith("_") or name.startswith("_"))
+        }
+        - {name}
+    )
     same = [each for each in known if each.lower() == name.lower()]
     return next(iter(same or difflib.get_close_matches(name, known, 1, 0.7)), "")
 
 
 def line_of_recursion(problem: RecursionError, own_files: Collection[str]) -> tuple[str, int] | None:
     """The file and line of the learner's call that repeats most."""
-    counts = Counter((frame.f_code.co_filename, line) for frame, line in _own(frames_of(problem.__traceback__), own_files))
+    counts = Counter(
+        (frame.f_code.co_filename, line) for frame, line in _own(frames_of(problem.__traceback__), own_files)
+    )
     return counts.most_common(1)[0][0] if counts else None
 
 
@@ -86,7 +99,13 @@ def _misspelt(problem: BaseException, message: str, frames: list[tuple[FrameType
         return _misspelt_attribute(problem, message, frame)
     if isinstance(problem, ImportError) and (name := re.match(r"cannot import name '(\w+)' from '([\w.]+)'", message)):
         return name[1], dir(sys.modules[name[2]])
-    if isinstance(problem, TypeError) and (call := re.match(r"([\w.<>]+)\(\) got an unexpected keyword argument '(\w+)'", message)):
+    if isinstance(problem, TypeError) and (
+        call := re.match(
+            r"([\w.<>]+)\(\) got an unexpected keyword argument "
+            r"'(\w+)'",
+            message,
+        )
+    ):
         return call[2], _parameters_of(call[1].rpartition(".")[2], call[1].split(".")[0], frame)
     return "", ()
 
@@ -94,7 +113,11 @@ def _misspelt(problem: BaseException, message: str, frames: list[tuple[FrameType
 def _misspelt_attribute(problem: AttributeError, message: str, frame: FrameType | None) -> tuple[str, Iterable[str]]:
     if problem.name and problem.obj is not None:
         return problem.name, dir(problem.obj)
-    found = re.match(r"'(\w+)' object has no attribute '(\w+)'", message)  # raised by nn.Module, which does not say for which object
+    found = re.match(
+        r"'(\w+)' object has no attribute "
+        r"'(\w+)'",
+        message,
+    )  # raised by nn.Module, which does not say for which object
     while found and frame is not None:
         owner = frame.f_locals.get("self")
         if type(owner).__name__ == found[1]:
@@ -107,6 +130,10 @@ def _parameters_of(name: str, owner: str, frame: FrameType | None) -> list[str]:
     """The parameters of the function with this name that the frame could have called."""
     space: dict[str, Any] = {**frame.f_globals, **frame.f_locals} if frame is not None else {}
     homes = [space.get(owner), *_TORCH]
-    found = [space.get(name), *(getattr(home, name, None) for home in homes), space.get(owner) if name == "__init__" else None]
+    found = [
+        space.get(name),
+        *(getattr(home, name, None) for home in homes),
+        space.get(owner) if name == "__init__" else None,
+    ]
     function = next((each for each in found if callable(each)), None)
     return list(inspect.signature(function).parameters) if function else []

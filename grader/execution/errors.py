@@ -1,6 +1,7 @@
 """What a request across the boundary can raise instead of returning an answer.
 
-`LearnerError` and its subclasses are ordinary exceptions: a test may expect them, hypothesis may shrink them. The others end the test at once.
+`LearnerError` and its subclasses are ordinary exceptions: a test may expect them, hypothesis may shrink them. The
+others end the test at once.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-ExtendDeadline = Callable[[float], None]  # called before work that may take up to so many seconds, for a process that waits with a deadline
+# called before work that may take up to so many seconds, for a process that waits with a deadline
+ExtendDeadline = Callable[[float], None]
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,8 @@ class Where:
 
 
 class LearnerError(Exception):
-    """The learner's code raised an exception: its type, its message, and the last line of the learner's file in the traceback."""
+    """The learner's code raised an exception: its type, its message, and the last line of the learner's file in the
+    traceback."""
 
     def __init__(self, type_name: str, message: str, where: Where | None = None) -> None:
         super().__init__(message)
@@ -38,7 +41,8 @@ class LearnerError(Exception):
 
 
 class RuleBroken(LearnerError):
-    """The code ran and broke a rule for all calls: it changed an argument, left a thread running, or returned a value that cannot cross."""
+    """The code ran and broke a rule for all calls: it changed an argument, left a thread running, or returned a value
+    that cannot cross."""
 
 
 class WrongResult(RuleBroken):
@@ -79,13 +83,16 @@ _BUILTINS = tuple(getattr(builtins, name) for name in _MIRRORED)
 
 
 def builtin_kind(problem: BaseException) -> str:
-    """The builtin of _MIRRORED that an exception is or inherits from: "ValueError" for a learner's `class ShapeError(ValueError)`."""
-    bases = type.__dict__["__mro__"].__get__(type(problem))  # a metaclass of the learner's could change what isinstance says
+    """The builtin of _MIRRORED that an exception is or inherits from: "ValueError" for a learner's `class
+    ShapeError(ValueError)`."""
+    # a metaclass of the learner's could change what isinstance says
+    bases = type.__dict__["__mro__"].__get__(type(problem))
     return next((kind.__name__ for kind in _BUILTINS if any(base is kind for base in bases)), "")
 
 
 def mirrored(kind: str) -> type[LearnerError]:
-    """LearnerError, or a subclass that also inherits from the builtin of that name, so that `pytest.raises(ValueError)` reads as usual."""
+    """LearnerError, or a subclass that also inherits from the builtin of that name, so that `pytest.raises(ValueError)`
+    reads as usual."""
     return _mirror_of(kind) if kind in _MIRRORED else LearnerError
 
 
@@ -99,7 +106,9 @@ _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~])?")
 
 def printable(text: Any, length: int) -> str:
     """The text, cut to this length and without terminal control sequences; it comes from the learner."""
-    return "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in _ESCAPES.sub("", str(text)[: 2 * length]))[:length]
+    return "".join(
+        c if c.isprintable() or c in "\n\t" else "\ufffd" for c in _ESCAPES.sub("", str(text)[: 2 * length])
+    )[:length]
 
 
 def message_of(problem: BaseException) -> str:

@@ -16,12 +16,13 @@ class NoGradient(Exception):
 def gradients(target: Any, inputs: list, options: dict, cotangent: Tensor | None) -> dict:
     """Output, and the gradients of <output, cotangent> by the inputs and by the parameters of the module called.
 
-    The gradient is None for an input that is not a floating tensor, and for everything that the output does not depend on. All are None
-    where the output does not fit the cotangent: the tests' side reports the wrong output.
+    The gradient is None for an input that is not a floating tensor, and for everything that the output does not depend
+    on. All are None where the output does not fit the cotangent: the tests' side reports the wrong output.
     """
     leaves = [_leaf(value) for value in inputs]
     module = target if isinstance(target, nn.Module) else getattr(target, "__self__", None)
-    named = sorted(module.named_parameters(remove_duplicate=False)) if isinstance(module, nn.Module) else []  # a tied one has two names
+    # a tied one has two names
+    named = sorted(module.named_parameters(remove_duplicate=False)) if isinstance(module, nn.Module) else []
     own = {name: parameter for name, parameter in named if parameter.requires_grad}
     with torch.enable_grad():
         output = target(*[leaf.view_as(leaf) if _floats(leaf) else leaf for leaf in leaves], **options)
@@ -30,7 +31,11 @@ def gradients(target: Any, inputs: list, options: dict, cotangent: Tensor | None
     wanted = [value for value in [*leaves, *own.values()] if _floats(value)]
     if _floats(first) and first.requires_grad and first.layout is torch.strided and not first.is_nested:
         if cotangent is None:
-            cotangent = torch.cos(torch.arange(first.numel(), dtype=torch.float64) * 0.7 + 0.3).reshape(first.shape).to(first.device)
+            cotangent = (
+                torch.cos(torch.arange(first.numel(), dtype=torch.float64) * 0.7 + 0.3)
+                .reshape(first.shape)
+                .to(first.device)
+            )
         if first.shape == cotangent.shape and first.device == cotangent.device:
             grads = _differentiate((first * cotangent.to(first.dtype)).sum(), wanted)
             found = {id(value): grad for value, grad in zip(wanted, grads) if grad is not None}
@@ -58,11 +63,14 @@ def _differentiate(total: Tensor, wanted: list[Tensor]) -> tuple[Tensor | None, 
 def is_defined_in(package: str, target: Any) -> bool:
     """Is this function, module or method defined in the package, or in a chapter of it?"""
     owner = getattr(target, "__self__", target)
-    return any(f"{getattr(thing, '__module__', '')}.".startswith(package + ".") for thing in (target, owner, type(owner)))
+    return any(
+        f"{getattr(thing, '__module__', '')}.".startswith(package + ".") for thing in (target, owner, type(owner))
+    )
 
 
 def with_gradient(values: Any) -> Any:
-    """The same arguments with gradient tracking, so that a result shows whether it was computed from a floating tensor."""
+    """The same arguments with gradient tracking, so that a result shows whether it was computed from a floating
+    tensor."""
     if isinstance(values, dict):
         return {name: with_gradient(value) for name, value in values.items()}
     if isinstance(values, tuple | list):

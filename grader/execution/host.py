@@ -1,4 +1,5 @@
-"""The implementation's side of the boundary: runs the chapter and does what a test requests, the same in process and in a worker."""
+"""The implementation's side of the boundary: runs the chapter and does what a test requests, the same in process and in
+a worker."""
 
 from __future__ import annotations
 
@@ -39,11 +40,18 @@ class _Refused(Exception):
 class Host:
     """One chapter with its package, and the objects that tests have handles of."""
 
-    def __init__(self, sources: list[ChapterSource], chapter: str, label: str = "learner", notice: Notice = lambda _: None) -> None:
+    def __init__(
+        self, sources: list[ChapterSource], chapter: str, label: str = "learner", notice: Notice = lambda _: None
+    ) -> None:
         self.package = ChapterPackage(sources, label)
         self.chapter = chapter
         self.filename = self.package.sources[chapter].filename
-        self.own_files = {source.filename for source in sources if not source.code and folder_of(source.filename) == folder_of(self.filename)}  # of the same author
+        # of the same author
+        self.own_files = {
+            source.filename
+            for source in sources
+            if not source.code and folder_of(source.filename) == folder_of(self.filename)
+        }
         for source in [source for source in sources if not source.code]:  # tracebacks and inspect find the text here
             linecache.cache[source.filename] = (len(source.text), None, _shown_lines(source), source.filename)
         self.descriptions = Descriptions(self.package, self.own_files)
@@ -57,7 +65,8 @@ class Host:
 
     def answer(self, op: str, tree: Any, buffers: list[bytes]) -> Reply:
         """Carry out one request. Every exception becomes an answer, except that of a time limit."""
-        with shortcuts.watching(self.forbidden, self.notice, importing=op == "load"):  # packing an answer may run the learner's code too
+        # packing an answer may run the learner's code too
+        with shortcuts.watching(self.forbidden, self.notice, importing=op == "load"):
             try:
                 arguments = unpack(tree, buffers, self.find_object)
                 self.inner_calls.number += op in ("call", "gradients")
@@ -69,7 +78,9 @@ class Host:
                 return {"value": body}, out
             except CannotCross as problem:
                 verb = "returned" if op in ("call", "gradients") else "contains"
-                return {"error": {"kind": "rule", "type": "CannotCross", "message": f"{verb} {problem}", "where": None}}, []
+                return {
+                    "error": {"kind": "rule", "type": "CannotCross", "message": f"{verb} {problem}", "where": None}
+                }, []
             except (_Refused, NoGradient) as problem:
                 return {"error": {"kind": "rule", "type": "Rule", "message": str(problem), "where": None}}, []
             except (OutOfTime, HostDied):
@@ -80,7 +91,9 @@ class Host:
                 return {"error": error}, []
             finally:
                 if getpid() != self.pid:
-                    _exit(0)  # a process that the learner's code forked returned here; the tests go on in the original process only
+                    # a process that the learner's code forked returned here; the tests go on in the original process
+                    # only
+                    _exit(0)
 
     # ---- the operations
 
@@ -109,7 +122,9 @@ class Host:
                 return found
         near = nearest(name, vars(self.package.module(self.chapter)))
         found = f" (it defines `{near}`)" if near else ""
-        raise _Refused(f"{self.chapter}.py does not define `{name}`{found}; define it at the top level, with exactly this name")
+        raise _Refused(
+            f"{self.chapter}.py does not define `{name}`{found}; define it at the top level, with exactly this name"
+        )
 
     def do_attribute(self, owner: Any, name: str) -> Any:
         return getattr(owner, name)
@@ -154,13 +169,18 @@ class Host:
             if name not in own:
                 raise _Refused(f"{kind} has no parameter `{name}`; its parameters are: {', '.join(own) or 'none'}")
             if _shape(name, own[name]) != value.shape:
-                raise _Refused(f"{kind}'s parameter `{name}` has shape {tuple(own[name].shape)}; it should be {tuple(value.shape)}")
+                raise _Refused(
+                    f"{kind}'s parameter `{name}` has shape {tuple(own[name].shape)}; it should be {tuple(value.shape)}"
+                )
         with torch.no_grad():
             for name, value in values.items():
                 try:
                     own[name].copy_(value)
                 except RuntimeError:
-                    raise _Refused(f"{kind}'s parameter `{name}` cannot be changed in place; do its elements share memory? `.clone()` gives each its own") from None
+                    raise _Refused(
+                        f"{kind}'s parameter `{name}` cannot be changed in place; do its elements share "
+                        "memory? `.clone()` gives each its own"
+                    ) from None
 
     def do_bring(self, name: str, source: str) -> Any:
         """Define a small helper of the test here."""
@@ -169,7 +189,8 @@ class Host:
         return space[name]
 
     def do_inner_call(self, number: int) -> list:
-        """The last call of the learner's code that a helper of the test made during the call with this number: name and arguments; or nothing."""
+        """The last call of the learner's code that a helper of the test made during the call with this number: name and
+        arguments; or nothing."""
         return list(self.inner_calls.last.get(number, ()))
 
     def do_random_state(self) -> str:
@@ -193,7 +214,10 @@ class Host:
         result = target(*args, **options)
         self._no_thread_left(before, "the call")
         if flowing and is_cut_off(target, args, options, result):
-            raise _Refused("the result has no gradient back to the inputs and parameters it was computed from; look for detach, .data, .item, no_grad")
+            raise _Refused(
+                "the result has no gradient back to the inputs and parameters it was computed from; look "
+                "for detach, .data, .item, no_grad"
+            )
         which = changed_argument(target, args, options, original, self.make_handle, self.find_object)
         if which is not None:
             raise _Refused(f"the call changed its argument{which}; work on a copy and do not change the caller's value")
@@ -228,7 +252,10 @@ class Host:
             if not left:
                 break
         if left:
-            way = "join every thread before returning, or compute inside `with ThreadPoolExecutor() as pool:`, which waits for its threads"
+            way = (
+                "join every thread before returning, or compute inside `with ThreadPoolExecutor() as pool:`, which "
+                "waits for its threads"
+            )
             raise _Refused(f"{what} left a thread running ({', '.join(sorted(left))}); {way}")
 
     def close(self) -> None:
@@ -260,7 +287,9 @@ def _shape(name: str, parameter: torch.Tensor) -> torch.Size:
     try:
         return parameter.shape
     except RuntimeError:  # of a Lazy module
-        raise _Refused(f"the parameter `{name}` has no shape before the first call; create it with its shape in `__init__`") from None
+        raise _Refused(
+            f"the parameter `{name}` has no shape before the first call; create it with its shape in `__init__`"
+        ) from None
 
 
 def _by_name(named: Iterable[tuple[str, torch.Tensor]]) -> dict[str, torch.Tensor]:

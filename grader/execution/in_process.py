@@ -1,7 +1,8 @@
 """Runs the learner's code in the process of the tests: quick, good for printing and debugging, and without protection.
 
-Its time limit works for Python code only: a loop inside C cannot be interrupted from its own process. So pytest has it in a fork, and
-kills that (plugin/forked_runner.py), and the process of a server's run ends itself (call_watch.py). A worker does not have this gap.
+Its time limit works for Python code only: a loop inside C cannot be interrupted from its own process. So pytest has it
+in a fork, and kills that (plugin/forked_runner.py), and the process of a server's run ends itself (call_watch.py). A
+worker does not have this gap.
 """
 
 from __future__ import annotations
@@ -31,11 +32,13 @@ NoteLine = Callable[[FrameType | None], None]
 IMPORT_GRACE = 30.0  # seconds that a call may take longer while it imports a library
 
 
-WITHOUT_RANDOMNESS = frozenset({"get", "bring", "shapes", "parameters", "state", "buffers", "fill", "len"})  # operations that draw no random numbers
+# operations that draw no random numbers
+WITHOUT_RANDOMNESS = frozenset({"get", "bring", "shapes", "parameters", "state", "buffers", "fill", "len"})
 
 
 class InProcessHost:
-    """Connects to a host in this process, with a time limit on each answer; a `trusted` one (the reference) has no limit."""
+    """Connects to a host in this process, with a time limit on each answer; a `trusted` one (the reference) has no
+    limit."""
 
     bytes_received = 0  # nothing is sent
     debugged = False  # stopped in a debugger: then no time limit applies
@@ -53,7 +56,8 @@ class InProcessHost:
         self.random_state = _random_state()
 
     def exchange(self, op: str, tree: Any, buffers: list[bytes]) -> tuple[dict, list[bytes]]:
-        """Answer with the host's own random state: what it draws must not depend on what the reference or the test has drawn."""
+        """Answer with the host's own random state: what it draws must not depend on what the reference or the test has
+        drawn."""
         if op in WITHOUT_RANDOMNESS:
             return self._answer_in_time(op, tree, buffers)
         outside = _random_state()
@@ -86,8 +90,11 @@ class InProcessHost:
 
         files = {source.filename for source in self.host.package.sources.values()}
         try:
-            with _exit_is_an_error(), _restore_folder(), _interruptible(), _time_limit(
-                clock, 0.0 if op == "load" else IMPORT_GRACE, files, self._extend, note_line
+            with (
+                _exit_is_an_error(),
+                _restore_folder(),
+                _interruptible(),
+                _time_limit(clock, 0.0 if op == "load" else IMPORT_GRACE, files, self._extend, note_line),
             ):
                 return self.host.answer(op, tree, buffers)
         except HostDied as problem:
@@ -157,7 +164,8 @@ def _folder() -> str:
 
 @contextlib.contextmanager
 def _interruptible() -> Iterator[None]:
-    """Control-C ends the run even if the learner's code catches it; a KeyboardInterrupt that the code raises itself does not."""
+    """Control-C ends the run even if the learner's code catches it; a KeyboardInterrupt that the code raises itself
+    does not."""
     pressed = False
 
     def interrupt(*_: Any) -> None:
@@ -165,7 +173,10 @@ def _interruptible() -> Iterator[None]:
         pressed = True
         raise KeyboardInterrupt
 
-    if threading.current_thread() is not threading.main_thread() or get_handler(signal.SIGINT) is not signal.default_int_handler:
+    if (
+        threading.current_thread() is not threading.main_thread()
+        or get_handler(signal.SIGINT) is not signal.default_int_handler
+    ):
         yield
         return
     set_handler(signal.SIGINT, interrupt)
@@ -178,12 +189,16 @@ def _interruptible() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _time_limit(seconds: float, import_grace: float, files: set[str], extend_deadline: ExtendDeadline, note_line: NoteLine) -> Iterator[None]:
-    """Raise OutOfTime here after `seconds`, again and again until the code returns; restore an earlier alarm afterwards.
+def _time_limit(
+    seconds: float, import_grace: float, files: set[str], extend_deadline: ExtendDeadline, note_line: NoteLine
+) -> Iterator[None]:
+    """Raise OutOfTime here after `seconds`, again and again until the code returns; restore an earlier alarm
+    afterwards.
 
     `note_line` is called before, with the frame that runs.
 
-    From the second time on, each line of these files raises it, also in exception handlers: for code that catches everything and tries again.
+    From the second time on, each line of these files raises it, also in exception handlers: for code that catches
+    everything and tries again.
     """
     if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"):
         with _time_limit_by_thread(seconds, note_line):
@@ -194,7 +209,8 @@ def _time_limit(seconds: float, import_grace: float, files: set[str], extend_dea
 
     def fire(signum: int, frame: FrameType | None) -> None:
         nonlocal fired, began
-        if over or frame is not None and frame.f_code.co_name == "gc_callback":  # hypothesis' callback, which swallows exceptions; the alarm comes again
+        # hypothesis' callback, which swallows exceptions; the alarm comes again
+        if over or frame is not None and frame.f_code.co_name == "gc_callback":
             return
         if _debugging(frame):
             InProcessHost.debugged = True
@@ -241,7 +257,8 @@ def _time_limit(seconds: float, import_grace: float, files: set[str], extend_dea
 
 
 def _importing(frame: FrameType | None) -> bool:
-    """Is Python importing a library now? Torch imports parts of itself at their first use, and an interrupted import would break all later ones."""
+    """Is Python importing a library now? Torch imports parts of itself at their first use, and an interrupted import
+    would break all later ones."""
     while frame is not None:
         if frame.f_code.co_filename.startswith("<frozen importlib"):
             return True
@@ -260,7 +277,8 @@ def _debugging(frame: FrameType | None) -> bool:
 
 @contextlib.contextmanager
 def _time_limit_by_thread(seconds: float, note_line: NoteLine) -> Iterator[None]:
-    """The same without signals (on Windows, or outside the main thread): another thread makes the interpreter raise OutOfTime in this one."""
+    """The same without signals (on Windows, or outside the main thread): another thread makes the interpreter raise
+    OutOfTime in this one."""
     import ctypes
 
     here, done = threading.get_ident(), threading.Event()
@@ -274,7 +292,8 @@ def _time_limit_by_thread(seconds: float, note_line: NoteLine) -> Iterator[None]
 
     thread = threading.Thread(target=wait, name="headway time limit", daemon=True)
     thread.start()
-    while thread.ident not in sys._current_frames():  # so that the host's check of threads counts it as there before the call
+    # so that the host's check of threads counts it as there before the call
+    while thread.ident not in sys._current_frames():
         time.sleep(0)
     try:
         yield

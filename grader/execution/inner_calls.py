@@ -1,4 +1,5 @@
-"""Notes which calls of the learner's code a helper of the test makes, so that a failure shows the learner's own function and its arguments."""
+"""Notes which calls of the learner's code a helper of the test makes, so that a failure shows the learner's own
+function and its arguments."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ NOTE_STATEMENT = "_headway_statement"  # the same for a call whose result is not
 
 
 class _CallsThroughNote(ast.NodeTransformer):
-    """Rewrites `f(x)` as `_headway_call(f, x)`; calls of builtins stay, because `super()` and `locals()` depend on their frame."""
+    """Rewrites `f(x)` as `_headway_call(f, x)`; calls of builtins stay, because `super()` and `locals()` depend on
+    their frame."""
 
     def visit_Expr(self, node: ast.Expr) -> ast.AST:
         self.generic_visit(node)
@@ -52,7 +54,8 @@ class InnerCalls:
     def __init__(self, is_learners: Callable[[Any], bool]) -> None:
         self.is_learners = is_learners
         self.number = 0  # of the running call
-        self.last: dict[int, tuple[str, tuple, dict, bool]] = {}  # name, arguments, and whether its caller got None as a value
+        # name, arguments, and whether its caller got None as a value
+        self.last: dict[int, tuple[str, tuple, dict, bool]] = {}
         self.is_running = False
 
     def clear(self) -> None:
@@ -83,7 +86,8 @@ class InnerCalls:
         return {NOTE: self.call_and_note, NOTE_STATEMENT: self.call_statement}
 
     def forget_if_operator(self, problem: BaseException, is_raised_by_learners: bool) -> None:
-        """Forget the last call of a helper that raised an exception, if it ended well and an operator of the learner's raised the exception or is missing."""
+        """Forget the last call of a helper that raised an exception, if it ended well and an operator of the learner's
+        raised the exception or is missing."""
         if not self.is_running and (is_raised_by_learners or _NO_OPERATOR.search(str(problem))):
             self.last.pop(self.number, None)
         self.is_running = False

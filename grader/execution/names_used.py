@@ -1,4 +1,5 @@
-"""Finds the names that each definition of a module uses, and all definitions that it reaches through them, also in other modules."""
+"""Finds the names that each definition of a module uses, and all definitions that it reaches through them, also in
+other modules."""
 
 from __future__ import annotations
 
@@ -20,26 +21,37 @@ class NamesUsed:
     imported: dict[str, Name]  # name here → the definition that it may be, of another module
     modules: dict[str, str]  # name here → the module that it is
     stars: tuple[str, ...]  # modules of which all names are imported
-    # By each top-level statement, the names that it uses. `a.softmax` is both "a.softmax" and "softmax" where `a` is imported.
-    used: dict[ast.stmt, frozenset[str]]  # when its code runs, by Python's rules of scope: a parameter `dropout` is not the exercise `dropout`
+    # By each top-level statement, the names that it uses. `a.softmax` is both "a.softmax" and "softmax" where `a` is
+    # imported.
+    # when its code runs, by Python's rules of scope: a parameter `dropout` is not the exercise `dropout`
+    used: dict[ast.stmt, frozenset[str]]
     written: dict[ast.stmt, frozenset[str]]  # all that are written in it: annotations and local names too
-    run_at_import: frozenset[str]  # used by statements that define nothing, and by decorators: this code runs when the chapter is imported
+    # used by statements that define nothing, and by decorators: this code runs when the chapter is imported
+    run_at_import: frozenset[str]
     needed_at_import: frozenset[str]  # without these names the chapter does not import
 
 
 def closure(names: NamesUsed, roots: Iterable[str], without: Collection[str] = (), written: bool = False) -> set[str]:
-    """The names of this module that these names use, directly or through others, and the names themselves; `without` are not followed."""
+    """The names of this module that these names use, directly or through others, and the names themselves; `without`
+    are not followed."""
     found = reachable([("", name) for name in roots if name in names.statements], {"": names}.get, without, written)
     return {name for _, name in found}
 
 
 def names_reached(names: NamesUsed, name: str) -> set[str]:
-    """All names that are written in this definition and in those of the module that it reaches, also names that nothing defines."""
+    """All names that are written in this definition and in those of the module that it reaches, also names that nothing
+    defines."""
     return {word for there in closure(names, [name], written=True) for word in names.written[names.statements[there]]}
 
 
-def reachable(starts: Iterable[Name], read: Callable[[str], NamesUsed | None], without: Collection[str] = (), written: bool = False) -> set[Name]:
-    """These definitions and all that they use (or with `written`, that occur in them), directly or through others, of all modules that `read` knows."""
+def reachable(
+    starts: Iterable[Name],
+    read: Callable[[str], NamesUsed | None],
+    without: Collection[str] = (),
+    written: bool = False,
+) -> set[Name]:
+    """These definitions and all that they use (or with `written`, that occur in them), directly or through others, of
+    all modules that `read` knows."""
     read = cache(read)
     found = set(starts)
     waiting, seen = list(found), set()
@@ -52,7 +64,9 @@ def reachable(starts: Iterable[Name], read: Callable[[str], NamesUsed | None], w
         seen.add(statement)  # one statement may define thousands of names
         words = (names.written if written else names.used)[statement].difference(without)
         origins = {origin for word in words for origin in _origins(names, module, word)}
-        new = {(other, there) for other, there in origins if (known := read(other)) and there in known.statements} - found
+        new = {
+            (other, there) for other, there in origins if (known := read(other)) and there in known.statements
+        } - found
         found |= new
         waiting += new
     return found
@@ -81,7 +95,8 @@ def _origins(names: NamesUsed, module: str, word: str) -> list[Name]:
 
 
 def code_of(text: str, exercise: str) -> list[str]:
-    """The code that decides how an exercise behaves, without comments: its definition, all that it uses in its chapter, and what runs at import.
+    """The code that decides how an exercise behaves, without comments: its definition, all that it uses in its chapter,
+    and what runs at import.
 
     SourceProblem if the text cannot be read.
     """
@@ -97,16 +112,23 @@ def names_used(text: str) -> NamesUsed:
     tree = parse(text)
     try:
         tables = _tables(symtable.symtable(text, "the file", "exec"))
-    except (SyntaxError, RecursionError, ValueError, MemoryError, SystemError, OverflowError):  # it parses and does not compile: `return` outside a function
+    # it parses and does not compile: `return` outside a function
+    except (SyntaxError, RecursionError, ValueError, MemoryError, SystemError, OverflowError):
         tables = {}
     nodes = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
-    imports = [(_last_part(getattr(node, "module", None) or ""), alias) for node in nodes for alias in node.names]  # "" for `import a`, `from . import a`
-    modules = {alias.asname or alias.name.partition(".")[0]: _last_part(alias.name) for module, alias in imports if not module}
+    # "" for `import a`, `from . import a`
+    imports = [(_last_part(getattr(node, "module", None) or ""), alias) for node in nodes for alias in node.names]
+    modules = {
+        alias.asname or alias.name.partition(".")[0]: _last_part(alias.name) for module, alias in imports if not module
+    }
     imported = {alias.asname or alias.name: (module, alias.name) for module, alias in imports if module}
     stars = tuple(module for module, alias in imports if alias.name == "*")
     attributes = {node: _attributes_of(node, modules.keys() | imported.keys()) for node in tree.body}
     used = {node: frozenset(attributes[node] | _used(node, tables)) for node in tree.body}
-    written = {node: frozenset(attributes[node] | {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}) for node in tree.body}
+    written = {
+        node: frozenset(attributes[node] | {part.id for part in ast.walk(node) if isinstance(part, ast.Name)})
+        for node in tree.body
+    }
     at_import = frozenset().union(*(_run_at_import(node) for node in tree.body)) if tree.body else frozenset()
     needed = at_import.union(*(_needed_at_import(node, tables) for node in tree.body if isinstance(node, Definition)))
     statements = {name: node for node in tree.body for name in bound_names(node)}
@@ -130,8 +152,14 @@ def _last_part(module: str) -> str:
 
 def _attributes_of(node: ast.stmt, names: Collection[str]) -> set[str]:
     """The attributes of imported names in a statement, alone and behind the name."""
-    found = [part for part in ast.walk(node) if isinstance(part, ast.Attribute) and isinstance(part.value, ast.Name) and part.value.id in names]
-    return {part.attr for part in found} | {f"{part.value.id}.{part.attr}" for part in found if isinstance(part.value, ast.Name)}
+    found = [
+        part
+        for part in ast.walk(node)
+        if isinstance(part, ast.Attribute) and isinstance(part.value, ast.Name) and part.value.id in names
+    ]
+    return {part.attr for part in found} | {
+        f"{part.value.id}.{part.attr}" for part in found if isinstance(part.value, ast.Name)
+    }
 
 
 def _used(node: ast.stmt, tables: _Tables) -> set[str]:
@@ -148,7 +176,9 @@ def globals_in(tables: Iterable[symtable.SymbolTable], without: Collection[str] 
     while waiting:
         table = waiting.pop()
         if table.get_type() not in without:
-            words |= {symbol.get_name() for symbol in table.get_symbols() if symbol.is_global() and symbol.is_referenced()}
+            words |= {
+                symbol.get_name() for symbol in table.get_symbols() if symbol.is_global() and symbol.is_referenced()
+            }
             waiting += table.get_children()
     return words
 
@@ -163,13 +193,19 @@ def _evaluated_at_definition(node: ast.stmt) -> list[ast.AST]:
 
 
 def _loaded(nodes: Iterable[ast.AST]) -> set[str]:
-    return {part.id for node in nodes for part in ast.walk(node) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load)}
+    return {
+        part.id
+        for node in nodes
+        for part in ast.walk(node)
+        if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load)
+    }
 
 
 def _run_at_import(node: ast.stmt) -> set[str]:
     if isinstance(node, Definition):
         return _loaded(node.decorator_list)
-    guard = isinstance(node, ast.If) and "__name__" in _loaded([node.test])  # `if __name__ == "__main__":` does not run when the chapter is imported
+    # `if __name__ == "__main__":` does not run when the chapter is imported
+    guard = isinstance(node, ast.If) and "__name__" in _loaded([node.test])
     return set() if guard else _loaded([node])
 
 

@@ -1,4 +1,5 @@
-"""The tests' side of the boundary. `learner.softmax(x)` sends a request to the host; results come back by value or as a handle."""
+"""The tests' side of the boundary. `learner.softmax(x)` sends a request to the host; results come back by value or as a
+handle."""
 
 from __future__ import annotations
 
@@ -12,7 +13,18 @@ from typing import Any
 
 import torch
 from grader.execution.calls import Call, Label, Reading, test_lines
-from grader.execution.errors import ChapterBroken, HostDied, LearnerError, OutOfTime, RuleBroken, Todo, Where, WrongResult, mirrored, printable
+from grader.execution.errors import (
+    ChapterBroken,
+    HostDied,
+    LearnerError,
+    OutOfTime,
+    RuleBroken,
+    Todo,
+    Where,
+    WrongResult,
+    mirrored,
+    printable,
+)
 from grader.execution.host_connection import BoundaryLike, Exchange, HostConnection
 from grader.execution.values import CannotCross, pack, unpack
 from torch import Tensor
@@ -29,12 +41,14 @@ class Boundary:
         self.calls: list[Call] = []  # of the current example
         self.readings: list[Reading] = []
         self.requests = 0  # calls of this example
-        self.unanswered: tuple[str, Any, list[bytes]] | None = None  # the request that is running, or that ended the example without a reply
+        # the request that is running, or that ended the example without a reply
+        self.unanswered: tuple[str, Any, list[bytes]] | None = None
         self.loaded = False
         self.spent = 0.0  # seconds that the host has worked on requests
 
     def begin(self, seed: int, forbidden: tuple[str, ...] = (), differentiable: bool = False) -> None:
-        """Begin a new example: handles of the last one become invalid, the random generators are seeded, the log is empty."""
+        """Begin a new example: handles of the last one become invalid, the random generators are seeded, the log is
+        empty."""
         self.log, self.calls, self.readings, self.requests, spent = [], [], [], 0, self.spent
         self.unanswered = None
         self.ask("begin", seed, list(forbidden), differentiable)
@@ -49,7 +63,9 @@ class Boundary:
         except LearnerError as problem:
             raise ChapterBroken(f"{problem.type_name}: {problem.message}", problem.where, note=problem.note) from None
         except Todo:
-            raise ChapterBroken("NotImplementedError while importing: a stub is called at the top level of the module") from None
+            raise ChapterBroken(
+                "NotImplementedError while importing: a stub is called at the top level of the module"
+            ) from None
         self.loaded = True
 
     def ask(self, op: str, *arguments: Any, path: str = "") -> Any:
@@ -64,9 +80,20 @@ class Boundary:
         self.log.append(Exchange(op, tree, buffers, reply, out))
         try:
             if "value" in reply:
-                return unpack(reply["value"], out, lambda handle: Handle(self, [int(handle[0]), printable(handle[1], 80)], path))
+                return unpack(
+                    reply["value"], out, lambda handle: Handle(self, [int(handle[0]), printable(handle[1], 80)], path)
+                )
             problem = _exception(reply["error"])
-        except (CannotCross, KeyError, IndexError, TypeError, ValueError, AttributeError, ArithmeticError, RuntimeError) as garbage:
+        except (
+            CannotCross,
+            KeyError,
+            IndexError,
+            TypeError,
+            ValueError,
+            AttributeError,
+            ArithmeticError,
+            RuntimeError,
+        ) as garbage:
             self.connection.abandon()
             raise HostDied(f"the reply is malformed ({printable(garbage, 200)})") from None
         raise problem
@@ -100,7 +127,8 @@ class Boundary:
         return unpack(reply["value"], out, lambda handle: Label(printable(handle[1], 80)))
 
     def inner_call(self, call: Call) -> Call | None:
-        """The last call of the implementation's own code that a helper of the test made during this call; None if `call` called no helper."""
+        """The last call of the implementation's own code that a helper of the test made during this call; None if
+        `call` called no helper."""
         if call.callee is None or not call.callee._is_helper:
             return None
         try:
@@ -116,7 +144,11 @@ class Boundary:
 
 def _is_tool_lookup(name: str) -> bool:
     """Is this a name that Python and hypothesis look up on any object, and that no learner defines?"""
-    return name.startswith(("__", "hypothesis_internal")) or name in ("execute_example", "setup_example", "teardown_example")
+    return name.startswith(("__", "hypothesis_internal")) or name in (
+        "execute_example",
+        "setup_example",
+        "teardown_example",
+    )
 
 
 def _exception(error: dict) -> BaseException:
@@ -216,7 +248,8 @@ class Handle:
     def __repr__(self) -> str:
         if self._owner is not None and self._path.rpartition(".")[2] == self._handle[1]:
             return f"<{self._path}, a method without @property>"  # where a value is expected
-        return self._path if self._path == self._handle[1] else f"<{self._path}>"  # the name of a function or class is enough
+        # the name of a function or class is enough
+        return self._path if self._path == self._handle[1] else f"<{self._path}>"
 
 
 def _called(what: str, args: tuple, options: dict) -> str:
@@ -243,7 +276,8 @@ class Gradients:
 
 
 def gradients(f: Handle, *inputs: Any, cotangent: Tensor | None = None, **options: Any) -> Gradients:
-    """Run `f` with gradient in the host; see grader/execution/gradients.py. The gradient of what the output does not depend on is None."""
+    """Run `f` with gradient in the host; see grader/execution/gradients.py. The gradient of what the output does not
+    depend on is None."""
     found = f._boundary.call(f._path, "gradients", f, inputs, options, (f, list(inputs), options, cotangent))
     call = f._boundary.calls[-1]
     call.result, call.returned_none = found["output"], found["output"] is None
@@ -253,10 +287,13 @@ def gradients(f: Handle, *inputs: Any, cotangent: Tensor | None = None, **option
 
 
 def _check_shape(output: Any, cotangent: Tensor | None, call: Call) -> None:
-    """The cotangent has the shape of a right result; one of another shape is the mistake, and has no gradients to compare."""
+    """The cotangent has the shape of a right result; one of another shape is the mistake, and has no gradients to
+    compare."""
     first = output[0] if isinstance(output, tuple | list) and output else output
     if cotangent is not None and isinstance(first, Tensor) and first.shape != cotangent.shape:
-        problem = WrongResult("Rule", f"The result has shape {tuple(first.shape)}; it should be {tuple(cotangent.shape)}")
+        problem = WrongResult(
+            "Rule", f"The result has shape {tuple(first.shape)}; it should be {tuple(cotangent.shape)}"
+        )
         problem.call = call
         raise problem
 
@@ -274,15 +311,18 @@ def buffers(module: Handle) -> dict[str, Tensor]:
 
 
 def load(module: Handle, values: dict[str, Tensor]) -> None:
-    """Copy values into the parameters with these names; a missing name or a wrong shape is an error that the learner sees."""
+    """Copy values into the parameters with these names; a missing name or a wrong shape is an error that the learner
+    sees."""
     _ask_module(module, "fill", values)
 
 
 def randomise(module: Handle, seed: int, scale: float = 1.0) -> dict[str, Tensor]:
-    """Every parameter random: matrices N(0, scale²/fan_in), vectors N(0, scale²); returns the values, to `load` elsewhere.
+    """Every parameter random: matrices N(0, scale²/fan_in), vectors N(0, scale²); returns the values, to `load`
+    elsewhere.
 
-    The values depend on the seed, the names and the shapes, not on the order in which parameters were created. The module's initial values are not
-    requested: they differ between authors, so the diagnosis could not compare the log with that of a known mistake.
+    The values depend on the seed, the names and the shapes, not on the order in which parameters were created. The
+    module's initial values are not requested: they differ between authors, so the diagnosis could not compare the log
+    with that of a known mistake.
     """
     values = {}
     for name, (shape, dtype) in sorted(_ask_module(module, "shapes").items()):

@@ -1,7 +1,7 @@
 """The connection to the reference: a recorded answer where one fits, else the reference itself.
 
-Recorded answers hold as long as a test asks exactly what was recorded, from the first request of the example on. At the first other request
-the reference is given all requests of the example so far, and answers from there on.
+Recorded answers hold as long as a test asks exactly what was recorded, from the first request of the example on. At the
+first other request the reference is given all requests of the example so far, and answers from there on.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ class Answer:
 
 
 class ReferenceConnection:
-    """Looks like a host. The chapter of the reference is imported when it is first needed, which is never if all answers are recorded."""
+    """Looks like a host. The chapter of the reference is imported when it is first needed, which is never if all
+    answers are recorded."""
 
     seconds = 0.0
     bytes_received = 0
@@ -56,7 +57,9 @@ class ReferenceConnection:
             return _NOTHING
         if op == "load":
             return _NOTHING
-        request = fingerprint(op, tree, buffers) if self._note is not None or (self._recorded and not self._live) else ""
+        request = (
+            fingerprint(op, tree, buffers) if self._note is not None or (self._recorded and not self._live) else ""
+        )
         found = None if self._live else self._recorded_answer(request)
         reply, out = (found.reply, found.buffers) if found else self._ask_reference(op, tree, buffers)
         self._requests.append((op, tree, buffers))
@@ -96,7 +99,11 @@ class ReferenceConnection:
 
 def connect_reference(chapter: Chapter) -> ReferenceConnection:
     """A connection to the reference of this chapter."""
-    return ReferenceConnection(lambda: InProcessHost(package_sources(resolve("solutions"), chapter, whole=True), chapter.name, 0, 0, trusted=True))
+    return ReferenceConnection(
+        lambda: InProcessHost(
+            package_sources(resolve("solutions"), chapter, whole=True), chapter.name, 0, 0, trusted=True
+        )
+    )
 
 
 def fingerprint(op: str, tree: Any, buffers: list[bytes]) -> str:

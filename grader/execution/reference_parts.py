@@ -1,4 +1,5 @@
-"""Some of the reference's definitions, compiled without text: what a chapter package contains for names of the learner's that are replaced."""
+"""Some of the reference's definitions, compiled without text: what a chapter package contains for names of the
+learner's that are replaced."""
 
 from __future__ import annotations
 
@@ -21,21 +22,30 @@ def reference_names(reference: ChapterSource) -> NamesUsed:
 
 
 def replaceable(reference: ChapterSource, names: Iterable[str], without: Collection[str]) -> tuple[str, ...]:
-    """Those of these names that can be replaced: the reference defines them, and they do not use its definitions of the names in `without`."""
+    """Those of these names that can be replaced: the reference defines them, and they do not use its definitions of the
+    names in `without`."""
     known = reference_names(reference)
-    return tuple(sorted(name for name in set(names) if name in known.statements and closure(known, [name]).isdisjoint(without)))
+    return tuple(
+        sorted(name for name in set(names) if name in known.statements and closure(known, [name]).isdisjoint(without))
+    )
 
 
 @lru_cache(maxsize=256)
 def reference_definitions(reference: ChapterSource, names: tuple[str, ...]) -> ChapterSource:
-    """The module with these definitions of the reference and everything that they use in their chapter; the others are not in it."""
+    """The module with these definitions of the reference and everything that they use in their chapter; the others are
+    not in it."""
     wanted = closure(reference_names(reference), names)
-    body = [node for node in tree_of(reference).body if isinstance(node, ast.Import | ast.ImportFrom) or bound_names(node) & wanted]
+    body = [
+        node
+        for node in tree_of(reference).body
+        if isinstance(node, ast.Import | ast.ImportFrom) or bound_names(node) & wanted
+    ]
     return compile_without_text(replacement_module(reference.name), ast.Module(body, []))
 
 
 def is_reference_definition(text: str, reference: ChapterSource, name: str, exercises: frozenset[str]) -> bool:
-    """Whether `text` defines `name` as the reference does, comments and docstrings aside, with the same helpers. Other exercises are not compared."""
+    """Whether `text` defines `name` as the reference does, comments and docstrings aside, with the same helpers. Other
+    exercises are not compared."""
     try:
         own, theirs = _code_of_text(text), _code_of_reference(reference)
         used = names_used(text)

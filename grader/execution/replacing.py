@@ -1,8 +1,9 @@
 """Replaces some of a learner's definitions by the reference's, when its chapter is compiled.
 
-The reference's definitions are in another module of the chapter package, without text, and use each other there (reference_parts.py makes it). After
-each statement of the learner's module that binds a replaced name, the name is bound to the reference's definition. So everything that is defined later
-uses that one: a class that inherits, an alias, a decorator, a default argument. The learner's own lines keep their numbers.
+The reference's definitions are in another module of the chapter package, without text, and use each other there
+(reference_parts.py makes it). After each statement of the learner's module that binds a replaced name, the name is
+bound to the reference's definition. So everything that is defined later uses that one: a class that inherits, an alias,
+a decorator, a default argument. The learner's own lines keep their numbers.
 """
 
 from __future__ import annotations
@@ -39,7 +40,9 @@ def bind_replacements(tree: ast.Module, chapter: str, names: tuple[str, ...]) ->
 
 def _is_heading(node: ast.stmt) -> bool:
     """A docstring, or an import from `__future__`: nothing may come before it."""
-    docstring = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+    docstring = (
+        isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+    )
     return docstring or (isinstance(node, ast.ImportFrom) and node.module == "__future__")
 
 

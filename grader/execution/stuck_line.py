@@ -1,10 +1,12 @@
-"""Finds the line of the learner's file that a call was at when its time ran out: the head of the loop that it was in, else the line itself.
+"""Finds the line of the learner's file that a call was at when its time ran out: the head of the loop that it was in,
+else the line itself.
 
 Which line of a loop the time limit interrupts is chance; its head is the same in each run, and it is what does not end.
 
-In a worker, the interpreter's own watchdog (faulthandler) writes the stack to the socket at the time limit. It is a native thread that needs no
-lock of the interpreter, so it also works while the code is inside C or waits for a lock. The text comes from untrusted code's process: only a
-line number of one of its own files is taken from it, and the code of that line is read from the grader's copy of the file.
+In a worker, the interpreter's own watchdog (faulthandler) writes the stack to the socket at the time limit. It is a
+native thread that needs no lock of the interpreter, so it also works while the code is inside C or waits for a lock.
+The text comes from untrusted code's process: only a line number of one of its own files is taken from it, and the code
+of that line is read from the grader's copy of the file.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ from grader.course.chapter_source import ChapterSource
 from grader.execution.errors import Where
 
 BEGINNING = b"Timeout (0:"  # of the text that faulthandler writes
-FIRST_SECONDS, QUIET_SECONDS, ALL_SECONDS = 0.3, 0.05, 0.5  # waiting for the text: for its beginning, for more of it, at most
+# waiting for the text: for its beginning, for more of it, at most
+FIRST_SECONDS, QUIET_SECONDS, ALL_SECONDS = 0.3, 0.05, 0.5
 DELAY_SECONDS = 0.05  # after the limit, so that the other side has stopped waiting for an answer when the text comes
 MOST_BYTES = 1 << 18
 MOST_FRAMES = 20  # of the learner's own, in which a loop is looked for
@@ -32,8 +35,10 @@ _FRAME = re.compile(rb'^  File "([^"\n]{1,500})", line (\d{1,7}) in ', re.MULTIL
 
 
 def write_stack_after(sock: socket.socket, seconds: float) -> None:
-    """Just after so many seconds, write the stack of all threads of this process to the socket, unless `cancel_stack` comes first."""
-    with contextlib.suppress(RuntimeError, OSError, ValueError):  # no thread can be started; a closed socket: then no line is shown
+    """Just after so many seconds, write the stack of all threads of this process to the socket, unless `cancel_stack`
+    comes first."""
+    # no thread can be started; a closed socket: then no line is shown
+    with contextlib.suppress(RuntimeError, OSError, ValueError):
         dump_traceback_later(max(seconds, 0.0) + DELAY_SECONDS, file=sock.fileno())
 
 
@@ -56,15 +61,22 @@ def read_stack(sock: socket.socket, beginning: bytes = b"") -> bytes:
 
 
 def find_line(stack: bytes, sources: Iterable[ChapterSource]) -> Where | None:
-    """The line in the oldest thread that runs one of these files: the main thread, unless another thread does all the work."""
+    """The line in the oldest thread that runs one of these files: the main thread, unless another thread does all the
+    work."""
     if not stack.startswith(BEGINNING):
         return None
     own = {source.filename.encode("ascii", "backslashreplace")[:500]: source for source in sources}
     for thread in reversed(re.split(rb"^(?:Current thread|Thread) 0x", stack, flags=re.MULTILINE)):
-        frames = [Line(own[file].filename, own[file].text, int(number)) for file, number in _FRAME.findall(thread) if file in own]
+        frames = [
+            Line(own[file].filename, own[file].text, int(number))
+            for file, number in _FRAME.findall(thread)
+            if file in own
+        ]
         if frames:
             line = loop_or_line(frames)
-            return Where(line.file.replace("\\", "/").rpartition("/")[2], line.number, line.code) if line.exists else None
+            return (
+                Where(line.file.replace("\\", "/").rpartition("/")[2], line.number, line.code) if line.exists else None
+            )
     return None
 
 
@@ -85,7 +97,8 @@ class Line(NamedTuple):
 
 
 def loop_or_line(frames: list[Line]) -> Line:
-    """Of the frames, innermost first: the head of the innermost `while` that runs, else of the innermost frame's outermost `for`, else the innermost line.
+    """Of the frames, innermost first: the head of the innermost `while` that runs, else of the innermost frame's
+    outermost `for`, else the innermost line.
 
     A `while` comes first, also if it calls the function with the `for`: it is what ends only by its own condition.
     """
@@ -104,13 +117,22 @@ def _loops_around(text: str, number: int) -> list[ast.While | ast.For | ast.Asyn
     """The loops around a line within its function, innermost first; a line of a loop's `else` is not in the loop."""
     found: list[ast.While | ast.For | ast.AsyncFor] = []
     block = _statements(text)
-    while statement := next((each for each in block if each.lineno <= number <= (each.end_lineno or each.lineno)), None):
+    while statement := next(
+        (each for each in block if each.lineno <= number <= (each.end_lineno or each.lineno)), None
+    ):
         if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             found = []
-        elif isinstance(statement, ast.While | ast.For | ast.AsyncFor) and not (statement.orelse and number >= statement.orelse[0].lineno):
+        elif isinstance(statement, ast.While | ast.For | ast.AsyncFor) and not (
+            statement.orelse and number >= statement.orelse[0].lineno
+        ):
             found.insert(0, statement)
         block = [inner for inner in ast.iter_child_nodes(statement) if isinstance(inner, ast.stmt)]
-        block += [inner for part in ast.iter_child_nodes(statement) for inner in getattr(part, "body", []) if isinstance(part, ast.ExceptHandler | ast.match_case)]
+        block += [
+            inner
+            for part in ast.iter_child_nodes(statement)
+            for inner in getattr(part, "body", [])
+            if isinstance(part, ast.ExceptHandler | ast.match_case)
+        ]
     return found
 
 

@@ -30,7 +30,11 @@ class Target:
     def has(self, module: str) -> bool:
         if self.folder == SOLUTIONS and reference_of(module) is not None:
             return True
-        return module in self.texts or module in self.unread or (self.folder is not None and (self.folder / f"{module}.py").is_file())
+        return (
+            module in self.texts
+            or module in self.unread
+            or (self.folder is not None and (self.folder / f"{module}.py").is_file())
+        )
 
     def source(self, module: str) -> ChapterSource:
         """The chapter's text; ChapterBroken if it cannot be read."""
@@ -46,7 +50,9 @@ class Target:
         try:
             return ChapterSource(module, read_source(path), str(path))
         except SourceProblem as problem:
-            raise ChapterBroken(str(problem), Where(path.name, problem.line or 0, "") if problem.line else None) from None
+            raise ChapterBroken(
+                str(problem), Where(path.name, problem.line or 0, "") if problem.line else None
+            ) from None
 
     @property
     def is_own_folder(self) -> bool:
@@ -55,7 +61,8 @@ class Target:
 
 
 def resolve(word: str | None) -> Target:
-    """The target that `--target` names: None (the exercises), the word `solutions`, or a folder with at least one chapter."""
+    """The target that `--target` names: None (the exercises), the word `solutions`, or a folder with at least one
+    chapter."""
     try:
         for chapter in load_syllabus().chapters:
             reference_of(chapter.name)
@@ -76,7 +83,9 @@ def resolve(word: str | None) -> Target:
     return target
 
 
-def package_sources(target: Target, chapter: Chapter, whole: bool, replaced: tuple[str, ...] = ()) -> list[ChapterSource]:
+def package_sources(
+    target: Target, chapter: Chapter, whole: bool, replaced: tuple[str, ...] = ()
+) -> list[ChapterSource]:
     """The target's chapter and all earlier chapters: those of the reference, or with `whole` the target's own.
 
     The definitions `replaced` of the chapter are the reference's too; they are in a module of their own, without text.
@@ -105,7 +114,11 @@ def builds_on(target: Target, module: str) -> set[str]:
             text = target.source(name).text if target.has(name) else ""
         except ChapterBroken:
             continue
-        earlier = {chapter.name for chapter in load_syllabus().chapters if chapter.name < name and re.search(rf"\b{chapter.name}\b", text)}
+        earlier = {
+            chapter.name
+            for chapter in load_syllabus().chapters
+            if chapter.name < name and re.search(rf"\b{chapter.name}\b", text)
+        }
         waiting += earlier - found
         found |= earlier
     return found

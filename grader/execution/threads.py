@@ -1,6 +1,7 @@
 """Lists the threads of this process, and those that started since an earlier list.
 
-A thread of a `ThreadPoolExecutor` that waits for work does not count as running, because a pool keeps its threads from one call to the next.
+A thread of a `ThreadPoolExecutor` that waits for work does not count as running, because a pool keeps its threads from
+one call to the next.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ from concurrent.futures import thread as pools
 from queue import SimpleQueue
 from types import FrameType
 
-ROUNDS = 40  # number of checks: on a busy machine, a thread that is about to end gets the processor as often as this one does
-_POOL_LOOP = getattr(getattr(pools, "_worker", None), "__code__", None)  # an idle thread of a pool waits in this function itself, not in one that it calls
+# number of checks: on a busy machine, a thread that is about to end gets the processor as often as this one does
+ROUNDS = 40
+# an idle thread of a pool waits in this function itself, not in one that it calls
+_POOL_LOOP = getattr(getattr(pools, "_worker", None), "__code__", None)
 
 Threads = tuple[set[threading.Thread], set[int]]  # the threads of Python's threading, and the idents of all threads
 
@@ -23,7 +26,8 @@ def running_threads() -> Threads:
     frames = sys._current_frames()
     idle = {ident for ident, frame in frames.items() if _waits_for_work(frame)}
     running = set(frames) - idle
-    frames.clear()  # it contains this function's frame, and would keep its callers' variables alive until the next garbage collection
+    # it contains this function's frame, and would keep its callers' variables alive until the next garbage collection
+    frames.clear()
     return {thread for thread in threading.enumerate() if thread.ident not in idle}, running
 
 
@@ -37,7 +41,8 @@ def _waits_for_work(frame: FrameType) -> bool:
 
 
 def new_threads(before: Threads) -> set[str]:
-    """Names of threads that run now and did not before; a thread that did not start through Python's threading is "unnamed"."""
+    """Names of threads that run now and did not before; a thread that did not start through Python's threading is
+    "unnamed"."""
     known, running = running_threads()
     unknown = running - before[1] - {thread.ident for thread in threading.enumerate()}
     return {thread.name for thread in known - before[0] if thread.is_alive()} | ({"unnamed"} if unknown else set())

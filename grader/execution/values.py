@@ -1,7 +1,8 @@
 """The values that can cross the boundary, and how they are packed and unpacked.
 
-`pack` turns a value into a tree that fits in JSON and a list of raw buffers; `unpack` rebuilds it. Runs in process and in a worker
-both use them, so that a value means the same in each. An object of any other kind becomes a handle, which the caller's `make_handle` makes.
+`pack` turns a value into a tree that fits in JSON and a list of raw buffers; `unpack` rebuilds it. Runs in process and
+in a worker both use them, so that a value means the same in each. An object of any other kind becomes a handle, which
+the caller's `make_handle` makes.
 """
 
 from __future__ import annotations
@@ -121,9 +122,17 @@ class _Packer:
 
     def tensor(self, value: torch.Tensor) -> dict:
         if type(value) not in _PLAIN_TENSORS:
-            raise CannotCross(f"an object of class {type(value).__name__}, a subclass of torch.Tensor, where a plain tensor belongs")
+            raise CannotCross(
+                f"an object of class {type(value).__name__}, a subclass of torch.Tensor, where a plain tensor belongs"
+            )
         if value.layout is not torch.strided or value.is_quantized or value.is_nested:
-            kind = "nested" if value.is_nested else "quantized" if value.is_quantized else str(value.layout).removeprefix("torch.")
+            kind = (
+                "nested"
+                if value.is_nested
+                else "quantized"
+                if value.is_quantized
+                else str(value.layout).removeprefix("torch.")
+            )
             raise CannotCross(f"a {kind} tensor, where an ordinary (dense) one belongs")
         dtype = _NAMES.get(value.dtype)
         if dtype is None:
@@ -144,7 +153,8 @@ class _Packer:
 def unpack(tree: Any, buffers: list[bytes], find_object: Callable[[list], Any]) -> Any:
     """The value of a packed tree; `find_object` returns the object of a handle.
 
-    The tree may come from untrusted code: a tree that `pack` would not make is refused, and no tree costs more than a large value.
+    The tree may come from untrusted code: a tree that `pack` would not make is refused, and no tree costs more than a
+    large value.
     """
     return _Unpacker(buffers, find_object).value(tree, 0)
 
@@ -158,7 +168,8 @@ class _Unpacker:
         if self.nodes > MAX_NODES or depth > MAX_DEPTH:
             raise CannotCross("more parts than a value can have")
         if type(tree) is float:
-            return tree * 1.0  # a new object: each call's number has an identity, also where the code returns the same constant twice
+            # a new object: each call's number has an identity, also where the code returns the same constant twice
+            return tree * 1.0
         if tree is None or isinstance(tree, bool | int | float | str):
             return tree
         if isinstance(tree, list):
@@ -194,7 +205,8 @@ class _Unpacker:
         return self.value(tree, depth + 1)
 
     def buffer(self, index: Any) -> bytes:
-        """Each buffer only once: a tree that used one buffer a thousand times would be a thousand times as large as what was sent."""
+        """Each buffer only once: a tree that used one buffer a thousand times would be a thousand times as large as
+        what was sent."""
         if type(index) is not int or index not in self.buffers:
             raise CannotCross("a buffer that is not there")
         return self.buffers.pop(index)
@@ -203,7 +215,8 @@ class _Unpacker:
         dtype = _DTYPES[_text(name)]
         if len(_listed(shape)) > 16 or not all(type(n) is int and 0 <= n < 2**48 for n in shape):
             raise CannotCross("a tensor with a malformed shape")
-        extent = prod(n or 1 for n in shape) * dtype.itemsize  # an empty tensor could be huge along its other axes, and become large when it is summed
+        # an empty tensor could be huge along its other axes, and become large when it is summed
+        extent = prod(n or 1 for n in shape) * dtype.itemsize
         if extent > (MAX_IMAGINED if device == "meta" else MAX_BYTES):
             raise CannotCross("a tensor larger than any exercise needs")
         if device == "meta":

@@ -1,6 +1,7 @@
 """Frames over a socket: a JSON head, then raw buffers. Nothing that arrives is ever executed or unpickled.
 
-Data from untrusted code is checked before it is parsed: lengths, the number of parts in the head, and the total for one example.
+Data from untrusted code is checked before it is parsed: lengths, the number of parts in the head, and the total for one
+example.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from grader.execution.values import MAX_BYTES, MAX_NODES
 _HEAD = struct.Struct("<4sI")
 _MAGIC = b"hdwy"
 MAX_HEAD = 16 * 1024 * 1024
-MAX_EXAMPLE = 64 * 1024 * 1024  # bytes of all answers of one example, which the process that runs the tests keeps until the example ends
+# bytes of all answers of one example, which the process that runs the tests keeps until the example ends
+MAX_EXAMPLE = 64 * 1024 * 1024
 HEAD_WEIGHT = 8  # text that is parsed into values takes so many times its length in memory
 
 
@@ -26,7 +28,8 @@ class MalformedFrame(Exception):
 
 
 class DeadlinePassed(Exception):
-    """The deadline passed before the frame was complete; `beginning` is the beginning of the sender's stack, if that came in its place."""
+    """The deadline passed before the frame was complete; `beginning` is the beginning of the sender's stack, if that
+    came in its place."""
 
     def __init__(self, beginning: bytes = b"") -> None:
         super().__init__()
@@ -50,8 +53,11 @@ def send(sock: socket.socket, body: Any, buffers: list[bytes]) -> None:
     sock.sendall(b"".join([_HEAD.pack(_MAGIC, len(head)), head, *buffers]))
 
 
-def receive(sock: socket.socket, deadline: float | None = None, allowance: Allowance | None = None) -> tuple[Any, list[bytes]]:
-    """One frame. EOFError when the other side is gone, DeadlinePassed past the deadline, MalformedFrame when it is not a frame or too much."""
+def receive(
+    sock: socket.socket, deadline: float | None = None, allowance: Allowance | None = None
+) -> tuple[Any, list[bytes]]:
+    """One frame. EOFError when the other side is gone, DeadlinePassed past the deadline, MalformedFrame when it is not
+    a frame or too much."""
     head = _exactly(sock, _HEAD.size, deadline)
     if deadline is not None and stuck_line.BEGINNING.startswith(head):
         raise DeadlinePassed(head)
@@ -67,7 +73,11 @@ def receive(sock: socket.socket, deadline: float | None = None, allowance: Allow
         body, lengths = json.loads(head)
     except (ValueError, TypeError, RecursionError):
         raise MalformedFrame("the head of a frame cannot be read") from None
-    if not isinstance(lengths, list) or not all(type(n) is int and 0 <= n <= MAX_BYTES for n in lengths) or sum(lengths) > MAX_BYTES:
+    if (
+        not isinstance(lengths, list)
+        or not all(type(n) is int and 0 <= n <= MAX_BYTES for n in lengths)
+        or sum(lengths) > MAX_BYTES
+    ):
         raise MalformedFrame("a frame larger than any answer")
     if allowance:
         allowance.take(sum(lengths))

@@ -28,17 +28,24 @@ from grader.system.load import slowdown
 from grader.system.process_tree import ENDING_SECONDS, end_subprocess
 
 _START_SECONDS = 120.0
-_TO_START = ("LANG", "LD_LIBRARY_PATH", "PYTHONHOME", "PYTHONUTF8")  # torch may need these to start; the worker then clears its environment
+# torch may need these to start; the worker then clears its environment
+_TO_START = ("LANG", "LD_LIBRARY_PATH", "PYTHONHOME", "PYTHONUTF8")
 
 
 class WorkerPool:
     """Starts workers: on Linux by forking a preloaded process (the zygote), elsewhere as new Python processes."""
 
     def __init__(
-        self, fork: bool | None = None, warm: bool = False, isolation: Isolation | None = None, control: socket.socket | None = None
+        self,
+        fork: bool | None = None,
+        warm: bool = False,
+        isolation: Isolation | None = None,
+        control: socket.socket | None = None,
     ) -> None:
         self.fork = sys.platform.startswith("linux") if fork is None else fork
-        self.warm = warm  # fork the zygote from this process, which has loaded torch and has one thread; workers then have a copy of its memory
+        # fork the zygote from this process, which has loaded torch and has one thread; workers then have a copy of its
+        # memory
+        self.warm = warm
         self.isolation = isolation  # None: every layer of this machine except bubblewrap, which needs a separate start
         self.zygote: subprocess.Popen | int | None = None
         self.control = control  # the socket to a zygote that already runs, started by another pool
@@ -51,24 +58,29 @@ class WorkerPool:
         self._start_zygote()
 
     def new_zygote(self) -> socket.socket:
-        """The control socket of another zygote, forked from this pool's, for a pool in another process. The zygote ends when the socket is closed."""
+        """The control socket of another zygote, forked from this pool's, for a pool in another process. The zygote ends
+        when the socket is closed."""
         ours, theirs = socket.socketpair()
         with theirs:
             self._command("zygote", theirs.fileno())
         return ours
 
     def start(self) -> tuple[socket.socket, Any]:
-        """A socket to a new worker in its sandbox, and the worker's process (for `end_worker`). NoWorker if that cannot be started."""
+        """A socket to a new worker in its sandbox, and the worker's process (for `end_worker`). NoWorker if that cannot
+        be started."""
         sock, process = self._forked() if self.fork else self._spawned()
         sock.settimeout(_START_SECONDS)
         with contextlib.suppress(OSError):
             if sock.recv(1) == SANDBOXED:
                 return sock, process
         sock.close()
-        raise NoWorker(f"the process for your code did not start: {describe_exit(self.end_worker(process, ENDING_SECONDS))}")
+        raise NoWorker(
+            f"the process for your code did not start: {describe_exit(self.end_worker(process, ENDING_SECONDS))}"
+        )
 
     def end_worker(self, process: Any, patience: float) -> int | None:
-        """End a worker; its exit code (negative: the signal), or None if it had not ended after so many seconds and was killed."""
+        """End a worker; its exit code (negative: the signal), or None if it had not ended after so many seconds and was
+        killed."""
         if isinstance(process, subprocess.Popen):
             return end_subprocess(process, patience)
         return self._command(f"end {process} {patience}")
@@ -114,7 +126,9 @@ class WorkerPool:
             command = _python("grader.execution.zygote", str(theirs.fileno()), str(isolation))
             if isolation.bubblewrap:
                 command = bubblewrap.command(command)
-            self.zygote = subprocess.Popen(command, env=_environment(isolation), pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
+            self.zygote = subprocess.Popen(
+                command, env=_environment(isolation), pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL
+            )
             self.ready = False
         return control
 
@@ -125,14 +139,18 @@ class WorkerPool:
             _line(control)
         except (OSError, EOFError):
             self.close()
-            raise NoWorker("the process that starts workers for your code did not start; `headway doctor` looks for the reason") from None
+            raise NoWorker(
+                "the process that starts workers for your code did not start; `headway doctor` looks for the reason"
+            ) from None
         self.ready = True
 
     def _spawned(self) -> tuple[socket.socket, subprocess.Popen]:
         listener = Listener()
         with contextlib.closing(listener):
             command = _python("grader.execution.worker_process", str(listener.port), str(self._available_isolation()))
-            process = subprocess.Popen(command, env=_environment(self._available_isolation()), stdin=subprocess.PIPE, start_new_session=True)
+            process = subprocess.Popen(
+                command, env=_environment(self._available_isolation()), stdin=subprocess.PIPE, start_new_session=True
+            )
             listener.send_token(process)
             sock = listener.wait_for(process, _START_SECONDS)
         if sock is None:
@@ -165,13 +183,18 @@ def _line(control: socket.socket) -> bytes:
 
 
 def _python(module: str, *arguments: str) -> list[str]:
-    return [sys.executable, "-P", "-m", module, *arguments]  # -P: do not import from the current folder, which may contain a random.py
+    # -P: do not import from the current folder, which may contain a random.py
+    return [sys.executable, "-P", "-m", module, *arguments]
 
 
 def _environment(isolation: Isolation) -> dict[str, str]:
     kit = Path(__file__).resolve().parents[2]
     path = os.pathsep.join(filter(None, [str(kit), os.environ.get("PYTHONPATH")]))
-    mine = {name: value for name, value in os.environ.items() if name.startswith("LC_") or name in _TO_START} if isolation else os.environ
+    mine = (
+        {name: value for name, value in os.environ.items() if name.startswith("LC_") or name in _TO_START}
+        if isolation
+        else os.environ
+    )
     return mine | {"PYTHONPATH": path, "PYTHONHASHSEED": "0"}  # then the order of a set is the same in every run
 
 
@@ -225,7 +248,9 @@ class Worker:
             return reply, out
         except (DeadlinePassed, TimeoutError) as passed:
             stack = read_stack(sock, passed.beginning if isinstance(passed, DeadlinePassed) else b"")
-            where = find_line(stack, (source for source in self.sources if source.name == self.chapter or not source.code))
+            where = find_line(
+                stack, (source for source in self.sources if source.name == self.chapter or not source.code)
+            )
             self._end(0.0)
             if op == "load":
                 raise ChapterBroken(f"importing it did not end within {limit:g} s", where, timed_out=True) from None

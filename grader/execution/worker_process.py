@@ -1,7 +1,7 @@
 """The program of a worker: a host that answers requests until the connection is closed.
 
-The zygote forks it; where forking is not safe it is started with `python -m grader.execution.worker_process PORT ISOLATION`, and reads a
-one-time token from its standard input.
+The zygote forks it; where forking is not safe it is started with `python -m grader.execution.worker_process PORT
+ISOLATION`, and reads a one-time token from its standard input.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ def serve(sock: socket.socket) -> None:
 
 
 def warm() -> None:
-    """Do once what is slow the first time: autograd, an operation on the device `meta` (it imports half of torch), the watch on forbidden functions."""
+    """Do once what is slow the first time: autograd, an operation on the device `meta` (it imports half of torch), the
+    watch on forbidden functions."""
     x = torch.ones(2, requires_grad=True)
     (x * x).sum().backward()
     torch.empty(2, device="meta") + torch.empty(2, device="meta")

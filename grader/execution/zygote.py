@@ -1,10 +1,13 @@
-"""The preloaded parent of workers (the zygote): imports torch once, then forks a worker in milliseconds on each request.
+"""The preloaded parent of workers (the zygote): imports torch once, then forks a worker in milliseconds on each
+request.
 
-Run as `python -m grader.execution.zygote FD ISOLATION`. Commands come over that socket: "fork" (with the worker's own socket as a file
-descriptor), "zygote" (with a socket over which another zygote, forked from this one, gets its commands), "end PID SECONDS" and
-"clear". When the socket is closed, the zygote kills every worker that is left, and ends.
+Run as `python -m grader.execution.zygote FD ISOLATION`. Commands come over that socket: "fork" (with the worker's own
+socket as a file descriptor), "zygote" (with a socket over which another zygote, forked from this one, gets its
+commands), "end PID SECONDS" and "clear". When the socket is closed, the zygote kills every worker that is left, and
+ends.
 
-It reads no chapter, no test and no reference, so the memory that a worker inherits contains only torch and the kit's code for workers.
+It reads no chapter, no test and no reference, so the memory that a worker inherits contains only torch and the kit's
+code for workers.
 """
 
 from __future__ import annotations
@@ -31,7 +34,8 @@ from grader.system.streams import redirect_to_null  # noqa: E402
 
 
 def fork_zygote(control: socket.socket, isolation: Isolation) -> int:
-    """Fork a zygote from this process, which has loaded torch. Workers get a copy of its memory: do not use this for untrusted code if the memory has secrets."""
+    """Fork a zygote from this process, which has loaded torch. Workers get a copy of its memory: do not use this for
+    untrusted code if the memory has secrets."""
     pid = os.fork()
     if pid:
         return pid
@@ -122,7 +126,8 @@ def _fork_another(control: socket.socket, descriptor: int, isolation: Isolation)
 
 
 def _become_worker(descriptor: int, sandbox: Sandbox, zygote: int) -> None:
-    """In the child: start a new session, redirect the standard streams, enter the sandbox; then answer requests until the connection is closed."""
+    """In the child: start a new session, redirect the standard streams, enter the sandbox; then answer requests until
+    the connection is closed."""
     status = 1
     try:
         os.setsid()

@@ -63,12 +63,21 @@ class Loaded:
 
 
 def save(
-    folder: Path, model: nn.Module, tokenizer: ModelTokenizer, design: Design, record: Mapping[str, Any], training: TrainingState | None = None
+    folder: Path,
+    model: nn.Module,
+    tokenizer: ModelTokenizer,
+    design: Design,
+    record: Mapping[str, Any],
+    training: TrainingState | None = None,
 ) -> None:
     """Write the checkpoint; an earlier one in this folder is replaced only when the new one is complete."""
     from safetensors.torch import save as to_bytes
 
-    files = {MODEL: to_bytes({name: parameter.detach().cpu().contiguous() for name, parameter in parameters_by_name(model).items()})}
+    files = {
+        MODEL: to_bytes(
+            {name: parameter.detach().cpu().contiguous() for name, parameter in parameters_by_name(model).items()}
+        )
+    }
     if training is not None:
         tensors = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in training.tensors.items()}
         files[TRAINING] = to_bytes(tensors, {"data": json.dumps(training.data)})
@@ -129,7 +138,8 @@ def _restore_previous(folder: Path) -> None:
 
 
 def read_record(folder: Path) -> dict[str, Any]:
-    """The whole of `checkpoint.json`, checked as far as that is possible without the other files. CheckpointProblem if it is not usable."""
+    """The whole of `checkpoint.json`, checked as far as that is possible without the other files. CheckpointProblem if
+    it is not usable."""
     _restore_previous(folder)
     where = short_path(folder)
     if not folder.is_dir():
@@ -143,15 +153,21 @@ def read_record(folder: Path) -> dict[str, Any]:
     except (ValueError, RecursionError):
         raise CheckpointProblem(f"{where}/{RECORD} is damaged; train the model again") from None
     number = data.get("format") if isinstance(data, dict) else None
-    if not isinstance(number, int) or not all(isinstance(data.get(name), dict) for name in ("design", "tokenizer", "record", "files")):
+    if not isinstance(number, int) or not all(
+        isinstance(data.get(name), dict) for name in ("design", "tokenizer", "record", "files")
+    ):
         raise CheckpointProblem(f"{where}/{RECORD} was not written by `headway train`")
     if number > FORMAT:
-        raise CheckpointProblem(f"{where} was written by a newer version of Headway (its format is {number}, this version reads {FORMAT}); update Headway")
+        raise CheckpointProblem(
+            f"{where} was written by a newer version of Headway (its format is {number}, this "
+            f"version reads {FORMAT}); update Headway"
+        )
     return data
 
 
 def load(folder: Path, parts: Any) -> Loaded:
-    """The model with its weights, in eval mode, on the CPU. CheckpointProblem if the folder is damaged, foreign or newer."""
+    """The model with its weights, in eval mode, on the CPU. CheckpointProblem if the folder is damaged, foreign or
+    newer."""
     data, where = read_record(folder), short_path(folder)
     try:
         design = Design.from_data(data["design"])
@@ -159,7 +175,9 @@ def load(folder: Path, parts: Any) -> Loaded:
     except (DesignProblem, TokenizerProblem) as trouble:
         raise CheckpointProblem(f"{where}/{RECORD} is damaged: {trouble}") from None
     if data.get("fingerprint") != tokenizer.fingerprint:
-        raise CheckpointProblem(f"{where}/{RECORD} is damaged: its tokenizer is not the one that the model was trained with")
+        raise CheckpointProblem(
+            f"{where}/{RECORD} is damaged: its tokenizer is not the one that the model was trained with"
+        )
     tensors, _ = _read_tensors(folder, MODEL, data)
     model = build_model(parts, design, tokenizer.vocab_size)
     fill_parameters(model, tensors, f"{where}/{MODEL}")
@@ -189,14 +207,21 @@ def fill_parameters(model: nn.Module, tensors: Mapping[str, Tensor], where: str)
         for group in names.values():
             parameter, stored = own[group[0]], [name for name in group if name in tensors]
             if not stored:
-                raise CheckpointProblem(f"{where} has no {group[0]}, which this model needs; was it trained with other code?")
+                raise CheckpointProblem(
+                    f"{where} has no {group[0]}, which this model needs; was it trained with other code?"
+                )
             tensor = tensors[stored[0]]
             if tensor.shape != parameter.shape:
-                raise CheckpointProblem(f"{where}: {stored[0]} has the shape {tuple(tensor.shape)}, and this model needs {tuple(parameter.shape)}")
+                raise CheckpointProblem(
+                    f"{where}: {stored[0]} has the shape {tuple(tensor.shape)}, and this model "
+                    f"needs {tuple(parameter.shape)}"
+                )
             parameter.copy_(tensor)
             unused -= set(group)
     if unused:
-        raise CheckpointProblem(f"{where} has {min(unused)}, which this model does not have; was it trained with other code?")
+        raise CheckpointProblem(
+            f"{where} has {min(unused)}, which this model does not have; was it trained with other code?"
+        )
 
 
 def _read_tensors(folder: Path, name: str, data: dict[str, Any]) -> tuple[dict[str, Tensor], dict[str, str]]:
@@ -235,7 +260,8 @@ def list_checkpoints(folder: Path = CHECKPOINTS) -> list[Path]:
 
 
 def find_checkpoint(word: str | None) -> Path:
-    """The checkpoint with this name, or in this folder; the newest if nothing is named. CheckpointProblem if there is none."""
+    """The checkpoint with this name, or in this folder; the newest if nothing is named. CheckpointProblem if there is
+    none."""
     known = list_checkpoints()
     if word is None:
         if not known:
@@ -249,5 +275,7 @@ def find_checkpoint(word: str | None) -> Path:
     near = get_close_matches(word, names, n=1)
     if near:
         raise CheckpointProblem(f"there is no checkpoint {word!r}; did you mean {near[0]}?")
-    raise CheckpointProblem(f"there is no checkpoint {word!r}; " + (f"you have {', '.join(names[:6])}" if names else "`headway train` makes one"))
-
+    raise CheckpointProblem(
+        f"there is no checkpoint {word!r}; "
+        + (f"you have {', '.join(names[:6])}" if names else "`headway train` makes one")
+    )

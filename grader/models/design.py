@@ -42,20 +42,32 @@ class Design:
     def __post_init__(self) -> None:
         for name, known in (("kind", KINDS), ("positions", POSITIONS), ("norm", NORMS), ("activation", ACTIVATIONS)):
             if getattr(self, name) not in known:
-                raise DesignProblem(f"{name} is {getattr(self, name)!r}; it can be {', '.join(known[:-1])} or {known[-1]}")
+                raise DesignProblem(
+                    f"{name} is {getattr(self, name)!r}; it can be {', '.join(known[:-1])} or {known[-1]}"
+                )
         for name in ("d_model", "n_heads", "n_layers", "max_len", "n_experts", "top_k"):
             if getattr(self, name) < 1:
                 raise DesignProblem(f"{name} is {getattr(self, name)}; it must be at least 1")
         if self.d_model % self.n_heads:
-            raise DesignProblem(f"{self.n_heads} heads do not divide d_model = {self.d_model}; choose a number of heads that does")
+            raise DesignProblem(
+                f"{self.n_heads} heads do not divide d_model = {self.d_model}; choose a number of heads that does"
+            )
         if self.positions == "rope" and self.d_model // self.n_heads % 2:
-            raise DesignProblem(f"RoPE needs heads of an even width; {self.n_heads} heads of d_model = {self.d_model} are {self.d_model // self.n_heads} wide")
+            raise DesignProblem(
+                f"RoPE needs heads of an even width; {self.n_heads} heads of d_model = "
+                f"{self.d_model} are {self.d_model // self.n_heads} wide"
+            )
         if self.kind == "moe" and self.positions not in TABLES:
-            raise DesignProblem(f"the blocks with experts have no {self.positions} positions; use learned or sinusoidal")
+            raise DesignProblem(
+                f"the blocks with experts have no {self.positions} positions; use learned or sinusoidal"
+            )
         if self.kind == "moe" and self.top_k > self.n_experts:
             raise DesignProblem(f"top_k is {self.top_k}, but there are {self.n_experts} experts")
         if self.kind != "gpt" and self.norm != ("post" if self.kind == "translate" else "pre"):
-            raise DesignProblem(f"the blocks of a {self.kind} model are {'post' if self.kind == 'translate' else 'pre'}-norm; only a gpt can have both")
+            raise DesignProblem(
+                f"the blocks of a {self.kind} model are "
+                f"{'post' if self.kind == 'translate' else 'pre'}-norm; only a gpt can have both"
+            )
         if self.kind == "translate" and self.positions != "sinusoidal":
             raise DesignProblem(f"a translate model has sinusoidal positions, not {self.positions}")
 
@@ -87,7 +99,8 @@ def preset(name: str, kind: str = "gpt", **changes: Any) -> Design:
     if kind == "translate":
         design = replace(design, kind=kind, positions="sinusoidal", norm="post", n_layers=min(design.n_layers, 3))
     elif kind == "moe":
-        design = replace(design, kind=kind, d_ff=design.d_model)  # two experts of this width for a token: about half of a dense layer
+        # two experts of this width for a token: about half of a dense layer
+        design = replace(design, kind=kind, d_ff=design.d_model)
     return replace(design, **{name: value for name, value in changes.items() if value is not None})
 
 
@@ -96,8 +109,14 @@ class MoEGPT(nn.Module):
 
     def __init__(self, parts: Any, design: Design, vocab_size: int) -> None:
         super().__init__()
-        dense = parts.GPT(gpt_config(parts, replace(design, n_layers=1), vocab_size))  # the embeddings, the last norm and the head are a GPT's
-        self.token_emb, self.pos_emb, self.ln_f, self.lm_head = dense.token_emb, dense.pos_emb, dense.ln_f, dense.lm_head
+        # the embeddings, the last norm and the head are a GPT's
+        dense = parts.GPT(gpt_config(parts, replace(design, n_layers=1), vocab_size))
+        self.token_emb, self.pos_emb, self.ln_f, self.lm_head = (
+            dense.token_emb,
+            dense.pos_emb,
+            dense.ln_f,
+            dense.lm_head,
+        )
         block = partial(parts.MoEBlock, design.d_model, design.n_heads, design.d_ff, design.n_experts, design.top_k)
         self.blocks = nn.ModuleList([block() for _ in range(design.n_layers)])
         give_first_values(self.blocks)
@@ -113,22 +132,26 @@ class MoEGPT(nn.Module):
 
 
 def build_model(parts: Any, design: Design, vocab_size: int) -> nn.Module:
-    """An untrained model of this design, from the learner's and the reference's parts. The first values come from torch's generator.
+    """An untrained model of this design, from the learner's and the reference's parts. The first values come from
+    torch's generator.
 
-    A language model is called `model(ids)` and returns logits, or a tuple that begins with logits. A translator is called
-    `model(source, target)`, and both languages share one vocabulary.
+    A language model is called `model(ids)` and returns logits, or a tuple that begins with logits. A translator is
+    called `model(source, target)`, and both languages share one vocabulary.
     """
     if design.kind == "translate":
         sizes = dict(d_model=design.d_model, n_heads=design.n_heads, d_ff=design.d_ff, dropout=design.dropout)
         blocks = dict(n_encoder_blocks=design.n_layers, n_decoder_blocks=design.n_layers)
-        return parts.Seq2Seq(parts.Seq2SeqConfig(vocab_size, vocab_size, design.max_len, **sizes, **blocks, pad_id=PAD_ID))
+        return parts.Seq2Seq(
+            parts.Seq2SeqConfig(vocab_size, vocab_size, design.max_len, **sizes, **blocks, pad_id=PAD_ID)
+        )
     if design.kind == "moe":
         return MoEGPT(parts, design, vocab_size)
     model = parts.GPT(gpt_config(parts, design, vocab_size))
     if design.norm == "post":
         inside = "none" if design.positions in TABLES else design.positions
         model.blocks = nn.ModuleList(
-            parts.PostNormBlock(design.d_model, design.n_heads, design.d_ff, inside, design.dropout, design.activation) for _ in range(design.n_layers)
+            parts.PostNormBlock(design.d_model, design.n_heads, design.d_ff, inside, design.dropout, design.activation)
+            for _ in range(design.n_layers)
         )
         give_first_values(model.blocks)
     return model
@@ -151,7 +174,8 @@ def give_first_values(module: nn.Module) -> None:
 
 
 def parameters_by_name(model: nn.Module) -> dict[str, nn.Parameter]:
-    """Every parameter once, by the first of its names in the alphabet, so that a tied matrix has the same name with everyone's code."""
+    """Every parameter once, by the first of its names in the alphabet, so that a tied matrix has the same name with
+    everyone's code."""
     found: dict[int, tuple[str, nn.Parameter]] = {}
     for name, parameter in sorted(model.named_parameters(remove_duplicate=False)):
         found.setdefault(id(parameter), (name, parameter))

@@ -73,13 +73,24 @@ class OwnParts:
         if not reference:
             said = [f"Your own code: all {count} parts."]
         elif not learner:
-            said = [f"Your own code: none of the {count} parts yet. The reference: all of them{self._failing(reference)}."]
+            said = [
+                f"Your own code: none of the {count} parts yet. The reference: all of them{self._failing(reference)}."
+            ]
         else:
-            said = [f"Your own code: {len(learner)} of {count} parts. The reference: {list_names(reference, MAX_LISTED_NAMES)}{self._failing(reference)}."]
-        said += [f"{module}.py counts as not written yet: {why.removesuffix('.')}." for module, why in self.status.broken.items()]
+            said = [
+                f"Your own code: {len(learner)} of {count} parts. The reference: "
+                f"{list_names(reference, MAX_LISTED_NAMES)}{self._failing(reference)}."
+            ]
+        said += [
+            f"{module}.py counts as not written yet: {why.removesuffix('.')}."
+            for module, why in self.status.broken.items()
+        ]
         said += [f"{why.removesuffix('.')}. So its parts are the reference's." for why in self.parts.broken.values()]
         if self.status.untested:
-            said.append(f"The tests of {list_names(self.status.untested, MAX_LISTED_NAMES)} could not be run. To see why, run `headway check {self.status.untested[0]}`.")
+            said.append(
+                f"The tests of {list_names(self.status.untested, MAX_LISTED_NAMES)} could not be run. To see "
+                f"why, run `headway check {self.status.untested[0]}`."
+            )
         return said
 
     def to_data(self) -> dict[str, list[str]]:
@@ -96,11 +107,15 @@ class OwnParts:
 
 
 def find_own_parts(exercises: Iterable[str], report_progress: ProgressReporter) -> OwnParts:
-    """Test what the learner has written of these exercises, and mix it with the reference. NotInHandout if the handout lacks one of them."""
+    """Test what the learner has written of these exercises, and mix it with the reference. NotInHandout if the handout
+    lacks one of them."""
     names = _in_course_order(exercises)
     missing = sorted(set(exercises) - set(names))
     if missing:
-        raise NotInHandout(f"this needs {list_names(missing, MAX_LISTED_NAMES)}, which {'are' if len(missing) > 1 else 'is'} not in this handout")
+        raise NotInHandout(
+            f"this needs {list_names(missing, MAX_LISTED_NAMES)}, which "
+            f"{'are' if len(missing) > 1 else 'is'} not in this handout"
+        )
     status = find_status(names, report_progress)
     return OwnParts(Parts(names, status.passed), status)
 
@@ -114,7 +129,8 @@ class Crash:
 
 
 def find_crash(problem: BaseException, parts: Parts) -> Crash | None:
-    """What the learner's code raised and at which of their lines; None if the exception passed through no line of theirs."""
+    """What the learner's code raised and at which of their lines; None if the exception passed through no line of
+    theirs."""
     texts = parts.learner_texts
     frames = [frame for frame in traceback.extract_tb(problem.__traceback__) if frame.filename in texts]
     if not frames:
@@ -149,7 +165,8 @@ class CodeProblem(Exception):
 
 @contextlib.contextmanager
 def explaining_crashes(parts: Parts, sentences: tuple[type[Exception], ...] = ()) -> Iterator[None]:
-    """Turn an exception of the learner's code into a CodeProblem. The types `sentences` have a message for the user already, and pass.
+    """Turn an exception of the learner's code into a CodeProblem. The types `sentences` have a message for the user
+    already, and pass.
 
     Without any code of the learner's, an exception is a mistake of the kit and passes too.
     """
@@ -163,12 +180,20 @@ def explaining_crashes(parts: Parts, sentences: tuple[type[Exception], ...] = ()
         if find_crash(problem, parts):
             raise CodeProblem(describe_problem(problem, parts)) from problem
         if isinstance(problem, ImportError):
-            raise CodeProblem(f"a package that this needs is missing or does not work: {problem}; `headway doctor` checks the installation") from problem
+            raise CodeProblem(
+                f"a package that this needs is missing or does not work: {problem}; `headway doctor` "
+                "checks the installation"
+            ) from problem
         if parts.from_learner:
-            raise CodeProblem(f"your code passes its tests, but does not work here: {describe_problem(problem, parts)}") from problem
+            raise CodeProblem(
+                f"your code passes its tests, but does not work here: {describe_problem(problem, parts)}"
+            ) from problem
         raise
 
 
 def is_out_of_memory(problem: BaseException) -> bool:
     """Whether an allocation failed: Python's, torch's on the CPU, or on a GPU."""
-    return isinstance(problem, MemoryError) or (isinstance(problem, RuntimeError) and ("out of memory" in str(problem) or "can't allocate memory" in str(problem)))
+    return isinstance(problem, MemoryError) or (
+        isinstance(problem, RuntimeError)
+        and ("out of memory" in str(problem) or "can't allocate memory" in str(problem))
+    )

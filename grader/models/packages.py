@@ -15,4 +15,7 @@ def missing_packages(command: str, names: tuple[str, ...] = MODELS) -> str | Non
         return "torch is not installed for this Python; `headway doctor` says what to do"
     if not (missing := [name for name in names if not find_spec(name)]):
         return None
-    return f"`headway {command}` needs {' and '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} not installed: run {INSTALL}"
+    return (
+        f"`headway {command}` needs {' and '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} not "
+        f"installed: run {INSTALL}"
+    )

@@ -1,7 +1,7 @@
 """Text to ids and back, with the learner's WordTokenizer or BPETokenizer.
 
-A language model reads `start_ids`, the ids of a text, and `end_id`. The concatenated pieces of some ids are their decoded text, so a
-program can print a text token by token.
+A language model reads `start_ids`, the ids of a text, and `end_id`. The concatenated pieces of some ids are their
+decoded text, so a program can print a text token by token.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from grader.models.design import PAD_ID
 
 PAD, UNKNOWN, START, END = SPECIAL = ("<pad>", "<unk>", "<start>", "<end>")
 
-_MARKS = re.escape("!\"#$%&()*+,./:;<=>?@[\\]^_`{|}~…—–“”„«»‹›।॥。、，？！：；（）「」¿¡·•")
-_TOKEN = re.compile(rf"(?:[^\s{_MARKS}'’-]|(?<=[^\s{_MARKS}'’-])['’-](?=[^\s{_MARKS}'’-]))+|\S")  # a word with the hyphens and apostrophes inside it, or a mark
+_MARKS = re.escape('!"#$%&()*+,./:;<=>?@[\\]^_`{|}~…—–“”„«»‹›।॥。、，？！：；（）「」¿¡·•')
+# a word with the hyphens and apostrophes inside it, or a mark
+_TOKEN = re.compile(rf"(?:[^\s{_MARKS}'’-]|(?<=[^\s{_MARKS}'’-])['’-](?=[^\s{_MARKS}'’-]))+|\S")
 _ENDS = frozenset(".!?…।॥。？！")  # a sentence ends here
 _CLOSING = frozenset(".,!?;:…%)]}।॥。、，？！：；）」”»›")  # no space before these
 _OPENING = frozenset("([{“„«‹（「¿¡#$")  # no space after these
@@ -58,7 +59,8 @@ def split_words(text: str) -> list[str]:
 
 
 class WordModelTokenizer:
-    """Words and punctuation marks, lower-cased, with the learner's WordTokenizer. Decoding writes capitals and spaces as in a printed text."""
+    """Words and punctuation marks, lower-cased, with the learner's WordTokenizer. Decoding writes capitals and spaces
+    as in a printed text."""
 
     kind = "words"
 
@@ -98,7 +100,8 @@ class WordModelTokenizer:
         """What each id adds to the printed text: a space if needed, and the word in its case."""
         pieces = []
         last = ""
-        begins, glued, quoted = True, True, False  # at a sentence's beginning; no space before the next; inside straight quotation marks
+        # at a sentence's beginning; no space before the next; inside straight quotation marks
+        begins, glued, quoted = True, True, False
         for word in (self._own.decode([i]) for i in ids):
             if word in SPECIAL and word != UNKNOWN:
                 pieces.append("")
@@ -112,7 +115,8 @@ class WordModelTokenizer:
             pieces.append(space + shown)
             glued = word in _OPENING or (word == '"' and not quoted)
             if word == '"':
-                begins = not quoted or (begins and last == ".")  # "Where?" said Mia: the sentence goes on after a quoted question
+                # "Where?" said Mia: the sentence goes on after a quoted question
+                begins = not quoted or (begins and last == ".")
                 quoted = not quoted
             elif word not in _OPENING and word not in "”»":
                 begins = word in _ENDS
@@ -148,7 +152,8 @@ class BpeModelTokenizer:
 
     @classmethod
     def of_text(cls, parts: Any, sample: str, vocab_size: int) -> BpeModelTokenizer:
-        """Learn the merges from a sample of the text. Merges across the boundary of a word are left out, because no text uses them."""
+        """Learn the merges from a sample of the text. Merges across the boundary of a word are left out, because no
+        text uses them."""
         learned = parts.train_bpe(sample, vocab_size)
         table = bytes_of_ids(learned)
         new_ids: dict[int, int] = {i: i for i in range(256)}

@@ -43,14 +43,22 @@ class Answer:
 def sentence_answer(sentence: str) -> Answer:
     """The reason why nothing was tested."""
     first, *more = sentence.splitlines()
-    return Answer(False, "\n".join([*_wrapped(first), *more]), html.card("amber", "", [html.sentence(first), html.block("\n".join(more))]))
+    return Answer(
+        False,
+        "\n".join([*_wrapped(first), *more]),
+        html.card("amber", "", [html.sentence(first), html.block("\n".join(more))]),
+    )
 
 
 def hint_answer(hint: Hint) -> Answer:
     more = "This is the last hint." if hint.is_last else f'For the next hint: `hint("{hint.exercise}")`'
     notes = [more, *([hint.problem] if hint.problem else [])]
     said = [hint.title, *_wrapped(hint.text), *(line for note in notes for line in _wrapped(note))]
-    return Answer(True, "\n".join(said), html.card("blue", hint.title, [html.sentence(hint.text), *(html.aside(note) for note in notes)]))
+    return Answer(
+        True,
+        "\n".join(said),
+        html.card("blue", hint.title, [html.sentence(hint.text), *(html.aside(note) for note in notes)]),
+    )
 
 
 def code_answer(text: str) -> Answer:
@@ -63,7 +71,9 @@ def joined(answers: Sequence[Answer]) -> Answer:
     """Several answers as one, which is true when all of them are."""
     if len(answers) == 1:
         return answers[0]
-    return Answer(all(answers), "\n\n".join(answer.text for answer in answers), "".join(answer.html for answer in answers))
+    return Answer(
+        all(answers), "\n\n".join(answer.text for answer in answers), "".join(answer.html for answer in answers)
+    )
 
 
 def verdict_answer(verdict: Verdict, found: Exercise | Chapter, notes: Sequence[str] = ()) -> Answer:
@@ -83,17 +93,27 @@ def headline(result: ExerciseResult) -> tuple[str, str]:
     if result.outcome == "todo":
         return f"{name} is not {'complete' if result.written else 'implemented'} yet", "amber"
     words = {"failed": "failed", "timeout": "ran out of time", "error": "could not run"}
-    counts = [f"{n} of {len(tests)} tests {words[kind]}" for kind in words if (n := sum(test.outcome == kind for test in tests))]
+    counts = [
+        f"{n} of {len(tests)} tests {words[kind]}"
+        for kind in words
+        if (n := sum(test.outcome == kind for test in tests))
+    ]
     return f"{name}: {', '.join(counts)}", "red"
 
 
 def missing_dependency(result: ExerciseResult) -> str:
     """The message that another exercise is missing, if that is why this one cannot run."""
-    return next((test.message for test in result.tests if test.outcome == "todo" and test.message != NOT_IMPLEMENTED), "")
+    return next(
+        (test.message for test in result.tests if test.outcome == "todo" and test.message != NOT_IMPLEMENTED), ""
+    )
 
 
 def _failing_results(verdict: Verdict) -> list[ExerciseResult]:
-    return [result for result in verdict.results if result.exercise.module not in verdict.broken and (result.forbidden or result.failures)]
+    return [
+        result
+        for result in verdict.results
+        if result.exercise.module not in verdict.broken and (result.forbidden or result.failures)
+    ]
 
 
 def _closing_sentences(verdict: Verdict, found: Exercise | Chapter) -> list[str]:
@@ -169,7 +189,9 @@ def _score(result: ExerciseResult) -> str:
 def _outcome_text(result: ExerciseResult) -> str:
     if result.outcome == "passed" and result.replaced:
         return f"passed, with the reference's {join_names(result.replaced)}"
-    return {"passed": "passed", "todo": "not implemented yet"}.get(result.outcome) or headline(result)[0].partition(": ")[2]
+    return {"passed": "passed", "todo": "not implemented yet"}.get(result.outcome) or headline(result)[0].partition(
+        ": "
+    )[2]
 
 
 # ---- for a notebook
@@ -183,11 +205,19 @@ def _card(verdict: Verdict, found: Exercise | Chapter, closing: list[str]) -> st
     if isinstance(found, Exercise):
         result = verdict.results[0]
         title, colour = headline(result)
-        return html.card(colour, title, [html.sentence(found.promise) if colour in ("green", "amber") else "", html.troubles(result), *ends])
-    rows = [(headline(result)[1], result.exercise.name, _score(result), _outcome_text(result)) for result in verdict.results]
+        return html.card(
+            colour,
+            title,
+            [html.sentence(found.promise) if colour in ("green", "amber") else "", html.troubles(result), *ends],
+        )
+    rows = [
+        (headline(result)[1], result.exercise.name, _score(result), _outcome_text(result)) for result in verdict.results
+    ]
     failing = _failing_results(verdict)
     whole = [html.subtitle(headline(result)[0]) + html.troubles(result) for result in failing[:SHOWN_WHOLE]]
     rest = [html.sentence(headline(result)[0]) for result in failing[SHOWN_WHOLE:]]
     done = sum(result.outcome == "passed" for result in verdict.results)
     colour = "red" if failing else "green" if done == len(rows) else "amber"
-    return html.card(colour, f"{found.title}: {done} of {len(rows)} exercises work", [html.table(rows), *whole, *rest, *ends])
+    return html.card(
+        colour, f"{found.title}: {done} of {len(rows)} exercises work", [html.table(rows), *whole, *rest, *ends]
+    )

@@ -29,7 +29,8 @@ class CellCode:
 
     @cached_property
     def _names(self) -> NamesUsed:
-        return names_used("\n".join(dict.fromkeys(self.definitions.values())))  # without imports, so that an attribute does not count as a name
+        # without imports, so that an attribute does not count as a name
+        return names_used("\n".join(dict.fromkeys(self.definitions.values())))
 
     def names_reached(self, name: str, last: Collection[str]) -> set[str]:
         """All names that this definition uses, directly or through others; what the names `last` use is left out."""
@@ -74,7 +75,9 @@ def cells_so_far() -> list[str]:
 
 def exercises_in(cell: str) -> list[Exercise]:
     """The exercises that a cell defines, in the order of the course."""
-    names = {name for node in parse(notebook_shell().transform_cell(cell), "the cell").body for name in bound_names(node)}
+    names = {
+        name for node in parse(notebook_shell().transform_cell(cell), "the cell").body for name in bound_names(node)
+    }
     return [exercise for exercise in load_syllabus().exercises if exercise.name in names]
 
 
@@ -94,14 +97,19 @@ def _code(value: Any) -> types.CodeType | None:
     if not isinstance(value, type):
         return getattr(value, "__code__", None)
     methods = [inspect.unwrap(method) for method in vars(value).values() if isinstance(method, types.FunctionType)]
-    return next((method.__code__ for method in methods if method.__qualname__.startswith(f"{value.__qualname__}.")), None)
+    return next(
+        (method.__code__ for method in methods if method.__qualname__.startswith(f"{value.__qualname__}.")), None
+    )
 
 
 def _below_magics(cell: str) -> str:
-    """The Python below the cell magics of a cell as IPython keeps it: `get_ipython().run_cell_magic('check', 'softmax', 'def softmax(...')`."""
+    """The Python below the cell magics of a cell as IPython keeps it: `get_ipython().run_cell_magic('check', 'softmax',
+    'def softmax(...')`."""
     try:
         match parse(cell).body:
-            case [ast.Expr(ast.Call(ast.Attribute(attr="run_cell_magic"), [ast.Constant(magic), _, ast.Constant(body)]))] if magic in RUNNING:
+            case [
+                ast.Expr(ast.Call(ast.Attribute(attr="run_cell_magic"), [ast.Constant(magic), _, ast.Constant(body)]))
+            ] if magic in RUNNING:
                 return _below_magics(notebook_shell().transform_cell(body))
     except SourceProblem:
         pass
@@ -112,10 +120,23 @@ def _import_statement(node: ast.Import | ast.ImportFrom, alias: ast.alias) -> st
     """The import of one name. A chapter imports another one from its own folder."""
     folder, _, module = (alias.name if isinstance(node, ast.Import) else node.module or "").partition(".")
     if isinstance(node, ast.Import):
-        return ast.unparse(ast.ImportFrom(None, [ast.alias(module, alias.asname)], 1) if folder == "exercises" and alias.asname else ast.Import([alias]))
-    return ast.unparse(ast.ImportFrom(module or None, [alias], 1) if folder == "exercises" else ast.ImportFrom(node.module, [alias], node.level))
+        return ast.unparse(
+            ast.ImportFrom(None, [ast.alias(module, alias.asname)], 1)
+            if folder == "exercises" and alias.asname
+            else ast.Import([alias])
+        )
+    return ast.unparse(
+        ast.ImportFrom(module or None, [alias], 1)
+        if folder == "exercises"
+        else ast.ImportFrom(node.module, [alias], node.level)
+    )
 
 
 def _names_in_annotations(node: ast.stmt) -> set[str]:
-    annotations = [found for part in ast.walk(node) for found in (getattr(part, "annotation", None), getattr(part, "returns", None)) if found]
+    annotations = [
+        found
+        for part in ast.walk(node)
+        for found in (getattr(part, "annotation", None), getattr(part, "returns", None))
+        if found
+    ]
     return {part.id for annotation in annotations for part in ast.walk(annotation) if isinstance(part, ast.Name)}

@@ -11,18 +11,28 @@ from html import escape
 from grader.runner.layout import ALSO
 from grader.verdict.results import ExerciseResult, Failure, Row, replaced_sentences
 
-COLOURS = {"green": "#258750", "red": "#d6453d", "amber": "#a8700f", "blue": "#3b78c4"}  # readable on white and on black
+# readable on white and on black
+COLOURS = {"green": "#258750", "red": "#d6453d", "amber": "#a8700f", "blue": "#3b78c4"}
 FADED = "opacity:.75"
 MONO = "font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace;font-size:.92em"
-PRE = f"{MONO};margin:0;padding:0;border:0;background:none;color:inherit;white-space:pre;overflow-x:auto;line-height:1.4"
+PRE = (
+    f"{MONO};margin:0;padding:0;border:0;background:none;color:inherit;white-space:pre;overflow-x:auto;line-height:1.4"
+)
 VALUE = "flex:1 1 auto;min-width:0;padding:.35em .7em;border-radius:4px;background:rgba(127,127,127,.12)"
 
 
 def card(colour: str, title: str, parts: list[str]) -> str:
     """One verdict. The classes keep MathJax from reading dollar signs as formulas."""
-    head = f'<div style="font-weight:600;font-size:1.1em;color:{COLOURS[colour]}">{escape(title)}</div>' if title else ""
-    box = f"border-left:4px solid {COLOURS[colour]};padding:.15em 0 .15em 1em;margin:.4em 0;max-width:60em;line-height:1.5;color:inherit"
-    return f'<div class="headway tex2jax_ignore mathjax_ignore" style="{box}">{head}{"".join(filter(None, parts))}</div>'
+    head = (
+        f'<div style="font-weight:600;font-size:1.1em;color:{COLOURS[colour]}">{escape(title)}</div>' if title else ""
+    )
+    box = (
+        f"border-left:4px solid {COLOURS[colour]};padding:.15em 0 .15em 1em;margin:.4em "
+        "0;max-width:60em;line-height:1.5;color:inherit"
+    )
+    return (
+        f'<div class="headway tex2jax_ignore mathjax_ignore" style="{box}">{head}{"".join(filter(None, parts))}</div>'
+    )
 
 
 def subtitle(text: str) -> str:
@@ -50,7 +60,10 @@ def table(rows: list[tuple[str, str, str, str]]) -> str:
         f'<span style="text-align:right">{escape(points)}</span><span style="{FADED}">{escape(word)}</span>'
         for colour, name, points, word in rows
     )
-    return f'<div style="display:grid;grid-template-columns:repeat(3,max-content) 1fr;column-gap:1em;margin:.4em 0">{cells}</div>'
+    return (
+        '<div style="display:grid;grid-template-columns:repeat(3,max-content) 1fr;column-gap:1em;margin:.4em '
+        f'0">{cells}</div>'
+    )
 
 
 def troubles(result: ExerciseResult) -> str:
@@ -67,12 +80,15 @@ def troubles(result: ExerciseResult) -> str:
         shown = names if len(names) <= ALSO + 1 else names[:ALSO]
         listed = [f'{others[n].outcome}: <span style="{MONO}">{escape(name)}</span>' for n, name in enumerate(shown)]
         more = f"<br/>and {len(names) - len(shown)} more" if len(names) > len(shown) else ""
-        parts.append(f'<div style="margin:.5em 0;{FADED}">also {"<br/>also ".join(listed)}{more}</div>' if listed else "")
+        parts.append(
+            f'<div style="margin:.5em 0;{FADED}">also {"<br/>also ".join(listed)}{more}</div>' if listed else ""
+        )
     return "".join(parts)
 
 
 def failure(words: Failure, script: str = "") -> str:
-    """One failed test as labelled rows; got and expected side by side if there is room. `script` makes its call again."""
+    """One failed test as labelled rows; got and expected side by side if there is room. `script` makes its call
+    again."""
     rows = []
     for label, text, is_code in [*words.rows(), *([Row("run again", script)] if script else [])]:
         if label == "problem":
@@ -85,8 +101,13 @@ def failure(words: Failure, script: str = "") -> str:
             rows.append((label, _code(text)))
         elif label != "expected":
             rows.append((label, block(text) if is_code else _prose(text)))
-    cells = "".join(f'<span style="{FADED}">{label}</span><div style="min-width:0">{value}</div>' for label, value in rows)
-    return f'<div style="display:grid;grid-template-columns:max-content minmax(0,1fr);gap:.25em 1em;margin:.6em 0">{cells}</div>'
+    cells = "".join(
+        f'<span style="{FADED}">{label}</span><div style="min-width:0">{value}</div>' for label, value in rows
+    )
+    return (
+        '<div style="display:grid;grid-template-columns:max-content minmax(0,1fr);gap:.25em 1em;margin:.6em '
+        f'0">{cells}</div>'
+    )
 
 
 def _beside(got: str, expected: str) -> str:

@@ -1,4 +1,5 @@
-"""`%%check`, `check`, `hint` and `repro` as a learner calls them: they validate the arguments, and reply to wrong ones with a sentence."""
+"""`%%check`, `check`, `hint` and `repro` as a learner calls them: they validate the arguments, and reply to wrong ones
+with a sentence."""
 
 from __future__ import annotations
 
@@ -28,9 +29,11 @@ class InvalidCall(Exception):
 
 
 def check(name: Any = None, given: Any = _NOTHING) -> Answer:
-    """Test the code in exercises/, as `headway check` does: `check("softmax")`, `check("ch03")`. The answer is true when all of it passes.
+    """Test the code in exercises/, as `headway check` does: `check("softmax")`, `check("ch03")`. The answer is true
+    when all of it passes.
 
-    `check("softmax", softmax)` first writes a function or class of this notebook into the file of its chapter, as the cell magic `%%check` does.
+    `check("softmax", softmax)` first writes a function or class of this notebook into the file of its chapter, as the
+    cell magic `%%check` does.
     """
     try:
         course = read_course()
@@ -41,7 +44,9 @@ def check(name: Any = None, given: Any = _NOTHING) -> Answer:
             return _checked(found)
         if not isinstance(found, Exercise):
             example = found.exercises[0].name
-            raise InvalidCall(f'{found.id} is a chapter; give the name of one exercise with an object: check("{example}", {example}).')
+            raise InvalidCall(
+                f'{found.id} is a chapter; give the name of one exercise with an object: check("{example}", {example}).'
+            )
         _validate_target(found, given, course)
         return _written_and_checked([found], [found], _code_of_object(found, given))
     except (InvalidCall, SourceProblem, UnknownName) as problem:
@@ -49,17 +54,24 @@ def check(name: Any = None, given: Any = _NOTHING) -> Answer:
 
 
 def check_cell(line: str, cell: str) -> Answer | None:
-    """Run the cell, write the exercises that it defines into the files of their chapters, and test them: `%%check`, or `%%check softmax` to test only that one."""
+    """Run the cell, write the exercises that it defines into the files of their chapters, and test them: `%%check`, or
+    `%%check softmax` to test only that one."""
     if not notebook_shell().run_cell(f"# %%check {line}\n{cell}", store_history=False).success:
         return None
     try:
         course = read_course()
         defined = exercises_in(cell)
         if not defined:
-            raise InvalidCall("This cell defines no exercise, so Headway wrote and tested nothing; remove its first line, or define an exercise, for example softmax.")
+            raise InvalidCall(
+                "This cell defines no exercise, so Headway wrote and tested nothing; remove its first "
+                "line, or define an exercise, for example softmax."
+            )
         found = [_found(line.strip().strip("\"'"), _NOTHING, course)] if line.strip() else defined
         if isinstance(found[0], Exercise) and found[0] not in defined:
-            raise InvalidCall(f"This cell does not define {found[0].name}, so Headway wrote and tested nothing; it defines {join_names(one.name for one in defined)}.")
+            raise InvalidCall(
+                f"This cell does not define {found[0].name}, so Headway wrote and tested nothing; it "
+                f"defines {join_names(one.name for one in defined)}."
+            )
         return _written_and_checked(defined, found, code_of_cells(cells_so_far()))
     except (InvalidCall, SourceProblem, UnknownName) as problem:
         return sentence_answer(str(problem))
@@ -80,7 +92,9 @@ def hint(name: Any = None, level: int | None = None) -> Answer:
         if not isinstance(exercise, Exercise):
             raise InvalidCall(f'Give the name of an exercise, not of a chapter: hint("{exercise.exercises[0].name}").')
         if level is not None and (type(level) is not int or level < 1):
-            raise InvalidCall(f'The level must be a number from 1 to {len(exercise.hints)}: hint("{exercise.name}", 1).')
+            raise InvalidCall(
+                f'The level must be a number from 1 to {len(exercise.hints)}: hint("{exercise.name}", 1).'
+            )
     except (InvalidCall, SourceProblem, UnknownName) as problem:
         return sentence_answer(str(problem))
     shown = reveal_hint(exercise, level)
@@ -88,7 +102,8 @@ def hint(name: Any = None, level: int | None = None) -> Answer:
 
 
 def repro(name: Any = None) -> Answer:
-    """The call of the last failure, of any exercise or of one, as code. In a notebook it replaces the text of the cell that asks for it."""
+    """The call of the last failure, of any exercise or of one, as code. In a notebook it replaces the text of the cell
+    that asks for it."""
     from grader.reproduction.files import last_script, stored_script  # it imports torch
 
     try:
@@ -101,7 +116,10 @@ def repro(name: Any = None) -> Answer:
         stored = stored_script(exercise.name) if exercise else last_script()
         if stored is None:
             example = exercise.name if exercise else "softmax"
-            raise InvalidCall(f'There is no failed check{f" of {example}" if exercise else ""} to run again; to check it: `check("{example}")`')
+            raise InvalidCall(
+                f"There is no failed check{f' of {example}' if exercise else ''} to run again; to "
+                f'check it: `check("{example}")`'
+            )
         text = stored.path.read_text(encoding="utf-8").replace("Path(__file__)", f"Path({str(stored.path)!r})")
     except (InvalidCall, SourceProblem, UnknownName) as problem:
         return sentence_answer(str(problem))
@@ -115,10 +133,16 @@ def _code_of_object(exercise: Exercise, given: Any) -> CellCode:
     name, kind = exercise.name, "class" if _is_class(exercise) else "function"
     own = getattr(given, "__name__", "")
     if own.isidentifier() and own != name:
-        raise InvalidCall(f"Your {kind} is called {own}, so Headway cannot write it as {name}; define {name} in a cell that begins with `%%check {name}`.")
+        raise InvalidCall(
+            f"Your {kind} is called {own}, so Headway cannot write it as {name}; define {name} in a "
+            f"cell that begins with `%%check {name}`."
+        )
     cell = cell_defining(name, given)
     if cell is None:
-        raise InvalidCall(f"Headway cannot find the code of this {kind}; put the definition of {name} into a cell that begins with `%%check {name}`.")
+        raise InvalidCall(
+            f"Headway cannot find the code of this {kind}; put the definition of {name} into a cell "
+            f"that begins with `%%check {name}`."
+        )
     code = code_of_cells([cell, *cells_so_far()])
     code.definitions[name] = definition(cell, name).text
     return code
@@ -147,7 +171,10 @@ def _validate_file(found: Exercise | Chapter) -> None:
         raise InvalidCall(f"There are no tests for {found.name}.")
     location = locate(chapter)
     if not location.file.exists():
-        raise InvalidCall(f"There is no file {short_path(location.file)}, so Headway tested nothing; `!headway reset {chapter.id}` creates it.")
+        raise InvalidCall(
+            f"There is no file {short_path(location.file)}, so Headway tested nothing; `!headway reset "
+            f"{chapter.id}` creates it."
+        )
     if problem := find_problem(location.file):
         raise InvalidCall(f"{problem}. Headway changed and tested nothing; correct the file first.")
 
@@ -157,7 +184,9 @@ def _found(name: Any, given: Any, course: Syllabus) -> Exercise | Chapter:
     if name is None and given is _NOTHING:
         step = next_step()
         if step is None:
-            raise InvalidCall('You have passed every exercise. check("softmax") tests one exercise again, check("ch03") a chapter.')
+            raise InvalidCall(
+                'You have passed every exercise. check("softmax") tests one exercise again, check("ch03") a chapter.'
+            )
         return step.exercise
     if isinstance(name, str):
         try:
@@ -167,7 +196,10 @@ def _found(name: Any, given: Any, course: Syllabus) -> Exercise | Chapter:
             raise InvalidCall(said[:1].upper() + said[1:] + ("" if said.endswith("?") else ".")) from None
     if isinstance(given, str):
         raise InvalidCall(f'The name is the first argument: check("{given}", {_called(name, given)}).')
-    raise InvalidCall(f'The first argument must be the name of an exercise in quotes, as in check("softmax", softmax); yours is {_a(name)}.')
+    raise InvalidCall(
+        'The first argument must be the name of an exercise in quotes, as in check("softmax", '
+        f"softmax); yours is {_a(name)}."
+    )
 
 
 def _own_name(given: Callable, course: Syllabus) -> str:
@@ -178,7 +210,9 @@ def _own_name(given: Callable, course: Syllabus) -> str:
         return name
     near = difflib.get_close_matches(name, names, n=1)
     example = near[0] if near else "softmax"
-    raise InvalidCall(f'No exercise is called {name}; give the name of the exercise: check("{example}", {_called(given, example)}).')
+    raise InvalidCall(
+        f'No exercise is called {name}; give the name of the exercise: check("{example}", {_called(given, example)}).'
+    )
 
 
 def _validate_target(exercise: Exercise, given: Any, course: Syllabus) -> None:
@@ -186,7 +220,10 @@ def _validate_target(exercise: Exercise, given: Any, course: Syllabus) -> None:
     name = exercise.name
     if not callable(given):
         wanted = "class" if _is_class(exercise) else "function"
-        raise InvalidCall(f'check needs the {wanted} itself, but this is {_a(given)}; pass it without calling it: check("{name}", {name}).')
+        raise InvalidCall(
+            f"check needs the {wanted} itself, but this is {_a(given)}; pass it without calling it: "
+            f'check("{name}", {name}).'
+        )
     if _is_class(exercise) and type(given).__name__ == name:
         raise InvalidCall(f'check needs the class itself, but this is an object of it: check("{name}", {name}).')
     other = getattr(given, "__name__", "")

@@ -13,7 +13,9 @@ from grader.processes.client import DOCTOR, AnyServer, NoServer
 from grader.processes.job import CheckJob
 from grader.verdict.summary import Verdict
 
-_server = AnyServer()  # without a watch it starts one that lives as long as the notebook, so that only the first check waits until torch is loaded
+# without a watch it starts one that lives as long as the notebook, so that only the first check waits until torch is
+# loaded
+_server = AnyServer()
 _one_at_a_time = threading.Lock()
 
 

@@ -1,4 +1,5 @@
-"""Writes exercises of a notebook into the files of their chapters, with what they need; written code that this replaces is kept."""
+"""Writes exercises of a notebook into the files of their chapters, with what they need; written code that this replaces
+is kept."""
 
 from __future__ import annotations
 
@@ -28,12 +29,16 @@ from grader.notebook.cell_code import CellCode
 from grader.notebook.shell import command
 from grader.verdict.results import join_names
 
-_written_here: dict[tuple[str, str], str] = {}  # module and name → what this notebook wrote last: the notebook has it, so it is not kept
+# module and name → what this notebook wrote last: the notebook has it, so it is not kept
+_written_here: dict[tuple[str, str], str] = {}
 
 
 def write_exercises(exercises: Sequence[Exercise], code: CellCode) -> list[str]:
-    """Write these exercises; returns sentences about what was written and what was kept. SourceProblem if a file cannot be used."""
-    chapters = {module: _ChapterText(module, code) for module in dict.fromkeys(exercise.module for exercise in exercises)}
+    """Write these exercises; returns sentences about what was written and what was kept. SourceProblem if a file cannot
+    be used."""
+    chapters = {
+        module: _ChapterText(module, code) for module in dict.fromkeys(exercise.module for exercise in exercises)
+    }
     for exercise in exercises:
         chapters[exercise.module].write(exercise)
     return [sentence for chapter in chapters.values() for sentence in chapter.store()]
@@ -50,19 +55,38 @@ class _ChapterText:
         self.replaced: dict[str, str] = {}  # name → its text in the file, where it was more than the stub
 
     def write(self, exercise: Exercise) -> None:
-        """Write an exercise and what it needs: its helpers, the exercises of which the file has the stub only, and imports."""
-        others = {other.name: other for other in load_syllabus().exercises if other.module <= self.module and other.name != exercise.name}
+        """Write an exercise and what it needs: its helpers, the exercises of which the file has the stub only, and
+        imports."""
+        others = {
+            other.name: other
+            for other in load_syllabus().exercises
+            if other.module <= self.module and other.name != exercise.name
+        }
         names = self.code.names_reached(exercise.name, others.keys())
         defined = [name for name in self.code.definitions if name in names]
         for other in [others[name] for name in defined if name in others and name not in self.written]:
-            if other.module == self.module and is_stub(other, self.text) and is_written(self.code.definitions[other.name], other.name):
+            if (
+                other.module == self.module
+                and is_stub(other, self.text)
+                and is_written(self.code.definitions[other.name], other.name)
+            ):
                 self.write(other)
-        helpers = [self.code.definitions[name] for name in defined if name not in others and name != exercise.name and not self._replace(name)]
-        new = "\n\n\n".join([*(text.strip("\r\n") for text in dict.fromkeys(helpers)), self.code.definitions[exercise.name]])
+        helpers = [
+            self.code.definitions[name]
+            for name in defined
+            if name not in others and name != exercise.name and not self._replace(name)
+        ]
+        new = "\n\n\n".join(
+            [*(text.strip("\r\n") for text in dict.fromkeys(helpers)), self.code.definitions[exercise.name]]
+        )
         if not self._replace(exercise.name, new, unless_stub=exercise):
             self.text = append_definition(self.text, new)
-        earlier = {name: f"from .{other.module} import {name}" for name, other in others.items() if other.module != self.module}
-        self._import({name: statement for name, statement in sorted((earlier | self.code.imports).items()) if name in names})
+        earlier = {
+            name: f"from .{other.module} import {name}" for name, other in others.items() if other.module != self.module
+        }
+        self._import(
+            {name: statement for name, statement in sorted((earlier | self.code.imports).items()) if name in names}
+        )
 
     def _replace(self, name: str, new: str = "", unless_stub: Exercise | None = None) -> bool:
         """Replace a definition by that of the notebook, or by `new`; False if the file has none of this name."""
@@ -102,11 +126,15 @@ class _ChapterText:
         try:
             write_source(self.path, self.text)
         except OSError as error:
-            raise SourceProblem(f"Headway tested nothing, because it {problem(error, f'write {short_path(self.path)}')}") from None
+            raise SourceProblem(
+                f"Headway tested nothing, because it {problem(error, f'write {short_path(self.path)}')}"
+            ) from None
         _written_here.update({(self.module, name): text for name, text in self.written.items()})
         return said
 
 
 def _is_heading(node: ast.stmt) -> bool:
     """A docstring, or an import."""
-    return isinstance(node, ast.Import | ast.ImportFrom) or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
+    return isinstance(node, ast.Import | ast.ImportFrom) or (
+        isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    )

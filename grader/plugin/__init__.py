@@ -1,4 +1,5 @@
-"""Headway inside pytest: a thin adapter, which has the runner judge each graded test and reports the verdict as pytest's own.
+"""Headway inside pytest: a thin adapter, which has the runner judge each graded test and reports the verdict as
+pytest's own.
 
     early.py             options
     hooks.py             every hook of a graded session

@@ -1,4 +1,5 @@
-"""What the tested code prints, as pytest captures it: all of pytest's private plugin `capturemanager` that the kit uses."""
+"""What the tested code prints, as pytest captures it: all of pytest's private plugin `capturemanager` that the kit
+uses."""
 
 from __future__ import annotations
 
@@ -42,7 +43,8 @@ class PrintedToPytest(Printed):
 
 
 def restart_capture(config: pytest.Config) -> None:
-    """In a forked process: capture what is printed in new files; the inherited ones are shared with every process forked from the same one."""
+    """In a forked process: capture what is printed in new files; the inherited ones are shared with every process
+    forked from the same one."""
     capture = config.pluginmanager.get_plugin("capturemanager")
     assert capture is not None
     capture.stop_global_capturing()

@@ -1,10 +1,11 @@
 """Headway's options for pytest, and a second start when pytest looks for its settings in the wrong place.
 
-pytest does not know the options yet when it reads `pytest --target /elsewhere` or `--results /elsewhere/results.json`, and takes what exists there for
-tests: it takes that for its root and never finds the kit's settings. This small module (an entry point, so it is always loaded) detects that and runs
-pytest again from the kit's root.
+pytest does not know the options yet when it reads `pytest --target /elsewhere` or `--results /elsewhere/results.json`,
+and takes what exists there for tests: it takes that for its root and never finds the kit's settings. This small module
+(an entry point, so it is always loaded) detects that and runs pytest again from the kit's root.
 
-PYTEST_DONT_REWRITE: this module has no assertions, and at the second start pytest would warn that it is too late to rewrite it.
+PYTEST_DONT_REWRITE: this module has no assertions, and at the second start pytest would warn that it is too late to
+rewrite it.
 """
 
 from __future__ import annotations
@@ -22,14 +23,32 @@ WITH_PATH, WITH_VALUE = ("--target", "--results"), ("--chapter", "--exercise", "
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("headway", "Headway: whose code to grade, and how")
-    group.addoption("--target", metavar="DIR", help="a folder with some of the chNN_name.py files, or the word `solutions`; the exercises unless given")
+    group.addoption(
+        "--target",
+        metavar="DIR",
+        help="a folder with some of the chNN_name.py files, or the word `solutions`; the exercises unless given",
+    )
     group.addoption("--chapter", metavar="ch03", action="append", help="only this chapter (may be repeated)")
     group.addoption("--exercise", metavar="NAME", action="append", help="only this exercise (may be repeated)")
-    group.addoption("--worker", action="store_true", help="run the code in a separate process, in a sandbox (Linux), not in the tests' process")
-    group.addoption("--door", action=_Door, choices=("local", "worker"), dest="worker", default=False, help=argparse.SUPPRESS)
-    group.addoption("--whole", action="store_true", help="everything that an exercise uses is the target's own; nothing is replaced by the reference's")
+    group.addoption(
+        "--worker",
+        action="store_true",
+        help="run the code in a separate process, in a sandbox (Linux), not in the tests' process",
+    )
+    group.addoption(
+        "--door", action=_Door, choices=("local", "worker"), dest="worker", default=False, help=argparse.SUPPRESS
+    )
+    group.addoption(
+        "--whole",
+        action="store_true",
+        help="everything that an exercise uses is the target's own; nothing is replaced by the reference's",
+    )
     group.addoption("--seed", type=int, default=0, metavar="N", help="other examples, just as repeatable (default 0)")
-    group.addoption("--no-recordings", action="store_true", help="draw all examples and ask the reference again, where both are recorded")
+    group.addoption(
+        "--no-recordings",
+        action="store_true",
+        help="draw all examples and ask the reference again, where both are recorded",
+    )
     group.addoption("--results", metavar="FILE", help="write the results as JSON")
 
 
@@ -42,25 +61,32 @@ class _Door(argparse.Action):
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> Iterator[None]:
-    """If an option's value misled pytest about its root, run again with an explicit root, before anything found there is used.
+    """If an option's value misled pytest about its root, run again with an explicit root, before anything found there
+    is used.
 
-    The first start has installed an import hook that follows the settings found there: with `python_files = *.py` it would parse all of torch
-    again, for seconds. The second start installs its own.
+    The first start has installed an import hook that follows the settings found there: with `python_files = *.py` it
+    would parse all of torch again, for seconds. The second start installs its own.
     """
     known = early_config.known_args_namespace
-    given = any(value for value in (known.target, known.results, known.exercise, known.chapter, known.seed, known.worker, known.whole))
+    given = any(
+        value
+        for value in (known.target, known.results, known.exercise, known.chapter, known.seed, known.worker, known.whole)
+    )
     if given and not early_config.pluginmanager.has_plugin("grader.plugin.hooks"):
         arguments = _joined(list(early_config.invocation_params.args))
         from grader.plugin.pytest_internals import remove_import_hooks  # here: other runs need not import it so early
 
         remove_import_hooks()
         tests = [] if known.file_or_dir else [str(ROOT / "tests")]
-        raise SystemExit(pytest.main([f"--rootdir={ROOT}", f"--config-file={ROOT / 'pyproject.toml'}", *arguments, *tests]))
+        raise SystemExit(
+            pytest.main([f"--rootdir={ROOT}", f"--config-file={ROOT / 'pyproject.toml'}", *arguments, *tests])
+        )
     return (yield)
 
 
 def _joined(arguments: list[str]) -> list[str]:
-    """Each option of this module in one word, `--target=/whole/path`, which pytest does not take for a folder of tests."""
+    """Each option of this module in one word, `--target=/whole/path`, which pytest does not take for a folder of
+    tests."""
     joined: list[str] = []
     while arguments:
         word = arguments.pop(0)

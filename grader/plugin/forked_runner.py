@@ -1,7 +1,9 @@
-"""Runs the tests of a plain pytest run in a fork of its process, which can be killed, so that a call that never returns costs its own test only.
+"""Runs the tests of a plain pytest run in a fork of its process, which can be killed, so that a call that never returns
+costs its own test only.
 
-The fork writes the deadline of each call into memory that it shares with this process (execution/call_watch.py). This process waits, kills the fork
-if a call is late, and continues with that test and all later ones in a worker. It does the same if the fork ends.
+The fork writes the deadline of each call into memory that it shares with this process (execution/call_watch.py). This
+process waits, kills the fork if a call is late, and continues with that test and all later ones in a worker. It does
+the same if the fork ends.
 """
 
 from __future__ import annotations
@@ -48,7 +50,9 @@ class ForkedRunner:
             return self._ask(self.fork, item)
         except ForkLost as problem:
             self.close()
-            self.run.notes.append(f"{problem}, so the tests from {item.name} on ran your code in a separate process, as with --worker.")
+            self.run.notes.append(
+                f"{problem}, so the tests from {item.name} on ran your code in a separate process, as with --worker."
+            )
             self.run.trial.move_to_worker(test.exercise)
             return self.judge_here.judge(test)
         except BaseException:  # Control-C
@@ -62,7 +66,8 @@ class ForkedRunner:
             self.fork = None
 
     def _needs_fork(self, config: pytest.Config) -> bool:
-        """Whether the code may not return and forking is possible: on Linux, with one thread, without a debugger or output that needs this very process."""
+        """Whether the code may not return and forking is possible: on Linux, with one thread, without a debugger or
+        output that needs this very process."""
         if self.run.trial.in_worker or self.run.trial.target.label == "solutions":
             return False
         if self.fork is not None:
@@ -93,7 +98,8 @@ class ForkedRunner:
         return found
 
     def _serve(self, session: pytest.Session, line: Fork) -> None:
-        """In the fork: judge each test whose id comes, until the connection is closed. What is accepted here too decides about the tests that follow."""
+        """In the fork: judge each test whose id comes, until the connection is closed. What is accepted here too
+        decides about the tests that follow."""
         self.run.trial.call_watch = self.deadline
         restart_capture(session.config)
         faulthandler.disable()  # a crash is a sentence of the parent's; pytest would print the frames of the kit

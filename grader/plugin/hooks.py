@@ -47,7 +47,10 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(str(problem)) from None
     if option.results and not Path(option.results).resolve().parent.is_dir():
         raise pytest.UsageError(f"--results: there is no folder {Path(option.results).resolve().parent} to write in")
-    trial, recordings = Trial(target, option.worker, option.whole, option.seed), None if option.no_recordings else course_recordings()
+    trial, recordings = (
+        Trial(target, option.worker, option.whole, option.seed),
+        None if option.no_recordings else course_recordings(),
+    )
     judge = judge_of(trial, recordings, PrintedToPytest(config), chosen=bool(selection), scripts=FOLDER)
     config.stash[RUN], config.stash[JUDGE], config.stash[SELECTED] = judge.run, judge, selection
     config.stash[FORKED] = ForkedRunner(judge)
@@ -61,7 +64,10 @@ def pytest_report_header(config: pytest.Config) -> list[str] | None:
 
 def _concerns_graded(config: pytest.Config) -> bool:
     kit = Path(__file__).parents[1]
-    return any(kit not in (Path(config.invocation_params.dir) / arg.partition("::")[0]).resolve().parents for arg in config.args)
+    return any(
+        kit not in (Path(config.invocation_params.dir) / arg.partition("::")[0]).resolve().parents
+        for arg in config.args
+    )
 
 
 # ---- which tests
@@ -81,7 +87,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     graded = [(item, test) for item in kept if (test := tests[item])]
     for _, test in graded:
         if test.is_of_course and test.exercise.name not in judge.run.weights:
-            judge.tests_of(test.exercise)  # also those that are not selected (`pytest FILE::TEST`, `--lf`): one test is not the whole exercise
+            # also those that are not selected (`pytest FILE::TEST`, `--lf`): one test is not the whole exercise
+            judge.tests_of(test.exercise)
         judge.run.register(test)
     if len(graded) == len(kept):
         places = {exercise.name: place for place, exercise in enumerate(load_syllabus().exercises)}
@@ -93,8 +100,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Print Headway's report for a session of graded tests only; a session with the kit's own tests has pytest's tracebacks."""
-    gc.freeze()  # torch and the suites stay until the end: no garbage collection needs to look through them, pytest's closing ones least of all
+    """Print Headway's report for a session of graded tests only; a session with the kit's own tests has pytest's
+    tracebacks."""
+    # torch and the suites stay until the end: no garbage collection needs to look through them, pytest's closing ones
+    # least of all
+    gc.freeze()
     if session.items and all(map(graded_test_of, session.items)):
         session.config.option.tbstyle = "no"
 
@@ -114,7 +124,9 @@ def reference(request: pytest.FixtureRequest):
 def _chapter_of(item: pytest.Item) -> str:
     test = graded_test_of(item)
     if test is None:
-        raise pytest.UsageError(f"{item.nodeid} uses an implementation but belongs to no exercise; mark it with @exercise(NAME)")
+        raise pytest.UsageError(
+            f"{item.nodeid} uses an implementation but belongs to no exercise; mark it with @exercise(NAME)"
+        )
     return test.exercise.chapter
 
 
@@ -123,7 +135,8 @@ def _chapter_of(item: pytest.Item) -> str:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
-    """Replaces pytest's own function for graded tests: the runner judges the test, and pytest gets reports of the verdict."""
+    """Replaces pytest's own function for graded tests: the runner judges the test, and pytest gets reports of the
+    verdict."""
     test, config = graded_test_of(item), item.config
     if test is None or config.option.setuponly:
         return None
@@ -140,14 +153,25 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 
 def _reports(item: pytest.Item, result: TestResult, found: Attempt) -> list[pytest.TestReport]:
-    """The three reports that pytest's plugins expect of a test; the second has the verdict, for xdist with all that was found."""
+    """The three reports that pytest's plugins expect of a test; the second has the verdict, for xdist with all that was
+    found."""
     keywords, outcome = dict.fromkeys(item.keywords, 1), result.outcome
     word = {"passed": "passed", "todo": "skipped"}.get(outcome, "failed")
-    text = (str(item.path), item.location[1] or 0, "todo") if outcome == "todo" else None if outcome == "passed" else result.message
-    verdict = pytest.TestReport(item.nodeid, item.location, keywords, word, text, "call", duration=result.seconds, headway=outcome)  # type: ignore[arg-type]
+    text = (
+        (str(item.path), item.location[1] or 0, "todo")
+        if outcome == "todo"
+        else None
+        if outcome == "passed"
+        else result.message
+    )
+    verdict = pytest.TestReport(
+        item.nodeid, item.location, keywords, word, text, "call", duration=result.seconds, headway=outcome
+    )  # type: ignore[arg-type]
     if _is_xdist_worker(item.config):
         verdict.headway_found = pickle.dumps(found)  # type: ignore[attr-defined]
-    before, after = (pytest.TestReport(item.nodeid, item.location, keywords, "passed", None, when) for when in ("setup", "teardown"))  # type: ignore[arg-type]
+    before, after = (
+        pytest.TestReport(item.nodeid, item.location, keywords, "passed", None, when) for when in ("setup", "teardown")
+    )  # type: ignore[arg-type]
     return [before, verdict, after]
 
 
@@ -225,7 +249,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     note = run_page.keyword_note(config.option.keyword, run)
     if run.results and not config.option.collectonly:
         run.notes += [note] if note else []
-        run_page.print_run(Page(terminalreporter.write_line, width_of(terminalreporter)), run, verbose=config.get_verbosity() > 0)
+        run_page.print_run(
+            Page(terminalreporter.write_line, width_of(terminalreporter)), run, verbose=config.get_verbosity() > 0
+        )
     elif note:
         terminalreporter.write_line(note, yellow=True)
 

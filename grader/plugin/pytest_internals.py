@@ -1,8 +1,11 @@
-"""All uses of pytest's private interfaces, besides capture.py. Nothing else in the kit imports from `_pytest` or uses a private attribute of its objects.
+"""All uses of pytest's private interfaces, besides capture.py. Nothing else in the kit imports from `_pytest` or uses a
+private attribute of its objects.
 
-Tried with pytest 8.0.0 and 9.2.0; `pyproject.toml` excludes pytest 10 until it has been tried. Each function says what it relies on.
+Tried with pytest 8.0.0 and 9.2.0; `pyproject.toml` excludes pytest 10 until it has been tried. Each function says what
+it relies on.
 
-PYTEST_DONT_REWRITE: it may be imported before pytest's second start (early.py), which would warn that it is too late to rewrite it.
+PYTEST_DONT_REWRITE: it may be imported before pytest's second start (early.py), which would warn that it is too late to
+rewrite it.
 """
 
 from __future__ import annotations

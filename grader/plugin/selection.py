@@ -31,7 +31,9 @@ class Selection:
         return bool(self.chapters or self.exercises)
 
     def wants(self, exercise: Exercise) -> bool:
-        return (not self.chapters or exercise.chapter in self.chapters) and (not self.exercises or exercise.name in self.exercises)
+        return (not self.chapters or exercise.chapter in self.chapters) and (
+            not self.exercises or exercise.name in self.exercises
+        )
 
     def leaves_out(self, file: Path) -> bool:
         """Whether this suite has none of the selected tests, so that it need not be imported."""
@@ -46,7 +48,6 @@ def graded_test_of(item: pytest.Item) -> GradedTest | None:
     if _TEST not in item.stash:
         item.stash[_TEST] = _graded_test(item)
     return item.stash[_TEST]
-
 
 
 def _graded_test(item: pytest.Item) -> GradedTest | None:

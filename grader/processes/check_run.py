@@ -37,7 +37,9 @@ def check(job: CheckJob, report: Report, fork: bool = True) -> int:
     with contextlib.suppress(OSError):  # a folder that is gone: paths are shown whole
         os.chdir(job.cwd)
     found = load_syllabus().find(job.name)
-    pdb.set_trace = sys.breakpointhook = _no_debugger(f"pytest {'--chapter' if isinstance(found, Chapter) else '--exercise'} {job.name}")
+    pdb.set_trace = sys.breakpointhook = _no_debugger(
+        f"pytest {'--chapter' if isinstance(found, Chapter) else '--exercise'} {job.name}"
+    )
     judge, processes = _judge_for(job, report, fork), count_processes() if fork and not job.in_worker else 1
     tests = [test for exercise in _exercises(found) for test in judge.tests_of(exercise)]
     if not tests:
@@ -64,7 +66,14 @@ def check(job: CheckJob, report: Report, fork: bool = True) -> int:
 
 def _judge_for(job: CheckJob, report: Report, fork: bool) -> Judge:
     pool = WorkerPool(fork=fork, warm=True)
-    trial = Trial(resolve(None), job.in_worker, pool=pool, import_seconds=IMPORT_SECONDS, extend_deadline=report.extend_deadline, call_watch=report.call_watch)
+    trial = Trial(
+        resolve(None),
+        job.in_worker,
+        pool=pool,
+        import_seconds=IMPORT_SECONDS,
+        extend_deadline=report.extend_deadline,
+        call_watch=report.call_watch,
+    )
     exercises = _exercises(load_syllabus().find(job.name))
     if job.hurried and len(exercises) == 1:
         trial.short_limit.add(exercises[0].name)
@@ -114,7 +123,8 @@ def preload_exercise(job: CheckJob) -> None:
 
 
 def preload_mistakes(job: CheckJob) -> None:
-    """In the server, when it has time: compile the known mistakes of an exercise, which the diagnosis of a failure tries."""
+    """In the server, when it has time: compile the known mistakes of an exercise, which the diagnosis of a failure
+    tries."""
     found = load_syllabus().find(job.name)
     if not isinstance(found, Chapter):
         compile_mistakes(found)

@@ -1,4 +1,5 @@
-"""The server behind `headway check`, the watch and the pictures: `python -m grader.processes.check_server [--idle SECONDS] [--prestarted] [--once]`."""
+"""The server behind `headway check`, the watch and the pictures: `python -m grader.processes.check_server [--idle
+SECONDS] [--prestarted] [--once]`."""
 
 from __future__ import annotations
 

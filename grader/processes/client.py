@@ -35,7 +35,8 @@ class Address:
     pid: int
 
     def ask(self, job: Job) -> socket.socket:
-        """A socket from which messages come (`job.read`); closing it stops the run. NoServer if the job is not accepted."""
+        """A socket from which messages come (`job.read`); closing it stops the run. NoServer if the job is not
+        accepted."""
         try:
             sock = socket.create_connection(("127.0.0.1", self.port), CONNECT_SECONDS)
         except OSError:
@@ -78,7 +79,8 @@ def find_running_server() -> Address | None:
 
 
 def ask_running_server(job: Job) -> Iterator[dict[str, Any]]:
-    """The messages of the running server; NoServer, before the first message, if no server runs or it is out of date."""
+    """The messages of the running server; NoServer, before the first message, if no server runs or it is out of
+    date."""
     address = find_running_server()
     if address is None:
         raise NoServer("")
@@ -101,7 +103,8 @@ def _whole_run(messages: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 
 def _clear(address: Address | None) -> None:
-    """Remove the file of a server that was killed, or one without an address; not a file that a newer server has written since."""
+    """Remove the file of a server that was killed, or one without an address; not a file that a newer server has
+    written since."""
     with contextlib.suppress(OSError):
         if address is None or address.token in ADDRESS.read_text(encoding="utf-8"):
             ADDRESS.unlink()
@@ -121,12 +124,16 @@ class ServerProcess:
         if self.known is None:
             said = decode(self.said.readline())
             if "port" not in said:
-                raise NoServer(said.get("trouble") or f"the server that runs the tests did not start (status {self.process.wait()}); {DOCTOR}")
+                raise NoServer(
+                    said.get("trouble")
+                    or f"the server that runs the tests did not start (status {self.process.wait()}); {DOCTOR}"
+                )
             self.known = Address(**said)
         return self.known
 
     def answers(self, job: Job, tries: int = 1) -> Iterator[dict[str, Any]]:
-        """The messages of one run. A very busy server may refuse the connection, so this tries several times before NoServer."""
+        """The messages of one run. A very busy server may refuse the connection, so this tries several times before
+        NoServer."""
         for left in reversed(range(tries)):
             try:
                 sock = self.address().ask(job)
@@ -166,7 +173,8 @@ class AnyServer:
         self.own: ServerProcess | None = None
 
     def answers(self, job: Job) -> Iterator[dict[str, Any]]:
-        """The messages of one run; NoServer if there is no server. If the server ends during the run, the code runs once more in a worker of another one."""
+        """The messages of one run; NoServer if there is no server. If the server ends during the run, the code runs
+        once more in a worker of another one."""
         try:
             yield from self._first_answers(job)
         except ServerLost as problem:

@@ -1,6 +1,7 @@
 """A run in a process forked from the server, which has everything loaded: ready in a few milliseconds.
 
-After a run, the next process is forked in advance, while the learner thinks: it copies the pages of memory that the last run wrote to, and waits.
+After a run, the next process is forked in advance, while the learner thinks: it copies the pages of memory that the
+last run wrote to, and waits.
 """
 
 from __future__ import annotations
@@ -123,7 +124,8 @@ class ForkingStarter:
 
 
 def _try(prepare: Callable[[Job], None], job: Job) -> None:
-    """Preparing only saves time: what cannot be prepared, as for an exercise that does not exist, is reported by the run."""
+    """Preparing only saves time: what cannot be prepared, as for an exercise that does not exist, is reported by the
+    run."""
     with contextlib.suppress(Exception):
         prepare(job)
 

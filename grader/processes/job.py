@@ -11,10 +11,12 @@ from typing import Any, Self, get_args, get_origin, get_type_hints
 
 
 class Job:
-    """One run in a separate process. Each type of job is a dataclass; a server's service has a function for each type that it runs."""
+    """One run in a separate process. Each type of job is a dataclass; a server's service has a function for each type
+    that it runs."""
 
     def after_crash(self, late: bool = False) -> Self | None:
-        """The job to run next if this one's process crashed, or if a call in it was `late`; None if that ends the run."""
+        """The job to run next if this one's process crashed, or if a call in it was `late`; None if that ends the
+        run."""
         return None
 
 
@@ -48,7 +50,8 @@ class PictureJob(Job):
 
 
 def moved_to_worker(job: Any) -> Any:
-    """The job with the learner's code in a worker, where a crash or a stall costs only the test it happens in; None if it was in a worker already."""
+    """The job with the learner's code in a worker, where a crash or a stall costs only the test it happens in; None if
+    it was in a worker already."""
     return None if job.in_worker else replace(job, in_worker=True)
 
 
@@ -133,7 +136,8 @@ def requested(line: bytes, types: Collection[type[Job]], token: str = "") -> Job
 
 
 def _build(hint: Any, data: Any) -> Any:
-    """The value of this type from the data that `asdict` and JSON made of it. TypeError or KeyError if the data do not fit."""
+    """The value of this type from the data that `asdict` and JSON made of it. TypeError or KeyError if the data do not
+    fit."""
     kind, parts = get_origin(hint) or hint, get_args(hint)
     if is_dataclass(kind) and isinstance(data, dict):
         hints = get_type_hints(kind)

@@ -16,7 +16,11 @@ def stamp() -> Stamp:
     found: Stamp = {}
     for folder in (ROOT / "grader", SOLUTIONS, REFERENCE, TESTS):
         for place, folders, names in os.walk(folder):
-            folders[:] = [name for name in folders if name not in ("__pycache__", "variants") and Path(place, name) != ROOT / "grader" / "tests"]
+            folders[:] = [
+                name
+                for name in folders
+                if name not in ("__pycache__", "variants") and Path(place, name) != ROOT / "grader" / "tests"
+            ]
             for name in names:
                 if name.endswith((".py", ".toml", ".sealed", ".mistakes")):
                     _note(found, os.path.join(place, name))

@@ -18,6 +18,11 @@ def draw(job: PictureJob, report: Report, fork: bool = True) -> int:
     limit_this_process()
     with contextlib.suppress(OSError):  # the folder no longer exists
         os.chdir(job.cwd)
-    picture = make_picture(load_syllabus().exercise(job.name), in_worker=job.in_worker, pool=WorkerPool(fork=fork, warm=True), extend_deadline=report.extend_deadline)
+    picture = make_picture(
+        load_syllabus().exercise(job.name),
+        in_worker=job.in_worker,
+        pool=WorkerPool(fork=fork, warm=True),
+        extend_deadline=report.extend_deadline,
+    )
     report.message(picture=picture.as_data())
     return 0

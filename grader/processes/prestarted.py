@@ -1,4 +1,5 @@
-"""For systems where forking is not safe: processes that have loaded everything and wait for one job each. One more than needed is always prepared."""
+"""For systems where forking is not safe: processes that have loaded everything and wait for one job each. One more than
+needed is always prepared."""
 
 from __future__ import annotations
 
@@ -27,17 +28,27 @@ class NeverReady(Exception):
     """A process ended before it had loaded everything."""
 
 
-def python_process(module: str, *arguments: str, environment: Mapping[str, str] | None = None, **options: Any) -> subprocess.Popen[bytes]:
-    """A Python process that runs this module of the kit, in a new session, so that Control-C does not reach it. Its standard input is a pipe."""
-    variables = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"} | dict(environment or {})
+def python_process(
+    module: str, *arguments: str, environment: Mapping[str, str] | None = None, **options: Any
+) -> subprocess.Popen[bytes]:
+    """A Python process that runs this module of the kit, in a new session, so that Control-C does not reach it. Its
+    standard input is a pipe."""
+    variables = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"} | dict(
+        environment or {}
+    )
     variables["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-    apart: dict[str, Any] = dict(start_new_session=True, creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0))
+    apart: dict[str, Any] = dict(
+        start_new_session=True, creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
+    )
     command = [sys.executable, "-P", "-m", module, *arguments]
-    return subprocess.Popen(command, env=variables, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, **apart, **options)
+    return subprocess.Popen(
+        command, env=variables, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, **apart, **options
+    )
 
 
 class PrestartedProcess:
-    """A process that has loaded everything, or is loading it. A thread copies its messages to `sock`, so that the server never waits for it."""
+    """A process that has loaded everything, or is loading it. A thread copies its messages to `sock`, so that the
+    server never waits for it."""
 
     first_message_seconds = START_SECONDS + 15
     late = False  # it says so itself

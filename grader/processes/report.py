@@ -44,7 +44,8 @@ class Report(io.TextIOBase):
         _exit(0)
 
     def extend_deadline(self, seconds: float) -> None:
-        """Let the server wait for so many seconds before it considers this run stuck. Sent when needed, not for each of a thousand calls."""
+        """Let the server wait for so many seconds before it considers this run stuck. Sent when needed, not for each of
+        a thousand calls."""
         least = time.monotonic() + seconds + MARGIN
         if not least <= self._deadline <= least + MARGIN:
             self._deadline = least + MARGIN

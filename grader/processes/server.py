@@ -1,6 +1,7 @@
 """The server's main loop: accepts jobs, runs each in a separate process, forwards its messages, and ends it.
 
-A run whose process crashes or exceeds its deadline is started once more as `Job.after_crash` says. The loop does not depend on types of jobs; a `Service` does.
+A run whose process crashes or exceeds its deadline is started once more as `Job.after_crash` says. The loop does not
+depend on types of jobs; a `Service` does.
 """
 
 from __future__ import annotations
@@ -74,7 +75,8 @@ class Server:
             self.open = self.open and now - last_run < self.service.idle_seconds
 
     def _due(self) -> Iterator[Callable[[], None]]:
-        """What to do next; waits for an event or for a short time. A deadline counts only after all messages that have arrived."""
+        """What to do next; waits for an event or for a short time. A deadline counts only after all messages that have
+        arrived."""
         for key, _ in self.selector.select(0.25 if self.runs or self.callers else min(self.service.idle_seconds, 60.0)):
             yield key.data
         for run in [run for run in self.runs if run.child.late]:

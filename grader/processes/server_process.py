@@ -1,7 +1,7 @@
 """A server's process, from its start to its end.
 
-Its standard input is its lifeline: it closes when the process that started the server has ended. Its first line of output is its address, or the
-reason why it did not start.
+Its standard input is its lifeline: it closes when the process that started the server has ended. Its first line of
+output is its address, or the reason why it did not start.
 """
 
 from __future__ import annotations
@@ -34,13 +34,18 @@ ADDRESS = EXERCISES / ".headway" / "engine.json"
 def main(module: str, make_service: Callable[[bool, list[str]], Service], arguments: list[str] | None = None) -> None:
     """Run as a server, or as one of its prestarted processes if forking is not safe.
 
-    `module` is the module that calls this function. `make_service` gets whether runs are forked, and the arguments that are not listed here.
+    `module` is the module that calls this function. `make_service` gets whether runs are forked, and the arguments that
+    are not listed here.
     """
     parser = argparse.ArgumentParser(prog=f"python -m {module}")
     parser.add_argument("--idle", type=float, metavar="SECONDS", help="end after so long without a run")
-    parser.add_argument("--prestarted", action="store_true", help="use prestarted processes, as on systems where forking is not safe")
+    parser.add_argument(
+        "--prestarted", action="store_true", help="use prestarted processes, as on systems where forking is not safe"
+    )
     parser.add_argument("--once", action="store_true", help="for one run, so load only what it needs")
-    parser.add_argument("--one-job", type=int, metavar="PORT", help="run as a prestarted process of the server on this port")
+    parser.add_argument(
+        "--one-job", type=int, metavar="PORT", help="run as a prestarted process of the server on this port"
+    )
     options, others = parser.parse_known_args(arguments)
     if options.one_job is not None:
         serve_one_job(lambda: make_service(False, others), options.one_job)
@@ -82,7 +87,10 @@ def _in_a_sentence(problem: Exception) -> str:
         return str(problem)
     if isinstance(problem, ModuleNotFoundError):
         return f"{problem.name} is not installed for this Python; `headway doctor` says what to do"
-    return f"the server that runs the tests did not start ({type(problem).__name__}: {problem}); `headway doctor` may find the reason"
+    return (
+        f"the server that runs the tests did not start ({type(problem).__name__}: {problem}); `headway doctor` "
+        "may find the reason"
+    )
 
 
 def _serve_by_forks(service: Service, out: IO[bytes], lifeline: io.RawIOBase, once: bool) -> None:
@@ -113,7 +121,8 @@ def _serve(service: Service, starter: Starter, out: IO[bytes], lifeline: io.RawI
 
 
 def _announce(out: IO[bytes], server: Server, public: bool) -> None:
-    """Write the address for the process that started the server and, if it is public, to the file where other processes of the same user find it."""
+    """Write the address for the process that started the server and, if it is public, to the file where other processes
+    of the same user find it."""
     address = encode({"port": server.port, "token": server.token, "pid": os.getpid()})
     mask = os.umask(0o077)
     with contextlib.suppress(OSError):  # if the file cannot be written, only the starting process finds the server

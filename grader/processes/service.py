@@ -56,7 +56,8 @@ class Child(Protocol):
         """Whether a call has not returned in time, if this can be seen from here."""
 
     def end(self, hurry: bool) -> int | None:
-        """End it and everything that it started. Return how it ended by itself, None if it had to be killed: at once (`hurry`), or after a moment."""
+        """End it and everything that it started. Return how it ended by itself, None if it had to be killed: at once
+        (`hurry`), or after a moment."""
 
 
 class Starter(Protocol):

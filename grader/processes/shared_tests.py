@@ -1,7 +1,8 @@
 """Shares the tests of one run among processes forked from it: each takes the next test in the queue.
 
-The results are the same as those of one process, in the same order. A process that dies ends the whole run, in the same way,
-as its test would have done alone. A test that runs out of time ends the sharing, because it decides how many other tests run at all.
+The results are the same as those of one process, in the same order. A process that dies ends the whole run, in the same
+way, as its test would have done alone. A test that runs out of time ends the sharing, because it decides how many other
+tests run at all.
 """
 
 from __future__ import annotations

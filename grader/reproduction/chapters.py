@@ -36,7 +36,11 @@ class OpenChapter:
 
 
 def open_chapter(
-    name: str, seed: int = 0, folder: str | None = None, whole: bool = False, replaced: Sequence[str] = (),
+    name: str,
+    seed: int = 0,
+    folder: str | None = None,
+    whole: bool = False,
+    replaced: Sequence[str] = (),
     gradient: bool = False,
 ) -> OpenChapter:
     """The chapter, for example `open_chapter("ch03_attention")`.

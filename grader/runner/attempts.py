@@ -44,7 +44,8 @@ class Attempt:
 
     @property
     def cannot_change(self) -> bool:
-        """Whether other definitions in the chapter cannot change this outcome: the exercise itself is a stub, or the chapter does not import."""
+        """Whether other definitions in the chapter cannot change this outcome: the exercise itself is a stub, or the
+        chapter does not import."""
         messages = {test.message for tests in self.tests.values() for test in tests}
         return self.passed or not self.tests or bool(self.broken) or messages == {NOT_IMPLEMENTED}
 
@@ -58,7 +59,8 @@ class TestRunner:
     run: GradedRun
     examples: ExampleRuns
     printed: Printed
-    on_problem: Callable[[GradedTest, BaseException], None] = lambda test, problem: None  # called while the exception that ended a test can be looked into
+    # called while the exception that ended a test can be looked into
+    on_problem: Callable[[GradedTest, BaseException], None] = lambda test, problem: None
 
     def attempt(self, test: GradedTest, replaced: tuple[str, ...] = ()) -> Attempt:
         """Run a test with these exercises replaced, without a trace in the run."""

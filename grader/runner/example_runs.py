@@ -1,7 +1,7 @@
 """Runs the examples of one test: from its recording if there is one, else as hypothesis draws them.
 
-A recording is made of a run in which every example passed. If an example of a recording fails that might not be the smallest one, hypothesis draws
-all of them again: what is reported is the same as without a recording.
+A recording is made of a run in which every example passed. If an example of a recording fails that might not be the
+smallest one, hypothesis draws all of them again: what is reported is the same as without a recording.
 """
 
 from __future__ import annotations
@@ -20,11 +20,19 @@ from grader.runner.checks import raise_first_mismatch
 from grader.runner.graded_tests import GradedTest
 from grader.runner.printed import Printed
 from grader.verdict import comparing
-from grader.verdict.examples import has_own_examples, is_simplest, looks_for_smaller, run_own_examples, run_pinned, seed_examples
+from grader.verdict.examples import (
+    has_own_examples,
+    is_simplest,
+    looks_for_smaller,
+    run_own_examples,
+    run_pinned,
+    seed_examples,
+)
 from grader.verdict.recordings import Example, NotRecordable, Recording, Recordings
 from grader.verdict.trial import Trial
 
-_FINAL = (Todo, OutOfTime, HostDied, ChapterBroken, KeyboardInterrupt)  # they end a test at once: hypothesis looks for no smaller example
+# they end a test at once: hypothesis looks for no smaller example
+_FINAL = (Todo, OutOfTime, HostDied, ChapterBroken, KeyboardInterrupt)
 
 
 class ExampleRuns:
@@ -38,7 +46,8 @@ class ExampleRuns:
     def run(self, test: GradedTest, trial: Trial, printed: Printed) -> None:
         """Run all examples of a test; raise what the first one that fails raises.
 
-        Once a test of an unchanged stub, or of a chapter that is not there, has ended with Todo, the exercise's other tests end so too, without running.
+        Once a test of an unchanged stub, or of a chapter that is not there, has ended with Todo, the exercise's other
+        tests end so too, without running.
         """
         name = test.exercise.name
         if name in trial.stubs:
@@ -140,13 +149,15 @@ class _Examples:
         run_own_examples(self.function, self.arguments, self.trial)
 
     def draw_again(self, problem: Exception) -> None:
-        """Have hypothesis find the smallest example that fails. If nothing fails now, the code gives different answers to the same calls: it fails as before."""
+        """Have hypothesis find the smallest example that fails. If nothing fails now, the code gives different answers
+        to the same calls: it fails as before."""
         self.trial.begin_test(*self.trial.running)
         self.draw_all()
         raise problem
 
     def replay_common(self, recording: Recording) -> Exception | None:
-        """Run the recorded common examples and the pinned ones. Return the exception of one where hypothesis might find a smaller one; raise any other."""
+        """Run the recorded common examples and the pinned ones. Return the exception of one where hypothesis might find
+        a smaller one; raise any other."""
         with self._answers_of(recording):
             if not hasattr(self.function, "hypothesis"):
                 self.function(**self.arguments)
@@ -175,7 +186,8 @@ class _Examples:
             self.trial.recorded_answers = iter(())
 
     def _run_recorded(self, examples: list[Example]) -> Exception | None:
-        """Run recorded examples until one fails. Its exception is raised if hypothesis would look for no smaller example, or find none; else returned."""
+        """Run recorded examples until one fails. Its exception is raised if hypothesis would look for no smaller
+        example, or find none; else returned."""
         for example in examples:
             comparing.current.sizes.clear()
             comparing.current.sizes.update(example.sizes)

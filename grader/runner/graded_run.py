@@ -25,8 +25,10 @@ from grader.verdict.results import NOT_IMPLEMENTED, ExerciseResult, Failure, Run
 from grader.verdict.summary import Verdict
 from grader.verdict.trial import Trial
 
-DIAGNOSIS_SECONDS = 60.0  # for one exercise; on a busy machine, all exercises of a course full of mistakes together take that long
-SEARCH_SECONDS, CLASS_SEARCH_SECONDS = 20.0, 50.0  # for a known mistake, where a learner waits and where a class is graded; most searches take less than one
+# for one exercise; on a busy machine, all exercises of a course full of mistakes together take that long
+DIAGNOSIS_SECONDS = 60.0
+# for a known mistake, where a learner waits and where a class is graded; most searches take less than one
+SEARCH_SECONDS, CLASS_SEARCH_SECONDS = 20.0, 50.0
 
 
 def outcome_of(problem: BaseException | None) -> str:
@@ -50,13 +52,15 @@ class GradedRun:
     trial: Trial
     chosen: bool = False  # whether the learner has asked for some exercises, not for all
     map_mistakes: Map = map  # calls a function for each known mistake, perhaps in parallel
-    search_seconds: float | None = None  # for the known mistake of an exercise, where neither a learner nor a class waits for it
+    # for the known mistake of an exercise, where neither a learner nor a class waits for it
+    search_seconds: float | None = None
     weights: dict[str, dict[str, float]] = field(default_factory=dict)
     results: dict[str, ExerciseResult] = field(default_factory=dict)
     shortcuts: dict[str, set[str]] = field(default_factory=dict)
     broken: dict[str, Failure] = field(default_factory=dict)  # chapters that do not import
     scripts: Path | None = None  # where each failure leaves a script for `headway repro`
-    examples: dict[tuple[str, str], FailedExample] = field(default_factory=dict)  # of the failed tests, by exercise and test
+    # of the failed tests, by exercise and test
+    examples: dict[tuple[str, str], FailedExample] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)  # sentences for the end of the run
     newly_passed: list[Exercise] = field(default_factory=list)  # passed in this run for the first time
 
@@ -86,13 +90,18 @@ class GradedRun:
     def _failure_of(self, problem: BaseException | None, test: str, promise: str, printed: str) -> Failure:
         try:
             return explain_failure(problem, promise, self.trial.current_boundary, comparing.current, printed)
-        except Exception as error:  # of the kit, or of torch that code in process has changed: the outcome stands, and the run goes on
+        # of the kit, or of torch that code in process has changed: the outcome stands, and the run goes on
+        except Exception as error:
             self._note_unexplained(test, error)
-            return Failure(promise=promise, message=printable(" ".join(f"{type(problem).__name__}: {problem}".split()), 300))
+            return Failure(
+                promise=promise, message=printable(" ".join(f"{type(problem).__name__}: {problem}".split()), 300)
+            )
 
     def _note_unexplained(self, name: str, error: Exception) -> None:
         text = printable(f"{type(error).__name__}: {error}", 200)
-        self.notes.append(f"The failures of {name} could not be explained further ({text}). Does the code change torch itself?")
+        self.notes.append(
+            f"The failures of {name} could not be explained further ({text}). Does the code change torch itself?"
+        )
 
     def _keep_example(self, problem: BaseException | None, exercise: Exercise, test: str, details: Failure) -> None:
         trial = self.trial
@@ -107,7 +116,8 @@ class GradedRun:
             self.examples[exercise.name, test] = example
 
     def _todo_message(self, exercise: Exercise, missing: str) -> str:
-        """The message of a test with outcome "todo": the exercise is not implemented, or it needs another one that is not."""
+        """The message of a test with outcome "todo": the exercise is not implemented, or it needs another one that is
+        not."""
         if not missing or missing.startswith(f"{exercise.name} in {exercise.module}.py"):
             return NOT_IMPLEMENTED
         try:
@@ -148,11 +158,14 @@ class GradedRun:
         self.trial.records.get(result.exercise.name, []).sort(key=lambda record: places[record.test])
 
     def _add_explanations(self, result: ExerciseResult) -> None:
-        """Add what helps a learner to the outcomes: the diagnosis, the test to show first, what is written, the script."""
+        """Add what helps a learner to the outcomes: the diagnosis, the test to show first, what is written, the
+        script."""
         if any(test.outcome == "failed" for test in result.tests) and not result.follows:
             try:
                 seconds = self.search_seconds or (SEARCH_SECONDS if self.trial.learner_waits else CLASS_SEARCH_SECONDS)
-                result.diagnosis = diagnose(result.exercise, self.trial.records.get(result.exercise.name, []), self.map_mistakes, seconds)
+                result.diagnosis = diagnose(
+                    result.exercise, self.trial.records.get(result.exercise.name, []), self.map_mistakes, seconds
+                )
             except SearchStopped:
                 self.notes.append(
                     f"The search for a known mistake in {result.exercise.name} was stopped after {seconds:g} s. "
@@ -165,12 +178,17 @@ class GradedRun:
             leave_script(result, self.examples, self.trial, self.scripts)
 
     def _mark_consequences(self, result: ExerciseResult) -> None:
-        """With --whole: mark the failures of an exercise that uses, directly or through others, one that fails earlier in the course."""
+        """With --whole: mark the failures of an exercise that uses, directly or through others, one that fails earlier
+        in the course."""
         if not self.trial.whole or not result.failures:
             return
         used = uses(self.trial.target, result.exercise.module, result.exercise.name)
         order = load_syllabus().exercises
-        earlier = [r.exercise for r in self.results.values() if r.failures and order.index(r.exercise) < order.index(result.exercise)]
+        earlier = [
+            r.exercise
+            for r in self.results.values()
+            if r.failures and order.index(r.exercise) < order.index(result.exercise)
+        ]
         cause = next((exercise for exercise in earlier if (exercise.module, exercise.name) in used), None)
         for test in result.failures:
             test.follows = cause.name if cause else ""
@@ -193,24 +211,33 @@ class GradedRun:
             result.forbidden = describe_shortcuts(exercise.name, self.shortcuts[exercise.name])
 
     def forbidden_in_source(self, text: str, result: ExerciseResult) -> list[str]:
-        """A sentence for each forbidden call in the source of an exercise; what was replaced by the reference's does not count."""
-        return forbidden_calls(without_definitions(text, result.replaced), result.exercise.name, result.exercise.forbids)
+        """A sentence for each forbidden call in the source of an exercise; what was replaced by the reference's does
+        not count."""
+        return forbidden_calls(
+            without_definitions(text, result.replaced), result.exercise.name, result.exercise.forbids
+        )
 
     def _record_progress(self) -> None:
         if not self.trial.target.is_own_folder or self.trial.whole:
             return
-        whole = [r for r in self.results.values() if not r.partial and r.exercise.module not in self.broken]  # a syntax error removes no points
+        # a syntax error removes no points
+        whole = [r for r in self.results.values() if not r.partial and r.exercise.module not in self.broken]
         before = progress.load_scores()
-        self.newly_passed = [r.exercise for r in whole if r.outcome == "passed" and not (r.exercise.name in before and before[r.exercise.name].passed)]
+        self.newly_passed = [
+            r.exercise
+            for r in whole
+            if r.outcome == "passed" and not (r.exercise.name in before and before[r.exercise.name].passed)
+        ]
         problem = progress.record_scores({r.exercise.name: r.earned for r in whole})
         if problem:
             self.notes.append(problem)
 
     def verdict(self) -> Verdict:
-        return Verdict(list(self.results.values()), self.broken, [exercise.name for exercise in self.newly_passed], self.notes)
+        return Verdict(
+            list(self.results.values()), self.broken, [exercise.name for exercise in self.newly_passed], self.notes
+        )
 
     def result(self) -> RunResult:
         target = self.trial.target
         label = str(target.folder.resolve()) if target.folder else target.label
         return RunResult(label, self.trial.seed, self.trial.in_worker, list(self.results.values()), self.broken)
-

@@ -65,13 +65,20 @@ def graded_test(function: Any, suite: Path) -> GradedTest:
         skip_database_key(function)
     test = GradedTest(function.__name__, load_syllabus().exercise(mark.exercise), mark.weight, function, suite)
     if others := set(inspect.signature(function).parameters) - set(SIDES):
-        raise NotATest(f"{test.name} asks for {', '.join(sorted(others))}; a graded test takes only learner, reference and what hypothesis draws for it")
+        raise NotATest(
+            f"{test.name} asks for {', '.join(sorted(others))}; a graded test takes only learner, "
+            "reference and what hypothesis draws for it"
+        )
     return test
 
 
 def all_tests_of(exercise: Exercise) -> list[GradedTest]:
     """All tests of this exercise, in the order of its files; other suites are not imported."""
-    suites = [suite for suite in suites_of(exercise.chapter) if any(name == exercise.name for name, _ in tests_in(suite).values())]
+    suites = [
+        suite
+        for suite in suites_of(exercise.chapter)
+        if any(name == exercise.name for name, _ in tests_in(suite).values())
+    ]
     return [test for suite in suites for test in tests_in_suite(suite) if test.exercise.name == exercise.name]
 
 
@@ -94,4 +101,7 @@ def import_suite(suite: Path) -> ModuleType:
     try:
         return importlib.import_module(suite.stem)
     except Exception as problem:
-        raise NoTests(f"the tests in {suite.name} cannot be loaded ({type(problem).__name__}: {problem}); `pytest --collect-only` shows where") from problem
+        raise NoTests(
+            f"the tests in {suite.name} cannot be loaded ({type(problem).__name__}: {problem}); `pytest "
+            "--collect-only` shows where"
+        ) from problem

@@ -1,14 +1,15 @@
 """Judges exercises by their graded tests, so that a mistake costs its own points only.
 
-While one exercise is tested, the earlier ones of its chapter that it uses are the learner's where they pass all their tests, and the reference's where
-they fail, run out of time, or are not written.
+While one exercise is tested, the earlier ones of its chapter that it uses are the learner's where they pass all their
+tests, and the reference's where they fail, run out of time, or are not written.
 
-What comes after it in the course is always the learner's own. Otherwise two exercises that are each other's solution would both get their points
-without any: while one of them is judged, the reference would be the other.
+What comes after it in the course is always the learner's own. Otherwise two exercises that are each other's solution
+would both get their points without any: while one of them is judged, the reference would be the other.
 
-A test runs first with the learner's own chapter. What is not written is replaced from the beginning, and so is what is known to fail. If the test
-fails, the states of the exercises that it uses are looked up, or found by running their tests, and it runs again with those replaced that fail. A test
-that passes with the learner's own definitions or with the replaced ones is passed: replacing never takes a point away.
+A test runs first with the learner's own chapter. What is not written is replaced from the beginning, and so is what is
+known to fail. If the test fails, the states of the exercises that it uses are looked up, or found by running their
+tests, and it runs again with those replaced that fail. A test that passes with the learner's own definitions or with
+the replaced ones is passed: replacing never takes a point away.
 """
 
 from __future__ import annotations
@@ -48,13 +49,17 @@ def run_exercise(exercise: Exercise, target: Target, **options: Any) -> Exercise
         return judge.run.results[exercise.name]
 
 
-def judge_of(trial: Trial, recordings: Recordings | None = None, printed: Printed | None = None, **options: Any) -> Judge:
-    """What judges an implementation. The options are those of a GradedRun; without `recordings`, hypothesis draws every example."""
+def judge_of(
+    trial: Trial, recordings: Recordings | None = None, printed: Printed | None = None, **options: Any
+) -> Judge:
+    """What judges an implementation. The options are those of a GradedRun; without `recordings`, hypothesis draws every
+    example."""
     return Judge(TestRunner(GradedRun(trial, **options), ExampleRuns(recordings), printed or PrintedLines()))
 
 
 class Judge:
-    """Runs the tests of one run, each up to a few times with other definitions replaced, until its outcome is decided."""
+    """Runs the tests of one run, each up to a few times with other definitions replaced, until its outcome is
+    decided."""
 
     def __init__(self, runner: TestRunner) -> None:
         self.runner, self.run = runner, runner.run
@@ -149,9 +154,19 @@ class Judge:
     def record_states(self) -> None:
         """After the last test: record the states of this run's exercises, if they are the learner's."""
         if self.run.trial.target.is_own_folder and not self.run.trial.whole:
-            found = {name: state for name, result in self.run.results.items() if (state := self._state_of_result(result, complete=True))}
+            found = {
+                name: state
+                for name, result in self.run.results.items()
+                if (state := self._state_of_result(result, complete=True))
+            }
             states = self.states | found
-            record_verdicts(states, {name: self._code(name) for name in states}, run_conditions(self.run.trial.seed), self.run.results, self.run.broken)
+            record_verdicts(
+                states,
+                {name: self._code(name) for name in states},
+                run_conditions(self.run.trial.seed),
+                self.run.results,
+                self.run.broken,
+            )
 
     # ---- which definitions to replace
 
@@ -165,33 +180,40 @@ class Judge:
         return found
 
     def _replaceable(self, exercise: Exercise, names: set[str] | list[str]) -> tuple[str, ...]:
-        """Those that can be replaced: the reference of the judged exercise must not be there, and a handout has no reference of hidden ones."""
+        """Those that can be replaced: the reference of the judged exercise must not be there, and a handout has no
+        reference of hidden ones."""
         reference = reference_of(exercise.module)
         hidden = load_syllabus().chapter(exercise.chapter).hidden if is_handout() else ()
         return replaceable(reference, names, {exercise.name, *hidden}) if reference else ()
 
     def _used_by(self, exercise: Exercise, names: set[str]) -> set[str]:
-        """The earlier exercises of the chapter that this one uses, or that its test uses by these names, directly or through others."""
+        """The earlier exercises of the chapter that this one uses, or that its test uses by these names, directly or
+        through others."""
         return self._reached_by(exercise, names) & {other.name for other in _earlier(exercise)}
 
     def _reached_by(self, exercise: Exercise, names: set[str]) -> set[str]:
-        """The other exercises of the chapter that this one uses, or that its test uses by these names, directly or through others."""
+        """The other exercises of the chapter that this one uses, or that its test uses by these names, directly or
+        through others."""
         others = {other.name for other in _neighbours(exercise)}
         known = self._names_in(exercise.module)
         if known is None:
             return names & others
         found = closure(known, {exercise.name, *names})
-        used = found.union(*(known.used[statement] for statement in {known.statements[name] for name in found}))  # undefined names too
+        # undefined names too
+        used = found.union(*(known.used[statement] for statement in {known.statements[name] for name in found}))
         return (used | names) & others
 
     def _needed_at_import(self, exercise: Exercise) -> set[str]:
-        """The earlier exercises without which the chapter does not import: stubs that it calls then, and deleted definitions that it names then."""
+        """The earlier exercises without which the chapter does not import: stubs that it calls then, and deleted
+        definitions that it names then."""
         known = self._names_in(exercise.module)
         if known is None:
             return set()
         called = closure(known, known.run_at_import) | known.run_at_import
         missing = known.needed_at_import - known.statements.keys()
-        return {other.name for other in _earlier(exercise) if other.name in called | missing and not self._is_written(other)}
+        return {
+            other.name for other in _earlier(exercise) if other.name in called | missing and not self._is_written(other)
+        }
 
     def _names_in(self, module: str) -> NamesUsed | None:
         try:
@@ -210,10 +232,15 @@ class Judge:
 
     def _known_state(self, name: str) -> str | None:
         exercise = load_syllabus().exercise(name)
-        return self._known_failure(name) or self._state_in_run(name) or (PASSED if self._is_reference(exercise) else self._recorded_state(name))
+        return (
+            self._known_failure(name)
+            or self._state_in_run(name)
+            or (PASSED if self._is_reference(exercise) else self._recorded_state(name))
+        )
 
     def _known_failure(self, name: str) -> str | None:
-        """Why the exercise is to be replaced, if that is known and quick to find: this is asked for before every test."""
+        """Why the exercise is to be replaced, if that is known and quick to find: this is asked for before every
+        test."""
         if not self._is_written(load_syllabus().exercise(name)):
             return "not written"
         state = self._state_in_run(name) or self._recorded_failure(name)
@@ -240,7 +267,11 @@ class Judge:
         partial = self.run.weights.get(name, {}).keys() - {test.name for test in result.tests}
         if partial and (complete or outcomes <= {PASSED, "todo"}):
             return None
-        if not shortcut and outcomes == {PASSED} and self.run.forbidden_in_source(self._text(result.exercise.module), result):
+        if (
+            not shortcut
+            and outcomes == {PASSED}
+            and self.run.forbidden_in_source(self._text(result.exercise.module), result)
+        ):
             shortcut = True
         return PASSED if outcomes == {PASSED} and not shortcut else _reason(outcomes, shortcut)
 
@@ -254,7 +285,9 @@ class Judge:
         """Whether the reference has the same definition; then it passes, and replacing it would change nothing."""
         reference = reference_of(exercise.module)
         names = frozenset(other.name for other in load_syllabus().chapter(exercise.chapter).exercises)
-        return reference is not None and is_reference_definition(self._text(exercise.module), reference, exercise.name, names)
+        return reference is not None and is_reference_definition(
+            self._text(exercise.module), reference, exercise.name, names
+        )
 
     def _text(self, module: str) -> str:
         if module not in self._texts:
@@ -278,7 +311,11 @@ class Judge:
 
     def _recorded_failure(self, name: str) -> str | None:
         """The same for an exercise of which some version is recorded as failing: this is quick to find for others."""
-        return self._recorded_state(name) if any(verdict.state != PASSED for verdict in self._recorded.get(name, ())) else None
+        return (
+            self._recorded_state(name)
+            if any(verdict.state != PASSED for verdict in self._recorded.get(name, ()))
+            else None
+        )
 
     def _code(self, name: str) -> str:
         return code_fingerprint(self._text(load_syllabus().exercise(name).module), name)

@@ -20,13 +20,15 @@ STEPS = (
 
 
 def print_result(page: Page, result: ExerciseResult, verbose: bool = False, last: str | None = None) -> None:
-    """Print what is wrong with one exercise in at most LONGEST lines: one failure in full, the others by name. `last` replaces the line about hints."""
+    """Print what is wrong with one exercise in at most LONGEST lines: one failure in full, the others by name. `last`
+    replaces the line about hints."""
     hints = _hint_lines(result)
     last = "\n".join(hints) if last is None else last
     if verbose:
         _print_all(page, result, verbose, last)
         return
-    most = LONGEST - 1 - len(hints) - (not result.script)  # so that the watch, `headway check` and the feedback of a class shorten alike
+    # so that the watch, `headway check` and the feedback of a class shorten alike
+    most = LONGEST - 1 - len(hints) - (not result.script)
     for count in range(len(STEPS) + 1):
         lines: list[tuple[str, dict[str, bool]]] = []
         draft = Page(lambda text, **markup: lines.append((text, markup)), page.width)  # noqa: B023
@@ -80,7 +82,8 @@ def has_failing_picture(result: ExerciseResult) -> bool:
 
 
 class Page:
-    """Text of at most 80 columns. `write` prints one line, and takes `bold`, `red`, `green` and `yellow` as keywords."""
+    """Text of at most 80 columns. `write` prints one line, and takes `bold`, `red`, `green` and `yellow` as
+    keywords."""
 
     def __init__(self, write: Callable[..., None], width: int) -> None:
         self.write = write
@@ -99,14 +102,18 @@ class Page:
 
     def wrapped(self, text: str, indent: int = 0, **markup: bool) -> None:
         pad = " " * indent
-        for line in textwrap.wrap(text, self.width - 1, initial_indent=pad, subsequent_indent=pad, break_long_words=True):
+        for line in textwrap.wrap(
+            text, self.width - 1, initial_indent=pad, subsequent_indent=pad, break_long_words=True
+        ):
             self.write(line, **markup)
 
     def labelled(self, label: str, text: str, **markup: bool) -> None:
         """A label, and the text to its right; a line that is too long is wrapped."""
         head = f"  {label:<10}"
         room = self.width - len(head) - 1
-        lines = [piece for line in text.split("\n") for piece in ([line] if len(line) <= room else textwrap.wrap(line, room))]
+        lines = [
+            piece for line in text.split("\n") for piece in ([line] if len(line) <= room else textwrap.wrap(line, room))
+        ]
         if len(lines) > (few := self.few.get(label, len(lines))):
             lines = [*lines[: few - 1], f"{lines[few - 1][: room - 2]} …"]
         for number, line in enumerate(lines):

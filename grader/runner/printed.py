@@ -8,7 +8,8 @@ import io
 import os
 from collections.abc import Iterator
 
-MOST_WRITTEN, MOST_KEPT = 1 << 26, 1 << 20  # characters in one example: code that prints without end is stopped, and must not fill the memory
+# characters in one example: code that prints without end is stopped, and must not fill the memory
+MOST_WRITTEN, MOST_KEPT = 1 << 26, 1 << 20
 
 
 class Printed:

@@ -18,8 +18,21 @@ if TYPE_CHECKING:
     from grader.runner.graded_run import GradedRun
 
 SHOWN_WHOLE = 3  # exercises whose first failure is printed in full; the others get a line
-LETTERS = {"passed": (".", "green"), "failed": ("F", "red"), "error": ("E", "red"), "timeout": ("T", "red"), "todo": ("t", "yellow")}  # for each test, and their colours
-COLOURS = {"passed": {"green": True}, "failed": {"red": True}, "error": {"red": True}, "timeout": {"red": True}, "todo": {"yellow": True}}
+# for each test, and their colours
+LETTERS = {
+    "passed": (".", "green"),
+    "failed": ("F", "red"),
+    "error": ("E", "red"),
+    "timeout": ("T", "red"),
+    "todo": ("t", "yellow"),
+}
+COLOURS = {
+    "passed": {"green": True},
+    "failed": {"red": True},
+    "error": {"red": True},
+    "timeout": {"red": True},
+    "todo": {"yellow": True},
+}
 
 
 def header(run: GradedRun) -> list[str]:
@@ -43,7 +56,9 @@ def print_run(page: Page, run: GradedRun, verbose: bool = False) -> None:
         page.title(f"{module}.py does not import")
         page.failure(words)
         page.line("Fix this first: its tests cannot run. The other chapters were tested.")
-    failing_results = [r for r in run.results.values() if r.exercise.module not in run.broken and (r.forbidden or r.failures)]
+    failing_results = [
+        r for r in run.results.values() if r.exercise.module not in run.broken and (r.forbidden or r.failures)
+    ]
     depends = {result.exercise.name: text for result in failing_results if (text := _dependency(result))}
     whole = [r for r in failing_results if verbose or r.exercise.name not in depends]
     for result in whole if verbose else whole[:SHOWN_WHOLE]:
@@ -77,19 +92,27 @@ def _dependency(result: ExerciseResult) -> str:
     if not result.follows:
         return ""
     cause = load_syllabus().exercise(result.follows)
-    words = f"uses {cause.name}" if cause.chapter == result.exercise.chapter else f"builds on {cause.name} of {cause.chapter}"
+    words = (
+        f"uses {cause.name}"
+        if cause.chapter == result.exercise.chapter
+        else (f"builds on {cause.name} of {cause.chapter}")
+    )
     return f"{words}, so fix {cause.name}"
 
 
 def keyword_note(keyword: str, run: GradedRun) -> str:
-    """What to type where `-k NAME` was typed for an exercise, and selects only those of its tests that have NAME in their own names; or ""."""
+    """What to type where `-k NAME` was typed for an exercise, and selects only those of its tests that have NAME in
+    their own names; or ""."""
     name = match_name(keyword, run.weights)
     if name is None:
         return ""
     ran, every = len(run.results[name].tests) if name in run.results else 0, len(run.weights[name])
     if ran == every:
         return ""
-    return f"`-k {keyword}` looks in the names of the tests, so it ran {ran} of the {every} tests of {name}. To run all of them: pytest --exercise {name}"
+    return (
+        f"`-k {keyword}` looks in the names of the tests, so it ran {ran} of the {every} tests of {name}. To run "
+        f"all of them: pytest --exercise {name}"
+    )
 
 
 def _points(page: Page, run: GradedRun) -> None:
@@ -100,18 +123,38 @@ def _points(page: Page, run: GradedRun) -> None:
         if not mine:
             continue
         earned, points = sum(r.earned for r in mine), sum(r.exercise.points for r in mine)
-        page.columns(f"{chapter.id} {chapter.title}", f"{progress.format_earned(earned, points)}/{progress.format_points(points)}", "", bold=True)
+        page.columns(
+            f"{chapter.id} {chapter.title}",
+            f"{progress.format_earned(earned, points)}/{progress.format_points(points)}",
+            "",
+            bold=True,
+        )
         if all(result.outcome == "todo" and not result.earned and not result.written for result in mine):
-            page.line("  not implemented yet" if len(mine) == 1 else f"  none of the {len(mine)} exercises is implemented yet", yellow=True)
+            page.line(
+                "  not implemented yet"
+                if len(mine) == 1
+                else f"  none of the {len(mine)} exercises is implemented yet",
+                yellow=True,
+            )
             continue
         for result in mine:
             score = f"{progress.format_earned(result.earned, result.exercise.points)}/{progress.format_points(result.exercise.points)}"
-            page.columns(f"  {result.exercise.name}", score, _outcome_text(result, len(run.weights[result.exercise.name])), **_outcome_colour(result))
+            page.columns(
+                f"  {result.exercise.name}",
+                score,
+                _outcome_text(result, len(run.weights[result.exercise.name])),
+                **_outcome_colour(result),
+            )
             if result.replaced and not result.failures:
                 page.wrapped(f"with the reference's {join_names(result.replaced)}", indent=4)
     if len({result.exercise.chapter for result in results}) > 1:
         whole = run.result()
-        page.columns("total", f"{progress.format_earned(whole.earned, whole.points)}/{progress.format_points(whole.points)}", "", bold=True)
+        page.columns(
+            "total",
+            f"{progress.format_earned(whole.earned, whole.points)}/{progress.format_points(whole.points)}",
+            "",
+            bold=True,
+        )
     for result in [result for result in results if result.written][:SHOWN_WHOLE]:
         page.blank()
         page.wrapped(_written_sentence(result), yellow=True)
@@ -121,7 +164,11 @@ def _points(page: Page, run: GradedRun) -> None:
 
 
 def _written_sentence(result: ExerciseResult) -> str:
-    return result.written if result.written.startswith(result.exercise.name) else f"{result.exercise.name}: {result.written}"
+    return (
+        result.written
+        if result.written.startswith(result.exercise.name)
+        else (f"{result.exercise.name}: {result.written}")
+    )
 
 
 def _outcome_text(result: ExerciseResult, every: int) -> str:
@@ -129,10 +176,16 @@ def _outcome_text(result: ExerciseResult, every: int) -> str:
     if result.forbidden and result.outcome == "failed":
         return "no points: forbidden code"
     ran = len(result.tests)
-    counts = [(n, word) for word in ("failed", "error", "timeout", "todo") if (n := sum(t.outcome == word for t in result.tests))]
+    counts = [
+        (n, word)
+        for word in ("failed", "error", "timeout", "todo")
+        if (n := sum(t.outcome == word for t in result.tests))
+    ]
     named = [(n, word.replace("timeout", "timed out")) for n, word in counts]
     if result.partial:
-        return ", ".join([f"{n} {word}" for n, word in named] + [f"only {ran} of {every} {'' if counts else 'tests '}ran"])
+        return ", ".join(
+            [f"{n} {word}" for n, word in named] + [f"only {ran} of {every} {'' if counts else 'tests '}ran"]
+        )
     return ", ".join(f"{n} of {ran} {word}" for n, word in named) or "passed"
 
 
@@ -141,7 +194,8 @@ def _outcome_colour(result: ExerciseResult) -> dict[str, bool]:
 
 
 def _next_step(run: GradedRun) -> list[str]:
-    """What to do now, where, and the command that tests it: fix what does not import, fix what fails, or write what comes next."""
+    """What to do now, where, and the command that tests it: fix what does not import, fix what fails, or write what
+    comes next."""
     own = run.trial.target.is_own_folder
     for module, words in run.broken.items():
         return [f"Next: fix {words.where.split(':  ')[0] or module + '.py'}"]
@@ -154,16 +208,29 @@ def _next_step(run: GradedRun) -> list[str]:
     if failing is None and own and not (undone and run.chosen):
         step = status.next_step()
         if step and (tested := run.results.get(step.exercise.name)) and tested.partial and tested.outcome == "passed":
-            return [f"Next: run all tests of {step.exercise.name}; the tests that ran have passed", f"      {step.command}"]
+            return [
+                f"Next: run all tests of {step.exercise.name}; the tests that ran have passed",
+                f"      {step.command}",
+            ]
         if step is None:
             whole = all(chapter.exercises for chapter in load_syllabus().chapters)
-            return ["You have passed every exercise." + (" To test all your chapters together: pytest --whole" if whole else "")]
+            return [
+                "You have passed every "
+                "exercise." + (" To test all your chapters together: pytest --whole" if whole else "")
+            ]
         return [f"Next: {_verb(run, step.exercise)} {step.exercise.name} in {step.location}", f"      {step.command}"]
     if undone is None:
-        return ["All tests that ran have passed." if any(result.partial for result in run.results.values()) else "All tests passed."]
+        return [
+            "All tests that ran have passed."
+            if any(result.partial for result in run.results.values())
+            else "All tests passed."
+        ]
     target = "" if own else f" --target {shlex.quote(run.trial.target.label)}"
     alone = f"pytest{target} --exercise {undone.name}" if target or run.trial.whole else f"headway check {undone.name}"
-    lines = [f"Next: {'fix' if failing else 'write'} {undone.name} in {_place(run, undone)}", f"      {alone}{' --whole' if run.trial.whole else ''}"]
+    lines = [
+        f"Next: {'fix' if failing else 'write'} {undone.name} in {_place(run, undone)}",
+        f"      {alone}{' --whole' if run.trial.whole else ''}",
+    ]
     if run.trial.whole and failing and builds_on(run.trial.target, undone.module):
         lines += ["To test it with the reference's code instead of what yours gets wrong:", f"      {alone}"]
         lines += ["If it passes then, the problem is in something that it uses."]

@@ -20,7 +20,8 @@ _SIGNALS = {
 
 
 def describe_exit(status: int | None) -> str:
-    """Describe an exit status of `subprocess` (negative: a signal); None for a process that closed its connection and had to be killed."""
+    """Describe an exit status of `subprocess` (negative: a signal); None for a process that closed its connection and
+    had to be killed."""
     if status is None or status == CONNECTION_CLOSED:
         return "it closed file descriptors that it did not open, among them the connection to the tests"
     if status == PROCESS_BROKEN:

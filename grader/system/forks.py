@@ -1,6 +1,7 @@
 """A function that runs in a copy of this process, which sends messages and can be killed.
 
-Messages are pickled, so both sides must trust each other. The functions of `os` are bound here, because the learner's code may replace them there.
+Messages are pickled, so both sides must trust each other. The functions of `os` are bound here, because the learner's
+code may replace them there.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ class Fork:
         return self.line.poll(seconds)
 
     def end(self, seconds: float = 0.0) -> int | None:
-        """End it, with everything in its group. Return how it ended by itself within so many seconds (negative: the signal), None if it had to be killed."""
+        """End it, with everything in its group. Return how it ended by itself within so many seconds (negative: the
+        signal), None if it had to be killed."""
         with suppress(OSError):
             self.line.close()
         return process_tree.end_fork(self.pid, seconds)

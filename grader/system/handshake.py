@@ -1,4 +1,5 @@
-"""Connects a process to one that it started: the child gets a secret token on its standard input and sends it back over a socket."""
+"""Connects a process to one that it started: the child gets a secret token on its standard input and sends it back over
+a socket."""
 
 from __future__ import annotations
 
@@ -33,7 +34,8 @@ class Listener:
             process.stdin.close()
 
     def wait_for(self, process: subprocess.Popen[bytes], seconds: float = math.inf) -> socket.socket | None:
-        """The child's connection; None if it ended first, or did not connect within so many seconds. Callers without the token are refused."""
+        """The child's connection; None if it ended first, or did not connect within so many seconds. Callers without
+        the token are refused."""
         deadline = time.monotonic() + seconds
         self.socket.settimeout(_LOOK_SECONDS)
         while process.poll() is None and time.monotonic() < deadline:

@@ -1,4 +1,5 @@
-"""Linux system calls that Python has no function for, called through the C library. Importable everywhere, usable on Linux only."""
+"""Linux system calls that Python has no function for, called through the C library. Importable everywhere, usable on
+Linux only."""
 
 from __future__ import annotations
 
@@ -35,7 +36,10 @@ def _libc() -> ctypes.CDLL:
 
 def system_call(number: int, *arguments: int | bytes | ctypes.Structure | ctypes.Array | None) -> int:
     """The result of a system call; OSError if it fails."""
-    given = [ctypes.c_long(a) if isinstance(a, int) else a if a is None or isinstance(a, bytes) else ctypes.byref(a) for a in arguments]
+    given = [
+        ctypes.c_long(a) if isinstance(a, int) else a if a is None or isinstance(a, bytes) else ctypes.byref(a)
+        for a in arguments
+    ]
     result = _libc().syscall(ctypes.c_long(number), *given)
     if result < 0:
         problem = ctypes.get_errno()
@@ -52,7 +56,8 @@ def drop_capabilities() -> None:
     column = machine()
     if column is None:
         return
-    header, words = _CapabilityHeader(0x20080522, 0), (ctypes.c_uint32 * 6)()  # effective, permitted, inheritable; then the upper halves
+    # effective, permitted, inheritable; then the upper halves
+    header, words = _CapabilityHeader(0x20080522, 0), (ctypes.c_uint32 * 6)()
     system_call(_CAPGET[column], header, words)
     kept = words[1] & _READ_ANY_FILE
     system_call(_CAPSET[column], header, (ctypes.c_uint32 * 6)(kept, kept))

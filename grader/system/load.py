@@ -1,4 +1,5 @@
-"""How busy this machine is. Time limits for tested code are on the clock, and on a busy machine right code takes longer by the clock."""
+"""How busy this machine is. Time limits for tested code are on the clock, and on a busy machine right code takes longer
+by the clock."""
 
 from __future__ import annotations
 
@@ -9,7 +10,8 @@ MOST = 6.0
 
 
 def slowdown() -> float:
-    """The factor by which a time limit is longer now: 1, or more where several times as many processes want to run as there are processors."""
+    """The factor by which a time limit is longer now: 1, or more where several times as many processes want to run as
+    there are processors."""
     if not hasattr(os, "getloadavg"):  # Windows
         return 1.0
     return min(MOST, max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1) / USUAL_LOAD))

@@ -1,8 +1,8 @@
 """Pages of memory that a forked process copies when it writes to them.
 
-After a fork, parent and child share their memory until one of them writes. Python writes to every object that it uses, to count references, so a
-forked process copies thousands of pages while it works: a third of the time of a short run. A process that waits for its work can copy them before.
-Only on Linux; elsewhere nothing is found, and nothing is copied.
+After a fork, parent and child share their memory until one of them writes. Python writes to every object that it uses,
+to count references, so a forked process copies thousands of pages while it works: a third of the time of a short run. A
+process that waits for its work can copy them before. Only on Linux; elsewhere nothing is found, and nothing is copied.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Ends processes, with everything that they started.
 
-On Linux a server (or a zygote) adopts the orphans below it: a process whose parent has ended becomes its child, even in another session, and
-`kill_orphans` ends it.
+On Linux a server (or a zygote) adopts the orphans below it: a process whose parent has ended becomes its child, even in
+another session, and `kill_orphans` ends it.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ def kill_group(pid: int) -> None:
 
 
 def end_fork(pid: int, seconds: float = 0.0) -> int | None:
-    """End a forked child and its group. Return how it ended by itself within so many seconds (negative: the signal), None if it had to be killed."""
+    """End a forked child and its group. Return how it ended by itself within so many seconds (negative: the signal),
+    None if it had to be killed."""
     deadline = time.monotonic() + seconds
     with contextlib.suppress(ChildProcessError):
         finished, status = os.waitpid(pid, os.WNOHANG)
@@ -75,9 +76,12 @@ def end_subprocess(process: subprocess.Popen, seconds: float = 0.0) -> int | Non
 
 
 def kill_orphans(exceptions: Collection[int] | None = None) -> None:
-    """Kill every child of this process except these (None: `own_children`), and what such a child leaves behind, which is adopted in its turn."""
+    """Kill every child of this process except these (None: `own_children`), and what such a child leaves behind, which
+    is adopted in its turn."""
     deadline = time.monotonic() + _PATIENCE
-    while (orphans := _children() - set(own_children if exceptions is None else exceptions)) and time.monotonic() < deadline:
+    while (
+        orphans := _children() - set(own_children if exceptions is None else exceptions)
+    ) and time.monotonic() < deadline:
         for pid in orphans:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)

@@ -1,4 +1,5 @@
-"""Handlers of signals, set and read often: the functions of `signal` turn each number and handler into an enum, which takes as long as the rest of them."""
+"""Handlers of signals, set and read often: the functions of `signal` turn each number and handler into an enum, which
+takes as long as the rest of them."""
 
 from __future__ import annotations
 

@@ -6,7 +6,8 @@ import os
 
 
 def redirect_to_null(*streams: int) -> None:
-    """Redirect these descriptors (by default all three standard streams) to the null device, also for code that writes to them directly."""
+    """Redirect these descriptors (by default all three standard streams) to the null device, also for code that writes
+    to them directly."""
     null = os.open(os.devnull, os.O_RDWR)
     for stream in streams or (0, 1, 2):
         os.dup2(null, stream)

@@ -1,12 +1,12 @@
 """From calls and values to a verdict. Begin with `trial.py`, which runs an implementation through the tests.
 
-    comparing.py, memory.py      the assertions of graded tests; of the memory and work of a call
-    examples.py, recordings.py   which examples a test gets: drawn by hypothesis, or recorded with their answers
-    explanation.py               what a learner sees of a failure; `leading_test.py` chooses the test shown in full
-    failed_calls.py              which calls of the test a failure is about
-    relations/, sequences.py, error_sentences.py   how a wrong value or error differs from the right one
-    value_text.py, value_code.py   values for a terminal; values as Python code
-    diagnosis.py                 recognises known mistakes by their answers, with `replay.py` and `evidence.py`
-    results.py, summary.py       the outcome as data and as JSON; the verdict that another process prints
-    last_verdicts.py, conditions.py   what is stored of it, and the fingerprint of what it depends on
+comparing.py, memory.py      the assertions of graded tests; of the memory and work of a call
+examples.py, recordings.py   which examples a test gets: drawn by hypothesis, or recorded with their answers
+explanation.py               what a learner sees of a failure; `leading_test.py` chooses the test shown in full
+failed_calls.py              which calls of the test a failure is about
+relations/, sequences.py, error_sentences.py   how a wrong value or error differs from the right one
+value_text.py, value_code.py   values for a terminal; values as Python code
+diagnosis.py                 recognises known mistakes by their answers, with `replay.py` and `evidence.py`
+results.py, summary.py       the outcome as data and as JSON; the verdict that another process prints
+last_verdicts.py, conditions.py   what is stored of it, and the fingerprint of what it depends on
 """

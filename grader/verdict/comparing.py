@@ -101,7 +101,9 @@ def same(got: Any, expected: Any, what: str = "the result") -> None:
         equal = list(got.items()) == list(expected.items())
     else:
         equal = got == expected
-    same_kind = isinstance(got, bool) == isinstance(expected, bool) and isinstance(got, list) >= isinstance(expected, list)
+    same_kind = isinstance(got, bool) == isinstance(expected, bool) and isinstance(got, list) >= isinstance(
+        expected, list
+    )
     if not equal or not same_kind:
         raise Mismatch(f"{_capitalize(what)} came out wrong", got, expected, compared=True, looked_at=given)
 

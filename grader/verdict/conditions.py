@@ -54,7 +54,11 @@ def _kit_fingerprint() -> str:
 def _deciding_files() -> list[Path]:
     rooms = [path for path in sorted((ROOT / "grader").iterdir()) if path.name not in WITHOUT_EFFECT]
     kit = [path for room in rooms for path in (sorted(room.rglob("*")) if room.is_dir() else [room])]
-    kit = [path for path in kit if path.suffix in (".py", ".toml") and not WITHOUT_EFFECT & set(path.relative_to(ROOT / "grader").parts)]
+    kit = [
+        path
+        for path in kit
+        if path.suffix in (".py", ".toml") and not WITHOUT_EFFECT & set(path.relative_to(ROOT / "grader").parts)
+    ]
     suites = [*sorted(TESTS.glob("*.py")), *sorted((TESTS / "misconceptions").glob("*.toml"))]
     reference = [*sorted(SOLUTIONS.glob("*.py")), *sorted(REFERENCE.glob("*"))]
     files = [*kit, *suites, *reference, EXERCISES / "syllabus.toml", ROOT / "pyproject.toml"]

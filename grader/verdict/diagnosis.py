@@ -145,7 +145,9 @@ class Search:
     def _versions(self, bases_tried: Iterable[Base]) -> list[Version]:
         """Each mistake on each of these bases, and the bases that have mistakes themselves."""
         pairs = [(base, mistake) for base in bases_tried for mistake in self.known if mistake.id not in base.lacks]
-        return [Version(base, (mistake,)) for base, mistake in pairs] + [Version(base) for base in bases_tried if base.lacks]
+        return [Version(base, (mistake,)) for base, mistake in pairs] + [
+            Version(base) for base in bases_tried if base.lacks
+        ]
 
     def _names(self, version: Version) -> tuple[Misconception, ...]:
         return (*version.mistakes, *(self.by_id[name] for name in version.base.lacks))

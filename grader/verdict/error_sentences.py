@@ -9,28 +9,42 @@ MISSING_RETURN = "Is a `return` missing? list.sort, append, set.add and dict.upd
 NO_SUPER = "does not call `super().__init__()`; call it first in `__init__`, before anything is assigned to self"
 
 _WITHOUT_SUPER = re.compile(
-    r"before Module\.__init__\(\) call|has no attribute '(_parameters|_modules|_buffers|_non_persistent_buffers_set|_\w*hooks\w*)'"
+    r"before Module\.__init__\(\) call|has no attribute "
+    r"'(_parameters|_modules|_buffers|_non_persistent_buffers_set|_\w*hooks\w*)'"
 )
 _ARGUMENT_COUNTS = re.compile(r"(?:\w+\.)*(\w+)\(\) takes (\d+) positional arguments? but (\d+) (?:were|was) given")
 _TWO_DTYPES = re.compile(r"same dtype, but (?:got|found):? ([\w: ]+?) (?:!=|and) ([\w: ]+)")
-_DTYPES = {"double": "float64", "float": "float32", "half": "float16", "long": "int64", "int": "int32", "char": "int8", "signed char": "int8", "byte": "uint8"}
+_DTYPES = {
+    "double": "float64",
+    "float": "float32",
+    "half": "float16",
+    "long": "int64",
+    "int": "int32",
+    "char": "int8",
+    "signed char": "int8",
+    "byte": "uint8",
+}
 # A message of Python or torch, and what it means; the message itself is added in parentheses.
 _MEANINGS = (
     (r"The size of tensor a \((\d+)\) must match the size of tensor b \((\d+)\) at non-singleton dimension (\d+)",
      r"combines tensors whose shapes do not fit: in dimension \3 their sizes are \1 and \2"),
     (r"mat1 and mat2 shapes cannot be multiplied \((\d+x\d+) and (\d+x\d+)\)",
      r"multiplies matrices of shapes \1 and \2; the second number of the first and the first of the second should be equal"),
-    (r"shape '(\[[-\d, ]*\])' is invalid for input of size (\d+)", r"gives \2 numbers the shape \1, which has room for another number of them"),
+    (r"shape '(\[[-\d, ]*\])' is invalid for input of size (\d+)", r"gives \2 numbers the shape \1, which has room "
+        r"for another number of them"),
     (r"Dimension out of range \(expected to be in range of \[(-?\d+), (-?\d+)\], but got (-?\d+)\)",
      r"uses dimension \3 of a tensor that has only the dimensions \1 to \2"),
-    (r"index (-?\d+) is out of bounds for dimension (\d+) with size (\d+)", r"uses index \1 in dimension \2, which has only \3 places"),
+    (r"index (-?\d+) is out of bounds for dimension (\d+) with size (\d+)", r"uses index \1 in dimension \2, which "
+        r"has only \3 places"),
     (r"not enough values to unpack \(expected (\d+), got (\d+)\)", r"assigns \2 values to \1 names"),
     (r"too many values to unpack \(expected (\d+)\)", r"assigns more than \1 values to \1 names"),
-    (r"'Tensor' object is not callable", r"calls a tensor as if it were a function; is a variable followed by parentheses?"),
+    (r"'Tensor' object is not "
+        r"callable", r"calls a tensor as if it were a function; is a variable followed by parentheses?"),
     (r"'NoneType' object|unsupported operand type\(s\) for .*'NoneType'|must be Tensor, not NoneType|\(NoneType",
      r"uses None as a value; does a function that it calls end without `return`?"),
     (r"a (?:view of a )?leaf Variable that requires grad is being used in an in-place operation",
-     r"changes a parameter in place while gradients are recorded; compute a new tensor, or use torch.no_grad() where that is intended"),
+     r"changes a parameter in place while gradients are recorded; compute a new tensor, or use torch.no_grad() where "
+         r"that is intended"),
     )  # fmt: skip
 
 
@@ -47,14 +61,19 @@ def describe_known_error(type_name: str, message: str, in_code: bool = True) -> 
     if "reading from stdin" in message or (type_name, message) == ("EOFError", "EOF when reading a line"):
         return "asks for input, but there is no input while tests run; use an argument instead"
     if type_name == "BdbQuit":
-        return "stops in the debugger, which has no input here; " + (f"to debug, run `{message}` in a terminal" if message else "remove that line")
+        return "stops in the debugger, which has no input here; " + (
+            f"to debug, run `{message}` in a terminal" if message else "remove that line"
+        )
     if type_name == "AttributeError" and _WITHOUT_SUPER.search(message):
         return f"{NO_SUPER} ({type_name}: {message})"
-    if (counts := _ARGUMENT_COUNTS.search(message)):
+    if counts := _ARGUMENT_COUNTS.search(message):
         return f"{_describe_counts(counts, in_code)} ({type_name}: {message})"
     if dtypes := _TWO_DTYPES.search(message):
         one, other = (_DTYPES.get(name.lower(), name) for name in dtypes.groups())
-        return f"combines tensors of two dtypes, {one} and {other}; convert one of them, for example with .to(x.dtype) ({type_name}: {message})"
+        return (
+            f"combines tensors of two dtypes, {one} and {other}; convert one of them, for example with "
+            f".to(x.dtype) ({type_name}: {message})"
+        )
     for pattern, meaning in _MEANINGS:
         if found := re.search(pattern, message):
             return f"{found.expand(meaning)} ({type_name}: {message})"
@@ -72,4 +91,6 @@ def _describe_counts(counts: re.Match[str], in_code: bool) -> str:
     taken = f"{takes} argument{'s' * (takes != 1)}"
     if in_code:
         return f"calls `{name}`, which takes {taken}, with {gets}; in a method, is `self` missing, or one too many?"
-    return f"takes {taken} and gets {gets}; compare the line of its `def` with the stub (in a method, is `self` missing?)"
+    return (
+        f"takes {taken} and gets {gets}; compare the line of its `def` with the stub (in a method, is `self` missing?)"
+    )

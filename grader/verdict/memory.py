@@ -98,7 +98,9 @@ def describe_excess(name: str, limit: float, found: dict[str, Any]) -> str:
         return f"Twice as many positions take {number} times as many multiplications; {most}"
     if name == "largest":
         shape = " × ".join(str(size) for size in found["shape"] if size > 1)
-        made = f"Line {found['line']} made a tensor of {shape}" if found.get("line") else f"A tensor of {shape} was made"
+        made = (
+            (f"Line {found['line']} made a tensor of {shape}") if found.get("line") else f"A tensor of {shape} was made"
+        )
         return f"{made}, {number} entries; the largest allowed here has {below}"
     beside = f"beside the arguments and the result; at most {math.floor(limit):,} are allowed here"
     return {

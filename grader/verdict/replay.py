@@ -174,5 +174,3 @@ def cache_replies() -> Iterator[None]:
         yield
     finally:
         _cache = None
-
-

@@ -26,7 +26,10 @@ REASONS = {
     "failed": ("Your {} fails its tests", "Your {} fail their tests"),
     "forbidden": ("Your {} uses forbidden code", "Your {} use forbidden code"),
     "timeout": ("Your {} runs out of time or ends its process", "Your {} run out of time or end their process"),
-    "later": ("This exercise uses {}, which comes later in the course", "This exercise uses {}, which come later in the course"),
+    "later": (
+        "This exercise uses {}, which comes later in the course",
+        "This exercise uses {}, which come later in the course",
+    ),
 }
 
 
@@ -170,7 +173,7 @@ class ExerciseResult:
 
 
 def join_names(names: Iterable[str]) -> str:
-    """"softmax, split_heads and merge_heads"."""
+    """ "softmax, split_heads and merge_heads"."""
     *first, last = names
     return f"{', '.join(first)} and {last}" if first else last
 

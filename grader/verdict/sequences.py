@@ -53,7 +53,10 @@ def _explain_kind(got: Any, expected: Any) -> list[str]:
         joined = [" ".join(map(str, expected)), "".join(map(str, expected))]
         found = _first_true(
             (name == "tuple" and list(got) == expected, "The items are right, but in a tuple; it should be a list."),
-            (name in ("set", "frozenset") and set(got) == set(expected), "It is a set, which has no order; it should be a list."),
+            (
+                name in ("set", "frozenset") and set(got) == set(expected),
+                "It is a set, which has no order; it should be a list.",
+            ),
             (name == "dict" and list(got) == expected, "It is a dict whose keys are the expected list."),
             (name == "string" and got in joined, "The items are right, but joined to one string; it should be a list."),
         )

@@ -25,7 +25,9 @@ class Verdict:
 
     def as_data(self) -> dict[str, Any]:
         """As plain data for JSON; an exercise is given by its name."""
-        return asdict(self) | {"results": [asdict(result) | {"exercise": result.exercise.name} for result in self.results]}
+        return asdict(self) | {
+            "results": [asdict(result) | {"exercise": result.exercise.name} for result in self.results]
+        }
 
     @classmethod
     def from_data(cls, data: dict[str, Any]) -> Verdict:
@@ -34,6 +36,11 @@ class Verdict:
 
 
 def _result(data: dict[str, Any]) -> ExerciseResult:
-    tests = [TestResult(**test | {"details": Failure(**test["details"]) if test["details"] else None}) for test in data["tests"]]
+    tests = [
+        TestResult(**test | {"details": Failure(**test["details"]) if test["details"] else None})
+        for test in data["tests"]
+    ]
     diagnosis = Diagnosis.from_data(data["diagnosis"]) if data["diagnosis"] else None
-    return ExerciseResult(**data | {"exercise": load_syllabus().exercise(data["exercise"]), "tests": tests, "diagnosis": diagnosis})
+    return ExerciseResult(
+        **data | {"exercise": load_syllabus().exercise(data["exercise"]), "tests": tests, "diagnosis": diagnosis}
+    )

@@ -282,7 +282,9 @@ class Trial:
     def continue_in_fork(self) -> None:
         """In a process that was forked to run more of the tests: let its copy of the code answer."""
         for boundary in [*self._boundaries.values(), *self._references.values()]:
-            assert isinstance(boundary.connection, InProcessHost | ReferenceConnection), "code in a worker is not forked"
+            assert isinstance(boundary.connection, InProcessHost | ReferenceConnection), (
+                "code in a worker is not forked"
+            )
             boundary.connection.continue_in_fork()
 
     def end_chapter(self, chapter: str) -> None:

@@ -115,6 +115,7 @@ def decide(current: Exercise, changes: Changes, passed: Collection[str], pinned:
 
 def _wanted(current: Exercise, changes: Changes, passed: Collection[str]) -> tuple[Exercise, str]:
     """The exercise to test, and the helper whose change decides it, or ""."""
+
     def rank(exercise: Exercise) -> tuple[bool, bool, bool]:
         return exercise.name in changes.stubs, exercise.name in passed, exercise != current
 

@@ -22,7 +22,7 @@ COLUMNS = ("name", "total", "of", "late", "problem", "notes")  # and then the ex
 # A spreadsheet runs a cell that starts like this as a formula; the wide forms are typed on East Asian keyboards. If the
 # system's list separator is a semicolon (in much of Europe), a spreadsheet splits lines there, also inside quotes, so
 # that cells can start in the middle of a text.
-_FORMULA = re.compile("(^|[;|])[ \"]*(?=[=+\\-@\uff1d\uff0b\uff0d\uff20])")
+_FORMULA = re.compile('(^|[;|])[ "]*(?=[=+\\-@\uff1d\uff0b\uff0d\uff20])')
 _QUOTED = re.compile('[,;|\t"\r\n]')
 
 

@@ -57,7 +57,7 @@ def is_too_long(path: tuple[str, ...]) -> bool:
 
 
 def strip_copy_number(name: str) -> str:
-    """"hw.py" for "hw (1).py" and "hw-1.py"; any other name unchanged."""
+    """ "hw.py" for "hw (1).py" and "hw-1.py"; any other name unchanged."""
     found = _CODE.fullmatch(name) if len(name) <= MAX_NAME_LENGTH else None
     return f"{found['stem']}{found['ending']}" if found else name
 
@@ -97,7 +97,7 @@ def parse_owner(name: str, is_folder: bool) -> Owner | None:
 
 
 def strip_archive_suffix(name: str) -> str:
-    """"alpha" for "alpha.tar.gz"; "" if the name does not end like an archive's."""
+    """ "alpha" for "alpha.tar.gz"; "" if the name does not end like an archive's."""
     found = _ARCHIVE.fullmatch(name) if len(name) <= MAX_NAME_LENGTH else None
     return found["name"] if found else ""
 

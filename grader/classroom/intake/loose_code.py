@@ -81,7 +81,7 @@ class WrittenChapter:
     missing: dict[str, int]  # a name that the exercises use → the cell that sets it by running code
 
     def describe_cells(self) -> str:
-        """"softmax from cell 3, causal_mask and padding_mask from cell 4"."""
+        """ "softmax from cell 3, causal_mask and padding_mask from cell 4"."""
         by_cell: dict[int, list[str]] = {}
         for name, cell in self.cells.items():
             by_cell.setdefault(cell, []).append(name)
@@ -194,7 +194,7 @@ def _find_bound(node: ast.stmt) -> frozenset[str]:
 
 
 def _find_root(target: ast.expr) -> str:
-    """"Block" for `Block.forward` and for `Block.heads[0]`, as the target of an assignment; "" for a name."""
+    """ "Block" for `Block.forward` and for `Block.heads[0]`, as the target of an assignment; "" for a name."""
     is_part = isinstance(target, ast.Attribute | ast.Subscript)
     while isinstance(target, ast.Attribute | ast.Subscript):
         target = target.value
@@ -283,6 +283,6 @@ def _adapt(statement: Statement, chapter: Chapter, earlier: Collection[str]) -> 
 
 
 def _chapter_of(name: str) -> str:
-    """"ch03_attention" for `exercises.ch03_attention`; any other name unchanged."""
+    """ "ch03_attention" for `exercises.ch03_attention`; any other name unchanged."""
     folder, _, module = name.rpartition(".")
     return module if folder in _FOLDERS else name

@@ -1,18 +1,18 @@
 """Reads an instructor's rules (points, due date, deductions for lateness, extensions) from a TOML file:
 
-    [points]
-    softmax = 20        # an exercise
-    ch05 = 50           # a chapter: divided among its exercises in the course's proportions, except those named here
+[points]
+softmax = 20        # an exercise
+ch05 = 50           # a chapter: divided among its exercises in the course's proportions, except those named here
 
-    [late]
-    due = 2026-12-01T23:59:00+01:00
-    grace = "15m"       # submissions this much after the due date are still on time
-    per_day = 10        # percent of the points earned that each started day after the due date costs
-    most = 50           # the largest deduction in percent
-    last = 7            # days after which a submission gets 0 points
+[late]
+due = 2026-12-01T23:59:00+01:00
+grace = "15m"       # submissions this much after the due date are still on time
+per_day = 10        # percent of the points earned that each started day after the due date costs
+most = 50           # the largest deduction in percent
+last = 7            # days after which a submission gets 0 points
 
-    [extensions]
-    "Alpha One" = 2026-12-03T23:59:00+01:00
+[extensions]
+"Alpha One" = 2026-12-03T23:59:00+01:00
 """
 
 from __future__ import annotations

@@ -1,29 +1,29 @@
 """Reads course.toml: the people, the assignments and the rules of a whole term.
 
-    title = "Transformers, autumn 2026"
-    roster = "roster.csv"     # or a list here: [{ name = "Alpha One", email = "alpha@example.edu" }]
+title = "Transformers, autumn 2026"
+roster = "roster.csv"     # or a list here: [{ name = "Alpha One", email = "alpha@example.edu" }]
 
-    [late]                    # for every assignment; an assignment may have its own
-    grace = "15m"
-    per_day = 10
+[late]                    # for every assignment; an assignment may have its own
+grace = "15m"
+per_day = 10
 
-    [points]                  # where they differ from the course's
-    softmax = 20
+[points]                  # where they differ from the course's
+softmax = 20
 
-    [assignments.week3]
-    title = "Attention"
-    chapters = ["ch03"]       # or exercises = ["softmax", "causal_mask"], or both
-    hidden = ["merge_heads"]  # exercises of it whose tests learners do not get
-    weight = 20
-    due = 2026-12-01T23:59:00+01:00
-    groups = true             # one submission counts for everybody in its group of the roster
+[assignments.week3]
+title = "Attention"
+chapters = ["ch03"]       # or exercises = ["softmax", "causal_mask"], or both
+hidden = ["merge_heads"]  # exercises of it whose tests learners do not get
+weight = 20
+due = 2026-12-01T23:59:00+01:00
+groups = true             # one submission counts for everybody in its group of the roster
 
-    [extensions.week3]
-    "Alpha One" = 2026-12-03T23:59:00+01:00
+[extensions.week3]
+"Alpha One" = 2026-12-03T23:59:00+01:00
 
-    [[drops]]
-    assignments = ["week1", "week2", "week3"]
-    best = 2
+[[drops]]
+assignments = ["week1", "week2", "week3"]
+best = 2
 """
 
 from __future__ import annotations

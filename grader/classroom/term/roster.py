@@ -80,7 +80,7 @@ NO_ROSTER = Roster()
 
 
 def first_last(name: str) -> str:
-    """"Alpha One" for "One, Alpha"."""
+    """ "Alpha One" for "One, Alpha"."""
     last, comma, first = name.partition(",")
     return f"{first.strip()} {last.strip()}" if comma and first.strip() and last.strip() and "," not in first else name
 

@@ -178,9 +178,7 @@ def _tests_reach_code(in_worker: bool) -> Finding:
         command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--target", folder, "--exercise", exercise]
         command += [*["--worker"][:in_worker], "--results", str(results), *map(str, suites_of(chapter.id))]
         try:
-            done = subprocess.run(
-                command, cwd=ROOT, capture_output=True, text=True, errors="replace", timeout=300
-            )
+            done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, errors="replace", timeout=300)
         except (OSError, subprocess.TimeoutExpired) as error:
             return Finding("wrong", f"the tests do not run: {error}")
         try:

@@ -1,5 +1,6 @@
-"""Sees through Python's audit events what else code must not do while it is judged: import packages that the exercise does not allow, call torch's
-libraries past the dispatcher, and look for the objects of the grader in the frames that called it or among all objects of the process.
+"""Sees through Python's audit events what else code must not do while it is judged: import packages that the exercise
+does not allow, call torch's libraries past the dispatcher, and look for the objects of the grader in the frames that
+called it or among all objects of the process.
 """
 
 from __future__ import annotations
@@ -17,13 +18,15 @@ from grader.course.torch_operators import ANOTHER_PACKAGE, BELOW_TORCH, GRADER_S
 from grader.execution.forbidden.reports import report, watches
 
 _BELOW = ("_ZN", "aoti_torch", "THP")  # prefixes of the names of functions in torch's libraries
-# Python's only ways to the frame of a caller, or to an object that no name leads to. A traceback's or generator's frame is read by its attribute.
+# Python's only ways to the frame of a caller, or to an object that no name leads to. A traceback's or generator's frame
+# is read by its attribute.
 _LOOKING = frozenset({
     "sys._getframe", "sys._current_frames", "sys._current_exceptions", "sys.settrace", "sys.setprofile",
     "gc.get_objects", "gc.get_referrers", "gc.get_referents",
 })  # fmt: skip
 _FRAMES = frozenset({"tb_frame", "gi_frame", "cr_frame", "ag_frame"})
-_RETURNING_FRAMES = frozenset({"currentframe", "<lambda>", "walk_stack", "walk_tb"})  # functions of `logging` and `traceback`
+# functions of `logging` and `traceback`
+_RETURNING_FRAMES = frozenset({"currentframe", "<lambda>", "walk_stack", "walk_tb"})
 _KIT = Path(__file__).resolve().parents[3]
 BROUGHT = "<brought by the test>"  # the file name of the tests' helpers
 _TRUSTED = (
@@ -52,7 +55,8 @@ def _on_event(event: str, arguments: tuple) -> None:
 
 
 def is_asked_by_tested_code() -> bool:
-    """Whether the tested code called the caller of this function itself, or through a function of Python that passes frames on."""
+    """Whether the tested code called the caller of this function itself, or through a function of Python that passes
+    frames on."""
     if getattr(_deciding, "now", False):  # this function needs a frame, too
         return False
     _deciding.now = True
@@ -60,7 +64,11 @@ def is_asked_by_tested_code() -> bool:
         frame: FrameType | None = _getframe(2)
         while frame is not None and frame.f_globals.get("__name__") == "inspect":
             frame = frame.f_back
-        if frame is not None and frame.f_globals.get("__name__") in ("logging", "traceback") and frame.f_code.co_name in _RETURNING_FRAMES:
+        if (
+            frame is not None
+            and frame.f_globals.get("__name__") in ("logging", "traceback")
+            and frame.f_code.co_name in _RETURNING_FRAMES
+        ):
             frame = frame.f_back
         return frame is not None and not frame.f_code.co_filename.startswith(_TRUSTED)
     finally:
@@ -68,7 +76,8 @@ def is_asked_by_tested_code() -> bool:
 
 
 def _package(imported: str | CodeType) -> str:
-    """The package of a module that is imported by a statement, or of a module's code that is executed, in whichever way it is imported."""
+    """The package of a module that is imported by a statement, or of a module's code that is executed, in whichever way
+    it is imported."""
     if isinstance(imported, str):
         return imported.partition(".")[0]
     path = imported.co_filename.replace("\\", "/") if isinstance(imported, CodeType) else ""
@@ -80,7 +89,9 @@ def _is_another_package(root: str) -> bool:
     """Is this an installed package that is not on the list, and that no package on the list is importing?"""
     if root in _known():
         return False
-    if any(module.partition(".")[0] in allowed_packages() and _is_being_imported(module) for module in tuple(sys.modules)):
+    if any(
+        module.partition(".")[0] in allowed_packages() and _is_being_imported(module) for module in tuple(sys.modules)
+    ):
         return False
     return importlib.machinery.PathFinder.find_spec(root) is not None
 

@@ -1,7 +1,9 @@
-"""Sees torch's functions in Python that compute from elementary operators what an exercise forbids, and torch's forbidden classes.
+"""Sees torch's functions in Python that compute from elementary operators what an exercise forbids, and torch's
+forbidden classes.
 
-The code of each such function is replaced by code that reports it and then runs the original. This also works for references to the function that
-exist already, under any name. Modules of torch that are imported later get the same treatment at the end of their import.
+The code of each such function is replaced by code that reports it and then runs the original. This also works for
+references to the function that exist already, under any name. Modules of torch that are imported later get the same
+treatment at the end of their import.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ from grader.execution.forbidden.reports import report
 
 
 def replace_functions(forbids: tuple[str, ...]) -> None:
-    """Replace the code of the functions that these names forbid, in every module of torch that is or will be imported."""
+    """Replace the code of the functions that these names forbid, in every module of torch that is or will be
+    imported."""
     if _later not in sys.meta_path:
         sys.meta_path.insert(0, _later)
     if forbids not in _wanted:
@@ -58,11 +61,15 @@ class _Function:
         self.original = FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__)
         self.original.__kwdefaults__ = function.__kwdefaults__
         self.known_as = f"_headway_reports_{function.__name__}"
-        calling = compile(f"lambda *args, **kwargs: {self.known_as}(*args, **kwargs)", function.__code__.co_filename, "eval")
+        calling = compile(
+            f"lambda *args, **kwargs: {self.known_as}(*args, **kwargs)", function.__code__.co_filename, "eval"
+        )
         function.__globals__[self.known_as] = self._reporting()
         code = next(part for part in calling.co_consts if isinstance(part, CodeType))
         own = self.code  # torch.jit reads the source, and finds the original's
-        function.__code__ = code.replace(co_firstlineno=own.co_firstlineno, co_name=own.co_name, co_qualname=own.co_qualname)
+        function.__code__ = code.replace(
+            co_firstlineno=own.co_firstlineno, co_name=own.co_name, co_qualname=own.co_qualname
+        )
 
     def _reporting(self) -> Callable:
         def report_and_run(*args, **kwargs):  # no named parameters: the arguments may have any name
@@ -83,7 +90,12 @@ _constructors: dict[Any, Any] = {}
 
 def _classes(forbids: tuple[str, ...]) -> list[Any]:
     """The classes of torch with a forbidden name. (Any: their __init__ is replaced, which no type allows.)"""
-    return [cls for name in forbids for place in (torch.nn, torch.optim) if isinstance(cls := getattr(place, name, None), type)]
+    return [
+        cls
+        for name in forbids
+        for place in (torch.nn, torch.optim)
+        if isinstance(cls := getattr(place, name, None), type)
+    ]
 
 
 def _reporting(cls: Any, original: Any) -> Any:
@@ -101,7 +113,11 @@ def forbidden_functions(forbids: tuple[str, ...]) -> tuple[dict[str, str], froze
     denied = families_of(forbids)
     operators = [name for name in forbidden_operators(forbids) if "::" not in name]
     functions = [*forbids, *(name for family in denied for name in family.functions)]
-    names = {spelling: name for name in reversed([*functions, *operators]) for spelling in (name, canonical_name(name), "_" + canonical_name(name))}
+    names = {
+        spelling: name
+        for name in reversed([*functions, *operators])
+        for spelling in (name, canonical_name(name), "_" + canonical_name(name))
+    }
     return names, frozenset(module for family in denied for module in family.modules)
 
 
@@ -129,7 +145,11 @@ def _written_in_python(value: Any) -> FunctionType | None:
     if not isinstance(value, FunctionType):
         return None
     function = inspect.unwrap(value)
-    return function if isinstance(function, FunctionType) and not function.__closure__ and isinstance(function.__module__, str) else None
+    return (
+        function
+        if isinstance(function, FunctionType) and not function.__closure__ and isinstance(function.__module__, str)
+        else None
+    )
 
 
 class _Later(importlib.abc.MetaPathFinder):

@@ -1,10 +1,12 @@
-"""Sees torch's operators in torch's dispatcher, which runs each operator whatever called it: Python, a thread, autograd, or a compiled graph.
+"""Sees torch's operators in torch's dispatcher, which runs each operator whatever called it: Python, a thread,
+autograd, or a compiled graph.
 
-The dispatcher has a key for tests of such things. While it is on, an operator that has a kernel for this key runs that kernel first, and no other
-operator becomes slower. Only forbidden operators get a kernel. The key is on in one thread; threads that this thread starts switch it on too.
+The dispatcher has a key for tests of such things. While it is on, an operator that has a kernel for this key runs that
+kernel first, and no other operator becomes slower. Only forbidden operators get a kernel. The key is on in one thread;
+threads that this thread starts switch it on too.
 
-Inside a `__torch_dispatch__` torch leaves that key out. A second kernel, for the key that chooses the backend, works in every thread; but an
-operator that torch composes of others never reaches that key. So there are two.
+Inside a `__torch_dispatch__` torch leaves that key out. A second kernel, for the key that chooses the backend, works in
+every thread; but an operator that torch composes of others never reaches that key. So there are two.
 
 `grader/course/torch_internals.py` holds the private functions of torch that this needs.
 """
@@ -48,7 +50,12 @@ _attached: set[str] = set()  # operators with a kernel for _KEY
 _below: dict[str, torch.library.Library] = {}  # the libraries of the second kernels
 _with_two: set[str] = set()  # operators with a second kernel
 _originals: list[tuple[Any, str, Any]] = []  # functions that guard() replaced
-_STARTS = ((_thread, "start_new_thread"), (_thread, "start_joinable_thread"), (threading, "_start_new_thread"), (threading, "_start_joinable_thread"))
+_STARTS = (
+    (_thread, "start_new_thread"),
+    (_thread, "start_joinable_thread"),
+    (threading, "_start_new_thread"),
+    (threading, "_start_joinable_thread"),
+)
 
 
 def attach(forbids: tuple[str, ...]) -> None:
@@ -146,7 +153,8 @@ def _reporting(function: Callable, operator: str) -> Callable:
 
 
 def guard() -> None:
-    """Replace the functions that start a thread, switch the key, start another runtime of torch, or lead to its dispatch modes."""
+    """Replace the functions that start a thread, switch the key, start another runtime of torch, or lead to its
+    dispatch modes."""
     if _originals or key() is None:
         return
     for place, name in _STARTS:

@@ -19,7 +19,8 @@ watches: list[Watch] = []  # the active ones
 
 
 def report(name: str, at_import: bool = False) -> None:
-    """Report that something with this name is about to run. While a chapter is imported, it counts only if its result could be used later."""
+    """Report that something with this name is about to run. While a chapter is imported, it counts only if its result
+    could be used later."""
     for watch in tuple(watches):
         if name in watch.names and name not in watch.seen and (at_import or not watch.importing):
             watch.seen.add(name)

@@ -1,8 +1,9 @@
 """Reports what the learner's code runs of the functions that its exercise forbids (the syllabus's `forbids`).
 
-The source check (grader/course/source_check.py) reads the code. This watch runs along with the code and also sees `getattr(torch, "soft" + "max")` and `x.softmax(-1)`:
-operators in torch's dispatcher (operators.py), functions that torch has in Python by their code (functions.py), imports by audit events
-(audit.py). Everything that runs before the answer is sent counts, whatever called it: the course's own chapters run nothing that is forbidden.
+The source check (grader/course/source_check.py) reads the code. This watch runs along with the code and also sees
+`getattr(torch, "soft" + "max")` and `x.softmax(-1)`: operators in torch's dispatcher (operators.py), functions that
+torch has in Python by their code (functions.py), imports by audit events (audit.py). Everything that runs before the
+answer is sent counts, whatever called it: the course's own chapters run nothing that is forbidden.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from grader.execution.forbidden.reports import Notice, Watch, watches
 _prepared: set[tuple[str, ...]] = set()
 
 
-def watching(forbids: tuple[str, ...], notice: Notice, importing: bool = False) -> contextlib.AbstractContextManager[None]:
+def watching(
+    forbids: tuple[str, ...], notice: Notice, importing: bool = False
+) -> contextlib.AbstractContextManager[None]:
     """In this context, call `notice` with the name of each forbidden thing that runs (see `reportable`)."""
     if not forbids:
         return contextlib.nullcontext()

@@ -30,15 +30,36 @@ def command(words: Sequence[str]) -> list[str]:
     machinery = ["--ro-bind", str(KIT / "grader"), str(KIT / "grader")]
     if (KIT / "grader" / "tests").is_dir():
         machinery += ["--tmpfs", str(KIT / "grader" / "tests")]
-    place = ["--dir", "/tmp", "--setenv", "TORCHINDUCTOR_CACHE_DIR", "/tmp"]  # torch creates this folder if it is missing
+    # torch creates this folder if it is missing
+    place = ["--dir", "/tmp", "--setenv", "TORCHINDUCTOR_CACHE_DIR", "/tmp"]
     closed = ["--remount-ro", "/dev", "--remount-ro", "/"]
-    return [_program() or "bwrap", *_ALONE, "--proc", "/proc", "--dev", "/dev", *place, *binds, *machinery, *closed, "--chdir", "/", "--", *words]
+    return [
+        _program() or "bwrap",
+        *_ALONE,
+        "--proc",
+        "/proc",
+        "--dev",
+        "/dev",
+        *place,
+        *binds,
+        *machinery,
+        *closed,
+        "--chdir",
+        "/",
+        "--",
+        *words,
+    ]
 
 
 def _interpreter() -> list[Path]:
     """The interpreter by the path it was started with, and the files from which it finds its installation."""
     home = Path(sys.base_exec_prefix) / "bin"
-    found = [Path(sys.executable), Path(sys.executable).resolve(), Path(sys.prefix) / "pyvenv.cfg", home / f"python{sys.version_info[0]}.{sys.version_info[1]}"]
+    found = [
+        Path(sys.executable),
+        Path(sys.executable).resolve(),
+        Path(sys.prefix) / "pyvenv.cfg",
+        home / f"python{sys.version_info[0]}.{sys.version_info[1]}",
+    ]
     return [path for path in found if path.is_file()]
 
 
@@ -50,9 +71,17 @@ def _program() -> str | None:
 def problem() -> tuple[str, str] | None:
     """Why bubblewrap cannot be used here, and what to do about it; None if it can."""
     if _program() is None:
-        return "bubblewrap is not installed", "`sudo apt-get install bubblewrap` (or your system's package manager) installs it"
+        return (
+            "bubblewrap is not installed"
+        ), "`sudo apt-get install bubblewrap` (or your system's package manager) installs it"
     try:
-        tried = subprocess.run(command([sys.executable, "-I", "-c", "pass"]), capture_output=True, text=True, errors="replace", timeout=_PATIENCE)
+        tried = subprocess.run(
+            command([sys.executable, "-I", "-c", "pass"]),
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_PATIENCE,
+        )
     except (OSError, subprocess.TimeoutExpired) as problem:
         return f"bubblewrap does not run ({problem})", "run `bwrap --ro-bind / / true` to see why"
     if tried.returncode == 0:
@@ -63,13 +92,28 @@ def problem() -> tuple[str, str] | None:
 
 def _remedy() -> str:
     if _value(_APPARMOR) == "1":
-        profile = rf"abi <abi/4.0>,\ninclude <tunables/global>\nprofile bwrap {_program()} flags=(unconfined) {{\n  userns,\n}}\n"
-        return f"Ubuntu requires a profile; `printf '{profile}' | sudo tee /etc/apparmor.d/bwrap; sudo systemctl reload apparmor` writes and loads it"
+        profile = (
+            rf"abi <abi/4.0>,\ninclude <tunables/global>\nprofile bwrap {_program()} flags=(unconfined) {{\n  "
+            r"userns,\n}\n"
+        )
+        return (
+            f"Ubuntu requires a profile; `printf '{profile}' | sudo tee /etc/apparmor.d/bwrap; sudo systemctl "
+            "reload apparmor` writes and loads it"
+        )
     if _value(_CLONE) == "0":
-        return "`sudo sysctl kernel.unprivileged_userns_clone=1` allows it until the next boot; a line in /etc/sysctl.d makes it permanent"
+        return (
+            "`sudo sysctl kernel.unprivileged_userns_clone=1` allows it until the next boot; a line in "
+            "/etc/sysctl.d makes it permanent"
+        )
     if _value(_MOST) == "0":
-        return "`sudo sysctl user.max_user_namespaces=10000` allows it until the next boot; a line in /etc/sysctl.d makes it permanent"
-    return "in a container, start it with `--security-opt seccomp=unconfined`, or with a profile that allows user namespaces"
+        return (
+            "`sudo sysctl user.max_user_namespaces=10000` allows it until the next boot; a line in /etc/sysctl.d "
+            "makes it permanent"
+        )
+    return (
+        "in a container, start it with `--security-opt seccomp=unconfined`, or with a profile that allows user "
+        "namespaces"
+    )
 
 
 def _value(setting: Path) -> str:

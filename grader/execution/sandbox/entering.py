@@ -1,6 +1,7 @@
 """Puts this process into the sandbox: `prepare` once in the parent of the workers, `enter` in each worker.
 
-Between the two calls are a fork and no code of the learner's. A process cannot leave the sandbox: every layer is permanent.
+Between the two calls are a fork and no code of the learner's. A process cannot leave the sandbox: every layer is
+permanent.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ class Sandbox:
     rules: int | None  # file descriptor of the Landlock rules
     memory: int = limits.MEMORY  # of each worker, in bytes
     hiding: bool = False  # does the system let a worker hide /proc and mount everything read-only?
-    tasks: int | None = None  # how many processes and threads the user may have, if a worker's are not counted separately
+    # how many processes and threads the user may have, if a worker's are not counted separately
+    tasks: int | None = None
 
 
 def prepare(isolation: Isolation, memory: int = limits.MEMORY) -> Sandbox:
@@ -42,7 +44,8 @@ def prepare(isolation: Isolation, memory: int = limits.MEMORY) -> Sandbox:
 
 
 def enter(sandbox: Sandbox, parent: int, descriptor: int, memory: int | None = None) -> None:
-    """Enter the sandbox, in the worker; keep this descriptor open, and allow so many bytes of memory (None: as prepared).
+    """Enter the sandbox, in the worker; keep this descriptor open, and allow so many bytes of memory (None: as
+    prepared).
 
     Raises if a layer cannot be set up. Then no code may run.
     """
@@ -59,7 +62,9 @@ def enter(sandbox: Sandbox, parent: int, descriptor: int, memory: int | None = N
     if os.getppid() != parent:
         os._exit(1)
     if isolation.limits:
-        limits.apply(sandbox.memory if memory is None else memory, used, limits.THREADS if counted_separately else sandbox.tasks)
+        limits.apply(
+            sandbox.memory if memory is None else memory, used, limits.THREADS if counted_separately else sandbox.tasks
+        )
     with contextlib.suppress(OSError):
         kernel.drop_capabilities()
     if isolation.landlock:

@@ -70,12 +70,21 @@ def _limits() -> Layer:
 
 
 def _seccomp() -> Layer:
-    blocks = "no network, no new processes or programs, no signals to others, no writing, and no system calls outside a short list"
+    blocks = (
+        "no network, no new processes or programs, no signals to others, no writing, and no system calls "
+        "outside a short list"
+    )
     if not is_linux():
         return Layer("seccomp", False, blocks, _ELSEWHERE, _LINUX_REMEDY)
     if seccomp.available():
         return Layer("seccomp", True, blocks)
-    return Layer("seccomp", False, blocks, "this kernel or container does not allow filters of system calls, or the processor is neither x86-64 nor 64-bit ARM")
+    return Layer(
+        "seccomp",
+        False,
+        blocks,
+        "this kernel or container does not allow filters of system calls, or the "
+        "processor is neither x86-64 nor 64-bit ARM",
+    )
 
 
 def _landlock() -> Layer:

@@ -1,4 +1,5 @@
-"""Limits a worker's memory, processor time, threads, file descriptors and file sizes. `worker_limits` lists every limit.
+"""Limits a worker's memory, processor time, threads, file descriptors and file sizes. `worker_limits` lists every
+limit.
 
 Memory is bounded in three parts, whatever build of torch is installed:
 
@@ -6,7 +7,8 @@ Memory is bounded in three parts, whatever build of torch is installed:
 - shared memory: the filter of system calls allows none (system_calls.py), because RLIMIT_DATA does not count it
 - addresses: RLIMIT_AS. It also bounds page tables, and shared memory where calls are not filtered
 
-A GPU needs far more addresses than these. No worker may use one: the exercises run on the processor, and Landlock allows no device.
+A GPU needs far more addresses than these. No worker may use one: the exercises run on the processor, and Landlock
+allows no device.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ DESCRIPTORS = 64
 
 
 def apply(memory: int = MEMORY, used: MemoryUse | None = None, tasks: int | None = None) -> None:
-    """Set every limit of this process, permanently. `memory`: so many bytes more than it uses; `tasks`: how many processes and threads."""
+    """Set every limit of this process, permanently. `memory`: so many bytes more than it uses; `tasks`: how many
+    processes and threads."""
     import resource
 
     for kind, most in worker_limits(memory, used or memory_in_use(), tasks).items():

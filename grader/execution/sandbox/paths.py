@@ -1,4 +1,5 @@
-"""The files that Python and torch read while code runs: their own installation, nothing of the kit and no other files."""
+"""The files that Python and torch read while code runs: their own installation, nothing of the kit and no other
+files."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from pathlib import Path
 
 KIT = Path(__file__).resolve().parents[3]
 _LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64")
-_PROCESSORS = tuple(f"/sys/devices/system/cpu/{name}" for name in ("online", "possible", "present"))  # other files in that folder show how busy each processor is
+# other files in that folder show how busy each processor is
+_PROCESSORS = tuple(f"/sys/devices/system/cpu/{name}" for name in ("online", "possible", "present"))
 _FACTS = ("/etc/ld.so.cache", "/etc/localtime", "/dev/null", "/dev/urandom", *_PROCESSORS)
 
 
@@ -37,7 +39,12 @@ def named_paths() -> list[Path]:
 
 def _python() -> list[str]:
     names = ("stdlib", "platstdlib", "purelib", "platlib")
-    base = {"base": sys.base_prefix, "platbase": sys.base_exec_prefix, "installed_base": sys.base_prefix, "installed_platbase": sys.base_exec_prefix}
+    base = {
+        "base": sys.base_prefix,
+        "platbase": sys.base_exec_prefix,
+        "installed_base": sys.base_prefix,
+        "installed_platbase": sys.base_exec_prefix,
+    }
     found = [sysconfig.get_path(name) for name in names] + [sysconfig.get_path(name, vars=base) for name in names]
     found += site.getsitepackages() + ([site.getusersitepackages()] if site.ENABLE_USER_SITE else [])
     return [*found, str(Path(sysconfig.get_path("stdlib")).parent)]  # with the libraries of a Python that has its own

@@ -1,4 +1,5 @@
-"""The filter of system calls: compiles the list of system_calls.py to a small program that the kernel runs at each call."""
+"""The filter of system calls: compiles the list of system_calls.py to a small program that the kernel runs at each
+call."""
 
 from __future__ import annotations
 
@@ -6,13 +7,23 @@ import ctypes
 import errno
 import struct
 
-from grader.execution.sandbox.system_calls import ANY, CHECKED, LATEST, NOT_IMPLEMENTED, NUMBERS, OWN_PID, REFUSALS, ArgumentTest
+from grader.execution.sandbox.system_calls import (
+    ANY,
+    CHECKED,
+    LATEST,
+    NOT_IMPLEMENTED,
+    NUMBERS,
+    OWN_PID,
+    REFUSALS,
+    ArgumentTest,
+)
 from grader.system.kernel import machine, system_call
 
 _CALL = (317, 277)
 _AUDIT = (0xC000003E, 0xC00000B7)
 _SET_FILTER, _IS_AVAILABLE = 1, 2
-_ALL_THREADS, _KEEP_SPEED = 1, 4  # the second keeps speculation on: kernels before 5.16 turn it off otherwise, which slows the process down
+# the second keeps speculation on: kernels before 5.16 turn it off otherwise, which slows the process down
+_ALL_THREADS, _KEEP_SPEED = 1, 4
 
 _LOAD, _EQUAL, _ABOVE, _AND, _RETURN = 0x20, 0x15, 0x25, 0x54, 0x06
 _ALLOW, _ERROR, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
@@ -53,7 +64,11 @@ def program(column: int, pid: int) -> bytes:
     for name, numbers in NUMBERS.items():
         number = numbers[column]
         if number is not None:
-            answer = _checks(CHECKED[name], pid, REFUSALS.get(name, errno.EPERM)) if name in CHECKED else [(_RETURN, 0, 0, _ALLOW)]
+            answer = (
+                _checks(CHECKED[name], pid, REFUSALS.get(name, errno.EPERM))
+                if name in CHECKED
+                else [(_RETURN, 0, 0, _ALLOW)]
+            )
             steps += [(_EQUAL, 0, len(answer), number), *answer]
     for missing in NOT_IMPLEMENTED:
         steps += [(_EQUAL, 0, 1, missing[column]), (_RETURN, 0, 0, _ERROR | errno.ENOSYS)]
@@ -63,7 +78,8 @@ def program(column: int, pid: int) -> bytes:
 
 def _checks(tests: tuple[ArgumentTest, ...], pid: int, error: int) -> list[tuple[int, int, int, int]]:
     """Steps that allow the call if every test passes, and refuse it with this error otherwise."""
-    refuse = sum(1 + (test.mask != ANY) + len(test.values) for test in tests) + 1  # the last step; the one before it allows
+    # the last step; the one before it allows
+    refuse = sum(1 + (test.mask != ANY) + len(test.values) for test in tests) + 1
     steps: list[tuple[int, int, int, int]] = []
     for test in tests:
         steps.append((_LOAD, 0, 0, _ARGUMENTS_AT + 8 * test.argument + 4 * test.upper))

@@ -1,12 +1,13 @@
 """The system calls that a worker may make: the list is short, and every other call is refused.
 
-This is a list of allowed calls, not of forbidden ones, so that a call which a later kernel adds is not allowed by accident. The numbers are
-those of x86_64 and aarch64; None if a processor has no such call.
+This is a list of allowed calls, not of forbidden ones, so that a call which a later kernel adds is not allowed by
+accident. The numbers are those of x86_64 and aarch64; None if a processor has no such call.
 
-Calls that would let two workers exchange messages are not on the list: those that show which pages of a file are in memory (mincore,
-cachestat, preadv2, readahead; getrusage counts page faults), those that remove such pages from memory (posix_fadvise, some advice to
-madvise), those whose effects another process can see or wait for (shared memory, locks on files, futexes in a file, System V objects), and
-those that show the state of another process or of the machine (sysinfo, clocks and priorities of others).
+Calls that would let two workers exchange messages are not on the list: those that show which pages of a file are in
+memory (mincore, cachestat, preadv2, readahead; getrusage counts page faults), those that remove such pages from memory
+(posix_fadvise, some advice to madvise), those whose effects another process can see or wait for (shared memory, locks
+on files, futexes in a file, System V objects), and those that show the state of another process or of the machine
+(sysinfo, clocks and priorities of others).
 """
 
 from __future__ import annotations
@@ -18,19 +19,25 @@ OWN_PID = -1  # replaced by the worker's own process id when the filter is made
 
 _WRITING = 0o3 | 0o100 | 0o1000 | 0o10000000 | 0o20000000  # O_WRONLY, O_RDWR, O_CREAT, O_TRUNC, O_PATH, O_TMPFILE
 _THREAD, _NEW_NAMESPACES = 0x00010000, 0x7E020000  # CLONE_THREAD; CLONE_NEWNS and the other namespaces
-_DESCRIPTOR_COMMANDS = (0, 1, 2, 3, 4, 1030)  # F_DUPFD, F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_DUPFD_CLOEXEC: no owner, no signals
-_TERMINAL_QUESTIONS = (0x5401, 0x802C542A, 0x541B, 0x5421, 0x5450, 0x5451)  # TCGETS, TCGETS2, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX
-# MAP_FIXED, ANONYMOUS, 32BIT, DENYWRITE, EXECUTABLE, NORESERVE, STACK, FIXED_NOREPLACE. The others: shared memory and GROWSDOWN, which
-# RLIMIT_DATA does not count; LOCKED and HUGETLB, which take memory from all processes; POPULATE, which nothing here needs
+# F_DUPFD, F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_DUPFD_CLOEXEC: no owner, no signals
+_DESCRIPTOR_COMMANDS = (0, 1, 2, 3, 4, 1030)
+# TCGETS, TCGETS2, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX
+_TERMINAL_QUESTIONS = (0x5401, 0x802C542A, 0x541B, 0x5421, 0x5450, 0x5451)
+# MAP_FIXED, ANONYMOUS, 32BIT, DENYWRITE, EXECUTABLE, NORESERVE, STACK, FIXED_NOREPLACE. The others: shared memory and
+# GROWSDOWN, which RLIMIT_DATA does not count; LOCKED and HUGETLB, which take memory from all processes; POPULATE, which
+# nothing here needs
 _MAPPING_FLAGS = 0x10 | 0x20 | 0x40 | 0x800 | 0x1000 | 0x4000 | 0x20000 | 0x100000
 _PRIVATE = 2  # MAP_PRIVATE
-# MADV_NORMAL, DONTNEED, FREE, DONTFORK, DOFORK, HUGEPAGE, NOHUGEPAGE, DONTDUMP, DODUMP, WIPEONFORK, KEEPONFORK, GUARD_INSTALL, GUARD_REMOVE:
-# what allocators and thread stacks need. Each changes this process alone. The others reach the page cache (WILLNEED, COLD, PAGEOUT,
-# POPULATE_*, RANDOM, SEQUENTIAL, COLLAPSE, REMOVE) or memory shared with others (MERGEABLE)
+# MADV_NORMAL, DONTNEED, FREE, DONTFORK, DOFORK, HUGEPAGE, NOHUGEPAGE, DONTDUMP, DODUMP, WIPEONFORK, KEEPONFORK,
+# GUARD_INSTALL, GUARD_REMOVE: what allocators and thread stacks need. Each changes this process alone. The others reach
+# the page cache (WILLNEED, COLD, PAGEOUT, POPULATE_*, RANDOM, SEQUENTIAL, COLLAPSE, REMOVE) or memory shared with
+# others (MERGEABLE)
 _ADVICE = (0, 4, 8, 10, 11, 14, 15, 16, 17, 18, 19, 102, 103)
-_FUTEX_PRIVATE = 128  # without it, a futex in a page of a file (of torch, for example) is shared by all processes that map that file
+# without it, a futex in a page of a file (of torch, for example) is shared by all processes that map that file
+_FUTEX_PRIVATE = 128
 _CLOCKS = ANY ^ 0xF  # the clocks of the machine and its own; larger numbers are those of other processes
-_NAMES = (3, 15, 16, 21, 39, 0x53564D41)  # PR_GET_DUMPABLE, PR_SET_NAME, PR_GET_NAME, PR_GET_SECCOMP, PR_GET_NO_NEW_PRIVS, PR_SET_VMA
+# PR_GET_DUMPABLE, PR_SET_NAME, PR_GET_NAME, PR_GET_SECCOMP, PR_GET_NO_NEW_PRIVS, PR_SET_VMA
+_NAMES = (3, 15, 16, 21, 39, 0x53564D41)
 
 
 @dataclass(frozen=True)
@@ -94,7 +101,8 @@ CHECKED: dict[str, tuple[ArgumentTest, ...]] = {
     "getsid": (ArgumentTest(0, (0, OWN_PID)),),
     "kill": (ArgumentTest(0, (OWN_PID,)),),
     "tgkill": (ArgumentTest(0, (OWN_PID,)),),
-    "prlimit64": (ArgumentTest(0, (0,)), ArgumentTest(2, (0,)), ArgumentTest(2, (0,), upper=True)),  # to read its own limits, not to change them
+    # to read its own limits, not to change them
+    "prlimit64": (ArgumentTest(0, (0,)), ArgumentTest(2, (0,)), ArgumentTest(2, (0,), upper=True)),
 }
 
 REFUSALS: dict[str, int] = {
@@ -103,5 +111,6 @@ REFUSALS: dict[str, int] = {
 }
 """The error when a check of CHECKED fails; EPERM for calls that are not listed here."""
 
-NOT_IMPLEMENTED = ((435, 435), (437, 437))  # clone3, openat2: "no such call", and the C library takes the older one, whose arguments can be seen
+# clone3, openat2: "no such call", and the C library takes the older one, whose arguments can be seen
+NOT_IMPLEMENTED = ((435, 435), (437, 437))
 LATEST = 462  # calls with larger numbers are newer than this list and get the same answer

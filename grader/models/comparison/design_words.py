@@ -1,4 +1,5 @@
-"""What a word such as `rope`, `heads=1` or `moe` changes in a training. Several changes are one word with commas: `rope,heads=1`."""
+"""What a word such as `rope`, `heads=1` or `moe` changes in a training. Several changes are one word with commas:
+`rope,heads=1`."""
 
 from __future__ import annotations
 
@@ -26,7 +27,10 @@ EXAMPLES = "learned, sinusoidal, rope, alibi, pre, post, dense, moe, heads=1, wo
 
 def is_design(word: str) -> bool:
     """Whether every part of the word is a change of the design, possible or not."""
-    return all(part in ALONE or part.partition("=")[0] in (*_VALUES, "heads") and "=" in part for part in word.lower().split(","))
+    return all(
+        part in ALONE or part.partition("=")[0] in (*_VALUES, "heads") and "=" in part
+        for part in word.lower().split(",")
+    )
 
 
 def settings_for(word: str, base: Settings) -> Settings:

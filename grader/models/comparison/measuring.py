@@ -1,4 +1,5 @@
-"""Opens two checkpoints and measures both: loss on the same held-out texts, size, speed, and samples of the same prompts and seeds."""
+"""Opens two checkpoints and measures both: loss on the same held-out texts, size, speed, and samples of the same
+prompts and seeds."""
 
 from __future__ import annotations
 
@@ -16,7 +17,14 @@ from grader.models import checkpoint
 from grader.models.checkpoint import CheckpointProblem, Loaded
 from grader.models.comparison.scoring import HeldOut, Score, held_out_of, same_corpus, score
 from grader.models.design import Design, DesignProblem
-from grader.models.own_parts import SAMPLING, OwnParts, explaining_crashes, find_own_parts, model_exercises, tokenizer_exercises
+from grader.models.own_parts import (
+    SAMPLING,
+    OwnParts,
+    explaining_crashes,
+    find_own_parts,
+    model_exercises,
+    tokenizer_exercises,
+)
 from grader.models.play.engine import Engine, Piece
 from grader.models.play.opening import CACHE
 from grader.models.play.settings import PlayProblem, Settings
@@ -58,7 +66,8 @@ class Measured:
     active: int  # parameters that one token uses
     has_cache: bool
     scores: list[Score] = field(default_factory=list)  # on each held-out text
-    unknown: list[int] = field(default_factory=list)  # different words of each held-out text that its tokenizer does not have
+    # different words of each held-out text that its tokenizer does not have
+    unknown: list[int] = field(default_factory=list)
     written: int = 0  # tokens
     seconds: float = 0.0  # of writing them
     right: int = 0  # translations that are word for word the right ones
@@ -98,32 +107,47 @@ def check_pair(folders: Sequence[Path]) -> None:
     translators = [folder.name for folder, each in zip(folders, data) if each["design"].get("kind") == "translate"]
     if len(translators) == 1:
         writer = next(folder.name for folder in folders if folder.name != translators[0])
-        raise ComparisonProblem(f"{translators[0]} is a translator and {writer} continues texts, so nothing that they do can be compared")
+        raise ComparisonProblem(
+            f"{translators[0]} is a translator and {writer} continues texts, so nothing that they do can be compared"
+        )
 
 
-def compare(folders: Sequence[Path], prompts: Sequence[str], device: str, report_progress: ProgressReporter) -> Comparison:
-    """Measure both. CheckpointProblem, ComparisonProblem, PlayProblem, CodeProblem or NotInHandout with a sentence if that is not possible."""
+def compare(
+    folders: Sequence[Path], prompts: Sequence[str], device: str, report_progress: ProgressReporter
+) -> Comparison:
+    """Measure both. CheckpointProblem, ComparisonProblem, PlayProblem, CodeProblem or NotInHandout with a sentence if
+    that is not possible."""
     check_pair(folders)
     own = _find_parts([_read(folder) for folder in folders], report_progress)
     try:
-        with explaining_crashes(own.parts, (CheckpointProblem, ComparisonProblem, PlayProblem)), report_progress("measuring both models", 3) as advance:
+        with (
+            explaining_crashes(own.parts, (CheckpointProblem, ComparisonProblem, PlayProblem)),
+            report_progress("measuring both models", 3) as advance,
+        ):
             torch.set_num_threads(trainer.default_threads())
             return _compare(folders, prompts, device, own, advance)
     finally:
         own.close()
 
 
-def _compare(folders: Sequence[Path], prompts: Sequence[str], device: str, own: OwnParts, advance: Callable[[], None]) -> Comparison:
+def _compare(
+    folders: Sequence[Path], prompts: Sequence[str], device: str, own: OwnParts, advance: Callable[[], None]
+) -> Comparison:
     parts, here = own.parts, torch.device(device)
     both = [checkpoint.load(folder, parts) for folder in folders]
     engines = [Engine(loaded, parts, device=device) for loaded in both]
     advance()
     sentences = own.sentences()
     held_out = _held_out(both, parts, sentences)
-    measured = [_measure(name, engine, loaded, held_out, parts, here) for name, engine, loaded in zip(_names(folders), engines, both)]
+    measured = [
+        _measure(name, engine, loaded, held_out, parts, here)
+        for name, engine, loaded in zip(_names(folders), engines, both)
+    ]
     advance()
     samples = _take_samples(engines, measured, prompts, held_out[0])
-    return Comparison(measured[0], measured[1], held_out, _cut_alike(both[0].tokenizer, both[1].tokenizer), samples, sentences)
+    return Comparison(
+        measured[0], measured[1], held_out, _cut_alike(both[0].tokenizer, both[1].tokenizer), samples, sentences
+    )
 
 
 def _cut_alike(one: ModelTokenizer, other: ModelTokenizer) -> bool:
@@ -136,7 +160,9 @@ def _cut_alike(one: ModelTokenizer, other: ModelTokenizer) -> bool:
 def _read(folder: Path) -> dict[str, Any]:
     data = checkpoint.read_record(folder)
     if not all(isinstance(data["record"].get(name), kind) for name, kind in RECORDED.items()):
-        raise CheckpointProblem(f"{folder.name} has no record of its training, so it cannot be compared; train it again")
+        raise CheckpointProblem(
+            f"{folder.name} has no record of its training, so it cannot be compared; train it again"
+        )
     return data
 
 
@@ -172,23 +198,37 @@ def _names(folders: Sequence[Path]) -> list[str]:
     return names if names[0] != names[1] else [short_path(folder) for folder in folders]
 
 
-def _measure(name: str, engine: Engine, loaded: Loaded, held_out: list[HeldOut], parts: Any, device: torch.device) -> Measured:
+def _measure(
+    name: str, engine: Engine, loaded: Loaded, held_out: list[HeldOut], parts: Any, device: torch.device
+) -> Measured:
     parameters = list(loaded.model.parameters())
     count = sum(parameter.numel() for parameter in parameters)
     idle = 0
     if loaded.design.kind == "moe":
         experts = sum(parameter.numel() for name, parameter in loaded.model.named_parameters() if ".experts." in name)
         idle = experts * (loaded.design.n_experts - loaded.design.top_k) // loaded.design.n_experts
-    made = Measured(name, loaded, count, sum(p.numel() * p.element_size() for p in parameters), count - idle, engine.cached is not None)
+    made = Measured(
+        name,
+        loaded,
+        count,
+        sum(p.numel() * p.element_size() for p in parameters),
+        count - idle,
+        engine.cached is not None,
+    )
     made.scores = [score(loaded, parts, texts, device) for texts in held_out]
     if loaded.design.kind != "translate":
         made.unknown = [len(loaded.tokenizer.unknown_words(" ".join(texts.texts))) for texts in held_out]
     if not all(math.isfinite(each.loss) for each in made.scores):
-        raise ComparisonProblem(f"the loss of {loaded.name} is not a number, so its training has failed; train it again with a smaller learning rate")
+        raise ComparisonProblem(
+            f"the loss of {loaded.name} is not a number, so its training has failed; train it "
+            "again with a smaller learning rate"
+        )
     return made
 
 
-def _take_samples(engines: Sequence[Engine], measured: Sequence[Measured], prompts: Sequence[str], held_out: HeldOut) -> list[Sample]:
+def _take_samples(
+    engines: Sequence[Engine], measured: Sequence[Measured], prompts: Sequence[str], held_out: HeldOut
+) -> list[Sample]:
     if engines[0].translates:
         return _translations(engines, measured, prompts, held_out)
     chosen = prompts or [" ".join(text.split()[:PROMPT_WORDS]) for text in held_out.texts[:PROMPTS]]
@@ -216,10 +256,15 @@ def _continuation(engine: Engine, prompt: str, seed: int, length: int) -> tuple[
     return engine.text([*ids, *written]).strip(), len(written) + 1
 
 
-def _translations(engines: Sequence[Engine], measured: Sequence[Measured], prompts: Sequence[str], held_out: HeldOut) -> list[Sample]:
+def _translations(
+    engines: Sequence[Engine], measured: Sequence[Measured], prompts: Sequence[str], held_out: HeldOut
+) -> list[Sample]:
     samples = []
     right = dict(held_out.texts)
-    shown = list(prompts) or [source for source, _ in held_out.texts[:: max(len(held_out.texts) // SENTENCES, 1)]][:SENTENCES]
+    shown = (
+        list(prompts)
+        or [source for source, _ in held_out.texts[:: max(len(held_out.texts) // SENTENCES, 1)]][:SENTENCES]
+    )
     for source in dict.fromkeys([*right, *shown]):
         texts = []
         for engine, made in zip(engines, measured):

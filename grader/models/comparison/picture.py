@@ -1,6 +1,7 @@
 """The loss curves of two trainings as a picture, or as lines for a terminal.
 
-The picture has a colour for each model, with a solid line for the validation loss and a dotted one for the training loss.
+The picture has a colour for each model, with a solid line for the validation loss and a dotted one for the training
+loss.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ def loss_curves(comparison: Comparison) -> dict[str, Points]:
 
 
 def terminal_lines(comparison: Comparison, width: int, unicode: bool) -> list[Text]:
-    """The validation losses of both in a terminal, with a line that says which is which; nothing where there is no curve."""
+    """The validation losses of both in a terminal, with a line that says which is which; nothing where there is no
+    curve."""
     lines = loss_curves(comparison)
     drawn = [(lines.get(f"{made.name}, validation", ()), style) for made, style in zip(comparison.both, STYLES)]
     if any(len(points) < 2 for points, _ in drawn):
@@ -64,4 +66,8 @@ def _unit(made: Measured, comparison: Comparison) -> float:
 def _means(losses: Sequence[float]) -> list[tuple[float, float]]:
     size = -(-len(losses) // MOST_POINTS) or 1
     pieces = [losses[at : at + size] for at in range(0, len(losses), size)]
-    return [(number * size + (len(piece) + 1) / 2, sum(piece) / len(piece)) for number, piece in enumerate(pieces) if all(map(math.isfinite, piece))]
+    return [
+        (number * size + (len(piece) + 1) / 2, sum(piece) / len(piece))
+        for number, piece in enumerate(pieces)
+        if all(map(math.isfinite, piece))
+    ]

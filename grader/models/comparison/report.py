@@ -26,14 +26,22 @@ class Row:
 def table_rows(comparison: Comparison) -> list[Row]:
     """What differs between the two, then what was measured."""
     one, other = comparison.both
-    rows = [Row(name, _shown(field, one, other)) for field, name in DESIGN_ROWS.items() if getattr(one.design, field) != getattr(other.design, field)]
+    rows = [
+        Row(name, _shown(field, one, other))
+        for field, name in DESIGN_ROWS.items()
+        if getattr(one.design, field) != getattr(other.design, field)
+    ]
 
     def add(name: str, show: Callable[[Measured], str], only_if_different: bool = False) -> None:
         values = show(one), show(other)
         if not only_if_different or values[0] != values[1]:
             rows.append(Row(name, values))
 
-    add("tokenizer", lambda made: f"{made.loaded.tokenizer.kind}, {made.loaded.tokenizer.vocab_size:,} tokens", only_if_different=True)
+    add(
+        "tokenizer",
+        lambda made: f"{made.loaded.tokenizer.kind}, {made.loaded.tokenizer.vocab_size:,} tokens",
+        only_if_different=True,
+    )
     add("trained on", lambda made: str(made.loaded.record.get("title", "")), only_if_different=True)
     several = len(comparison.held_out) > 1
     for number, held_out in enumerate(comparison.held_out):
@@ -66,18 +74,30 @@ def sentences(comparison: Comparison) -> list[str]:
     if len(comparison.held_out) > 1:
         said.append("The two were trained on different texts, so both are measured on the held-out part of each.")
     if comparison.same_tokenizer:
-        said.append(f"Measured on {comparison.held_out[0].name}. The loss is in nats a token; the perplexity is e to the loss.")
+        said.append(
+            f"Measured on {comparison.held_out[0].name}. The loss is in nats a token; the perplexity is e to the loss."
+        )
     else:
         said.append(
-            f"Measured on {comparison.held_out[0].name}. The tokenizers differ, so losses a token cannot be compared: the longer the tokens, the harder each is to "
+            f"Measured on {comparison.held_out[0].name}. The tokenizers differ, so losses a token cannot be "
+            "compared: the longer the tokens, the harder each is to "
             "predict. The table has bits a character."
         )
         kinds = {made.loaded.tokenizer.kind for made in comparison.both}
         if len(kinds) > 1 and "words" in kinds:
-            said.append("A tokenizer of words does not predict capitals, spaces and line breaks, so its model has a little less to do.")
+            said.append(
+                "A tokenizer of words does not predict capitals, spaces and line breaks, so its model has a "
+                "little less to do."
+            )
     said += [_better(one, other, number, comparison) for number in range(len(comparison.held_out))]
-    if one.history["tokens"] != other.history["tokens"] and abs(one.history["tokens"] / max(other.history["tokens"], 1) - 1) > 0.02 and comparison.same_tokenizer:
-        said.append("They were not trained on equally many tokens, so the difference is not that of their designs alone.")
+    if (
+        one.history["tokens"] != other.history["tokens"]
+        and abs(one.history["tokens"] / max(other.history["tokens"], 1) - 1) > 0.02
+        and comparison.same_tokenizer
+    ):
+        said.append(
+            "They were not trained on equally many tokens, so the difference is not that of their designs alone."
+        )
     if one.loaded.record.get("device") != other.loaded.record.get("device"):
         said.append("They were trained on different devices, so their times of training cannot be compared.")
     return said
@@ -85,8 +105,12 @@ def sentences(comparison: Comparison) -> list[str]:
 
 def sample_lines(sample: Sample, comparison: Comparison, width: int) -> Iterator[str]:
     """The two texts next to each other, below what both were given."""
-    yield f"{sample.prompt!r}" + (f", right: {sample.right}" if sample.right else "" if comparison.translates else f", seed {sample.seed}")
-    yield from side_by_side([made.name for made in comparison.both], [" ".join(text.split()) for text in sample.texts], width)
+    yield f"{sample.prompt!r}" + (
+        f", right: {sample.right}" if sample.right else "" if comparison.translates else f", seed {sample.seed}"
+    )
+    yield from side_by_side(
+        [made.name for made in comparison.both], [" ".join(text.split()) for text in sample.texts], width
+    )
 
 
 def _better(one: Measured, other: Measured, number: int, comparison: Comparison) -> str:
@@ -100,13 +124,21 @@ def _better(one: Measured, other: Measured, number: int, comparison: Comparison)
     if difference < CLOSE:
         return f"Their losses{on} are almost equal: they differ by {difference:.3f} {unit}."
     if not comparison.same_tokenizer and low.unknown and low.unknown[number] > high.unknown[number]:
-        return f"{low.name} has the lower loss{on}, but it reads {low.unknown[number]} words of this text as <unk>, which is easy to predict: this proves nothing."
-    return f"{low.name} predicts better{on}, by {difference:.3f} {unit}. Another seed would give a slightly different number."
+        return (
+            f"{low.name} has the lower loss{on}, but it reads {low.unknown[number]} words of this text as <unk>, "
+            "which is easy to predict: this proves nothing."
+        )
+    return (
+        f"{low.name} predicts better{on}, by {difference:.3f} {unit}. Another seed would give a slightly "
+        "different number."
+    )
 
 
 def _shown(field: str, one: Measured, other: Measured) -> tuple[str, str]:
     values = getattr(one.design, field), getattr(other.design, field)
-    first, second = (KINDS[value] if field == "kind" else f"{value}-norm" if field == "norm" else str(value) for value in values)
+    first, second = (
+        KINDS[value] if field == "kind" else f"{value}-norm" if field == "norm" else str(value) for value in values
+    )
     return first, second
 
 

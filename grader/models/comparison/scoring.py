@@ -87,7 +87,8 @@ def held_out_of(corpus: dict[str, Any], parts: Any) -> HeldOut:
 
 
 def score(loaded: Loaded, parts: Any, held_out: HeldOut, device: torch.device) -> Score:
-    """The mean loss of the next token, measured with the learner's `perplexity`. The model reads each text as it read those of its training."""
+    """The mean loss of the next token, measured with the learner's `perplexity`. The model reads each text as it read
+    those of its training."""
     with hidden_prints():
         batches = [(inputs.to(device), targets.to(device)) for inputs, targets in _batches(loaded, parts, held_out)]
         model = loaded.model

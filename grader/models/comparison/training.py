@@ -1,4 +1,5 @@
-"""Trains two designs for the same number of steps on the same text with the same seed. A checkpoint that is there already is used again."""
+"""Trains two designs for the same number of steps on the same text with the same seed. A checkpoint that is there
+already is used again."""
 
 from __future__ import annotations
 
@@ -49,10 +50,15 @@ def entries_of(words: tuple[str, str], base: Settings) -> tuple[Entry, Entry]:
     """The two designs. DesignProblem if one is not possible, if they are the same, or if only one is a translator."""
     one, other = (Entry(word, settings_for(word, base)) for word in words)
     if _essentials(one.settings) == _essentials(other.settings):
-        raise DesignProblem(f"{one.word} and {other.word} are the same design: each word changes one thing of the usual model; try `headway compare learned rope`")
+        raise DesignProblem(
+            f"{one.word} and {other.word} are the same design: each word changes one thing of the "
+            "usual model; try `headway compare learned rope`"
+        )
     translators = [entry.word for entry in (one, other) if entry.settings.kind == "translate"]
     if len(translators) == 1:
-        raise DesignProblem(f"{translators[0]} is a translator, and the other design is not, so nothing that they do can be compared")
+        raise DesignProblem(
+            f"{translators[0]} is a translator, and the other design is not, so nothing that they do can be compared"
+        )
     return one, other
 
 
@@ -64,10 +70,14 @@ class PairTraining:
         self.folders: list[Path] = []
 
     def left(self, device: str, report_progress: ProgressReporter) -> Iterator[run.Training]:
-        """Each training that is not at its end, the first design's first. The caller trains it to its end and closes it, then asks for the next one."""
+        """Each training that is not at its end, the first design's first. The caller trains it to its end and closes
+        it, then asks for the next one."""
         found = self._find_pair()
         planned = next((each.steps for each in found if each and each.steps), self.steps)
-        minutes = next((each.minutes for each in found if each), None if self.steps else self.minutes or MINUTES[self.entries[0].settings.size])
+        minutes = next(
+            (each.minutes for each in found if each),
+            None if self.steps else self.minutes or MINUTES[self.entries[0].settings.size],
+        )
         self.folders = []
         for entry, earlier in zip(self.entries, found):
             if earlier is None or not earlier.finished:
@@ -79,7 +89,13 @@ class PairTraining:
                 self.folders.append(earlier.folder)
 
     def _make(
-        self, entry: Entry, earlier: Trained | None, steps: int | None, minutes: float | None, device: str, report_progress: ProgressReporter
+        self,
+        entry: Entry,
+        earlier: Trained | None,
+        steps: int | None,
+        minutes: float | None,
+        device: str,
+        report_progress: ProgressReporter,
     ) -> run.Training:
         if earlier is not None:
             return run.resume(earlier.folder, device, report_progress)
@@ -87,7 +103,8 @@ class PairTraining:
         return run.begin(settings, run.free_name(entry.checkpoint_name), device, report_progress)
 
     def _find_pair(self) -> tuple[Trained | None, Trained | None]:
-        """Checkpoints of both designs with the same number of steps; or one of them, whose number of steps the other gets."""
+        """Checkpoints of both designs with the same number of steps; or one of them, whose number of steps the other
+        gets."""
         ones, others = (list(self._find(entry)) for entry in self.entries)
         for one in ones:
             for other in others:
@@ -98,7 +115,8 @@ class PairTraining:
         return None, others[0] if others and others[0].steps is not None else None
 
     def _find(self, entry: Entry) -> Iterator[Trained]:
-        """The checkpoints of this design that earlier comparisons made with the steps or minutes that were asked for; the newest first."""
+        """The checkpoints of this design that earlier comparisons made with the steps or minutes that were asked for;
+        the newest first."""
         fingerprint = fingerprint_of_text(read_paragraphs(entry.settings.text)[0]) if entry.settings.text else None
         for folder in checkpoint.list_checkpoints():
             if not folder.name.startswith(PREFIX):
@@ -107,13 +125,19 @@ class PairTraining:
                 data = checkpoint.read_record(folder)
                 record = data["record"]
                 same = _matches(data, entry.settings) and record["corpus"].get("fingerprint") == fingerprint
-                if same and (self.steps or record["steps"]) == record["steps"] and (self.minutes or record["minutes"]) == record["minutes"]:
+                if (
+                    same
+                    and (self.steps or record["steps"]) == record["steps"]
+                    and (self.minutes or record["minutes"]) == record["minutes"]
+                ):
                     yield Trained(folder, record["steps"], record["minutes"], bool(record["finished"]))
             except (CheckpointProblem, KeyError, TypeError):  # damaged: the design is trained again, under another name
                 continue
 
 
-def train_pair(pair: PairTraining, train: Callable[[run.Training], bool], device: str, report_progress: ProgressReporter) -> bool:
+def train_pair(
+    pair: PairTraining, train: Callable[[run.Training], bool], device: str, report_progress: ProgressReporter
+) -> bool:
     """Train what is left with `train`, which returns whether it reached the end; return whether both did."""
     for training in pair.left(device, report_progress):
         try:
@@ -131,6 +155,13 @@ def _essentials(settings: Settings) -> tuple[Any, ...]:
 def _matches(data: dict[str, Any], settings: Settings) -> bool:
     corpus, record = data["record"]["corpus"], data["record"]
     kind = PAIRS if settings.kind == "translate" else "text" if settings.text else STORIES
-    same_text = corpus["kind"] == kind and (kind != "text" or corpus["path"] == str(settings.text.resolve() if settings.text else ""))
+    same_text = corpus["kind"] == kind and (
+        kind != "text" or corpus["path"] == str(settings.text.resolve() if settings.text else "")
+    )
     tokens = "words" if kind == PAIRS else settings.token_kind()
-    return same_text and data["design"] == settings.design().to_data() and data["tokenizer"]["kind"] == tokens and record["seed"] == settings.seed
+    return (
+        same_text
+        and data["design"] == settings.design().to_data()
+        and data["tokenizer"]["kind"] == tokens
+        and record["seed"] == settings.seed
+    )

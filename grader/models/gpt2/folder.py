@@ -1,4 +1,5 @@
-"""Loads a downloaded GPT-2, a folder as Hugging Face publishes it, into the learner's GPT: weights through their `load_gpt2`, and the tokenizer."""
+"""Loads a downloaded GPT-2, a folder as Hugging Face publishes it, into the learner's GPT: weights through their
+`load_gpt2`, and the tokenizer."""
 
 from __future__ import annotations
 
@@ -14,13 +15,15 @@ from torch import Tensor
 
 WEIGHTS, INDEX, PICKLE = "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin"
 VOCAB, MERGES, CONFIG = "vocab.json", "merges.txt", "config.json"
-ACTIVATIONS = {"gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "gelu": "gelu", "relu": "relu"}  # their names -> chapter 5's
+# their names -> chapter 5's
+ACTIVATIONS = {"gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "gelu": "gelu", "relu": "relu"}
 HEAD_WIDTH = 64  # of every GPT-2 that OpenAI published
 DOWNLOAD = f"download {WEIGHTS}, {VOCAB} and {MERGES} of openai-community/gpt2 from Hugging Face into one folder"
 
 
 def load_folder(folder: Path, parts: Any) -> Loaded:
-    """The learner's GPT with the weights in `folder`, and its tokenizer. CheckpointProblem, with a sentence, if the folder is not a GPT-2."""
+    """The learner's GPT with the weights in `folder`, and its tokenizer. CheckpointProblem, with a sentence, if the
+    folder is not a GPT-2."""
     if not folder.is_dir():
         raise CheckpointProblem(f"there is no folder {folder}; {DOWNLOAD}")
     config = _read_config(folder)
@@ -28,7 +31,10 @@ def load_folder(folder: Path, parts: Any) -> Loaded:
     tensors = _read_tensors(folder)
     design, vocab_size = _read_design(folder, tensors, config)
     if tokenizer.vocab_size > vocab_size:
-        raise CheckpointProblem(f"{folder}: {VOCAB} has {tokenizer.vocab_size} tokens, but the weights have {vocab_size}; these files belong to different models")
+        raise CheckpointProblem(
+            f"{folder}: {VOCAB} has {tokenizer.vocab_size} tokens, but the weights have "
+            f"{vocab_size}; these files belong to different models"
+        )
     model = build_model(parts, design, vocab_size)
     try:
         parts.load_gpt2(model, tensors)
@@ -43,18 +49,30 @@ def load_folder(folder: Path, parts: Any) -> Loaded:
 def read_tokenizer(folder: Path, parts: Any) -> GPT2Tokenizer:
     """The tokenizer in `vocab.json` and `merges.txt`, which splits texts with the learner's `split_for_bpe`."""
     vocab = _read_json(folder, VOCAB)
-    if not isinstance(vocab, dict) or not all(type(i) is int and i >= 0 for i in vocab.values()) or len(set(vocab.values())) < len(vocab):
+    if (
+        not isinstance(vocab, dict)
+        or not all(type(i) is int and i >= 0 for i in vocab.values())
+        or len(set(vocab.values())) < len(vocab)
+    ):
         raise CheckpointProblem(f"{folder / VOCAB} does not give each token an id of its own; {DOWNLOAD}")
     alphabet = set(byte_alphabet().values())
     foreign = next((token for token in vocab if token != END_OF_TEXT and not alphabet.issuperset(token)), None)
     if foreign is not None or not alphabet <= vocab.keys():
-        why = f"its token {foreign!r} is not written in GPT-2's byte alphabet" if foreign is not None else "it has no token for some bytes"
+        why = (
+            (f"its token {foreign!r} is not written in GPT-2's byte alphabet")
+            if foreign is not None
+            else "it has no token for some bytes"
+        )
         raise CheckpointProblem(f"{folder / VOCAB} is not the vocabulary of a GPT-2: {why}; {DOWNLOAD}")
     lines = _read_text(folder, MERGES).split("\n")
     merges = [tuple(line.split(" ")) for line in lines if line and not line.startswith("#version")]
-    wrong = next((pair for pair in merges if len(pair) != 2 or not {pair[0], pair[1], pair[0] + pair[1]} <= vocab.keys()), None)
+    wrong = next(
+        (pair for pair in merges if len(pair) != 2 or not {pair[0], pair[1], pair[0] + pair[1]} <= vocab.keys()), None
+    )
     if wrong is not None:
-        raise CheckpointProblem(f"{folder / MERGES} does not fit {VOCAB}: the merge {' '.join(wrong)!r} has no token there; {DOWNLOAD}")
+        raise CheckpointProblem(
+            f"{folder / MERGES} does not fit {VOCAB}: the merge {' '.join(wrong)!r} has no token there; {DOWNLOAD}"
+        )
     return GPT2Tokenizer(vocab, [(left, right) for left, right in merges], parts.split_for_bpe)
 
 
@@ -72,42 +90,59 @@ def _read_tensors(folder: Path) -> dict[str, Tensor]:
             raise CheckpointProblem(_missing_weights(folder))
         index = _read_json(folder, INDEX)
         places = index.get("weight_map") if isinstance(index, dict) else None
-        if not isinstance(places, dict) or not all(isinstance(name, str) and Path(name).name == name for name in places.values()):
+        if not isinstance(places, dict) or not all(
+            isinstance(name, str) and Path(name).name == name for name in places.values()
+        ):
             raise CheckpointProblem(f"{folder / INDEX} does not say which files have the weights; download it again")
         names = sorted(set(places.values()))
     tensors: dict[str, Tensor] = {}
     for name in names:
         if not (folder / name).is_file():
-            raise CheckpointProblem(f"{folder}: the weights are in {len(names)} files, and {name} is missing; download it into this folder")
+            raise CheckpointProblem(
+                f"{folder}: the weights are in {len(names)} files, and {name} is missing; download it into this folder"
+            )
         try:
             tensors |= load_file(folder / name)
         except (SafetensorError, ValueError) as problem:
-            raise CheckpointProblem(f"{folder / name} is damaged or is not a safetensors file; download it again") from problem
+            raise CheckpointProblem(
+                f"{folder / name} is damaged or is not a safetensors file; download it again"
+            ) from problem
     return tensors
 
 
 def _missing_weights(folder: Path) -> str:
     if any(folder.glob("pytorch_model*.bin")):
         return (
-            f"{folder} has its weights only as {PICKLE}, a pickle, which can run any code when it is opened; Headway does not open it. "
+            f"{folder} has its weights only as {PICKLE}, a pickle, which can run any code when it is opened; Headway "
+            "does not open it. "
             f"Download {WEIGHTS} from the same page into this folder"
         )
     return f"{folder} has no {WEIGHTS}; {DOWNLOAD}"
 
 
 def _read_design(folder: Path, tensors: dict[str, Tensor], config: dict) -> tuple[Design, int]:
-    """The design, and the size of the vocabulary. The tensors have the sizes; `config.json` has the number of heads and the activation."""
+    """The design, and the size of the vocabulary. The tensors have the sizes; `config.json` has the number of heads and
+    the activation."""
     named = {name.removeprefix("transformer."): tensor for name, tensor in tensors.items()}
     shapes = {name: tuple(tensor.shape) for name, tensor in named.items()}
     needed = {"wte.weight": 2, "wpe.weight": 2, "h.0.mlp.c_fc.weight": 2}
     missing = next((name for name, axes in needed.items() if len(shapes.get(name, ())) != axes), None)
     if missing is not None:
-        raise CheckpointProblem(f"{folder}: these are not the weights of a GPT-2, because there is no matrix {missing}; {DOWNLOAD}")
+        raise CheckpointProblem(
+            f"{folder}: these are not the weights of a GPT-2, because there is no matrix {missing}; {DOWNLOAD}"
+        )
     d_model, head = shapes["wte.weight"][1], named.get("lm_head.weight")
     n_heads = config.get("n_head", d_model // HEAD_WIDTH)
     if type(n_heads) is not int or n_heads < 1 or d_model % n_heads:
-        where = f"{CONFIG} says n_head = {n_heads!r}" if "n_head" in config else f"{CONFIG} is missing, which says how many heads there are"
-        raise CheckpointProblem(f"{folder}: the vectors of this model have {d_model} features, and {where}; download {CONFIG} into this folder too")
+        where = (
+            (f"{CONFIG} says n_head = {n_heads!r}")
+            if "n_head" in config
+            else f"{CONFIG} is missing, which says how many heads there are"
+        )
+        raise CheckpointProblem(
+            f"{folder}: the vectors of this model have {d_model} features, and {where}; download "
+            f"{CONFIG} into this folder too"
+        )
     tied = head is None or torch.equal(head, named["wte.weight"]) if config.get("tie_word_embeddings", True) else False
     design = Design(
         d_model=d_model,
@@ -122,7 +157,8 @@ def _read_design(folder: Path, tensors: dict[str, Tensor], config: dict) -> tupl
 
 
 def _read_config(folder: Path) -> dict:
-    """`config.json`, or nothing where it is missing: then the model is one of OpenAI's. CheckpointProblem for what chapter 7's GPT cannot do."""
+    """`config.json`, or nothing where it is missing: then the model is one of OpenAI's. CheckpointProblem for what
+    chapter 7's GPT cannot do."""
     if not (folder / CONFIG).is_file():
         return {}
     config = _read_json(folder, CONFIG)
@@ -130,7 +166,9 @@ def _read_config(folder: Path) -> dict:
         raise CheckpointProblem(f"{folder / CONFIG} does not describe a model; download it again")
     kind = config.get("model_type", "gpt2")
     if kind != "gpt2":
-        raise CheckpointProblem(f"{folder} is a model of the kind {kind!r}, and your GPT can only take the weights of a GPT-2; {DOWNLOAD}")
+        raise CheckpointProblem(
+            f"{folder} is a model of the kind {kind!r}, and your GPT can only take the weights of a GPT-2; {DOWNLOAD}"
+        )
     differences = {
         "activation_function": config.get("activation_function", "gelu_new") in list(ACTIVATIONS),
         "layer_norm_epsilon": config.get("layer_norm_epsilon", 1e-5) == 1e-5,
@@ -139,7 +177,9 @@ def _read_config(folder: Path) -> dict:
     }
     wrong = next((name for name, fits in differences.items() if not fits), None)
     if wrong is not None:
-        raise CheckpointProblem(f"{folder}: {CONFIG} says {wrong} = {config[wrong]!r}, which your GPT does not have; take another GPT-2")
+        raise CheckpointProblem(
+            f"{folder}: {CONFIG} says {wrong} = {config[wrong]!r}, which your GPT does not have; take another GPT-2"
+        )
     return config
 
 
@@ -148,7 +188,8 @@ def _read_config(folder: Path) -> dict:
 
 def _read_text(folder: Path, name: str) -> str:
     try:
-        return (folder / name).read_bytes().decode("utf-8").replace("\r\n", "\n")  # universal newlines would also split at U+0085
+        # universal newlines would also split at U+0085
+        return (folder / name).read_bytes().decode("utf-8").replace("\r\n", "\n")
     except FileNotFoundError:
         raise CheckpointProblem(f"{folder} has no {name}; {DOWNLOAD}") from None
     except (OSError, UnicodeDecodeError) as problem:

@@ -1,7 +1,8 @@
 """GPT-2's tokenizer: byte-level byte-pair encoding, with the published files `vocab.json` and `merges.txt`.
 
-Chapter 1's BPE has the same merges, but its ids 0 to 255 are the bytes and its merges run over the whole text. GPT-2 first splits the text with
-chapter 1's `split_for_bpe`, writes every byte as a printable character, and takes each token's id from `vocab.json`.
+Chapter 1's BPE has the same merges, but its ids 0 to 255 are the bytes and its merges run over the whole text. GPT-2
+first splits the text with chapter 1's `split_for_bpe`, writes every byte as a printable character, and takes each
+token's id from `vocab.json`.
 """
 
 from __future__ import annotations
@@ -15,14 +16,16 @@ END_OF_TEXT = "<|endoftext|>"
 
 
 def byte_alphabet() -> dict[int, str]:
-    """A printable character for each byte, as in the published files: itself where it is printable, else the next one from U+0100 on."""
+    """A printable character for each byte, as in the published files: itself where it is printable, else the next one
+    from U+0100 on."""
     printable = {*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)}
     others = [byte for byte in range(256) if byte not in printable]
     return {byte: chr(byte) if byte in printable else chr(256 + others.index(byte)) for byte in range(256)}
 
 
 class GPT2Tokenizer:
-    """Text to ids and back. `vocab` has each token, written in the byte alphabet, with its id; `merges` has the pairs, the first learned first.
+    """Text to ids and back. `vocab` has each token, written in the byte alphabet, with its id; `merges` has the pairs,
+    the first learned first.
 
     `split` is the learner's or the reference's `split_for_bpe`.
     """
@@ -30,7 +33,9 @@ class GPT2Tokenizer:
     kind = "gpt2"
     start_ids: list[int] = []  # nothing comes before a text
 
-    def __init__(self, vocab: Mapping[str, int], merges: Sequence[tuple[str, str]], split: Callable[[str], Sequence[str]]) -> None:
+    def __init__(
+        self, vocab: Mapping[str, int], merges: Sequence[tuple[str, str]], split: Callable[[str], Sequence[str]]
+    ) -> None:
         self.vocab = dict(vocab)
         self.split = split
         self.merges = [(left, right) for left, right in merges]
@@ -39,7 +44,11 @@ class GPT2Tokenizer:
         self._ranks = {pair: rank for rank, pair in enumerate(self.merges)}
         self._to_character = byte_alphabet()
         to_byte = {character: byte for byte, character in self._to_character.items()}
-        self._bytes = {i: bytes(to_byte[character] for character in token) for token, i in self.vocab.items() if token != END_OF_TEXT}
+        self._bytes = {
+            i: bytes(to_byte[character] for character in token)
+            for token, i in self.vocab.items()
+            if token != END_OF_TEXT
+        }
         if self.end_id is not None:
             self._bytes[self.end_id] = END_OF_TEXT.encode()
         self._known_pieces: dict[str, list[int]] = {}  # pieces repeat, so each is merged once
@@ -88,7 +97,8 @@ class GPT2Tokenizer:
         return self._known_pieces[piece]
 
     def _merge(self, tokens: list[str]) -> list[str]:
-        """Join neighbours until no pair has a merge; the pair that was learned first is joined first, everywhere in the piece."""
+        """Join neighbours until no pair has a merge; the pair that was learned first is joined first, everywhere in the
+        piece."""
         while len(tokens) > 1:
             first = min(zip(tokens, tokens[1:]), key=lambda pair: self._ranks.get(pair, len(self._ranks)))
             if first not in self._ranks:

@@ -1,4 +1,5 @@
-"""Answers a line that the user types: a command, or the beginning of a text. To add a command, write a function and put it in COMMANDS."""
+"""Answers a line that the user types: a command, or the beginning of a text. To add a command, write a function and put
+it in COMMANDS."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ class Command:
 
 
 def answer(session: Session, line: str) -> Iterator[Shown]:
-    """What to print for this line. PlayProblem with a sentence if it is not possible. The caller looks for /quit with `is_quit`."""
+    """What to print for this line. PlayProblem with a sentence if it is not possible. The caller looks for /quit with
+    `is_quit`."""
     line = line.strip()
     if not line.startswith("/"):
         yield from session.answer(line)
@@ -35,7 +37,9 @@ def answer(session: Session, line: str) -> Iterator[Shown]:
     name, _, argument = line.partition(" ")
     command = find_command(name)
     if session.engine.translates and not command.translators_too:
-        raise PlayProblem(f"{command.name} needs a model that goes on with a text, and {session.engine.name} is a translator")
+        raise PlayProblem(
+            f"{command.name} needs a model that goes on with a text, and {session.engine.name} is a translator"
+        )
     yield from command.run(session, argument.strip())
 
 
@@ -51,7 +55,9 @@ def find_command(name: str) -> Command:
             return command
     names = [command.name for command in COMMANDS]
     near = [name for name in names if name.startswith(typed[:4])] or get_close_matches(typed, names, n=1)
-    raise PlayProblem(f"there is no command {name}; " + (f"did you mean {near[0]}?" if near else "/help lists them all"))
+    raise PlayProblem(
+        f"there is no command {name}; " + (f"did you mean {near[0]}?" if near else "/help lists them all")
+    )
 
 
 # ---- settings
@@ -78,17 +84,26 @@ def _why(session: Session, text: str) -> Iterator[Shown]:
 
 def _attend(session: Session, argument: str) -> Iterator[Shown]:
     words = argument.split()
-    chosen, text = (words[:2], " ".join(words[2:])) if len(words) > 1 and words[0].isdigit() and words[1].isdigit() else ([], argument)
+    chosen, text = (
+        (words[:2], " ".join(words[2:]))
+        if len(words) > 1 and words[0].isdigit() and words[1].isdigit()
+        else ([], argument)
+    )
     ids = yield from session.ids_of(text)
     patterns = session.engine.attention(ids)  # (n_layers, H, T, T)
     n_layers, n_heads = patterns.shape[:2]
     layer, head = (int(word) - 1 for word in chosen) if chosen else session.head
     if not (0 <= layer < n_layers and 0 <= head < n_heads):
-        raise PlayProblem(f"there is no layer {layer + 1} with a head {head + 1}; {session.engine.name} has layers 1 to {n_layers} and heads 1 to {n_heads}")
+        raise PlayProblem(
+            f"there is no layer {layer + 1} with a head {head + 1}; {session.engine.name} has layers 1 "
+            f"to {n_layers} and heads 1 to {n_heads}"
+        )
     session.head = (layer, head)
     kind = session.engine.head_kind(patterns[layer, head])
     called = f"; classify_head calls it {kind!r}" if kind else ""
-    yield Shown(f"where head {head + 1} of {n_heads} in layer {layer + 1} of {n_layers} looks from each token{called}\n", "head")
+    yield Shown(
+        f"where head {head + 1} of {n_heads} in layer {layer + 1} of {n_layers} looks from each token{called}\n", "head"
+    )
     yield _view(attention_lines(session.engine.tokens(ids), patterns[layer, head], session.unicode))
     if not chosen and n_layers * n_heads > 1:
         yield Shown("/attend LAYER HEAD shows another head.\n", "note")
@@ -135,20 +150,28 @@ def invitation(engine: Engine) -> str:
     if not engine.translates:
         return "Type a beginning: the model goes on."
     example = engine.record.get("prompt")
-    return "Type a sentence: the model translates it." + (f" It knows the words of sentences such as {example!r}." if example else "")
+    return "Type a sentence: the model translates it." + (
+        f" It knows the words of sentences such as {example!r}." if example else ""
+    )
 
 
 def _help(session: Session, argument: str) -> Iterator[Shown]:
     commands = [command for command in COMMANDS if command.translators_too or not session.engine.translates]
     width = max(len(command.usage) for command in commands)
     lines = [f"  {command.usage.ljust(width)}  {command.about}" for command in commands]
-    what = f"{invitation(session.engine)} Enter alone goes on with the text so far." if not session.engine.translates else invitation(session.engine)
+    what = (
+        f"{invitation(session.engine)} Enter alone goes on with the text so far."
+        if not session.engine.translates
+        else invitation(session.engine)
+    )
     yield Shown(what + "\n", "head")
     yield _view([*lines, "Control-C stops a text, Control-D ends."])
 
 
 COMMANDS = (
-    Command("/temperature N", "below 1 is safer, above 1 is bolder; 0 takes the likeliest token", _setting("temperature")),
+    Command(
+        "/temperature N", "below 1 is safer, above 1 is bolder; 0 takes the likeliest token", _setting("temperature")
+    ),
     Command("/top-k N", "draw from the N likeliest tokens; `off` ends that", _setting("top_k")),
     Command("/top-p N", "draw from the fewest tokens with probability N together", _setting("top_p")),
     Command("/min-p N", "draw from tokens at least N times as likely as the likeliest", _setting("min_p")),

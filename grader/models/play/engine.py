@@ -1,6 +1,7 @@
 """A trained model that writes: token by token, with probabilities. Nothing is printed here.
 
-The model and the sampling functions are the learner's parts. With the KV cache, their CachedGPT writes with the same weights.
+The model and the sampling functions are the learner's parts. With the KV cache, their CachedGPT writes with the same
+weights.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ class Piece:
 
 @dataclass(frozen=True)
 class Ending:
-    """Why the text ends: "length" (as many tokens as asked for), "end" (the model wrote its end mark) or "full" (no more positions)."""
+    """Why the text ends: "length" (as many tokens as asked for), "end" (the model wrote its end mark) or "full" (no
+    more positions)."""
 
     reason: str
     text: str = ""  # an incomplete character at the end
@@ -67,9 +69,11 @@ class Engine:
         self.record = loaded.record
         self.device = torch.device(device)
         self.model = loaded.model.to(self.device).eval()
-        self.is_plain_gpt = self.design.kind == "gpt" and self.design.norm == "pre"  # what CachedGPT and chapter 12 are written for
+        # what CachedGPT and chapter 12 are written for
+        self.is_plain_gpt = self.design.kind == "gpt" and self.design.norm == "pre"
         own_text = isinstance(corpus := loaded.record.get("corpus"), dict) and corpus.get("kind") == "text"
-        self.start_ids = [] if own_text else list(self.tokenizer.start_ids)  # windows of a user's text begin anywhere, without a mark
+        # windows of a user's text begin anywhere, without a mark
+        self.start_ids = [] if own_text else list(self.tokenizer.start_ids)
         self.longest = self.design.max_len if self.design.positions in TABLES else None
         self.cached: Any = self._make_cached() if with_cache and self.is_plain_gpt else None
 
@@ -88,7 +92,8 @@ class Engine:
     # ---- reading
 
     def read(self, text: str, room: int) -> Prompt:
-        """The ids of a beginning. Where positions are a table, so many are left out that `room` tokens, but at most half the table, can follow."""
+        """The ids of a beginning. Where positions are a table, so many are left out that `room` tokens, but at most
+        half the table, can follow."""
         with hidden_prints():
             prompt = self.fit([*self.start_ids, *self.tokenizer.encode(text)], room)
         return Prompt(prompt.ids, prompt.left_out, tuple(self.tokenizer.unknown_words(text)))
@@ -112,7 +117,8 @@ class Engine:
     # ---- writing
 
     def write(self, ids: list[int], settings: Settings) -> Iterator[Piece | Ending]:
-        """Go on after these ids, one piece a token, and say at the end why the text ends. The same settings give the same text."""
+        """Go on after these ids, one piece a token, and say at the end why the text ends. The same settings give the
+        same text."""
         generator = torch.Generator(self.device).manual_seed(settings.seed)
         ids = list(ids)
         shown = len(self.text(ids))
@@ -140,7 +146,8 @@ class Engine:
         return self._rank(self._logits(ids), ids, settings, count)
 
     def sentence(self, text: str) -> str:
-        """The sentence as a translator reads it: without the marks at its end that the training's sentences do not have."""
+        """The sentence as a translator reads it: without the marks at its end that the training's sentences do not
+        have."""
         unknown = self.tokenizer.unknown_words(text)
         return text.rstrip("".join(mark for mark in unknown if mark in END_MARKS) + " \t")
 
@@ -150,10 +157,15 @@ class Engine:
         if not source:
             raise PlayProblem("type a sentence to translate")
         if len(source) > self.design.max_len:
-            raise PlayProblem(f"this sentence has {len(source)} tokens, and {self.name} reads at most {self.design.max_len}; type a shorter one")
+            raise PlayProblem(
+                f"this sentence has {len(source)} tokens, and {self.name} reads at most "
+                f"{self.design.max_len}; type a shorter one"
+            )
         (start,), end = self.tokenizer.start_ids[-1:], self.tokenizer.end_id
         with hidden_prints():
-            target = self.parts.translate(self.model, self._batch(source), start, end, min(most, self.design.max_len - 1))[0].tolist()
+            target = self.parts.translate(
+                self.model, self._batch(source), start, end, min(most, self.design.max_len - 1)
+            )[0].tolist()
         written = target[1:]
         return self.tokenizer.decode(written[: written.index(end)] if end in written else written)
 
@@ -188,7 +200,9 @@ class Engine:
         self._require_writer(command)
         if not self.is_plain_gpt:
             what = "experts" if self.design.kind == "moe" else f"{self.design.norm}-norm blocks"
-            raise PlayProblem(f"{command} works with a GPT of pre-norm blocks, as in chapter 12, and this model has {what}")
+            raise PlayProblem(
+                f"{command} works with a GPT of pre-norm blocks, as in chapter 12, and this model has {what}"
+            )
 
     # ---- one step
 
@@ -201,12 +215,16 @@ class Engine:
             output = self.model(self._batch(ids)) if caches is None else self.cached(self._batch(ids), caches)
         logits = (output[0] if isinstance(output, tuple) else output)[0, -1]
         if not logits.isfinite().all():
-            raise PlayProblem(f"the model {self.name} gives scores that are not numbers, so its training has failed; train it again with a smaller learning rate")
+            raise PlayProblem(
+                f"the model {self.name} gives scores that are not numbers, so its training has failed; "
+                "train it again with a smaller learning rate"
+            )
         return logits
 
     @torch.no_grad()
     def _filtered(self, logits: Tensor, settings: Settings) -> Tensor:
-        """The logits that a token is drawn from: after temperature and filters, in the order of sample_next_token, then min-p."""
+        """The logits that a token is drawn from: after temperature and filters, in the order of sample_next_token, then
+        min-p."""
         logits = self.parts.apply_temperature(logits[None], settings.temperature)
         if settings.top_k is not None:
             logits = self.parts.top_k_filter(logits, settings.top_k)
@@ -218,9 +236,12 @@ class Engine:
 
     @torch.no_grad()
     def _choose(self, logits: Tensor, settings: Settings, generator: torch.Generator) -> int:
-        if settings.temperature > 0 and settings.min_p is not None:  # sample_next_token has no min-p, so everything is filtered before
+        # sample_next_token has no min-p, so everything is filtered before
+        if settings.temperature > 0 and settings.min_p is not None:
             return int(self.parts.sample_next_token(self._filtered(logits, settings)[None], generator=generator)[0])
-        sampling = dict(temperature=settings.temperature, top_k=settings.top_k, top_p=settings.top_p, generator=generator)
+        sampling = dict(
+            temperature=settings.temperature, top_k=settings.top_k, top_p=settings.top_p, generator=generator
+        )
         return int(self.parts.sample_next_token(logits[None], **sampling)[0])
 
     def _rank(self, logits: Tensor, ids: list[int], settings: Settings, count: int) -> list[Candidate]:
@@ -248,4 +269,6 @@ def require_same_task(one: Engine, other: Engine) -> None:
     """PlayProblem if one of them translates and the other goes on with a text: they cannot answer the same line."""
     if one.translates != other.translates:
         translator, writer = (one, other) if one.translates else (other, one)
-        raise PlayProblem(f"{translator.name} is a translator and {writer.name} is not, so they cannot answer the same line")
+        raise PlayProblem(
+            f"{translator.name} is a translator and {writer.name} is not, so they cannot answer the same line"
+        )

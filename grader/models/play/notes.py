@@ -12,7 +12,9 @@ KINDS = {"gpt": "a GPT", "moe": "a GPT with experts", "translate": "a translator
 def model_note(engine: Engine) -> str:
     design = engine.design
     parameters = sum(parameter.numel() for parameter in engine.model.parameters())
-    layers, heads = (f"{count} {what}{'s' * (count != 1)}" for count, what in ((design.n_layers, "layer"), (design.n_heads, "head")))
+    layers, heads = (
+        f"{count} {what}{'s' * (count != 1)}" for count, what in ((design.n_layers, "layer"), (design.n_heads, "head"))
+    )
     return f"{engine.name}: {KINDS[design.kind]} of {layers}, {heads} and {parameters:,} parameters."
 
 
@@ -24,9 +26,14 @@ def reading_notes(engine: Engine, prompt: Prompt) -> list[str]:
 def unknown_note(engine: Engine, words: tuple[str, ...]) -> list[str]:
     if not words:
         return []
-    named = [f"{word!r}" + (f" (the nearest word it knows is {near!r})" if (near := engine.nearest_words(word)) else "") for word in words[:NAMED]]
+    named = [
+        f"{word!r}" + (f" (the nearest word it knows is {near!r})" if (near := engine.nearest_words(word)) else "")
+        for word in words[:NAMED]
+    ]
     more = f" and {len(words) - NAMED} more" if len(words) > NAMED else ""
-    return [f"Words that {engine.name} does not have: {', '.join(named)}{more}. It reads one common token for all of them."]
+    return [
+        f"Words that {engine.name} does not have: {', '.join(named)}{more}. It reads one common token for all of them."
+    ]
 
 
 def left_out_note(engine: Engine, count: int) -> list[str]:

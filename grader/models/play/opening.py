@@ -9,7 +9,15 @@ from grader.course.syllabus import load_syllabus
 from grader.models.checkpoint import CheckpointProblem, find_checkpoint, load, read_record
 from grader.models.design import Design, DesignProblem
 from grader.models.gpt2.folder import VOCAB, load_folder
-from grader.models.own_parts import SAMPLING, OwnParts, ProgressReporter, describe_problem, find_own_parts, model_exercises, tokenizer_exercises
+from grader.models.own_parts import (
+    SAMPLING,
+    OwnParts,
+    ProgressReporter,
+    describe_problem,
+    find_own_parts,
+    model_exercises,
+    tokenizer_exercises,
+)
 from grader.models.play.engine import Engine
 from grader.models.play.settings import PlayProblem
 from grader.teaching.walks.parts import NotInHandout
@@ -22,7 +30,9 @@ GPT2 = Design(activation="gelu_tanh")  # in what matters for its exercises
 class Opener:
     """Opens models; those parts that are tested once are not tested again."""
 
-    def __init__(self, with_cache: bool, device: str, report_progress: ProgressReporter, more: Iterable[str] = ()) -> None:
+    def __init__(
+        self, with_cache: bool, device: str, report_progress: ProgressReporter, more: Iterable[str] = ()
+    ) -> None:
         """`more` are exercises that play needs besides those of the model."""
         self.with_cache, self.device, self.report_progress, self.more = with_cache, device, report_progress, tuple(more)
         self.own: list[OwnParts] = []
@@ -58,10 +68,17 @@ class Opener:
             own.close()
 
     def _find_parts(self, design: Design, tokenizer: Iterable[str]) -> OwnParts:
-        optional = (*LOOKING, *([*CACHE] if self.with_cache else [])) if design.kind == "gpt" and design.norm == "pre" else ("min_p_filter",)
+        optional = (
+            (*LOOKING, *([*CACHE] if self.with_cache else []))
+            if design.kind == "gpt" and design.norm == "pre"
+            else ("min_p_filter",)
+        )
         here = {exercise.name for exercise in load_syllabus().exercises}  # a handout may leave chapters out
         sampling = ("translate",) if design.kind == "translate" else SAMPLING
-        own = find_own_parts({*model_exercises(design), *tokenizer, *sampling, *self.more, *here.intersection(optional)}, self.report_progress)
+        own = find_own_parts(
+            {*model_exercises(design), *tokenizer, *sampling, *self.more, *here.intersection(optional)},
+            self.report_progress,
+        )
         self.own.append(own)
         return own
 

@@ -1,4 +1,5 @@
-"""`headway play` without a terminal: every line of the input is a beginning or a command, and the texts go to the output."""
+"""`headway play` without a terminal: every line of the input is a beginning or a command, and the texts go to the
+output."""
 
 from __future__ import annotations
 
@@ -12,8 +13,11 @@ from grader.models.play.settings import PlayProblem
 NOTES = ("note",)  # styles that are about a text, and so go to the other stream
 
 
-def run_plain(session: Session, lines: Iterable[str], out: TextIO, notes: TextIO, report: Callable[[str], None]) -> bool:
-    """Answer every line that is not empty. Returns whether all of them could be answered; `report` gets a sentence for each that could not."""
+def run_plain(
+    session: Session, lines: Iterable[str], out: TextIO, notes: TextIO, report: Callable[[str], None]
+) -> bool:
+    """Answer every line that is not empty. Returns whether all of them could be answered; `report` gets a sentence for
+    each that could not."""
     good = True
     for line in lines:
         if is_quit(line):

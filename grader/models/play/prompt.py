@@ -1,4 +1,5 @@
-"""`headway play` in a terminal: line editing, history and completion by prompt_toolkit; the text appears as it is written."""
+"""`headway play` in a terminal: line editing, history and completion by prompt_toolkit; the text appears as it is
+written."""
 
 from __future__ import annotations
 
@@ -25,8 +26,11 @@ STYLES = {"prompt": "bold", "note": "dim", "head": "cyan"}
 
 
 def run_prompt(session: Session, describe: Callable[[Exception], str]) -> None:
-    """Answer lines until Control-D or /quit. `describe` says in a sentence what an exception of the learner's code was."""
-    reader: PromptSession[str] = PromptSession(history=_history(), completer=CommandCompleter(), complete_while_typing=True)
+    """Answer lines until Control-D or /quit. `describe` says in a sentence what an exception of the learner's code
+    was."""
+    reader: PromptSession[str] = PromptSession(
+        history=_history(), completer=CommandCompleter(), complete_while_typing=True
+    )
     while True:
         console = make_console()
         session.width = console.width
@@ -62,7 +66,11 @@ class CommandCompleter(Completer):
             names = ["off", *(path.name for path in list_checkpoints())]
             yield from (Completion(name, -len(argument)) for name in names if name.startswith(argument))
         elif typed.startswith("/") and not space:
-            yield from (Completion(command.name, -len(typed), display_meta=command.about) for command in COMMANDS if command.name.startswith(typed))
+            yield from (
+                Completion(command.name, -len(typed), display_meta=command.about)
+                for command in COMMANDS
+                if command.name.startswith(typed)
+            )
 
 
 def _history() -> History:

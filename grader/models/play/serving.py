@@ -50,12 +50,17 @@ def require_draft(engine: Engine, draft: Engine) -> None:
     if translator is not None:
         raise PlayProblem(f"{translator.name} is a translator; guessing ahead needs two models that go on with a text")
     if draft.tokenizer.fingerprint != engine.tokenizer.fingerprint:
-        raise PlayProblem(f"{draft.name} has another tokenizer than {engine.name}, so its guesses mean other tokens; train both on the same text")
+        raise PlayProblem(
+            f"{draft.name} has another tokenizer than {engine.name}, so its guesses mean other tokens; "
+            "train both on the same text"
+        )
 
 
 def fit_both(engine: Engine, draft: Engine, ids: list[int], length: int) -> tuple[list[int], int]:
     """The last of these ids that leave room in both models, and how many tokens fit behind them, at most `length`."""
-    narrow = min((each for each in (engine, draft) if each.longest is not None), key=lambda each: each.longest or 0, default=None)
+    narrow = min(
+        (each for each in (engine, draft) if each.longest is not None), key=lambda each: each.longest or 0, default=None
+    )
     if narrow is None or narrow.longest is None:
         return ids, length
     ids = narrow.fit(ids, length).ids
@@ -84,10 +89,15 @@ def write_speculatively(engine: Engine, draft: Engine, ids: list[int], settings:
 
 
 def write_batch(engine: Engine, beginnings: Sequence[str], length: int) -> Batch:
-    """Go on with all beginnings, greedily, with the learner's PaddedGPT and generate_batch. PlayProblem if this model has no such form."""
+    """Go on with all beginnings, greedily, with the learner's PaddedGPT and generate_batch. PlayProblem if this model
+    has no such form."""
     if not engine.is_plain_gpt:
-        what = {"translate": "a translator", "moe": "a GPT with experts"}.get(engine.design.kind, "a GPT of post-norm blocks")
-        raise PlayProblem(f"{engine.name} is {what}, and chapter 15's PaddedGPT is a GPT of pre-norm blocks; choose such a checkpoint")
+        what = {"translate": "a translator", "moe": "a GPT with experts"}.get(
+            engine.design.kind, "a GPT of post-norm blocks"
+        )
+        raise PlayProblem(
+            f"{engine.name} is {what}, and chapter 15's PaddedGPT is a GPT of pre-norm blocks; choose such a checkpoint"
+        )
     model = engine.parts.PaddedGPT(gpt_config(engine.parts, engine.design, engine.model.token_emb.weight.size(0)))
     model.to(engine.device).load_state_dict(engine.model.state_dict(), assign=True)
     model.eval()

@@ -1,4 +1,5 @@
-"""The texts of `headway play`: a model goes on with a beginning. Everything is returned as pieces to print, in their order."""
+"""The texts of `headway play`: a model goes on with a beginning. Everything is returned as pieces to print, in their
+order."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from grader.models.play.views import side_by_side
 
 @dataclass(frozen=True)
 class Shown:
-    """Something to print: "prompt" and "text" are the text itself, "note" is about it, "view" is a table, "head" its first line."""
+    """Something to print: "prompt" and "text" are the text itself, "note" is about it, "view" is a table, "head" its
+    first line."""
 
     text: str
     style: str = "text"
@@ -35,7 +37,8 @@ class Session:
     head: tuple[int, int] = (0, 0)  # the layer and the head that /attend shows
 
     def answer(self, line: str) -> Iterator[Shown]:
-        """Go on with this beginning, or with the text so far where nothing is typed; translate it, if the model is a translator."""
+        """Go on with this beginning, or with the text so far where nothing is typed; translate it, if the model is a
+        translator."""
         if self.engine.translates:
             yield from self._translate(line)
         elif not line:
@@ -84,7 +87,11 @@ class Session:
         self.ids, self.ended = [*ids, *written.ids], written.ended
         yield Shown(self.engine.text(self.ids)[before:] + "\n")
         passes = "1 pass" if written.passes == 1 else f"{written.passes} passes"
-        yield Shown(f"{written.tokens} tokens in {passes} of {self.engine.name}: {written.per_pass:.1f} tokens a pass, with the guesses of {draft.name}.\n", "note")
+        yield Shown(
+            f"{written.tokens} tokens in {passes} of {self.engine.name}: {written.per_pass:.1f} tokens a "
+            f"pass, with the guesses of {draft.name}.\n",
+            "note",
+        )
 
     def _ending(self, ending: Ending) -> Iterator[Shown]:
         if ending.reason == "full":
@@ -127,7 +134,8 @@ class Session:
         return self.ids
 
     def read(self, engine: Engine, text: str) -> Generator[Shown, None, list[int]]:
-        """Return the ids of a beginning, after notes on what the model cannot read: `ids = yield from session.read(engine, text)`."""
+        """Return the ids of a beginning, after notes on what the model cannot read: `ids = yield from
+        session.read(engine, text)`."""
         prompt = engine.read(text, self.settings.length)
         yield from _notes(reading_notes(engine, prompt))
         return prompt.ids

@@ -77,7 +77,9 @@ def _temperature(word: str) -> float | None:
 
 
 SETTINGS = {
-    "temperature": Setting("/temperature", "0, which always takes the likeliest token, or a number from 0.01 to 100", _temperature),
+    "temperature": Setting(
+        "/temperature", "0, which always takes the likeliest token, or a number from 0.01 to 100", _temperature
+    ),
     "top_k": Setting("/top-k", "a whole number from 1, or `off`", _count(1, 10**9), can_be_off=True),
     "top_p": Setting("/top-p", "a number above 0 and at most 1, or `off`", _number(0, 1, above=True), can_be_off=True),
     "min_p": Setting("/min-p", "a number from 0 to 1, or `off`", _number(0, 1), can_be_off=True),

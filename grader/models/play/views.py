@@ -33,7 +33,10 @@ def likeliest_lines(candidates: Sequence[Candidate], unicode: bool) -> list[str]
     width = _column([candidate.text for candidate in candidates])
     lines = [f"  {'next token'.ljust(width)}  {'the model'.ljust(BAR + 9)}  drawn"]
     for candidate in candidates:
-        lines.append(f"  {_fit(candidate.text, width)}  {bar(candidate.probability, BAR, unicode)} {percent(candidate.probability)}  {percent(candidate.drawn)}")
+        lines.append(
+            f"  {_fit(candidate.text, width)}  {bar(candidate.probability, BAR, unicode)} "
+            f"{percent(candidate.probability)}  {percent(candidate.drawn)}"
+        )
     return lines
 
 
@@ -44,7 +47,9 @@ def attention_lines(tokens: Sequence[str], pattern: Tensor, unicode: bool) -> li
     lines = []
     for position in range(first, len(tokens)):
         weights, keys = pattern[position, : position + 1].topk(min(2, position + 1))
-        looked = "   ".join(f"{percent(weight)} {_fit(tokens[key], 0)}" for weight, key in zip(weights.tolist(), keys.tolist()))
+        looked = "   ".join(
+            f"{percent(weight)} {_fit(tokens[key], 0)}" for weight, key in zip(weights.tolist(), keys.tolist())
+        )
         lines.append(f"  {_fit(tokens[position], width)}  {bar(weights[0].item(), 12, unicode)} {looked}")
     return lines
 
@@ -53,8 +58,13 @@ def lens_lines(layers: Sequence[Sequence[Candidate]], unicode: bool) -> list[str
     """One line for each layer, the embeddings first: the likeliest tokens, and a bar for the first of them."""
     names = ["embeddings", *(f"layer {i}" for i in range(1, len(layers)))]
     width = max(map(len, names))
-    said = ["   ".join(f"{_fit(c.text, 0)} {percent(c.probability).strip()}" for c in candidates) for candidates in layers]
-    return [f"  {name.ljust(width)}  {bar(candidates[0].probability, 12, unicode)}  {line}" for name, candidates, line in zip(names, layers, said)]
+    said = [
+        "   ".join(f"{_fit(c.text, 0)} {percent(c.probability).strip()}" for c in candidates) for candidates in layers
+    ]
+    return [
+        f"  {name.ljust(width)}  {bar(candidates[0].probability, 12, unicode)}  {line}"
+        for name, candidates, line in zip(names, layers, said)
+    ]
 
 
 def side_by_side(heads: Sequence[str], texts: Sequence[str], width: int) -> list[str]:

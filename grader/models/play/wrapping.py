@@ -10,7 +10,8 @@ _PARTS = re.compile(r"\n|[^\S\n]+|\S+")
 
 
 class WordWrap:
-    """Gets a text piece by piece, and begins a new line before a word that would not fit. A word that comes in several pieces may still be broken."""
+    """Gets a text piece by piece, and begins a new line before a word that would not fit. A word that comes in several
+    pieces may still be broken."""
 
     def __init__(self, width: int) -> None:
         self.width = width

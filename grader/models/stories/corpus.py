@@ -33,7 +33,8 @@ def training_stories(seed: int, is_validation: Callable[[str], bool], start: int
 
 
 def validation_stories(seed: int, is_validation: Callable[[str], bool], how_many: int) -> list[str]:
-    """The first held-out stories. A held-out story is held out by its text, so it is not in the training stories either under another number."""
+    """The first held-out stories. A held-out story is held out by its text, so it is not in the training stories either
+    under another number."""
     found: list[str] = []
     for number in count():
         text = story(seed, number)

@@ -8,8 +8,17 @@ from grader.models.stories.telling import Telling
 
 def hungry_animal(s: Telling) -> None:
     animal = s.pick(cast.ANIMALS)
-    s.let(animal=animal.name, an_animal=f"{animal.article} {animal.name}", food=s.pick(("bread", "nuts", "seeds", "cheese")), place=s.pick(cast.PLACES))
-    s.say("{time}, {X} went {place} and saw {an_animal}.", "{X} saw {an_animal} near the house.", "in the winter {X} found {an_animal} in the snow.")
+    s.let(
+        animal=animal.name,
+        an_animal=f"{animal.article} {animal.name}",
+        food=s.pick(("bread", "nuts", "seeds", "cheese")),
+        place=s.pick(cast.PLACES),
+    )
+    s.say(
+        "{time}, {X} went {place} and saw {an_animal}.",
+        "{X} saw {an_animal} near the house.",
+        "in the winter {X} found {an_animal} in the snow.",
+    )
     s.say("the {animal} was thin and hungry.", "it was hungry, because it had found no food.")
     s.maybe("{X} wanted to help it.", "{X} felt sorry for the {animal}.")
     s.say("{he} had some {food} in {his} bag.", "so {he} went home and got some {food}.")
@@ -22,7 +31,10 @@ def hungry_animal(s: Telling) -> None:
 def quarrel(s: Telling) -> None:
     s.let_thing(cast.TOYS)
     s.say("{X} and {Y} were friends.", "{time}, {X} and {Y} played together.")
-    s.say("there was only one {thing}, and both of them wanted it.", "{X} wanted to play with the {thing}, but {Y} wanted it too.")
+    s.say(
+        "there was only one {thing}, and both of them wanted it.",
+        "{X} wanted to play with the {thing}, but {Y} wanted it too.",
+    )
     s.say('"It is mine!" said {X}.', '"No, it is mine!" said {Y}.', '"Give it to me!" said {Y}.')
     s.say("{X} took the {thing} and ran away.", "they were angry and did not talk.")
     s.maybe("but it was no fun to play alone.", "soon {X} was sad, because {he} was alone.")
@@ -34,7 +46,11 @@ def quarrel(s: Telling) -> None:
 def snow(s: Telling) -> None:
     cold, warm = s.pick((("hands", "gloves"), ("ears", "a hat"), ("feet", "boots"), ("neck", "a scarf")))
     s.let(cold=cold, warm=warm, helper=s.pick(cast.HELPERS))
-    s.say("it was winter, and there was snow everywhere.", "in the night it had snowed.", "one cold morning the garden was white.")
+    s.say(
+        "it was winter, and there was snow everywhere.",
+        "in the night it had snowed.",
+        "one cold morning the garden was white.",
+    )
     s.say("{X} ran out to play with {Y}.", "{X} wanted to build a snowman.")
     s.say("soon {his} {cold} were cold." if cold != "neck" else "soon {his} neck was cold.")
     s.maybe("so {he} went back to the house.", '"I am cold," said {X}.')
@@ -46,7 +62,12 @@ def snow(s: Telling) -> None:
 
 def noise_at_night(s: Telling) -> None:
     animal = s.pick(cast.ANIMALS)
-    s.let(animal=animal.name, an_animal=f"{animal.article} {animal.name}", where=s.pick(cast.INDOORS), helper=s.pick(cast.HELPERS))
+    s.let(
+        animal=animal.name,
+        an_animal=f"{animal.article} {animal.name}",
+        where=s.pick(cast.INDOORS),
+        helper=s.pick(cast.HELPERS),
+    )
     s.say("it was night, and {X} was in bed.", "one night {X} could not sleep.")
     s.say("{he} heard a noise {where}.", "there was a noise {where}.")
     s.maybe("{X} was afraid.", '"Who is there?" said {X}.')
@@ -63,10 +84,16 @@ def ill_friend(s: Telling) -> None:
     s.let_thing((cast.Thing("book"), *cast.TOYS))
     s.say("{Y} was ill and had to stay in bed.", "one day {Y} did not come to school, because {yhe} was ill.")
     s.say("{X} missed {yhim}.", "{X} wanted to play with {yhim}, but {yhe} was too weak.")
-    s.say("so {he} brought {yhim} some hot {meal}." if meal in ("soup", "tea") else "so {he} brought {yhim} some {meal}.")
+    s.say(
+        "so {he} brought {yhim} some hot {meal}." if meal in ("soup", "tea") else "so {he} brought {yhim} some {meal}."
+    )
     s.say("{he} also brought {a_thing}.", "{he} also gave {yhim} {a_thing}.")
     s.maybe("{Y} smiled, because {yhe} was not alone.", '"You are a good friend," said {Y}.')
-    s.say("{yhe} drank the {meal} and slept for a long time." if meal in ("soup", "tea") else "{yhe} ate the {meal} and slept for a long time.")
+    s.say(
+        "{yhe} drank the {meal} and slept for a long time."
+        if meal in ("soup", "tea")
+        else "{yhe} ate the {meal} and slept for a long time."
+    )
     s.say("the next day {Y} was better.", "after three days {yhe} was well again.")
     s.say("then they played with the {thing} together.", "then {X} and {Y} went to school together.")
 
@@ -85,7 +112,11 @@ def birthday(s: Telling) -> None:
 
 
 def cat_in_the_tree(s: Telling) -> None:
-    s.let(helper=s.pick(cast.HELPERS), food=s.pick(("fish", "milk", "cheese")), colour=s.pick(("white", "black", "grey", "brown")))
+    s.let(
+        helper=s.pick(cast.HELPERS),
+        food=s.pick(("fish", "milk", "cheese")),
+        colour=s.pick(("white", "black", "grey", "brown")),
+    )
     s.say("{X} had a {colour} cat named Luna.", "Luna was the {colour} cat of {X}.")
     s.say("{time}, a big dog ran after Luna.", "{time}, Luna saw a big dog and was afraid.")
     s.say("the cat climbed up a tall tree.", "Luna ran up a tree as fast as she could.")
@@ -104,7 +135,11 @@ def cat_in_the_tree(s: Telling) -> None:
 def heavy_bag(s: Telling) -> None:
     things = s.pick(("apples", "potatoes", "books", "stones"))
     s.let(things=things, helper=s.pick(cast.HELPERS), way=s.pick(("cart", "pony", "wheelbarrow")))
-    s.say("{X} had a bag with many {things}.", "{time}, {X} had to bring a bag of {things} home.", "{his} {helper} asked {X} to bring home a bag of {things}.")
+    s.say(
+        "{X} had a bag with many {things}.",
+        "{time}, {X} had to bring a bag of {things} home.",
+        "{his} {helper} asked {X} to bring home a bag of {things}.",
+    )
     s.say("the bag was very heavy.", "{he} could not lift the bag, because it was too heavy.")
     s.maybe("{he} pulled it, but it did not move.", "{he} pulled and pulled, and then {he} was tired.")
     if s.chance():
@@ -127,8 +162,21 @@ def boat_on_the_river(s: Telling) -> None:
     s.say("but then the wind took it away.", "then it was too far away, and {X} could not reach it.")
     s.maybe('"My boat!" said {X}.', "{X} was sad, because {he} could not swim.")
     s.say("a {animal} saw the boat.", "then a {animal} came.")
-    s.say("the {animal} swam to the boat and brought it back.", "it jumped into the water and pushed the boat back to {X}.")
+    s.say(
+        "the {animal} swam to the boat and brought it back.",
+        "it jumped into the water and pushed the boat back to {X}.",
+    )
     s.say("{X} thanked the {animal}.", "{X} took the boat in {his} hands and was happy.")
 
 
-SCENES = (hungry_animal, quarrel, snow, noise_at_night, ill_friend, birthday, cat_in_the_tree, heavy_bag, boat_on_the_river)
+SCENES = (
+    hungry_animal,
+    quarrel,
+    snow,
+    noise_at_night,
+    ill_friend,
+    birthday,
+    cat_in_the_tree,
+    heavy_bag,
+    boat_on_the_river,
+)

@@ -1,4 +1,5 @@
-"""What happens in a story: one function for each kind. Somebody wants something, something prevents it, and something helps."""
+"""What happens in a story: one function for each kind. Somebody wants something, something prevents it, and something
+helps."""
 
 from __future__ import annotations
 
@@ -16,7 +17,11 @@ def lost_and_found(s: Telling) -> None:
     s.say("{he} looked {first}, but it was not there.", "{he} looked {first} and did not find it.")
     s.maybe("{he} was sad.", "{he} began to cry.", "{X} was very sad.")
     s.say('{Y} said, "I will help you."', "{Y} came to help {him}.", "{X} asked {Y} for help.")
-    s.say("they looked {second}, and there was the {thing}!", "{Y} looked {second} and found the {thing}.", "then {yhe} saw the {thing} {second}.")
+    s.say(
+        "they looked {second}, and there was the {thing}!",
+        "{Y} looked {second} and found the {thing}.",
+        "then {yhe} saw the {thing} {second}.",
+    )
     s.say("{X} was happy again.", '"Thank you, {Y}!" said {X}.', "{X} was so happy that {he} gave {Y} a hug.")
 
 
@@ -24,14 +29,20 @@ def hungry_and_cooking(s: Telling) -> None:
     meal, one, two, taste = s.pick(cast.MEALS)
     s.let(meal=meal, one=one, two=two, taste=taste)
     s.say("{time}, {X} was hungry.", "{X} was very hungry {time}.", "{time}, {X} came home and was hungry.")
-    s.maybe("there was nothing to eat in the house.", "the plate on the table was empty.", "{he} looked for food, but there was none.")
+    s.maybe(
+        "there was nothing to eat in the house.",
+        "the plate on the table was empty.",
+        "{he} looked for food, but there was none.",
+    )
     s.say("so {X} wanted to make some {meal}.", '"I will make some {meal}," said {X}.')
     s.say("{he} took {one} and {two} from the kitchen.", "{he} went to the market and bought {one} and {two}.")
     s.say("{he} put the {one} and the {two} in a big pot.", "{he} mixed the {one} with the {two}.")
     s.maybe("soon the house smelled good.", "{he} waited until it was ready.")
     if s.chance():
         s.say("{Y} came to the door and was hungry too.", "then {Y} came, because {yhe} could smell the {meal}.")
-        s.say("they ate the {meal} together, and it was {taste}.", "{X} gave {Y} some of the {meal}, and it was {taste}.")
+        s.say(
+            "they ate the {meal} together, and it was {taste}.", "{X} gave {Y} some of the {meal}, and it was {taste}."
+        )
         s.maybe("then both of them were full.", "{X} and {Y} were full and happy.")
     else:
         s.say("the {meal} was {taste}, and {he} ate all of it.", "{he} ate the {meal}, and it was {taste}.")
@@ -40,26 +51,39 @@ def hungry_and_cooking(s: Telling) -> None:
 
 def rain(s: Telling) -> None:
     s.let(place=s.pick(cast.PLACES), toy=s.pick(cast.TOYS).name)
-    s.say("{time}, {X} went {place}.", "{time}, {X} and {his} {pet} {Pet} went {place}.", "{X} wanted to play, so {he} went {place}.")
+    s.say(
+        "{time}, {X} went {place}.",
+        "{time}, {X} and {his} {pet} {Pet} went {place}.",
+        "{X} wanted to play, so {he} went {place}.",
+    )
     s.maybe("the sun was shining.", "it was warm and bright.", "{he} played with {his} {toy}.")
     s.say("then dark clouds came, and it began to rain.", "soon it began to rain.", "then it rained very hard.")
     if s.chance():
         s.say("{X} had no umbrella, so {he} got wet.", "{he} had no coat, and soon {he} was wet.")
         s.say("{he} ran home as fast as {he} could.", "{he} was cold, and {he} ran home.")
-        s.say("{his} mother gave {him} a dry shirt and some hot tea.", "at home {he} sat by the fire until {he} was dry.")
+        s.say(
+            "{his} mother gave {him} a dry shirt and some hot tea.", "at home {he} sat by the fire until {he} was dry."
+        )
         s.say("soon {he} was warm and dry again.", "then {X} was not cold any more.")
     else:
         s.say("but {X} had an umbrella, so {he} stayed dry.", "{he} sat under a big tree and stayed dry.")
         s.say("{Y} had no umbrella and was wet.", "then {he} saw {Y}, who was wet and cold.")
         s.say('"Come here, {Y}!" said {X}.', "{X} called {Y}, and {yhe} came and sat with {him}.")
-        s.say("they waited until the rain stopped, and then they walked home.", "when the rain stopped, they saw a rainbow.")
+        s.say(
+            "they waited until the rain stopped, and then they walked home.",
+            "when the rain stopped, they saw a rainbow.",
+        )
 
 
 def too_high(s: Telling) -> None:
     fruit = s.pick(cast.FRUIT)
     helper = s.pick(("box", "ladder", "chair"))
     s.let(fruit=fruit.name, a_fruit=f"{fruit.article} {fruit.name}", helper=helper)
-    s.say("{X} saw {a_fruit} in a tall tree.", "{time}, {X} saw {a_fruit} high up in a tree.", "{X} stood under a tree and saw {a_fruit}.")
+    s.say(
+        "{X} saw {a_fruit} in a tall tree.",
+        "{time}, {X} saw {a_fruit} high up in a tree.",
+        "{X} stood under a tree and saw {a_fruit}.",
+    )
     s.maybe("{he} wanted to eat it.", "{X} wanted the {fruit} very much.")
     s.say("{he} jumped, but the {fruit} was too high.", "{he} could not reach it, because {he} was too small.")
     way = s.pick((0, 1, 2))
@@ -72,7 +96,10 @@ def too_high(s: Telling) -> None:
         s.say('"Can you help me?" said {X}.', "{X} asked {Y} for help.")
         s.say("{Y} took the {fruit} and gave it to {X}.", "{Y} lifted {X} up, and {he} took the {fruit}.")
     else:
-        s.say("then the wind blew, and the {fruit} fell down.", "{he} shook the tree, and the {fruit} fell into the grass.")
+        s.say(
+            "then the wind blew, and the {fruit} fell down.",
+            "{he} shook the tree, and the {fruit} fell into the grass.",
+        )
         s.say("{X} picked it up.", "{he} ran and picked up the {fruit}.")
     if way == 1:
         s.say("{he} gave half of it to {Y}.", "they ate it together.")
@@ -85,12 +112,20 @@ def broken(s: Telling) -> None:
     s.let(helper=s.pick(cast.HELPERS), tool=s.pick(("glue", "tape", "string", "a nail")))
     s.say("{X} had {a_thing}.", "{X} got {a_thing} for {his} birthday.")
     s.maybe("{he} played with it every day.", "{he} liked to play with it.")
-    s.say("{time}, {he} dropped the {thing}, and it broke.", "{time}, it fell down and broke.", "{time}, {his} {pet} {Pet} jumped on the {thing}, and it broke.")
+    s.say(
+        "{time}, {he} dropped the {thing}, and it broke.",
+        "{time}, it fell down and broke.",
+        "{time}, {his} {pet} {Pet} jumped on the {thing}, and it broke.",
+    )
     s.say("{X} was sad.", "{X} began to cry.", "{he} did not know what to do.")
     s.say("{he} took the {thing} to {his} {helper}.", "{his} {helper} saw {him} and came.")
     s.say('{his} {helper} said, "I can repair it."', "{his} {helper} had {tool} in the kitchen.")
     s.say("they repaired the {thing} with {tool}.", "{his} {helper} took {tool} and repaired the {thing}.")
-    s.say("now the {thing} was as good as new.", "{X} could play with the {thing} again.", "{X} was happy and played with it again.")
+    s.say(
+        "now the {thing} was as good as new.",
+        "{X} could play with the {thing} again.",
+        "{X} was happy and played with it again.",
+    )
 
 
 def learning(s: Telling) -> None:

@@ -17,7 +17,8 @@ _BEGINNING = re.compile(r"(?:^|(?<=[.!] ))\w")
 class Telling:
     """Draws choices, remembers names for them, and writes sentences.
 
-    In a sentence, `{X}` is the main person with `{he}`, `{him}` and `{his}`, `{Y}` the other with `{yhe}`, `{yhim}` and `{yhis}`; a scene adds names.
+    In a sentence, `{X}` is the main person with `{he}`, `{him}` and `{his}`, `{Y}` the other with `{yhe}`, `{yhim}` and
+    `{yhis}`; a scene adds names.
     """
 
     def __init__(self, seed: str) -> None:
@@ -25,10 +26,13 @@ class Telling:
         self._names: dict[str, str] = {}
         self.sentences: list[str] = []
         first = self.pick(PEOPLE)
-        second = self.pick([person for person in PEOPLE if person.kind != first.kind])  # so "he" and "she" say who is meant
+        # so "he" and "she" say who is meant
+        second = self.pick([person for person in PEOPLE if person.kind != first.kind])
         kind, pet = self.pick(PETS)
         self.let(X=first.name, he=first.he, him=first.him, his=first.his, child=first.kind)
-        self.let(Y=second.name, yhe=second.he, yhim=second.him, yhis=second.his, time=self.pick(TIMES), pet=kind, Pet=pet)
+        self.let(
+            Y=second.name, yhe=second.he, yhim=second.him, yhis=second.his, time=self.pick(TIMES), pet=kind, Pet=pet
+        )
 
     def pick(self, choices: Sequence[Choice]) -> Choice:
         return choices[int(self._draw() * len(choices))]

@@ -1,7 +1,7 @@
 """Batches by the number of the step: from the endless stories, from a text of the user's, or from pairs of sentences.
 
-A batch is a list of smaller batches (inputs, targets), for the learner's `accumulated_step`: rows of similar length are together, so little
-of a batch is padding.
+A batch is a list of smaller batches (inputs, targets), for the learner's `accumulated_step`: rows of similar length are
+together, so little of a batch is padding.
 """
 
 from __future__ import annotations
@@ -48,7 +48,16 @@ class Corpus(Protocol):
 class StoryCorpus:
     """Step n reads the stories with the numbers n * size to n * size + size - 1, without those that are held out."""
 
-    def __init__(self, parts: Any, tokens: str, seed: int, rows: int, pieces: int, max_len: int, tokenizer: ModelTokenizer | None = None) -> None:
+    def __init__(
+        self,
+        parts: Any,
+        tokens: str,
+        seed: int,
+        rows: int,
+        pieces: int,
+        max_len: int,
+        tokenizer: ModelTokenizer | None = None,
+    ) -> None:
         self.parts, self.seed, self.rows, self.pieces, self.max_len = parts, seed, rows, pieces, max_len
         self.tokenizer = tokenizer or self._make_tokenizer(tokens)
         self.title, self.prompt = "little stories, written for this course", ""
@@ -61,7 +70,9 @@ class StoryCorpus:
 
     def batch(self, step: int) -> list[Batch]:
         numbers = range(step * self.rows, (step + 1) * self.rows)
-        texts = [text for text in (story(self.seed, number) for number in numbers) if not self.parts.is_validation(text)]
+        texts = [
+            text for text in (story(self.seed, number) for number in numbers) if not self.parts.is_validation(text)
+        ]
         return collate_by_length(self.parts, self._windows(texts), self.pieces)
 
     def validation(self) -> list[Batch]:
@@ -76,10 +87,19 @@ class StoryCorpus:
 
 
 class TextCorpus:
-    """A user's text: its paragraphs, divided into training and validation by their hash; windows in a new order each time around."""
+    """A user's text: its paragraphs, divided into training and validation by their hash; windows in a new order each
+    time around."""
 
     def __init__(
-        self, parts: Any, path: Path, tokens: str, seed: int, rows: int, pieces: int, max_len: int, tokenizer: ModelTokenizer | None = None
+        self,
+        parts: Any,
+        path: Path,
+        tokens: str,
+        seed: int,
+        rows: int,
+        pieces: int,
+        max_len: int,
+        tokenizer: ModelTokenizer | None = None,
     ) -> None:
         self.parts, self.path, self.seed, self.rows, self.pieces = parts, path, seed, rows, pieces
         paragraphs, self.notes = read_paragraphs(path)
@@ -88,9 +108,13 @@ class TextCorpus:
         self.tokenizer = tokenizer or self._make_tokenizer(tokens, training)
         ids = encode_paragraphs(self.tokenizer, training)
         if len(ids) < LEAST_TOKENS:
-            raise TextProblem(f"{path} gives {len(ids)} tokens, which is too short to train on; give at least {LEAST_TOKENS}")
+            raise TextProblem(
+                f"{path} gives {len(ids)} tokens, which is too short to train on; give at least {LEAST_TOKENS}"
+            )
         self._training_windows: list[Window] = parts.next_token_pairs(ids, max_len)
-        self._validation_windows: list[Window] = parts.next_token_pairs(encode_paragraphs(self.tokenizer, held_out)[:VALIDATION_TOKENS], max_len)
+        self._validation_windows: list[Window] = parts.next_token_pairs(
+            encode_paragraphs(self.tokenizer, held_out)[:VALIDATION_TOKENS], max_len
+        )
         self.tokens = len(ids)
         self.title = f"{path.name}, {len(ids):,} tokens"
         self.prompt = " ".join(training[0].split()[:3])
@@ -104,7 +128,12 @@ class TextCorpus:
     def batch(self, step: int) -> list[Batch]:
         rows = min(self.rows, len(self._training_windows))
         places = range(step * rows, (step + 1) * rows)
-        windows = [self._training_windows[self._order_of(place // len(self._training_windows))[place % len(self._training_windows)]] for place in places]
+        windows = [
+            self._training_windows[
+                self._order_of(place // len(self._training_windows))[place % len(self._training_windows)]
+            ]
+            for place in places
+        ]
         return collate_by_length(self.parts, windows, self.pieces)
 
     def validation(self) -> list[Batch]:
@@ -120,7 +149,8 @@ class TextCorpus:
 
 
 class PairCorpus:
-    """English sentences and their Hindi translations. Source and target are side by side in one tensor; the source is `width` wide."""
+    """English sentences and their Hindi translations. Source and target are side by side in one tensor; the source is
+    `width` wide."""
 
     def __init__(self, parts: Any, seed: int, rows: int, pieces: int, tokenizer: ModelTokenizer | None = None) -> None:
         self.parts, self.seed, self.rows, self.pieces = parts, seed, rows, pieces
@@ -151,7 +181,10 @@ class PairCorpus:
         return {"kind": PAIRS, "seed": self.seed}
 
     def _collate(self, pairs: Sequence[tuple[str, str]], pieces: int) -> list[Batch]:
-        encoded = sorted(((self.tokenizer.encode(source), self._target_ids(target)) for source, target in pairs), key=lambda pair: len(pair[1]))
+        encoded = sorted(
+            ((self.tokenizer.encode(source), self._target_ids(target)) for source, target in pairs),
+            key=lambda pair: len(pair[1]),
+        )
         batches = []
         for part in cut(encoded, pieces):
             sources, _ = self.parts.collate([(ids + [0] * (self.width - len(ids)), ids) for ids, _ in part])
@@ -160,7 +193,11 @@ class PairCorpus:
         return batches
 
     def _target_ids(self, text: str) -> list[int]:
-        return [*self.tokenizer.start_ids, *self.tokenizer.encode(text), *([] if self.tokenizer.end_id is None else [self.tokenizer.end_id])]
+        return [
+            *self.tokenizer.start_ids,
+            *self.tokenizer.encode(text),
+            *([] if self.tokenizer.end_id is None else [self.tokenizer.end_id]),
+        ]
 
 
 def held_out_stories(parts: Any, seed: int) -> list[str]:
@@ -185,7 +222,8 @@ def fingerprint_of_text(paragraphs: Sequence[str]) -> str:
 
 
 def divide(paragraphs: Sequence[str], is_validation: Any) -> tuple[list[str], list[str]]:
-    """Training and validation paragraphs. A short text is divided into sentences or lines, until each side has something."""
+    """Training and validation paragraphs. A short text is divided into sentences or lines, until each side has
+    something."""
     for pieces in (list(paragraphs), _cut_finer(paragraphs, LONG_PIECE), _cut_finer(paragraphs, SHORT_PIECE)):
         held_out = [piece for piece in pieces if is_validation(piece)]
         training = [piece for piece in pieces if not is_validation(piece)]
@@ -239,4 +277,3 @@ def collate_by_length(parts: Any, windows: Sequence[Window], pieces: int) -> lis
 
 def count_targets(batches: Sequence[Batch]) -> int:
     return sum(int((targets != -100).sum()) for _, targets in batches)
-

@@ -13,8 +13,11 @@ _BLANK = 0x2800
 LABEL = 5  # columns for the numbers beside the axis
 
 
-def draw_curves(curves: Sequence[tuple[Points, str]], last_x: float, width: int, height: int, unicode: bool = True) -> list[Text]:
-    """`height` lines of at most `width` columns: (points, style) each, from x = 0 to `last_x`; a later curve covers an earlier one."""
+def draw_curves(
+    curves: Sequence[tuple[Points, str]], last_x: float, width: int, height: int, unicode: bool = True
+) -> list[Text]:
+    """`height` lines of at most `width` columns: (points, style) each, from x = 0 to `last_x`; a later curve covers an
+    earlier one."""
     ys = [y for points, _ in curves for _, y in points]
     columns = width - LABEL - 2
     if not ys or columns < 4 or height < 2:

@@ -134,7 +134,9 @@ def page_lines(view: View, width: int, height: int, unicode: bool | None = None)
     else:
         lines.append(_fitted(Text("measuring the speed, to plan the training", style="dim"), width))
     lines += [Text(line) for line in _joined(_facts(view), width)]
-    below = _samples(view, width) + [Text(line, style="dim") for line in (wrap_text(view.notice, width) if view.notice else [])]
+    below = _samples(view, width) + [
+        Text(line, style="dim") for line in (wrap_text(view.notice, width) if view.notice else [])
+    ]
     room = height - 2 - len(lines) - len(below)
     while room < 5 and len(below) > 2:  # a low terminal: the curves are worth more than old samples
         below.pop(0)
@@ -209,4 +211,3 @@ def _clock(seconds: float) -> str:
     whole = max(int(seconds + 0.5), 0)
     hours, minutes = divmod(whole // 60, 60)
     return f"{hours}:{minutes:02}:{whole % 60:02}" if hours else f"{minutes}:{whole % 60:02}"
-

@@ -1,8 +1,9 @@
 """The state of anybody's AdamW as tensors and numbers, without a pickle.
 
-The learner decides where moments and counts are: in a dict by parameter, by `id(parameter)` or by name, in lists side by side, in tuples, in
-objects. So the state is read as a tree: every number and tensor below the optimizer has a path. To restore it, a fresh optimizer makes one
-update without gradients, which gives it the same places; then each place gets its value back.
+The learner decides where moments and counts are: in a dict by parameter, by `id(parameter)` or by name, in lists side
+by side, in tuples, in objects. So the state is read as a tree: every number and tensor below the optimizer has a path.
+To restore it, a fresh optimizer makes one update without gradients, which gives it the same places; then each place
+gets its value back.
 """
 
 from __future__ import annotations
@@ -42,8 +43,11 @@ def read_state(optimizer: Any, parameters: Sequence[nn.Parameter]) -> OptimizerS
     return state
 
 
-def restore_state(optimizer: Any, parameters: Sequence[nn.Parameter], state: OptimizerState, updated: Sequence[int]) -> None:
-    """Give a fresh optimizer this state. `updated` are the numbers of the parameters that have ever had a gradient. Changes the parameters' values."""
+def restore_state(
+    optimizer: Any, parameters: Sequence[nn.Parameter], state: OptimizerState, updated: Sequence[int]
+) -> None:
+    """Give a fresh optimizer this state. `updated` are the numbers of the parameters that have ever had a gradient.
+    Changes the parameters' values."""
     known = _numbers_of(parameters)
     for number in updated:
         parameters[number].grad = torch.zeros_like(parameters[number])
@@ -52,7 +56,10 @@ def restore_state(optimizer: Any, parameters: Sequence[nn.Parameter], state: Opt
         parameter.grad = None
     places = {path for path, _ in _leaves(optimizer, "", known, set())}
     if different := places ^ (state.tensors.keys() | state.numbers.keys()):
-        raise StateProblem(f"the optimizer keeps its state in another way than when it was saved (see {min(different)}); has your AdamW changed?")
+        raise StateProblem(
+            "the optimizer keeps its state in another way than when it was saved (see "
+            f"{min(different)}); has your AdamW changed?"
+        )
     with torch.no_grad():
         _write(optimizer, "", known, state, set())
 
@@ -91,7 +98,8 @@ def _is_skipped(value: Any, known: dict[int, int]) -> bool:
 def _leaves(value: Any, path: str, known: dict[int, int], above: set[int]) -> Iterator[tuple[Path, Any]]:
     if _is_skipped(value, known):
         return
-    if isinstance(value, int) and not isinstance(value, bool) and value in known:  # an id is another number in another process
+    # an id is another number in another process
+    if isinstance(value, int) and not isinstance(value, bool) and value in known:
         return
     if isinstance(value, (Tensor, *_LEAVES)):
         yield path, value
@@ -122,7 +130,10 @@ def _write(value: Any, path: str, known: dict[int, int], state: OptimizerState, 
     if id(value) in above:
         return value
     above.add(id(value))
-    children = [(label, key, child, _write(child, f"{path}/{label}", known, state, above)) for label, key, child in _children(value, known)]
+    children = [
+        (label, key, child, _write(child, f"{path}/{label}", known, state, above))
+        for label, key, child in _children(value, known)
+    ]
     if isinstance(value, tuple):
         new = [child for _, _, _, child in children]
         return type(value)(*new) if hasattr(value, "_fields") else type(value)(new)

@@ -20,7 +20,8 @@ class TextProblem(Exception):
 
 
 def read_paragraphs(path: Path) -> tuple[list[str], list[str]]:
-    """The paragraphs of a text file, or of all text files in a folder; and notes about what was left out. TextProblem if there is no usable text."""
+    """The paragraphs of a text file, or of all text files in a folder; and notes about what was left out. TextProblem
+    if there is no usable text."""
     notes: list[str] = []
     try:
         if path.is_dir():
@@ -34,7 +35,9 @@ def read_paragraphs(path: Path) -> tuple[list[str], list[str]]:
     paragraphs = [piece for text in texts for piece in split_paragraphs(text)]
     count = sum(map(len, paragraphs))
     if count < LEAST_CHARACTERS:
-        raise TextProblem(f"{path} has {count} characters of text, which is too short to train on; give at least {LEAST_CHARACTERS}")
+        raise TextProblem(
+            f"{path} has {count} characters of text, which is too short to train on; give at least {LEAST_CHARACTERS}"
+        )
     return paragraphs, notes
 
 
@@ -53,10 +56,17 @@ def split_paragraphs(text: str) -> list[str]:
 
 
 def _read_folder(folder: Path, notes: list[str]) -> list[str]:
-    files = sorted(path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file() and not path.name.startswith("."))
+    files = sorted(
+        path
+        for path in folder.rglob("*")
+        if path.suffix.lower() in SUFFIXES and path.is_file() and not path.name.startswith(".")
+    )
     if not files:
         others = any(folder.iterdir())
-        raise TextProblem(f"{folder} has no text file" + (f"; their names end in {', '.join(SUFFIXES)}" if others else ", because it is empty"))
+        raise TextProblem(
+            f"{folder} has no text file"
+            + (f"; their names end in {', '.join(SUFFIXES)}" if others else ", because it is empty")
+        )
     texts, left = [], MOST_BYTES
     for number, path in enumerate(files):
         if left <= 0:
@@ -83,14 +93,18 @@ def _read_file(path: Path, most: int, notes: list[str]) -> str:
     if len(content) > most:
         notes.append(f"Only the first {most:,} bytes of {path} are read.")
         content = content[:most]
-        content = content[: content.rfind(b"\n") + 1] or content if encoding.startswith("utf-8") else content[: most // 2 * 2]
+        content = (
+            content[: content.rfind(b"\n") + 1] or content if encoding.startswith("utf-8") else content[: most // 2 * 2]
+        )
     if encoding.startswith("utf-8") and b"\x00" in content[:100_000]:
         raise TextProblem(f"{path} is a binary file, not a text")
     try:
         text = content.decode(encoding)
     except UnicodeDecodeError as trouble:
         line = content[: trouble.start].count(b"\n") + 1
-        raise TextProblem(f"{path} is not UTF-8: see byte {trouble.start} in line {line}; save it as UTF-8 in your editor") from None
+        raise TextProblem(
+            f"{path} is not UTF-8: see byte {trouble.start} in line {line}; save it as UTF-8 in your editor"
+        ) from None
     if sum(not (c.isprintable() or c.isspace()) for c in text[:20_000]) > 0.05 * len(text[:20_000]):
         raise TextProblem(f"{path} is a binary file, not a text")
     return text

@@ -1,4 +1,5 @@
-"""One training from its first step to its last: the schedule, the page, checkpoints, Control-C, and what happens when something fails."""
+"""One training from its first step to its last: the schedule, the page, checkpoints, Control-C, and what happens when
+something fails."""
 
 from __future__ import annotations
 
@@ -15,7 +16,15 @@ from grader.course.syllabus import load_syllabus
 from grader.models import checkpoint
 from grader.models.checkpoint import CheckpointProblem
 from grader.models.design import Design, DesignProblem, build_model
-from grader.models.own_parts import SAMPLING, TRAINING, OwnParts, explaining_crashes, find_own_parts, model_exercises, tokenizer_exercises
+from grader.models.own_parts import (
+    SAMPLING,
+    TRAINING,
+    OwnParts,
+    explaining_crashes,
+    find_own_parts,
+    model_exercises,
+    tokenizer_exercises,
+)
 from grader.models.tokenizers import ModelTokenizer
 from grader.models.training.corpora import PAIRS, STORIES, Corpus, PairCorpus, StoryCorpus, TextCorpus
 from grader.models.training.live_page import Page, View
@@ -80,7 +89,8 @@ class Training:
         }
 
     def judgement(self) -> str | None:
-        """What the learner's `judge_fit` says about the curves; the training curve at the evaluations is the mean since the last one."""
+        """What the learner's `judge_fit` says about the curves; the training curve at the evaluations is the mean since
+        the last one."""
         history = self.trainer.history
         places = [step for step, _ in history.validation if step > 0]
         if len(places) < 2:
@@ -90,7 +100,14 @@ class Training:
         return str(self.own.parts.judge_fit(training, [loss for step, loss in history.validation if step > 0]))
 
     def save(self) -> None:
-        checkpoint.save(self.folder, self.trainer.model, self.trainer.corpus.tokenizer, self.trainer.design, self.record(), self.trainer.state())
+        checkpoint.save(
+            self.folder,
+            self.trainer.model,
+            self.trainer.corpus.tokenizer,
+            self.trainer.design,
+            self.record(),
+            self.trainer.state(),
+        )
 
     def close(self) -> None:
         self.own.close()
@@ -100,11 +117,14 @@ class Training:
 
 
 def begin(settings: Settings, name: str | None, device: str, report_progress: ProgressReporter) -> Training:
-    """A new training. DesignProblem, TextProblem, NotInHandout or CheckpointProblem (the name is taken) if it cannot begin."""
+    """A new training. DesignProblem, TextProblem, NotInHandout or CheckpointProblem (the name is taken) if it cannot
+    begin."""
     design = settings.design()
     folder = checkpoint.CHECKPOINTS / (name or free_name(settings.default_name()))
     if name and folder.exists():
-        raise CheckpointProblem(f"there is a checkpoint {name} already; go on with it by --resume, or choose another --name")
+        raise CheckpointProblem(
+            f"there is a checkpoint {name} already; go on with it by --resume, or choose another --name"
+        )
     own = find_own_parts(training_exercises(design, settings.token_kind()), report_progress)
     with _closing_after_failure(own):
         prepare_torch(settings.seed)
@@ -112,11 +132,14 @@ def begin(settings: Settings, name: str | None, device: str, report_progress: Pr
         torch.manual_seed(settings.seed)
         model = build_model(own.parts, design, corpus.tokenizer.vocab_size)
         trainer = Trainer(own.parts, design, model, corpus, settings.recipe(), device)
-        return Training(folder, own, trainer, settings.seed, settings.steps, settings.minutes, list(getattr(corpus, "notes", [])))
+        return Training(
+            folder, own, trainer, settings.seed, settings.steps, settings.minutes, list(getattr(corpus, "notes", []))
+        )
 
 
 def resume(folder: Path, device: str, report_progress: ProgressReporter) -> Training:
-    """The training of this checkpoint, where it was interrupted. CheckpointProblem or TextProblem if it cannot go on."""
+    """The training of this checkpoint, where it was interrupted. CheckpointProblem or TextProblem if it cannot go
+    on."""
     data = checkpoint.read_record(folder)
     state = checkpoint.load_training(folder)
     try:
@@ -132,7 +155,9 @@ def resume(folder: Path, device: str, report_progress: ProgressReporter) -> Trai
         corpus = _corpus_again(own.parts, record, loaded.tokenizer, design, recipe)
         trainer = Trainer(own.parts, design, loaded.model, corpus, recipe, device)
         trainer.restore(state, History.from_data(record["history"]))
-        return Training(folder, own, trainer, record["seed"], record["steps"], record["minutes"], list(getattr(corpus, "notes", [])))
+        return Training(
+            folder, own, trainer, record["seed"], record["steps"], record["minutes"], list(getattr(corpus, "notes", []))
+        )
 
 
 @contextlib.contextmanager
@@ -161,13 +186,17 @@ def _make_corpus(parts: Any, settings: Settings, design: Design, report_progress
         if settings.text is not None:
             raise TextProblem("a translator needs pairs of sentences, and --text has none; leave out --text")
         return PairCorpus(parts, *sizes)
-    with report_progress("reading the text" if settings.token_kind() == "words" else "learning the merges of the tokenizer", 1):
+    with report_progress(
+        "reading the text" if settings.token_kind() == "words" else "learning the merges of the tokenizer", 1
+    ):
         if settings.text is not None:
             return TextCorpus(parts, settings.text, settings.token_kind(), *sizes, design.max_len)
         return StoryCorpus(parts, settings.token_kind(), *sizes, design.max_len)
 
 
-def _corpus_again(parts: Any, record: dict[str, Any], tokenizer: ModelTokenizer, design: Design, recipe: Recipe) -> Corpus:
+def _corpus_again(
+    parts: Any, record: dict[str, Any], tokenizer: ModelTokenizer, design: Design, recipe: Recipe
+) -> Corpus:
     described = record["corpus"]
     sizes = (described["seed"], recipe.rows, recipe.pieces)
     if described["kind"] == STORIES:
@@ -176,7 +205,10 @@ def _corpus_again(parts: Any, record: dict[str, Any], tokenizer: ModelTokenizer,
         return PairCorpus(parts, *sizes, tokenizer)
     corpus = TextCorpus(parts, Path(described["path"]), tokenizer.kind, *sizes, design.max_len, tokenizer)
     if corpus.fingerprint != described["fingerprint"]:
-        raise TextProblem(f"{described['path']} has changed since this training began, so it cannot go on; train again with another --name")
+        raise TextProblem(
+            f"{described['path']} has changed since this training began, so it cannot go on; train "
+            "again with another --name"
+        )
     return corpus
 
 
@@ -260,11 +292,14 @@ class _Clock:
         self.evaluation_seconds = time.monotonic() - self.began
 
     def estimate(self) -> int | None:
-        """The number of steps of the whole training; None while too few have been measured. Until then the learning rate rises, whatever the number is."""
+        """The number of steps of the whole training; None while too few have been measured. Until then the learning
+        rate rises, whatever the number is."""
         trainer = self.training.trainer
         whole = (self.training.minutes or 1.0) * 60
         elapsed = time.monotonic() - self.began
-        if trainer.steps_done < LEAST_STEPS or (trainer.steps_done < trainer.recipe.warmup and elapsed < ESTIMATE_SHARE * whole):
+        if trainer.steps_done < LEAST_STEPS or (
+            trainer.steps_done < trainer.recipe.warmup and elapsed < ESTIMATE_SHARE * whole
+        ):
             return None
         left = whole - elapsed - self.evaluation_seconds * EVALUATIONS / 2
         recent = sorted(self.view.recent_seconds)
@@ -275,7 +310,10 @@ class _Clock:
             return None
         steps = self.training.total - self.training.trainer.steps_done
         evaluations = steps / self.training.every / 2
-        return steps * sum(self.view.recent_seconds) / len(self.view.recent_seconds) + evaluations * self.evaluation_seconds
+        return (
+            steps * sum(self.view.recent_seconds) / len(self.view.recent_seconds)
+            + evaluations * self.evaluation_seconds
+        )
 
 
 @contextlib.contextmanager

@@ -28,7 +28,9 @@ class Recipe:
     @classmethod
     def from_data(cls, data: dict[str, Any]) -> Recipe:
         known = {field.name for field in fields(cls)}
-        values: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in data.items() if name in known}
+        values: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value for name, value in data.items() if name in known
+        }
         return cls(**values)
 
 

@@ -43,23 +43,38 @@ class History:
     seconds: float = 0.0
 
     def to_data(self) -> dict[str, Any]:
-        return vars(self) | {"losses": [round(loss, 6) for loss in self.losses], "norms": [round(norm, 4) for norm in self.norms]}
+        return vars(self) | {
+            "losses": [round(loss, 6) for loss in self.losses],
+            "norms": [round(norm, 4) for norm in self.norms],
+        }
 
     @classmethod
     def from_data(cls, data: dict[str, Any]) -> History:
         validation, samples = ([tuple(pair) for pair in data[name]] for name in ("validation", "samples"))
-        return cls(list(data["losses"]), list(data["norms"]), validation, samples, int(data["tokens"]), float(data["seconds"]))  # type: ignore[arg-type]
+        return cls(
+            list(data["losses"]), list(data["norms"]), validation, samples, int(data["tokens"]), float(data["seconds"])
+        )  # type: ignore[arg-type]
 
 
 class Trainer:
     """A model in training. The same seed gives the same losses on the same machine with the same number of threads."""
 
-    def __init__(self, parts: Any, design: Design, model: nn.Module, corpus: Corpus, recipe: Recipe, device: str) -> None:
-        self.parts, self.design, self.corpus, self.recipe, self.device = parts, design, corpus, recipe, torch.device(device)
+    def __init__(
+        self, parts: Any, design: Design, model: nn.Module, corpus: Corpus, recipe: Recipe, device: str
+    ) -> None:
+        self.parts, self.design, self.corpus, self.recipe, self.device = (
+            parts,
+            design,
+            corpus,
+            recipe,
+            torch.device(device),
+        )
         self.model = model.to(self.device)
         self.parameters = list(self.model.parameters())
         self.whole = self._wrapped()
-        self.optimizer = parts.AdamW(self.parameters, lr=recipe.peak, betas=recipe.betas, weight_decay=recipe.weight_decay)
+        self.optimizer = parts.AdamW(
+            self.parameters, lr=recipe.peak, betas=recipe.betas, weight_decay=recipe.weight_decay
+        )
         self.clipping = ClippingOptimizer(self.optimizer, self.parameters, parts.clip_gradients, recipe.max_norm)
         self.steps_done = 0
         self.history = History()
@@ -117,7 +132,11 @@ class Trainer:
 
     def write(self, seed: int) -> str:
         with hidden_prints(), kept_generators():
-            return self._translation(seed + len(self.history.samples)) if isinstance(self.corpus, PairCorpus) else self._continuation(seed)
+            return (
+                self._translation(seed + len(self.history.samples))
+                if isinstance(self.corpus, PairCorpus)
+                else self._continuation(seed)
+            )
 
     def _continuation(self, seed: int) -> str:
         tokenizer = self.corpus.tokenizer
@@ -125,7 +144,9 @@ class Trainer:
         generator = torch.Generator(self.device).manual_seed(seed)
         length = min(SAMPLE_TOKENS, self.design.max_len - len(ids))
         prompt = torch.tensor([ids], device=self.device)
-        written = self.parts.generate(self.model, prompt, length, eos_id=tokenizer.end_id, temperature=SAMPLE_TEMPERATURE, generator=generator)
+        written = self.parts.generate(
+            self.model, prompt, length, eos_id=tokenizer.end_id, temperature=SAMPLE_TEMPERATURE, generator=generator
+        )
         return tokenizer.decode(written[0].tolist()).strip()
 
     def _translation(self, number: int) -> str:
@@ -144,7 +165,9 @@ class Trainer:
 
     def state(self) -> TrainingState:
         optimizer = read_state(self.optimizer, self.parameters)
-        tensors = {f"optimizer{path}": tensor for path, tensor in optimizer.tensors.items()} | {"generator": torch.get_rng_state()}
+        tensors = {f"optimizer{path}": tensor for path, tensor in optimizer.tensors.items()} | {
+            "generator": torch.get_rng_state()
+        }
         if self.device.type == "cuda":
             tensors["cuda generator"] = torch.cuda.get_rng_state(self.device)
         version, numbers, gauss = random.getstate()
@@ -161,7 +184,10 @@ class Trainer:
         """Continue from this state. CheckpointProblem if it does not fit."""
         values = [parameter.detach().clone() for parameter in self.parameters]
         prefix = "optimizer"
-        optimizer = OptimizerState({name.removeprefix(prefix): value for name, value in state.tensors.items() if name.startswith(prefix)}, state.data["optimizer"])
+        optimizer = OptimizerState(
+            {name.removeprefix(prefix): value for name, value in state.tensors.items() if name.startswith(prefix)},
+            state.data["optimizer"],
+        )
         self._updated = set(state.data["updated"])
         try:
             with hidden_prints():

@@ -1,4 +1,5 @@
-"""Models and optimizers as the learner's training functions expect them: `model(inputs)` gives logits, `optimizer.step()` updates."""
+"""Models and optimizers as the learner's training functions expect them: `model(inputs)` gives logits,
+`optimizer.step()` updates."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ BALANCE = 0.01  # the weight of the balance loss beside the cross-entropy
 
 
 class _AddLoss(torch.autograd.Function):
-    """Returns its first argument; going backward, the second one gets the gradient of a loss that is added with a weight."""
+    """Returns its first argument; going backward, the second one gets the gradient of a loss that is added with a
+    weight."""
 
     @staticmethod
     def forward(context: Any, logits: Tensor, loss: Tensor, weight: float) -> Tensor:
@@ -45,10 +47,18 @@ class WithBalanceLoss(nn.Module):
 
 
 class ClippingOptimizer:
-    """The learner's optimizer, which clips with the learner's `clip_gradients` before each update and records the norm."""
+    """The learner's optimizer, which clips with the learner's `clip_gradients` before each update and records the
+    norm."""
 
-    def __init__(self, optimizer: Any, parameters: Sequence[nn.Parameter], clip_gradients: Any, max_norm: float) -> None:
-        self.optimizer, self.parameters, self.clip_gradients, self.max_norm = optimizer, parameters, clip_gradients, max_norm
+    def __init__(
+        self, optimizer: Any, parameters: Sequence[nn.Parameter], clip_gradients: Any, max_norm: float
+    ) -> None:
+        self.optimizer, self.parameters, self.clip_gradients, self.max_norm = (
+            optimizer,
+            parameters,
+            clip_gradients,
+            max_norm,
+        )
         self.norm = 0.0
 
     def __getattr__(self, name: str) -> Any:

@@ -39,7 +39,7 @@ def median_or_nan(seconds: list[float]) -> float:
 
 
 def format_seconds(seconds: float) -> str:
-    """"4.12 s" or "180 ms"; an empty string for NaN, when nothing was measured."""
+    """ "4.12 s" or "180 ms"; an empty string for NaN, when nothing was measured."""
     if seconds != seconds:
         return ""
     return f"{seconds:.2f} s" if seconds >= 1 else f"{seconds * 1000:.0f} ms"

@@ -1,8 +1,8 @@
 """Reads the attacks of grader/tests/attacks: chapters that try to gain points, to break the grader, or to harm others.
 
 Each table of a TOML file is one attack. Its chapter consists of the file's `shared` lines and its own `code`. A
-function softmax that returns `returns` is added where this is missing. {repeated} is replaced by `repeat`, `times` times.
-An attack that has got what it wanted gives the right answer, or raises SystemExit("Success: ...").
+function softmax that returns `returns` is added where this is missing. {repeated} is replaced by `repeat`, `times`
+times. An attack that has got what it wanted gives the right answer, or raises SystemExit("Success: ...").
 """
 
 from __future__ import annotations

@@ -62,7 +62,11 @@ def reproduce(exercise: Exercise, text: str, folder: Path, shown_only: bool) -> 
             yield Reproduction(failure.name, "none", f"no script for: {failure.message}")
             continue
         script = store_script(example, run.trial, folder)
-        problem = problem_of_script(folder / f"{name}.py", script.facts, example, file) if script else "no script makes it again"
+        problem = (
+            problem_of_script(folder / f"{name}.py", script.facts, example, file)
+            if script
+            else "no script makes it again"
+        )
         yield Reproduction(failure.name, example.kind, problem, script.text if script else "")
     run.trial.close()
 

@@ -137,8 +137,7 @@ def report_cache(
             yield "The two texts differ, but they should not: generate_cached must write what generate writes."
     blocks = format_count(12 * layers * width**2)
     yield (
-        f"{layers} layers of width {width} ({blocks} weights in blocks); one row, "
-        f"a prompt of {prompt} tokens, float32."
+        f"{layers} layers of width {width} ({blocks} weights in blocks); one row, a prompt of {prompt} tokens, float32."
     )
     yield "work: multiply-adds of all matrix products. memory: of the caches at the end."
     yield f"Median of {runs} runs; without a cache, texts of more than {LONG_TEXT} tokens are generated once."

@@ -145,7 +145,9 @@ def _print_authors(walk_page: WalkPage, measurement: Measurement, status: Exerci
         walk_page.say(f"Reference code: {list_names(from_reference, MAX_LISTED_NAMES)}. {others}", style="green")
     if failing := [name for name in status.failing if name in from_reference]:
         verb, negated, whose = ("is", "does", "its") if len(failing) == 1 else ("are", "do", "their")
-        walk_page.say(f"{list_names(failing, MAX_LISTED_NAMES)} {verb} written but {negated} not pass {whose} tests yet.")
+        walk_page.say(
+            f"{list_names(failing, MAX_LISTED_NAMES)} {verb} written but {negated} not pass {whose} tests yet."
+        )
     if status.untested:
         names, first = list_names(status.untested, MAX_LISTED_NAMES), status.untested[0]
         walk_page.say(f"The tests of {names} could not be run. To see why, run `headway check {first}`.")

@@ -145,9 +145,7 @@ def describe(n: SimpleNamespace) -> dict[str, Any]:
     work.append(["all", *(sum(row[column] for row in work) for column in (1, 2))])
     (_, short_without, short_with), (_, long_without, long_with) = n.by_length[0], n.by_length[-1]
     memory = [[name, f"{k} of {q}", *map(size, found)] for (name, _, q, k, _), found in zip(MODELS, n.memory)]
-    times = [
-        [row.tokens, *map(format_count, row.speeds), f"{row.faster:.1f}x", f"{row.fewer:.0f}x"] for row in n.timed
-    ]
+    times = [[row.tokens, *map(format_count, row.speeds), f"{row.faster:.1f}x", f"{row.fewer:.0f}x"] for row in n.timed]
     return {
         "heads": heads,
         "d_head": d_head,

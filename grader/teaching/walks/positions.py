@@ -163,9 +163,7 @@ def describe(n: SimpleNamespace) -> dict[str, Any]:
 
 def draw(n: SimpleNamespace) -> str:
     """Draw the loss by position, and the head that finds the echo, beyond the trained length."""
-    lines = {
-        row.name: [(BIN * (i + 0.5), loss) for i, loss in enumerate(binned(row.places, BACK))] for row in n.rows
-    }
+    lines = {row.name: [(BIN * (i + 0.5), loss) for i, loss in enumerate(binned(row.places, BACK))] for row in n.rows}
     ticks = [str(i) if i % BIN == 0 else "" for i in range(DRAWN_PLACES)]
     maps = [
         Map(f"{scheme}, layer {layer} head {head}", n.patterns[scheme], ticks, ticks)

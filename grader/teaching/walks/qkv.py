@@ -94,9 +94,7 @@ def _sum_of(left: list[float], right: list[float]) -> str:
 def draw(n: SimpleNamespace) -> str:
     """Draw the weights of head 0, before and after masking."""
     both = {"Before masking": n.open_weights[0], "After masking": causal(n.weights[0])}
-    pictures = [
-        heatmap(rows, WORDS, WORDS, title, row_name="query", column_name="key") for title, rows in both.items()
-    ]
+    pictures = [heatmap(rows, WORDS, WORDS, title, row_name="query", column_name="key") for title, rows in both.items()]
     return stack_pictures(pictures, "The weights of head 0")
 
 

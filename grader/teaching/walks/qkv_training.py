@@ -91,9 +91,7 @@ def describe(n: SimpleNamespace) -> dict[str, Any]:
         "norm_grid": grid(_times(n.norms, 1e3), LAYER_NAMES, list(PARTS)),
         "loss_curve": curve("loss", n.losses),
         "later_grid": grid(_times(n.later_norms, 1e3), LAYER_NAMES, list(PARTS), decimals=0),
-        "shares": [
-            sum(row[0] + row[1] for row in norms) / sum(map(sum, norms)) for norms in (n.norms, n.later_norms)
-        ],
+        "shares": [sum(row[0] + row[1] for row in norms) / sum(map(sum, norms)) for norms in (n.norms, n.later_norms)],
     }
 
 

@@ -1,12 +1,12 @@
 """The text of a walk, exercises/walks/chNN_name.md: Markdown with places for the numbers of a run.
 
-    # A title               says what the walk shows
-    ## A heading | a note   a numbered step; the note is printed at the right
-    a paragraph             is wrapped; {loss:.2f}, {losses[-1]:.2f} and {model.size} are numbers, as in str.format
-    {noise_table}           alone in a paragraph: what walk_page.py's functions made, such as a table
-    [if same] a paragraph   is printed if `same` is true; [if not same] if it is false
-        an indented line    is not wrapped; between ** it is bold
-    ## Next                 (the last heading) what to try next
+# A title               says what the walk shows
+## A heading | a note   a numbered step; the note is printed at the right
+a paragraph             is wrapped; {loss:.2f}, {losses[-1]:.2f} and {model.size} are numbers, as in str.format
+{noise_table}           alone in a paragraph: what walk_page.py's functions made, such as a table
+[if same] a paragraph   is printed if `same` is true; [if not same] if it is false
+    an indented line    is not wrapped; between ** it is bold
+## Next                 (the last heading) what to try next
 """
 
 from __future__ import annotations

@@ -90,7 +90,8 @@ BLANK: Block = [Text()]
 def table(rows: Iterable[Sequence[Any]], header: Sequence[str] = (), form: str = "", *, left: int = 1) -> Block:
     """Return a table whose columns are as wide as needed. The first `left` columns are aligned left, the others right.
 
-    `form` is the format of all fractions, or one format for each column, separated by spaces; `-` means that a column has none.
+    `form` is the format of all fractions, or one format for each column, separated by spaces; `-` means that a column
+    has none.
     """
     cells = [[_cell(value, form, column) for column, value in enumerate(row)] for row in rows]
     every = [list(header), *cells] if header else cells

@@ -19,7 +19,19 @@ from grader.classroom.intake.reading import read_submissions
 from grader.course.syllabus import ROOT
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from submission_archives import CHAPTER, DAMAGED, archive, by_name, one, patched, tar_header, tar_member, tarred, write, zipped
+from submission_archives import (
+    CHAPTER,
+    DAMAGED,
+    archive,
+    by_name,
+    one,
+    patched,
+    tar_header,
+    tar_member,
+    tarred,
+    write,
+    zipped,
+)
 
 
 @pytest.mark.parametrize("name", ["../x.py", "/etc/passwd", "a/../../x.py", "..\\x.py", "C:\\x.py", "C:/x.py", "\\x.py", "a/../b.py", ".git/../../x"])

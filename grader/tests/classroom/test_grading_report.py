@@ -16,7 +16,14 @@ from grader.classroom.gradebook import records
 from grader.classroom.report import write
 from grader.classroom.report.numbers import format_count, format_number
 from grader.classroom.report.page import render
-from grader.classroom.report.tally import classify, measure_distribution, tally_chapters, tally_exercises, tally_misconceptions, tally_unexplained
+from grader.classroom.report.tally import (
+    classify,
+    measure_distribution,
+    tally_chapters,
+    tally_exercises,
+    tally_misconceptions,
+    tally_unexplained,
+)
 from grader.verdict.results import Diagnosis
 from report_examples import graded, person, result
 

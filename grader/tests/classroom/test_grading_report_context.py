@@ -8,7 +8,13 @@ from fractions import Fraction
 import pytest
 import report_examples as classes
 from grade_command import hand_in, headway
-from grader.classroom.report.context import NO_CONTEXT, PreviousAssignment, ReportContext, compute_progress, read_context
+from grader.classroom.report.context import (
+    NO_CONTEXT,
+    PreviousAssignment,
+    ReportContext,
+    compute_progress,
+    read_context,
+)
 from grader.classroom.report.page import first_sentence, format_change, render
 from grader.classroom.report.tally import group_by_exercise, tally_misconceptions
 from grader.classroom.term.roster import Roster, RosterPerson

@@ -10,7 +10,20 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from grade_command import ENDLESS, EXERCISES_ASKED, MODULE, command, count_graded, exports, hand_in, headway, make_class, marks, mistake, until
+from grade_command import (
+    ENDLESS,
+    EXERCISES_ASKED,
+    MODULE,
+    command,
+    count_graded,
+    exports,
+    hand_in,
+    headway,
+    make_class,
+    marks,
+    mistake,
+    until,
+)
 from grader.classroom.gradebook.gradebook import Gradebook
 from grader.classroom.intake.reading import read_submissions
 from grader.classroom.judging.dispatch import Dispatcher

@@ -5,7 +5,15 @@ from grader.classroom.similarity.comparison import compare
 from grader.classroom.similarity.page import write_page, write_table
 from grader.classroom.similarity.pieces import all_pieces, chapter_pieces
 from grader.course.syllabus import SOLUTIONS, load_syllabus
-from seeded_copies import CHANGES, a_submission, change_comments, change_statements, honest_courses, rename_variables, reorder_functions
+from seeded_copies import (
+    CHANGES,
+    a_submission,
+    change_comments,
+    change_statements,
+    honest_courses,
+    rename_variables,
+    reorder_functions,
+)
 
 COURSES = honest_courses()
 EVERYTHING = load_syllabus().exercises

@@ -11,7 +11,18 @@ from decimal import Decimal
 import pytest
 from grade_command import command, count_graded, exports, headway, marks, until
 from grader.quality.benchmarks.processes import descendants, still_running
-from large_course import ASKED, LEARNERS, PEOPLE, WORTH, make_term, percent, read_rows, write_canvas, write_gradescope, write_moodle
+from large_course import (
+    ASKED,
+    LEARNERS,
+    PEOPLE,
+    WORTH,
+    make_term,
+    percent,
+    read_rows,
+    write_canvas,
+    write_gradescope,
+    write_moodle,
+)
 from pytest_runs import environment
 
 pytestmark = [pytest.mark.thorough, pytest.mark.skipif(not sys.platform.startswith("linux"), reason="processes are looked up in /proc")]

@@ -4,7 +4,16 @@ import os
 import sys
 
 import pytest
-from grader.course.progress import HEADER, Score, format_earned, format_points, load_hint_levels, load_scores, record_scores, save_hint_level
+from grader.course.progress import (
+    HEADER,
+    Score,
+    format_earned,
+    format_points,
+    load_hint_levels,
+    load_scores,
+    record_scores,
+    save_hint_level,
+)
 from grader.course.syllabus import load_syllabus
 
 POINTS = {exercise.name: exercise.points for exercise in load_syllabus().exercises}

@@ -6,7 +6,15 @@ import os
 import forked_python
 import pytest
 from grader.course.source import SourceProblem, definition
-from grader.course.stubs import check_stubs, fingerprint, modified_chapters, read_fingerprints, reference_stub, stub_text, write_stubs
+from grader.course.stubs import (
+    check_stubs,
+    fingerprint,
+    modified_chapters,
+    read_fingerprints,
+    reference_stub,
+    stub_text,
+    write_stubs,
+)
 from grader.course.syllabus import SOLUTIONS, load_syllabus
 
 MODULES = [chapter.name for chapter in load_syllabus().chapters if (SOLUTIONS / f"{chapter.name}.py").exists()]

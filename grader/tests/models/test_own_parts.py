@@ -4,7 +4,15 @@ import pytest
 import torch
 from grader.course.syllabus import load_syllabus
 from grader.models.design import Design, build_model
-from grader.models.own_parts import CodeProblem, OwnParts, describe_problem, explaining_crashes, find_crash, find_own_parts, model_exercises
+from grader.models.own_parts import (
+    CodeProblem,
+    OwnParts,
+    describe_problem,
+    explaining_crashes,
+    find_crash,
+    find_own_parts,
+    model_exercises,
+)
 from grader.teaching.walks.exercise_status import ExerciseStatus
 from grader.teaching.walks.parts import NotInHandout
 from grader.teaching.walks.progress_line import hide_progress

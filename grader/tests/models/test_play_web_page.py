@@ -10,7 +10,19 @@ from browser import Browser, needs_chromium
 from grader.models.play.settings import Settings
 from grader.tests.models.own_models import MOE, TRANSLATOR
 from grader.tests.models.page_engines import api_of, engine_of_learner, random_engine, served, written_ids
-from grader.tests.models.page_in_browser import BARS, COLOURS, TOKENS, contrast, finished, opened, point, set_slider, text_of, weights, write
+from grader.tests.models.page_in_browser import (
+    BARS,
+    COLOURS,
+    TOKENS,
+    contrast,
+    finished,
+    opened,
+    point,
+    set_slider,
+    text_of,
+    weights,
+    write,
+)
 from local_pages import serving
 
 pytestmark = [pytest.mark.thorough, needs_chromium]

@@ -3,7 +3,13 @@
 import json
 
 import pytest
-from grader.models.tokenizers import BpeModelTokenizer, TokenizerProblem, WordModelTokenizer, split_words, tokenizer_from_data
+from grader.models.tokenizers import (
+    BpeModelTokenizer,
+    TokenizerProblem,
+    WordModelTokenizer,
+    split_words,
+    tokenizer_from_data,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from own_models import GPT, TEXTS, parts_of, solved

@@ -7,7 +7,14 @@ import json
 import pytest
 from grader.course.syllabus import load_syllabus
 from grader.verdict import last_verdicts
-from grader.verdict.last_verdicts import MAX_VERDICTS, code_fingerprint, find_verdict, last_asked, load_verdicts, record_verdicts
+from grader.verdict.last_verdicts import (
+    MAX_VERDICTS,
+    code_fingerprint,
+    find_verdict,
+    last_asked,
+    load_verdicts,
+    record_verdicts,
+)
 from grader.verdict.results import NOT_IMPLEMENTED, ExerciseResult, TestResult
 
 

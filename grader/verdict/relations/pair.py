@@ -27,7 +27,8 @@ def differing_values(got: Tensor, expected: Tensor, tol: float) -> Tensor:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two tensors of one shape, widened to float64 or complex128, and the largest difference that still counts as equal."""
+    """Two tensors of one shape, widened to float64 or complex128, and the largest difference that still counts as
+    equal."""
 
     got: Tensor
     expected: Tensor

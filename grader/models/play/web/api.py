@@ -1,6 +1,7 @@
 """What the page can ask for, as plain data. A text is a stream of events; everything else is one answer.
 
-What happens in a model happens in a turn. What the user or the learner's code did wrong is `{"problem": sentence}`, and the server lives on.
+What happens in a model happens in a turn. What the user or the learner's code did wrong is `{"problem": sentence}`, and
+the server lives on.
 """
 
 from __future__ import annotations
@@ -55,10 +56,13 @@ class Api:
         """What each layer would say after these tokens, the embeddings first."""
         engine, ids = self._engine_and_ids(request)
         most = MOST_LOGITS // (engine.tokenizer.vocab_size * (engine.design.n_layers + 1))
-        return self._answer(engine, lambda: {"layers": [_rows(layer) for layer in engine.lens(_short(ids, most, "the logit lens"))]})
+        return self._answer(
+            engine, lambda: {"layers": [_rows(layer) for layer in engine.lens(_short(ids, most, "the logit lens"))]}
+        )
 
     def attention(self, request: Request) -> Data:
-        """The weights of every head: for each layer, head and token, one byte for the token itself and each token before it, 255 for the weight 1."""
+        """The weights of every head: for each layer, head and token, one byte for the token itself and each token
+        before it, 255 for the weight 1."""
         engine, ids = self._engine_and_ids(request)
         most = int((2 * MOST_WEIGHTS / (engine.design.n_layers * engine.design.n_heads)) ** 0.5)
 
@@ -67,7 +71,11 @@ class Api:
             rows, columns = torch.tril_indices(len(ids), len(ids))
             weights = (patterns[:, :, rows, columns].nan_to_num().clamp(0, 1) * 255).round().to(torch.uint8)
             kinds = [[engine.head_kind(pattern) for pattern in heads] for heads in patterns]
-            return {"length": len(ids), "kinds": kinds, "weights": base64.b64encode(bytes(weights.flatten().tolist())).decode()}
+            return {
+                "length": len(ids),
+                "kinds": kinds,
+                "weights": base64.b64encode(bytes(weights.flatten().tolist())).decode(),
+            }
 
         return self._answer(engine, work)
 
@@ -88,7 +96,8 @@ class Api:
     # ---- texts
 
     def write(self, request: Request) -> Generator[Data, None, None]:
-        """Go on with a text or with ids: first the tokens of the beginning, then each new token, then why the text ends."""
+        """Go on with a text or with ids: first the tokens of the beginning, then each new token, then why the text
+        ends."""
         if (request.text is None) == (request.ids is None):
             raise WrongRequest("a text begins with text or with ids, and not with both")
         engine, ids = (self._engine(request), None) if request.ids is None else self._engine_and_ids(request)
@@ -109,7 +118,12 @@ class Api:
         yield {"event": "begin", "tokens": _tokens(engine, ids), "left_out": prompt.left_out, "notes": notes}
         for piece in engine.write(ids, request.settings):
             if isinstance(piece, Ending):
-                yield {"event": "end", "reason": piece.reason, "text": piece.text, "notes": [full_note(engine)] if piece.reason == "full" else []}
+                yield {
+                    "event": "end",
+                    "reason": piece.reason,
+                    "text": piece.text,
+                    "notes": [full_note(engine)] if piece.reason == "full" else [],
+                }
             else:
                 ids.append(piece.id)
                 yield _token(engine, ids, piece)
@@ -133,7 +147,8 @@ class Api:
                 return work()
             except PlayProblem as problem:
                 says = str(problem)
-            except BaseException as problem:  # also a sys.exit in the learner's code; Control-C arrives in the main thread only
+            # also a sys.exit in the learner's code; Control-C arrives in the main thread only
+            except BaseException as problem:
                 says = describe_problem(problem, engine.parts)
         return {"event": "problem", "problem": _sentence(says)}
 
@@ -170,7 +185,8 @@ def _rows(candidates: Sequence[Candidate]) -> list[Data]:
 
 
 def _tokens(engine: Engine, ids: list[int]) -> list[Data]:
-    """What each token adds to the text, and its name where it adds nothing. An incomplete character at the end appears when it is complete."""
+    """What each token adds to the text, and its name where it adds nothing. An incomplete character at the end appears
+    when it is complete."""
     pieces, labels = engine.tokenizer.pieces(ids), engine.tokens(ids)
     if pieces[-1].endswith(REPLACEMENT):
         pieces[-1], labels[-1] = pieces[-1].removesuffix(REPLACEMENT), PART
@@ -179,4 +195,11 @@ def _tokens(engine: Engine, ids: list[int]) -> list[Data]:
 
 def _token(engine: Engine, ids: list[int], piece: Piece) -> Data:
     label = engine.tokens(ids[-CONTEXT - 1 :])[-1]
-    return {"event": "token", "id": piece.id, "text": piece.text, "label": label, "probability": piece.probability, "likeliest": _rows(piece.likeliest)}
+    return {
+        "event": "token",
+        "id": piece.id,
+        "text": piece.text,
+        "label": label,
+        "probability": piece.probability,
+        "likeliest": _rows(piece.likeliest),
+    }

@@ -14,9 +14,12 @@ INSIDE = ("attention_patterns", "logit_lens", "classify_head")  # a handout may 
 
 
 class PageModels:
-    """Engines by their name on the page; the first one has the name "". Use it in a turn: opening a model imports the learner's code."""
+    """Engines by their name on the page; the first one has the name "". Use it in a turn: opening a model imports the
+    learner's code."""
 
-    def __init__(self, engine: Engine, sentences: list[str], open_other: Callable[[str], tuple[Engine, list[str]]]) -> None:
+    def __init__(
+        self, engine: Engine, sentences: list[str], open_other: Callable[[str], tuple[Engine, list[str]]]
+    ) -> None:
         self._open_other = open_other
         self._opened = {"": (engine, sentences)}
 
@@ -31,7 +34,8 @@ class PageModels:
         return self._opened[name][0]
 
     def open(self, name: str) -> None:
-        """Load a checkpoint by its name; no other folder can be opened from the page. PlayProblem with a sentence if that is not possible."""
+        """Load a checkpoint by its name; no other folder can be opened from the page. PlayProblem with a sentence if
+        that is not possible."""
         if name in self._opened:
             return
         if name not in self.checkpoints():

@@ -57,7 +57,9 @@ def _read_text(value: Any) -> str:
     if not isinstance(value, str):
         raise WrongRequest(f"text is a string, not {_shown(value)}")
     if len(value) > LONGEST_TEXT:
-        raise WrongRequest(f"the text has {len(value)} characters, and the page sends at most {LONGEST_TEXT}; shorten it")
+        raise WrongRequest(
+            f"the text has {len(value)} characters, and the page sends at most {LONGEST_TEXT}; shorten it"
+        )
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -80,12 +82,19 @@ def _read_settings(value: Any) -> Settings:
     for name, wanted in value.items():
         if name not in SETTINGS:
             near = get_close_matches(name, SETTINGS, n=1)
-            raise WrongRequest(f"there is no setting {_shown(name)}; " + (f"did you mean {near[0]}?" if near else f"the settings are {', '.join(SETTINGS)}"))
+            raise WrongRequest(
+                f"there is no setting {_shown(name)}; "
+                + (f"did you mean {near[0]}?" if near else f"the settings are {', '.join(SETTINGS)}")
+            )
         setting = SETTINGS[name]
         if wanted is None and setting.can_be_off:
             settings = settings.changed(name, OFF[0])
             continue
-        read = setting.read(str(wanted).strip()) if isinstance(wanted, (int, float, str)) and not isinstance(wanted, bool) else None
+        read = (
+            setting.read(str(wanted).strip())
+            if isinstance(wanted, (int, float, str)) and not isinstance(wanted, bool)
+            else None
+        )
         if read is None:
             raise WrongRequest(f"{setting.command.removeprefix('/')} takes {setting.takes}, not {_shown(wanted)}")
         settings = settings.changed(name, str(wanted))
@@ -97,4 +106,9 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 40 else text[:39] + "…"
 
 
-READERS: dict[str, Callable[[Any], Any]] = {"model": _read_model, "settings": _read_settings, "text": _read_text, "ids": _read_ids}
+READERS: dict[str, Callable[[Any], Any]] = {
+    "model": _read_model,
+    "settings": _read_settings,
+    "text": _read_text,
+    "ids": _read_ids,
+}

@@ -1,4 +1,5 @@
-"""HTTP for the page of `headway play --web`: on this machine only, with a token in the address, and with no request to elsewhere."""
+"""HTTP for the page of `headway play --web`: on this machine only, with a token in the address, and with no request to
+elsewhere."""
 
 from __future__ import annotations
 
@@ -23,7 +24,9 @@ LARGEST = 1 << 20  # bytes of a request
 STATIC = Path(__file__).parent / "static"
 BOOK = Path(book.__file__).parent / "static"
 KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
-FILES = {"": STATIC / "page.html"} | {path.name: path for path in (*sorted(STATIC.glob("*.*")), BOOK / "icon.svg", BOOK / "theme.js")}
+FILES = {"": STATIC / "page.html"} | {
+    path.name: path for path in (*sorted(STATIC.glob("*.*")), BOOK / "icon.svg", BOOK / "theme.js")
+}
 HEADERS = {
     "Content-Security-Policy": POLICY,
     "X-Content-Type-Options": "nosniff",
@@ -35,7 +38,8 @@ HEADERS = {
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """One request. The address of everything begins with the token; the rest is a file of the page or a question to the api."""
+    """One request. The address of everything begins with the token; the rest is a file of the page or a question to the
+    api."""
 
     protocol_version = "HTTP/1.1"
     server_version, sys_version = "Headway", ""
@@ -95,7 +99,9 @@ class _Handler(BaseHTTPRequestHandler):
         if body is None:
             return
         if name == "write":
-            self._guarded(lambda: self._stream(self._api.write(read_request(body, ("model", "settings", "text", "ids")))))
+            self._guarded(
+                lambda: self._stream(self._api.write(read_request(body, ("model", "settings", "text", "ids"))))
+            )
         elif name in questions:
             fields, answer = questions[name]
             self._guarded(lambda: self._send(200, answer(read_request(body, fields))))
@@ -119,7 +125,10 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             answer()
         except WrongRequest as problem:
-            self._send(400, {"problem": str(problem)[:1].upper() + str(problem)[1:] + ("" if str(problem).endswith("?") else ".")})
+            self._send(
+                400,
+                {"problem": str(problem)[:1].upper() + str(problem)[1:] + ("" if str(problem).endswith("?") else ".")},
+            )
 
     def _stream(self, events: Generator[Data, None, None]) -> None:
         """Send each event as a line of JSON. The text ends when the page has closed the connection."""

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 
 
 class Turns:
-    """A fair lock. With threading.Lock, a text that is written would get it again and again, and another tab would wait until its end."""
+    """A fair lock. With threading.Lock, a text that is written would get it again and again, and another tab would wait
+    until its end."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
