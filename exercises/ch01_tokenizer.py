@@ -4,13 +4,14 @@ A model computes with numbers, so a tokenizer splits text into tokens, and each 
 one for whole words, and one with byte-pair encoding (BPE), as in GPT-2. BPE starts from single bytes and gives the most
 frequent pairs their own ids.
 
-Write your own code wherever NotImplementedError is raised, from top to bottom. The TODO steps say what to do, the lesson
-ch01_tokenizer.md explains why, and `headway check` tests what you have written.
+Write your own code wherever NotImplementedError is raised, from top to bottom. The TODO steps say what to do, the
+lesson ch01_tokenizer.md explains why, and `headway check` tests what you have written.
 
 Rules for all exercises of this chapter; the tests check them:
 - Do not change an argument in place, unless the docstring says so.
-- A ValueError names the values that do not fit: raise ValueError(f"d_model = {d_model} is not possible with n_heads = {n_heads}").
-  It may be raised when an object is made or at the first call. An assert with such a message is accepted too.
+- A ValueError names the values that do not fit: raise ValueError(f"d_model = {d_model} is not possible with
+  n_heads = {n_heads}"). It may be raised when an object is made or at the first call. An assert with such a message is
+  accepted too.
 """
 
 from __future__ import annotations

@@ -8,18 +8,20 @@ the gradient of.
     D = d_model    V = vocab_size    Tq queries    Tk keys    d the width of a query
     linear: n features in, m features out
 
-Write your own code wherever NotImplementedError is raised, from top to bottom. The TODO steps say what to do, the lesson
-ch13_backward.md explains why, and `headway check` tests what you have written.
+Write your own code wherever NotImplementedError is raised, from top to bottom. The TODO steps say what to do, the
+lesson ch13_backward.md explains why, and `headway check` tests what you have written.
 
 Rules for all exercises of this chapter; the tests check them:
 - Do not change an argument in place, unless the docstring says so.
 - `...` in a shape means any number of axes, also none. An argument may be a view (not contiguous), and so may a result.
-- The result has the dtype and device of the input, unless the docstring says otherwise. Compute float64 input in float64.
+- The result has the dtype and device of the input, unless the docstring says otherwise. Compute float64 input in
+  float64.
 - Your functions do not use autograd, and the tests call them where it records nothing (torch.inference_mode).
-- The state dict holds the parameters that the docstring names and nothing else: register a mask or a table as a buffer
-  with persistent=False.
-- A ValueError names the values that do not fit: raise ValueError(f"d_model = {d_model} is not possible with n_heads = {n_heads}").
-  It may be raised when an object is made or at the first call. An assert with such a message is accepted too.
+- The state dict holds the parameters that the docstring names and nothing else: register a mask or
+  a table as a buffer with persistent=False.
+- A ValueError names the values that do not fit: raise ValueError(f"d_model = {d_model} is not possible with
+  n_heads = {n_heads}"). It may be raised when an object is made or at the first call. An assert with such a message is
+  accepted too.
 
 In this chapter, write attention yourself, without `F.scaled_dot_product_attention`, `nn.MultiheadAttention`,
 `nn.Transformer` and torch's other attention functions; write gradients yourself, without `torch.autograd`,

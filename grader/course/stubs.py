@@ -25,8 +25,8 @@ FINGERPRINTS = ".stubs.toml"
 Documented = ast.Module | ast.FunctionDef | ast.ClassDef
 
 STUB_INTRODUCTION = """\
-Write your own code wherever NotImplementedError is raised, from top to bottom. The TODO steps say what to do, the lesson
-{name}.md explains why, and `headway check` tests what you have written.
+Write your own code wherever NotImplementedError is raised, from top to bottom. The TODO steps say what to do, the
+lesson {name}.md explains why, and `headway check` tests what you have written.
 """
 
 RULES = """\
@@ -44,14 +44,16 @@ WITHOUT_AUTOGRAD_RULE = """\
 
 TENSOR_RULES = f"""\
 - `...` in a shape means any number of axes, also none. An argument may be a view (not contiguous), and so may a result.
-- The result has the dtype and device of the input, unless the docstring says otherwise. Compute float64 input in float64.
-{GRADIENT_RULE}- The state dict holds the parameters that the docstring names and nothing else: register a mask or a table as a buffer
-  with persistent=False.
+- The result has the dtype and device of the input, unless the docstring says otherwise. Compute float64 input in
+  float64.
+{GRADIENT_RULE}- The state dict holds the parameters that the docstring names and nothing else: register a mask or
+  a table as a buffer with persistent=False.
 """
 
 ERROR_RULE = """\
-- A ValueError names the values that do not fit: raise ValueError(f"d_model = {d_model} is not possible with n_heads = {n_heads}").
-  It may be raised when an object is made or at the first call. An assert with such a message is accepted too.
+- A ValueError names the values that do not fit: raise ValueError(f"d_model = {d_model} is not possible with
+  n_heads = {n_heads}"). It may be raised when an object is made or at the first call. An assert with such a message is
+  accepted too.
 """
 
 FINGERPRINTS_HEADER = """\

@@ -30,17 +30,21 @@ is_key_included = torch._C._dispatch_tls_is_dispatch_key_included
 # what they return runs one kernel of an operator
 LOOKUPS = ("_get_operation_overload", "_dispatch_find_schema_or_throw")
 SWITCHES = (
-    "_dispatch_tls_set_dispatch_key_included", "_dispatch_tls_set_dispatch_key_excluded", "_ExcludeDispatchKeyGuard", "_SetExcludeDispatchKeyGuard",
+    "_dispatch_tls_set_dispatch_key_included", "_dispatch_tls_set_dispatch_key_excluded", "_ExcludeDispatchKeyGuard",
+    "_SetExcludeDispatchKeyGuard",
     "ExcludeDispatchKeyGuard", "_ForceDispatchKeyGuard",
 )  # fmt: skip
 MODE_STACK = torch.utils._python_dispatch
 MODES = (  # functions of both places that lead to the dispatch modes, among them the watch of memory, or leave them out
-    "_pop_torch_dispatch_stack", "_push_on_torch_dispatch_stack", "_get_dispatch_stack_at", "_set_dispatch_mode", "_unset_dispatch_mode", "_get_dispatch_mode",
-    "_DisableTorchDispatch", "_DisablePythonDispatcher", "_get_current_dispatch_mode", "_get_current_dispatch_mode_stack", "_disable_current_modes",
+    "_pop_torch_dispatch_stack", "_push_on_torch_dispatch_stack", "_get_dispatch_stack_at", "_set_dispatch_mode",
+    "_unset_dispatch_mode", "_get_dispatch_mode",
+    "_DisableTorchDispatch", "_DisablePythonDispatcher", "_get_current_dispatch_mode",
+    "_get_current_dispatch_mode_stack", "_disable_current_modes",
     "_pop_mode", "_pop_mode_temporarily",
 )  # fmt: skip
 RUNTIMES = (  # torch's interpreters that call kernels themselves; all are off by default
-    "_jit_set_llga_enabled", "_jit_to_static_module", "_fuse_to_static_module", "_jit_override_can_fuse_on_cpu", "_jit_override_can_fuse_on_cpu_legacy",
+    "_jit_set_llga_enabled", "_jit_to_static_module", "_fuse_to_static_module", "_jit_override_can_fuse_on_cpu",
+    "_jit_override_can_fuse_on_cpu_legacy",
     "_jit_set_te_must_use_llvm_cpu", "_jit_set_texpr_fuser_enabled",
 )  # fmt: skip
 

@@ -67,7 +67,8 @@ def _data() -> dict:
 def families() -> tuple[Family, ...]:
     return tuple(
         Family(
-            name, frozenset(entry["operators"]), entry.get("says", ""), entry.get("pattern", ""), tuple(entry.get("functions", ())),
+            name, frozenset(entry["operators"]), entry.get("says", ""), entry.get("pattern", ""),
+            tuple(entry.get("functions", ())),
             tuple(entry.get("modules", ())), tuple(entry.get("classes", ())), entry.get("packages", False),
             entry.get("task", ""),
         )

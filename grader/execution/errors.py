@@ -77,7 +77,8 @@ class ChapterBroken(BaseException):
         self.message, self.where, self.timed_out, self.note = message, where, timed_out, note
 
 
-_MIRRORED = ("KeyError", "IndexError", "LookupError", "ZeroDivisionError", "OverflowError", "ArithmeticError", "RecursionError", "RuntimeError",
+_MIRRORED = ("KeyError", "IndexError", "LookupError", "ZeroDivisionError", "OverflowError", "ArithmeticError",
+"RecursionError", "RuntimeError",
              "ValueError", "TypeError", "AssertionError", "AttributeError")  # fmt: skip
 _BUILTINS = tuple(getattr(builtins, name) for name in _MIRRORED)
 

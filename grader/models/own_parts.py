@@ -19,7 +19,8 @@ BPE = ("count_pairs", "merge_pair", "train_bpe", "BPETokenizer")
 ATTENDING = ("softmax", "causal_mask", "scaled_dot_product_attention", "split_heads", "merge_heads")
 BLOCK = ("dropout", "LayerNorm", "FeedForward")
 TRAINING = (
-    "next_token_pairs", "collate", "cross_entropy", "clip_gradients", "accumulated_step", "warmup_cosine", "AdamW", "is_validation",
+    "next_token_pairs", "collate", "cross_entropy", "clip_gradients", "accumulated_step", "warmup_cosine", "AdamW",
+    "is_validation",
     "perplexity", "judge_fit", "count_parameters",
 )  # fmt: skip
 SAMPLING = ("apply_temperature", "top_k_filter", "top_p_filter", "sample_next_token", "generate")

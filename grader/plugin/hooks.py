@@ -157,21 +157,19 @@ def _reports(item: pytest.Item, result: TestResult, found: Attempt) -> list[pyte
     found."""
     keywords, outcome = dict.fromkeys(item.keywords, 1), result.outcome
     word = {"passed": "passed", "todo": "skipped"}.get(outcome, "failed")
-    text = (
-        (str(item.path), item.location[1] or 0, "todo")
-        if outcome == "todo"
-        else None
-        if outcome == "passed"
-        else result.message
-    )
+    text: tuple | str | None = None if outcome == "passed" else result.message
+    if outcome == "todo":
+        text = (str(item.path), item.location[1] or 0, "todo")
     verdict = pytest.TestReport(
-        item.nodeid, item.location, keywords, word, text, "call", duration=result.seconds, headway=outcome
-    )  # type: ignore[arg-type]
+        item.nodeid, item.location, keywords, word, text, "call",  # type: ignore[arg-type]
+        duration=result.seconds, headway=outcome,
+    )  # fmt: skip
     if _is_xdist_worker(item.config):
         verdict.headway_found = pickle.dumps(found)  # type: ignore[attr-defined]
     before, after = (
-        pytest.TestReport(item.nodeid, item.location, keywords, "passed", None, when) for when in ("setup", "teardown")
-    )  # type: ignore[arg-type]
+        pytest.TestReport(item.nodeid, item.location, keywords, "passed", None, when)  # type: ignore[arg-type]
+        for when in ("setup", "teardown")
+    )
     return [before, verdict, after]
 
 

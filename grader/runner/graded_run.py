@@ -107,7 +107,8 @@ class GradedRun:
         trial = self.trial
         try:
             example = keep_example(
-                problem, trial.current_boundary, comparing.current, exercise, test, details.message, trial.example_seed, trial.in_worker
+                problem, trial.current_boundary, comparing.current, exercise, test, details.message,
+                trial.example_seed, trial.in_worker
             )  # fmt: skip
         except Exception as error:
             self._note_unexplained(test, error)

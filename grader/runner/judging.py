@@ -97,7 +97,8 @@ class Judge:
         return self._attempt(test, self._replaceable(test.exercise, wanted))
 
     def run_tests(
-        self, tests: Sequence[GradedTest], begun: Callable[[GradedTest], None] = lambda _: None, decided: Callable[[GradedTest, list[TestResult]], None] = lambda *_: None
+        self, tests: Sequence[GradedTest], begun: Callable[[GradedTest], None] = lambda _: None,
+        decided: Callable[[GradedTest, list[TestResult]], None] = lambda *_: None
     ) -> None:  # fmt: skip
         """Judge these tests in their order; `decided` is called with the results of each."""
         for place, test in enumerate(tests):

@@ -138,7 +138,8 @@ def _points(page: Page, run: GradedRun) -> None:
             )
             continue
         for result in mine:
-            score = f"{progress.format_earned(result.earned, result.exercise.points)}/{progress.format_points(result.exercise.points)}"
+            points = result.exercise.points
+            score = f"{progress.format_earned(result.earned, points)}/{progress.format_points(points)}"
             page.columns(
                 f"  {result.exercise.name}",
                 score,

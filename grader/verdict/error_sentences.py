@@ -26,26 +26,43 @@ _DTYPES = {
 }
 # A message of Python or torch, and what it means; the message itself is added in parentheses.
 _MEANINGS = (
-    (r"The size of tensor a \((\d+)\) must match the size of tensor b \((\d+)\) at non-singleton dimension (\d+)",
-     r"combines tensors whose shapes do not fit: in dimension \3 their sizes are \1 and \2"),
-    (r"mat1 and mat2 shapes cannot be multiplied \((\d+x\d+) and (\d+x\d+)\)",
-     r"multiplies matrices of shapes \1 and \2; the second number of the first and the first of the second should be equal"),
-    (r"shape '(\[[-\d, ]*\])' is invalid for input of size (\d+)", r"gives \2 numbers the shape \1, which has room "
-        r"for another number of them"),
-    (r"Dimension out of range \(expected to be in range of \[(-?\d+), (-?\d+)\], but got (-?\d+)\)",
-     r"uses dimension \3 of a tensor that has only the dimensions \1 to \2"),
-    (r"index (-?\d+) is out of bounds for dimension (\d+) with size (\d+)", r"uses index \1 in dimension \2, which "
-        r"has only \3 places"),
+    (
+        r"The size of tensor a \((\d+)\) must match the size of tensor b \((\d+)\) at non-singleton dimension (\d+)",
+        r"combines tensors whose shapes do not fit: in dimension \3 their sizes are \1 and \2",
+    ),
+    (
+        r"mat1 and mat2 shapes cannot be multiplied \((\d+x\d+) and (\d+x\d+)\)",
+        r"multiplies matrices of shapes \1 and \2; the second number of the first and the first of the "
+        "second should be equal",
+    ),
+    (
+        r"shape '(\[[-\d, ]*\])' is invalid for input of size (\d+)",
+        r"gives \2 numbers the shape \1, which has room for another number of them",
+    ),
+    (
+        r"Dimension out of range \(expected to be in range of \[(-?\d+), (-?\d+)\], but got (-?\d+)\)",
+        r"uses dimension \3 of a tensor that has only the dimensions \1 to \2",
+    ),
+    (
+        r"index (-?\d+) is out of bounds for dimension (\d+) with size (\d+)",
+        r"uses index \1 in dimension \2, which has only \3 places",
+    ),
     (r"not enough values to unpack \(expected (\d+), got (\d+)\)", r"assigns \2 values to \1 names"),
     (r"too many values to unpack \(expected (\d+)\)", r"assigns more than \1 values to \1 names"),
-    (r"'Tensor' object is not "
-        r"callable", r"calls a tensor as if it were a function; is a variable followed by parentheses?"),
-    (r"'NoneType' object|unsupported operand type\(s\) for .*'NoneType'|must be Tensor, not NoneType|\(NoneType",
-     r"uses None as a value; does a function that it calls end without `return`?"),
-    (r"a (?:view of a )?leaf Variable that requires grad is being used in an in-place operation",
-     r"changes a parameter in place while gradients are recorded; compute a new tensor, or use torch.no_grad() where "
-         r"that is intended"),
-    )  # fmt: skip
+    (
+        r"'Tensor' object is not callable",
+        r"calls a tensor as if it were a function; is a variable followed by parentheses?",
+    ),
+    (
+        r"'NoneType' object|unsupported operand type\(s\) for .*'NoneType'|must be Tensor, not NoneType|\(NoneType",
+        r"uses None as a value; does a function that it calls end without `return`?",
+    ),
+    (
+        r"a (?:view of a )?leaf Variable that requires grad is being used in an in-place operation",
+        r"changes a parameter in place while gradients are recorded; compute a new tensor, or use torch.no_grad() "
+        r"where that is intended",
+    ),
+)
 
 
 def describe_known_error(type_name: str, message: str, in_code: bool = True) -> str:

@@ -89,7 +89,8 @@ def use_headway_profile() -> None:
     """Load the hypothesis profile `headway`."""
     hypothesis.settings.register_profile(
         "headway",
-        derandomize=True, database=None, deadline=None, print_blob=False, max_examples=EXAMPLES, report_multiple_bugs=False,
+        derandomize=True, database=None, deadline=None, print_blob=False, max_examples=EXAMPLES,
+        report_multiple_bugs=False,
         suppress_health_check=list(hypothesis.HealthCheck), phases=(hypothesis.Phase.generate, hypothesis.Phase.shrink),
     )  # fmt: skip
     hypothesis.settings.load_profile("headway")

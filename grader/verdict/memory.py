@@ -108,8 +108,8 @@ def describe_excess(name: str, limit: float, found: dict[str, Any]) -> str:
         f"all that exist at one moment must have {below}",
         "kept": f"Autograd keeps {number} entries for the backward pass, {beside}",
         "stored": f"After the forward pass {number} entries are still stored, {beside}",
-        "left": f"After the result was dropped, {number} entries are still stored. A tensor and an object that refer to "
-        "each other are not freed at once; keep tensors with ctx.save_for_backward",
+        "left": f"After the result was dropped, {number} entries are still stored. A tensor and an object that refer "
+        "to each other are not freed at once; keep tensors with ctx.save_for_backward",
     }[name]
 
 

@@ -171,8 +171,9 @@ def regrade(
     Exit status: 0 if this person was graded, 1 if not, 2 if the command is wrong."""
     folder = folder_of(out, course, assignment)
     given = GradingOptions(
-        (), tuple(split_option(chapters)), tuple(split_option(exercises)), seed or 0, absolute(points), maps=tuple(maps or ()),
-        copies=copies, trust_file_dates=trust_file_dates, require_isolation=require_isolation, key=absolute(key),
+        (), tuple(split_option(chapters)), tuple(split_option(exercises)), seed or 0, absolute(points),
+        maps=tuple(maps or ()), copies=copies, trust_file_dates=trust_file_dates,
+        require_isolation=require_isolation, key=absolute(key),
     )  # fmt: skip
     before = last_options(folder)
     options = before.changed_by(given, seed)

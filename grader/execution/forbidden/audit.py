@@ -30,7 +30,8 @@ _RETURNING_FRAMES = frozenset({"currentframe", "<lambda>", "walk_stack", "walk_t
 _KIT = Path(__file__).resolve().parents[3]
 BROUGHT = "<brought by the test>"  # the file name of the tests' helpers
 _TRUSTED = (
-    sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"), str(Path(torch.__file__).parents[1]), str(_KIT / "grader"), str(_KIT / "tests"),
+    sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"), str(Path(torch.__file__).parents[1]),
+    str(_KIT / "grader"), str(_KIT / "tests"),
     "<frozen ", BROUGHT,
 )  # fmt: skip
 _deciding = threading.local()

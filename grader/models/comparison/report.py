@@ -12,7 +12,8 @@ from grader.models.play.views import side_by_side
 CLOSE = 0.01  # nats a token: two seeds of one design differ by more
 KINDS = {"gpt": "GPT", "moe": "GPT with experts", "translate": "translator"}
 DESIGN_ROWS = {  # field of a design -> what the table calls it
-    "kind": "model", "positions": "positions", "norm": "normalisation", "n_heads": "heads", "n_layers": "layers", "d_model": "width d_model",
+    "kind": "model", "positions": "positions", "norm": "normalisation", "n_heads": "heads", "n_layers": "layers",
+    "d_model": "width d_model",
     "max_len": "tokens read at once", "activation": "activation",
 }  # fmt: skip
 

@@ -118,11 +118,15 @@ OUTDOORS = (
 )
 FRUIT = (Thing("apple", "an"), Thing("pear"), Thing("plum"), Thing("peach"), Thing("cherry"), Thing("orange", "an"))
 MEALS = (  # what one cooks, what goes into it, how it tastes
-    ("soup", "carrots", "beans", "hot"), ("soup", "potatoes", "onions", "good"), ("cake", "eggs", "honey", "sweet"), ("bread", "flour", "nuts", "fresh"),
-    ("pie", "apples", "sugar", "sweet"), ("salad", "tomatoes", "herbs", "fresh"), ("rice", "peas", "butter", "good"), ("jam", "plums", "honey", "sweet"),
+    ("soup", "carrots", "beans", "hot"), ("soup", "potatoes", "onions", "good"), ("cake", "eggs", "honey", "sweet"),
+    ("bread", "flour", "nuts", "fresh"),
+    ("pie", "apples", "sugar", "sweet"), ("salad", "tomatoes", "herbs", "fresh"), ("rice", "peas", "butter", "good"),
+    ("jam", "plums", "honey", "sweet"),
 )  # fmt: skip
 SEEDS = (("seed", "flower", "tall"), ("seed", "tree", "green"), ("bean", "plant", "green"), ("bulb", "tulip", "red"))
 SKILLS = (  # what one learns, what goes wrong at first, where
-    ("swim", "swallowed some water", "in the lake"), ("ride a bike", "fell off", "on the road"), ("skate", "fell down", "on the ice"),
-    ("climb", "slipped", "on the wall"), ("juggle", "dropped all the balls", "in the yard"), ("whistle", "made no sound", "in the yard"),
+    ("swim", "swallowed some water", "in the lake"), ("ride a bike", "fell off", "on the road"), ("skate",
+    "fell down", "on the ice"),
+    ("climb", "slipped", "on the wall"), ("juggle", "dropped all the balls", "in the yard"), ("whistle",
+    "made no sound", "in the yard"),
 )  # fmt: skip
