@@ -1,4 +1,4 @@
-"""Chapter 8 against torch's optimizers and clipping; a batch in pieces; and models that learn."""
+"""Chapter 8 against torch's optimizers and clipping; a batch in pieces; one split for all."""
 
 from __future__ import annotations
 
@@ -20,14 +20,6 @@ from torch.nn.utils import clip_grad_norm_
 from torch.utils.checkpoint import checkpoint
 
 T, V = 6, 11
-SENTENCES = [
-    "the cat sat on the mat and slept", "the dog sat on the rug and barked", "a bird sat on the roof and sang",
-    "my mouse sat on the box and ate", "the child sat on the chair and read", "the fish swam in the river all day",
-    "the farmer milked the cow in the morning", "the moon rose over the dark forest",
-    "rain fell on the city for a week",
-    "the king lost his crown in the garden", "a fox stole two eggs from the hen", "he closed the door and went home",
-]  # fmt: skip
-SURFACES = {"mat", "rug", "roof", "box", "chair"}
 OPTIMIZERS = {
     "momentum": lambda model: torch.optim.SGD(model.parameters(), lr=0.3, momentum=0.9, nesterov=True),
     "adamw": lambda model: torch.optim.AdamW(model.parameters(), lr=1e-2, eps=1e-4),  # keys' biases have no gradient
@@ -164,7 +156,7 @@ def test_perplexity_is_that_of_all_tokens_together(ours):
 
 def test_the_split_is_the_same_in_every_process(ours):
     """Two other processes, each with its own salt for Python's hash, give this process's answers."""
-    texts = [*SENTENCES, *(f"sentence {i}" for i in range(300)), "नमस्ते दुनिया", ""]
+    texts = [*(f"sentence {i}" for i in range(300)), "नमस्ते दुनिया", ""]
     program = "\n".join(
         [
             "import hashlib, json, sys",
@@ -180,36 +172,3 @@ def test_the_split_is_the_same_in_every_process(ours):
         found.append(json.loads(subprocess.run([sys.executable, "-c", program], **options).stdout))
     assert found[0][1] != found[1][1]  # Python's own hash does differ
     assert found[0][0] == found[1][0] == [ours.is_validation(text) for text in texts]
-
-
-def test_a_dozen_sentences_are_memorised(ours):
-    """From about ln V to below 0.5 in 150 epochs, and what an animal sat on becomes a surface."""
-    tokenizer = ours.WordTokenizer(ours.build_vocab([*SENTENCES, "<pad>"]))
-    batch = ours.collate([pair for text in SENTENCES for pair in ours.next_token_pairs(tokenizer.encode(text), 16)])
-    gpt = ours.GPT(ours.GPTConfig(tokenizer.vocab_size, 16, d_model=64, n_heads=4, n_layers=4))
-    records = ours.fit(gpt, ours.AdamW(gpt.parameters(), lr=3e-3), lambda: [batch], 150)
-    assert records[0]["train_loss"] == pytest.approx(math.log(tokenizer.vocab_size), abs=0.3)
-    assert records[-1]["train_loss"] < 0.5 and ours.perplexity(gpt, [batch]) < math.exp(0.5)
-    assert ours.judge_fit([record["train_loss"] for record in records], [1.0] * 150) == "learning"
-    logits = gpt(torch.tensor([tokenizer.encode("the dog sat on the")]))[0]
-    assert tokenizer.decode([int(logits[0, -1].argmax())]) in SURFACES
-
-
-def test_seq2seq_learns_to_reverse_sentences(ours):
-    """No decoder solves this task without the memory, its order and the mask."""
-    sos, eos, words, rows = 1, 2, 6, 40
-    sizes = dict(src_vocab_size=words + 3, tgt_vocab_size=words + 3, max_len=8, d_model=32, n_heads=4)
-    model = ours.Seq2Seq(ours.Seq2SeqConfig(**sizes, n_encoder_blocks=1, n_decoder_blocks=1))
-    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
-    src, tgt = torch.zeros(rows, 5, dtype=torch.long), torch.zeros(rows, 7, dtype=torch.long)
-    for row, length in enumerate(torch.randint(2, 6, (rows,)).tolist()):
-        sentence = torch.randint(3, words + 3, (length,))
-        src[row, :length] = sentence
-        tgt[row, : length + 2] = torch.cat([torch.tensor([sos]), sentence.flip(0), torch.tensor([eos])])
-    targets = tgt[:, 1:].masked_fill(tgt[:, 1:] == 0, -100)
-    for _ in range(120):
-        loss = F.cross_entropy(model(src, tgt[:, :-1]).flatten(0, 1), targets.flatten(), ignore_index=-100)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    assert (model(src, tgt[:, :-1]).argmax(-1) == targets)[targets != -100].float().mean() > 0.99
