@@ -6,12 +6,12 @@ import pytest
 import torch
 from grader.models.checkpoint import save
 from grader.models.design import Design, build_model
-from grader.models.own_parts import model_exercises
 from grader.models.play.opening import CACHE, LOOKING
+from grader.models.play.serving import BATCHING, SPECULATING
 from grader.models.tokenizers import WordModelTokenizer
 from grader.teaching.corpora import SENTENCES
 from grader.teaching.walks.parts import Parts
-from grader.tests.models.own_models import MOE, TINY, parts_of
+from grader.tests.models.own_models import GPT, MOE, TINY, TRANSLATOR, exercises_of, parts_of
 from grader.tests.models.page_engines import random_engine
 from grader.tests.models.trainings import Trainings
 
@@ -21,7 +21,8 @@ VERSE = "The river runs to the sea. A boat goes down the river, and a man sings.
 
 @pytest.fixture(scope="module")
 def parts():
-    parts = Parts((*CACHE, *LOOKING, *model_exercises(MOE), "BPETokenizer", "train_bpe", "translate"), ())
+    """All that a model, its training and `headway play` need, of the reference."""
+    parts = Parts(tuple(dict.fromkeys((*CACHE, *LOOKING, *SPECULATING, *BATCHING, *exercises_of(GPT, MOE, TRANSLATOR)))), ())
     yield parts
     parts.close()
 

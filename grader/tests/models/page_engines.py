@@ -21,30 +21,38 @@ from grader.models.play.web.page_models import PageModels
 from grader.models.play.web.server import PageServer
 from grader.models.tokenizers import WordModelTokenizer
 from grader.teaching.corpora import SENTENCES
-from grader.tests.models.own_models import TINY, own_parts_of, solved
+from grader.tests.models.own_models import GPT, TINY, own_parts_of, solved
 
 SECONDS = 120
 ENDLESS = Design(positions="alibi", **TINY)  # no table of positions, so a text can be long
 PUT = "    return logits / temperature\n"  # the line of apply_temperature that a broken version replaces
 
 
-def random_engine(parts: Any, tokenizer: Any, design: Design = ENDLESS, name: str = "tiny") -> Engine:
-    """A model that never ends a text by itself: it does not know which id is the end mark."""
+def engine_of(parts: Any, tokenizer: Any, design: Design = GPT, with_cache: bool = True, record: dict | None = None, name: str = "tiny") -> Engine:
     torch.manual_seed(5)
     model = build_model(parts, design, tokenizer.vocab_size)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(8 if parameter.dim() > 1 else 1)  # far from uniform
+    return Engine(Loaded(model, tokenizer, design, record or {}, Path(name)), parts, with_cache)
+
+
+def random_engine(parts: Any, tokenizer: Any, design: Design = ENDLESS, name: str = "tiny") -> Engine:
+    """A model that never ends a text by itself: it does not know which id is the end mark."""
     if design.kind != "translate":
         tokenizer = copy.copy(tokenizer)
         tokenizer.end_id = None
-    return Engine(Loaded(model, tokenizer, design, {}, Path(name)), parts)
+    return engine_of(parts, tokenizer, design, name=name)
+
+
+def written(engine: Engine, text: str, settings: Settings) -> list[int]:
+    """The ids that the model writes after this beginning."""
+    return [piece.id for piece in engine.write(engine.read(text, settings.length).ids, settings) if isinstance(piece, Piece)]
 
 
 def written_ids(engine: Engine, text: str, length: int) -> list[int]:
     """The ids of a beginning and of what the model writes after it, with the first seed."""
-    ids = engine.read(text, length).ids
-    return [*ids, *(piece.id for piece in engine.write(ids, Settings(length=length)) if isinstance(piece, Piece))]
+    return [*engine.read(text, length).ids, *written(engine, text, Settings(length=length))]
 
 
 @contextlib.contextmanager

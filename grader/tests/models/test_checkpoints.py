@@ -18,12 +18,6 @@ posix = pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX's"
 
 
 @pytest.fixture(scope="module")
-def parts():
-    with parts_of(GPT, MOE, TRANSLATOR, Design(positions="rope", norm="post", **TINY)) as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
 def tokenizer(parts):
     return WordModelTokenizer.of_texts(parts, TEXTS)
 

@@ -33,23 +33,11 @@ def test_the_page_fits_the_terminal(view, width, height, unicode):
         assert "⣀" not in text
 
 
-def test_before_the_plan_the_page_says_so(view):
-    view.total = view.seconds_left = None
-    assert "measuring the speed" in "\n".join(line.plain for line in page_lines(view, 80, 24))
-    assert page_lines(View("new", History()), 80, 24)
-
-
 def test_a_falling_loss_falls_from_left_to_right():
     lines = draw_curves([([(step, 10 - step) for step in range(11)], "cyan")], 10, 40, 8, unicode=False)
     marks = [(row, line.plain.find("*")) for row, line in enumerate(lines) if "*" in line.plain]
     assert marks == sorted(marks) and [row for row, _ in marks] == list(range(8)) and marks[0][1] < 12 < 25 < marks[-1][1]
     assert lines[0].plain.split()[0].startswith("10.") and lines[-1].plain.split()[0].startswith("-0.")
-
-
-def test_a_flat_curve_and_one_point_are_drawn():
-    assert any("*" in line.plain for line in draw_curves([([(0, 1.0), (5, 1.0)], "")], 5, 30, 4, unicode=False))
-    assert any("*" in line.plain for line in draw_curves([([(3, 1.0)], "")], 5, 30, 4, unicode=False))
-    assert draw_curves([([], "")], 5, 30, 4) == []
 
 
 def test_without_a_terminal_a_moment_is_a_line(view):

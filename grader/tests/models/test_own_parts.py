@@ -3,7 +3,7 @@
 import pytest
 import torch
 from grader.course.syllabus import load_syllabus
-from grader.models.design import Design, build_model
+from grader.models.design import build_model
 from grader.models.own_parts import (
     CodeProblem,
     OwnParts,
@@ -11,12 +11,11 @@ from grader.models.own_parts import (
     explaining_crashes,
     find_crash,
     find_own_parts,
-    model_exercises,
 )
 from grader.teaching.walks.exercise_status import ExerciseStatus
 from grader.teaching.walks.parts import NotInHandout
 from grader.teaching.walks.progress_line import hide_progress
-from own_models import GPT, MOE, TINY, TRANSLATOR, exercises_of, own_parts_of, parts_of, solved
+from own_models import GPT, exercises_of, own_parts_of, parts_of, solved
 
 
 def test_all_parts_none_and_some_have_their_sentence():
@@ -47,13 +46,6 @@ def test_an_exception_in_the_learners_code_has_its_line():
         assert crash.where.file == "ch06_blocks.py" and crash.where.line == chapter.splitlines().index("        return x + self.atn(x)") + 1
         assert describe_problem(ZeroDivisionError("of the kit"), parts) == "ZeroDivisionError: of the kit"
         assert find_crash(ZeroDivisionError("of the kit"), parts) is None
-
-
-def test_every_exercise_that_a_model_runs_is_in_its_list():
-    """With a list that lacks one, its chapter could be missing."""
-    for design in (GPT, MOE, TRANSLATOR, Design(positions="rope", norm="post", activation="relu", **TINY), Design(positions="alibi", **TINY)):
-        names = model_exercises(design)
-        assert len(set(names)) == len(names) and all(load_syllabus().exercise(name) for name in names)
 
 
 def test_what_a_handout_leaves_out_is_a_sentence():

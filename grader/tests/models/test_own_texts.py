@@ -3,15 +3,8 @@
 import pytest
 from grader.models.training.corpora import divide
 from grader.models.training.own_text import LONGEST, TextProblem, read_paragraphs, split_paragraphs
-from own_models import GPT, parts_of
 
 LONG = "\n\n".join(f"Paragraph {number} says that {number} birds sat on the roof and sang." for number in range(40))
-
-
-@pytest.fixture(scope="module")
-def is_validation():
-    with parts_of(GPT) as parts:
-        yield parts.is_validation
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
@@ -62,15 +55,9 @@ def test_long_paragraphs_are_cut_between_words():
     assert split_paragraphs("x" * 3000) == ["x" * LONGEST, "x" * LONGEST, "x" * (3000 - 2 * LONGEST)]
 
 
-def test_some_paragraphs_are_held_out(is_validation):
-    training, held_out = divide(split_paragraphs(LONG), is_validation)
+def test_some_paragraphs_are_held_out(parts):
+    training, held_out = divide(split_paragraphs(LONG), parts.is_validation)
     assert held_out and not set(training) & set(held_out) and sorted(training + held_out) == sorted(split_paragraphs(LONG))
-
-
-def test_one_long_line_is_divided_too(is_validation):
-    words = " ".join(f"word{number}" for number in range(800))
-    training, held_out = divide(split_paragraphs(words), is_validation)
-    assert held_out and sum(map(len, held_out)) < 0.4 * len(words)
 
 
 def test_a_function_that_holds_out_nothing_is_a_sentence():

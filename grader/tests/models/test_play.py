@@ -11,9 +11,9 @@ from grader.models.play.commands import COMMANDS, answer
 from grader.models.play.plain import harmless, run_plain
 from grader.models.play.session import Session
 from grader.models.play.settings import PlayProblem, Settings
-from grader.models.play.views import bar, side_by_side
+from grader.models.play.views import bar
 from grader.tests.models.own_models import GPT, MOE, TINY, TRANSLATOR
-from grader.tests.models.test_play_engine import engine_of, written
+from grader.tests.models.page_engines import engine_of, written
 
 
 @pytest.fixture
@@ -70,19 +70,13 @@ def test_settings_are_changed_shown_and_switched_off(session):
     "line, sentence",
     [
         ("/temperature hot", "/temperature takes 0, which always takes the likeliest token, or a number from 0.01 to 100, not 'hot'"),
-        ("/temperature -1", "/temperature takes 0"),
         ("/temperature nan", "/temperature takes 0"),
-        ("/temperature 1e-30", "/temperature takes 0"),
         ("/top-k 0", "/top-k takes a whole number from 1, or `off`, not '0'"),
-        ("/top-k 1.5", "/top-k takes"),
         ("/top-p 0", "/top-p takes a number above 0 and at most 1, or `off`, not '0'"),
         ("/min-p 2", "/min-p takes a number from 0 to 1, or `off`, not '2'"),
         ("/seed off", "/seed takes a whole number from 0, not 'off'"),
-        ("/seed " + "9" * 30, "/seed takes"),
         ("/length ٣", "/length takes a whole number from 1 to 10000"),
         ("/temprature 1", "there is no command /temprature; did you mean /temperature?"),
-        ("/tempo 1", "there is no command /tempo; did you mean /temperature?"),
-        ("/wy", "there is no command /wy; did you mean /why?"),
         ("/xyzzy", "there is no command /xyzzy; /help lists them all"),
         ("/why", "there is no text yet; type its beginning first, or put it after the command"),
         ("", "there is no text yet; type its beginning"),
@@ -181,12 +175,6 @@ def test_without_a_terminal_every_line_is_answered_and_a_mistake_does_not_end_it
 
 def test_control_characters_of_a_model_do_not_reach_the_terminal():
     assert harmless("a\x1b[2J\x07\tb\nc\x9b é") == "a\ufffd[2J\ufffd\tb\nc\ufffd é"
-
-
-def test_bars_and_columns():
-    assert bar(0.5, 4) == "██  " and bar(1 / 32, 4) == "▏   " and bar(0.5, 4, unicode=False) == "##  " and bar(2, 2) == "██"
-    assert side_by_side(["A", "B"], ["one two", "three"], 80)[2].split() == ["one", "two", "three"]
-    assert side_by_side(["A", "B"], ["one", "two"], 40) == ["A", "one", "", "B", "two", ""]
 
 
 def test_a_wrong_call_is_a_sentence_and_a_status(tmp_path, capsys):

@@ -8,28 +8,16 @@ from pathlib import Path
 import pytest
 import torch
 from grader.models.checkpoint import Loaded
-from grader.models.design import Design, build_model
-from grader.models.play.engine import Ending, Engine, Piece
+from grader.models.design import Design
+from grader.models.play.engine import Ending, Engine
 from grader.models.play.settings import PlayProblem, Settings
 from grader.models.tokenizers import BpeModelTokenizer
 from grader.tests.models.own_models import GPT, MOE, TINY, TRANSLATOR
+from grader.tests.models.page_engines import engine_of, written
 from torch import nn
 
 DESIGNS = {positions: Design(positions=positions, **TINY) for positions in ("learned", "sinusoidal", "rope", "alibi")}
 OTHERS = {"experts": MOE, "post-norm": Design(norm="post", **TINY)}
-
-
-def engine_of(parts, tokenizer, design: Design = GPT, with_cache: bool = True, record: dict | None = None) -> Engine:
-    torch.manual_seed(5)
-    model = build_model(parts, design, tokenizer.vocab_size)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.mul_(8 if parameter.dim() > 1 else 1)  # far from uniform
-    return Engine(Loaded(model, tokenizer, design, record or {}, Path("tiny")), parts, with_cache)
-
-
-def written(engine: Engine, text: str, settings: Settings) -> list[int]:
-    return [piece.id for piece in engine.write(engine.read(text, settings.length).ids, settings) if isinstance(piece, Piece)]
 
 
 @pytest.mark.parametrize("design", DESIGNS.values(), ids=DESIGNS)
@@ -54,11 +42,6 @@ def test_a_model_that_no_cache_is_made_for_writes_without(parts, words, design):
     for look in (engine.attention, engine.lens):
         with pytest.raises(PlayProblem, match="works with a GPT of pre-norm blocks"):
             look(ids)
-
-
-def test_the_cache_shares_the_numbers_of_the_model(parts, words):
-    engine = engine_of(parts, words)
-    assert engine.cached.token_emb.weight.data_ptr() == engine.model.token_emb.weight.data_ptr()
 
 
 def test_probabilities_are_the_models_and_chances_are_the_settings(parts, words):

@@ -2,42 +2,24 @@
 
 from __future__ import annotations
 
-import copy
-
 import pytest
 import torch
 from grader.cli.commands.play import play
 from grader.models.checkpoint import save
 from grader.models.design import Design, build_model
-from grader.models.own_parts import model_exercises
 from grader.models.play.commands import answer
 from grader.models.play.engine import Engine
-from grader.models.play.serving import BATCHING, SPECULATING, require_draft, write_batch, write_speculatively
+from grader.models.play.serving import require_draft, write_batch, write_speculatively
 from grader.models.play.session import Session
 from grader.models.play.settings import PlayProblem, Settings
-from grader.models.tokenizers import BpeModelTokenizer, WordModelTokenizer
-from grader.teaching.corpora import SENTENCES
-from grader.teaching.walks.parts import Parts
+from grader.models.tokenizers import BpeModelTokenizer
 from grader.tests.models.own_models import GPT, MOE, TINY, TRANSLATOR
-from grader.tests.models.test_play_engine import engine_of, written
+from grader.tests.models.page_engines import engine_of, written
 from grader.tests.models.test_play_terminal import piped
 
 SMALL = Design(**{**TINY, "d_model": 8, "n_layers": 1})
 ROPE = Design(positions="rope", **TINY)
 GREEDY = Settings(temperature=0, length=9)
-
-
-@pytest.fixture(scope="module")
-def parts():
-    designs = {name for design in (MOE, TRANSLATOR, ROPE) for name in model_exercises(design)}
-    parts = Parts((*SPECULATING, *BATCHING, *sorted(designs), "BPETokenizer", "CachedGPT"), ())
-    yield parts
-    parts.close()
-
-
-@pytest.fixture(scope="module")
-def words(parts):
-    return WordModelTokenizer.of_texts(parts, [f"{sentence}." for sentence in SENTENCES])
 
 
 def engines(parts, words, design: Design = GPT) -> tuple[Engine, Engine]:
@@ -60,14 +42,6 @@ def test_without_randomness_a_draft_changes_no_text(parts, words, design):
         assert speculated.tokens == len(speculated.ids) + speculated.ended and speculated.passes <= speculated.tokens
 
 
-def test_a_perfect_draft_needs_a_fifth_of_the_passes(parts, words):
-    endless = copy.copy(words)
-    endless.end_id = None
-    engine, same = (engine_of(parts, endless, ROPE) for _ in range(2))  # of the same weights
-    speculated = write_speculatively(engine, same, engine.read("the cat", 20).ids, Settings(temperature=0, length=20))
-    assert (speculated.tokens, speculated.passes, speculated.per_pass) == (20, 4, 5.0)  # four guesses and one token of its own in each
-
-
 def test_the_same_seed_gives_the_same_text_and_the_next_text_has_another(parts, words):
     engine, draft = engines(parts, words)
     session = Session(engine, lambda name: draft, Settings(length=8, temperature=1.0), draft=draft)
@@ -78,14 +52,6 @@ def test_the_same_seed_gives_the_same_text_and_the_next_text_has_another(parts, 
     assert "".join(piece.text for piece in pieces if piece.style == "text") == texts[1]
     assert "passes of tiny" in pieces[-1].text and "the guesses of little" in pieces[-1].text and pieces[-1].style == "note"
     assert engine.text(session.ids) == engine.text(engine.read("the cat", 8).ids) + texts[1].removesuffix("\n")
-
-
-def test_a_text_goes_on_to_the_end_of_the_shorter_table(parts, words):
-    engine = engine_of(parts, words, ROPE)
-    draft = engine_of(parts, words, Design(**{**TINY, "max_len": 12}))
-    ids = engine.read("the cat sat on the mat. the dog", 20).ids
-    speculated = write_speculatively(engine, draft, ids, Settings(temperature=0, length=20))
-    assert 1 <= speculated.tokens <= 6
 
 
 def test_what_a_draft_cannot_do_is_a_sentence(parts, words):
@@ -146,9 +112,3 @@ def test_wrong_use_is_a_sentence(tmp_path, capsys):
     assert "three ways to play; give one of them" in capsys.readouterr().err
     assert play(batch=tmp_path / "missing.txt") == 1
     assert "missing.txt" in capsys.readouterr().err
-
-
-def test_a_batch_names_the_words_that_the_model_does_not_have(parts, words):
-    engine = engine_of(parts, words, GPT)
-    batch = write_batch(engine, ["the zebra sat", "a dog", "the quagga zebra"], 4)
-    assert batch.unknown == ("zebra", "quagga")

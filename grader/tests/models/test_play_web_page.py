@@ -2,30 +2,80 @@
 
 from __future__ import annotations
 
-import json
 import re
 
 import pytest
 from browser import Browser, needs_chromium
 from grader.models.play.settings import Settings
+from grader.teaching.drawing.palette import contrast
 from grader.tests.models.own_models import MOE, TRANSLATOR
 from grader.tests.models.page_engines import api_of, engine_of_learner, random_engine, served, written_ids
-from grader.tests.models.page_in_browser import (
-    BARS,
-    COLOURS,
-    TOKENS,
-    contrast,
-    finished,
-    opened,
-    point,
-    set_slider,
-    text_of,
-    weights,
-    write,
-)
-from local_pages import serving
 
 pytestmark = [pytest.mark.thorough, needs_chromium]
+
+TOKENS = "[...document.querySelectorAll('.token')]"
+BARS = """[...document.querySelectorAll('.candidate')].map(bar =>
+    [bar.querySelector('.name').textContent, ...[...bar.querySelectorAll('.number')].map(number => number.textContent)])"""
+COLOURS = """(() => {
+    const tokens = [...document.querySelectorAll('.token')], shades = tokens.map(token => Number(token.style.getPropertyValue('--weight')));
+    const token = tokens[shades.indexOf(Math.max(...shades))];
+    const canvas = document.createElement('canvas').getContext('2d', { willReadFrequently: true });
+    const hex = part => part.toString(16).padStart(2, '0');
+    const paint = colour => {
+        canvas.fillStyle = colour;
+        canvas.fillRect(0, 0, 1, 1);
+        return '#' + [...canvas.getImageData(0, 0, 1, 1).data].slice(0, 3).map(hex).join('');
+    };
+    const ink = paint(getComputedStyle(token).color);
+    paint(getComputedStyle(token.closest('.card')).backgroundColor);
+    return [ink, paint(getComputedStyle(token).backgroundColor)];
+})()"""  # the ink and the background of the token with the strongest shade
+
+
+def opened(browser, address, **how):
+    """The page, when its scripts have begun."""
+    page = browser.open(address, **how)
+    page.until(lambda: page.js("'ready' in document.documentElement.dataset"))
+    return page
+
+
+def set_slider(page, name, value):
+    page.js(f"(() => {{ const input = document.getElementById('{name}'); input.value = {value}; input.dispatchEvent(new Event('input')); }})()")
+
+
+def write(page, text, length=12):
+    """Write a text and wait until the page shows the inside of the model."""
+    set_slider(page, "length", length)
+    page.js("(() => { const box = document.getElementById('beginning'); box.value = ''; box.focus(); })()")
+    page.type(text)
+    page.press("Enter")
+    finished(page)
+
+
+def finished(page):
+    """Wait until no text is written and the page shows the inside of the model."""
+    page.until(lambda: page.js(f"!document.documentElement.classList.contains('busy') && {TOKENS}.length"))
+    page.until(lambda: page.js("!document.getElementById('lens').hidden && !document.getElementById('heads').hidden && document.querySelectorAll('.candidate').length"))
+
+
+def point(page, place):
+    """Move the mouse over a token."""
+    x, y = page.js(f"(() => {{ const box = {TOKENS}[{place}].getClientRects()[0]; return [box.x + box.width / 2, box.y + box.height / 2]; }})()")
+    page.ask("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
+
+
+def text_of(page):
+    """The text of the (first) model, without marks such as that of the beginning."""
+    return page.js("""(() => {
+        const text = document.querySelector('.text').cloneNode(true);
+        text.querySelectorAll('.mark').forEach(mark => mark.remove());
+        return text.textContent;
+    })()""")
+
+
+def weights(page):
+    return page.js(f"{TOKENS}.map(token => Number(token.style.getPropertyValue('--weight')))")
+
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
@@ -112,25 +162,6 @@ def test_the_mouse_shades_the_tokens_that_a_head_looks_at(browser, address, engi
     page.until(lambda: not any(weights(page)))
     page.js("(() => { const layer = document.getElementById('layer'); layer.value = 1; layer.dispatchEvent(new Event('change')); })()")
     assert page.js("document.querySelectorAll('#heads button')[0].getAttribute('aria-pressed')") == "true"
-
-
-def test_a_slider_changes_the_chances_and_the_next_text(browser, address, engine):
-    page = opened(browser, address)
-    write(page, "the dog", 6)
-    drawn = page.js(BARS)
-    set_slider(page, "temperature", 0)
-    page.until(lambda: [bar[2] for bar in page.js(BARS)] == ["100.0 %", "0.0 %", "0.0 %", "0.0 %", "0.0 %"])
-    assert [bar[1] for bar in page.js(BARS)] == [bar[1] for bar in drawn] and page.js("document.getElementById('temperature-value').textContent") == "0.00"
-    for name, value, shown in (("top_k", 3, "3"), ("top_p", 0.5, "0.50"), ("min_p", 0.1, "0.10"), ("top_k", 0, "off"), ("top_p", 1, "off"), ("min_p", 0, "off")):
-        set_slider(page, name, value)
-        assert page.js(f"document.getElementById('{name}-value').textContent") == shown
-    write(page, "the dog", 6)
-    greedy = [piece for piece in engine.write(engine.read("the dog", 6).ids, Settings(temperature=0, length=6)) if hasattr(piece, "id")]
-    assert text_of(page) == "The dog" + "".join(piece.text for piece in greedy)
-    assert page.js("document.getElementById('seed').value") == "2"  # each text has its own seed
-    page.js("document.getElementById('keep-seed').click()")
-    write(page, "the dog", 6)
-    assert page.js("document.getElementById('seed').value") == "2"
 
 
 def test_the_page_works_with_the_keyboard_and_names_everything(browser, address):
@@ -233,16 +264,3 @@ def test_an_error_of_the_learners_code_is_on_the_page_and_the_page_lives_on(brow
         page.press("Enter")
         page.until(lambda: page.js("document.querySelectorAll('.token.written').length > 3"))
         assert page.js(problem) == "" and page.errors == []
-
-
-def test_the_page_of_a_real_process_says_when_the_process_is_gone(browser, kit_with_model):
-    with serving(kit_with_model, "play", "--web", "--no-browser") as (process, said):
-        address = re.search(r"http://127\.0\.0\.1:\d+/\S+/", said)[0]
-        page = opened(browser, address)
-        write(page, "the cat sat", 8)
-        assert text_of(page).startswith("The cat sat") and page.errors == []
-        assert json.loads(page.js("fetch('api/model').then(answer => answer.text())"))["name"] == "tiny"
-        process.kill()
-        process.wait()
-        page.js("document.getElementById('go-on').click()")
-        page.until(lambda: "The server does not answer. Is `headway play --web` still running?" in page.js("document.querySelector('.notes').textContent"))

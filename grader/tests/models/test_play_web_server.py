@@ -10,7 +10,6 @@ import socket
 import threading
 
 import pytest
-from grader.cli.commands.play import play
 from grader.models.play.web.api import Api
 from grader.models.play.web.server import FILES, LARGEST
 from grader.tests.models.page_engines import SECONDS, api_of, request, served
@@ -145,13 +144,6 @@ def test_wrong_bodies_are_refused(server):
     assert ask(server, "likeliest", {"ids": [1]})["likeliest"]  # the server lives on
 
 
-def test_a_text_is_a_stream_of_lines(server):
-    status, text, headers = request(server, f"/{server.token}/api/write", {"text": "the cat", "settings": {"length": 5}})
-    events = [json.loads(line) for line in text.splitlines()]
-    assert status == 200 and headers["Content-Type"].startswith("application/x-ndjson")
-    assert [event["event"] for event in events] == ["begin", *["token"] * 5, "end"]
-
-
 def test_a_closed_tab_ends_its_text_and_another_tab_goes_on(engine):
     api = WatchedApi(api_of(engine))
     with served(api) as server:
@@ -180,16 +172,3 @@ def test_the_command_serves_the_page_until_control_c(kit_with_model):
         rest = process.stdout.read().decode()
         assert process.wait(SECONDS) == 0 and rest.strip() == "Stopped."
         connection.close()
-
-
-def test_a_port_in_use_and_options_without_web_are_sentences(kit_with_model):
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = str(taken.getsockname()[1])
-        said = kit_with_model.run("play", "--web", "--no-browser", "--port", port, status=1)
-        assert f"port {port} is in use or not allowed; leave out --port to use a free one" in said
-
-
-@pytest.mark.parametrize("options", [{"port": 0}, {"browser": False}])
-def test_options_of_the_page_need_the_page(options, capsys):
-    assert play(**options) == 2
-    assert "--port and --no-browser are about the page of --web; add --web, or leave them out" in capsys.readouterr().err

@@ -27,10 +27,6 @@ def test_lines_break_between_words_and_no_word_is_lost(width):
     assert all(line == line.strip() for line in got.split("\n"))
 
 
-def test_a_text_in_one_piece_breaks_like_the_same_text_word_by_word():
-    assert printed(20, [TEXT]) == printed(20, pieces_of(TEXT))
-
-
 def test_a_word_that_comes_in_pieces_stays_whole_where_it_fits():
     assert printed(20, ["the un", "believ", "able", " story"]) == "the unbelievable\nstory"
 

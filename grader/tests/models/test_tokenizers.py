@@ -16,12 +16,6 @@ from own_models import GPT, TEXTS, parts_of, solved
 
 
 @pytest.fixture(scope="module")
-def parts():
-    with parts_of(GPT) as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
 def both(parts):
     return {"words": WordModelTokenizer.of_texts(parts, TEXTS), "bpe": BpeModelTokenizer.of_text(parts, "\n".join(TEXTS), 300)}
 
@@ -55,13 +49,6 @@ def test_byte_pairs_give_every_text_back(both, text):
     assert tokenizer.decode(ids) == text == "".join(tokenizer.pieces(ids))
 
 
-@settings(max_examples=40)
-@given(text=st.text(max_size=30))
-def test_every_text_can_be_read_as_words(both, text):
-    tokenizer = both["words"]
-    assert all(0 <= i < tokenizer.vocab_size for i in tokenizer.encode(text))
-
-
 def test_unknown_words_are_named(both):
     assert both["words"].unknown_words("Mia saw a Zebra, a zebra, a gnu") == ["Zebra", "zebra", "gnu"]
     assert both["bpe"].unknown_words("gnu") == []
@@ -71,12 +58,6 @@ def test_unknown_words_are_named(both):
 def test_only_the_most_frequent_words_are_known(parts):
     tokenizer = WordModelTokenizer.of_texts(parts, TEXTS, most_words=3)
     assert tokenizer.vocab_size == 4 + 3 and tokenizer.unknown_words("the dog .") == []
-
-
-def test_merges_stay_inside_words(both):
-    assert all(len(both["bpe"].encode(word)) >= 1 for word in ("the dog", "dog. A"))
-    for piece in map(str, (both["bpe"].decode([i]) for i in range(256, both["bpe"].vocab_size - 2))):
-        assert " " not in piece.lstrip(" "), piece
 
 
 @pytest.mark.parametrize("kind", ["words", "bpe"])

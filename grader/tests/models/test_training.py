@@ -1,16 +1,16 @@
 """A training can be repeated, interrupted and resumed, and gives the same losses."""
 
-import itertools
 import json
 import math
 import os
 import re
+from dataclasses import replace
 
 import pytest
 import torch
 from grader.course.source import read_source
 from grader.course.syllabus import TESTS
-from grader.models import checkpoint
+from grader.models import checkpoint, design
 from grader.models.checkpoint import CheckpointProblem
 from grader.models.design import DesignProblem
 from grader.models.own_parts import CodeProblem
@@ -37,6 +37,17 @@ def same(one: Training, other: Training) -> None:
     assert all(a[name].equal(b[name]) for name in a)
 
 
+def resumed_like_whole(trainings, stop: int, **changes) -> tuple[Training, Training]:
+    """An undisturbed training, and one that stopped after this many steps and went on: they must be the same."""
+    whole, stopped = finished(trainings.begin("whole", **changes)), trainings.begin("stopped", **changes)
+    assert not run.run(stopped, Silent(), stop_after(stopped, stop))
+    torch.rand(7)  # another process would have another state
+    resumed = trainings.resume("stopped")
+    assert resumed.trainer.steps_done == stop
+    same(whole, finished(resumed))
+    return whole, resumed
+
+
 SETTINGS = {
     "stories": {},
     "rope, post-norm, byte pairs": dict(positions="rope", norm="post", tokens="bpe"),
@@ -50,14 +61,8 @@ SETTINGS = {
 def test_a_resumed_training_gives_the_losses_of_an_undisturbed_one(trainings, text, changes):
     """To the last bit, at an interruption between two evaluations too."""
     changes = changes | ({"text": text} if "text" in changes else {})
-    whole = finished(trainings.begin("whole", **changes))
-    stopped = trainings.begin("stopped", **changes)
-    assert not run.run(stopped, Silent(), stop_after(stopped, 5))
-    assert stopped.trainer.steps_done == 5
-    torch.rand(7)  # another process would have another state
-    resumed = trainings.resume("stopped")
-    assert resumed.trainer.steps_done == 5 and resumed.total == 8
-    same(whole, finished(resumed))
+    whole, resumed = resumed_like_whole(trainings, 5, **changes)
+    assert resumed.total == 8
     assert whole.trainer.history.losses[-1] < whole.trainer.history.losses[0]
     assert [step for step, _ in whole.trainer.history.validation] == list(range(9))
     assert whole.trainer.history.samples == resumed.trainer.history.samples
@@ -66,26 +71,12 @@ def test_a_resumed_training_gives_the_losses_of_an_undisturbed_one(trainings, te
 @pytest.mark.parametrize("variant", ADAMW_VARIANTS, ids=lambda variant: variant.partition("\n")[0])
 def test_everybodys_adamw_goes_on_where_it_was(trainings, variant):
     trainings.chapters = {"ch08_training": solved("ch08_training") + "\n\n" + variant.partition("\n")[2]}
-    whole, stopped = finished(trainings.begin("whole", steps=6)), trainings.begin("stopped", steps=6)
-    assert not run.run(stopped, Silent(), stop_after(stopped, 3))
-    same(whole, finished(trainings.resume("stopped")))
+    resumed_like_whole(trainings, 3, steps=6)
 
 
 def test_dropout_goes_on_with_the_same_random_numbers(trainings, monkeypatch):
-    from dataclasses import replace
-
-    from grader.models import design
-
     monkeypatch.setitem(design.PRESETS, "tiny", replace(design.PRESETS["tiny"], dropout=0.3))
-    whole, stopped = finished(trainings.begin("whole", steps=6)), trainings.begin("stopped", steps=6)
-    assert not run.run(stopped, Silent(), stop_after(stopped, 3))
-    same(whole, finished(trainings.resume("stopped")))
-
-
-def test_the_seed_decides(trainings):
-    one, two, other = (finished(trainings.begin(name, steps=3, seed=seed)) for name, seed in (("one", 1), ("two", 1), ("other", 2)))
-    same(one, two)
-    assert one.trainer.history.losses != other.trainer.history.losses
+    resumed_like_whole(trainings, 3, steps=6)
 
 
 @pytest.mark.parametrize(("wanted", "threads"), [("3", 3), ("4,2", 4), ("", None), ("0", None), ("many", None)])
@@ -168,16 +159,6 @@ def test_the_loss_of_a_translator_leaves_padding_out(trainings):
         logits = trainer.model.eval()(ids, torch.tensor([words[:-1]]))[0]
         surprises += torch.nn.functional.cross_entropy(logits, torch.tensor(words[1:]), reduction="none").tolist()
     assert together == pytest.approx(sum(surprises) / len(surprises), rel=1e-4)
-
-
-def test_each_step_reads_other_windows_and_each_time_around_all(trainings, text):
-    corpus = trainings.begin(text=text).trainer.corpus
-    rows = {tuple(map(tuple, inputs.tolist())) for inputs, _ in itertools.chain.from_iterable(corpus.batch(step) for step in range(4))}
-    assert len(rows) == len(set(rows)) >= 4
-    windows = len(corpus._training_windows)
-    steps = math.lcm(windows, corpus.rows) // corpus.rows
-    seen = [tuple(row) for step in range(steps) for inputs, targets in corpus.batch(step) for row in inputs.tolist()]
-    assert len(seen) == steps * corpus.rows and len(set(seen)) <= windows
 
 
 # ---- problems

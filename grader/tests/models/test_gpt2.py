@@ -1,26 +1,51 @@
-"""A downloaded GPT-2 in the learner's GPT, against Hugging Face's GPT2LMHeadModel, and what a wrong folder is answered with."""
+"""A downloaded GPT-2 in the learner's GPT, and its tokenizer, against Hugging Face's; and what a wrong folder is answered with. Nothing is downloaded."""
 
 from __future__ import annotations
 
 import json
 import shutil
+import unicodedata
+from pathlib import Path
 
 import pytest
 import torch
+from grader.course.syllabus import EXERCISES
 from grader.models.checkpoint import CheckpointProblem
-from grader.models.gpt2.folder import load_folder
+from grader.models.gpt2.folder import load_folder, read_tokenizer
+from grader.models.gpt2.tokenizer import GPT2Tokenizer, byte_alphabet
+from grader.teaching import corpora
 from grader.teaching.walks.parts import Parts
-from grader.tests.models.published_gpt2 import SIZES, VOCAB_SIZE, make_model, write_tokenizer
+from grader.tests.fuzzing import fuzzed
+from grader.tests.reference.agreement import sharpened
+from hypothesis import given
+from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
+from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+from transformers import GPT2Config, GPT2LMHeadModel, GPT2TokenizerFast
+from transformers import GPT2Tokenizer as HuggingFaceTokenizer
 
-GPT = ("split_for_bpe", "load_gpt2", "generate")
+VOCAB_SIZE = 700
+SIZES = dict(n_positions=48, n_embd=24, n_head=3, n_layer=2)
 
 
-@pytest.fixture(scope="module")
-def parts():
-    parts = Parts(GPT, ())
-    yield parts
-    parts.close()
+def write_tokenizer(folder: Path) -> None:
+    """`vocab.json` and `merges.txt` of a byte-level BPE that is trained on shipped texts."""
+    bpe = Tokenizer(models.BPE())
+    bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(vocab_size=VOCAB_SIZE - 1, initial_alphabet=alphabet, show_progress=False)
+    lessons = (path.read_text(encoding="utf-8") for path in sorted(EXERCISES.glob("*.md")))
+    bpe.train_from_iterator([*lessons, *(f"{english} {hindi}" for english, hindi in corpora.ENGLISH_HINDI)], trainer)
+    bpe.model.save(str(folder))
+    vocab = json.loads((folder / "vocab.json").read_text(encoding="utf-8"))
+    vocab["<|endoftext|>"] = len(vocab)  # the last id, as in the published vocabulary
+    assert len(vocab) == VOCAB_SIZE
+    (folder / "vocab.json").write_text(json.dumps(vocab), encoding="utf-8")
+
+
+def make_model(**config) -> GPT2LMHeadModel:
+    torch.manual_seed(3)
+    return sharpened(GPT2LMHeadModel(GPT2Config(**SIZES | dict(vocab_size=VOCAB_SIZE, bos_token_id=None, eos_token_id=None) | config)))
 
 
 @pytest.fixture(scope="module")
@@ -152,3 +177,69 @@ def test_tensors_that_do_not_fit_are_answered_with_a_sentence(folder, parts):
     assert "load_gpt2 refuses these weights: the state dict has no h.1.ln_1.weight" in sentence(folder, parts)
     save_file(tensors | {"transformer.wte.weight": tensors["transformer.wte.weight"][:300].clone()}, folder / "model.safetensors")
     assert f"vocab.json has {VOCAB_SIZE} tokens, but the weights have 300" in sentence(folder, parts)
+
+
+# ---- the tokenizer, with merges that are trained on shipped texts
+
+
+ALPHABET = byte_alphabet()
+ASSIGNED = st.characters(exclude_categories=("Cn", "Cs"))  # versions of Unicode disagree about characters that are not assigned
+SCRIPTS = "éßпрмגשعربहिन्दी中文字かな한국ไทย" + "e\u0301a\u0308" + "😀👩\u200d👩🏽❤\ufe0f" + "٣४五Ⅷ½²" + "\u00a0\u3000\u2009\u2028\x85\x1c\x1f\u200b\ufeff\x00"
+PIECES = ["'s", "'t", "'re", "'ve", "'m", "'ll", "'d", "'S", "’s", " '", "  ", " \n", "\n\n", "\t", "the", " the", " 12", "12a", "...", "<|endoftext|>", "<|endof", "�"]
+TEXTS = st.lists(st.sampled_from(PIECES) | st.sampled_from(SCRIPTS) | st.sampled_from("aest 019.!?\n ") | ASSIGNED, max_size=30).map("".join)
+
+
+@pytest.fixture(scope="module")
+def own(published, parts) -> GPT2Tokenizer:
+    return read_tokenizer(published[0], parts)
+
+
+@pytest.fixture(scope="module")
+def others(published):
+    return [kind.from_pretrained(published[0]) for kind in {HuggingFaceTokenizer, GPT2TokenizerFast}]  # one class since transformers 5
+
+
+def test_ids_and_text_equal_hugging_faces(own, others):
+    @fuzzed(400)
+    @given(TEXTS)
+    def compare(text):
+        ids = own.encode(text)
+        for other in others:
+            assert ids == other(text)["input_ids"]
+            assert own.decode(ids) == other.decode(ids, clean_up_tokenization_spaces=False) == text
+            assert "".join(own.pieces(ids)) == text
+
+    compare()
+
+
+def test_any_ids_decode_as_hugging_faces(own, others):
+    """Also half a character, which becomes U+FFFD."""
+
+    @fuzzed(200)
+    @given(st.lists(st.integers(0, VOCAB_SIZE - 1), max_size=12))
+    def compare(ids):
+        assert {own.decode(ids)} == {other.decode(ids, clean_up_tokenization_spaces=False) for other in others}
+
+    compare()
+
+
+def published_pieces(text: str) -> list[str]:
+    return [piece for piece, _ in pre_tokenizers.ByteLevel(add_prefix_space=False).pre_tokenize_str(text)]
+
+
+def own_pieces(parts: Parts, text: str) -> list[str]:
+    """The pieces in the byte alphabet."""
+    return ["".join(ALPHABET[byte] for byte in piece.encode()) for piece in parts.split_for_bpe(text)]
+
+
+def test_every_character_is_split_as_published(parts):
+    kinds = {character: unicodedata.category(character) for character in map(chr, range(0x110000))}
+    ideographs = [character for character, kind in kinds.items() if kind == "Lo"]  # 130,000 characters, of which a few thousand are enough
+    others = [character for character, kind in kinds.items() if kind not in ("Lo", "Cn", "Cs", "Co")]
+    text = "".join(f"a{c}1 {c}  {c}" for c in [*others, *ideographs[::40]])
+    assert own_pieces(parts, text) == published_pieces(text)
+
+
+def test_tokenizers_with_equal_files_have_equal_fingerprints(own, published, parts):
+    assert read_tokenizer(published[0], parts).fingerprint == own.fingerprint
+    assert GPT2Tokenizer(own.vocab, own.merges[:-1], own.split).fingerprint != own.fingerprint
