@@ -2,8 +2,12 @@
 
 import shutil
 import signal
+from types import SimpleNamespace
 
 import pytest
+from grader.course.syllabus import load_syllabus
+from grader.execution.chapter_package import ChapterPackage
+from grader.execution.target import package_sources, resolve
 from grader.quality.benchmarks.workplace import copy_kit
 from kit_copy import Kit
 from warm_runs import WarmKit
@@ -24,6 +28,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
+def solutions():
+    """The reference's chapters: `solutions("ch03_attention")` is a module."""
+    package = ChapterPackage(package_sources(resolve("solutions"), load_syllabus().chapters[-1], whole=True), "tested")
+    yield package.module
+    package.close()
+
+
+@pytest.fixture(scope="session")
+def ours(solutions):
+    """Every public function and class of the reference, as an attribute."""
+    found = {}
+    for module in map(solutions, (chapter.name for chapter in load_syllabus().chapters)):
+        found |= {name: value for name, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__}
+    return SimpleNamespace(**found)
+
+
+@pytest.fixture(scope="session")
 def template(tmp_path_factory):
     """The kit as in a fresh clone, with every stub unchanged."""
     root = tmp_path_factory.mktemp("template") / "kit"
@@ -38,11 +59,17 @@ def kit(template, tmp_path):
 
 
 @pytest.fixture(scope="module")
-def warm(template, tmp_path_factory, request):
-    """A copy of the kit with its own server, started with the options that the test's module names."""
-    root = tmp_path_factory.mktemp("warm") / "kit"
+def module_kit(template, tmp_path_factory):
+    """A copy of the kit for all tests of a module."""
+    root = tmp_path_factory.mktemp("module") / "kit"
     shutil.copytree(template, root)
-    warm = WarmKit(Kit(root), *getattr(request.module, "SERVER_OPTIONS", ()))
+    return Kit(root)
+
+
+@pytest.fixture(scope="module")
+def warm(module_kit, request):
+    """A copy of the kit with its own server, started with the options that the test's module names."""
+    warm = WarmKit(module_kit, *getattr(request.module, "SERVER_OPTIONS", ()))
     yield warm
     warm.close()
     assert warm.gone()

@@ -5,7 +5,6 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 from grader.course.syllabus import ROOT
 
 GRADER = ROOT / "grader"
@@ -92,11 +91,3 @@ def test_private_interfaces_of_libraries_are_used_in_one_module_each():
         text = "\n".join(line for line in path.read_text(encoding="utf-8").splitlines() if not line.lstrip().startswith("#"))
         for pattern, module in private.items():
             assert path == ROOT / module or not pattern.search(text), f"{path}: {pattern.search(text)}"
-
-
-@pytest.mark.parametrize("folder", ["exercises", "solutions"])
-def test_chapters_do_not_import_the_kit(folder):
-    for path in (ROOT / folder).glob("*.py"):
-        roots = {alias.name for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.Import) for alias in node.names}
-        roots |= {node.module for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.ImportFrom) and not node.level}
-        assert not {name for name in roots if name.partition(".")[0] in ("grader", "tests", "solutions", "exercises")}, path.name

@@ -6,6 +6,7 @@ import functools
 import io
 import random
 import re
+import sys
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -21,6 +22,8 @@ from grader.teaching.walks.walk_page import WalkPage
 from rich.cells import cell_len
 from rich.console import Console
 
+EXERCISES = {exercise.name for exercise in load_syllabus().exercises}
+
 
 @dataclass(frozen=True)
 class FinishedWalk:
@@ -35,17 +38,23 @@ def run_once(name: str, seed: int = 0) -> FinishedWalk:
     walk = load(name)
     parts = Parts(walk.REQUIRED_EXERCISES, ())
     ran: set[str] = set()
-    _noted(parts, ran)
+
+    def note_exercise(frame, event, _):
+        if event == "call" and frame.f_globals.get("__name__", "").rpartition(".")[2].startswith("ch"):
+            ran.add(frame.f_code.co_qualname.partition(".")[0])
+
     threads = torch.get_num_threads()
     try:
         torch.set_num_threads(1)
         random.seed(seed)
         torch.manual_seed(seed)
+        sys.setprofile(note_exercise)
         numbers = walk.measure(parts, seed, hide_progress)
     finally:
+        sys.setprofile(None)
         torch.set_num_threads(threads)
         parts.close()
-    return FinishedWalk(numbers, printed_text(name, numbers), walk.draw(numbers), frozenset(ran))
+    return FinishedWalk(numbers, printed_text(name, numbers), walk.draw(numbers), frozenset(ran & EXERCISES))
 
 
 def printed_text(name: str, numbers: Any) -> str:
@@ -60,42 +69,10 @@ def changed(numbers: SimpleNamespace, **values: Any) -> SimpleNamespace:
     return SimpleNamespace(**{**vars(numbers), **values})
 
 
-def check_required_exercises(name: str) -> None:
-    needs = load(name).REQUIRED_EXERCISES
-    assert len(needs) == len(set(needs))
-    assert set(needs) == run_once(name).ran
-
-
-def check_page(name: str) -> None:
-    text = run_once(name).text
-    assert max(cell_len(line) for line in text.splitlines()) <= 80
-    assert "\x1b" not in text and not re.search(r"\bnan\b", text)
-    assert printed_text(name, run_once(name).numbers) == text
-
-
-def _noted(parts: Parts, ran: set[str]) -> None:
-    """Make every exercise of the mixed chapters record that it is called."""
-    for exercise in load_syllabus().exercises:
-        try:
-            chapter = parts.chapter(exercise.chapter)
-        except KeyError:
-            continue
-        found = getattr(chapter, exercise.name)
-        if isinstance(found, type):
-            found.__init__ = _noting(found.__init__, exercise.name, ran)
-            continue
-        for module in (chapter, parts._package.module(f"{exercise.module}_reference")):
-            setattr(module, exercise.name, _noting(found, exercise.name, ran))
-        for later in vars(parts)["_mixed"].values():  # later chapters have imported it under their own name
-            reference = parts._package.module(f"{later.__name__.rpartition('.')[2]}_reference")
-            if vars(reference).get(exercise.name) is found:
-                setattr(reference, exercise.name, _noting(found, exercise.name, ran))
-
-
-def _noting(function, name: str, ran: set[str]):
-    @functools.wraps(function)
-    def noting(*args, **kwargs):
-        ran.add(name)
-        return function(*args, **kwargs)
-
-    return noting
+def check_walk(name: str) -> None:
+    needs, run = load(name).REQUIRED_EXERCISES, run_once(name)
+    assert sorted(needs) == sorted(run.ran)
+    assert max(cell_len(line) for line in run.text.splitlines()) <= 80
+    assert "\x1b" not in run.text and not re.search(r"\bnan\b", run.text)
+    assert printed_text(name, run.numbers) == run.text
+    assert run.picture.startswith("<svg") and ">nan<" not in run.picture

@@ -34,6 +34,17 @@ def randomised(module: nn.Module, scale: float = 1.0, dtype: torch.dtype = torch
     return module
 
 
+@torch.no_grad()
+def sharpened(model: nn.Module, scale: float = 1.0) -> nn.Module:
+    """One of Hugging Face's models with random weights, in which attention is sharp and every bias and gain counts."""
+    for parameter in model.parameters():
+        if parameter.dim() > 1:
+            parameter.normal_(std=scale * parameter.size(0) ** -0.5)
+        else:
+            parameter.normal_(mean=0.3)
+    return model.eval()
+
+
 def same(got: Tensor, expected: Tensor, tol: float = 1e-9) -> None:
     largest = float(expected.detach().abs().max()) if expected.numel() else 0.0
     torch.testing.assert_close(got, expected, rtol=tol, atol=tol * max(1.0, largest))

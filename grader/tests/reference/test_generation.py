@@ -11,6 +11,8 @@ from torch import Tensor, nn
 from transformers import DynamicCache, GPT2Config, GPT2LMHeadModel
 
 V, MAX_LEN, D, H, LAYERS = 41, 24, 24, 4, 2
+
+
 @torch.no_grad()
 def fluent(model: nn.Module, scale: float = 1.5) -> nn.Module:
     """Weights with which a greedy text varies: no bias favours one token for ever."""

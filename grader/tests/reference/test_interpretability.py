@@ -4,26 +4,18 @@ from __future__ import annotations
 
 import pytest
 import torch
-from agreement import same
-from torch import Tensor, nn
+from agreement import same, sharpened
+from torch import Tensor
 from transformers import GPT2Config, GPT2LMHeadModel
 
 V, MAX_LEN, D, H, LAYERS = 29, 11, 12, 3, 4
-@torch.no_grad()
-def healthy(model: nn.Module) -> nn.Module:
-    for parameter in model.parameters():
-        if parameter.dim() > 1:
-            parameter.normal_(std=1.5 * parameter.size(0) ** -0.5)
-        else:
-            parameter.normal_(mean=0.3)
-    return model.double().eval()
 
 
 @pytest.fixture
 def both(ours):
     """Hugging Face's GPT-2, and ours with its numbers, in train mode with dropout, which must not have an effect."""
     sizes = dict(vocab_size=V, n_positions=MAX_LEN, n_embd=D, n_head=H, n_layer=LAYERS)
-    theirs = healthy(GPT2LMHeadModel(GPT2Config(**sizes, attn_implementation="eager")))
+    theirs = sharpened(GPT2LMHeadModel(GPT2Config(**sizes, attn_implementation="eager")), scale=1.5).double()
     mine = ours.GPT(ours.GPTConfig(V, MAX_LEN, D, H, LAYERS, activation="gelu_tanh", dropout=0.3)).double()
     ours.load_gpt2(mine, theirs.state_dict())
     return theirs, mine.train()

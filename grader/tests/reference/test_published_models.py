@@ -17,6 +17,7 @@ from agreement import (
     padding,
     randomised,
     same,
+    sharpened,
     some,
 )
 from torch import Tensor, nn
@@ -167,25 +168,14 @@ SIZES = {
 }
 
 
-def gpt2(size: str, kind: type = GPT2LMHeadModel, tied: bool = True, dtype: torch.dtype = torch.float64) -> nn.Module:
-    model = kind(GPT2Config(**SIZES[size], tie_word_embeddings=tied, attn_implementation="eager"))
-    with torch.no_grad():
-        for parameter in model.parameters():
-            if parameter.dim() > 1:
-                parameter.normal_(std=parameter.size(0) ** -0.5)
-            else:
-                parameter.normal_(mean=0.3)
-    return model.eval().to(dtype)
+def gpt2(size: str, tied: bool, dtype: torch.dtype) -> nn.Module:
+    return sharpened(GPT2LMHeadModel(GPT2Config(**SIZES[size], tie_word_embeddings=tied, attn_implementation="eager"))).to(dtype)
 
 
 def our_gpt(ours, config: GPT2Config, dtype: torch.dtype = torch.float64, **others) -> nn.Module:
     sizes = dict(vocab_size=config.vocab_size, max_len=config.n_positions, d_model=config.n_embd, n_heads=config.n_head)
     sizes |= dict(n_layers=config.n_layer, d_ff=config.n_inner, activation="gelu_tanh")
     return randomised(ours.GPT(ours.GPTConfig(**sizes | others)), dtype=dtype).eval()
-
-
-def ids_for(config: GPT2Config) -> Tensor:
-    return torch.randint(config.vocab_size, (3, config.n_positions))
 
 
 def shifted(labels: Tensor) -> Tensor:
@@ -200,7 +190,7 @@ def test_logits_loss_and_gradients_are_gpt2s(ours, size, tied, dtype, tol):
     theirs = gpt2(size, tied=tied, dtype=dtype)
     mine = our_gpt(ours, theirs.config, dtype, tie_weights=tied)
     ours.load_gpt2(mine, theirs.state_dict())
-    ids = ids_for(theirs.config)
+    ids = torch.randint(theirs.config.vocab_size, (3, theirs.config.n_positions))
     labels = ids.clone()
     labels[0, -3:] = labels[1, 2] = -100
     expected, (logits, loss) = theirs(ids, labels=labels), mine(ids, shifted(labels))

@@ -4,20 +4,8 @@ import threading
 
 import pytest
 from browser import Browser
-from grader.course.syllabus import load_syllabus
-from grader.execution.chapter_package import ChapterPackage
-from grader.execution.target import package_sources, resolve
 from grader.teaching.book.serving import book_address, make_server
 from grader.teaching.book.site import build
-
-
-@pytest.fixture(scope="session")
-def solutions():
-    """The reference's chapters: `solutions("ch03_attention")` is a module."""
-    last = load_syllabus().chapters[-1]
-    package = ChapterPackage(package_sources(resolve("solutions"), last, whole=True), "tested")
-    yield package.module
-    package.close()
 
 
 @pytest.fixture(scope="session")

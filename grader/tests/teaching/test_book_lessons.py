@@ -11,7 +11,7 @@ from grader.teaching.book import contents, lessons
 from grader.teaching.book.code import find_stub, highlight_python
 from grader.teaching.book.formulas import mathml
 from grader.teaching.book.rules import Links
-from grader.teaching.book.shapes import SHAPE, list_rows
+from grader.teaching.book.shapes import list_rows
 from markdown_it import MarkdownIt
 
 COURSE = load_syllabus()
@@ -60,10 +60,6 @@ def test_fractions_roots_indices_powers_and_estimates_are_drawn_as_such():
     assert not any(power[1].findall(".//mfrac") for power in made.iter("msup"))
 
 
-def test_parentheses_grow_only_around_something_tall():
-    assert mathml("P(a, b) = c").count('<mo stretchy="false">') == 2 and "stretchy" not in mathml("f(a / b) = c")
-
-
 def test_roots_and_powers_within_a_sentence_are_formulas_and_the_rest_stays():
     body = page_of("Divide by √d_head (not √(2 · n)); e^x, `2^(-8h / H)`, `x ** 2` and `a_b`.").body
     formulas = re.findall(r"<math>.*?</math>", body)
@@ -78,12 +74,6 @@ def test_every_indented_block_of_a_lesson_with_a_sign_of_formulas_is_a_formula()
         for text in (token.content for token in tokens if token.type == "code_block"):
             if re.search(r"[√²³Σ·^]", text):
                 assert mathml(text), f"{path.name}: {text}"
-
-
-def test_lines_of_a_formula_are_aligned_at_their_equals_signs():
-    made = ElementTree.fromstring(mathml("x0 cos - x1 sin  =  3 · 0.5\nx0 sin + x1 cos  =  3 · 0.8"))
-    rows = [[text_of(cell) for cell in row] for row in made.iter("mtr")]
-    assert rows == [["x0cos−x1sin", "=3·0.5"], ["x0sin+x1cos", "=3·0.8"]]
 
 
 @pytest.mark.parametrize(
@@ -133,11 +123,6 @@ def test_every_arrow_in_a_docstring_is_in_the_index_and_every_letter_is_explaine
     assert letters <= explained, letters - explained
 
 
-def test_shapes_are_distinguished_from_other_parentheses():
-    text = "a pair (1, 1) of (left, right), x (B, T), all (...), a (D,), (floats), (n_layers + 1, B, H * d_head)"
-    assert [m[0] for m in SHAPE.finditer(text)] == ["(B, T)", "(...)", "(D,)", "(n_layers + 1, B, H * d_head)"]
-
-
 # words and lessons
 
 
@@ -169,56 +154,11 @@ def test_names_in_a_lesson_lead_to_where_they_are_explained():
     assert [(part.title, part.anchor) for part in page.parts] == [("One: softmax", ""), ("A query", "a-query")]
 
 
-def test_a_word_is_a_link_in_its_meaning_only_and_from_its_chapter_on():
-    words = {"value": "glossary.html#value", "attention": "glossary.html#attention"}
-    links = Links(words=words, near={"value": ("key", "keys")})
-    body = page_of("The return value, self-attention.\n\nKeys and a value; attention.", links).body
-    assert body.startswith("<p>The return value, self-attention.</p>")
-    assert re.findall(r'<a class="term" href="(.*?)">', body) == list(words.values())
-    until = contents.word_addresses(3)
-    assert {"token", "softmax", "queries"} <= until.keys() and not {"rope", "overfitting", "caches"} & until.keys()
-    assert contents.words_near()["heads"] == contents.words_near()["head"] != []
-
-
 def test_a_link_to_a_page_that_this_book_does_not_have_stays_text():
     links = Links(pages={"ch01_x.html", "train.html"})
     pages = "[one](ch01_x.md#part), [two](ch02_x.md), [it](../grader/teaching/book/pages/train.md), [play](play.md)."
     shown = '<p><a href="ch01_x.html#part">one</a>, <a>two</a>, <a href="train.html">it</a>, <a>play</a>.</p>\n'
     assert page_of(pages, links).body == shown
-
-
-def test_each_number_of_several_chapters_is_a_link():
-    links = Links(chapters={3: "ch03.html", 10: "ch10.html"})
-    assert page_of("Chapters 3, 4 and 10; chapter 3, 10 hours.", links).body == (
-        '<p><a href="ch03.html">Chapters 3</a>, 4 and <a href="ch10.html">10</a>; '
-        '<a href="ch03.html">chapter 3</a>, 10 hours.</p>\n'
-    )
-
-
-def test_a_line_does_not_end_within_a_short_word_with_a_hyphen_but_within_a_long_path():
-    long = "grader/tests/teaching/test_book.py"
-    assert page_of(f"Use min-p, `--pace`, `a b`, `. .venv/bin/x` and `python {long}`.").body == (
-        '<p>Use <span class="whole">min-p</span>, <code><span class="whole">--pace</span></code>, '
-        f'<code>a b</code>, <code><span class="whole">. .venv/bin/x</span></code> and '
-        f"<code>python {long.replace('/', '/<wbr>')}</code>.</p>\n"
-    )
-
-
-def table(*rows):
-    lines = [f"| {' | '.join(row)} |" for row in rows]
-    return page_of("\n".join([lines[0], "| --- " * len(rows[0]) + "|", *lines[1:]])).body
-
-
-def test_a_table_of_texts_is_shown_row_by_row_on_a_phone_and_a_table_of_numbers_is_not():
-    long = "a text that is much longer than a number"
-    stacked = table(["what", "the `found`", "goal"], ["a", long, ""], ["b", "1", "2"])
-    assert stacked.startswith('<div class="scroll"><table class="stacked">')
-    assert f'<td>a</td>\n<td data-is="the found">{long}</td>\n<td data-is="goal"></td>' in stacked
-    numbers = table(["what", "x", "y"], [long, "1", "2"])
-    assert "<table>" in numbers and "data-is" not in numbers
-    assert "<table>" in table(["key", "what it does"], ["h", long])
-    assert '<table class="short-code">' in table(["`a`"], ["`(B, H, T, d_head)`"])
-    assert "<th>" not in table(["", "", ""], ["a", "1", "2"])  # book.css hides a head without headings
 
 
 def test_text_of_a_lesson_is_never_markup_and_an_answer_is_folded_below_its_question():
@@ -247,12 +187,3 @@ def test_code_is_coloured_and_stays_what_it_is():
     assert printed.body == "<pre><code>A &lt;b&gt;\n</code></pre>\n" + (
         '<pre class="copied"><code>headway\n</code></pre>\n'
     )
-
-
-def test_a_sentence_of_a_docstring_is_one_element_and_other_lines_stay_apart():
-    long = "x" * 90
-    docstring = f'"""One.\n\n    {long}\n    rest of it.\n    - {long}\n    - two\n    """'
-    made = highlight_python(f"def f():\n    {docstring}\n    # {long}\n    # TODO\n")
-    spans = re.findall(r'<span class="line[^"]*">.*?\n</span>(?=<span class="line|</code>)', made, re.DOTALL)
-    lines = [unescape(re.sub(r"<[^>]*>", "", span)) for span in spans]
-    assert [line for line in lines if line.count("\n") > 1] == [f"    {long}\n    rest of it.\n"]

@@ -2,16 +2,13 @@
 
 import json
 import re
-import shutil
 import subprocess
 import sys
 
 import pytest
-from book_reading import get, reading
 from browser import needs_chromium
-from grader.course.syllabus import ROOT
-from grader.teaching.book.site import _sources
-from kit_copy import Kit, posix
+from kit_copy import posix
+from local_pages import get, serving
 from watching import watching
 
 STUB = "    raise NotImplementedError"
@@ -59,20 +56,12 @@ def test_the_state_of_an_exercise_is_its_last_verdict_until_its_code_changes(kit
     assert progress(kit)["exercises"]["padding_mask"]["state"] == "untried"
 
 
-@pytest.fixture(scope="module")
-def module_kit(template, tmp_path_factory):
-    root = tmp_path_factory.mktemp("live") / "kit"
-    shutil.copytree(template, root)
-    return Kit(root)
-
-
 @posix
 @needs_chromium
 @pytest.mark.alone
 @pytest.mark.thorough
-def test_verdicts_follow_a_watch_in_the_open_book(module_kit, browser):
-    kit = module_kit
-    with reading(kit, "softmax", "--no-browser") as (_, said), watching(kit, "softmax") as terminal:
+def test_verdicts_follow_a_watch_in_the_open_book(kit, browser):
+    with serving(kit, "book", "softmax", "--no-browser") as (_, said), watching(kit, "softmax") as terminal:
         address = re.search(r"http://127\.0\.0\.1:\d+/", said)[0]
         page = browser.open(address + "ch03_attention.html")
 
@@ -102,24 +91,3 @@ def test_verdicts_follow_a_watch_in_the_open_book(module_kit, browser):
         assert status == 200 and json.loads(body)["exercises"]["softmax"]["state"] == "passed"
         assert get(address, "/progress.json", host="elsewhere.example:80")[0] == 403
         assert "'unsafe" not in headers["Content-Security-Policy"]
-
-
-@needs_chromium
-@pytest.mark.thorough
-def test_the_built_book_shows_no_progress_and_asks_for_none(browser, folder):
-    page = browser.open(folder / "ch03_attention.html")
-    page.js("new Promise(done => setTimeout(done, 200))")
-    assert page.js("document.querySelectorAll('.verdict, .done').length") == 0
-    assert not any("progress" in url for url in page.requests)
-    assert "fetch" not in (folder / "live.js").read_text(encoding="utf-8")
-
-
-def test_a_change_of_any_source_of_the_book_builds_it_again():
-    sources = {path.relative_to(ROOT).as_posix() for path in _sources()}
-    assert sources >= {
-        "exercises/ch00_big_picture.md", "exercises/pictures/ch00_transformer.svg", "exercises/syllabus.toml",
-        "solutions/ch03_attention.py", "grader/teaching/book/static/search.js", "grader/teaching/book/served/live.js",
-        "grader/teaching/book/templates/front.html", "grader/teaching/book/glossary.toml",
-        "grader/teaching/book/pages/figures.md", "grader/teaching/show/catalog.toml",
-    }  # fmt: skip
-    assert {path for path in sources if path.startswith("grader/teaching/drawing/")}

@@ -1,9 +1,13 @@
-"""The book in a real browser, every page: served and from its folder, light and dark, on a phone, without scripts."""
+"""The book in a real browser: every page, served and from its folder, light and dark, on a phone, without scripts; its search, contents and copied code."""
 
+from __future__ import annotations
+
+import json
 from urllib.parse import unquote, urldefrag, urljoin
 
 import pytest
 from browser import needs_chromium
+from contrast import CONTRAST
 from grader.course.syllabus import load_syllabus
 
 pytestmark = [pytest.mark.thorough, needs_chromium]
@@ -42,29 +46,6 @@ SMALL_OR_BROKEN = """(() => {
         }
     }
     return [...small, ...broken];
-})()"""
-CONTRAST = """(() => {
-    const light = colour => {
-        const linear = part => part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4;
-        const parts = colour.match(/[\\d.]+/g).slice(0, 3).map(part => linear(part / 255));
-        return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2];
-    };
-    const behind = node => {
-        for (let at = node; at; at = at.parentElement) {
-            const colour = getComputedStyle(at).backgroundColor;
-            if (!/, 0\\)$|transparent/.test(colour)) return colour;
-        }
-        return getComputedStyle(document.body).backgroundColor;
-    };
-    const worst = {};
-    for (const node of document.querySelectorAll("body *")) {
-        const hasText = [...node.childNodes].some(child => child.nodeType === 3 && child.textContent.trim());
-        if (!hasText || node.closest(".here") || !node.offsetParent) continue;
-        const [a, b] = [light(getComputedStyle(node).color), light(behind(node))];
-        const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
-        if (ratio < 4.5) worst[node.outerHTML.slice(0, 80)] = ratio;
-    }
-    return worst;
 })()"""
 
 
@@ -129,7 +110,8 @@ def test_all_text_has_enough_contrast(browser, address, dark):
     page = browser.open("about:blank", dark=dark)
     for name in ("ch03_attention.html", "index.html", "shapes.html"):
         page.visit(address + name)
-        assert page.js(CONTRAST) == {}
+        texts, _ = page.js(CONTRAST)
+        assert {colours: ratio for colours, ratio in texts.items() if ratio < 4.5} == {}
 
 
 def test_dark_follows_the_system_until_the_reader_chooses_and_the_choice_is_kept(browser, address):
@@ -146,18 +128,6 @@ def test_dark_follows_the_system_until_the_reader_chooses_and_the_choice_is_kept
     other.js("document.getElementById('book-theme').click()")
     assert paper(other) == light
     other.js("localStorage.clear()")
-
-
-def test_mathematics_is_drawn_by_the_browser_itself(browser, address):
-    page = browser.open(address + "ch03_attention.html")
-    fraction, letter, root = page.js("""(() => {
-        const math = document.querySelector("math");
-        const tall = name => math.querySelector(name).getBoundingClientRect().height;
-        return [tall("mfrac"), tall("mi"), tall("msqrt")];
-    })()""")
-    assert fraction > 1.6 * letter and root > 0
-    scripts = page.js("[...document.scripts].map(one => one.src.split('/').at(-1))")
-    assert scripts == ["theme.js", "book.js", "search.js", "live.js"]  # none draws formulas
 
 
 def test_the_keyboard_reaches_everything_and_the_focus_is_visible(browser, address):
@@ -193,17 +163,6 @@ def test_what_is_wider_than_a_phone_can_be_moved_by_keyboard(browser, address):
         box => (box.scrollWidth > box.clientWidth) === (box.tabIndex === 0))""")
 
 
-def test_on_a_phone_the_contents_open_and_close(browser, address):
-    page = browser.open(address + "ch03_attention.html", width=PHONE)
-    shown = "document.getElementById('book-chapters').offsetHeight > 0"
-    assert not page.js(shown)
-    page.js("document.getElementById('book-menu').focus()")
-    page.press("Enter")
-    assert page.js(shown) and page.js("document.getElementById('book-menu').ariaExpanded") == "true"
-    page.press("Enter")
-    assert not page.js(shown)
-
-
 @pytest.mark.parametrize("served", [True, False], ids=["served", "folder"])
 def test_the_search_finds_and_is_used_without_a_mouse(browser, address, folder, served):
     page = browser.open(address if served else folder / "index.html")
@@ -228,3 +187,74 @@ def test_from_its_folder_and_without_scripts_the_book_can_be_read(browser, folde
     assert page.js("getComputedStyle(document.getElementById('book-search')).display") == "none"
     assert page.js("document.documentElement.scrollWidth") == PHONE
     assert all(url.startswith(folder.as_uri()) for url in page.requests)
+
+
+# ---- the scripts
+
+
+FOUND = {  # what a reader types: the address, or its beginning, of the first hit
+    "why divide by sqrt": "ch03_attention.html#why-divide-by",
+    "attention": "ch03_attention.html",
+    "softmax": "ch03_attention.html#softmax",
+    "multi head attention": "ch03_attention.html#MultiHeadAttention",
+    "training": "ch08_training.html",
+    "kv_cache_bytes": "ch10_kv_cache.html#kv_cache_bytes",
+    "what is a token": "glossary.html#token",
+    "rotary": "glossary.html#rope",
+    "top p": "ch09_sampling.html#top_p_filter",
+    "broadcasting": "ch00_refresher.html#broadcasting",
+}
+IN_VIEW = """(() => {{
+    const at = document.querySelector("[aria-current={}]").getBoundingClientRect();
+    return at.top >= 0 && at.bottom <= innerHeight;
+}})()"""
+
+
+@pytest.fixture(scope="module")
+def searched(browser, address):
+    page = browser.open(address)
+    page.js("load()")
+    return lambda query: page.js(f"headwaySearch({json.dumps(query)})")
+
+
+@pytest.mark.parametrize("query", FOUND)
+def test_the_first_hit_is_the_best(searched, query):
+    hits = [hit["address"] for hit in searched(query)["hits"]]
+    assert hits and hits[0].startswith(FOUND[query]), hits[:5]
+
+
+def test_forms_of_a_word_find_the_same_and_a_typing_error_is_forgiven_only_where_nothing_matches(searched):
+    def addresses(query):
+        return [hit["address"] for hit in searched(query)["hits"]]
+
+    assert addresses("training") == addresses("trained") == addresses("trains")
+    assert addresses("the attention of a model") == addresses("attention model")
+    assert searched("attenton")["instead"] == "attention" and searched("attention")["instead"] is None
+    assert searched("bakcpropagation")["instead"] == "backpropagation"
+    assert searched("xyzzyqux")["hits"] == []
+
+
+def test_the_contents_mark_the_part_that_is_read(browser, address):
+    page = browser.open(address + "ch03_attention.html")
+    marked = "document.querySelector('#book-chapters [aria-current=location]')?.hash"
+    for anchor in ("softmax", "shapes", "MultiHeadAttention", "the-idea"):
+        page.js(f"document.getElementById('{anchor}').scrollIntoView()")
+        page.until(lambda: page.js(marked) == f"#{anchor}")  # noqa: B023 - called at once
+        assert page.js(IN_VIEW.format("location"))
+
+
+def test_code_is_copied_by_keyboard_and_a_session_without_its_prompts_and_results(browser, address):
+    page = browser.open(address + "ch03_attention.html")
+    page.ask("Browser.grantPermissions", permissions=["clipboardReadWrite", "clipboardSanitizedWrite"])
+    page.js("document.querySelector('#softmax .copy').focus()")
+    page.press("Enter")
+    page.until(lambda: page.js("document.querySelector('#softmax .copy-box [role=status]').textContent") == "Copied")
+    assert page.js("document.activeElement.className") == "copy"
+    assert page.js("navigator.clipboard.readText()") == page.js("document.querySelector('#softmax pre').textContent")
+    page.visit(address + "ch00_refresher.html")
+    page.js("document.querySelector('.copy').click()")
+    page.until(lambda: page.js("document.querySelector('.copy-box [role=status]').textContent") == "Copied")
+    copied = page.js("navigator.clipboard.readText()")
+    assert copied.startswith("import torch\nx = torch.arange(24)") and ">>>" not in copied
+    assert "torch.Size" not in copied
+    assert page.errors == []

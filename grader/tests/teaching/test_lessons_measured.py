@@ -11,7 +11,7 @@ from functools import cache
 import pytest
 from grader.course.syllabus import EXERCISES
 from grader.teaching.measurements import list_measurements, run_measurement
-from lesson_tables import COMMAND, LessonTable, agrees, lessons, says, tables_of, words_of
+from lesson_tables import COMMAND, LessonTable, agrees, lessons, tables_of, words_of
 
 TABLES = [table for path in lessons() for table in tables_of(path)]
 MEASURED = [table for table in TABLES if table.command]
@@ -30,7 +30,8 @@ LOOSE: dict[str, Looseness] = {
 }
 
 # Numbers in sentences: the lesson's words, with {} for each number, and a pattern of the command's output with a group for each.
-SENTENCES = [
+# Where a reader calculates them from what the command prints, last the calculation, from the groups of the pattern.
+SENTENCES: list[tuple] = [
     ("ch02", "embeddings", "the position vector is {} times as long as the token vector", r"position vector ([\d.]+)"),
     ("ch02", "embeddings", "a token vector has length {} and a position vector has length {}.", r"unscaled ([\d.]+) position vector ([\d.]+)"),
     ("ch02", "embeddings", "The token vectors then have length {}, about", r"token vector times √512 ([\d.]+)"),
@@ -59,10 +60,6 @@ SENTENCES = [
     ("ch14", "memory", "With checkpoints, each block adds {} numbers, its input.", r"checkpointed +2 [\d,]+ ([\d,]+)"),
     ("ch15", "serving", "the model runs {} times instead of {}, but writing", r"(?=.* 8 (\d+) \d+%).*none (\d+) -"),
     ("ch15", "serving", "The first rows of both tables are the same {} passes.", r"none (\d+) -"),
-]  # fmt: skip
-
-# The same for numbers that a reader calculates from what the command prints: last the calculation, from the groups of the pattern.
-CALCULATED: list[tuple[str, str, str, str, Callable[..., tuple[float, ...]]]] = [
     ("ch14", "memory", "Four times the length takes {} times the memory with plain attention, {} times with tiles,",
      r"1,024 ([\d,]+) ([\d,]+) [\d,]+ 4,096 ([\d,]+) ([\d,]+)",
      lambda plain, tiled, more, most: (more / plain, most / tiled)),
@@ -116,25 +113,20 @@ def test_a_measured_table_is_what_its_command_prints(table):
 
 
 @pytest.mark.parametrize(
-    ("chapter", "command", "sentence", "pattern"), [pytest.param(*case, marks=marked(case[1]), id=f"{case[0]} {case[2][:40]}") for case in SENTENCES]
+    "case", [pytest.param(case, marks=marked(case[1]), id=f"{case[0]} {case[2][:40]}") for case in SENTENCES]
 )
-def test_a_measured_number_in_a_sentence_is_what_the_command_prints(chapter, command, sentence, pattern):
+def test_a_measured_number_in_a_sentence_is_what_the_command_prints(case):
+    chapter, command, sentence, pattern, *calculation = case
     [path] = EXERCISES.glob(f"{chapter}_*.md")
     said = re.search(re.escape(sentence).replace(r"\{\}", r"(-?[\d.,]*\d)"), " ".join(path.read_text(encoding="utf-8").split()))
     assert said, f"{path.name} does not contain: {sentence}"
     found = re.search(pattern, " ".join(" ".join(words_of(line)) for line in printed(command).splitlines()))
     assert found, f"headway measure {command} does not print {pattern}"
+    values = found.groups()
+    for calculate in calculation:
+        values = [f"{value:.2f}" for value in calculate(*(float(number.replace(",", "")) for number in values))]
     absolute = 0.1 if command == "induction" else 0.0
-    assert all(agrees(*pair, 0.05, absolute) for pair in zip(said.groups(), found.groups(), strict=True)), (said.groups(), found.groups())
-
-
-@pytest.mark.parametrize(
-    ("chapter", "command", "sentence", "pattern", "calculate"), [pytest.param(*case, marks=marked(case[1]), id=f"{case[0]} {case[2][:40]}") for case in CALCULATED]
-)
-def test_a_number_calculated_from_a_measurement_is_right(chapter, command, sentence, pattern, calculate):
-    found = re.search(pattern, " ".join(" ".join(words_of(line)) for line in printed(command).splitlines()))
-    assert found, f"headway measure {command} does not print {pattern}"
-    assert says(chapter, sentence, *calculate(*(float(number.replace(",", "")) for number in found.groups())))
+    assert all(agrees(*pair, 0.05, absolute) for pair in zip(said.groups(), values, strict=True)), (said.groups(), values)
 
 
 def test_every_table_that_looks_measured_names_its_command():

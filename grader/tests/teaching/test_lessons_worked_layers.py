@@ -22,39 +22,37 @@ def numbers(rows) -> Tensor:
 # ---- chapter 1
 
 
-def test_the_merges_of_the_example(solutions):
-    tokenizer = solutions("ch01_tokenizer")
-    merges = tokenizer.train_bpe("hot pot hotpot", 300)
+def test_the_merges_of_the_example(ours):
+    merges = ours.train_bpe("hot pot hotpot", 300)
     assert merges == {(111, 116): 256, (104, 256): 257, (112, 256): 258}
     ids = list(b"hot pot hotpot")
     for place, (pair, new) in enumerate(merges.items()):
-        counts = tokenizer.count_pairs(ids)
+        counts = ours.count_pairs(ids)
         if place < 2:
             said = {tuple(int(value) for value, _ in shown(row[1])): int(row[2]) for row in table_in("ch01", "Byte pairs", place)}
             assert said == counts
-        ids = tokenizer.merge_pair(ids, pair, new)
+        ids = ours.merge_pair(ids, pair, new)
     assert ids == [257, 32, 258, 32, 257, 258]
-    bpe = tokenizer.BPETokenizer(merges)
+    bpe = ours.BPETokenizer(merges)
     for row in table_in("ch01", "Encoding new texts"):
         assert shows(row[1], *bpe.encode(row[0]))
-    words = tokenizer.WordTokenizer(tokenizer.build_vocab(["Red fish swim", "the red kite\tflies ", "The fish"]))
+    words = ours.WordTokenizer(ours.build_vocab(["Red fish swim", "the red kite\tflies ", "The fish"]))
     assert (words.encode("The kite swim"), words.decode([2, 5])) == ([5, 2, 4], "kite the")
-    hotel = tokenizer.BPETokenizer({(116, 101): 256, (104, 111): 257, (257, 116): 258})
+    hotel = ours.BPETokenizer({(116, 101): 256, (104, 111): 257, (257, 116): 258})
     assert hotel.encode("hotel") == [257, 256, 108] and says("ch01", "into ho, te, l: `[{}, {}, {}]`", 257, 256, 108)
 
 
 # ---- chapter 2
 
 
-def test_the_embeddings_of_the_example(solutions):
-    embeddings = solutions("ch02_embeddings")
+def test_the_embeddings_of_the_example(ours):
     place = "A worked example"
-    layer, positions = embeddings.TokenEmbedding(5, 4, scale=True), embeddings.SinusoidalPositions(8, 4)
+    layer, positions = ours.TokenEmbedding(5, 4, scale=True), ours.SinusoidalPositions(8, 4)
     layer.weight.data = numbers([row[1:] for row in table_in("ch02", place)])
     ids = T([[1, 0, 1]])
     scaled = layer(ids)
     result = positions(scaled)
-    rows = embeddings.sinusoidal_positions(8, 4)
+    rows = ours.sinusoidal_positions(8, 4)
     assert show_rows([row[1:] for row in table_in("ch02", place, 1)], scaled[0])
     assert show_rows([(row[0], *row[2:]) for row in table_in("ch02", place, 2)], rows[:3])
     assert show_rows([row[1:] for row in table_in("ch02", place, 3)], result[0])
@@ -68,13 +66,12 @@ def test_the_embeddings_of_the_example(solutions):
 # ---- chapter 3
 
 
-def test_a_word_with_two_meanings(solutions):
-    attention = solutions("ch03_attention")
+def test_a_word_with_two_meanings(ours):
     heading = "One word, two meanings, by hand"
     words = numbers(table_in("ch03", heading))
     crane, fish, steel = words
     keys = torch.stack([crane, fish])
-    output, weights = attention.scaled_dot_product_attention(crane[None], keys, keys)
+    output, weights = ours.scaled_dot_product_attention(crane[None], keys, keys)
     dots = keys @ crane
     step = dict(zip(("dot", "root", "power", "sum"), table_in("ch03", heading, 1), strict=True))
     assert [shown(cell)[-1][0] for cell in step["dot"][1:]] == dots.tolist()
@@ -83,12 +80,11 @@ def test_a_word_with_two_meanings(solutions):
     angle = math.degrees(math.atan2(output[0, 1], output[0, 0]))
     assert says("ch03", "**({}, {})**. Its angle is now {}°", *output[0].tolist(), angle)
     keys = torch.stack([crane, steel])
-    other = attention.scaled_dot_product_attention(crane[None], keys, keys)[0][0]
+    other = ours.scaled_dot_product_attention(crane[None], keys, keys)[0][0]
     assert says("ch03", "= **({}, {})**, at {}°", *other.tolist(), 90 - angle)
 
 
-def test_attention_over_four_words(solutions):
-    attention = solutions("ch03_attention")
+def test_attention_over_four_words(ours):
     heading = "A worked example"
     tokens, projected, scores, scaled, masked, weights, output = (table_in("ch03", heading, place) for place in range(7))
     x = numbers(tokens)
@@ -96,69 +92,65 @@ def test_attention_over_four_words(solutions):
     brackets = [[float(number) for number in row.split()] for row in re.findall(r"\[((?:[01] ){2}[01])\]", text)[:6]]
     maps = [T([brackets[which], brackets[which + 3]]) for which in range(3)]  # W_q, W_k, W_v, printed side by side
     q, k, v = (x @ W.T for W in maps)
-    mask = attention.causal_mask(4)
-    found, found_weights = attention.scaled_dot_product_attention(q, k, v, mask)
+    mask = ours.causal_mask(4)
+    found, found_weights = ours.scaled_dot_product_attention(q, k, v, mask)
     assert show_rows(projected, torch.cat([q, k, v], 1))
     assert show_rows(scores, q @ k.T) and show_rows(scaled, q @ k.T / 2**0.5)
     assert show_rows(masked, (q @ k.T / 2**0.5).masked_fill(~mask, -math.inf))
     assert show_rows(weights, found_weights) and show_rows(output, found)
     powers = (q @ k.T / 2**0.5)[3].exp()
     assert says("ch03", "The last row gives {}, 1, 1 and {}, with the sum {}.", powers[0], powers[3], powers.sum())
-    head = attention.SelfAttentionHead(3, 2)
+    head = ours.SelfAttentionHead(3, 2)
     head.qkv.weight.data = torch.cat(maps)
     free = head(x[None])[0]
     sentence = "given above without the mask: ({}, {}) and ({}, {}). For `for` and `the` they are ({}, {}) and ({}, {})."
     assert says("ch03", sentence, *free[[0, 3, 1, 2]].flatten().tolist())
-    assert says("ch03", "would give {} of its weight to `crane`", attention.scaled_dot_product_attention(q, k, v)[1][0, 3])
+    assert says("ch03", "would give {} of its weight to `crane`", ours.scaled_dot_product_attention(q, k, v)[1][0, 3])
 
 
-def test_the_mask_comes_before_the_softmax(solutions):
-    attention = solutions("ch03_attention")
+def test_the_mask_comes_before_the_softmax(ours):
     before, after = table_in("ch03", "Why the mask comes before the softmax")
     scores, allowed = T([2.0, 1.0, 3.0]), T([True, True, False])
-    right = attention.softmax(scores.masked_fill(~allowed, -math.inf))
-    wrong = attention.softmax(scores) * allowed
+    right = ours.softmax(scores.masked_fill(~allowed, -math.inf))
+    wrong = ours.softmax(scores) * allowed
     assert shows("; ".join(before[1:]), *right, right.sum()) and shows("; ".join(after[1:]), *wrong, wrong.sum())
-    assert says("ch03", "the two remaining weights would be {} and {}.", *attention.softmax(T([2.0, 1.0, 5.0]))[:2].tolist())
+    assert says("ch03", "the two remaining weights would be {} and {}.", *ours.softmax(T([2.0, 1.0, 5.0]))[:2].tolist())
 
 
-def test_two_heads_of_two_positions(solutions):
-    attention = solutions("ch03_attention")
+def test_two_heads_of_two_positions(ours):
     right, wrong = table_in("ch03", "Splitting (1, 4, 768) into twelve heads")
     x = torch.arange(12).view(1, 2, 6)
-    for row, heads in ((right, attention.split_heads(x, 2)), (wrong, x.reshape(1, 2, 2, 3))):
+    for row, heads in ((right, ours.split_heads(x, 2)), (wrong, x.reshape(1, 2, 2, 3))):
         assert [value for cell in row[1:] for value, _ in shown(cell)] == heads.flatten().tolist()
     with torch.device("meta"):
-        whole = attention.MultiHeadAttention(768, 12)
+        whole = ours.MultiHeadAttention(768, 12)
     assert says("ch03", "four biases of 768, together {}.", sum(parameter.numel() for parameter in whole.parameters()))
 
 
 # ---- chapter 4
 
 
-def test_rotations_and_scores(solutions):
-    positions = solutions("ch04_positions_in_attention")
-    angles = positions.rope_angles(torch.arange(4), 8)
+def test_rotations_and_scores(ours):
+    angles = ours.rope_angles(torch.arange(4), 8)
     assert show_rows(table_in("ch04", "How fast each pair rotates"), angles)
     pair = T([[3.0, 1.0]]).expand(4, 2)
-    turned = positions.apply_rope(pair, torch.arange(4))
+    turned = ours.apply_rope(pair, torch.arange(4))
     assert show_rows(table_in("ch04", "One pair, rotated by hand"), torch.cat([turned, turned.norm(dim=-1, keepdim=True)], 1))
     query, key = T([[2.0, 1.0]]), T([[1.0, 1.0]])
     for row in table_in("ch04", "Scores depend only on the distance"):
-        q, k = positions.apply_rope(query, T([int(row[0])])), positions.apply_rope(key, T([int(row[1])]))
+        q, k = ours.apply_rope(query, T([int(row[0])])), ours.apply_rope(key, T([int(row[1])]))
         assert shows("; ".join(row[2:]), *q[0], *k[0], (q @ k.T).item()), row
-    values = positions.apply_rope(pair[:2], torch.arange(2)).mean(0)
+    values = ours.apply_rope(pair[:2], torch.arange(2)).mean(0)
     assert says("ch04", "and their average is ({}, {}).", *values.tolist())
 
 
-def test_slopes_and_biases(solutions):
-    positions = solutions("ch04_positions_in_attention")
-    slopes = positions.alibi_slopes(4).tolist()
+def test_slopes_and_biases(ours):
+    slopes = ours.alibi_slopes(4).tolist()
     for row, slope in zip(table_in("ch04", "Four slopes by hand"), slopes, strict=True):
         assert shows("; ".join(row[2:]), slope, slope, math.log(2) / slope)
     assert "1/4, 1/16, 1/64, 1/256, 1/2, 1/8" in (EXERCISES / "ch04_positions_in_attention.md").read_text(encoding="utf-8")
-    assert positions.alibi_slopes(6).tolist() == [1 / 4, 1 / 16, 1 / 64, 1 / 256, 1 / 2, 1 / 8]
-    bias = positions.alibi_bias(4, 4, 4)
+    assert ours.alibi_slopes(6).tolist() == [1 / 4, 1 / 16, 1 / 64, 1 / 256, 1 / 2, 1 / 8]
+    bias = ours.alibi_bias(4, 4, 4)
     assert show_rows(table_in("ch04", "The bias of one head"), bias[0])
     assert show_rows(table_in("ch04", "The bias of one head", 1), bias[[0, 3], -1].softmax(-1))
     assert says("ch04", "is {}, {}, {} and 1, and the sum is {}.", *bias[0, -1, :3].exp().tolist(), bias[0, -1].exp().sum().item())
@@ -167,19 +159,18 @@ def test_slopes_and_biases(solutions):
 # ---- chapter 5
 
 
-def test_gelu(solutions):
-    layers = solutions("ch05_layers")
+def test_gelu(ours):
     heading = "gelu of 1 and of -1"
     x = T([1.0, -1.0])
     root, erf, below, found = table_in("ch05", heading)
     assert shows("; ".join(root[1:]), *(x / 2**0.5)) and shows("; ".join(erf[1:]), *torch.erf(x / 2**0.5))
-    assert shows("; ".join(below[1:]), *(0.5 + torch.erf(x / 2**0.5) / 2)) and shows("; ".join(found[1:]), *layers.gelu(x))
-    assert says("ch05", "gelu(3) is {}, and gelu(-3) is {}.", *layers.gelu(T([3.0, -3.0])).tolist())
-    assert says("ch05", "= **{}** (and {} for -1)", *layers.gelu(x, approximate=True).tolist())
+    assert shows("; ".join(below[1:]), *(0.5 + torch.erf(x / 2**0.5) / 2)) and shows("; ".join(found[1:]), *ours.gelu(x))
+    assert says("ch05", "gelu(3) is {}, and gelu(-3) is {}.", *ours.gelu(T([3.0, -3.0])).tolist())
+    assert says("ch05", "= **{}** (and {} for -1)", *ours.gelu(x, approximate=True).tolist())
     far = torch.linspace(-5, 5, 100_001, dtype=torch.float64)
-    apart = (layers.gelu(far) - layers.gelu(far, approximate=True)).abs()
+    apart = (ours.gelu(far) - ours.gelu(far, approximate=True)).abs()
     assert says("ch05", "difference between the two forms is {}, at x = ±{}.", apart.max().item(), far[apart.argmax()].abs().item())
-    least, silu = layers.gelu(far), far * far.sigmoid()
+    least, silu = ours.gelu(far), far * far.sigmoid()
     bottom = [least.min().item(), far[least.argmin()].item(), silu.min().item(), far[silu.argmin()].item()]
     assert says("ch05", "gelu to {} at {}, silu to {} at {}.", *bottom)
 
@@ -191,9 +182,8 @@ def test_dropout_of_four_numbers():
     assert [cell == "yes" for cell in kept[1:]] == [bool(value) for value in values]
 
 
-def test_norms(solutions):
-    layers = solutions("ch05_layers")
-    norm, rms = layers.LayerNorm(3), layers.RMSNorm(3)
+def test_norms(ours):
+    norm, rms = ours.LayerNorm(3), ours.RMSNorm(3)
     x = T([1.0, 2.0, 6.0])
     plain = norm(x)
     norm.weight.data, norm.bias.data = T([2.0, 1.0, 0.5]), T([0.0, 1.0, 0.0])
@@ -207,7 +197,7 @@ def test_norms(solutions):
     divisors = [(spread + eps).sqrt(), spread.sqrt() + eps, (spread.sqrt() + eps).sqrt()]
     for row, divisor in zip(table_in("ch05", "LayerNorm of (1, 2, 6)", 1), divisors, strict=True):
         assert shows("; ".join(row[1:]), divisor, *(deviations / divisor))
-    assert torch.allclose(layers.LayerNorm(3)(small), deviations / divisors[0])
+    assert torch.allclose(ours.LayerNorm(3)(small), deviations / divisors[0])
     _, squared, mean, result = table_in("ch05", "RMSNorm of the same vector")
     assert shows("; ".join(squared[1:]), *x.square()) and shows(mean[0].partition("=")[2], x.square().mean(), x.square().mean().sqrt())
     assert shows("; ".join(result[1:]), *rms(x)) and says("ch05", "but (11, 12, 16) gives {}, {}, {}.", *rms(x + 10).tolist())
@@ -215,13 +205,12 @@ def test_norms(solutions):
     assert says("ch05", "convert back to float16, the result is {}, {}, {}.", *rms(half).tolist())
 
 
-def test_feed_forward_and_gate(solutions):
-    layers = solutions("ch05_layers")
-    wide = layers.FeedForward(2, 3)
+def test_feed_forward_and_gate(ours):
+    wide = ours.FeedForward(2, 3)
     wide.up.weight.data, wide.down.weight.data = T([[1.0, 1], [1, -1], [-1, 1]]), T([[1.0, 0, 1], [0, 1, 1]])
     wide.up.bias.data.zero_(), wide.down.bias.data.zero_()
     assert says("ch05", "0.8413 - 0.1587) = **({}, {})**.", *wide(T([2.0, 1.0])).tolist())
-    gate = layers.SwiGLU(1, 1)
+    gate = ours.SwiGLU(1, 1)
     gate.up.weight.data, gate.gate.weight.data, gate.down.weight.data = T([[3.0]]), T([[1.0]]), T([[1.0]])
     for row in table_in("ch05", "The gate"):
         g = shown(row[0])[0][0]
@@ -230,10 +219,9 @@ def test_feed_forward_and_gate(solutions):
         assert shows("; ".join(row[1:]), silu, 3 * silu) and gate(T([1.0])).item() == pytest.approx(3 * silu)
 
 
-def test_parameters_of_feed_forward_layers(solutions):
-    layers = solutions("ch05_layers")
+def test_parameters_of_feed_forward_layers(ours):
     with torch.device("meta"):
-        made = [layers.FeedForward(768), layers.SwiGLU(768, 2048), layers.SwiGLU(768, 3072)]
+        made = [ours.FeedForward(768), ours.SwiGLU(768, 2048), ours.SwiGLU(768, 3072)]
     for row, layer in zip(table_in("ch05", "What it costs"), made, strict=True):
         assert shown(row[2])[-1][0] == sum(parameter.numel() for parameter in layer.parameters())
 
@@ -241,8 +229,7 @@ def test_parameters_of_feed_forward_layers(solutions):
 # ---- chapter 6
 
 
-def test_blocks_by_hand(solutions):
-    blocks = solutions("ch06_blocks")
+def test_blocks_by_hand(ours):
     x = numbers(table_in("ch06", "A worked example"))
 
     def make(kind):
@@ -253,7 +240,7 @@ def test_blocks_by_hand(solutions):
             linear.weight.copy_(torch.eye(4))
         return block
 
-    pre, post = make(blocks.PreNormBlock), make(blocks.PostNormBlock)
+    pre, post = make(ours.PreNormBlock), make(ours.PostNormBlock)
     normed = pre.ln1(x)
     stream = x + pre.attn(normed[None])[0]
     assert show_rows(table_in("ch06", "A worked example", 1), torch.cat([normed, stream - x, stream], 1))
@@ -265,10 +252,9 @@ def test_blocks_by_hand(solutions):
     assert torch.allclose(pre(10 * x[None])[0, 0], T([42.0, -1, 42, -1]), atol=1e-3) and torch.allclose(post(10 * x[None]), post(x[None]), atol=1e-4)
 
 
-def test_parameters_of_blocks(solutions):
-    blocks = solutions("ch06_blocks")
+def test_parameters_of_blocks(ours):
     with torch.device("meta"):
-        block, encoder, decoder = blocks.PreNormBlock(768, 12), blocks.EncoderBlock(512, 8, 2048), blocks.DecoderBlock(512, 8, 2048)
+        block, encoder, decoder = ours.PreNormBlock(768, 12), ours.EncoderBlock(512, 8, 2048), ours.DecoderBlock(512, 8, 2048)
     size = {name: sum(p.numel() for p in part.parameters()) for name, part in (("attn", block.attn), ("ffn", block.ffn), ("all", block))}
     norms = size["all"] - size["attn"] - size["ffn"]
     said = [shown(row[1])[0][0] for row in table_in("ch06", "What a block costs")]

@@ -1,26 +1,49 @@
-"""The pictures of `headway show`: the numbers that are drawn on both sides, and how a terminal shows them."""
+"""The pictures of `headway show`: the numbers that are drawn on both sides, and how a terminal, an SVG and a wrong answer show them."""
+
+from __future__ import annotations
 
 import json
 import math
+import re
 from xml.etree import ElementTree
 
 import pytest
 import torch
-from grader.course.syllabus import UnknownName
-from grader.execution.target import resolve
+from grader.course.syllabus import UnknownName, load_syllabus
+from grader.execution.target import Target, reference_of, resolve
+from grader.teaching.book.pictures import draw_exercises
 from grader.teaching.show.both_sides import make_picture
 from grader.teaching.show.catalog import SUBJECTS, exercises_with_pictures, find_subject
-from grader.teaching.show.panels import Bars, Chart, Grid, Pair, Picture, Span, pair_panels
+from grader.teaching.show.panels import DIFFERENCE, Bars, Chart, Grid, Pair, Picture, pair_panels
 from grader.teaching.show.svg import panel_to_svg, picture_to_svg
-from grader.teaching.show.terminal import render_picture, touched_cells
-from panel_pictures import EXERCISES, drawn, exercise, panel, table
+from grader.teaching.show.terminal import render_picture
+
+EXERCISES = {exercise.name: exercise for exercise in load_syllabus().exercises}
+
+
+def drawn(name: str, *edits: tuple[str, str]) -> Picture:
+    """With the reference in the learner's place, changed by these edits."""
+    module = EXERCISES[name].module
+    text = reference_of(module).text
+    for old, new in edits:
+        assert text.count(old) >= 1, old
+        text = text.replace(old, new, 1)
+    return make_picture(EXERCISES[name], Target("exercises", texts={module: text}))
+
+
+def panel(picture: Picture, number: int = 0):
+    return picture.pairs[number].reference
+
+
+def table(picture: Picture, number: int = 0) -> torch.Tensor:
+    return torch.tensor(panel(picture, number).values, dtype=torch.float64)
 
 
 @pytest.fixture(scope="module")
 def pictures():
     """The picture of every exercise that has one, with the reference on both sides."""
     solutions = resolve("solutions")
-    return {name: make_picture(exercise(name), solutions) for name in SUBJECTS}
+    return {name: make_picture(EXERCISES[name], solutions) for name in SUBJECTS}
 
 
 # ---- pictures of the reference
@@ -43,10 +66,6 @@ def test_both_sides_get_the_same_input(pictures):
             same = pair.yours == pair.reference or pair.reference.given or pair.reference.near > 0.01
             assert pair.differs is None and same, name
         assert not any(pair.span(pair.reference).has_gaps for pair in picture.pairs), name
-
-
-def test_a_picture_passes_through_json(pictures):
-    for name, picture in pictures.items():
         assert Picture.from_data(json.loads(json.dumps(picture.as_data()))) == picture, name
 
 
@@ -78,110 +97,43 @@ def test_reachability(pictures):
         reach = table(pictures[name])
         assert (reach.triu(1).abs() < 1e-4).all() and (reach.tril() > 1e-3).sum() == 28, name
     assert (table(pictures["SelfAttentionHead"]) > 0).all()
-    encoder = table(pictures["EncoderBlock"])
-    assert (encoder[:, :5] > 1e-3).all() and (encoder[:5, 5:] < 1e-4).all() and encoder[5, 5] > 0.1
     own, memory = table(pictures["DecoderBlock"]), table(pictures["DecoderBlock"], 1)
     assert (own.triu(1).abs() < 1e-4).all() and (memory[:, :5] > 1e-3).all() and (memory[:, 5:] < 1e-4).all()
     source, target = table(pictures["Seq2Seq"]), table(pictures["Seq2Seq"], 1)
-    assert (table(pictures["MultiHeadAttention"], 2) > 1e-4).all()
     assert (source > 1e-3).all() and (target.triu(1).abs() < 1e-4).all()
-    assert (table(pictures["CachedSelfAttention"], 1) < 1e-4).all()
 
 
-def test_positions(pictures):
-    waves = table(pictures["sinusoidal_positions"])
-    assert torch.allclose(waves[:, 0], torch.arange(24).double().sin(), atol=1e-5)
-    assert torch.allclose(waves[:, 1], torch.arange(24).double().cos(), atol=1e-5)
-    later = table(pictures["SinusoidalPositions"], 1)
-    assert torch.allclose(later[:7], table(pictures["SinusoidalPositions"])[5:], atol=1e-5)
-    whole, from_four = table(pictures["LearnedPositions"]), table(pictures["LearnedPositions"], 2)
-    assert torch.allclose(from_four, whole[4:11], atol=1e-6)
+def test_curves_and_bars(pictures):
+    """Their axes are what the labels say: positions, thresholds, steps."""
     for pair, points in panel(pictures["apply_rope"]).lines.items():
         turn = 1.0 if pair == "pair 0" else 0.1
         for position, (x, y) in enumerate(points):
             assert (x, y) == pytest.approx((math.cos(turn * position), math.sin(turn * position)), abs=1e-5)
-    scores = [y for _, y in panel(pictures["apply_rope"], 1).lines["score"]]
-    assert scores[0] == pytest.approx(8 / math.sqrt(8)) and max(scores) == scores[0]
-    assert panel(pictures["rope_angles"]).lines["pair 0"][24] == (24, 24)
-    assert panel(pictures["alibi_slopes"]).values == [2.0**-i for i in range(1, 9)]
-    assert table(pictures["alibi_bias"])[4].tolist() == pytest.approx([-0.25 * (7 - key) for key in range(8)])
     assert panel(pictures["alibi_bias"], 1).lines["head 2"][0] == pytest.approx((0, -7 / 64))
-
-
-def test_layers_and_depth(pictures):
-    exact = dict(panel(pictures["gelu"]).lines["exact"])
-    assert exact[0.0] == 0 and exact[4.0] == pytest.approx(4, abs=1e-3)
-    assert min(exact.values()) == pytest.approx(-0.17, abs=0.01)
-    survivors, zeros = panel(pictures["dropout"]).lines["training"], panel(pictures["dropout"], 1).lines["training"]
-    assert dict(survivors)[0.5] == pytest.approx(2) and dict(zeros)[0.3] == pytest.approx(0.3, abs=0.05)
-    normed = table(pictures["LayerNorm"], 1)
-    assert torch.allclose(normed.mean(1), torch.zeros(7).double(), atol=1e-5)
-    assert torch.allclose(normed.std(1, unbiased=False), torch.ones(()).double(), atol=1e-3)
-    assert torch.allclose(table(pictures["RMSNorm"], 1).square().mean(1), torch.ones(()).double(), atol=1e-3)
-    weighted = table(pictures["LayerNorm"], 2)
-    assert torch.allclose(weighted, normed * torch.linspace(0, 2, 10).double(), atol=1e-5)
-    bends = dict(panel(pictures["FeedForward"]).lines["relu"])
-    assert bends[-4.0] == pytest.approx(0.25 + 0.8 * 2.5) and bends[4.0] == pytest.approx(0.25 + 0.5 * 6 - 1.2 * 3)
-    pre, post = ([y for _, y in panel(pictures[name]).lines["size"]] for name in ("PreNormBlock", "PostNormBlock"))
-    assert pre[-1] > 1.5 * pre[0] and post[1:] == pytest.approx([1] * 8, abs=1e-3)
-    lengths = table(pictures["residual_stream"])
-    assert lengths.shape == (5, 7) and (lengths[4] > lengths[0]).all()
-
-
-def test_training_and_sampling(pictures):
+    assert dict(panel(pictures["dropout"]).lines["training"])[0.5] == pytest.approx(2)
     assert dict(panel(pictures["cross_entropy"]).lines["loss"])[0.5] == pytest.approx(math.log(2), abs=1e-5)
     rate = dict(panel(pictures["warmup_cosine"]).lines["floor 0.2"])
     assert (rate[0], rate[10], rate[55], rate[110]) == pytest.approx((0, 1, 0.6, 0.2))
-    start, first = panel(pictures["AdamW"]).lines["no decay"][:2]
-    assert start == (-4, 2) and first == pytest.approx((-3.8, 1.8), abs=1e-4)
-    assert table(pictures["collate"], 1).tolist() == [[2, 7, 5, 9], [3, 8, -2, -2], [5, 2, 6, -2]]
-    all_count, _, none_counts = panel(pictures["cross_entropy"], 1).values
-    assert all_count > 1 and none_counts == 0
-    before = panel(pictures["top_p_filter"]).values
-    assert sum(before) == pytest.approx(1) and panel(pictures["top_p_filter"]).labels[:2] == ["mat", "sofa"]
+    assert panel(pictures["kv_cache_bytes"]).lines["32 kv heads"][2] == (2048, 1.0)
     assert [value > 0 for value in panel(pictures["top_k_filter"], 1).values] == [True] * 3 + [False] * 5
-    assert [value > 0 for value in panel(pictures["top_k_filter"], 2).values] == [True] * 5 + [False] * 3
-    assert [value > 0 for value in panel(pictures["top_p_filter"], 1).values] == [False, True, True] + [False] * 5
-    cold, hot = (max(panel(pictures["apply_temperature"], number).values) for number in (1, 2))
-    assert hot < max(before) < cold
-    shares = panel(pictures["sample_next_token"], 1).values
-    assert shares == pytest.approx(before, abs=0.04) and sum(panel(pictures["sample_next_token"], 2).values[4:]) == 0
+    before, shares = panel(pictures["top_p_filter"]).values, panel(pictures["sample_next_token"], 1).values
+    assert shares == pytest.approx(before, abs=0.04)
 
 
-def test_cache_experts_and_circuits(pictures):
+def test_tables(pictures):
+    """A row or column of a table is the position, word or layer that its label names."""
+    waves = table(pictures["sinusoidal_positions"])
+    assert torch.allclose(waves[:, 0], torch.arange(24).double().sin(), atol=1e-5)
+    assert table(pictures["collate"], 1).tolist() == [[2, 7, 5, 9], [3, 8, -2, -2], [5, 2, 6, -2]]
     filled = [[position if position <= length else 0 for position in range(1, 8)] for length in (3, 4, 5, 7)]
-    assert table(pictures["KVCache"]).tolist() == filled
-    assert panel(pictures["KVCache"]).rows[-1] == "2 more: length 7"
-    memory = panel(pictures["kv_cache_bytes"]).lines
-    assert memory["32 kv heads"][2] == (2048, 1.0) and memory["8 kv heads"][2] == (2048, 0.25)
-    for number, count in ((1, 1), (2, 2)):
-        weights = table(pictures["route"], number)
-        assert ((weights > 0).sum(1) == count).all()
-        assert torch.allclose(weights.sum(1), torch.ones(()).double(), atol=1e-5)
-    seen = table(pictures["MoELayer"])
-    assert torch.allclose(seen.sum(1), torch.ones(()).double(), atol=1e-4)
-    assert sum(panel(pictures["MoELayer"], 1).values) == 14
-    loss = panel(pictures["load_balancing_loss"]).lines["top 1"]
-    assert loss[0][1] == pytest.approx(1, abs=0.1) and loss[-1][1] > 4.5
+    assert table(pictures["KVCache"]).tolist() == filled and panel(pictures["KVCache"]).rows[-1] == "2 more: length 7"
+    counts = panel(pictures["count_pairs"])
+    assert counts.values[counts.rows.index("a")][counts.rows.index("t")] == 3
+    assert torch.allclose(table(pictures["route"], 1).sum(1), torch.ones(()).double(), atol=1e-5)
     assert table(pictures["find_induction_heads"])[1, 1] > 0.9
-    lens = table(pictures["logit_lens"])
-    assert (lens[2, 4:] > 0.8).all() and (lens[1] < 0.5).all()
     patched = table(pictures["patch_residual"])
     assert patched[0, 3] == pytest.approx(1, abs=0.01) and patched[1, 6] == pytest.approx(1, abs=0.01)
-    assert patched.abs().sum() == pytest.approx(2, abs=0.02)
-
-
-def test_words(pictures):
-    counts, letters = panel(pictures["count_pairs"]), panel(pictures["count_pairs"]).rows
-    assert counts.values[letters.index("a")][letters.index("t")] == 3
-    assert sum(map(sum, counts.values)) == len("the cat sat on the mat") - 1
-    plain_vectors, scaled = table(pictures["TokenEmbedding"]), table(pictures["TokenEmbedding"], 1)
-    assert torch.allclose(plain_vectors[0], plain_vectors[4]) and torch.allclose(scaled, 3 * plain_vectors)
-    features = table(pictures["split_heads"], 1)
-    assert features[:3].tolist() == [[0, 1, 2, 3], [8, 9, 10, 11], [16, 17, 18, 19]]
-    assert table(pictures["merge_heads"], 1).flatten().tolist() == list(range(24))
-    bands = table(pictures["fuse_qkv"])
-    assert [round(float(part.mean())) for part in bands.chunk(3)] == [0, 3, 6]
+    assert table(pictures["split_heads"], 1)[:3].tolist() == [[0, 1, 2, 3], [8, 9, 10, 11], [16, 17, 18, 19]]
 
 
 # ---- in the terminal
@@ -189,12 +141,6 @@ def test_words(pictures):
 
 def picture_with(*pairs: Pair) -> Picture:
     return Picture("softmax", "about", "Look.", "Yours differs.", pairs)
-
-
-def test_lines_go_through_their_points_and_break_where_there_is_none():
-    x, y = Span(0, 4), Span(0, 2)
-    assert set(touched_cells([(0, 0), (4, 2)], x, y, 5, 3)) >= {(0, 2), (2, 1), (4, 0)}
-    assert set(touched_cells([(0, 0), (1, math.nan), (2, 0)], x, y, 5, 3)) == {(0, 2), (2, 2)}
 
 
 @pytest.mark.parametrize("width, colours", [(20, "256"), (80, "truecolor"), (40, None), (130, None)])
@@ -219,20 +165,6 @@ def test_plain_characters_are_the_numbers():
     assert "the digit 9 means 1, . for 0, -0 for a small negative number" in slopes
 
 
-def test_gaps_in_curves_and_missing_bars_are_named():
-    charts = (Chart("t", {"a": [(0, 0), (1, y)]}, "x", "y") for y in (1, math.nan))
-    curve = pair_panels(*charts)
-    assert any(line.plain.endswith("a gap: no number") for line in render_picture(picture_with(curve), 80, "truecolor"))
-    bar = pair_panels(Bars("t", ["a"], [1.0]), Bars("t", ["a"], [math.nan]))
-    assert "a  no number" in "\n".join(line.plain for line in render_picture(picture_with(bar), 80, "truecolor"))
-
-
-def test_too_wide_a_table_is_thinned_and_says_so():
-    wide = Grid("t", [[float(i) for i in range(60)]], ["r"], [str(i) for i in range(60)])
-    text = [line.plain for line in render_picture(picture_with(Pair(wide)), 40, "256")]
-    assert "one column of 5 is shown" in text
-
-
 def test_bars_have_a_common_scale_and_their_numbers():
     pair = pair_panels(Bars("t", ["a", "b"], [1.0, 2.0]), Bars("t", ["a", "b"], [4.0, 2.0]))
     text = "\n".join(line.plain for line in render_picture(picture_with(pair), 80, "truecolor"))
@@ -242,13 +174,7 @@ def test_bars_have_a_common_scale_and_their_numbers():
     assert difference.split()[-1] == "3"
 
 
-def test_a_number_has_its_colour_and_a_missing_one_its_own():
-    table = Grid("t", [[0.0, 0.5, math.nan]], ["r"], ["a", "b", "c"])
-    line = next(line for line in render_picture(picture_with(Pair(table)), 80, "256") if line.plain.startswith("r"))
-    assert line.plain == "r  . 9 ?" and len({str(span.style) for span in line.spans}) == 3
-
-
-# ---- as SVG
+# ---- as SVG, and in the book
 
 
 def svg_texts(svg: str) -> list[str | None]:
@@ -268,6 +194,17 @@ def test_each_kind_of_panel_is_drawn_with_its_labels():
     assert [float(bar.get("width")) for bar in rectangles] == [60, 120, 0, 120]
 
 
+def test_the_book_has_the_picture_of_every_exercise_that_has_one():
+    made = draw_exercises(load_syllabus().exercises)
+    assert list(made) == list(SUBJECTS)
+    for name, one in made.items():
+        assert one.files and len(one.files) == len(one.titles)
+        for file, title in zip(one.files, one.titles):
+            assert file.startswith(name) and title in svg_texts(one.files[file])[0]
+            svg = one.files[file].replace("http://www.w3.org/2000/svg", "")
+            assert not re.search(r"https?:|href|<script|<image", svg)
+
+
 def test_a_whole_picture_has_its_sentences_and_every_panel(pictures):
     wrong = drawn("causal_mask", ("diagonal=k_len - q_len", "diagonal=0"))
     texts = svg_texts(picture_to_svg(wrong))
@@ -275,3 +212,87 @@ def test_a_whole_picture_has_its_sentences_and_every_panel(pictures):
     assert sum(text.startswith("causal_mask(") for text in texts) == 5
     for picture in pictures.values():
         ElementTree.fromstring(picture_to_svg(picture))
+
+
+# ---- the learner's side: differences from the reference, and the message if there is nothing to draw
+
+
+def test_where_the_two_differ_is_marked():
+    picture = drawn("causal_mask", ("diagonal=k_len - q_len", "diagonal=0"))
+    square, wide = picture.pairs
+    assert not picture.agrees and picture.verdict == "Your result differs from the reference's in 12 of 70 numbers."
+    assert square.differs is None and list(square.panels) == ["yours", "reference"]
+    assert list(wide.panels) == ["yours", "reference", DIFFERENCE]
+    assert wide.differs.values == [[0, -1, -1, -1, -1, 0, 0], [0, 0, -1, -1, -1, -1, 0], [0, 0, 0, -1, -1, -1, -1]]
+    assert wide.differs.rows == ["the", "dog", "ran"] and wide.differs.words is None
+    scale = wide.span(wide.differs)
+    assert (scale.low, scale.high) == (-1, 1), "both signs, whichever there are"
+
+
+def test_wrong_curves_bars_and_paths_are_marked():
+    curve = drawn("gelu", ("torch.erf(x / math.sqrt(2))", "torch.erf(x)")).pairs[0]
+    apart = dict(curve.differs.lines["exact"])
+    assert apart[1.0] == pytest.approx(0.5 * (math.erf(1) - math.erf(1 / math.sqrt(2))), abs=1e-4)
+    assert not any(y for _, y in curve.differs.lines["approximate"])
+    bar = drawn("top_p_filter", ("probs.cumsum(dim=-1) - probs", "probs.cumsum(dim=-1)")).pairs[1]
+    lost = [name for name, value in zip(bar.differs.labels, bar.differs.values) if value < 0]
+    assert lost == ["floor"], "the word that crosses"
+    turned_back = ("even * cos - odd * sin, even * sin + odd * cos", "even * cos + odd * sin, odd * cos - even * sin")
+    path = drawn("apply_rope", turned_back).pairs[0]
+    for (_, y), (step, difference) in zip(path.reference.lines["pair 0"], path.differs.lines["pair 0"]):
+        assert difference == pytest.approx(2 * abs(y), abs=1e-4), step
+
+
+def test_another_size_is_drawn_without_a_comparison():
+    picture = drawn("causal_mask", ("torch.ones(q_len, k_len,", "torch.ones(q_len + 1, k_len,"))
+    pair = picture.pairs[0]
+    assert len(pair.yours.values) == 8 and pair.yours.rows[7] == "7" and pair.differs is None
+    assert pair.note == "Your result is 8 x 7 and the reference's is 7 x 7, so no difference can be shown."
+    assert not picture.agrees
+    assert picture.verdict == "Your result does not have the size of the reference's result."
+
+
+def test_missing_numbers_are_distinguished_from_numbers():
+    picture = drawn("softmax", ("return exps / total.masked_fill(total == 0, 1.0)", "return (exps / total).log()"))
+    [pair] = picture.pairs
+    assert math.isinf(pair.yours.values[4][3]) and math.isnan(pair.differs.values[4][3])
+    lines = [line.plain for line in render_picture(picture, 80, None)]
+    assert sum("?" in line for line in lines if line.startswith("  saw hidden")) == 2  # yours and the difference
+
+
+@pytest.mark.parametrize(
+    "body, sentence",
+    [
+        ("raise NotImplementedError", "Your code is not implemented yet. This shows the reference's result."),
+        ("return None", "causal_mask returned None. Is a `return` missing?"),
+        ("return torch.ones(7)", "The result has shape (7,); it should be (7, 7)."),
+        ("return 1 / 0", "causal_mask raised ZeroDivisionError: division by zero. (ch03_attention.py, line"),
+        ("while True: pass", "The call did not end within 5 s."),
+        ("exit(3)", "causal_mask raised SystemExit: it ended the program (3)"),
+        ("return (", "ch03_attention.py does not import. SyntaxError: '(' was never closed."),
+    ],
+)
+def test_errors_are_one_sentence_next_to_the_reference(body, sentence):
+    picture = drawn("causal_mask", ("k_len = q_len if k_len is None else k_len", body))
+    assert sentence in picture.verdict and not picture.agrees
+    assert [list(pair.panels) for pair in picture.pairs] == [["reference"]] * 2
+    if "not implemented" not in picture.verdict:
+        assert picture.verdict.startswith("Your result cannot be drawn, so this shows the reference's. ")
+
+
+def test_a_picture_that_needs_another_exercise_names_it():
+    text = reference_of("ch03_attention").text
+    softmax = text.index("def softmax")
+    begin, end = text.index("    ### BEGIN SOLUTION", softmax), text.index("    ### END SOLUTION", softmax)
+    without = text[:begin] + "    raise NotImplementedError\n" + text[end:]
+    target = Target("exercises", texts={"ch03_attention": without})
+    picture = make_picture(EXERCISES["scaled_dot_product_attention"], target)
+    assert picture.verdict == (
+        "Your result cannot be drawn yet, because softmax in ch03_attention.py is not implemented yet. "
+        "This shows the reference's result."
+    )
+
+
+def test_code_that_prints_or_plays_tricks_does_not_change_the_picture(capfd):
+    noisy = drawn("gelu", ("if approximate:", "print('noise' * 100)\n    x = x.detach()\n    if approximate:"))
+    assert noisy.agrees and "noise" not in capfd.readouterr().out

@@ -2,11 +2,10 @@
 
 import pytest
 import torch
-from grader.course.source import read_source
-from grader.course.syllabus import SOLUTIONS
 from grader.execution.target import Target
 from grader.teaching.walks.parts import Parts
 from grader.teaching.walks.small_models import GPT_PARTS
+from grader.tests.models.own_models import solved
 
 
 @pytest.fixture
@@ -21,14 +20,6 @@ def mixed():
     yield make
     for parts in made:
         parts.close()
-
-
-def solved(module: str, *edits: tuple[str, str]) -> str:
-    text = read_source(SOLUTIONS / f"{module}.py")
-    for old, new in edits:
-        assert text.count(old) == 1, old
-        text = text.replace(old, new)
-    return text
 
 
 LAYERS = "ch05_layers"
@@ -54,13 +45,6 @@ def test_the_learners_modules_use_our_code_for_what_does_not_pass(mixed):
     assert type(block.ln1).__module__.endswith("ch05_layers_learner")
 
 
-def test_without_passing_exercises_all_code_is_ours(mixed):
-    parts = mixed(set())
-    assert parts.from_learner == set() and parts.from_reference == GPT_PARTS
-    model = parts.GPT(parts.GPTConfig(vocab_size=7, max_len=5, d_model=8, n_heads=2, n_layers=1))
-    assert model(torch.tensor([[1, 2, 3]]))[0].shape == (1, 3, 7)
-
-
 def test_a_config_is_the_learners_if_the_model_is(mixed):
     """They may have added a field, which only their model uses."""
     theirs = solved("ch07_models", ("    positions: str = \"learned\"\n    tie_weights", "    extra: int = 5\n    positions: str = \"learned\"\n    tie_weights"))
@@ -84,8 +68,3 @@ def test_a_chapter_that_does_not_import_is_replaced_by_ours_and_reported(mixed, 
     parts = mixed({"gelu", "softmax"}, ch05_layers="print('hello')\nraise SystemExit('not today')\n", ch03_attention=solved("ch03_attention"))
     assert parts.from_learner == {"softmax"} and parts.broken == {LAYERS: "ch05_layers.py does not import: SystemExit: not today"}
     assert parts.gelu(torch.zeros(1)) == 0 and capsys.readouterr().out == ""
-
-
-def test_a_name_that_no_chapter_has_is_an_attribute_error(mixed):
-    with pytest.raises(AttributeError, match="no chapter that this walk needs defines softmaxx"):
-        mixed(set()).__getattr__("softmaxx")

@@ -1,30 +1,24 @@
-"""The walks on caches, experts, positions and the inside of models: their statements are true for the numbers of a run on the reference.
+"""The walks on caches, experts, positions, serving and the inside of models: their statements are true for the numbers of a run on the reference.
 
 Three of them train for so long that they run here with a few seconds of training; tests of their measurements cover two in full.
 """
 
 import re
 import xml.etree.ElementTree as ET
-from dataclasses import replace
 
 import pytest
-from grader.course.syllabus import load_syllabus
-from grader.execution.chapter_package import ChapterPackage
-from grader.execution.target import package_sources, resolve
-from grader.teaching.drawing.charts import Map, curves, draw_maps
-from grader.teaching.drawing.palette import SEQUENTIAL
-from grader.teaching.drawing.svg import stack_pictures
-from grader.teaching.walks import cache_speed, heads, induction, kv_cache, load, logit_lens, moe, patching, positions
+from grader.teaching.walks import cache_speed, induction, kv_cache, load, moe, paging, patching, positions, speculation
 from grader.teaching.walks.induction import Checkpoint, Findings
-from walk_runs import changed, check_page, check_required_exercises, printed_text, run_once
+from walk_runs import changed, check_walk, printed_text, run_once
 
 SMALLER = {
     kv_cache: {"COUNTED": (8, 16, 64), "TIMED": (4, 8), "WIDTH": 32},
     moe: {"STEPS": 100},
     positions: {"STEPS": 20},
     induction: {"MAX_STEPS": 60},
+    speculation: {"DRAWS": 60},
 }
-WALKS = ("kv-cache", "moe", "positions", "logit-lens", "heads", "induction", "patching", "tiles")
+WALKS = ("kv-cache", "moe", "positions", "logit-lens", "heads", "induction", "patching", "tiles", "speculation", "paging")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -42,25 +36,16 @@ def numbers_in(picture):
     return [float(text) for text in texts if re.fullmatch(r"-?\d+(\.\d+)?(e[+-]\d+)?", text)]
 
 
-def shades(picture):
-    """The cells of small maps: how many are drawn, and how many of them are white."""
-    cells = [
-        element
-        for element in ET.fromstring(picture).iter()
-        if element.tag.endswith("rect") and element.get("width") == element.get("height") and not element.get("stroke")
-    ]
-    return len(cells), sum(cell.get("fill") == "#ffffff" for cell in cells)
+def count_cells(picture):
+    """How many cells of small maps are drawn."""
+    squares = (mark for mark in ET.fromstring(picture).iter() if mark.tag.endswith("rect") and mark.get("width") == mark.get("height"))
+    return sum(not square.get("stroke") for square in squares)
 
 
 @pytest.mark.parametrize("name", WALKS)
 @pytest.mark.thorough
-def test_a_walk_names_exactly_the_exercises_that_run(name):
-    check_required_exercises(name)
-
-
-@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.thorough] * (name in ("heads", "patching"))) for name in WALKS])  # these train a model
-def test_a_walk_fits_the_page_and_is_the_same_twice(name):
-    check_page(name)
+def test_a_walk_fits_the_page_and_names_exactly_the_exercises_that_run(name):
+    check_walk(name)
 
 
 @pytest.mark.parametrize("name", ["moe", "logit-lens", "heads", "induction", "patching"])  # for positions, the measurement's own test checks this
@@ -101,11 +86,7 @@ def test_operations_are_counted_as_the_formula_says():
 def test_memory_and_time_are_distinguished_from_counts():
     n, text = run_once("kv-cache").numbers, run_once("kv-cache").text
     assert kv_cache.MODELS[1][0] == "Llama 2, 7B" and n.memory[1] == [2**29, 2**32, 2**36] and "512 MiB    4 GiB   64 GiB" in text
-    assert [kv_cache.size(count) for count in (36 * 2**20, 2**30, 5 * 2**29)] == ["36 MiB", "1 GiB", "2.5 GiB"]
     assert n.same and [row.tokens for row in n.timed] == [4, 8]
-    slower = changed(n, timed=[replace(row, seconds=2 * row.seconds) for row in n.timed])
-    before, _, after = text.partition("Speed, measured")
-    assert printed_text("kv-cache", slower).partition("Speed, measured")[0] == before and printed_text("kv-cache", slower).partition("Speed, measured")[2] != after
     assert "they should not" not in text and "they should not" in printed_text("kv-cache", changed(n, written="something else"))
 
 
@@ -143,17 +124,6 @@ def test_the_sums_are_right_and_routing_adds_up():
 # ---- positions
 
 
-def test_what_each_scheme_computes_for_a_position():
-    n = run_once("positions").numbers
-    assert [n.scores["alibi"][place] for place in positions.QUERY_PLACES] == [[-0.25 * d for d in range(positions.MAX_DISTANCE + 1)]] * 2
-    assert max(n.unequal[scheme] for scheme in ("sinusoidal", "rope", "alibi")) < 1e-4 < n.unequal["learned"]
-    assert n.scores["rope"][15][0] == pytest.approx(8**0.5, abs=1e-5)
-    assert {scheme: outcome.partition(":")[0] for scheme, outcome in n.beyond_table.items()} == {
-        "learned": "ValueError", "sinusoidal": "ValueError", "rope": "no error", "alibi": "no error",
-    }  # fmt: skip
-    assert n.parameters["learned"] - n.parameters["rope"] == positions.LENGTH * positions.WIDTH
-
-
 def test_losses_and_weights_by_position_belong_to_their_positions():
     n = run_once("positions").numbers
     assert [row.name for row in n.rows][2:] == list(n.heads) == list(positions.SCHEMES)
@@ -162,8 +132,7 @@ def test_losses_and_weights_by_position_belong_to_their_positions():
     for scheme, pattern in n.patterns.items():
         assert all(sum(row) == pytest.approx(1, abs=1e-4) for row in pattern)
         assert n.echo[scheme][: positions.DRAWN_PLACES - 2] == pytest.approx([pattern[q][q - 2] for q in range(2, positions.DRAWN_PLACES)])
-    assert positions.binned([5.0] * 6 + [1.0] * 8, 2) == [5.0, 1.0] and positions.binned([1.0, 2.0, 3.0], 7) == [1.0, 2.5]
-    assert shades(run_once("positions").picture)[0] == 4 * positions.DRAWN_PLACES * (positions.DRAWN_PLACES + 1) // 2
+    assert count_cells(run_once("positions").picture) == 4 * positions.DRAWN_PLACES * (positions.DRAWN_PLACES + 1) // 2
 
 
 # ---- logit-lens
@@ -183,11 +152,6 @@ def test_the_lens_ends_at_the_models_own_words():
     assert sorted(drawn) == sorted(round(chance, 2) for reading in n.readings for row in reading.chances for chance in row)
 
 
-def test_a_decision_counts_from_the_layer_after_which_it_never_changes():
-    reading = logit_lens.Reading(["a", "b"], [["x", "y"], ["z", "y"], ["x", "y"]], [], [])
-    assert reading.decided == [2, 0]
-
-
 # ---- heads
 
 
@@ -203,17 +167,7 @@ def test_heads_are_named_by_what_the_language_needs_and_are_needed_for_it():
     for name, rule in (("without first", 0), ("without previous", 1)):
         rises = [late - early for early, late in zip(whole, n.by_rule.get(name, whole))]
         assert name not in n.by_rule or rises[rule] == max(rises) > 0.5
-    assert shades(run_once("heads").picture)[0] == len(n.heads) * 15 * 16 // 2
-
-
-def test_the_language_of_the_heads_follows_its_rules():
-    language = heads.Language(5)
-    texts, rules, chances = language.texts(50)
-    assert texts.shape == (50, heads.LENGTH + 1) and rules.shape == chances.shape == (50, heads.LENGTH - 2)
-    for text, made_by, chance in zip(texts.tolist(), rules.tolist(), chances.tolist()):
-        for t, rule in enumerate(made_by, start=3):
-            options = [language.of_theme[text[0]], language.of_before_last[text[t - 2] - 8], language.of_last[text[t - 1] - 8]]
-            assert text[t] == options[rule] and chance[t - 3] == pytest.approx(sum(int(option) == text[t] for option in options) / 3)
+    assert count_cells(run_once("heads").picture) == len(n.heads) * 15 * 16 // 2
 
 
 # ---- induction
@@ -227,7 +181,7 @@ def test_the_observed_head_is_the_best_one():
     assert sum(n.partner_pattern[i][i - 1] for i in range(1, 24)) / 23 == pytest.approx(n.previous[-1], abs=1e-5)
     assert "In 60 steps no head reached 0.5." in text
     shown = {*n.found.steepest, 2}
-    assert shades(run_once("induction").picture)[0] == (len(shown) + 1) * 24 * 25 // 2
+    assert count_cells(run_once("induction").picture) == (len(shown) + 1) * 24 * 25 // 2
 
 
 def test_the_moment_is_reported():
@@ -238,18 +192,6 @@ def test_the_moment_is_reported():
     assert "At step 50 it has appeared: head 0 of layer 1." in text and "<- appears" in text
     assert "from step 0 to 50: the best score goes from 0.10 to 0.60, and the loss in the second half from 4.20 to 1.90" in text
     assert "0.81 with period 8 and 0.62 with period 24" in text
-
-
-def test_training_ends_a_while_after_a_head_was_found(monkeypatch):
-    monkeypatch.setattr(induction, "FOUND", 0.0)
-    package = ChapterPackage(package_sources(resolve("solutions"), load_syllabus().chapter("ch12"), whole=True), "tested")
-    looks = []
-    try:
-        chapters = package.module("ch07_models"), package.module("ch12_interpretability")
-        found = induction.train(*chapters, steps=50, every=2, longer=3, at_checkpoint=lambda model: looks.append(model.training))
-    finally:
-        package.close()
-    assert [moment.step for moment in found.checkpoints] == [0, 2, 4, 5] and len(looks) == 4
 
 
 # ---- patching
@@ -272,17 +214,53 @@ def test_the_fact_moves_from_the_country_to_the_last_place():
     assert [round(value, 3) for table in (n.other_country, n.other_question) for row in table for value in row] == pytest.approx(drawn, abs=1e-9)
 
 
-# ---- what the pictures are made of
+# ---- speculation and paging
 
 
-def test_small_maps_share_one_scale_and_leave_the_future_out():
-    panels = [Map("half", [[1.0, 9.0], [0.5, 0.5]], "ab", "ab"), Map("none", [[9.0, 0.0], [0.0, 0.0]], "ab", "ab")]
-    picture = draw_maps(panels, "Two", columns=2, row_name="from", column_name="to")
-    assert shades(picture) == (6, 2) and picture.count(f'fill="{SEQUENTIAL[-1]}"') == 1 + 1 and numbers_in(picture) == [0.0, 9.0]
-    assert {"half", "none", "from", "to"} <= {element.text for element in ET.fromstring(picture).iter()}
+def test_speculation_keeps_guesses_in_order_and_replaces_the_first_refused_one():
+    n = run_once("speculation").numbers
+    fates = [fate for one in n.rounds for *_, fate in one.guesses]
+    assert len(n.rounds) == speculation.ROUNDS and {"kept", "refused"} <= set(fates)
+    for one, following in zip(n.rounds, n.rounds[1:]):
+        assert following.before == " ".join([one.before, *one.written])
+    for one in n.rounds:
+        kept = [word for word, *_, fate in one.guesses if fate == "kept"]
+        assert one.written[:-1] == kept and [guess[0] for guess in one.guesses][: one.kept] == kept
+        assert [guess[-1] for guess in one.guesses].count("refused") == (len(kept) < speculation.DRAFTED)
 
 
-def test_pictures_are_stacked_without_overlap():
-    one = curves({"line": [(0, 1), (1, 2)]}, "A curve")
-    inner = [element for element in ET.fromstring(stack_pictures([one, one], "Both")) if element.tag.endswith("svg")]
-    assert float(inner[1].get("y")) >= float(inner[0].get("y")) + float(inner[0].get("height"))
+def test_speculation_saves_passes_and_changes_no_text():
+    n, text = run_once("speculation").numbers, run_once("speculation").text
+    assert n.different == 0
+    assert all(160 / (size + 1) <= passes < 160 for size, passes in n.passes.items())
+    assert "All 100 texts are those of generate" in text
+    assert "1 of 100 texts differ from those of generate, but they should not." in printed_text("speculation", changed(n, different=1))
+
+
+def test_paging_takes_shares_copies_and_gives_back_as_it_says():
+    n, text = run_once("paging").numbers, run_once("paging").text
+    prompts, written, forked, branch, own, gone, reused = n.states
+    assert [state.free for state in n.states] == [6, 5, 5, 4, 4, 6, 4]
+    for state in n.states:
+        for name, table in state.tables.items():
+            assert len(table) == -(-state.lengths[name] // paging.SIZE)
+        used = {block for table in state.tables.values() for block in table}
+        assert len(used) + state.free == paging.N_BLOCKS
+        assert state.holders == {block: sum(block in table for table in state.tables.values()) for block in sorted(used)}
+    assert forked.tables["B2"] == forked.tables["B"] and branch.tables["B2"][:2] == branch.tables["B"][:2] and branch.tables["B2"][2] != branch.tables["B"][2]
+    assert own.tables == branch.tables and "A" not in gone.tables
+    assert "C took a new block" in " ".join(text.split())
+    assert n.wrong == 0 and n.is_unchanged and "Nothing has changed" in text
+
+
+def test_paging_reports_a_cache_that_breaks_its_promises():
+    n = run_once("paging").numbers
+    assert "something has changed, and it should not" in printed_text("paging", changed(n, is_unchanged=False))
+    assert "although the pool has not enough blocks" in " ".join(printed_text("paging", changed(n, error="")).split())
+
+
+def test_the_pictures_show_each_step_and_each_length_of_a_round():
+    steps = run_once("paging").picture
+    assert all(f">{state.about}<" in steps for state in run_once("paging").numbers.states)
+    assert len(re.findall(r"<rect", steps)) > 7 * paging.N_BLOCKS
+    assert ">residual<" in run_once("speculation").picture and ">one by one<" in run_once("speculation").picture
