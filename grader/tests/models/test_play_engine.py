@@ -63,10 +63,7 @@ def test_min_p_leaves_out_what_is_far_less_likely_than_the_likeliest(parts, word
     limit = (best[0].probability + best[1].probability) / 2 / best[0].probability
     only = [written(engine, "the dog", Settings(temperature=1, min_p=limit, length=1, seed=seed)) for seed in range(20)]
     assert only == [[best[0].id]] * 20
-    all_of_them = {tuple(written(engine, "the dog", Settings(temperature=1, min_p=0, length=1, seed=seed))) for seed in range(20)}
-    assert len(all_of_them) > 1 and {(i,) for (i,) in all_of_them} == {
-        tuple(written(engine, "the dog", Settings(temperature=1, length=1, seed=seed))) for seed in range(20)
-    }
+    assert len({tuple(written(engine, "the dog", Settings(temperature=1, min_p=0, length=1, seed=seed))) for seed in range(20)}) > 1
 
 
 class Recited(nn.Module):
