@@ -1,4 +1,4 @@
-"""`headway play` as a process: in a pseudo-terminal, and with pipes."""
+"""`headway play` as a process, in a pseudo-terminal and with pipes; and texts that are broken between words, also while they are being written."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import sys
 
 import pexpect
 import pytest
+from grader.models.play.wrapping import WordWrap
 from kit_copy import Kit, posix
+from rich.cells import cell_len
 
 SECONDS = 120
 
@@ -69,3 +71,35 @@ class Log:
 
     def flush(self) -> None:
         pass
+
+
+# ---- breaking between words
+
+
+TEXT = "Mia had a red ball. She lost it in the tall grass,\nand then 小さな猫 found it again. Unbelievably, it was dry."
+
+
+def printed(width: int, pieces: list[str]) -> str:
+    wrap = WordWrap(width)
+    return "".join(map(wrap.feed, pieces))
+
+
+def pieces_of(text: str) -> list[str]:
+    """As a model writes: each word with the space before it."""
+    return ["".join(part) for part in zip(["", *" " * text.count(" ")], text.split(" "))]
+
+
+@pytest.mark.parametrize("width", [14, 20, 37, 80])
+def test_lines_break_between_words_and_no_word_is_lost(width):
+    got = printed(width, pieces_of(TEXT))
+    assert got.split() == TEXT.split()
+    assert max(map(cell_len, got.split("\n"))) <= width
+    assert all(line == line.strip() for line in got.split("\n"))
+
+
+def test_a_word_that_comes_in_pieces_stays_whole_where_it_fits():
+    assert printed(20, ["the un", "believ", "able", " story"]) == "the unbelievable\nstory"
+
+
+def test_a_word_that_is_longer_than_the_line_is_printed_as_it_is():
+    assert printed(8, ["a", " extraordinary", " cat"]) == "a\nextraordinary\ncat"
