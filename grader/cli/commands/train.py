@@ -85,7 +85,7 @@ def train(
     """Train a language model of your own parts on text.
 
     The reference replaces exercises that do not pass their tests yet. Control-C saves the model, and --resume goes on
-    as if nothing had happened."""
+    from there."""
     chosen = dict(
         text=text, preset=preset, minutes=minutes, steps=steps, model=model, positions=positions, norm=norm,
         tokens=tokens, heads=heads, seed=seed,

@@ -106,7 +106,6 @@ class Training:
             self.trainer.corpus.tokenizer,
             self.trainer.design,
             self.record(),
-            self.trainer.state(),
         )
 
     def close(self) -> None:
@@ -141,7 +140,6 @@ def resume(folder: Path, device: str, report_progress: ProgressReporter) -> Trai
     """The training of this checkpoint, where it was interrupted. CheckpointProblem or TextProblem if it cannot go
     on."""
     data = checkpoint.read_record(folder)
-    state = checkpoint.load_training(folder)
     try:
         design = Design.from_data(data["design"])
         record = data["record"]
@@ -149,12 +147,12 @@ def resume(folder: Path, device: str, report_progress: ProgressReporter) -> Trai
     except (DesignProblem, KeyError) as problem:
         raise CheckpointProblem(f"{folder.name} is damaged ({problem}); train the model again") from None
     with _closing_after_failure(own):
-        prepare_torch(record["seed"], state.data["threads"])
+        prepare_torch(record["seed"])
         loaded = checkpoint.load(folder, own.parts)
         recipe = Recipe.from_data(record["recipe"])
         corpus = _corpus_again(own.parts, record, loaded.tokenizer, design, recipe)
         trainer = Trainer(own.parts, design, loaded.model, corpus, recipe, device)
-        trainer.restore(state, History.from_data(record["history"]))
+        trainer.go_on_from(History.from_data(record["history"]))
         return Training(
             folder, own, trainer, record["seed"], record["steps"], record["minutes"], list(getattr(corpus, "notes", []))
         )

@@ -185,7 +185,9 @@ def bars(rows: Iterable[tuple[str, float]], *, decimals: int = 2, most: float | 
     return lines
 
 
-def curve(name: str, values: Sequence[float], *, width: int = 50, span: tuple[float, float] | None = None) -> Block:
+def curve(
+    name: str, values: Sequence[float], *, width: int = 50, span: tuple[float, float] | None = None
+) -> list[Text]:
     """Return a curve in one line, such as the loss over the steps of training, between its first and its last value.
 
     Its height covers the range of the values, or `span`: give the same one to curves that are to be compared.

@@ -15,7 +15,7 @@ WRONG_USES = {
     "a device": (["pre", "post", "--device", "tpu"], "'tpu' is not one of 'auto', 'cpu', 'cuda'", 2),
     "the same design": (["learned", "dense"], "learned and dense are the same design", 2),
     "heads": (["heads=3", "heads=4"], "3 heads do not divide d_model", 2),
-    "a translator and a writer": (["translate", "rope"], "translate is a translator, and the other design is not", 2),
+    "a translator": (["translate", "rope"], "'translate' is neither a checkpoint nor a design", 1),
     "a typing mistake": (["learnt", "rope"], "'learnt' is neither a checkpoint nor a design; did you mean learned?", 1),
     "an unknown name": (["xyz", "rope"], "'xyz' is neither a checkpoint nor a design; the designs are learned,", 1),
 }
