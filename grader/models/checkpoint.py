@@ -49,9 +49,7 @@ class Loaded:
 # ---- writing
 
 
-def save(
-    folder: Path, model: nn.Module, tokenizer: ModelTokenizer, design: Design, record: Mapping[str, Any]
-) -> None:
+def save(folder: Path, model: nn.Module, tokenizer: ModelTokenizer, design: Design, record: Mapping[str, Any]) -> None:
     """Write the checkpoint. CheckpointProblem if that is not possible; an earlier one in this folder then stays."""
     from safetensors.torch import save as to_bytes
 

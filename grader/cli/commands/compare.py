@@ -174,7 +174,7 @@ def _compare(folders: tuple[Path, Path], prompts: list[str], picture: Path | Non
 
 def _print_comparison(comparison: Comparison) -> None:
     from grader.models.comparison.report import sample_lines, sentences, table_rows
-    from grader.models.play.plain import harmless
+    from grader.models.play.commands import harmless
     from rich.table import Table
     from rich.text import Text
 

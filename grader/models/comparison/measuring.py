@@ -224,4 +224,3 @@ def _continuation(engine: Engine, prompt: str, seed: int, length: int) -> tuple[
     ids = engine.read(prompt, length).ids
     written = [piece.id for piece in engine.write(ids, settings) if isinstance(piece, Piece)]
     return engine.text([*ids, *written]).strip(), len(written) + 1
-

@@ -30,11 +30,8 @@ GPT2 = Design(activation="gelu_tanh")  # in what matters for its exercises
 class Opener:
     """Opens models; those parts that are tested once are not tested again."""
 
-    def __init__(
-        self, with_cache: bool, device: str, report_progress: ProgressReporter, more: Iterable[str] = ()
-    ) -> None:
-        """`more` are exercises that play needs besides those of the model."""
-        self.with_cache, self.device, self.report_progress, self.more = with_cache, device, report_progress, tuple(more)
+    def __init__(self, with_cache: bool, device: str, report_progress: ProgressReporter) -> None:
+        self.with_cache, self.device, self.report_progress = with_cache, device, report_progress
         self.own: list[OwnParts] = []
 
     def open_checkpoint(self, name: str | None) -> Engine:
@@ -75,10 +72,8 @@ class Opener:
         )
         here = {exercise.name for exercise in load_syllabus().exercises}  # a handout may leave chapters out
         sampling = ("translate",) if design.kind == "translate" else SAMPLING
-        own = find_own_parts(
-            {*model_exercises(design), *tokenizer, *sampling, *self.more, *here.intersection(optional)},
-            self.report_progress,
-        )
+        needed = {*model_exercises(design), *tokenizer, *sampling, *here.intersection(optional)}
+        own = find_own_parts(needed, self.report_progress)
         self.own.append(own)
         return own
 

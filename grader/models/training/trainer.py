@@ -162,6 +162,7 @@ class Trainer:
         start, end = tokenizer.start_ids[0], tokenizer.end_id
         return tokenizer.decode(self.parts.translate(self.model, ids, start, end, SENTENCE_TOKENS)[0].tolist())
 
+
 def prepare_torch(seed: int) -> None:
     """Seed the generators, and let torch add in the same order every time."""
     random.seed(seed)

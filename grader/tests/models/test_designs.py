@@ -84,5 +84,5 @@ def test_a_tied_matrix_has_one_name(parts):
 
 def test_a_mini_model_is_much_smaller_than_the_default_and_reads_the_same_tokens(parts):
     sizes = {name: sum(p.numel() for p in build_model(parts, preset(name), 470).parameters()) for name in ("mini", "tiny")}
-    assert sizes["mini"] * 7 < sizes["tiny"]  # so that it can guess ahead: `headway play --speculative`
+    assert sizes["mini"] * 7 < sizes["tiny"]
     assert preset("mini").max_len == preset("tiny").max_len

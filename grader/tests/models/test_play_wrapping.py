@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from grader.models.play.wrapping import WordWrap
+from grader.models.play.prompt import WordWrap
 from rich.cells import cell_len
 
 TEXT = "Mia had a red ball. She lost it in the tall grass,\nand then 小さな猫 found it again. Unbelievably, it was dry."
