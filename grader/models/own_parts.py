@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import traceback
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from grader.course.syllabus import load_syllabus
@@ -13,10 +12,11 @@ from grader.execution.errors import Where, message_of, printable
 from grader.models.design import Design
 from grader.teaching.walks.exercise_status import ExerciseStatus, find_status
 from grader.teaching.walks.parts import NotInHandout, Parts, list_names
+from grader.teaching.walks.progress_line import ProgressReporter
+from grader.teaching.walks.small_models import ATTENDING
 
 WORDS = ("build_vocab", "WordTokenizer")
 BPE = ("count_pairs", "merge_pair", "train_bpe", "BPETokenizer")
-ATTENDING = ("softmax", "causal_mask", "scaled_dot_product_attention", "split_heads", "merge_heads")
 BLOCK = ("dropout", "LayerNorm", "FeedForward")
 TRAINING = (
     "next_token_pairs", "collate", "cross_entropy", "clip_gradients", "accumulated_step", "warmup_cosine", "AdamW",
@@ -25,8 +25,6 @@ TRAINING = (
 )  # fmt: skip
 SAMPLING = ("apply_temperature", "top_k_filter", "top_p_filter", "sample_next_token", "generate")
 MAX_LISTED_NAMES = 6  # names in a sentence; of more, the rest is counted
-
-ProgressReporter = Callable[[str, int], AbstractContextManager[Callable[[], None]]]
 
 
 def tokenizer_exercises(kind: str) -> tuple[str, ...]:

@@ -126,8 +126,8 @@ def _train(training: Training) -> bool:
     """Train to the end; False after Control-C. CheckpointProblem with what is saved if it fails."""
     from grader.models.checkpoint import CheckpointProblem
     from grader.models.own_parts import CodeProblem
-    from grader.models.training.live_page import make_page
-    from grader.models.training.run import control_c, run
+    from grader.models.training.live_page import control_c, make_page
+    from grader.models.training.run import run
     from grader.models.training.trainer import NotANumber
 
     console = make_console()

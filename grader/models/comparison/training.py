@@ -17,7 +17,7 @@ from grader.models import checkpoint
 from grader.models.checkpoint import CheckpointProblem
 from grader.models.design import NORMS, POSITIONS, PRESETS, DesignProblem
 from grader.models.training import run
-from grader.models.training.corpora import STORIES, fingerprint_of_text
+from grader.models.training.corpora import fingerprint_of_text
 from grader.models.training.own_text import read_paragraphs
 from grader.models.training.settings import MINUTES, Settings
 from grader.teaching.walks.progress_line import ProgressReporter
@@ -136,7 +136,7 @@ def _earlier_record(entry: Entry, steps: int | None, minutes: float | None) -> d
         data = checkpoint.read_record(entry.folder)
         record, corpus = data["record"], data["record"]["corpus"]
         same = (
-            corpus["kind"] == ("text" if settings.text else STORIES)
+            corpus["kind"] == settings.corpus_kind
             and corpus.get("fingerprint") == (fingerprint_of_text(paragraphs) if paragraphs else None)
             and data["design"] == settings.design().to_data()
             and data["tokenizer"]["kind"] == settings.token_kind()

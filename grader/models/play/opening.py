@@ -8,11 +8,10 @@ from pathlib import Path
 from grader.course.syllabus import load_syllabus
 from grader.models.checkpoint import CheckpointProblem, find_checkpoint, load, read_record
 from grader.models.design import Design, DesignProblem
-from grader.models.gpt2.folder import VOCAB, load_folder
+from grader.models.gpt2 import VOCAB, load_folder
 from grader.models.own_parts import (
     SAMPLING,
     OwnParts,
-    ProgressReporter,
     describe_problem,
     find_own_parts,
     model_exercises,
@@ -21,6 +20,7 @@ from grader.models.own_parts import (
 from grader.models.play.engine import Engine
 from grader.models.play.settings import PlayProblem
 from grader.teaching.walks.parts import NotInHandout
+from grader.teaching.walks.progress_line import ProgressReporter
 
 CACHE = ("KVCache", "CachedSelfAttention", "CachedGPT")
 LOOKING = ("min_p_filter", "residual_stream", "logit_lens", "attention_patterns", "classify_head")

@@ -1,8 +1,11 @@
-"""What a training shows: a few lines that are redrawn in a terminal, or a line now and then where there is none."""
+"""What a training shows, and Control-C: a few lines that are redrawn in a terminal, or a line now and then where there is none."""
 
 from __future__ import annotations
 
+import contextlib
+import signal
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from grader.console.output import make_console, print_wrapped, progress_bar, wrap_text
@@ -162,3 +165,20 @@ def _clock(seconds: float) -> str:
     whole = max(int(seconds + 0.5), 0)
     hours, minutes = divmod(whole // 60, 60)
     return f"{hours}:{minutes:02}:{whole % 60:02}" if hours else f"{minutes}:{whole % 60:02}"
+
+
+@contextlib.contextmanager
+def control_c() -> Iterator[Callable[[], bool]]:
+    """Inside, the first Control-C makes the function return True; the second is a KeyboardInterrupt at once."""
+    asked = False
+
+    def ask(signum: int, frame: object) -> None:
+        nonlocal asked
+        asked = True
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    previous = signal.signal(signal.SIGINT, ask)
+    try:
+        yield lambda: asked
+    finally:
+        signal.signal(signal.SIGINT, previous)

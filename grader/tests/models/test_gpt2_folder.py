@@ -8,7 +8,7 @@ import shutil
 import pytest
 import torch
 from grader.models.checkpoint import CheckpointProblem
-from grader.models.gpt2.folder import load_folder
+from grader.models.gpt2 import load_folder
 from grader.teaching.walks.parts import Parts
 from grader.tests.models.published_gpt2 import SIZES, VOCAB_SIZE, make_model, write_tokenizer
 from safetensors.torch import load_file, save_file

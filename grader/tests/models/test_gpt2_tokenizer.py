@@ -5,8 +5,7 @@ from __future__ import annotations
 import unicodedata
 
 import pytest
-from grader.models.gpt2.folder import read_tokenizer
-from grader.models.gpt2.tokenizer import END_OF_TEXT, GPT2Tokenizer, byte_alphabet
+from grader.models.gpt2 import END_OF_TEXT, GPT2Tokenizer, byte_alphabet, read_tokenizer
 from grader.teaching.walks.parts import Parts
 from grader.tests.fuzzing import fuzzed
 from grader.tests.models.published_gpt2 import VOCAB_SIZE, write_tokenizer
