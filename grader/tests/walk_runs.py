@@ -1,4 +1,4 @@
-"""Walks that run on the reference, once each: their numbers, their text, their picture, and which exercises ran."""
+"""Walks that run on the reference, once each: their numbers, their text, and which exercises ran."""
 
 from __future__ import annotations
 
@@ -26,7 +26,6 @@ from rich.console import Console
 class FinishedWalk:
     numbers: SimpleNamespace
     text: str
-    picture: str
     ran: frozenset[str]  # the exercises whose code ran
 
 
@@ -45,7 +44,7 @@ def run_once(name: str, seed: int = 0) -> FinishedWalk:
     finally:
         torch.set_num_threads(threads)
         parts.close()
-    return FinishedWalk(numbers, printed_text(name, numbers), walk.draw(numbers), frozenset(ran))
+    return FinishedWalk(numbers, printed_text(name, numbers), frozenset(ran))
 
 
 def printed_text(name: str, numbers: Any) -> str:

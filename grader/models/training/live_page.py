@@ -1,4 +1,7 @@
-"""What a training shows, and Control-C: a few lines that are redrawn in a terminal, or a line now and then where there is none."""
+"""What a training shows: a few lines that are redrawn in a terminal, or a line now and then where there is none.
+
+Control-C is asked for here too.
+"""
 
 from __future__ import annotations
 

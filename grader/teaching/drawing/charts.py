@@ -1,4 +1,4 @@
-"""Curves, tables as colours, and many small tables, each as a standalone SVG.
+"""Curves, and tables as colours, each as a standalone SVG.
 
 Numbers are rounded before anything is drawn, so the same values give the same bytes on every machine.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from grader.teaching.drawing.palette import CURVES, EMPTY, FAINT, INK, LINE, Colour, paint, shade, text_on
@@ -34,13 +33,12 @@ def curves(
     x_name: str = "",
     y_name: str = "",
     log: bool = False,
-    dots: bool = False,
     looks: Sequence[tuple[int, int]] = (),
     covering: Points = (),
 ) -> str:
     """Draw one line for each name through its (x, y) points.
 
-    `log` makes the y axis logarithmic, `dots` marks each point.
+    `log` makes the y axis logarithmic.
     `looks` has a number of CURVES and one of DASHES for each line; without it, each line has its own colour and dashes.
     The axes also reach the points of `covering`, which are not drawn.
     """
@@ -69,10 +67,10 @@ def curves(
         marks.append(write(x, top + CHART_HEIGHT + 20, f"{tick:.4g}", anchor="middle", colour=FAINT))
     looks = looks or [(number, number) for number in range(len(drawn))]
     for look, points in zip(looks, drawn.values()):
-        marks += _curve([place(x, y) for x, y in points], look, dots)
+        marks.append(_curve([place(x, y) for x, y in points], look))
     for number, (name, look) in enumerate(zip(drawn, looks)):
         x, y = left + CHART_WIDTH + 18, top + 10 + 24 * number
-        marks += [*_curve([(x, y), (x + 28, y)], look, dots=False), write(x + 36, y + 4, name, colour=INK)]
+        marks += [_curve([(x, y), (x + 28, y)], look), write(x + 36, y + 4, name, colour=INK)]
     if x_name:
         marks.append(write(left + CHART_WIDTH / 2, top + CHART_HEIGHT + 42, x_name, anchor="middle", colour=FAINT))
     if y_name:
@@ -97,14 +95,11 @@ def _decades(values: Sequence[float]) -> list[float]:
     return [float(exponent) for exponent in range(first, max(last, first + 1) + step, step)]
 
 
-def _curve(points: Points, look: tuple[int, int], dots: bool) -> Iterable[str]:
+def _curve(points: Points, look: tuple[int, int]) -> str:
     colour, dash = CURVES[look[0] % len(CURVES)], DASHES[look[1] % len(DASHES)]
     dashed = f' stroke-dasharray="{dash}"' if dash else ""
     way = " ".join(f"{x:g},{y:g}" for x, y in points)
-    yield f'<polyline points="{way}" {paint(None, colour)} stroke-width="2.2" stroke-linejoin="round"{dashed}/>'
-    if dots:
-        for x, y in points:
-            yield f'<circle cx="{x:g}" cy="{y:g}" r="3.5" {paint(colour)}/>'
+    return f'<polyline points="{way}" {paint(None, colour)} stroke-width="2.2" stroke-linejoin="round"{dashed}/>'
 
 
 def _line(x1: float, y1: float, x2: float, y2: float) -> str:
@@ -176,43 +171,6 @@ def _labelled(count: int) -> range:
     while count / step > MAX_LABELS:
         step *= 2
     return range(0, count, step)
-
-
-@dataclass(frozen=True)
-class Map:
-    """A small table of weights; each row and each column has a label of one or two characters, or an empty one."""
-
-    name: str
-    values: Sequence[Sequence[float]]
-    rows: Sequence[str]
-    columns: Sequence[str]
-
-
-def draw_maps(maps: Sequence[Map], title: str, *, columns: int, row_name: str, column_name: str, cell: int = 14) -> str:
-    """Draw causal tables without their empty halves in rows of `columns`, with one colour scale for all.
-
-    `cell` is the side of a cell.
-    """
-    high = max(value for panel in maps for row in panel.values for value in row)
-    left, top, gap = 64, 96, 34
-    wide = max(len(panel.columns) for panel in maps) * cell + gap
-    tall = max(len(panel.rows) for panel in maps) * cell + gap + 22
-    marks: list[str] = []
-    for number, panel in enumerate(maps):
-        x, y = left + number % columns * wide, top + number // columns * tall
-        marks.append(write(x, y - 22, panel.name, bold=True))
-        for r, row in enumerate(panel.values):
-            marks.append(write(x - 6, y + (r + 0.5) * cell + 4, panel.rows[r], anchor="end", colour=FAINT, size=10))
-            for c, value in enumerate(row[: r + 1]):
-                marks.append(_plain_cell(x + c * cell, y + r * cell, cell, cell, shade(round(value, 3), 0.0, high)))
-        for c, label in enumerate(panel.columns):
-            marks.append(write(x + (c + 0.5) * cell, y - 6, label, anchor="middle", colour=FAINT, size=10))
-        marks.append(box(x, y, len(panel.columns) * cell, len(panel.rows) * cell, None))
-    bottom = top + -(-len(maps) // columns) * tall - gap
-    marks.append(write(26, (top - 44 + bottom) / 2, row_name, anchor="middle", colour=FAINT, turned=True))
-    marks.append(write(left, top - 44, column_name, colour=FAINT))
-    marks += _scale(left, bottom, 0.0, high)
-    return card(marks, left + min(columns, len(maps)) * wide, bottom + 32, title)
 
 
 def _plain_cell(x: float, y: float, wide: float, tall: float, fill: Colour) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from html import escape
 
 from grader.teaching.drawing.palette import CARD, INK, LINE, Colour, dark_style, paint, without_style
@@ -57,17 +57,6 @@ def card(marks: Iterable[str], width: float, height: float, title: str) -> str:
     head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} class="drawing" font-family="{FONT}" role="img">'
     named = f"<title>{escape(_legal(title), quote=False)}</title>"
     return "\n".join([head, named, dark_style(inside), *inside, "</svg>\n"])
-
-
-def stack_pictures(pictures: Sequence[str], title: str) -> str:
-    """Return one picture that shows several, from top to bottom."""
-    gap = 14
-    marks, y, wide = [], 46, 0
-    for picture in pictures:
-        mark, width, height = place_picture(picture, gap, y)
-        marks.append(mark)
-        y, wide = y + height + gap, max(wide, width)
-    return card(marks, wide + 2 * gap, y, title)
 
 
 def place_picture(picture: str, x: int, y: int) -> tuple[str, int, int]:

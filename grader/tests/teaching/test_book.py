@@ -12,8 +12,9 @@ from html import unescape
 import pytest
 from book_reading import PATIENCE, get, reading
 from grader.course.source import find_definition, read_source
-from grader.course.syllabus import EXERCISES, load_syllabus
-from grader.teaching.book.code import find_stub
+from grader.course.syllabus import EXERCISES, ROOT, load_syllabus
+from grader.teaching.book.rules import find_stub
+from grader.teaching.book.site import _sources
 from grader.teaching.drawing.palette import without_style
 from grader.teaching.walks import list_walks, load
 from kit_copy import Kit, posix
@@ -203,3 +204,14 @@ def test_a_folder_that_cannot_be_written_is_one_sentence(kit, site):
     finally:
         (kit.root / "build").unlink()
         shutil.move(kit.root / "built", kit.root / "build")
+
+
+def test_a_change_of_any_source_of_the_book_builds_it_again():
+    sources = {path.relative_to(ROOT).as_posix() for path in _sources()}
+    assert sources >= {
+        "exercises/ch00_big_picture.md", "exercises/pictures/ch00_transformer.svg", "exercises/syllabus.toml",
+        "solutions/ch03_attention.py", "grader/teaching/book/static/search.js",
+        "grader/teaching/book/templates/front.html", "grader/teaching/book/glossary.toml",
+        "grader/teaching/book/pages/figures.md", "grader/teaching/show/catalog.toml",
+    }  # fmt: skip
+    assert {path for path in sources if path.startswith("grader/teaching/drawing/")}

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import torch
 from grader.execution.proxy import Implementation
-from grader.teaching.show.panel_makers import first_result, make_bars, make_chart, make_grid, random_tensor
+from grader.teaching.show.panel_makers import (
+    ALONG_X,
+    POSITION_FEATURE,
+    first_result,
+    make_bars,
+    make_chart,
+    make_grid,
+    random_tensor,
+)
 from grader.teaching.show.panels import Panel
 from grader.verdict.comparing import Mismatch
-
-X = torch.arange(-40, 41) / 10
 
 
 def numeric_gradient(side: Implementation) -> list[Panel]:
@@ -25,12 +31,12 @@ def sum_of_cubes(x):
 
 def gelu_backward(side: Implementation) -> list[Panel]:
     """In one chart the two curves would hide each other, so the second one shows their difference."""
-    ones = torch.ones_like(X)
-    exact, approximate = side.gelu_backward(X, ones), side.gelu_backward(X, ones, approximate=True)
+    ones = torch.ones_like(ALONG_X)
+    exact, approximate = side.gelu_backward(ALONG_X, ones), side.gelu_backward(ALONG_X, ones, approximate=True)
     title = "the approximate slope minus the exact one"
     return [
-        make_chart("the slope of gelu", X.tolist(), {"exact": exact}, "x", "slope"),
-        make_chart(title, X.tolist(), {"difference": approximate - exact}, "x", "difference"),
+        make_chart("the slope of gelu", ALONG_X.tolist(), {"exact": exact}, "x", "slope"),
+        make_chart(title, ALONG_X.tolist(), {"difference": approximate - exact}, "x", "difference"),
     ]
 
 
@@ -78,4 +84,4 @@ def attention_backward(side: Implementation) -> list[Panel]:
     if not isinstance(found, tuple | list) or len(found) != 3:
         raise Mismatch("attention_backward should return (grad_q, grad_k, grad_v)", found)
     named = zip(("grad_q", "grad_k", "grad_v"), found)
-    return [make_grid(name, part, 6, 4, ("position", "feature"), name) for name, part in named]
+    return [make_grid(name, part, 6, 4, POSITION_FEATURE, name) for name, part in named]
