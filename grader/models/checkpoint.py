@@ -64,6 +64,8 @@ def save(folder: Path, model: nn.Module, tokenizer: ModelTokenizer, design: Desi
         write_whole(folder / MODEL, to_bytes(tensors))
         write_whole(folder / RECORD, json.dumps(data, ensure_ascii=False, indent=1) + "\n")
     except OSError as error:
+        with contextlib.suppress(OSError):
+            folder.rmdir()  # if it is empty
         raise CheckpointProblem(problem(error, f"write the checkpoint {short_path(folder)}")) from None
 
 
@@ -113,31 +115,24 @@ def load(folder: Path, parts: Any) -> Loaded:
 
 
 def fill_parameters(model: nn.Module, tensors: Mapping[str, Tensor], where: str) -> None:
-    """Copy the tensors into the parameters of these names. A matrix that is used twice may have either of its names."""
-    names: dict[int, list[str]] = {}
-    own = dict(model.named_parameters(remove_duplicate=False))
-    for name, parameter in own.items():
-        names.setdefault(id(parameter), []).append(name)
-    unused = set(tensors)
-    with torch.no_grad():
-        for group in names.values():
-            parameter, stored = own[group[0]], [name for name in group if name in tensors]
-            if not stored:
-                raise CheckpointProblem(
-                    f"{where} has no {group[0]}, which this model needs; was it trained with other code?"
-                )
-            tensor = tensors[stored[0]]
-            if tensor.shape != parameter.shape:
-                raise CheckpointProblem(
-                    f"{where}: {stored[0]} has the shape {tuple(tensor.shape)}, and this model "
-                    f"needs {tuple(parameter.shape)}"
-                )
-            parameter.copy_(tensor)
-            unused -= set(group)
-    if unused:
+    """Copy the tensors into the parameters of these names."""
+    own = parameters_by_name(model)
+    if missing := own.keys() - tensors.keys():
+        raise CheckpointProblem(
+            f"{where} has no {min(missing)}, which this model needs; was it trained with other code?"
+        )
+    if unused := tensors.keys() - own.keys():
         raise CheckpointProblem(
             f"{where} has {min(unused)}, which this model does not have; was it trained with other code?"
         )
+    with torch.no_grad():
+        for name, parameter in own.items():
+            if tensors[name].shape != parameter.shape:
+                raise CheckpointProblem(
+                    f"{where}: {name} has the shape {tuple(tensors[name].shape)}, and this model "
+                    f"needs {tuple(parameter.shape)}"
+                )
+            parameter.copy_(tensors[name])
 
 
 def _read_tensors(folder: Path) -> dict[str, Tensor]:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import codecs
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 import torch
 from grader.models.checkpoint import CheckpointProblem, Loaded
 from grader.models.design import Design, DesignProblem, build_model
-from grader.models.tokenizers import fingerprint_of
+from grader.models.tokenizers import fingerprint_of, pieces_of
 from torch import Tensor
 
 WEIGHTS, VOCAB, MERGES, CONFIG = "model.safetensors", "vocab.json", "merges.txt", "config.json"
@@ -201,12 +200,7 @@ class GPT2Tokenizer:
         return b"".join(map(self.token_bytes, ids)).decode("utf-8", errors="replace")
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
-        """What each id adds to the text; a character of several tokens appears with the last of them."""
-        decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
-        pieces = [decoder.decode(self.token_bytes(i)) for i in ids]
-        if pieces and (rest := decoder.decode(b"", final=True)):
-            pieces[-1] += rest
-        return pieces
+        return pieces_of(map(self.token_bytes, ids))
 
     def unknown_words(self, text: str) -> list[str]:
         """None: every text is made of bytes."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from difflib import get_close_matches
 from typing import Annotated
 
@@ -25,7 +24,6 @@ def walk(
         int,
         option("Use other random numbers; the run stays repeatable (default: 0).", min=0, max=2**31 - 1, metavar="N"),
     ] = 0,
-    pace: Annotated[bool, option("Wait for a key before each step.", "--pace")] = False,
 ) -> int:
     """Take a guided tour of what you have built, or list the tours.
 
@@ -46,22 +44,19 @@ def walk(
         print_error("torch is not installed for this Python; `headway doctor` says what to do")
         return UNUSABLE
     try:
-        return _go(name, seed, pace and sys.stdin.isatty() and sys.stdout.isatty())
+        return _go(name, seed)
     except KeyboardInterrupt:
         print(flush=True)
         print_error("stopped")
         return INTERRUPTED
 
 
-def _go(name: str, seed: int, pace: bool) -> int:
+def _go(name: str, seed: int) -> int:
     from grader.teaching.walks.guide import run_walk
     from grader.teaching.walks.parts import NotInHandout
-    from grader.teaching.walks.walk_page import WalkQuit
 
     try:
-        run_walk(name, seed, pace)
-    except WalkQuit:
-        return DONE
+        run_walk(name, seed)
     except NotInHandout as problem:
         print_error(str(problem))
         return UNUSABLE

@@ -3,8 +3,7 @@
     settings.py         what the user asked for, and what follows from it
     own_text.py         a file or folder of the user's as paragraphs, or a sentence about why that is not possible
     corpora.py          batches by the number of the step: from stories, from a text, from pairs of sentences
-    wrappers.py         models and optimizers as the learner's training functions expect them
-    trainer.py          steps, validation, samples, and their history
+    trainer.py          steps, validation, samples, their history; what the learner's functions expect
     run.py              the loop: schedule, checkpoints, Control-C, crashes
     live_page.py        what a terminal shows
 

@@ -34,17 +34,15 @@ def curves(
     y_name: str = "",
     log: bool = False,
     looks: Sequence[tuple[int, int]] = (),
-    covering: Points = (),
 ) -> str:
     """Draw one line for each name through its (x, y) points.
 
     `log` makes the y axis logarithmic.
     `looks` has a number of CURVES and one of DASHES for each line; without it, each line has its own colour and dashes.
-    The axes also reach the points of `covering`, which are not drawn.
     """
     scaled = math.log10 if log else float
     drawn = {name: [(float(x), scaled(y)) for x, y in points] for name, points in lines.items()}
-    everything = [point for points in (*drawn.values(), covering) for point in points]
+    everything = [point for points in drawn.values() for point in points]
     xs, ys = ([point[axis] for point in everything] for axis in (0, 1))
     if not xs or not all(math.isfinite(value) for value in (*xs, *ys)):
         raise ValueError("a chart needs points, all of them finite")

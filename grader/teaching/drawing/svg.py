@@ -1,4 +1,4 @@
-"""The elements of every picture: text, boxes, the card behind them, and several pictures on one card."""
+"""The elements of every picture: text, boxes, and the card behind them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from html import escape
 
-from grader.teaching.drawing.palette import CARD, INK, LINE, Colour, dark_style, paint, without_style
+from grader.teaching.drawing.palette import CARD, INK, LINE, Colour, dark_style, paint
 
 FONT = "ui-sans-serif, system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, sans-serif"
 NARROW, BROAD = " ()[]{}.,:;|!'ijltfrI-/", "mwMW%@…→×+"
@@ -51,16 +51,9 @@ def card(marks: Iterable[str], width: float, height: float, title: str) -> str:
     inside = [
         f'<rect x="0.5" y="0.5" width="{wide - 1}" height="{tall - 1}" rx="8" {paint(CARD, LINE)}/>',
         write(20, 29, title, size=15, bold=True),
-        *(without_style(mark) for mark in marks),
+        *marks,
     ]
     size = f'viewBox="0 0 {wide} {tall}" width="{wide}" height="{tall}"'
     head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} class="drawing" font-family="{FONT}" role="img">'
     named = f"<title>{escape(_legal(title), quote=False)}</title>"
     return "\n".join([head, named, dark_style(inside), *inside, "</svg>\n"])
-
-
-def place_picture(picture: str, x: int, y: int) -> tuple[str, int, int]:
-    """Return a picture at this place of another one, and its width and height."""
-    size = re.search(r'viewBox="0 0 (\d+) (\d+)"', picture)
-    assert size, "every picture of `card` has a viewBox"
-    return picture.replace("<svg ", f'<svg x="{x}" y="{y}" ', 1).rstrip("\n"), int(size[1]), int(size[2])

@@ -17,12 +17,10 @@ from grader.console.output import make_console  # noqa: E402
 from grader.course.syllabus import load_syllabus  # noqa: E402
 from grader.teaching.walks import load, template_path  # noqa: E402
 from grader.teaching.walks.exercise_status import ExerciseStatus, find_status  # noqa: E402
-from grader.teaching.walks.parts import NotInHandout, Parts, hidden_prints, list_names  # noqa: E402
+from grader.teaching.walks.parts import NotInHandout, Parts, hidden_prints  # noqa: E402
 from grader.teaching.walks.progress_line import ProgressReporter, show_progress  # noqa: E402
 from grader.teaching.walks.template import fill, print_template, read_template  # noqa: E402
-from grader.teaching.walks.walk_page import WalkPage, wait_for_key  # noqa: E402
-
-MAX_LISTED_NAMES = 8
+from grader.teaching.walks.walk_page import WalkPage  # noqa: E402
 
 
 @dataclass
@@ -35,16 +33,18 @@ class Measured:
     notes: list[str]  # sentences about the learner's code that could not be used
 
 
-def run_walk(name: str, seed: int, pace: bool) -> None:
+def run_walk(name: str, seed: int) -> None:
     """Run the whole walk. Raises NotInHandout if this handout lacks an exercise that the walk needs."""
-    walk, template, console = load_available_walk(name), read_template(template_path(name)), make_console()
-    walk_page = WalkPage(console, (lambda: wait_for_key(console)) if pace else lambda: None)
+    walk, template = load_available_walk(name), read_template(template_path(name))
+    walk_page = WalkPage(make_console())
     walk_page.title(f"headway walk {name}")
     walk_page.say(template.title)
     walk_page.blank()
     status = find_status(walk.REQUIRED_EXERCISES, show_progress)
     measurement = measure(walk, status, seed, show_progress)
-    _print_authors(walk_page, measurement, status)
+    learner = [name for name in _in_course_order(measurement) if name in measurement.from_learner]
+    for sentence in [*status.sentences_about(learner, measurement.from_reference), *measurement.notes]:
+        walk_page.say(sentence)
     numbers = template_numbers(walk, measurement.numbers)
     print_template(walk_page, template, numbers)
     walk_page.end("Next")
@@ -108,38 +108,6 @@ def measure(walk: ModuleType, status: ExerciseStatus, seed: int, report_progress
                 passed = set()
         finally:
             parts.close()
-
-
-def _print_authors(walk_page: WalkPage, measurement: Measured, status: ExerciseStatus) -> None:
-    """Say in a sentence or two which parts are the learner's."""
-    from_learner = [name for name in _in_course_order(measurement) if name in measurement.from_learner]
-    from_reference = list(measurement.from_reference)
-    count = len(from_learner) + len(from_reference)
-    if not from_reference:
-        walk_page.say(f"This walk runs on your code only: {count} exercises, and each passes its tests.", style="green")
-    elif not from_learner:
-        walk_page.say(
-            f"None of the {count} exercises in this walk passes its tests yet, so it runs on the reference's code: "
-            "the model that you are building."
-        )
-    elif len(from_learner) <= len(from_reference):
-        others = f"Reference code: the other {len(from_reference)} exercises."
-        walk_page.say(f"Your code: {list_names(from_learner, MAX_LISTED_NAMES)}. {others}", style="green")
-    else:
-        others = f"Your code: the other {len(from_learner)} exercises."
-        walk_page.say(f"Reference code: {list_names(from_reference, MAX_LISTED_NAMES)}. {others}", style="green")
-    if failing := [name for name in status.failing if name in from_reference]:
-        verb, negated, whose = ("is", "does", "its") if len(failing) == 1 else ("are", "do", "their")
-        walk_page.say(
-            f"{list_names(failing, MAX_LISTED_NAMES)} {verb} written but {negated} not pass {whose} tests yet."
-        )
-    if status.untested:
-        names, first = list_names(status.untested, MAX_LISTED_NAMES), status.untested[0]
-        walk_page.say(f"The tests of {names} could not be run. To see why, run `headway check {first}`.")
-    for module, why in status.broken.items():
-        walk_page.say(f"{module}.py counts as not written yet: {why.removesuffix('.')}.")
-    for note in measurement.notes:
-        walk_page.say(note)
 
 
 def _in_course_order(measurement: Measured) -> list[str]:

@@ -120,7 +120,7 @@ def test_the_record_says_what_happened(trainings):
 
 def test_the_balance_loss_has_its_share_of_the_gradient(trainings):
     """The gradient of all parts of a batch is that of the cross-entropy plus the weighted mean of the balance losses."""
-    from grader.models.training.wrappers import BALANCE
+    from grader.models.training.trainer import BALANCE
 
     trainer = trainings.begin(kind="moe").trainer
     batches = trainer.corpus.batch(0)
