@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from grader.teaching.drawing.charts import curves, heatmap
+from grader.teaching.drawing.charts import card, curves, heatmap, write
 from grader.teaching.drawing.palette import CURVES, FAINT, paint
-from grader.teaching.drawing.svg import card, write
 from grader.teaching.show.panels import Bars, Chart, Grid, Panel, Span
 
 BAR_WIDTH, BAR_HEIGHT, BAR_STEP = 240, 22, 28

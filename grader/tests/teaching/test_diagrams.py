@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 from grader.course.source import read_source
 from grader.course.syllabus import EXERCISES, SOLUTIONS
-from grader.teaching.drawing.svg import text_width
+from grader.teaching.drawing.charts import text_width
 
 SVG = "{http://www.w3.org/2000/svg}"
 PICTURES = sorted((EXERCISES / "pictures").glob("ch*.svg"))
