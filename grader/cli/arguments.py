@@ -16,7 +16,7 @@ from grader.course.syllabus import ROOT, Chapter, Exercise, UnknownName, load_sy
 MAX_TITLE_WORDS = 5
 DESIGNS = (
     "learned", "sinusoidal", "rope", "alibi", "pre", "post", "dense", "moe", "heads=1", "heads=4", "words", "bpe",
-    "mini", "tiny", "small", "translate",
+    "mini", "tiny", "small",
 )  # fmt: skip
 
 

@@ -2,21 +2,16 @@
 
     model.safetensors     the parameters, each once
     checkpoint.json       the design, the tokenizer, and the record: corpus, steps, losses, samples, whose parts
-    training.safetensors  what `--resume` needs besides: the optimizer's state and the random generators
 
-A folder is written under another name and then renamed, so a checkpoint is complete or it is the one before.
+Each file is replaced as a whole, the record last: a folder without a record is no checkpoint.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
-import os
-import shutil
-import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -24,26 +19,18 @@ from typing import Any
 import torch
 from grader.course.status import short_path
 from grader.course.syllabus import ROOT
-from grader.files import problem
+from grader.files import problem, write_whole
 from grader.models.design import Design, DesignProblem, build_model, parameters_by_name
 from grader.models.tokenizers import ModelTokenizer, TokenizerProblem, tokenizer_from_data
 from torch import Tensor, nn
 
 CHECKPOINTS = ROOT / "checkpoints"
-MODEL, RECORD, TRAINING = "model.safetensors", "checkpoint.json", "training.safetensors"
+MODEL, RECORD = "model.safetensors", "checkpoint.json"
 FORMAT = 1
 
 
 class CheckpointProblem(Exception):
     """The checkpoint cannot be read or written; the message is a sentence."""
-
-
-@dataclass
-class TrainingState:
-    """What a training needs to go on: tensors and plain JSON data."""
-
-    tensors: dict[str, Tensor] = field(default_factory=dict)
-    data: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass
@@ -62,76 +49,24 @@ class Loaded:
 # ---- writing
 
 
-def save(
-    folder: Path,
-    model: nn.Module,
-    tokenizer: ModelTokenizer,
-    design: Design,
-    record: Mapping[str, Any],
-    training: TrainingState | None = None,
-) -> None:
-    """Write the checkpoint; an earlier one in this folder is replaced only when the new one is complete."""
+def save(folder: Path, model: nn.Module, tokenizer: ModelTokenizer, design: Design, record: Mapping[str, Any]) -> None:
+    """Write the checkpoint. CheckpointProblem if that is not possible; an earlier one in this folder then stays."""
     from safetensors.torch import save as to_bytes
 
-    files = {
-        MODEL: to_bytes(
-            {name: parameter.detach().cpu().contiguous() for name, parameter in parameters_by_name(model).items()}
-        )
-    }
-    if training is not None:
-        tensors = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in training.tensors.items()}
-        files[TRAINING] = to_bytes(tensors, {"data": json.dumps(training.data)})
+    tensors = {name: parameter.detach().cpu().contiguous() for name, parameter in parameters_by_name(model).items()}
     data = {
         "format": FORMAT,
         "design": design.to_data(),
         "tokenizer": tokenizer.to_data(),
-        "fingerprint": tokenizer.fingerprint,
         "record": dict(record),
-        "files": {name: hashlib.sha256(content).hexdigest() for name, content in files.items()},
     }
-    files[RECORD] = (json.dumps(data, ensure_ascii=False, indent=1) + "\n").encode()
     try:
-        _write_folder(folder, files)
+        write_whole(folder / MODEL, to_bytes(tensors))
+        write_whole(folder / RECORD, json.dumps(data, ensure_ascii=False, indent=1) + "\n")
     except OSError as error:
+        with contextlib.suppress(OSError):
+            folder.rmdir()  # if it is empty
         raise CheckpointProblem(problem(error, f"write the checkpoint {short_path(folder)}")) from None
-
-
-def _write_folder(folder: Path, files: dict[str, bytes]) -> None:
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    _restore_previous(folder)
-    new = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".tmp", dir=folder.parent))
-    try:
-        for name, content in files.items():
-            with open(new / name, "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-        os.chmod(new, 0o755)
-        previous = _previous(folder)
-        if folder.exists():
-            os.rename(folder, previous)
-        os.rename(new, folder)
-        shutil.rmtree(previous, ignore_errors=True)
-    except BaseException:
-        shutil.rmtree(new, ignore_errors=True)
-        raise
-    for left in folder.parent.glob(f".{folder.name}.*.tmp"):  # of a process that was killed
-        shutil.rmtree(left, ignore_errors=True)
-
-
-def _previous(folder: Path) -> Path:
-    """The name that the old checkpoint has for the moment in which the new one gets its place."""
-    return folder.with_name(f".{folder.name}.previous")
-
-
-def _restore_previous(folder: Path) -> None:
-    """After a process was killed between the two renames, the old checkpoint gets its name again."""
-    previous = _previous(folder)
-    with contextlib.suppress(OSError):
-        if previous.is_dir() and not folder.exists():
-            os.rename(previous, folder)
-        elif previous.is_dir():
-            shutil.rmtree(previous, ignore_errors=True)
 
 
 # ---- reading
@@ -140,7 +75,6 @@ def _restore_previous(folder: Path) -> None:
 def read_record(folder: Path) -> dict[str, Any]:
     """The whole of `checkpoint.json`, checked as far as that is possible without the other files. CheckpointProblem if
     it is not usable."""
-    _restore_previous(folder)
     where = short_path(folder)
     if not folder.is_dir():
         raise CheckpointProblem(f"there is no checkpoint {where}")
@@ -154,7 +88,7 @@ def read_record(folder: Path) -> dict[str, Any]:
         raise CheckpointProblem(f"{where}/{RECORD} is damaged; train the model again") from None
     number = data.get("format") if isinstance(data, dict) else None
     if not isinstance(number, int) or not all(
-        isinstance(data.get(name), dict) for name in ("design", "tokenizer", "record", "files")
+        isinstance(data.get(name), dict) for name in ("design", "tokenizer", "record")
     ):
         raise CheckpointProblem(f"{where}/{RECORD} was not written by `headway train`")
     if number > FORMAT:
@@ -174,78 +108,46 @@ def load(folder: Path, parts: Any) -> Loaded:
         tokenizer = tokenizer_from_data(parts, data["tokenizer"])
     except (DesignProblem, TokenizerProblem) as trouble:
         raise CheckpointProblem(f"{where}/{RECORD} is damaged: {trouble}") from None
-    if data.get("fingerprint") != tokenizer.fingerprint:
-        raise CheckpointProblem(
-            f"{where}/{RECORD} is damaged: its tokenizer is not the one that the model was trained with"
-        )
-    tensors, _ = _read_tensors(folder, MODEL, data)
+    tensors = _read_tensors(folder)
     model = build_model(parts, design, tokenizer.vocab_size)
     fill_parameters(model, tensors, f"{where}/{MODEL}")
     return Loaded(model.eval(), tokenizer, design, data["record"], folder)
 
 
-def load_training(folder: Path) -> TrainingState:
-    """What `--resume` needs. CheckpointProblem if the checkpoint has none."""
-    data = read_record(folder)
-    if not (folder / TRAINING).is_file():
-        raise CheckpointProblem(f"{short_path(folder)} cannot be resumed: it has no {TRAINING}")
-    tensors, metadata = _read_tensors(folder, TRAINING, data)
-    try:
-        return TrainingState(tensors, json.loads(metadata["data"]))
-    except (KeyError, ValueError):
-        raise CheckpointProblem(f"{short_path(folder)}/{TRAINING} is damaged; train the model again") from None
-
-
 def fill_parameters(model: nn.Module, tensors: Mapping[str, Tensor], where: str) -> None:
-    """Copy the tensors into the parameters of these names. A matrix that is used twice may have either of its names."""
-    names: dict[int, list[str]] = {}
-    own = dict(model.named_parameters(remove_duplicate=False))
-    for name, parameter in own.items():
-        names.setdefault(id(parameter), []).append(name)
-    unused = set(tensors)
-    with torch.no_grad():
-        for group in names.values():
-            parameter, stored = own[group[0]], [name for name in group if name in tensors]
-            if not stored:
-                raise CheckpointProblem(
-                    f"{where} has no {group[0]}, which this model needs; was it trained with other code?"
-                )
-            tensor = tensors[stored[0]]
-            if tensor.shape != parameter.shape:
-                raise CheckpointProblem(
-                    f"{where}: {stored[0]} has the shape {tuple(tensor.shape)}, and this model "
-                    f"needs {tuple(parameter.shape)}"
-                )
-            parameter.copy_(tensor)
-            unused -= set(group)
-    if unused:
+    """Copy the tensors into the parameters of these names."""
+    own = parameters_by_name(model)
+    if missing := own.keys() - tensors.keys():
+        raise CheckpointProblem(
+            f"{where} has no {min(missing)}, which this model needs; was it trained with other code?"
+        )
+    if unused := tensors.keys() - own.keys():
         raise CheckpointProblem(
             f"{where} has {min(unused)}, which this model does not have; was it trained with other code?"
         )
+    with torch.no_grad():
+        for name, parameter in own.items():
+            if tensors[name].shape != parameter.shape:
+                raise CheckpointProblem(
+                    f"{where}: {name} has the shape {tuple(tensors[name].shape)}, and this model "
+                    f"needs {tuple(parameter.shape)}"
+                )
+            parameter.copy_(tensors[name])
 
 
-def _read_tensors(folder: Path, name: str, data: dict[str, Any]) -> tuple[dict[str, Tensor], dict[str, str]]:
+def _read_tensors(folder: Path) -> dict[str, Tensor]:
     from safetensors import SafetensorError
     from safetensors.torch import load as from_bytes
 
-    where = f"{short_path(folder)}/{name}"
+    where = f"{short_path(folder)}/{MODEL}"
     try:
-        content = (folder / name).read_bytes()
+        return from_bytes((folder / MODEL).read_bytes())
     except FileNotFoundError:
-        raise CheckpointProblem(f"{short_path(folder)} is not complete: it has no {name}") from None
+        raise CheckpointProblem(f"{short_path(folder)} is not complete: it has no {MODEL}") from None
     except OSError as error:
         raise CheckpointProblem(problem(error, f"read {where}")) from None
-    if hashlib.sha256(content).hexdigest() != data["files"].get(name):
-        raise CheckpointProblem(f"{where} is damaged, or belongs to another checkpoint; train the model again")
-    try:
-        return from_bytes(content), _metadata(content)
-    except (SafetensorError, ValueError, KeyError) as trouble:
+    except (SafetensorError, ValueError) as trouble:
         raise CheckpointProblem(f"{where} is damaged ({trouble}); train the model again") from None
-
-
-def _metadata(content: bytes) -> dict[str, str]:
-    size = int.from_bytes(content[:8], "little")
-    return dict(json.loads(content[8 : 8 + size]).get("__metadata__", {}))
 
 
 # ---- finding
@@ -268,7 +170,6 @@ def find_checkpoint(word: str | None) -> Path:
             raise CheckpointProblem("there is no checkpoint yet; `headway train` makes one")
         return known[0]
     for folder in (CHECKPOINTS / word, Path(word).expanduser()):
-        _restore_previous(folder)
         if folder.is_dir():
             return folder
     names = [path.name for path in known]

@@ -87,7 +87,7 @@ class Design:
 
 
 PRESETS = {
-    "mini": Design(d_model=64, n_heads=2, n_layers=1, max_len=128),  # guesses ahead for a larger model
+    "mini": Design(d_model=64, n_heads=2, n_layers=1, max_len=128),
     "tiny": Design(d_model=128, n_heads=4, n_layers=3, max_len=128),
     "small": Design(d_model=256, n_heads=8, n_layers=6, max_len=256),
 }

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import traceback
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from grader.course.syllabus import load_syllabus
 from grader.execution.errors import Where, message_of, printable
 from grader.models.design import Design
-from grader.teaching.walks.exercise_status import ExerciseStatus, find_status
+from grader.teaching.walks.exercise_status import MAX_LISTED_NAMES, ExerciseStatus, find_status
 from grader.teaching.walks.parts import NotInHandout, Parts, list_names
+from grader.teaching.walks.progress_line import ProgressReporter
+from grader.teaching.walks.small_models import ATTENDING
 
 WORDS = ("build_vocab", "WordTokenizer")
 BPE = ("count_pairs", "merge_pair", "train_bpe", "BPETokenizer")
-ATTENDING = ("softmax", "causal_mask", "scaled_dot_product_attention", "split_heads", "merge_heads")
 BLOCK = ("dropout", "LayerNorm", "FeedForward")
 TRAINING = (
     "next_token_pairs", "collate", "cross_entropy", "clip_gradients", "accumulated_step", "warmup_cosine", "AdamW",
@@ -24,9 +24,6 @@ TRAINING = (
     "perplexity", "judge_fit", "count_parameters",
 )  # fmt: skip
 SAMPLING = ("apply_temperature", "top_k_filter", "top_p_filter", "sample_next_token", "generate")
-MAX_LISTED_NAMES = 6  # names in a sentence; of more, the rest is counted
-
-ProgressReporter = Callable[[str, int], AbstractContextManager[Callable[[], None]]]
 
 
 def tokenizer_exercises(kind: str) -> tuple[str, ...]:
@@ -69,42 +66,16 @@ class OwnParts:
 
     def sentences(self) -> list[str]:
         """Whose code runs: one sentence or two, and one for each chapter that cannot be used."""
-        learner, reference = self.learner, self.reference
-        count = len(learner) + len(reference)
-        if not reference:
-            said = [f"Your own code: all {count} parts."]
-        elif not learner:
-            said = [
-                f"Your own code: none of the {count} parts yet. The reference: all of them{self._failing(reference)}."
-            ]
-        else:
-            said = [
-                f"Your own code: {len(learner)} of {count} parts. The reference: "
-                f"{list_names(reference, MAX_LISTED_NAMES)}{self._failing(reference)}."
-            ]
-        said += [
-            f"{module}.py counts as not written yet: {why.removesuffix('.')}."
-            for module, why in self.status.broken.items()
+        said = self.status.sentences_about(self.learner, self.reference)
+        return said + [
+            f"{why.removesuffix('.')}. So its parts are the reference's." for why in self.parts.broken.values()
         ]
-        said += [f"{why.removesuffix('.')}. So its parts are the reference's." for why in self.parts.broken.values()]
-        if self.status.untested:
-            said.append(
-                f"The tests of {list_names(self.status.untested, MAX_LISTED_NAMES)} could not be run. To see "
-                f"why, run `headway check {self.status.untested[0]}`."
-            )
-        return said
 
     def to_data(self) -> dict[str, list[str]]:
         return {"learner": self.learner, "reference": self.reference}
 
     def close(self) -> None:
         self.parts.close()
-
-    def _failing(self, reference: list[str]) -> str:
-        failing = [name for name in self.status.failing if name in reference]
-        if not failing:
-            return ""
-        return f" ({list_names(failing, MAX_LISTED_NAMES)} {'fails its' if len(failing) == 1 else 'fail their'} tests)"
 
 
 def find_own_parts(exercises: Iterable[str], report_progress: ProgressReporter) -> OwnParts:
@@ -121,17 +92,9 @@ def find_own_parts(exercises: Iterable[str], report_progress: ProgressReporter) 
     return OwnParts(Parts(names, status.passed), status)
 
 
-@dataclass(frozen=True)
-class Crash:
-    """An exception in the learner's code."""
-
-    sentence: str
-    where: Where
-
-
-def find_crash(problem: BaseException, parts: Parts) -> Crash | None:
-    """What the learner's code raised and at which of their lines; None if the exception passed through no line of
-    theirs."""
+def find_crash(problem: BaseException, parts: Parts) -> str | None:
+    """What the learner's code raised and at which of their lines, without a period; None if the exception passed
+    through no line of theirs."""
     texts = parts.learner_texts
     frames = [frame for frame in traceback.extract_tb(problem.__traceback__) if frame.filename in texts]
     if not frames:
@@ -141,9 +104,12 @@ def find_crash(problem: BaseException, parts: Parts) -> Crash | None:
     code = "".join(texts[last.filename].splitlines()[line - 1 : line]).strip()[:160]
     where = Where(last.filename.replace("\\", "/").rpartition("/")[2], line, code)
     name = parts.find_raising_exercise(problem)
+    return f"your {name or last.name} raised {_what_was_raised(problem).removesuffix('.')} ({where})"
+
+
+def _what_was_raised(problem: BaseException) -> str:
     what = printable(message_of(problem), 300).strip().split("\n")[0]
-    raised = type(problem).__name__ + (f": {what}" if what else "")
-    return Crash(f"your {name or last.name} raised {raised.removesuffix('.')}", where)
+    return type(problem).__name__ + (f": {what}" if what else "")
 
 
 def _in_course_order(names: Iterable[str]) -> list[str]:
@@ -153,11 +119,7 @@ def _in_course_order(names: Iterable[str]) -> list[str]:
 
 def describe_problem(problem: BaseException, parts: Parts) -> str:
     """One sentence for an exception while a model runs, without its period: the learner's line if it is theirs."""
-    crash = find_crash(problem, parts)
-    if crash is None:
-        what = printable(message_of(problem), 300).strip().split("\n")[0]
-        return type(problem).__name__ + (f": {what}" if what else "")
-    return f"{crash.sentence} ({crash.where})"
+    return find_crash(problem, parts) or _what_was_raised(problem)
 
 
 class CodeProblem(Exception):
@@ -178,8 +140,8 @@ def explaining_crashes(parts: Parts, sentences: tuple[type[Exception], ...] = ()
             raise
         if is_out_of_memory(problem):
             raise CodeProblem("there is not enough memory for this model; choose a smaller one") from None
-        if find_crash(problem, parts):
-            raise CodeProblem(describe_problem(problem, parts)) from problem
+        if crash := find_crash(problem, parts):
+            raise CodeProblem(crash) from problem
         if isinstance(problem, ImportError):
             raise CodeProblem(
                 f"a package that this needs is missing or does not work: {problem}; `headway doctor` "

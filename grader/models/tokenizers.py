@@ -11,7 +11,7 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
 from grader.models.design import PAD_ID
@@ -176,12 +176,7 @@ class BpeModelTokenizer:
         return self._own.decode([i for i in ids if i < 256 + len(self._merges)])
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
-        """What each id adds; a character of several tokens appears with the last of them."""
-        decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
-        pieces = [decoder.decode(self._bytes.get(i, b"")) for i in ids]
-        if pieces and (rest := decoder.decode(b"", final=True)):
-            pieces[-1] += rest
-        return pieces
+        return pieces_of([self._bytes.get(i, b"") for i in ids])
 
     def unknown_words(self, text: str) -> list[str]:
         return []
@@ -192,6 +187,15 @@ class BpeModelTokenizer:
     @property
     def fingerprint(self) -> str:
         return fingerprint_of(self.to_data())
+
+
+def pieces_of(tokens: Iterable[bytes]) -> list[str]:
+    """What each token adds to the text; a character of several tokens appears with the last of them."""
+    decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+    pieces = [decoder.decode(token) for token in tokens]
+    if pieces and (rest := decoder.decode(b"", final=True)):
+        pieces[-1] += rest
+    return pieces
 
 
 def bytes_of_ids(merges: dict[tuple[int, int], int]) -> dict[int, bytes]:
@@ -216,16 +220,13 @@ def _bpe_from_data(parts: Any, data: dict[str, Any]) -> ModelTokenizer:
     return BpeModelTokenizer(parts, merges)
 
 
-MAKERS: dict[str, Callable[[Any, dict[str, Any]], ModelTokenizer]] = {"words": _words_from_data, "bpe": _bpe_from_data}
-
-
 def tokenizer_from_data(parts: Any, data: Any) -> ModelTokenizer:
     """The tokenizer that `to_data` described. TokenizerProblem if the data is not a tokenizer's."""
     kind = data.get("kind") if isinstance(data, dict) else None
-    if kind not in MAKERS:
+    if kind not in ("words", "bpe"):
         raise TokenizerProblem(f"it has a tokenizer of an unknown kind ({kind!r})")
     try:
-        return MAKERS[kind](parts, data)
+        return _words_from_data(parts, data) if kind == "words" else _bpe_from_data(parts, data)
     except (KeyError, TypeError, ValueError) as problem:
         raise TokenizerProblem(f"its tokenizer is damaged ({problem})") from None
 

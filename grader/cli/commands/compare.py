@@ -26,7 +26,7 @@ from grader.cli.commands.train import (  # noqa: E402
     introduce,
     what_is_saved,
 )
-from grader.console.output import command_line, make_console, print_error, print_wrapped, supports_unicode  # noqa: E402
+from grader.console.output import command_line, make_console, print_error, print_wrapped  # noqa: E402
 from grader.models.packages import missing_packages  # noqa: E402
 
 if TYPE_CHECKING:
@@ -51,9 +51,9 @@ def compare(
 
     `headway compare stories stories-2` compares two checkpoints. `headway compare learned rope` trains two designs for
     the same number of steps, on the same text with the same seed, and compares them. The designs are learned,
-    sinusoidal, rope, alibi; pre, post; dense, moe; heads=1, heads=4 (any number); words, bpe; mini, tiny, small;
-    translate. Several changes are one word with commas: rope,heads=1. --minutes, --steps, --text and --seed are for the
-    training of two designs.
+    sinusoidal, rope, alibi; pre, post; dense, moe; heads=1, heads=4 (any number); words, bpe; mini, tiny, small.
+    Several changes are one word with commas: rope,heads=1. --minutes, --steps, --text and --seed are for the training
+    of two designs.
 
     The models stay in checkpoints/, so the same command trains nothing the second time. After Control-C it goes on."""
     if names is None or len(names) != 2:
@@ -74,7 +74,7 @@ def compare(
 def _folders(names: tuple[str, str], training: dict[str, Any], device: str) -> tuple[Path, Path] | None:
     """The two checkpoints, after training where the names are designs; None after Control-C."""
     from grader.models.checkpoint import CheckpointProblem, find_checkpoint, list_checkpoints
-    from grader.models.comparison.design_words import EXAMPLES, is_design, nearest_word
+    from grader.models.comparison.training import EXAMPLES, is_design, nearest_word
     from grader.models.design import DesignProblem
 
     saved = [path.name for path in list_checkpoints()]
@@ -103,34 +103,31 @@ def _folders(names: tuple[str, str], training: dict[str, Any], device: str) -> t
 
 
 def _train_designs(words: tuple[str, str], options: dict[str, Any], device: str) -> tuple[Path, Path] | None:
-    from grader.models.comparison.training import PairTraining, entries_of, train_pair
+    from grader.models.comparison.training import entries_of, train_pair
     from grader.models.training.settings import Settings
     from grader.teaching.walks.progress_line import show_progress
 
     entries = entries_of(words, Settings(text=options["text"], seed=options["seed"] or 0))
-    pair = PairTraining(entries, options["steps"], options["minutes"])
     trained: list[Path] = []
 
     def train(training: Training) -> bool:
         trained.append(training.folder)
         return _train(training)
 
-    if not train_pair(pair, train, device, show_progress):
-        return None
-    console = make_console()
-    for folder in pair.folders:
+    folders = train_pair(entries, options["steps"], options["minutes"], train, device, show_progress)
+    for folder in folders or ():
         if folder not in trained:
             advice = f"To train it again, delete checkpoints/{folder.name}."
-            print_wrapped(console, f"{folder.name} was trained in an earlier comparison. {advice}")
-    return pair.folders[0], pair.folders[1]
+            print_wrapped(make_console(), f"{folder.name} was trained in an earlier comparison. {advice}")
+    return folders
 
 
 def _train(training: Training) -> bool:
     """Train to the end; False after Control-C. CheckpointProblem with what is saved if it fails."""
     from grader.models.checkpoint import CheckpointProblem
     from grader.models.own_parts import CodeProblem
-    from grader.models.training.live_page import make_page
-    from grader.models.training.run import control_c, run
+    from grader.models.training.live_page import control_c, make_page
+    from grader.models.training.run import run
     from grader.models.training.trainer import NotANumber
 
     console = make_console()
@@ -155,7 +152,7 @@ def _compare(folders: tuple[Path, Path], prompts: list[str], picture: Path | Non
     from grader.course.status import short_path
     from grader.files import problem, write_whole
     from grader.models.comparison.measuring import compare
-    from grader.models.comparison.picture import draw
+    from grader.models.comparison.report import draw
     from grader.teaching.walks.progress_line import show_progress
 
     comparison = compare(folders, prompts, device, show_progress)
@@ -176,9 +173,8 @@ def _compare(folders: tuple[Path, Path], prompts: list[str], picture: Path | Non
 
 
 def _print_comparison(comparison: Comparison) -> None:
-    from grader.models.comparison.picture import terminal_lines
     from grader.models.comparison.report import sample_lines, sentences, table_rows
-    from grader.models.play.plain import harmless
+    from grader.models.play.commands import harmless
     from rich.table import Table
     from rich.text import Text
 
@@ -193,10 +189,6 @@ def _print_comparison(comparison: Comparison) -> None:
     console.print()
     for sentence in sentences(comparison):
         print_wrapped(console, sentence)
-    if lines := terminal_lines(comparison, console.width, supports_unicode()):
-        console.print()
-        for curve_line in lines:
-            console.print(curve_line, soft_wrap=True)
     for sample in comparison.samples:
         console.print()
         for number, line in enumerate(sample_lines(sample, comparison, console.width)):

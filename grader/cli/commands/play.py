@@ -12,7 +12,6 @@ from grader.cli.arguments import argument, complete_checkpoint, option
 from grader.cli.commands.train import DONE, FAILED, UNUSABLE, describe_model_problems
 from grader.console.local_server import open_browser, print_address
 from grader.console.output import make_console, print_error, print_wrapped, supports_unicode
-from grader.files import problem
 from grader.models.packages import MODELS, TERMINAL, missing_packages
 
 if TYPE_CHECKING:
@@ -31,17 +30,6 @@ def play(
         Path | None, option("Play with GPT-2, downloaded from Hugging Face.", "--gpt2", metavar="FOLDER")
     ] = None,
     cache: Annotated[bool, option("Write with your KV cache, or feel the difference.", "--cache/--no-cache")] = True,
-    speculative: Annotated[
-        str | None,
-        option(
-            "This smaller model guesses ahead, with chapter 15's code.",
-            metavar="CHECKPOINT",
-            autocompletion=complete_checkpoint,
-        ),
-    ] = None,
-    batch: Annotated[
-        Path | None, option("Continue every line of the file in one batch, greedily.", metavar="FILE")
-    ] = None,
     web: Annotated[
         bool, option("Play on a page in your browser, which also shows the inside of the model.", "--web")
     ] = False,
@@ -57,85 +45,37 @@ def play(
 
     /help lists the commands. Without a terminal, each line of the input is answered. With --web, Control-C stops the
     page."""
-    if sentence := _wrong_use(checkpoint, gpt2, speculative, batch, web, port, browser):
+    if sentence := _wrong_use(checkpoint, gpt2, web, port, browser):
         print_error(sentence)
         return UNUSABLE
-    is_terminal = not web and batch is None and sys.stdin.isatty() and sys.stdout.isatty()
+    is_terminal = not web and sys.stdin.isatty() and sys.stdout.isatty()
     if missing := missing_packages("play", MODELS + TERMINAL if is_terminal else MODELS):
         print_error(missing)
         return UNUSABLE
     from grader.models.play.opening import Opener
-    from grader.models.play.serving import BATCHING, SPECULATING
     from grader.teaching.walks.progress_line import show_progress
 
-    opener = Opener(cache, "cpu", show_progress, SPECULATING if speculative else BATCHING if batch is not None else ())
+    opener = Opener(cache, "cpu", show_progress)
     with contextlib.closing(opener):
-        beginnings = _read_beginnings(batch) if batch is not None else []
         engine = opener.open_gpt2(gpt2) if gpt2 is not None else opener.open_checkpoint(checkpoint)
         _print_models(engine, opener, cache)
-        if batch is not None:
-            return _run_batch(engine, beginnings)
         if web:
             return _run_web(engine, opener, port or 0, browser)
-        session = _session(engine, opener, speculative)
+        session = _session(engine, opener)
         return _run_prompt(session) if is_terminal else _run_plain(session)
 
 
-def _wrong_use(
-    name: str | None, gpt2: Path | None, speculative: str | None, batch: Path | None, web: bool, port: int | None,
-    browser: bool,
-) -> str | None:  # fmt: skip
+def _wrong_use(name: str | None, gpt2: Path | None, web: bool, port: int | None, browser: bool) -> str | None:
     if name is not None and gpt2 is not None:
         return "give the name of a checkpoint or --gpt2, not both; in play, /compare takes a second checkpoint"
     if not web and (port is not None or not browser):
         return "--port and --no-browser are about the page of --web; add --web, or leave them out"
-    if len([each for each in (web, speculative, batch) if each]) > 1:
-        return "--web, --speculative and --batch are three ways to play; give one of them"
     return None
-
-
-def _read_beginnings(file: Path) -> list[str]:
-    """The lines of the file that are not empty. PlayProblem if it cannot be read."""
-    from grader.models.play.settings import PlayProblem
-
-    try:
-        beginnings = [line.strip() for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
-    except OSError as error:
-        raise PlayProblem(problem(error, f"read {file}")) from None
-    except UnicodeDecodeError:
-        raise PlayProblem(f"{file} is not a text in UTF-8; save it as UTF-8") from None
-    if not beginnings:
-        raise PlayProblem(f"{file} has no line with a beginning; write one beginning on each line")
-    return beginnings
-
-
-def _run_batch(engine: Engine, beginnings: list[str]) -> int:
-    """Print each text on a line of its own, in the order of the beginnings."""
-    from grader.models.own_parts import describe_problem
-    from grader.models.play.notes import unknown_note
-    from grader.models.play.plain import harmless
-    from grader.models.play.serving import write_batch
-    from grader.models.play.settings import PlayProblem, Settings
-
-    try:
-        batch = write_batch(engine, beginnings, Settings().length)
-    except PlayProblem:
-        raise
-    except Exception as error:
-        print_error(describe_problem(error, engine.parts))
-        return FAILED
-    for text in batch.texts:
-        print(harmless(" ".join(text.split())), flush=True)
-    made = f"{len(batch.texts)} texts, {batch.tokens} new tokens in {batch.passes} passes of {engine.name}"
-    note = f"{made}. One by one, {batch.tokens} tokens take {batch.tokens} passes."
-    for sentence in (*unknown_note(engine, batch.unknown), note):
-        print_wrapped(make_console(stderr=True), sentence, style="dim")
-    return DONE
 
 
 def _print_models(engine: Engine, opener: Opener, with_cache: bool) -> None:
     """Which model this is, and whose parts run in it; on standard error, because a pipe gets the texts."""
-    from grader.models.play.notes import model_note
+    from grader.models.play.session import model_note
 
     console = make_console(stderr=True)
     said = [model_note(engine), *opener.own[-1].sentences()]
@@ -190,7 +130,7 @@ def _run_prompt(session: Session) -> int:
 
 def _run_plain(session: Session) -> int:
     from grader.models.own_parts import describe_problem
-    from grader.models.play.plain import run_plain
+    from grader.models.play.commands import run_plain
 
     try:
         good = run_plain(session, sys.stdin, sys.stdout, sys.stderr, print_error)
@@ -203,11 +143,7 @@ def _run_plain(session: Session) -> int:
     return DONE if good else UNUSABLE
 
 
-def _session(engine: Engine, opener: Opener, speculative: str | None) -> Session:
-    from grader.models.play.serving import require_draft
+def _session(engine: Engine, opener: Opener) -> Session:
     from grader.models.play.session import Session
 
-    draft = opener.open_other(speculative) if speculative else None
-    if draft is not None:
-        require_draft(engine, draft)
-    return Session(engine, opener.open_other, unicode=supports_unicode(), draft=draft)
+    return Session(engine, opener.open_other, unicode=supports_unicode())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from enum import StrEnum
 from functools import wraps
 from pathlib import Path
@@ -85,7 +86,7 @@ def train(
     """Train a language model of your own parts on text.
 
     The reference replaces exercises that do not pass their tests yet. Control-C saves the model, and --resume goes on
-    as if nothing had happened."""
+    from there."""
     chosen = dict(
         text=text, preset=preset, minutes=minutes, steps=steps, model=model, positions=positions, norm=norm,
         tokens=tokens, heads=heads, seed=seed,
@@ -141,14 +142,16 @@ def _make(name: str | None, resume: bool, device: str, chosen: dict[str, Any]):
     settings = Settings(
         kind=chosen["model"] or "gpt", size=chosen["preset"] or "tiny", seed=chosen["seed"] or 0, **other
     )
-    return run.begin(run.with_steps(settings, MINUTES[settings.size]), name, device, show_progress)
+    if settings.steps is None and settings.minutes is None:
+        settings = replace(settings, minutes=MINUTES[settings.size])
+    return run.begin(settings, name, device, show_progress)
 
 
 def _train(training) -> int:
     from grader.models.checkpoint import CheckpointProblem
     from grader.models.own_parts import CodeProblem
-    from grader.models.training.live_page import make_page
-    from grader.models.training.run import control_c, run
+    from grader.models.training.live_page import control_c, make_page
+    from grader.models.training.run import run
     from grader.models.training.trainer import NotANumber
 
     console = make_console()

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from difflib import get_close_matches
-from pathlib import Path
 from typing import Annotated
 
 from grader.cli.arguments import argument, option
@@ -13,7 +11,7 @@ from grader.course.names import match_name
 from grader.course.syllabus import is_handout
 from grader.teaching.walks import list_walks
 
-DONE, FAILED, UNUSABLE, INTERRUPTED = 0, 1, 2, 130
+DONE, UNUSABLE, INTERRUPTED = 0, 2, 130
 
 
 def complete_walk(incomplete: str) -> list[str]:
@@ -26,14 +24,12 @@ def walk(
         int,
         option("Use other random numbers; the run stays repeatable (default: 0).", min=0, max=2**31 - 1, metavar="N"),
     ] = 0,
-    pace: Annotated[bool, option("Wait for a key before each step.", "--pace")] = False,
-    out: Annotated[Path | None, option("Write the picture to this file (.svg).", metavar="FILE")] = None,
 ) -> int:
     """Take a guided tour of what you have built, or list the tours.
 
     Without NAME it lists them.
 
-    Exit status: 0 if the tour was taken, 1 if its picture was not saved, 2 if the command is wrong."""
+    Exit status: 0 if the tour was taken, 2 if the command is wrong."""
     if not words:
         return _list()
     typed = " ".join(words)
@@ -44,36 +40,26 @@ def walk(
             f"there is no walk {typed!r}; " + (f"did you mean {near[0]}?" if near else "`headway walk` lists them all")
         )
         return UNUSABLE
-    if out is not None and (out.suffix.lower() != ".svg" or out.is_dir()):
-        example = out.with_suffix(".svg").name if out.name else f"{name}.svg"
-        print_error(f"--out: the picture is an SVG, so give a file that ends in .svg, as {example}")
-        return UNUSABLE
     if not _has_torch():
         print_error("torch is not installed for this Python; `headway doctor` says what to do")
         return UNUSABLE
     try:
-        return _go(name, seed, pace and sys.stdin.isatty() and sys.stdout.isatty(), out)
+        return _go(name, seed)
     except KeyboardInterrupt:
         print(flush=True)
         print_error("stopped")
         return INTERRUPTED
 
 
-def _go(name: str, seed: int, pace: bool, out: Path | None) -> int:
-    from grader.teaching.walks.guide import PictureNotSaved, run_walk
+def _go(name: str, seed: int) -> int:
+    from grader.teaching.walks.guide import run_walk
     from grader.teaching.walks.parts import NotInHandout
-    from grader.teaching.walks.walk_page import WalkQuit
 
     try:
-        run_walk(name, seed, pace, out)
-    except WalkQuit:
-        return DONE
+        run_walk(name, seed)
     except NotInHandout as problem:
         print_error(str(problem))
         return UNUSABLE
-    except PictureNotSaved as problem:
-        print_error(str(problem))
-        return FAILED
     return DONE
 
 

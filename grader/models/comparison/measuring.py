@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,6 @@ from grader.teaching.walks.progress_line import ProgressReporter
 EVALUATING = ("is_validation", "next_token_pairs", "collate", "cross_entropy", "perplexity")
 PROMPT_WORDS = 5  # of a held-out text
 PROMPTS, SEEDS = 2, (0, 1)
-SENTENCES = 4  # that translators show
 SAMPLE_TOKENS = 50
 RECORDED = {"corpus": dict, "history": dict, "parameters": int}  # what a record needs
 
@@ -47,12 +46,11 @@ class ComparisonProblem(Exception):
 
 @dataclass(frozen=True)
 class Sample:
-    """What both models made of the same prompt with the same seed; a translator's prompt is a sentence."""
+    """What both models made of the same prompt with the same seed."""
 
     prompt: str
     seed: int
     texts: tuple[str, str]
-    right: str = ""  # the translation
 
 
 @dataclass
@@ -65,12 +63,10 @@ class Measured:
     bytes: int
     active: int  # parameters that one token uses
     has_cache: bool
-    scores: list[Score] = field(default_factory=list)  # on each held-out text
-    # different words of each held-out text that its tokenizer does not have
-    unknown: list[int] = field(default_factory=list)
+    score: Score
+    unknown: int  # different words of the held-out text that its tokenizer does not have
     written: int = 0  # tokens
     seconds: float = 0.0  # of writing them
-    right: int = 0  # translations that are word for word the right ones
 
     @property
     def design(self) -> Design:
@@ -85,7 +81,7 @@ class Measured:
 class Comparison:
     one: Measured
     other: Measured
-    held_out: list[HeldOut]
+    held_out: HeldOut
     same_tokenizer: bool  # in the sense of `_cut_alike`
     samples: list[Sample]
     sentences: list[str]  # whose parts ran
@@ -94,21 +90,19 @@ class Comparison:
     def both(self) -> tuple[Measured, Measured]:
         return self.one, self.other
 
-    @property
-    def translates(self) -> bool:
-        return self.one.design.kind == "translate"
-
 
 def check_pair(folders: Sequence[Path]) -> None:
     """CheckpointProblem or ComparisonProblem, before any part is tested."""
     data = [_read(folder) for folder in folders]
     if folders[0].resolve() == folders[1].resolve():
         raise ComparisonProblem(f"both names are the checkpoint {folders[0].name}; name two different ones")
-    translators = [folder.name for folder, each in zip(folders, data) if each["design"].get("kind") == "translate"]
-    if len(translators) == 1:
-        writer = next(folder.name for folder in folders if folder.name != translators[0])
+    translator = next((f.name for f, each in zip(folders, data) if each["design"].get("kind") == "translate"), None)
+    if translator:
+        raise ComparisonProblem(f"{translator} is a translator; only models that continue texts can be compared")
+    if not same_corpus(*(each["record"]["corpus"] for each in data)):
         raise ComparisonProblem(
-            f"{translators[0]} is a translator and {writer} continues texts, so nothing that they do can be compared"
+            f"{folders[0].name} and {folders[1].name} were trained on different texts, so their losses "
+            "cannot be compared"
         )
 
 
@@ -137,17 +131,18 @@ def _compare(
     both = [checkpoint.load(folder, parts) for folder in folders]
     engines = [Engine(loaded, parts, device=device) for loaded in both]
     advance()
-    sentences = own.sentences()
-    held_out = _held_out(both, parts, sentences)
-    measured = [
+    try:
+        held_out = held_out_of(both[0].record["corpus"], parts)
+    except TextProblem as problem:
+        raise ComparisonProblem(f"there is no held-out text to measure on: {problem}") from None
+    one, other = (
         _measure(name, engine, loaded, held_out, parts, here)
         for name, engine, loaded in zip(_names(folders), engines, both)
-    ]
-    advance()
-    samples = _take_samples(engines, measured, prompts, held_out[0])
-    return Comparison(
-        measured[0], measured[1], held_out, _cut_alike(both[0].tokenizer, both[1].tokenizer), samples, sentences
     )
+    advance()
+    samples = _take_samples(engines, (one, other), prompts, held_out)
+    same_tokenizer = _cut_alike(both[0].tokenizer, both[1].tokenizer)
+    return Comparison(one, other, held_out, same_tokenizer, samples, own.sentences())
 
 
 def _cut_alike(one: ModelTokenizer, other: ModelTokenizer) -> bool:
@@ -174,22 +169,7 @@ def _find_parts(data: Sequence[dict[str, Any]], report_progress: ProgressReporte
     names = {name for design in designs for name in model_exercises(design)} | set(EVALUATING)
     names |= {name for each in data for name in tokenizer_exercises(each["tokenizer"].get("kind", ""))}
     here = {exercise.name for exercise in load_syllabus().exercises}  # a handout may leave chapters out
-    names |= {"translate"} if designs[0].kind == "translate" else {*SAMPLING, *here.intersection(CACHE)}
-    return find_own_parts(names, report_progress)
-
-
-def _held_out(both: Sequence[Loaded], parts: Any, sentences: list[str]) -> list[HeldOut]:
-    """The held-out texts of both corpora, once where they are the same."""
-    corpora = [loaded.record["corpus"] for loaded in both]
-    found = []
-    for loaded, corpus in zip(both, corpora[:1] if same_corpus(*corpora) else corpora):
-        try:
-            found.append(held_out_of(corpus, parts))
-        except TextProblem as problem:
-            sentences.append(f"{loaded.name} is not measured on its own text: {problem}.")
-    if not found:
-        raise ComparisonProblem(f"there is no held-out text to measure on. {sentences[-1].removesuffix('.')}")
-    return found
+    return find_own_parts({*names, *SAMPLING, *here.intersection(CACHE)}, report_progress)
 
 
 def _names(folders: Sequence[Path]) -> list[str]:
@@ -199,7 +179,7 @@ def _names(folders: Sequence[Path]) -> list[str]:
 
 
 def _measure(
-    name: str, engine: Engine, loaded: Loaded, held_out: list[HeldOut], parts: Any, device: torch.device
+    name: str, engine: Engine, loaded: Loaded, held_out: HeldOut, parts: Any, device: torch.device
 ) -> Measured:
     parameters = list(loaded.model.parameters())
     count = sum(parameter.numel() for parameter in parameters)
@@ -207,30 +187,20 @@ def _measure(
     if loaded.design.kind == "moe":
         experts = sum(parameter.numel() for name, parameter in loaded.model.named_parameters() if ".experts." in name)
         idle = experts * (loaded.design.n_experts - loaded.design.top_k) // loaded.design.n_experts
-    made = Measured(
-        name,
-        loaded,
-        count,
-        sum(p.numel() * p.element_size() for p in parameters),
-        count - idle,
-        engine.cached is not None,
-    )
-    made.scores = [score(loaded, parts, texts, device) for texts in held_out]
-    if loaded.design.kind != "translate":
-        made.unknown = [len(loaded.tokenizer.unknown_words(" ".join(texts.texts))) for texts in held_out]
-    if not all(math.isfinite(each.loss) for each in made.scores):
+    scored = score(loaded, parts, held_out, device)
+    if not math.isfinite(scored.loss):
         raise ComparisonProblem(
             f"the loss of {loaded.name} is not a number, so its training has failed; train it "
             "again with a smaller learning rate"
         )
-    return made
+    size = sum(p.numel() * p.element_size() for p in parameters)
+    unknown = len(loaded.tokenizer.unknown_words(" ".join(held_out.texts)))
+    return Measured(name, loaded, count, size, count - idle, engine.cached is not None, scored, unknown)
 
 
 def _take_samples(
     engines: Sequence[Engine], measured: Sequence[Measured], prompts: Sequence[str], held_out: HeldOut
 ) -> list[Sample]:
-    if engines[0].translates:
-        return _translations(engines, measured, prompts, held_out)
     chosen = prompts or [" ".join(text.split()[:PROMPT_WORDS]) for text in held_out.texts[:PROMPTS]]
     for engine in engines:  # a model's first text is slower than the next ones
         _continuation(engine, chosen[0], 0, 3)
@@ -254,25 +224,3 @@ def _continuation(engine: Engine, prompt: str, seed: int, length: int) -> tuple[
     ids = engine.read(prompt, length).ids
     written = [piece.id for piece in engine.write(ids, settings) if isinstance(piece, Piece)]
     return engine.text([*ids, *written]).strip(), len(written) + 1
-
-
-def _translations(
-    engines: Sequence[Engine], measured: Sequence[Measured], prompts: Sequence[str], held_out: HeldOut
-) -> list[Sample]:
-    samples = []
-    right = dict(held_out.texts)
-    shown = (
-        list(prompts)
-        or [source for source, _ in held_out.texts[:: max(len(held_out.texts) // SENTENCES, 1)]][:SENTENCES]
-    )
-    for source in dict.fromkeys([*right, *shown]):
-        texts = []
-        for engine, made in zip(engines, measured):
-            began = time.perf_counter()
-            texts.append(engine.translate(source, trainer.SENTENCE_TOKENS))
-            made.seconds += time.perf_counter() - began
-            made.written += len(engine.tokenizer.encode(texts[-1])) + 1
-            made.right += source in right and texts[-1] == right[source]
-        if source in shown:
-            samples.append(Sample(source, 0, (texts[0], texts[1]), right.get(source, "")))
-    return samples

@@ -1,20 +1,25 @@
-"""The comparison in words and numbers: rows of a table, sentences that say what the numbers mean, and the samples."""
+"""The comparison in words and numbers, the samples, and the loss curves as a picture.
+
+The picture has a colour for each model, with a solid line for the validation loss and a dotted one for the training
+loss.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from grader.models.comparison.measuring import Comparison, Measured, Sample
-from grader.models.comparison.scoring import Score
 from grader.models.play.views import side_by_side
+from grader.teaching.drawing.charts import Points, curves
 
 CLOSE = 0.01  # nats a token: two seeds of one design differ by more
-KINDS = {"gpt": "GPT", "moe": "GPT with experts", "translate": "translator"}
+MOST_POINTS = 80  # of the training loss; each is a mean, because single steps jump up and down
+KINDS = {"gpt": "GPT", "moe": "GPT with experts"}
 DESIGN_ROWS = {  # field of a design -> what the table calls it
     "kind": "model", "positions": "positions", "norm": "normalisation", "n_heads": "heads", "n_layers": "layers",
-    "d_model": "width d_model",
-    "max_len": "tokens read at once", "activation": "activation",
+    "d_model": "width d_model", "max_len": "tokens read at once", "activation": "activation",
 }  # fmt: skip
 
 
@@ -43,18 +48,11 @@ def table_rows(comparison: Comparison) -> list[Row]:
         lambda made: f"{made.loaded.tokenizer.kind}, {made.loaded.tokenizer.vocab_size:,} tokens",
         only_if_different=True,
     )
-    add("trained on", lambda made: str(made.loaded.record.get("title", "")), only_if_different=True)
-    several = len(comparison.held_out) > 1
-    for number, held_out in enumerate(comparison.held_out):
-        on = f", {held_out.name}" if several else ""
-        if comparison.same_tokenizer:
-            add(f"validation loss{on}", lambda made: f"{made.scores[number].loss:.3f}")  # noqa: B023 - called at once
-            add(f"perplexity{on}", lambda made: f"{made.scores[number].perplexity:.2f}")  # noqa: B023
-        else:
-            add(f"bits a character{on}", lambda made: f"{made.scores[number].bits_per_character:.3f}")  # noqa: B023
-    if comparison.translates:
-        count = len(comparison.held_out[0].texts)
-        add("right translations", lambda made: f"{made.right} of {count}")
+    if comparison.same_tokenizer:
+        add("validation loss", lambda made: f"{made.score.loss:.3f}")
+        add("perplexity", lambda made: f"{made.score.perplexity:.2f}")
+    else:
+        add("bits a character", lambda made: f"{made.score.bits_per_character:.3f}")
     add("parameters", lambda made: f"{made.parameters:,}")
     if any(made.active != made.parameters for made in comparison.both):
         add("  used by each token", lambda made: f"{made.active:,}")
@@ -72,15 +70,13 @@ def sentences(comparison: Comparison) -> list[str]:
     """What the numbers mean, and what they cannot say."""
     one, other = comparison.both
     said = [*comparison.sentences]
-    if len(comparison.held_out) > 1:
-        said.append("The two were trained on different texts, so both are measured on the held-out part of each.")
     if comparison.same_tokenizer:
         said.append(
-            f"Measured on {comparison.held_out[0].name}. The loss is in nats a token; the perplexity is e to the loss."
+            f"Measured on {comparison.held_out.name}. The loss is in nats a token; the perplexity is e to the loss."
         )
     else:
         said.append(
-            f"Measured on {comparison.held_out[0].name}. The tokenizers differ, so losses a token cannot be "
+            f"Measured on {comparison.held_out.name}. The tokenizers differ, so losses a token cannot be "
             "compared: the longer the tokens, the harder each is to "
             "predict. The table has bits a character."
         )
@@ -90,7 +86,7 @@ def sentences(comparison: Comparison) -> list[str]:
                 "A tokenizer of words does not predict capitals, spaces and line breaks, so its model has a "
                 "little less to do."
             )
-    said += [_better(one, other, number, comparison) for number in range(len(comparison.held_out))]
+    said.append(_better(comparison))
     if (
         one.history["tokens"] != other.history["tokens"]
         and abs(one.history["tokens"] / max(other.history["tokens"], 1) - 1) > 0.02
@@ -106,32 +102,28 @@ def sentences(comparison: Comparison) -> list[str]:
 
 def sample_lines(sample: Sample, comparison: Comparison, width: int) -> Iterator[str]:
     """The two texts next to each other, below what both were given."""
-    yield f"{sample.prompt!r}" + (
-        f", right: {sample.right}" if sample.right else "" if comparison.translates else f", seed {sample.seed}"
-    )
+    yield f"{sample.prompt!r}, seed {sample.seed}"
     yield from side_by_side(
         [made.name for made in comparison.both], [" ".join(text.split()) for text in sample.texts], width
     )
 
 
-def _better(one: Measured, other: Measured, number: int, comparison: Comparison) -> str:
-    def value(each: Score) -> float:
-        return each.loss if comparison.same_tokenizer else each.bits_per_character
+def _better(comparison: Comparison) -> str:
+    def value(made: Measured) -> float:
+        return made.score.loss if comparison.same_tokenizer else made.score.bits_per_character
 
-    on = f" on {comparison.held_out[number].name}" if len(comparison.held_out) > 1 else ""
     unit = "nats a token" if comparison.same_tokenizer else "bits a character"
-    low, high = sorted(comparison.both, key=lambda made: value(made.scores[number]))
-    difference = value(high.scores[number]) - value(low.scores[number])
+    low, high = sorted(comparison.both, key=value)
+    difference = value(high) - value(low)
     if difference < CLOSE:
-        return f"Their losses{on} are almost equal: they differ by {difference:.3f} {unit}."
-    if not comparison.same_tokenizer and low.unknown and low.unknown[number] > high.unknown[number]:
+        return f"Their losses are almost equal: they differ by {difference:.3f} {unit}."
+    if not comparison.same_tokenizer and low.unknown > high.unknown:
         return (
-            f"{low.name} has the lower loss{on}, but it reads {low.unknown[number]} words of this text as <unk>, "
+            f"{low.name} has the lower loss, but it reads {low.unknown} words of this text as <unk>, "
             "which is easy to predict: this proves nothing."
         )
     return (
-        f"{low.name} predicts better{on}, by {difference:.3f} {unit}. Another seed would give a slightly "
-        "different number."
+        f"{low.name} predicts better, by {difference:.3f} {unit}. Another seed would give a slightly different number."
     )
 
 
@@ -150,3 +142,44 @@ def _rate(tokens: int, seconds: float) -> str:
 def _duration(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes} min {rest:02} s" if minutes else f"{seconds:.1f} s"
+
+
+# ---- the picture
+
+
+def loss_curves(comparison: Comparison) -> dict[str, Points]:
+    """The curves by their names: for each model the validation loss, then the training loss."""
+    found: dict[str, Points] = {}
+    for made in comparison.both:
+        unit = _unit(made, comparison)
+        validation = [(float(step), loss * unit) for step, loss in made.history["validation"] if math.isfinite(loss)]
+        training = [(step, loss * unit) for step, loss in _means(made.history["losses"])]
+        found |= {f"{made.name}, validation": validation, f"{made.name}, training": training}
+    return {name: points for name, points in found.items() if points}
+
+
+def draw(comparison: Comparison) -> str | None:
+    """The picture as SVG; None if neither model was trained for a step."""
+    lines = loss_curves(comparison)
+    if not lines:
+        return None
+    one, other = comparison.both
+    unit = "loss, in nats a token" if comparison.same_tokenizer else "loss, in bits a character"
+    looks = [(0 if name.startswith(f"{one.name}, ") else 1, 0 if name.endswith("validation") else 2) for name in lines]
+    return curves(lines, f"{one.name} and {other.name}", x_name="steps of training", y_name=unit, looks=looks)
+
+
+def _unit(made: Measured, comparison: Comparison) -> float:
+    """What a recorded loss is multiplied with: bits a character where the tokenizers differ."""
+    score = made.score
+    return 1.0 if comparison.same_tokenizer or not score.loss else score.bits_per_character / score.loss
+
+
+def _means(losses: Sequence[float]) -> list[tuple[float, float]]:
+    size = -(-len(losses) // MOST_POINTS) or 1
+    pieces = [losses[at : at + size] for at in range(0, len(losses), size)]
+    return [
+        (number * size + (len(piece) + 1) / 2, sum(piece) / len(piece))
+        for number, piece in enumerate(pieces)
+        if all(map(math.isfinite, piece))
+    ]

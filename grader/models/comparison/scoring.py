@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,10 +10,7 @@ from typing import Any
 import torch
 from grader.models.checkpoint import Loaded
 from grader.models.training.corpora import (
-    PAIRS,
     STORIES,
-    Batch,
-    PairCorpus,
     collate_by_length,
     count_targets,
     divide,
@@ -25,7 +21,6 @@ from grader.models.training.corpora import (
 )
 from grader.models.training.own_text import TextProblem, read_paragraphs
 from grader.teaching.walks.parts import hidden_prints
-from grader.teaching.walks.small_models import SideBySide
 
 MOST_CHARACTERS = 24_000  # of a held-out text; more would only take longer
 ROWS = 16  # of a batch
@@ -33,19 +28,15 @@ ROWS = 16  # of a batch
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Texts that a training on this corpus does not read: strings, or pairs of sentences."""
+    """Texts that a training on this corpus does not read."""
 
     name: str
-    texts: tuple[Any, ...]
-
-    @property
-    def characters(self) -> int:
-        return sum(len(text if isinstance(text, str) else text[1]) for text in self.texts)
+    texts: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Score:
-    """The loss of one model on one held-out text."""
+    """The loss of one model on the held-out text."""
 
     loss: float  # nats a token, the mean
     tokens: int
@@ -71,9 +62,6 @@ def held_out_of(corpus: dict[str, Any], parts: Any) -> HeldOut:
     if corpus["kind"] == STORIES:
         stories = held_out_stories(parts, corpus["seed"])
         return HeldOut(f"{len(stories)} held-out stories", tuple(stories))
-    if corpus["kind"] == PAIRS:
-        pairs = PairCorpus(parts, corpus["seed"], 1, 1).held_out
-        return HeldOut(f"{len(pairs)} held-out sentences", tuple(pairs))
     path = Path(corpus["path"])
     paragraphs, _ = read_paragraphs(path)
     if fingerprint_of_text(paragraphs) != corpus["fingerprint"]:
@@ -90,19 +78,11 @@ def score(loaded: Loaded, parts: Any, held_out: HeldOut, device: torch.device) -
     """The mean loss of the next token, measured with the learner's `perplexity`. The model reads each text as it read
     those of its training."""
     with hidden_prints():
-        batches = [(inputs.to(device), targets.to(device)) for inputs, targets in _batches(loaded, parts, held_out)]
-        model = loaded.model
-        if loaded.design.kind == "translate":
-            model = SideBySide(model, batches[0][0].size(1) - batches[0][1].size(1))
-        return Score(math.log(parts.perplexity(model, batches)), count_targets(batches), held_out.characters)
-
-
-def _batches(loaded: Loaded, parts: Any, held_out: HeldOut) -> Sequence[Batch]:
-    corpus = loaded.record["corpus"]
-    if loaded.design.kind == "translate":
-        return PairCorpus(parts, corpus["seed"], 1, 1, loaded.tokenizer).validation()
-    if corpus["kind"] == STORIES:
-        windows = story_windows(parts, loaded.tokenizer, held_out.texts, loaded.design.max_len)
-    else:
-        windows = parts.next_token_pairs(encode_paragraphs(loaded.tokenizer, held_out.texts), loaded.design.max_len)
-    return collate_by_length(parts, windows, -(-len(windows) // ROWS))
+        if loaded.record["corpus"]["kind"] == STORIES:
+            windows = story_windows(parts, loaded.tokenizer, held_out.texts, loaded.design.max_len)
+        else:
+            windows = parts.next_token_pairs(encode_paragraphs(loaded.tokenizer, held_out.texts), loaded.design.max_len)
+        collated = collate_by_length(parts, windows, -(-len(windows) // ROWS))
+        batches = [(inputs.to(device), targets.to(device)) for inputs, targets in collated]
+        loss = math.log(parts.perplexity(loaded.model, batches))
+    return Score(loss, count_targets(batches), sum(map(len, held_out.texts)))

@@ -8,11 +8,10 @@ from pathlib import Path
 from grader.course.syllabus import load_syllabus
 from grader.models.checkpoint import CheckpointProblem, find_checkpoint, load, read_record
 from grader.models.design import Design, DesignProblem
-from grader.models.gpt2.folder import VOCAB, load_folder
+from grader.models.gpt2 import VOCAB, load_folder
 from grader.models.own_parts import (
     SAMPLING,
     OwnParts,
-    ProgressReporter,
     describe_problem,
     find_own_parts,
     model_exercises,
@@ -21,6 +20,7 @@ from grader.models.own_parts import (
 from grader.models.play.engine import Engine
 from grader.models.play.settings import PlayProblem
 from grader.teaching.walks.parts import NotInHandout
+from grader.teaching.walks.progress_line import ProgressReporter
 
 CACHE = ("KVCache", "CachedSelfAttention", "CachedGPT")
 LOOKING = ("min_p_filter", "residual_stream", "logit_lens", "attention_patterns", "classify_head")
@@ -30,11 +30,8 @@ GPT2 = Design(activation="gelu_tanh")  # in what matters for its exercises
 class Opener:
     """Opens models; those parts that are tested once are not tested again."""
 
-    def __init__(
-        self, with_cache: bool, device: str, report_progress: ProgressReporter, more: Iterable[str] = ()
-    ) -> None:
-        """`more` are exercises that play needs besides those of the model."""
-        self.with_cache, self.device, self.report_progress, self.more = with_cache, device, report_progress, tuple(more)
+    def __init__(self, with_cache: bool, device: str, report_progress: ProgressReporter) -> None:
+        self.with_cache, self.device, self.report_progress = with_cache, device, report_progress
         self.own: list[OwnParts] = []
 
     def open_checkpoint(self, name: str | None) -> Engine:
@@ -75,10 +72,8 @@ class Opener:
         )
         here = {exercise.name for exercise in load_syllabus().exercises}  # a handout may leave chapters out
         sampling = ("translate",) if design.kind == "translate" else SAMPLING
-        own = find_own_parts(
-            {*model_exercises(design), *tokenizer, *sampling, *self.more, *here.intersection(optional)},
-            self.report_progress,
-        )
+        needed = {*model_exercises(design), *tokenizer, *sampling, *here.intersection(optional)}
+        own = find_own_parts(needed, self.report_progress)
         self.own.append(own)
         return own
 

@@ -6,9 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from grader.models.play.engine import Ending, Engine
-from grader.models.play.notes import full_note, left_out_note, reading_notes, unknown_note
-from grader.models.play.serving import write_speculatively
+from grader.models.play.engine import Ending, Engine, Prompt
 from grader.models.play.settings import PlayProblem, Settings
 from grader.models.play.views import side_by_side
 
@@ -33,7 +31,6 @@ class Session:
     ids: list[int] | None = None  # the text so far
     ended: bool = False  # whether the model ended it
     other: Engine | None = None  # of /compare
-    draft: Engine | None = None  # a smaller model that guesses ahead
     head: tuple[int, int] = (0, 0)  # the layer and the head that /attend shows
 
     def answer(self, line: str) -> Iterator[Shown]:
@@ -65,9 +62,6 @@ class Session:
 
     def _write(self, ids: list[int]) -> Iterator[Shown]:
         """Write on, note the text so far also where Control-C stops it, and give the next text another seed."""
-        if self.draft is not None:
-            yield from self._write_with_draft(self.draft, ids)
-            return
         settings, self.ids, self.ended = self.settings, list(ids), False
         self.settings = replace(settings, seed=settings.seed + 1)
         for piece in self.engine.write(ids, settings):
@@ -78,20 +72,6 @@ class Session:
             else:
                 self.ids.append(piece.id)
                 yield Shown(piece.text)
-
-    def _write_with_draft(self, draft: Engine, ids: list[int]) -> Iterator[Shown]:
-        """The text appears at once: generate_speculative returns it when it is complete."""
-        before = len(self.engine.text(ids))
-        written = write_speculatively(self.engine, draft, ids, self.settings)
-        self.settings = replace(self.settings, seed=self.settings.seed + 1)
-        self.ids, self.ended = [*ids, *written.ids], written.ended
-        yield Shown(self.engine.text(self.ids)[before:] + "\n")
-        passes = "1 pass" if written.passes == 1 else f"{written.passes} passes"
-        yield Shown(
-            f"{written.tokens} tokens in {passes} of {self.engine.name}: {written.per_pass:.1f} tokens a "
-            f"pass, with the guesses of {draft.name}.\n",
-            "note",
-        )
 
     def _ending(self, ending: Ending) -> Iterator[Shown]:
         if ending.reason == "full":
@@ -143,3 +123,47 @@ class Session:
 
 def _notes(sentences: Iterable[str]) -> Iterator[Shown]:
     yield from (Shown(sentence + "\n", "note") for sentence in sentences)
+
+
+NAMED = 4  # unknown words in a sentence; of more, the rest is counted
+
+KINDS = {"gpt": "a GPT", "moe": "a GPT with experts", "translate": "a translator"}
+
+
+def model_note(engine: Engine) -> str:
+    design = engine.design
+    parameters = sum(parameter.numel() for parameter in engine.model.parameters())
+    layers, heads = (
+        f"{count} {what}{'s' * (count != 1)}" for count, what in ((design.n_layers, "layer"), (design.n_heads, "head"))
+    )
+    return f"{engine.name}: {KINDS[design.kind]} of {layers}, {heads} and {parameters:,} parameters."
+
+
+def reading_notes(engine: Engine, prompt: Prompt) -> list[str]:
+    """What the model does not see of this beginning: nothing, one sentence or two."""
+    return [*unknown_note(engine, prompt.unknown), *left_out_note(engine, prompt.left_out)]
+
+
+def unknown_note(engine: Engine, words: tuple[str, ...]) -> list[str]:
+    if not words:
+        return []
+    named = [
+        f"{word!r}" + (f" (the nearest word it knows is {near!r})" if (near := engine.nearest_words(word)) else "")
+        for word in words[:NAMED]
+    ]
+    more = f" and {len(words) - NAMED} more" if len(words) > NAMED else ""
+    return [
+        f"Words that {engine.name} does not have: {', '.join(named)}{more}. It reads one common token for all of them."
+    ]
+
+
+def left_out_note(engine: Engine, count: int) -> list[str]:
+    if not count:
+        return []
+    tokens = "1 token" if count == 1 else f"{count} tokens"
+    return [f"This is more than {engine.name} reads, so the model does not see the first {tokens}."]
+
+
+def full_note(engine: Engine) -> str:
+    """Why a text with the ending "full" ends."""
+    return f"The text ends here, because the table of {engine.name} has {engine.longest} positions."

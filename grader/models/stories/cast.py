@@ -14,10 +14,12 @@ class Person:
     his: str
 
 
-@dataclass(frozen=True)
-class Thing:
-    name: str
-    article: str = "a"
+def with_article(words: str) -> str:
+    return f"{'an' if words[0] in 'aeiou' else 'a'} {words}"
+
+
+def _phrases(text: str) -> tuple[str, ...]:
+    return tuple(text.split(", "))
 
 
 def _girl(name: str) -> Person:
@@ -33,90 +35,24 @@ PEOPLE = (
     *map(_boy, ("Ben", "Tom", "Max", "Leo", "Sam", "Omar", "Finn", "Ravi")),
 )
 PETS = (("dog", "Rex"), ("cat", "Luna"), ("rabbit", "Poppy"), ("pony", "Star"))
-ANIMALS = (
-    Thing("bird"),
-    Thing("duck"),
-    Thing("mouse"),
-    Thing("frog"),
-    Thing("squirrel"),
-    Thing("owl", "an"),
-    Thing("fox"),
-    Thing("hedgehog"),
-)
+ANIMALS = ("bird", "duck", "mouse", "frog", "squirrel", "owl", "fox", "hedgehog")
 HELPERS = ("mother", "father", "brother", "sister", "grandmother", "grandfather")  # of somebody
 
-TIMES = (
-    "one day",
-    "one morning",
-    "one afternoon",
-    "one sunny day",
-    "last week",
-    "on Sunday",
-    "yesterday",
-    "in the summer",
-)
+TIMES = _phrases("one day, one morning, one afternoon, one sunny day, last week, on Sunday, yesterday, in the summer")
 HOMES = ("in a small house", "near the river", "on a farm", "in a big town", "by the sea", "at the foot of a hill")
-TOYS = (
-    Thing("ball"),
-    Thing("kite"),
-    Thing("doll"),
-    Thing("boat"),
-    Thing("drum"),
-    Thing("train"),
-    Thing("bear"),
-    Thing("car"),
+TOYS = ("ball", "kite", "doll", "boat", "drum", "train", "bear", "car")
+SMALL_THINGS = ("key", "ring", "hat", "shoe", "book", "coin", "umbrella", "scarf")
+COLOURS = ("red", "blue", "green", "yellow", "old", "new", "little", "white")
+PLACES = tuple(f"to the {place}" for place in ("park", "river", "forest", "beach", "garden", "market", "hill", "lake"))
+INDOORS = _phrases(
+    "under the bed, behind the door, in the kitchen, on the table, in the box, under the chair, behind the sofa, "
+    "in the cupboard"
 )
-SMALL_THINGS = (
-    Thing("key"),
-    Thing("ring"),
-    Thing("hat"),
-    Thing("shoe"),
-    Thing("book"),
-    Thing("coin"),
-    Thing("umbrella", "an"),
-    Thing("scarf"),
+OUTDOORS = _phrases(
+    "in the grass, under a tree, behind the shed, near the well, in the sand, behind a big stone, by the gate, "
+    "under a bush"
 )
-COLOURS = (
-    ("red", "a"),
-    ("blue", "a"),
-    ("green", "a"),
-    ("yellow", "a"),
-    ("old", "an"),
-    ("new", "a"),
-    ("little", "a"),
-    ("white", "a"),
-)
-PLACES = (
-    "to the park",
-    "to the river",
-    "to the forest",
-    "to the beach",
-    "to the garden",
-    "to the market",
-    "to the hill",
-    "to the lake",
-)
-INDOORS = (
-    "under the bed",
-    "behind the door",
-    "in the kitchen",
-    "on the table",
-    "in the box",
-    "under the chair",
-    "behind the sofa",
-    "in the cupboard",
-)
-OUTDOORS = (
-    "in the grass",
-    "under a tree",
-    "behind the shed",
-    "near the well",
-    "in the sand",
-    "behind a big stone",
-    "by the gate",
-    "under a bush",
-)
-FRUIT = (Thing("apple", "an"), Thing("pear"), Thing("plum"), Thing("peach"), Thing("cherry"), Thing("orange", "an"))
+FRUIT = ("apple", "pear", "plum", "peach", "cherry", "orange")
 MEALS = (  # what one cooks, what goes into it, how it tastes
     ("soup", "carrots", "beans", "hot"), ("soup", "potatoes", "onions", "good"), ("cake", "eggs", "honey", "sweet"),
     ("bread", "flour", "nuts", "fresh"),

@@ -9,8 +9,8 @@ from grader.models.stories.telling import Telling
 def hungry_animal(s: Telling) -> None:
     animal = s.pick(cast.ANIMALS)
     s.let(
-        animal=animal.name,
-        an_animal=f"{animal.article} {animal.name}",
+        animal=animal,
+        an_animal=cast.with_article(animal),
         food=s.pick(("bread", "nuts", "seeds", "cheese")),
         place=s.pick(cast.PLACES),
     )
@@ -63,8 +63,8 @@ def snow(s: Telling) -> None:
 def noise_at_night(s: Telling) -> None:
     animal = s.pick(cast.ANIMALS)
     s.let(
-        animal=animal.name,
-        an_animal=f"{animal.article} {animal.name}",
+        animal=animal,
+        an_animal=cast.with_article(animal),
         where=s.pick(cast.INDOORS),
         helper=s.pick(cast.HELPERS),
     )
@@ -81,7 +81,7 @@ def noise_at_night(s: Telling) -> None:
 def ill_friend(s: Telling) -> None:
     meal = s.pick(("soup", "tea", "cake", "honey"))
     s.let(meal=meal)
-    s.let_thing((cast.Thing("book"), *cast.TOYS))
+    s.let_thing(("book", *cast.TOYS))
     s.say("{Y} was ill and had to stay in bed.", "one day {Y} did not come to school, because {yhe} was ill.")
     s.say("{X} missed {yhim}.", "{X} wanted to play with {yhim}, but {yhe} was too weak.")
     s.say(
@@ -154,8 +154,8 @@ def heavy_bag(s: Telling) -> None:
 
 
 def boat_on_the_river(s: Telling) -> None:
-    animal = s.pick((cast.Thing("duck"), cast.Thing("frog"), cast.Thing("dog")))
-    s.let(animal=animal.name, stuff=s.pick(("paper", "wood")), colour=s.pick(("red", "blue", "white", "yellow")))
+    animal = s.pick(("duck", "frog", "dog"))
+    s.let(animal=animal, stuff=s.pick(("paper", "wood")), colour=s.pick(("red", "blue", "white", "yellow")))
     s.say("{X} made a small {colour} boat from {stuff}.", "{time}, {X} made a {colour} boat from {stuff}.")
     s.say("{he} took it to the river and put it on the water.", "{he} went to the river with {Y} to try it.")
     s.say("the boat could float!", "the boat went down the river.")

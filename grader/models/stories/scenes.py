@@ -50,7 +50,7 @@ def hungry_and_cooking(s: Telling) -> None:
 
 
 def rain(s: Telling) -> None:
-    s.let(place=s.pick(cast.PLACES), toy=s.pick(cast.TOYS).name)
+    s.let(place=s.pick(cast.PLACES), toy=s.pick(cast.TOYS))
     s.say(
         "{time}, {X} went {place}.",
         "{time}, {X} and {his} {pet} {Pet} went {place}.",
@@ -78,7 +78,7 @@ def rain(s: Telling) -> None:
 def too_high(s: Telling) -> None:
     fruit = s.pick(cast.FRUIT)
     helper = s.pick(("box", "ladder", "chair"))
-    s.let(fruit=fruit.name, a_fruit=f"{fruit.article} {fruit.name}", helper=helper)
+    s.let(fruit=fruit, a_fruit=cast.with_article(fruit), helper=helper)
     s.say(
         "{X} saw {a_fruit} in a tall tree.",
         "{time}, {X} saw {a_fruit} high up in a tree.",
@@ -156,7 +156,7 @@ def garden(s: Telling) -> None:
 
 def lost_in_the_forest(s: Telling) -> None:
     animal = s.pick(cast.ANIMALS)
-    s.let(animal=animal.name, an_animal=f"{animal.article} {animal.name}")
+    s.let(animal=animal, an_animal=cast.with_article(animal))
     s.say("{time}, {X} walked into the forest.", "{X} went to the forest to look for flowers.")
     s.say("{he} walked and walked, and then {he} was lost.", "soon {he} did not know the way home.")
     s.say("it was getting dark, and {X} was afraid.", "{he} was tired and afraid.")

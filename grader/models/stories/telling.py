@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import TypeVar
 
-from grader.models.stories.cast import COLOURS, HOMES, PEOPLE, PETS, TIMES, Thing
+from grader.models.stories.cast import COLOURS, HOMES, PEOPLE, PETS, TIMES, with_article
 
 Choice = TypeVar("Choice")
 
@@ -47,10 +47,10 @@ class Telling:
     def let(self, **names: str) -> None:
         self._names.update(names)
 
-    def let_thing(self, choices: Sequence[Thing]) -> None:
+    def let_thing(self, choices: Sequence[str]) -> None:
         """Choose `{thing}`, with `{a_thing}`: "a red ball"."""
-        thing, (colour, article) = self.pick(choices), self.pick(COLOURS)
-        self.let(thing=thing.name, a_thing=f"{article} {colour} {thing.name}")
+        thing, colour = self.pick(choices), self.pick(COLOURS)
+        self.let(thing=thing, a_thing=with_article(f"{colour} {thing}"))
 
     def say(self, *choices: str) -> None:
         """Add one of these sentences."""

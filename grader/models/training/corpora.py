@@ -10,7 +10,7 @@ import hashlib
 import random
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from grader.models.stories.corpus import story, validation_stories
@@ -29,20 +29,6 @@ BPE_SIZE = {STORIES: 700, "text": 900}  # ids that are asked for; merges across 
 MOST_WORDS = 4000  # of a user's text; the rest are unknown words
 VALIDATION_STORIES, VALIDATION_TOKENS = 60, 6000
 LEAST_TOKENS = 200
-
-
-class Corpus(Protocol):
-    """What a training reads."""
-
-    tokenizer: ModelTokenizer
-
-    def batch(self, step: int) -> list[Batch]: ...
-    def validation(self) -> list[Batch]: ...
-    def describe(self) -> dict[str, Any]: ...
-    @property
-    def title(self) -> str: ...
-    @property
-    def prompt(self) -> str: ...
 
 
 class StoryCorpus:
@@ -198,6 +184,9 @@ class PairCorpus:
             *self.tokenizer.encode(text),
             *([] if self.tokenizer.end_id is None else [self.tokenizer.end_id]),
         ]
+
+
+Corpus = StoryCorpus | TextCorpus | PairCorpus
 
 
 def held_out_stories(parts: Any, seed: int) -> list[str]:

@@ -1,22 +1,26 @@
-"""What a training shows: a page that is redrawn in a terminal, or a line now and then where there is none."""
+"""What a training shows: a few lines that are redrawn in a terminal, or a line now and then where there is none.
+
+Control-C is asked for here too.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import signal
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Protocol
 
-from grader.console.output import make_console, progress_bar, supports_unicode, wrap_text
-from grader.models.training.curves import draw_curves
+from grader.console.output import make_console, print_wrapped, progress_bar, wrap_text
 from grader.models.training.trainer import History
+from grader.teaching.walks.walk_page import curve
 from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
 REDRAW_SECONDS = 0.2
-CURVE_LINES = 8
-SAMPLE_LINES = 3  # of the newest sample but one; the newest has one more
 RECENT = 20  # steps that "now" is a mean of
+CURVE_WIDTH = 36
 
 
 @dataclass
@@ -37,13 +41,11 @@ class View:
 
     @property
     def loss(self) -> float | None:
-        recent = self.history.losses[-RECENT:]
-        return sum(recent) / len(recent) if recent else None
+        return _recent_mean(self.history.losses)
 
     @property
     def norm(self) -> float | None:
-        recent = self.history.norms[-RECENT:]
-        return sum(recent) / len(recent) if recent else None
+        return _recent_mean(self.history.norms)
 
     @property
     def tokens_per_second(self) -> float | None:
@@ -55,21 +57,14 @@ class View:
         self.recent_tokens = [*self.recent_tokens[-RECENT + 1 :], tokens]
 
 
-class Page(Protocol):
-    """Shows a view; `moment` is called where there is something to report in a line."""
-
-    def update(self, view: View) -> None: ...
-    def moment(self, view: View) -> None: ...
-    def close(self, view: View) -> None: ...
+def _recent_mean(values: list[float]) -> float | None:
+    recent = values[-RECENT:]
+    return sum(recent) / len(recent) if recent else None
 
 
-def make_page() -> Page:
-    console = make_console()
-    return LivePage() if console.is_terminal and not console.is_dumb_terminal else PlainPage()
-
-
-class PlainPage:
-    """Lines for a file or a pipe."""
+class Page:
+    """Lines for a file or a pipe. `moment` is called where there is something to report in a line, `update` after each
+    step."""
 
     def __init__(self) -> None:
         self.console = make_console()
@@ -83,20 +78,25 @@ class PlainPage:
         if view.seconds_left is not None:
             facts.append(f"{_clock(view.seconds_left)} left")
         self.console.print(", ".join(facts), soft_wrap=True)
-        for step, text in view.history.samples[self._samples :]:
-            self.console.print(f"  at step {step}: {_one_line(text)}", soft_wrap=True)
-        self._samples = len(view.history.samples)
+        for sample in self.new_samples(view):
+            self.console.print(f"  {sample}", soft_wrap=True)
 
     def close(self, view: View) -> None:
         pass
 
+    def new_samples(self, view: View) -> list[str]:
+        """The samples that were not shown yet, each on one line."""
+        new = view.history.samples[self._samples :]
+        self._samples = len(view.history.samples)
+        return [f"at step {step}: {_one_line(text)}" for step, text in new]
 
-class LivePage:
-    """A page on a terminal, redrawn a few times a second."""
+
+class LivePage(Page):
+    """Lines at the end of a terminal that are redrawn a few times a second; the samples stay above them."""
 
     def __init__(self) -> None:
-        self.console = make_console()
-        self._live: Live | None = None
+        super().__init__()
+        self._live = Live(console=self.console, auto_refresh=False, redirect_stdout=False, redirect_stderr=False)
         self._drawn = 0.0
 
     def update(self, view: View) -> None:
@@ -105,43 +105,46 @@ class LivePage:
 
     def moment(self, view: View) -> None:
         self._draw(view)
+        for sample in self.new_samples(view):
+            print_wrapped(self.console, sample)
 
     def close(self, view: View) -> None:
-        if self._live is not None:
-            self._draw(view)
-            self._live.stop()
-            self._live = None
+        self._draw(view)
+        self._live.stop()
 
     def _draw(self, view: View) -> None:
-        if self._live is None:
-            self._live = Live(console=self.console, auto_refresh=False, redirect_stdout=False, redirect_stderr=False)
-            self._live.start()
-        real = make_console()  # the terminal may have another width now
-        self._live.update(Group(*page_lines(view, real.width, real.height)), refresh=True)
+        self._live.start()  # does nothing after the first time
+        width = make_console().width  # the terminal may have another width now
+        self._live.update(Group(*page_lines(view, width)), refresh=True)
         self._drawn = time.monotonic()
 
 
-def page_lines(view: View, width: int, height: int, unicode: bool | None = None) -> list[Text]:
-    """The page, at most `height` - 1 lines of at most `width` columns."""
-    unicode = supports_unicode() if unicode is None else unicode
+def make_page() -> Page:
+    console = make_console()
+    return LivePage() if console.is_terminal and not console.is_dumb_terminal else Page()
+
+
+def page_lines(view: View, width: int) -> list[Text]:
+    """The page in lines of less than `width` columns: progress, numbers, and both losses as curves."""
     of_total = f" of {view.total:,}" if view.total else ""
-    lines = [_fitted(Text(f"step {view.steps_done:,}{of_total}, {view.name}", style="bold"), width)]
+    lines = [Text(f"step {view.steps_done:,}{of_total}, {view.name}", style="bold")]
     if view.total:
         share = view.steps_done / view.total
-        bar = progress_bar(share, min(30, max(width - 30, 8)))
         left = f"{_clock(view.seconds_left)} left" if view.seconds_left is not None else ""
-        lines.append(_fitted(Text.assemble(bar, f" {int(100 * share)} %  {left}"), width))
+        lines.append(Text.assemble(progress_bar(share, min(30, max(width - 30, 8))), f" {int(100 * share)} %  {left}"))
     else:
-        lines.append(_fitted(Text("measuring the speed, to plan the training", style="dim"), width))
-    lines += [Text(line) for line in _joined(_facts(view), width)]
-    below = _samples(view, width) + [
-        Text(line, style="dim") for line in (wrap_text(view.notice, width) if view.notice else [])
-    ]
-    room = height - 2 - len(lines) - len(below)
-    while room < 5 and len(below) > 2:  # a low terminal: the curves are worth more than old samples
-        below.pop(0)
-        room += 1
-    return (lines + _curves(view, width, min(CURVE_LINES, room - 1), unicode) + below)[: height - 1]
+        lines.append(Text("measuring the speed, to plan the training", style="dim"))
+    lines += [Text(line) for line in wrap_text(", ".join(_facts(view)), width)]
+    losses = {"loss      ": view.history.losses, "validation": [loss for _, loss in view.history.validation]}
+    shown = {name: values for name, values in losses.items() if len(values) > 1}
+    span = (min(map(min, shown.values()), default=0.0), max(map(max, shown.values()), default=0.0))
+    for name, values in shown.items():
+        lines += curve(name, values, width=min(CURVE_WIDTH, max(width - 26, 4)), span=span)
+    if view.notice:
+        lines.append(Text(view.notice, style="dim"))
+    for line in lines:
+        line.truncate(width - 1, overflow="ellipsis")
+    return lines
 
 
 def _facts(view: View) -> list[str]:
@@ -157,52 +160,6 @@ def _facts(view: View) -> list[str]:
     return facts
 
 
-def _curves(view: View, width: int, height: int, unicode: bool) -> list[Text]:
-    losses = list(enumerate(view.history.losses, 1))
-    if len(losses) < 2 or height < 3:
-        return []
-    last = view.total or len(losses)
-    lines = draw_curves([(losses, "cyan"), (view.history.validation, "yellow")], last, width, height - 1, unicode)
-    marks = ("⣀⣀", "⣀⣀") if unicode else ("**", "oo")
-    legend = Text(" " * 7 + "0  ", style="dim")
-    legend.append(f"{marks[0]} loss  ", style="cyan").append(f"{marks[1]} validation", style="yellow")
-    end = f"{last:,}"
-    legend.append(" " * max(width - legend.cell_len - len(end) - 1, 1) + end, style="dim")
-    legend.truncate(width - 1)
-    return [*lines, legend] if lines else []
-
-
-def _samples(view: View, width: int) -> list[Text]:
-    lines: list[Text] = []
-    chosen = view.history.samples[:1] + view.history.samples[1:][-2:]
-    for number, (step, text) in enumerate(chosen):
-        wrapped = wrap_text(f"at step {step:,}: {_one_line(text)}", width)
-        most = SAMPLE_LINES + 1 if number == len(chosen) - 1 else SAMPLE_LINES
-        if len(wrapped) > most:
-            wrapped = [*wrapped[: most - 1], wrapped[most - 1][: width - 6] + " ..."]
-        start = f"at step {step:,}:"
-        first = Text(wrapped[0])
-        first.stylize("bold", 0, len(start))
-        lines += [first, *map(Text, wrapped[1:])]
-    return lines
-
-
-def _joined(facts: list[str], width: int) -> list[str]:
-    """The facts on as few lines as they need."""
-    lines: list[str] = []
-    for fact in facts:
-        if lines and len(lines[-1]) + 3 + len(fact) < width:
-            lines[-1] += "   " + fact
-        else:
-            lines.append(fact[: width - 1])
-    return lines
-
-
-def _fitted(text: Text, width: int) -> Text:
-    text.truncate(width - 1, overflow="ellipsis")
-    return text
-
-
 def _one_line(text: str) -> str:
     return " ".join("".join(c if c.isprintable() or c.isspace() else "\ufffd" for c in text).split())
 
@@ -211,3 +168,20 @@ def _clock(seconds: float) -> str:
     whole = max(int(seconds + 0.5), 0)
     hours, minutes = divmod(whole // 60, 60)
     return f"{hours}:{minutes:02}:{whole % 60:02}" if hours else f"{minutes}:{whole % 60:02}"
+
+
+@contextlib.contextmanager
+def control_c() -> Iterator[Callable[[], bool]]:
+    """Inside, the first Control-C makes the function return True; the second is a KeyboardInterrupt at once."""
+    asked = False
+
+    def ask(signum: int, frame: object) -> None:
+        nonlocal asked
+        asked = True
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    previous = signal.signal(signal.SIGINT, ask)
+    try:
+        yield lambda: asked
+    finally:
+        signal.signal(signal.SIGINT, previous)

@@ -12,8 +12,6 @@ MOST_BYTES = 8_000_000  # more would not be read in an evening
 LONGEST = 1200  # characters of a paragraph; longer ones are cut between lines or words
 LEAST_CHARACTERS = 1000
 
-_MARKS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
-
 
 class TextProblem(Exception):
     """The text cannot be trained on; the message is a sentence."""
@@ -89,17 +87,13 @@ def _read_file(path: Path, most: int, notes: list[str]) -> str:
         raise TextProblem(f"{path} is not a regular file")
     with open(path, "rb") as file:
         content = file.read(most + 1)
-    encoding = next((name for mark, name in _MARKS if content.startswith(mark)), "utf-8")
     if len(content) > most:
         notes.append(f"Only the first {most:,} bytes of {path} are read.")
-        content = content[:most]
-        content = (
-            content[: content.rfind(b"\n") + 1] or content if encoding.startswith("utf-8") else content[: most // 2 * 2]
-        )
-    if encoding.startswith("utf-8") and b"\x00" in content[:100_000]:
-        raise TextProblem(f"{path} is a binary file, not a text")
+        content = content[: content.rfind(b"\n", 0, most) + 1] or content[:most]
+    if b"\x00" in content[:100_000]:
+        raise TextProblem(f"{path} is a binary file, not a text in UTF-8")
     try:
-        text = content.decode(encoding)
+        text = content.decode("utf-8-sig")
     except UnicodeDecodeError as trouble:
         line = content[: trouble.start].count(b"\n") + 1
         raise TextProblem(

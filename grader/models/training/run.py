@@ -4,15 +4,13 @@ something fails."""
 from __future__ import annotations
 
 import contextlib
-import signal
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from grader.course.syllabus import load_syllabus
 from grader.models import checkpoint
 from grader.models.checkpoint import CheckpointProblem
 from grader.models.design import Design, DesignProblem, build_model
@@ -106,7 +104,6 @@ class Training:
             self.trainer.corpus.tokenizer,
             self.trainer.design,
             self.record(),
-            self.trainer.state(),
         )
 
     def close(self) -> None:
@@ -120,6 +117,8 @@ def begin(settings: Settings, name: str | None, device: str, report_progress: Pr
     """A new training. DesignProblem, TextProblem, NotInHandout or CheckpointProblem (the name is taken) if it cannot
     begin."""
     design = settings.design()
+    if settings.kind == "translate" and settings.text is not None:
+        raise TextProblem("a translator needs pairs of sentences, and --text has none; leave out --text")
     folder = checkpoint.CHECKPOINTS / (name or free_name(settings.default_name()))
     if name and folder.exists():
         raise CheckpointProblem(
@@ -128,7 +127,9 @@ def begin(settings: Settings, name: str | None, device: str, report_progress: Pr
     own = find_own_parts(training_exercises(design, settings.token_kind()), report_progress)
     with _closing_after_failure(own):
         prepare_torch(settings.seed)
-        corpus = _make_corpus(own.parts, settings, design, report_progress)
+        described = {"kind": settings.corpus_kind, "seed": settings.seed, "path": settings.text}
+        with report_progress("reading the text", 1):
+            corpus = _make_corpus(own.parts, described, settings.token_kind(), settings.recipe(), design)
         torch.manual_seed(settings.seed)
         model = build_model(own.parts, design, corpus.tokenizer.vocab_size)
         trainer = Trainer(own.parts, design, model, corpus, settings.recipe(), device)
@@ -141,7 +142,6 @@ def resume(folder: Path, device: str, report_progress: ProgressReporter) -> Trai
     """The training of this checkpoint, where it was interrupted. CheckpointProblem or TextProblem if it cannot go
     on."""
     data = checkpoint.read_record(folder)
-    state = checkpoint.load_training(folder)
     try:
         design = Design.from_data(data["design"])
         record = data["record"]
@@ -149,12 +149,12 @@ def resume(folder: Path, device: str, report_progress: ProgressReporter) -> Trai
     except (DesignProblem, KeyError) as problem:
         raise CheckpointProblem(f"{folder.name} is damaged ({problem}); train the model again") from None
     with _closing_after_failure(own):
-        prepare_torch(record["seed"], state.data["threads"])
+        prepare_torch(record["seed"])
         loaded = checkpoint.load(folder, own.parts)
         recipe = Recipe.from_data(record["recipe"])
-        corpus = _corpus_again(own.parts, record, loaded.tokenizer, design, recipe)
+        corpus = _make_corpus(own.parts, record["corpus"], loaded.tokenizer.kind, recipe, design, loaded.tokenizer)
         trainer = Trainer(own.parts, design, loaded.model, corpus, recipe, device)
-        trainer.restore(state, History.from_data(record["history"]))
+        trainer.go_on_from(History.from_data(record["history"]))
         return Training(
             folder, own, trainer, record["seed"], record["steps"], record["minutes"], list(getattr(corpus, "notes", []))
         )
@@ -170,41 +170,28 @@ def _closing_after_failure(own: OwnParts) -> Iterator[None]:
         raise
 
 
-def training_exercises(design: Design, tokens: str) -> list[str]:
+def training_exercises(design: Design, tokens: str) -> set[str]:
     """Every exercise whose code runs in a training."""
     sampling = ("translate",) if design.kind == "translate" else SAMPLING
-    names = {*tokenizer_exercises(tokens), *model_exercises(design), *TRAINING, *sampling}
-    return [exercise.name for exercise in load_syllabus().exercises if exercise.name in names] + sorted(
-        names - {exercise.name for exercise in load_syllabus().exercises}
-    )
+    return {*tokenizer_exercises(tokens), *model_exercises(design), *TRAINING, *sampling}
 
 
-def _make_corpus(parts: Any, settings: Settings, design: Design, report_progress: ProgressReporter) -> Corpus:
-    recipe = settings.recipe()
-    sizes = (settings.seed, recipe.rows, recipe.pieces)
-    if settings.kind == "translate":
-        if settings.text is not None:
-            raise TextProblem("a translator needs pairs of sentences, and --text has none; leave out --text")
-        return PairCorpus(parts, *sizes)
-    with report_progress(
-        "reading the text" if settings.token_kind() == "words" else "learning the merges of the tokenizer", 1
-    ):
-        if settings.text is not None:
-            return TextCorpus(parts, settings.text, settings.token_kind(), *sizes, design.max_len)
-        return StoryCorpus(parts, settings.token_kind(), *sizes, design.max_len)
-
-
-def _corpus_again(
-    parts: Any, record: dict[str, Any], tokenizer: ModelTokenizer, design: Design, recipe: Recipe
+def _make_corpus(
+    parts: Any,
+    described: dict[str, Any],
+    tokens: str,
+    recipe: Recipe,
+    design: Design,
+    tokenizer: ModelTokenizer | None = None,
 ) -> Corpus:
-    described = record["corpus"]
+    """The corpus of this description; without a tokenizer, it makes one of the kind `tokens`."""
     sizes = (described["seed"], recipe.rows, recipe.pieces)
-    if described["kind"] == STORIES:
-        return StoryCorpus(parts, tokenizer.kind, *sizes, design.max_len, tokenizer)
     if described["kind"] == PAIRS:
         return PairCorpus(parts, *sizes, tokenizer)
-    corpus = TextCorpus(parts, Path(described["path"]), tokenizer.kind, *sizes, design.max_len, tokenizer)
-    if corpus.fingerprint != described["fingerprint"]:
+    if described["kind"] == STORIES:
+        return StoryCorpus(parts, tokens, *sizes, design.max_len, tokenizer)
+    corpus = TextCorpus(parts, Path(described["path"]), tokens, *sizes, design.max_len, tokenizer)
+    if corpus.fingerprint != described.get("fingerprint", corpus.fingerprint):
         raise TextProblem(
             f"{described['path']} has changed since this training began, so it cannot go on; train "
             "again with another --name"
@@ -239,7 +226,8 @@ def _run(training: Training, page: Page, interrupted: Callable[[], bool]) -> boo
     saved = time.monotonic()
     try:
         if trainer.steps_done == 0 and not trainer.history.validation:
-            _evaluate(training, with_sample=True)
+            trainer.validate()
+            trainer.sample()
         clock.note_evaluation()
         page.moment(view)
         while not training.is_finished:
@@ -255,7 +243,9 @@ def _run(training: Training, page: Page, interrupted: Callable[[], bool]) -> boo
                 training.total = view.total = clock.estimate()
             if training.total is not None and (trainer.steps_done % training.every == 0 or training.is_finished):
                 number = trainer.steps_done // training.every
-                _evaluate(training, with_sample=number in SAMPLED or training.is_finished)
+                trainer.validate()
+                if number in SAMPLED or training.is_finished:
+                    trainer.sample()
                 if training.is_finished:
                     break
                 if time.monotonic() - saved > SAVE_SECONDS:
@@ -272,12 +262,6 @@ def _run(training: Training, page: Page, interrupted: Callable[[], bool]) -> boo
     finally:
         view.notice = ""
         page.close(view)
-
-
-def _evaluate(training: Training, with_sample: bool) -> None:
-    training.trainer.validate()
-    if with_sample:
-        training.trainer.sample()
 
 
 class _Clock:
@@ -314,27 +298,3 @@ class _Clock:
             steps * sum(self.view.recent_seconds) / len(self.view.recent_seconds)
             + evaluations * self.evaluation_seconds
         )
-
-
-@contextlib.contextmanager
-def control_c() -> Iterator[Callable[[], bool]]:
-    """Inside, the first Control-C makes the function return True; the second is a KeyboardInterrupt at once."""
-    asked = False
-
-    def ask(signum: int, frame: Any) -> None:
-        nonlocal asked
-        asked = True
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-
-    previous = signal.signal(signal.SIGINT, ask)
-    try:
-        yield lambda: asked
-    finally:
-        signal.signal(signal.SIGINT, previous)
-
-
-def with_steps(settings: Settings, default_minutes: float) -> Settings:
-    """The settings with a number of steps, or else with minutes."""
-    if settings.steps is None and settings.minutes is None:
-        return replace(settings, minutes=default_minutes)
-    return settings

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from grader.models.design import Design, preset
+from grader.models.training.corpora import PAIRS, STORIES
 
 
 @dataclass(frozen=True)
@@ -68,12 +69,16 @@ class Settings:
             return replace(recipe, warmup=min(recipe.warmup, self.steps // 5))
         return recipe
 
+    @property
+    def corpus_kind(self) -> str:
+        return PAIRS if self.kind == "translate" else "text" if self.text else STORIES
+
     def token_kind(self) -> str:
         return self.tokens or ("bpe" if self.text else "words")
 
     def default_name(self) -> str:
         """A name that says what is special about this training: "stories-rope"."""
-        corpus = "english-hindi" if self.kind == "translate" else self.text.stem if self.text else "stories"
+        corpus = self.text.stem if self.text else self.corpus_kind
         words = [
             corpus,
             self.size if self.size != "tiny" else "",

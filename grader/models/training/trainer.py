@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from grader.models.checkpoint import CheckpointProblem, TrainingState
 from grader.models.design import Design
 from grader.models.training.corpora import Corpus, PairCorpus, count_targets
-from grader.models.training.optimizer_state import OptimizerState, StateProblem, read_state, restore_state
 from grader.models.training.settings import Recipe
-from grader.models.training.wrappers import ClippingOptimizer, WithBalanceLoss
 from grader.teaching.walks.parts import hidden_prints
 from grader.teaching.walks.small_models import SideBySide
 from torch import Tensor, nn
@@ -78,7 +74,7 @@ class Trainer:
         self.clipping = ClippingOptimizer(self.optimizer, self.parameters, parts.clip_gradients, recipe.max_norm)
         self.steps_done = 0
         self.history = History()
-        self._updated: set[int] = set()  # the numbers of the parameters that have had a gradient
+        self.resumed_at = 0  # the steps of the history that it goes on with
         with hidden_prints():
             self.validation_batches = [self._moved(batch) for batch in corpus.validation()]
 
@@ -95,7 +91,14 @@ class Trainer:
         warmup = self.recipe.warmup if total is None else min(self.recipe.warmup, total - 1)
         floor = self.recipe.peak * self.recipe.floor_share
         end = total if total is not None else self.recipe.warmup + 1
-        return float(self.parts.warmup_cosine(self.steps_done + 1, warmup, end, self.recipe.peak, floor))
+        rate = float(self.parts.warmup_cosine(self.steps_done + 1, warmup, end, self.recipe.peak, floor))
+        steps = self.steps_done + 1 - self.resumed_at
+        return rate * min(1.0, steps / max(self.recipe.warmup, 1)) if self.resumed_at else rate
+
+    def go_on_from(self, history: History) -> None:
+        """Continue a training of this history. AdamW begins with new averages, so the rate rises from 0 once more."""
+        self.history = history
+        self.steps_done = self.resumed_at = len(history.losses)
 
     def step(self, total: int | None) -> float:
         """One update; returns the loss from before it. NotANumber if there is none."""
@@ -110,8 +113,6 @@ class Trainer:
             loss = float(self.parts.accumulated_step(self.whole, self.clipping, batches))
         if not math.isfinite(loss):
             raise NotANumber(f"the loss of step {self.steps_done + 1} is {loss}")
-        if len(self._updated) < len(self.parameters):
-            self._updated |= {number for number, parameter in enumerate(self.parameters) if parameter.grad is not None}
         self.steps_done += 1
         self.history.losses.append(loss)
         self.history.norms.append(self.clipping.norm)
@@ -121,7 +122,7 @@ class Trainer:
 
     def validate(self) -> float:
         """The mean loss of the held-out batches: the logarithm of the learner's perplexity."""
-        with hidden_prints(), kept_generators():
+        with hidden_prints():
             loss = math.log(self.parts.perplexity(self.whole, self.validation_batches))
         self.history.validation.append((self.steps_done, loss))
         return loss
@@ -131,7 +132,7 @@ class Trainer:
         self.history.samples.append((self.steps_done, self.write(0)))
 
     def write(self, seed: int) -> str:
-        with hidden_prints(), kept_generators():
+        with hidden_prints():
             return (
                 self._translation(seed + len(self.history.samples))
                 if isinstance(self.corpus, PairCorpus)
@@ -161,70 +162,12 @@ class Trainer:
         start, end = tokenizer.start_ids[0], tokenizer.end_id
         return tokenizer.decode(self.parts.translate(self.model, ids, start, end, SENTENCE_TOKENS)[0].tolist())
 
-    # ---- what a resumed training needs
 
-    def state(self) -> TrainingState:
-        optimizer = read_state(self.optimizer, self.parameters)
-        tensors = {f"optimizer{path}": tensor for path, tensor in optimizer.tensors.items()} | {
-            "generator": torch.get_rng_state()
-        }
-        if self.device.type == "cuda":
-            tensors["cuda generator"] = torch.cuda.get_rng_state(self.device)
-        version, numbers, gauss = random.getstate()
-        data = {
-            "optimizer": optimizer.numbers,
-            "updated": sorted(self._updated),
-            "python generator": [version, list(numbers), gauss],
-            "losses": self.history.losses,  # exact; those of the record are rounded
-            "threads": torch.get_num_threads(),
-        }
-        return TrainingState(tensors, data)
-
-    def restore(self, state: TrainingState, history: History) -> None:
-        """Continue from this state. CheckpointProblem if it does not fit."""
-        values = [parameter.detach().clone() for parameter in self.parameters]
-        prefix = "optimizer"
-        optimizer = OptimizerState(
-            {name.removeprefix(prefix): value for name, value in state.tensors.items() if name.startswith(prefix)},
-            state.data["optimizer"],
-        )
-        self._updated = set(state.data["updated"])
-        try:
-            with hidden_prints():
-                restore_state(self.optimizer, self.parameters, optimizer, state.data["updated"])
-        except StateProblem as problem:
-            raise CheckpointProblem(f"this training cannot go on: {problem}") from None
-        with torch.no_grad():
-            for parameter, value in zip(self.parameters, values):
-                parameter.copy_(value)
-        self.history = history
-        self.history.losses = list(state.data["losses"])
-        self.steps_done = len(self.history.losses)
-        torch.set_rng_state(state.tensors["generator"])
-        if "cuda generator" in state.tensors and self.device.type == "cuda":
-            torch.cuda.set_rng_state(state.tensors["cuda generator"], self.device)
-        version, numbers, gauss = state.data["python generator"]
-        random.setstate((version, tuple(numbers), gauss))
-
-
-@contextlib.contextmanager
-def kept_generators() -> Iterator[None]:
-    """Validation and samples must not change the numbers that the next step draws."""
-    torch_state, python_state = torch.get_rng_state(), random.getstate()
-    cuda_states = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
-    try:
-        yield
-    finally:
-        torch.set_rng_state(torch_state)
-        torch.cuda.set_rng_state_all(cuda_states)
-        random.setstate(python_state)
-
-
-def prepare_torch(seed: int, threads: int | None = None) -> None:
+def prepare_torch(seed: int) -> None:
     """Seed the generators, and let torch add in the same order every time."""
     random.seed(seed)
     torch.manual_seed(seed)
-    torch.set_num_threads(threads or default_threads())
+    torch.set_num_threads(default_threads())
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.use_deterministic_algorithms(True, warn_only=True)
     torch.utils.deterministic.fill_uninitialized_memory = False  # it would only cost time: nothing reads such memory
@@ -239,3 +182,63 @@ def default_threads() -> int:
         return len(os.sched_getaffinity(0))
     except AttributeError:  # not on every system
         return os.cpu_count() or 1
+
+
+BALANCE = 0.01  # the weight of the balance loss beside the cross-entropy
+
+
+class _AddLoss(torch.autograd.Function):
+    """Returns its first argument; going backward, the second one gets the gradient of a loss that is added with a
+    weight."""
+
+    @staticmethod
+    def forward(context: Any, logits: Tensor, loss: Tensor, weight: float) -> Tensor:
+        context.weight, context.loss = weight, (loss.shape, loss.dtype, loss.device)
+        return logits.view_as(logits)
+
+    @staticmethod
+    def backward(context: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None]:
+        shape, dtype, device = context.loss
+        return gradients[0], torch.full(shape, context.weight, dtype=dtype, device=device), None
+
+
+class WithBalanceLoss(nn.Module):
+    """A model with experts whose gradient includes that of the balance loss, whatever loss is computed from the logits.
+
+    A batch in `pieces` parts goes backward once for each part, so each adds its share.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model, self.pieces = model, 1
+        self.last_balance = 0.0
+
+    def forward(self, ids: Tensor) -> Tensor:
+        logits, balance = self.model(ids)
+        self.last_balance = float(balance.detach())
+        if not (self.training and torch.is_grad_enabled()):
+            return logits
+        return _AddLoss.apply(logits, balance, BALANCE / self.pieces)  # type: ignore[no-any-return]
+
+
+class ClippingOptimizer:
+    """The learner's optimizer, which clips with the learner's `clip_gradients` before each update and records the
+    norm."""
+
+    def __init__(
+        self, optimizer: Any, parameters: Sequence[nn.Parameter], clip_gradients: Any, max_norm: float
+    ) -> None:
+        self.optimizer, self.parameters, self.clip_gradients, self.max_norm = (
+            optimizer,
+            parameters,
+            clip_gradients,
+            max_norm,
+        )
+        self.norm = 0.0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.optimizer, name)
+
+    def step(self, *arguments: Any) -> Any:
+        self.norm = float(self.clip_gradients(self.parameters, self.max_norm))
+        return self.optimizer.step(*arguments)

@@ -18,7 +18,7 @@ from grader.course.syllabus import ROOT
 from grader.files import write_whole
 from grader.quality.benchmarks.workplace import copied_kit, environment, solved_chapter
 from grader.quality.readme import story_model
-from grader.teaching.drawing.svg import MONO
+from grader.teaching.drawing.charts import MONO
 from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 from rich.text import Text

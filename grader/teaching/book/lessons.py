@@ -1,4 +1,4 @@
-"""Convert a lesson from Markdown to an HTML page: anchors of headings, cards of exercises, tables that fit on a phone.
+"""Convert a lesson from Markdown to an HTML page: anchors of headings, cards of exercises, tables.
 
 `make_page` returns the page and its parts. The caller makes the card of each exercise, which is put around the
 paragraph about it.
@@ -11,13 +11,10 @@ import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
-from grader.teaching.book.code import LONG_WORD_CHARACTERS
 from grader.teaching.book.rules import Links, Rules
 from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
-
-LONG_CELL_CHARACTERS = 30  # a table with a longer text beside others is shown row by row on a phone
 
 
 @dataclass(frozen=True)
@@ -144,37 +141,18 @@ def _remove_name(children: list[Token]) -> None:
 
 
 def _prepare_tables(tokens: list[Token]) -> None:
-    """Prepare tables for a phone: one with long texts beside each other is shown row by row, with headings beside them.
+    """Align numbers by a class, because the page's policy forbids inline styles; an empty corner is a normal cell.
 
-    An empty corner becomes a normal cell, so that a screen reader does not announce it as a heading.
+    A screen reader would announce the corner as a heading.
     """
-    rows: list[list[tuple[Token, Token]]] = []
-    table = None
     for at, token in enumerate(tokens):
-        if token.type == "table_open":
-            table, rows = token, []
-        elif token.type == "tr_open":
-            rows.append([])
-        elif token.type in ("th_open", "td_open"):
-            rows[-1].append((token, tokens[at + 1]))
-            if "right" in str(token.attrs.pop("style", "")):  # the page's policy forbids inline styles
+        if token.type in ("th_open", "td_open"):
+            if "right" in str(token.attrs.pop("style", "")):
                 token.attrs["class"] = "right"
             if token.tag == "th" and tokens[at + 1].content:
                 token.attrs["scope"] = "col"
             elif token.tag == "th":
                 token.tag = tokens[at + 2].tag = "td"
-        elif token.type == "table_close" and table:
-            headings, *rest = rows
-            inlines = [inline for row in rest for _, inline in row]
-            code = [child.content for one in inlines for child in one.children or [] if child.type == "code_inline"]
-            if code and max(map(len, code)) <= LONG_WORD_CHARACTERS:
-                table.attrJoin("class", "short-code")
-            long = any(len(inline.content) > LONG_CELL_CHARACTERS for row in rest for _, inline in row[1:])
-            if long and len(headings) > 2:
-                table.attrJoin("class", "stacked")
-                for row in rest:
-                    for (cell, _), (_, heading) in list(zip(row, headings))[1:]:
-                        cell.attrs["data-is"] = _plain(heading.content)
 
 
 def _split_parts(tokens: list[Token], title: str) -> list[Part]:

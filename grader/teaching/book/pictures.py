@@ -11,11 +11,6 @@ from grader.course.source import read_source
 from grader.course.syllabus import EXERCISES, SOLUTIONS, Exercise, is_handout
 from grader.teaching.drawing.palette import without_style
 
-READABLE_PIXELS = 9  # a picture whose labels would be smaller on a phone is not made so narrow, and scrolls
-PHONE_PIXELS = 288  # every phone has as many for a picture
-LEAST_WIDTHS_REM = (20, 24, 28, 32, 36, 44, 56)  # classes of book.css: the page's policy forbids inline styles
-PIXELS_PER_REM = 16
-
 
 @dataclass(frozen=True)
 class ExercisePictures:
@@ -79,17 +74,6 @@ def place_pictures(html: str, pictures: Mapping[str, str]) -> str:
         if svg is None:
             return f"<em>{alt}</em>"
         inside = re.sub(r"<title>.*?</title>\n?", "", without_style(svg), flags=re.DOTALL).strip()
-        return inside.replace('class="drawing"', f'class="drawing{_least_width(inside)}" aria-label="{alt}"', 1)
+        return inside.replace('class="drawing"', f'class="drawing" aria-label="{alt}"', 1)
 
     return re.sub(r'<img src="pictures/([^"]+)" alt="([^"]*)">', place, html)
-
-
-def _least_width(svg: str) -> str:
-    """Return the class for the least width at which the labels can be read; none where every phone is as wide."""
-    width = re.search(r' width="(\d+)"', svg)
-    sizes = [float(size) for size in re.findall(r'font-size="([\d.]+)"', svg)]
-    least = int(width[1]) * READABLE_PIXELS / min(sizes) if width and sizes else 0.0
-    if least <= PHONE_PIXELS:
-        return ""
-    wide_enough = (step for step in LEAST_WIDTHS_REM if step * PIXELS_PER_REM >= least)
-    return f" least-{next(wide_enough, LEAST_WIDTHS_REM[-1])}"

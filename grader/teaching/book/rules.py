@@ -5,17 +5,22 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from html import escape
 from typing import Any
 
-from grader.teaching.book.code import highlight_python, inline_code, is_python
+from grader.course.source import SourceProblem, definition, parse
+from grader.course.stubs import reference_stub
+from grader.course.syllabus import Exercise
 from grader.teaching.book.formulas import mathml, mathml_of_code, typeset_within
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
+from pygments import highlight
+from pygments.formatters import HtmlFormatter
+from pygments.lexers import PythonConsoleLexer, PythonLexer
 
 _QUESTION = re.compile(r"<details>\n<summary>(.*?)</summary>", re.DOTALL)
 _CHAPTERS = r"\b(?P<chapters>chapter \d+|chapters \d+(?:(?:, | and |, and | or | to )\d+\b)*)\b"
-_TAIL = re.compile(r"<[^>]*>|\b\w+-\w\b(?!-)")  # min-p, top-k: a line must not end before the last letter
 _PAGE = re.compile(r"^(?:\.\./)*(?:exercises/|grader/teaching/book/pages/)?(\w+)\.md(?=#|$)")
 
 
@@ -56,7 +61,7 @@ class Rules:
             said = escape(said, quote=False)
             if not tokens[at].meta.get("quiet"):
                 said = self._linkable.sub(lambda match: self._link(match, paragraph), said)
-            return _TAIL.sub(_keep_whole, said)
+            return said
 
         return typeset_within(tokens[at].content, write)
 
@@ -79,7 +84,7 @@ class Rules:
         if formula := mathml_of_code(token.content):
             return formula
         address = self._links.code.get(re.split(r"[(.]", token.content)[0])
-        said = inline_code(token.content)
+        said = f"<code>{escape(token.content, quote=False)}</code>"
         return f'<a class="code" href="{address}">{said}</a>' if address and not token.meta.get("quiet") else said
 
     def code_block(self, tokens: Sequence[Token], at: int, *_: Any) -> str:
@@ -118,8 +123,7 @@ class Rules:
         return tokens[at].content
 
     def table_open(self, tokens: Sequence[Token], at: int, *_: Any) -> str:
-        classes = tokens[at].attrs.get("class")
-        return '<div class="scroll">' + (f'<table class="{classes}">\n' if classes else "<table>\n")
+        return '<div class="scroll"><table>\n'
 
     def table_close(self, *_: Any) -> str:
         return "</table></div>\n"
@@ -136,5 +140,22 @@ class Rules:
         return f'<a href="{escape(address)}">' if is_here else "<a>"
 
 
-def _keep_whole(match: re.Match) -> str:
-    return match[0] if match[0].startswith("<") else f'<span class="whole">{match[0]}</span>'
+def highlight_python(text: str) -> str:
+    """Return Python as HTML with a class for each kind of word; book.css has the colours."""
+    lexer = PythonConsoleLexer() if text.startswith(">>>") else PythonLexer()
+    coloured = highlight(text.strip("\n"), lexer, HtmlFormatter(nowrap=True))
+    return f'<pre class="code copied"><code>{coloured}</code></pre>'
+
+
+def is_python(text: str) -> bool:
+    """Return whether this is code, and not a table of numbers."""
+    try:
+        return any(character.isalpha() for character in text) and bool(parse(text).body)
+    except SourceProblem:
+        return False
+
+
+@cache
+def find_stub(exercise: Exercise) -> str:
+    """Return the stub (signature, docstring and TODO steps), whatever exercises/ contains now."""
+    return definition(reference_stub(exercise.module), exercise.name, f"{exercise.module}.py").text

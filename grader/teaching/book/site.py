@@ -16,9 +16,8 @@ from grader.course.progress import format_points
 from grader.course.source import Definition, parse, read_source
 from grader.course.syllabus import EXERCISES, ROOT, SOLUTIONS, Chapter, Exercise, is_handout, load_syllabus
 from grader.teaching.book import contents, pictures, shapes
-from grader.teaching.book.code import find_stub, highlight_python
 from grader.teaching.book.lessons import Card, Heading, Page, make_page, make_slug, nest
-from grader.teaching.book.rules import Links
+from grader.teaching.book.rules import Links, find_stub, highlight_python
 from grader.teaching.drawing.palette import theme_rules
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup

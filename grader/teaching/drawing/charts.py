@@ -1,4 +1,4 @@
-"""Curves, tables as colours, and many small tables, each as a standalone SVG.
+"""Curves and tables as colours, each as a standalone SVG, and the elements of every picture: text, boxes, the card.
 
 Numbers are rounded before anything is drawn, so the same values give the same bytes on every machine.
 """
@@ -6,12 +6,24 @@ Numbers are rounded before anything is drawn, so the same values give the same b
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from html import escape
 from typing import TYPE_CHECKING
 
-from grader.teaching.drawing.palette import CURVES, EMPTY, FAINT, INK, LINE, Colour, paint, shade, text_on
-from grader.teaching.drawing.svg import box, card, write
+from grader.teaching.drawing.palette import (
+    CARD,
+    CURVES,
+    EMPTY,
+    FAINT,
+    INK,
+    LINE,
+    Colour,
+    dark_style,
+    paint,
+    shade,
+    text_on,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -34,19 +46,16 @@ def curves(
     x_name: str = "",
     y_name: str = "",
     log: bool = False,
-    dots: bool = False,
     looks: Sequence[tuple[int, int]] = (),
-    covering: Points = (),
 ) -> str:
     """Draw one line for each name through its (x, y) points.
 
-    `log` makes the y axis logarithmic, `dots` marks each point.
+    `log` makes the y axis logarithmic.
     `looks` has a number of CURVES and one of DASHES for each line; without it, each line has its own colour and dashes.
-    The axes also reach the points of `covering`, which are not drawn.
     """
     scaled = math.log10 if log else float
     drawn = {name: [(float(x), scaled(y)) for x, y in points] for name, points in lines.items()}
-    everything = [point for points in (*drawn.values(), covering) for point in points]
+    everything = [point for points in drawn.values() for point in points]
     xs, ys = ([point[axis] for point in everything] for axis in (0, 1))
     if not xs or not all(math.isfinite(value) for value in (*xs, *ys)):
         raise ValueError("a chart needs points, all of them finite")
@@ -69,10 +78,10 @@ def curves(
         marks.append(write(x, top + CHART_HEIGHT + 20, f"{tick:.4g}", anchor="middle", colour=FAINT))
     looks = looks or [(number, number) for number in range(len(drawn))]
     for look, points in zip(looks, drawn.values()):
-        marks += _curve([place(x, y) for x, y in points], look, dots)
+        marks.append(_curve([place(x, y) for x, y in points], look))
     for number, (name, look) in enumerate(zip(drawn, looks)):
         x, y = left + CHART_WIDTH + 18, top + 10 + 24 * number
-        marks += [*_curve([(x, y), (x + 28, y)], look, dots=False), write(x + 36, y + 4, name, colour=INK)]
+        marks += [_curve([(x, y), (x + 28, y)], look), write(x + 36, y + 4, name, colour=INK)]
     if x_name:
         marks.append(write(left + CHART_WIDTH / 2, top + CHART_HEIGHT + 42, x_name, anchor="middle", colour=FAINT))
     if y_name:
@@ -97,14 +106,11 @@ def _decades(values: Sequence[float]) -> list[float]:
     return [float(exponent) for exponent in range(first, max(last, first + 1) + step, step)]
 
 
-def _curve(points: Points, look: tuple[int, int], dots: bool) -> Iterable[str]:
+def _curve(points: Points, look: tuple[int, int]) -> str:
     colour, dash = CURVES[look[0] % len(CURVES)], DASHES[look[1] % len(DASHES)]
     dashed = f' stroke-dasharray="{dash}"' if dash else ""
     way = " ".join(f"{x:g},{y:g}" for x, y in points)
-    yield f'<polyline points="{way}" {paint(None, colour)} stroke-width="2.2" stroke-linejoin="round"{dashed}/>'
-    if dots:
-        for x, y in points:
-            yield f'<circle cx="{x:g}" cy="{y:g}" r="3.5" {paint(colour)}/>'
+    return f'<polyline points="{way}" {paint(None, colour)} stroke-width="2.2" stroke-linejoin="round"{dashed}/>'
 
 
 def _line(x1: float, y1: float, x2: float, y2: float) -> str:
@@ -178,43 +184,6 @@ def _labelled(count: int) -> range:
     return range(0, count, step)
 
 
-@dataclass(frozen=True)
-class Map:
-    """A small table of weights; each row and each column has a label of one or two characters, or an empty one."""
-
-    name: str
-    values: Sequence[Sequence[float]]
-    rows: Sequence[str]
-    columns: Sequence[str]
-
-
-def draw_maps(maps: Sequence[Map], title: str, *, columns: int, row_name: str, column_name: str, cell: int = 14) -> str:
-    """Draw causal tables without their empty halves in rows of `columns`, with one colour scale for all.
-
-    `cell` is the side of a cell.
-    """
-    high = max(value for panel in maps for row in panel.values for value in row)
-    left, top, gap = 64, 96, 34
-    wide = max(len(panel.columns) for panel in maps) * cell + gap
-    tall = max(len(panel.rows) for panel in maps) * cell + gap + 22
-    marks: list[str] = []
-    for number, panel in enumerate(maps):
-        x, y = left + number % columns * wide, top + number // columns * tall
-        marks.append(write(x, y - 22, panel.name, bold=True))
-        for r, row in enumerate(panel.values):
-            marks.append(write(x - 6, y + (r + 0.5) * cell + 4, panel.rows[r], anchor="end", colour=FAINT, size=10))
-            for c, value in enumerate(row[: r + 1]):
-                marks.append(_plain_cell(x + c * cell, y + r * cell, cell, cell, shade(round(value, 3), 0.0, high)))
-        for c, label in enumerate(panel.columns):
-            marks.append(write(x + (c + 0.5) * cell, y - 6, label, anchor="middle", colour=FAINT, size=10))
-        marks.append(box(x, y, len(panel.columns) * cell, len(panel.rows) * cell, None))
-    bottom = top + -(-len(maps) // columns) * tall - gap
-    marks.append(write(26, (top - 44 + bottom) / 2, row_name, anchor="middle", colour=FAINT, turned=True))
-    marks.append(write(left, top - 44, column_name, colour=FAINT))
-    marks += _scale(left, bottom, 0.0, high)
-    return card(marks, left + min(columns, len(maps)) * wide, bottom + 32, title)
-
-
 def _plain_cell(x: float, y: float, wide: float, tall: float, fill: Colour) -> str:
     return f'<rect x="{x:g}" y="{y:g}" width="{wide:g}" height="{tall:g}" {paint(fill)}/>'
 
@@ -227,3 +196,53 @@ def _scale(x: float, y: float, low: float, high: float) -> Iterable[str]:
     for i in range(steps):
         marks.append(_plain_cell(x + 6 * i, y, 6, 12, shade(start + (end - start) * i / (steps - 1), low, high)))
     return [*marks, write(x + 6 * steps + 10, y + 11, f"{end:.3g}", colour=FAINT)]
+
+
+FONT = "ui-sans-serif, system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, sans-serif"
+NARROW, BROAD = " ()[]{}.,:;|!'ijltfrI-/", "mwMW%@…→×+"
+MONO = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
+
+
+def box(x: float, y: float, wide: float, tall: float, fill: Colour | None) -> str:
+    return f'<rect x="{x:g}" y="{y:g}" width="{wide:g}" height="{tall:g}" rx="3" {paint(fill, LINE)}/>'
+
+
+def write(
+    x: float,
+    y: float,
+    text: str,
+    anchor: str = "start",
+    colour: Colour = INK,
+    size: int = 13,
+    *,
+    bold: bool = False,
+    turned: bool = False,
+) -> str:
+    place = f'x="{x:g}" y="{y:g}" font-size="{size}" text-anchor="{anchor}" {paint(colour)}'
+    more = ' font-weight="600"' * bold + f' transform="rotate(-90 {x:g} {y:g})"' * turned
+    return f"<text {place}{more}>{escape(_legal(text), quote=False)}</text>"
+
+
+def text_width(text: str, size: float, bold: bool = False) -> float:
+    """Return about how wide a text is in a wide sans-serif font, so that it fits in narrower ones too."""
+    share = sum(0.38 if c in NARROW else 0.97 if c in BROAD else 0.71 if c.isupper() else 0.62 for c in text)
+    return share * size * (1.12 if bold else 1.0)
+
+
+def _legal(text: str) -> str:
+    """Replace characters that XML does not allow with U+FFFD."""
+    return re.sub("[^\t\n -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "\ufffd", text)
+
+
+def card(marks: Iterable[str], width: float, height: float, title: str) -> str:
+    """Put the picture on a card, white on a light page and dark on a dark one, at least as wide as its title."""
+    wide, tall = math.ceil(max(width, 40 + text_width(title, 15, bold=True))), math.ceil(height)
+    inside = [
+        f'<rect x="0.5" y="0.5" width="{wide - 1}" height="{tall - 1}" rx="8" {paint(CARD, LINE)}/>',
+        write(20, 29, title, size=15, bold=True),
+        *marks,
+    ]
+    size = f'viewBox="0 0 {wide} {tall}" width="{wide}" height="{tall}"'
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} class="drawing" font-family="{FONT}" role="img">'
+    named = f"<title>{escape(_legal(title), quote=False)}</title>"
+    return "\n".join([head, named, dark_style(inside), *inside, "</svg>\n"])

@@ -17,6 +17,8 @@ Labels = Sequence[Any] | int  # an int numbers them from 0
 WORDS = ("the", "cat", "that", "saw", "the", "dog", "ran")
 QUERY_KEY = ("query", "key")
 OUTPUT_INPUT = ("output at", "changed at")
+POSITION_FEATURE = ("position", "feature")
+ALONG_X = torch.arange(-40, 41) / 10
 MAX_SHOWN = 64  # rows and columns of a wrong, too large table
 
 

@@ -179,9 +179,14 @@ def pair_panels(reference: Panel, yours: Panel) -> Pair:
 
 
 def count_differences(pair: Pair) -> tuple[int, int]:
-    """Return how many of the numbers differ, and how many are compared."""
-    differing = sum(value != 0 for value in pair.differs.compared()) if pair.differs else 0
-    return differing, 0 if pair.reference.given else len(pair.reference.compared())
+    """Return how many of the compared numbers differ, or of the points where x is compared as well, and how many there
+    are."""
+    if pair.reference.given:
+        return 0, 0
+    if pair.differs is None:
+        return 0, len(pair.reference.compared())
+    found = pair.differs.compared()
+    return sum(value != 0 for value in found), len(found)
 
 
 def _subtract(yours: float, expected: float, limit: float) -> float:

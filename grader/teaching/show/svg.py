@@ -1,40 +1,20 @@
-"""A picture as SVG: each panel by itself for the book, or a whole picture in one file."""
+"""A panel as SVG, for the book."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any
 
-from grader.teaching.drawing.charts import curves, heatmap
+from grader.teaching.drawing.charts import card, curves, heatmap, write
 from grader.teaching.drawing.palette import CURVES, FAINT, paint
-from grader.teaching.drawing.svg import card, place_picture, text_width, write
-from grader.teaching.show.panels import Bars, Chart, Grid, Pair, Panel, Picture, Span
+from grader.teaching.show.panels import Bars, Chart, Grid, Panel, Span
 
 BAR_WIDTH, BAR_HEIGHT, BAR_STEP = 240, 22, 28
-GAP, LINE_HEIGHT, TEXT_SIZE = 14, 20, 13
 
 
-def picture_to_svg(picture: Picture) -> str:
-    """Draw a row of panels for each pair, below the sentences about the picture."""
-    sentences = [picture.look, picture.verdict, *(pair.note for pair in picture.pairs if pair.note)]
-    marks = [write(20, 52 + LINE_HEIGHT * row, text, size=TEXT_SIZE) for row, text in enumerate(sentences)]
-    width, top = max(text_width(text, TEXT_SIZE) for text in sentences) + 20, 46 + LINE_HEIGHT * len(sentences)
-    for pair in picture.pairs:
-        left, tallest = GAP, 0
-        for heading, panel in pair.panels.items():
-            mark, wide, tall = place_picture(panel_to_svg(panel, pair, heading), left, top)
-            marks.append(mark)
-            left, tallest = left + wide + GAP, max(tallest, tall)
-        width, top = max(width, left), top + tallest + GAP
-    return card(marks, width, top, f"{picture.exercise}: {picture.about}")
-
-
-def panel_to_svg(panel: Panel, pair: Pair[Any] | None = None, heading: str = "", longest: float = 0.0) -> str:
-    """Draw one panel of a pair, in its scale. The longest bar has at least the value `longest`."""
-    pair = pair or Pair(panel)
-    span = pair.span(panel)
-    title = f"{panel.title}: {heading}" if heading else panel.title
+def panel_to_svg(panel: Panel, longest: float = 0.0) -> str:
+    """Draw one panel. The longest bar has at least the value `longest`."""
+    title, span = panel.title, Span.of(panel.shown())
     match panel:
         case Grid():
             title += f" (0: {panel.words[0]}, 1: {panel.words[1]})" if panel.words else ""
@@ -42,9 +22,7 @@ def panel_to_svg(panel: Panel, pair: Pair[Any] | None = None, heading: str = "",
             return heatmap(panel.values, panel.rows, panel.columns, title, **names, limits=(span.low, span.high))
         case Chart():
             lines = {name: _finite(points) for name, points in panel.lines.items()}
-            others = [points for one in pair.same_scale(panel) for points in one.lines.values()]
-            covering = _finite(point for points in others for point in points)
-            return curves(lines, title, x_name=panel.x_name, y_name=panel.y_name, covering=covering)
+            return curves(lines, title, x_name=panel.x_name, y_name=panel.y_name)
         case Bars():
             return _draw_bars(panel, title, Span(span.low, max(span.high, longest)))
 

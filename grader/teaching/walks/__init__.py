@@ -15,7 +15,6 @@ number. It has
                         often as announced
     describe(numbers)   returns what the template needs besides these numbers and the module's constants: tables, grids,
                         curves (see walk_page.py), and numbers that follow from others
-    draw(numbers)       returns the picture, an SVG made with drawing/
 
 `guide.py` does the rest. The learner's code runs only in `measure`. Its prints are suppressed. If it raises an
 exception, `guide.py` measures again with the reference's code for that exercise and reports it. So `measure` must keep

@@ -10,8 +10,6 @@ from typing import Any
 import torch
 from grader.execution.chapter_package import ChapterPackage
 from grader.teaching.corpora import SENTENCES
-from grader.teaching.drawing.charts import curves
-from grader.teaching.drawing.svg import stack_pictures
 from grader.teaching.measurements import result_table
 from grader.teaching.walks.initialization import scaled_normal_
 from grader.teaching.walks.parts import Parts
@@ -162,21 +160,6 @@ def describe(n: SimpleNamespace) -> dict[str, Any]:
         "loss_table": table(rows, ["after step", *map(str, SHOWN), "worse"], ".3f"),
         "apart": max(abs(a - b) for a, b in zip(n.losses[RUNS[1]], n.losses[RUNS[2]])),
     }
-
-
-def draw(n: SimpleNamespace) -> str:
-    """Draw the three runs, and the noise by size."""
-    runs = {name: list(enumerate(losses, start=1)) for name, losses in n.losses.items()}
-    noise = {
-        "measured": [(size, off) for size, (_, off) in n.noise.items()],
-        "of one / root of size": [(size, n.noise[1][1] * size**-0.5) for size in n.noise],
-    }
-    title = "Noise, relative to the whole gradient"
-    pictures = [
-        curves(runs, "The loss on all sentences", x_name="step", y_name="loss"),
-        curves(noise, title, x_name="sentences in a batch", y_name="noise", dots=True),
-    ]
-    return stack_pictures(pictures, "Small batches and large batches")
 
 
 # ---- lesson 8

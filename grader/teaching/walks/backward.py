@@ -11,7 +11,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
-from grader.teaching.drawing.charts import curves
 from grader.teaching.walks.parts import Parts
 from grader.teaching.walks.progress_line import ProgressReporter
 from grader.teaching.walks.walk_page import BLANK, curve, table
@@ -179,9 +178,3 @@ def describe(n: SimpleNamespace) -> dict[str, Any]:
         "loss_table": table(losses, ["after step", *map(str, SHOWN)], ".3f"),
         "node_table": table(n.nodes, ["node", "value", "gradient"], "g"),
     }
-
-
-def draw(n: SimpleNamespace) -> str:
-    """Draw the loss of the run by hand."""
-    lines = {"by hand": list(enumerate(n.losses, start=1))}
-    return curves(lines, "The loss, with every gradient by hand", x_name="step", y_name="loss")

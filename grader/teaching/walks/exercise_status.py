@@ -14,11 +14,13 @@ from grader.course.source import SourceProblem, is_written, read_source
 from grader.course.syllabus import EXERCISES, Exercise, load_syllabus
 from grader.processes.client import AnyServer, NoServer
 from grader.processes.job import CheckJob
+from grader.teaching.walks.parts import list_names
 from grader.teaching.walks.progress_line import ProgressReporter
 from grader.verdict.conditions import run_conditions
 from grader.verdict.last_verdicts import current_fingerprint, find_verdict, load_verdicts
 from grader.verdict.summary import Verdict
 
+MAX_LISTED_NAMES = 6  # names in a sentence; of more, the rest is counted
 REPEATABLE_STATES = ("passed", "failed", "forbidden", "todo")  # of the same code; a timeout may depend on the machine
 
 
@@ -30,6 +32,28 @@ class ExerciseStatus:
     failing: list[str] = field(default_factory=list)  # written but not passing
     broken: dict[str, str] = field(default_factory=dict)  # chapters that cannot be read or imported, with the reason
     untested: list[str] = field(default_factory=list)  # written, but the tests gave no outcome
+
+    def sentences_about(self, learner: Sequence[str], reference: Sequence[str]) -> list[str]:
+        """Whose code runs where these exercises are the learner's and the reference's, and what could not be used."""
+        count = len(learner) + len(reference)
+        failing = [name for name in self.failing if name in reference]
+        verb = "fails its" if len(failing) == 1 else "fail their"
+        why = f" ({list_names(failing, MAX_LISTED_NAMES)} {verb} tests)" if failing else ""
+        if not reference:
+            said = [f"Your own code: all {count} parts."]
+        elif not learner:
+            said = [f"Your own code: none of the {count} parts yet. The reference: all of them{why}."]
+        else:
+            others = list_names(reference, MAX_LISTED_NAMES)
+            said = [f"Your own code: {len(learner)} of {count} parts. The reference: {others}{why}."]
+        for module, reason in self.broken.items():
+            said.append(f"{module}.py counts as not written yet: {reason.removesuffix('.')}.")
+        if self.untested:
+            said.append(
+                f"The tests of {list_names(self.untested, MAX_LISTED_NAMES)} could not be run. To see "
+                f"why, run `headway check {self.untested[0]}`."
+            )
+        return said
 
 
 def find_status(names: Sequence[str], report_progress: ProgressReporter) -> ExerciseStatus:

@@ -1,4 +1,4 @@
-"""Run a walk: find out whose code runs, measure with it, print the walk, save the picture."""
+"""Run a walk: find out whose code runs, measure with it, print the walk."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import random
 import sys
 import warnings
 from dataclasses import dataclass
-from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -15,26 +14,17 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch: the same sums eve
 
 import torch  # noqa: E402
 from grader.console.output import make_console  # noqa: E402
-from grader.course.status import short_path  # noqa: E402
-from grader.course.syllabus import EXERCISES, load_syllabus  # noqa: E402
-from grader.files import problem, write_whole  # noqa: E402
+from grader.course.syllabus import load_syllabus  # noqa: E402
 from grader.teaching.walks import load, template_path  # noqa: E402
 from grader.teaching.walks.exercise_status import ExerciseStatus, find_status  # noqa: E402
-from grader.teaching.walks.parts import NotInHandout, Parts, hidden_prints, list_names  # noqa: E402
+from grader.teaching.walks.parts import NotInHandout, Parts, hidden_prints  # noqa: E402
 from grader.teaching.walks.progress_line import ProgressReporter, show_progress  # noqa: E402
 from grader.teaching.walks.template import fill, print_template, read_template  # noqa: E402
-from grader.teaching.walks.walk_page import WalkPage, wait_for_key  # noqa: E402
-
-PICTURES = EXERCISES / ".headway" / "pictures"
-MAX_LISTED_NAMES = 8
-
-
-class PictureNotSaved(Exception):
-    """The picture could not be written; the message is a sentence."""
+from grader.teaching.walks.walk_page import WalkPage  # noqa: E402
 
 
 @dataclass
-class Measurement:
+class Measured:
     """A walk's numbers, and whose code computed them."""
 
     numbers: SimpleNamespace
@@ -43,26 +33,21 @@ class Measurement:
     notes: list[str]  # sentences about the learner's code that could not be used
 
 
-def run_walk(name: str, seed: int, pace: bool, out: Path | None) -> None:
-    """Run the whole walk.
-
-    Raises NotInHandout if this handout lacks an exercise that the walk needs, and PictureNotSaved, after everything is
-    printed, if the picture cannot be written.
-    """
-    walk, template, console = load_available_walk(name), read_template(template_path(name)), make_console()
-    walk_page = WalkPage(console, (lambda: wait_for_key(console)) if pace else lambda: None)
+def run_walk(name: str, seed: int) -> None:
+    """Run the whole walk. Raises NotInHandout if this handout lacks an exercise that the walk needs."""
+    walk, template = load_available_walk(name), read_template(template_path(name))
+    walk_page = WalkPage(make_console())
     walk_page.title(f"headway walk {name}")
     walk_page.say(template.title)
     walk_page.blank()
     status = find_status(walk.REQUIRED_EXERCISES, show_progress)
     measurement = measure(walk, status, seed, show_progress)
-    _print_authors(walk_page, measurement, status)
+    learner = [name for name in _in_course_order(measurement) if name in measurement.from_learner]
+    for sentence in [*status.sentences_about(learner, measurement.from_reference), *measurement.notes]:
+        walk_page.say(sentence)
     numbers = template_numbers(walk, measurement.numbers)
     print_template(walk_page, template, numbers)
-    walk_page.end("A picture of it")
-    path = _save_picture(walk.draw(measurement.numbers), name, out)
-    walk_page.say(f"The picture of this run is in {short_path(path)}")
-    walk_page.blank()
+    walk_page.end("Next")
     _print_next_step(walk_page, fill(template.next_step, numbers), measurement)
 
 
@@ -83,7 +68,7 @@ def template_numbers(walk: ModuleType, numbers: SimpleNamespace) -> dict[str, An
     return constants | vars(numbers) | walk.describe(numbers)
 
 
-def measure(walk: ModuleType, status: ExerciseStatus, seed: int, report_progress: ProgressReporter) -> Measurement:
+def measure(walk: ModuleType, status: ExerciseStatus, seed: int, report_progress: ProgressReporter) -> Measured:
     """Measure the walk with the learner's code where it passes its tests.
 
     If such code raises here all the same, the reference's code replaces it, and a note says so.
@@ -101,7 +86,7 @@ def measure(walk: ModuleType, status: ExerciseStatus, seed: int, report_progress
             with hidden_prints(), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 numbers = walk.measure(parts, seed, report_progress)
-            return Measurement(numbers, set(parts.from_learner), parts.from_reference, notes)
+            return Measured(numbers, set(parts.from_learner), parts.from_reference, notes)
         except KeyboardInterrupt:
             raise
         except BaseException as trouble:
@@ -125,54 +110,13 @@ def measure(walk: ModuleType, status: ExerciseStatus, seed: int, report_progress
             parts.close()
 
 
-def _print_authors(walk_page: WalkPage, measurement: Measurement, status: ExerciseStatus) -> None:
-    """Say in a sentence or two which parts are the learner's."""
-    from_learner = [name for name in _in_course_order(measurement) if name in measurement.from_learner]
-    from_reference = list(measurement.from_reference)
-    count = len(from_learner) + len(from_reference)
-    if not from_reference:
-        walk_page.say(f"This walk runs on your code only: {count} exercises, and each passes its tests.", style="green")
-    elif not from_learner:
-        walk_page.say(
-            f"None of the {count} exercises in this walk passes its tests yet, so it runs on the reference's code: "
-            "the model that you are building."
-        )
-    elif len(from_learner) <= len(from_reference):
-        others = f"Reference code: the other {len(from_reference)} exercises."
-        walk_page.say(f"Your code: {list_names(from_learner, MAX_LISTED_NAMES)}. {others}", style="green")
-    else:
-        others = f"Your code: the other {len(from_learner)} exercises."
-        walk_page.say(f"Reference code: {list_names(from_reference, MAX_LISTED_NAMES)}. {others}", style="green")
-    if failing := [name for name in status.failing if name in from_reference]:
-        verb, negated, whose = ("is", "does", "its") if len(failing) == 1 else ("are", "do", "their")
-        walk_page.say(
-            f"{list_names(failing, MAX_LISTED_NAMES)} {verb} written but {negated} not pass {whose} tests yet."
-        )
-    if status.untested:
-        names, first = list_names(status.untested, MAX_LISTED_NAMES), status.untested[0]
-        walk_page.say(f"The tests of {names} could not be run. To see why, run `headway check {first}`.")
-    for module, why in status.broken.items():
-        walk_page.say(f"{module}.py counts as not written yet: {why.removesuffix('.')}.")
-    for note in measurement.notes:
-        walk_page.say(note)
-
-
-def _in_course_order(measurement: Measurement) -> list[str]:
+def _in_course_order(measurement: Measured) -> list[str]:
     """Return all exercises of the walk, from both sources, in the order of the course."""
     wanted = measurement.from_learner | set(measurement.from_reference)
     return [exercise.name for exercise in load_syllabus().exercises if exercise.name in wanted]
 
 
-def _save_picture(svg: str, name: str, out: Path | None) -> Path:
-    path = out or PICTURES / f"{name}.svg"
-    try:
-        write_whole(path, svg)
-    except OSError as error:
-        raise PictureNotSaved(f"the picture is not saved: {problem(error, f'write {short_path(path)}')}") from None
-    return path
-
-
-def _print_next_step(walk_page: WalkPage, next_step: str, measurement: Measurement) -> None:
+def _print_next_step(walk_page: WalkPage, next_step: str, measurement: Measured) -> None:
     """Propose what to try: the walk's own proposal, then the first exercise of this walk that is not the learner's."""
     walk_page.say(next_step)
     if undone := [name for name in _in_course_order(measurement) if name in measurement.from_reference]:

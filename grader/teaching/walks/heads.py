@@ -15,7 +15,6 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from grader.teaching.drawing.charts import Map, draw_maps
 from grader.teaching.walks.parts import Parts
 from grader.teaching.walks.progress_line import ProgressReporter
 from grader.teaching.walks.small_models import GPT_PARTS, small_gpt
@@ -176,11 +175,3 @@ def _by_layer(heads: list[Head], what: str) -> list[list[str]]:
     return [
         [f"layer {layer}", *(getattr(head, what) for head in heads if head.layer == layer)] for layer in range(LAYERS)
     ]
-
-
-def draw(n: SimpleNamespace) -> str:
-    """Draw every head's pattern on the example."""
-    names = [f"layer {head.layer}, head {head.number}: {head.name}" for head in n.heads]
-    maps = [Map(name, pattern, n.example, n.example) for name, pattern in zip(names, n.on_example)]
-    title = "What each head attends to"
-    return draw_maps(maps, title, columns=HEADS, row_name="this position", column_name="attends to")

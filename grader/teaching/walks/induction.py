@@ -16,8 +16,6 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from grader.execution.chapter_package import ChapterPackage
-from grader.teaching.drawing.charts import Map, curves, draw_maps
-from grader.teaching.drawing.svg import stack_pictures
 from grader.teaching.measurements import result_table
 from grader.teaching.walks.parts import Parts
 from grader.teaching.walks.progress_line import ProgressReporter, show_progress
@@ -99,7 +97,6 @@ def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Simpl
         previous=previous.amax(1).tolist(),  # the largest mean weight of a head of layer 0 on the position before
         partner=partner,  # the head of layer 0 that ends with it
         patterns=[one[layer, head].tolist() for one in patterns],  # the best head's on the example
-        partner_pattern=patterns[-1][0, partner].tolist(),
     )
 
 
@@ -140,32 +137,6 @@ def describe(n: SimpleNamespace) -> dict[str, Any]:
         "previous_bars": bars(previous, most=1.0),
         "name_table": table(names, ["", *(f"head {h}" for h in range(len(found.names[0])))]),
     }
-
-
-def draw(n: SimpleNamespace) -> str:
-    """Draw scores and loss over the steps, and the head's pattern before, at and after the moment."""
-    found = n.found
-    layer, head = found.head
-    steps = [one.step for one in found.checkpoints]
-    scores = {
-        f"induction, layer {i}": list(zip(steps, (one.best[i] for one in found.checkpoints)))
-        for i in range(len(found.scores))
-    }
-    scores["position before, layer 0"] = list(zip(steps, n.previous))
-    losses = {
-        "first half": [(one.step, one.first) for one in found.checkpoints],
-        "second half": [(one.step, one.second) for one in found.checkpoints],
-    }
-    shown = sorted({*found.steepest, len(steps) - 1})
-    maps = [Map(f"after {steps[i]} steps", n.patterns[i], n.text, n.text) for i in shown]
-    maps.append(Map(f"the head it needs, layer 0, head {n.partner}", n.partner_pattern, n.text, n.text))
-    where = f"Where head {head} of layer {layer} attends"
-    pictures = [
-        curves(scores, "The best head of each kind", x_name="steps of training", y_name="mean weight", dots=True),
-        curves(losses, "Loss a token", x_name="steps of training", y_name="nats", dots=True),
-        draw_maps(maps, where, columns=2, row_name="this position", column_name="attends to"),
-    ]
-    return stack_pictures(pictures, "An induction head appears")
 
 
 # ---- lesson 12

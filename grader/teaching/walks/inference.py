@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 from grader.execution.chapter_package import ChapterPackage
-from grader.teaching.drawing.charts import heatmap
 from grader.teaching.measurements import result_table
 from grader.teaching.walks.parts import Parts
 from grader.teaching.walks.progress_line import ProgressReporter
@@ -115,11 +114,6 @@ def describe(n: SimpleNamespace) -> dict[str, Any]:
         "filter_table": table(filters, ["", *n.candidates], ".2f"),
         "drawn_words": ", ".join(n.drawn),
     }
-
-
-def draw(n: SimpleNamespace) -> str:
-    words, title = TEXT.split(), "Attention weights of head 0 in the first layer"
-    return heatmap(causal(n.weights[0]), words, words, title, row_name="this position", column_name="attends to")
 
 
 # ---- lesson 9

@@ -8,8 +8,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
-from grader.teaching.drawing.charts import curves
-from grader.teaching.drawing.svg import stack_pictures
 from grader.teaching.walks.cache_speed import format_count, time_both
 from grader.teaching.walks.parts import Parts
 from grader.teaching.walks.progress_line import ProgressReporter
@@ -175,21 +173,3 @@ def describe(n: SimpleNamespace) -> dict[str, Any]:
 def size(count: int) -> str:
     """Write a number of bytes in readable units: 36 MiB."""
     return f"{count / 2**20:,.0f} MiB" if count < 2**30 else f"{count / 2**30:,.1f} GiB".replace(".0 ", " ")
-
-
-def draw(n: SimpleNamespace) -> str:
-    """Draw the counted cost of one more token, and the measured gain in time."""
-    costs = {
-        "without a cache": [(length, a) for length, a, _ in n.by_length],
-        "with a cache": [(length, b) for length, _, b in n.by_length],
-    }
-    gains = {
-        "fewer multiplications": [(row.tokens, row.fewer) for row in n.timed],
-        "faster, measured": [(row.tokens, row.faster) for row in n.timed],
-    }
-    names = ("Multiplications for the newest token", "tokens in the text, with the newest", "multiplications")
-    pictures = [
-        curves(costs, names[0], x_name=names[1], y_name=names[2], log=True, dots=True),
-        curves(gains, "A whole text: the gain", x_name="new tokens", y_name="times", log=True, dots=True),
-    ]
-    return stack_pictures(pictures, "What a KV cache saves")

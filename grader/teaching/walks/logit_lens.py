@@ -7,8 +7,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
-from grader.teaching.drawing.palette import FAINT, shade, text_on
-from grader.teaching.drawing.svg import box, card, write
 from grader.teaching.walks.parts import Parts
 from grader.teaching.walks.progress_line import ProgressReporter
 from grader.teaching.walks.small_models import GPT_PARTS, TOKENIZING, TRAINING, small_gpt, tokenizer_and_batch, train
@@ -109,26 +107,3 @@ def describe(n: SimpleNamespace) -> dict[str, Any]:
         "candidate_table": table(candidates, left=BEST + 1),
         "sentence_table": table(shares, ["", "repeats its input word", "agrees with the model", "loss"]),
     }
-
-
-def draw(n: SimpleNamespace) -> str:
-    """Draw each layer's likeliest next word for each text, coloured by its probability."""
-    wide, tall, left = 74, 44, 110
-    marks, y, right = [], 56, 0
-    for reading in n.readings:
-        marks.append(write(left - 12, y + 16, "reads", anchor="end", colour=FAINT))
-        for t, word in enumerate(reading.words):
-            marks.append(write(left + (t + 0.5) * wide, y + 16, word, anchor="middle", bold=True))
-        for i, (name, row, chances) in enumerate(zip(LAYER_NAMES, reading.best, reading.chances)):
-            top = y + 28 + i * tall
-            marks.append(write(left - 12, top + tall / 2 + 4, name, anchor="end"))
-            for t, (word, chance) in enumerate(zip(row, chances)):
-                x, middle, fill = left + t * wide, left + (t + 0.5) * wide, shade(round(chance, 2), 0.0, 1.0)
-                marks.append(box(x, top, wide, tall, fill))
-                marks.append(write(middle, top + 19, word, anchor="middle", colour=text_on(fill)))
-                marks.append(write(middle, top + 36, f"{chance:.2f}", anchor="middle", colour=text_on(fill), size=11))
-        right = max(right, left + len(reading.words) * wide)
-        y += 28 + len(reading.best) * tall + 26
-    legend = "Each cell: the likeliest next word if this layer were the last, and its probability."
-    marks.append(write(left, y, legend, colour=FAINT))
-    return card(marks, right + 20, y + 20, "What the model would predict after each layer")

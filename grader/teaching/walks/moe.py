@@ -8,8 +8,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
-from grader.teaching.drawing.charts import curves, heatmap
-from grader.teaching.drawing.svg import stack_pictures
 from grader.teaching.walks.parts import Parts
 from grader.teaching.walks.progress_line import ProgressReporter
 from grader.teaching.walks.small_models import ATTENDING
@@ -194,18 +192,3 @@ def describe(n: SimpleNamespace) -> dict[str, Any]:
 
 def _percent(shares: list[list[float]]) -> list[list[float]]:
     return [[100 * share for share in row] for row in shares]
-
-
-def draw(n: SimpleNamespace) -> str:
-    """Draw the loss curves of the three models, and the experts of each operation."""
-    lines = {
-        f"{m.name}, {m.active:,} active": [((i + 0.5) * SMOOTH, loss) for i, loss in enumerate(m.losses)]
-        for m in n.models
-    }
-    percent = [[round(share) for share in row] for row in _percent(n.by_operation)]
-    title = "Experts of each operation, in percent of its choices"
-    pictures = [
-        curves(lines, "Loss while learning 800 sums", x_name="steps of training", y_name="loss"),
-        heatmap(percent, list(OPERATIONS), EXPERT_NUMBERS, title, column_name="expert"),
-    ]
-    return stack_pictures(pictures, "Dense layers and experts")

@@ -7,8 +7,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
-from grader.teaching.drawing.palette import CURVES, FAINT
-from grader.teaching.drawing.svg import box, card, write
 from grader.teaching.walks.parts import Parts
 from grader.teaching.walks.progress_line import ProgressReporter
 from grader.teaching.walks.walk_page import Block, table
@@ -133,25 +131,3 @@ def _table(state: State) -> Block:
         marked = " ".join(f"{block}{'*' * (state.holders[block] > 1)}" for block in blocks)
         rows.append([name, marked, state.lengths[name]])
     return [*table(rows, ["text", "blocks", "positions"], left=2), f"{state.free} of {N_BLOCKS} blocks are free."]
-
-
-def draw(n: SimpleNamespace) -> str:
-    """Draw a row for each step, a column for each block, and the texts that hold it."""
-    left, top, wide, tall = 330, 76, 44, 30
-    colours = dict(zip(("A", "B", "C", "B2"), CURVES))
-    marks = []
-    for block in range(N_BLOCKS):
-        marks.append(write(left + wide * (block + 0.5), top - 12, f"{block}", anchor="middle", colour=FAINT))
-    for row, state in enumerate(n.states):
-        y = top + row * (tall + 8)
-        marks.append(write(left - 14, y + 20, state.about, anchor="end"))
-        for block in range(N_BLOCKS):
-            holders = [name for name, blocks in state.tables.items() if block in blocks]
-            marks.append(box(left + wide * block, y, wide, tall, None))
-            for i, name in enumerate(holders):
-                part = wide / len(holders)
-                marks.append(box(left + wide * block + i * part, y, part, tall, colours[name]))
-    below = top + len(n.states) * (tall + 8) + 14
-    for i, (name, colour) in enumerate(colours.items()):
-        marks += [box(left + i * 80, below, 16, 16, colour), write(left + i * 80 + 24, below + 13, name)]
-    return card(marks, left + wide * N_BLOCKS + 24, below + 40, "Which texts hold which block")

@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 from grader.teaching.corpora import FACTS, RELATIONS
-from grader.teaching.drawing.charts import heatmap
 from grader.teaching.walks.parts import Parts
 from grader.teaching.walks.progress_line import ProgressReporter
 from grader.teaching.walks.small_models import GPT_PARTS, TOKENIZING, TRAINING, small_gpt, tokenizer_and_batch, train
@@ -126,12 +125,3 @@ def _path(recoveries: Recoveries) -> list[str]:
             lines.append(f"{when} it is mostly at {PLACES[places[start]]!r} ({values}).")
             start = block
     return lines
-
-
-def draw(n: SimpleNamespace) -> str:
-    """Draw the mean recovery by block and position, for both kinds of pairs."""
-    kinds = {"another country": n.other_country, "another question": n.other_question}
-    rows = [f"{kind}, {block}" for kind in kinds for block in BLOCKS]
-    values = [row for recoveries in kinds.values() for row in recoveries]
-    title = "How much of the answer one state restores"
-    return heatmap(values, rows, PLACES, title, column_name="patched position", row_name="the other run had")

@@ -16,8 +16,6 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from grader.execution.chapter_package import ChapterPackage
-from grader.teaching.drawing.charts import Map, curves, draw_maps
-from grader.teaching.drawing.svg import stack_pictures
 from grader.teaching.measurements import result_table
 from grader.teaching.walks.parts import Parts
 from grader.teaching.walks.progress_line import ProgressReporter, show_progress
@@ -46,7 +44,6 @@ SURE = 0.9  # the probability of a token's two favourite followers; all tokens s
 MAX_DISTANCE = 6  # in the table of scores
 QUERY_PLACES = (15, 8)
 BIN = 8  # places that make one column
-DRAWN_PLACES = 40
 
 
 @dataclass(frozen=True)
@@ -62,14 +59,13 @@ class Row:
 def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> SimpleNamespace:
     """Compute the scores of each scheme, train a GPT with each, and record where their heads attend."""
     tables: dict[str, Tensor] = {}
-    echo, heads, patterns = {}, {}, {}
+    echo, heads = {}, {}
 
     def trained(scheme: str, model: nn.Module, texts: Tensor) -> None:
         found = averaged_patterns(model, texts)  # (layers, H, T, T)
         on_echo = found.diagonal(-BACK, dim1=2, dim2=3)  # (layers, H, T - BACK), first for the query at place BACK
         layer, head = divmod(int(on_echo[..., : LENGTH - BACK].mean(-1).argmax()), HEADS)
         heads[scheme], echo[scheme] = (layer, head), on_echo[layer, head].tolist()
-        patterns[scheme] = found[layer, head, :DRAWN_PLACES, :DRAWN_PLACES].tolist()
         if model.pos_emb is not None:
             with torch.no_grad():
                 rows = model.pos_emb(torch.zeros(1, LENGTH, WIDTH))[0]
@@ -98,7 +94,6 @@ def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Simpl
         rows=rows,
         echo=echo,  # of the head that attends most to the token to be repeated, its weight there, by position
         heads=heads,  # layer and number of that head
-        patterns=patterns,  # its first rows, averaged over texts
     )
 
 
@@ -159,23 +154,6 @@ def describe(n: SimpleNamespace) -> dict[str, Any]:
         "best_near": min(n.rows[2:], key=lambda row: row.at[lengths[0]]).name,
         "best_far": min(n.rows[2:], key=lambda row: row.at[lengths[-1]]).name,
     }
-
-
-def draw(n: SimpleNamespace) -> str:
-    """Draw the loss by position, and the head that finds the echo, beyond the trained length."""
-    lines = {row.name: [(BIN * (i + 0.5), loss) for i, loss in enumerate(binned(row.places, BACK))] for row in n.rows}
-    ticks = [str(i) if i % BIN == 0 else "" for i in range(DRAWN_PLACES)]
-    maps = [
-        Map(f"{scheme}, layer {layer} head {head}", n.patterns[scheme], ticks, ticks)
-        for scheme, (layer, head) in n.heads.items()
-    ]
-    title = f"Loss by position; trained up to position {LENGTH - 1}"
-    maps_title = f"The head that attends {BACK} places back"
-    pictures = [
-        curves(lines, title, x_name="position in the text", y_name="loss"),
-        draw_maps(maps, maps_title, columns=2, row_name="this position", column_name="attends to", cell=8),
-    ]
-    return stack_pictures(pictures, "Four position schemes beyond the length they were trained on")
 
 
 # ---- lesson 4

@@ -12,8 +12,6 @@ from typing import Any
 
 import torch
 from grader.execution.chapter_package import ChapterPackage
-from grader.teaching.drawing.charts import heatmap
-from grader.teaching.drawing.svg import stack_pictures
 from grader.teaching.measurements import result_table
 from grader.teaching.walks.parts import Parts
 from grader.teaching.walks.progress_line import ProgressReporter
@@ -89,13 +87,6 @@ def describe(n: SimpleNamespace) -> dict[str, Any]:
 def _sum_of(left: list[float], right: list[float]) -> str:
     """Write a dot product out: `0.50 * -1.10 + ...`."""
     return " + ".join(f"{a:.2f} * {b:.2f}" for a, b in zip(left, right))
-
-
-def draw(n: SimpleNamespace) -> str:
-    """Draw the weights of head 0, before and after masking."""
-    both = {"Before masking": n.open_weights[0], "After masking": causal(n.weights[0])}
-    pictures = [heatmap(rows, WORDS, WORDS, title, row_name="query", column_name="key") for title, rows in both.items()]
-    return stack_pictures(pictures, "The weights of head 0")
 
 
 # ---- lesson 3

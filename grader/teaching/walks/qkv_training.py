@@ -7,8 +7,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
-from grader.teaching.drawing.charts import heatmap
-from grader.teaching.drawing.svg import stack_pictures
 from grader.teaching.walks.parts import Parts
 from grader.teaching.walks.progress_line import ProgressReporter
 from grader.teaching.walks.small_models import GPT_PARTS, TOKENIZING, TRAINING, small_gpt, tokenizer_and_batch
@@ -103,12 +101,3 @@ def _unit(matrix: Matrix) -> tuple[float, str]:
 
 def _times(matrix: Matrix, factor: float) -> Matrix:
     return [[factor * value for value in row] for row in matrix]
-
-
-def draw(n: SimpleNamespace) -> str:
-    """Draw the gradients by layer, in the first step and later."""
-    pictures = [
-        heatmap(_times(n.norms, 1e3), LAYER_NAMES, list(PARTS), "In the first step, in thousandths"),
-        heatmap(n.later_norms, LAYER_NAMES, list(PARTS), f"{LATER} steps later, as they are"),
-    ]
-    return stack_pictures(pictures, "The norm of each matrix's gradient")

@@ -13,8 +13,6 @@ from typing import Any
 import torch
 from grader.execution.chapter_package import ChapterPackage
 from grader.teaching.corpora import SENTENCES
-from grader.teaching.drawing.charts import curves, heatmap
-from grader.teaching.drawing.svg import stack_pictures
 from grader.teaching.measurements import result_table
 from grader.teaching.walks.parts import Parts
 from grader.teaching.walks.progress_line import ProgressReporter
@@ -165,21 +163,6 @@ def describe(n: SimpleNamespace) -> dict[str, Any]:
         "texts": len(SENTENCES) * len(DRAFT_LENGTHS),
         "best_sizes": " and of ".join(best),
     }
-
-
-def draw(n: SimpleNamespace) -> str:
-    tokens = NEW_TOKENS * len(SENTENCES)
-    points = {
-        "speculative": [(size, tokens / passes) for size, passes in n.passes.items()],
-        "one by one": [(size, 1.0) for size in n.passes],
-    }
-    title, x_name, y_name = "Words that one pass of the model writes", "words a round", "words a pass"
-    rows, names = list(n.after_prompt.values()), list(n.after_prompt)
-    pictures = [
-        heatmap(rows, names, n.words, f"The next word after {PROMPT!r}"),
-        curves(points, title, x_name=x_name, y_name=y_name, dots=True),
-    ]
-    return stack_pictures(pictures, "Guesses, and what they save")
 
 
 # ---- lesson 15

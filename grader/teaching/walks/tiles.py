@@ -10,8 +10,6 @@ from typing import Any
 
 import torch
 from grader.execution.chapter_package import ChapterPackage
-from grader.teaching.drawing.charts import curves
-from grader.teaching.drawing.svg import stack_pictures
 from grader.teaching.measurements import result_table
 from grader.teaching.walks.parts import Parts
 from grader.teaching.walks.progress_line import ProgressReporter
@@ -134,23 +132,6 @@ def describe(n: SimpleNamespace) -> dict[str, Any]:
 
 def _row(values: list[float]) -> str:
     return "  ".join(f"{value:.2f}" for value in values)
-
-
-def draw(n: SimpleNamespace) -> str:
-    """Draw lse and the largest score after each strip, and the memory by length."""
-    after = {
-        "lse so far": [(i + 1, strip.lse) for i, strip in enumerate(n.strips)],
-        "largest score so far": [(i + 1, strip.largest) for i, strip in enumerate(n.strips)],
-    }
-    memory = {
-        "plain": [(length, plain) for length, plain, _ in n.memory],
-        "tiled": [(length, tiled) for length, _, tiled in n.memory],
-    }
-    pictures = [
-        curves(after, "One query, strip by strip", x_name="strips", dots=True),
-        curves(memory, "Entries at one moment", x_name="positions", y_name="entries", log=True, dots=True),
-    ]
-    return stack_pictures(pictures, "Attention strip by strip")
 
 
 # ---- lesson 14

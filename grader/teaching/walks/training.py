@@ -10,8 +10,6 @@ from typing import Any
 import torch
 from grader.execution.chapter_package import ChapterPackage
 from grader.teaching.corpora import SENTENCES, least_loss
-from grader.teaching.drawing.charts import curves, heatmap
-from grader.teaching.drawing.svg import stack_pictures
 from grader.teaching.measurements import result_table
 from grader.teaching.walks.parts import Parts
 from grader.teaching.walks.progress_line import ProgressReporter
@@ -132,20 +130,6 @@ def describe(n: SimpleNamespace) -> dict[str, Any]:
 def _guess_table(guesses: dict[str, Guesses]) -> Block:
     rows = [[prompt + " ...", *(f"{word} {p:.0%}" for word, p in best)] for prompt, best in guesses.items()]
     return table(rows, ["after", "likeliest", "second", "third"], left=4)
-
-
-def draw(n: SimpleNamespace) -> str:
-    """Draw the loss, and the words before and after."""
-    lines = {
-        "training sentences": list(enumerate(n.losses, start=1)),
-        "unseen sentences": list(enumerate(n.unseen, start=1)),
-    }
-    pictures = [
-        curves(lines, "The loss", x_name="epoch", y_name="loss"),
-        heatmap(n.before.alike, COMPARED, COMPARED, "Similarity of words before training"),
-        heatmap(n.after.alike, COMPARED, COMPARED, "Similarity of words after training"),
-    ]
-    return stack_pictures(pictures, "A small GPT learns twenty sentences")
 
 
 # ---- lesson 8

@@ -12,7 +12,6 @@ from typing import Any
 import torch
 from grader.teaching.corpora import ENGLISH_HINDI
 from grader.teaching.drawing.charts import heatmap
-from grader.teaching.drawing.svg import stack_pictures
 from grader.teaching.walks.parts import Parts
 from grader.teaching.walks.progress_line import ProgressReporter
 from grader.teaching.walks.small_models import ATTENDING, PAD, TOKENIZING, SideBySide
@@ -158,10 +157,6 @@ def describe(n: SimpleNamespace) -> dict[str, Any]:
 
 def _word_for_word(hindi: str) -> str:
     return " ".join(MEANINGS.get(word, word) for word in hindi.split())
-
-
-def draw(n: SimpleNamespace) -> str:
-    return stack_pictures([draw_attended(one) for one in n.attended], "Where the translator attends while it writes")
 
 
 def draw_attended(one: Attended, title: str = "") -> str:

@@ -1,14 +1,12 @@
 """The page that a walk is printed on, and what a walk puts on it: tables, grids, bars, curves; at most 80 columns.
 
-In a terminal it has colours and can wait for a key before each step; elsewhere it is plain text.
+In a terminal it has colours; elsewhere it is plain text.
 """
 
 from __future__ import annotations
 
 import math
-import os
-import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from grader.console.output import command_line, print_wrapped, supports_unicode
@@ -24,16 +22,11 @@ BAR_LENGTH = 30
 Block = list[Text | str]  # a Text is a line of its own, a str is prose
 
 
-class WalkQuit(Exception):
-    """The user pressed q."""
-
-
 class WalkPage:
-    """Prints a walk; each method prints what its name says. `wait` is called before every step but the first."""
+    """Prints a walk; each method prints what its name says."""
 
-    def __init__(self, console: Console, wait: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, console: Console) -> None:
         self.console = console
-        self.wait = wait
         self.steps = 0
 
     def title(self, text: str) -> None:
@@ -41,14 +34,11 @@ class WalkPage:
 
     def step(self, text: str, note: str = "") -> None:
         """Print a numbered heading, with a short note at its right, such as the shape of the result."""
-        if self.steps:
-            self.wait()
         self.steps += 1
         self._heading(f"{self.steps}  {text}".ljust(41) + f" {note}" if note else f"{self.steps}  {text}")
 
     def end(self, text: str) -> None:
         """Print the heading after the last step."""
-        self.wait()
         self._heading(text)
 
     def _heading(self, text: str) -> None:
@@ -185,7 +175,9 @@ def bars(rows: Iterable[tuple[str, float]], *, decimals: int = 2, most: float | 
     return lines
 
 
-def curve(name: str, values: Sequence[float], *, width: int = 50, span: tuple[float, float] | None = None) -> Block:
+def curve(
+    name: str, values: Sequence[float], *, width: int = 50, span: tuple[float, float] | None = None
+) -> list[Text]:
     """Return a curve in one line, such as the loss over the steps of training, between its first and its last value.
 
     Its height covers the range of the values, or `span`: give the same one to curves that are to be compared.
@@ -211,35 +203,3 @@ def _number(value: float, decimals: int) -> str:
 def _pad(text: str, width: int, right: bool) -> str:
     space = " " * max(width - cell_len(text), 0)
     return space + text if right else text + space
-
-
-# ---- pace
-
-
-def wait_for_key(console: Console) -> None:
-    """Wait until a key is pressed; raise WalkQuit on q."""
-    prompt = "press any key to continue, q to quit"
-    console.print(Text(prompt, style=FAINT), end="\r")
-    key = _key()
-    console.print(" " * len(prompt), end="\r")
-    if key in ("q", "Q", "\x04", ""):
-        raise WalkQuit
-    if key == "\x03":
-        raise KeyboardInterrupt
-
-
-def _key() -> str:
-    if sys.platform == "win32":
-        import msvcrt
-
-        return msvcrt.getwch()
-    import termios
-    import tty
-
-    descriptor = sys.stdin.fileno()
-    before = termios.tcgetattr(descriptor)
-    try:
-        tty.setcbreak(descriptor, termios.TCSANOW)
-        return os.read(descriptor, 16).decode("utf-8", "replace")
-    finally:
-        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)

@@ -7,7 +7,6 @@ import torch
 from grader.models.checkpoint import save
 from grader.models.design import Design, build_model
 from grader.models.play.opening import CACHE, LOOKING
-from grader.models.play.serving import BATCHING, SPECULATING
 from grader.models.tokenizers import WordModelTokenizer
 from grader.teaching.corpora import SENTENCES
 from grader.teaching.walks.parts import Parts
@@ -22,7 +21,7 @@ VERSE = "The river runs to the sea. A boat goes down the river, and a man sings.
 @pytest.fixture(scope="module")
 def parts():
     """All that a model, its training and `headway play` need, of the reference."""
-    parts = Parts(tuple(dict.fromkeys((*CACHE, *LOOKING, *SPECULATING, *BATCHING, *exercises_of(GPT, MOE, TRANSLATOR)))), ())
+    parts = Parts(tuple(dict.fromkeys((*CACHE, *LOOKING, *exercises_of(GPT, MOE, TRANSLATOR)))), ())
     yield parts
     parts.close()
 

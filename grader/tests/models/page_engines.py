@@ -81,7 +81,7 @@ def served(api: Api) -> Iterator[PageServer]:
         threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
         yield server
         server.shutdown()
-    with api._turns.turn():
+    with api.turn:
         pass  # whoever used a model has ended
 
 

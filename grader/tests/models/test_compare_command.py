@@ -8,6 +8,7 @@ WRONG_USES = {
     "steps and minutes": (["pre", "post", "--steps", "3", "--minutes", "1"], "give one of them", 2),
     "a device": (["pre", "post", "--device", "tpu"], "'tpu' is not one of 'auto', 'cpu', 'cuda'", 2),
     "heads": (["heads=3", "heads=4"], "3 heads do not divide d_model", 2),
+    "a translator": (["translate", "rope"], "'translate' is neither a checkpoint nor a design", 1),
     "a typing mistake": (["learnt", "rope"], "'learnt' is neither a checkpoint nor a design; did you mean learned?", 1),
 }
 

@@ -1,13 +1,11 @@
-"""The page of a training: it fits every terminal, and its curves show the numbers."""
+"""The page of a training fits every terminal and shows the numbers."""
 
 import io
 
 import pytest
-from grader.models.training.curves import draw_curves
-from grader.models.training.live_page import PlainPage, View, page_lines
+from grader.models.training.live_page import Page, View, page_lines
 from grader.models.training.trainer import History
 from rich.console import Console
-from rich.text import Text
 
 
 @pytest.fixture
@@ -18,30 +16,20 @@ def view():
     return View("stories-rope", history, 1180, 72.4, "Control-C saves and stops.", [0.1], [1000])
 
 
-@pytest.mark.parametrize("unicode", [True, False])
-@pytest.mark.parametrize(("width", "height"), [(80, 30), (80, 24), (60, 18), (40, 12), (30, 8), (24, 5)])
-def test_the_page_fits_the_terminal(view, width, height, unicode):
-    lines = page_lines(view, width, height, unicode)
-    assert len(lines) < height and max(line.cell_len for line in lines) < width
-    assert all(isinstance(line, Text) for line in lines)
+@pytest.mark.parametrize("width", [80, 60, 40, 30])
+def test_the_page_fits_the_terminal(view, width):
+    lines = page_lines(view, width)
+    assert max(line.cell_len for line in lines) < width
     text = "\n".join(line.plain for line in lines)
-    assert "step 412" in text or width < 30
-    if height >= 18:
-        assert "34 %" in text and "1:12 left" in text and "loss 0.6" in text and "10,000 tokens a second" in text
-        assert "at step 292:" in text and "Control-C saves" in text
-    if not unicode:
-        assert "⣀" not in text
+    assert "step 412" in text and "34 %" in text and "1:12 left" in text and "loss 0.6" in text
+    assert "10,000 tokens a second" in text.replace(",\n", ", ").replace("\n", " ") and "Control-C saves" in text
+    assert ("validation  6.60" in text and "loss        6.50" in text) or width < 40
 
 
-def test_a_falling_loss_falls_from_left_to_right():
-    lines = draw_curves([([(step, 10 - step) for step in range(11)], "cyan")], 10, 40, 8, unicode=False)
-    marks = [(row, line.plain.find("*")) for row, line in enumerate(lines) if "*" in line.plain]
-    assert marks == sorted(marks) and [row for row, _ in marks] == list(range(8)) and marks[0][1] < 12 < 25 < marks[-1][1]
-    assert lines[0].plain.split()[0].startswith("10.") and lines[-1].plain.split()[0].startswith("-0.")
 
 
 def test_without_a_terminal_a_moment_is_a_line(view):
-    page = PlainPage()
+    page = Page()
     page.console = Console(file=io.StringIO(), width=80)
     page.moment(view)
     page.moment(view)

@@ -7,8 +7,7 @@ import io
 import pytest
 from grader.cli.commands.play import play
 from grader.models.design import Design
-from grader.models.play.commands import COMMANDS, answer
-from grader.models.play.plain import harmless, run_plain
+from grader.models.play.commands import COMMANDS, answer, harmless, run_plain
 from grader.models.play.session import Session
 from grader.models.play.settings import PlayProblem, Settings
 from grader.models.play.views import bar
@@ -180,6 +179,6 @@ def test_control_characters_of_a_model_do_not_reach_the_terminal():
 def test_a_wrong_call_is_a_sentence_and_a_status(tmp_path, capsys):
     assert play("tiny", tmp_path) == 2 and "not both" in capsys.readouterr().err
     assert play(None, tmp_path / "nowhere") == 1
-    assert "download model.safetensors, vocab.json and merges.txt of openai-community/gpt2 from Hugging Face" in capsys.readouterr().err
+    assert "download model.safetensors, vocab.json, merges.txt and config.json of openai-community/gpt2 from Hugging Face" in capsys.readouterr().err
     assert play(str(tmp_path)) == 1 and "is not a checkpoint" in capsys.readouterr().err
     assert play("no such name") == 1 and "there is no checkpoint 'no such name'" in capsys.readouterr().err

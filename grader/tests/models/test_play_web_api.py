@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from grader.models.play.settings import Settings
 from grader.models.play.web import api as api_module
-from grader.models.play.web.request_data import Request, WrongRequest, read_request
+from grader.models.play.web.api import Request, WrongRequest, read_request
 from grader.tests.models.own_models import GPT, MOE, TRANSLATOR
 from grader.tests.models.page_engines import api_of, engine_of_learner, random_engine
 
@@ -83,24 +83,22 @@ def test_two_models_are_compared_by_name(parts, words, engine):
 
 
 WRONG = {
-    "{": "the request is not valid JSON",
-    '{"ids": [NaN]}': "the request is not valid JSON",
-    "[" * 100_000: "the request is not valid JSON",
+    "{": "the request is not a JSON object",
+    "[" * 100_000: "the request is not a JSON object",
     "[1]": "the request is not a JSON object",
-    '{"prompt": 1}': 'the request has "prompt"; it can have model, settings, text, ids',
-    '{"text": 1}': "text is a string, not 1",
-    '{"text": "\\ud800"}': "the text has half of a character",
-    '{"ids": []}': "ids has 0 numbers",
-    '{"ids": [true]}': "ids is a list of whole numbers",
-    '{"ids": "12"}': "ids is a list of whole numbers",
-    '{"model": 3}': "model is the name of a checkpoint, not 3",
-    '{"settings": []}': "settings is a JSON object",
-    '{"settings": {"temprature": 1}}': 'there is no setting "temprature"; did you mean temperature?',
-    '{"settings": {"xyzzy": 1}}': 'there is no setting "xyzzy"; the settings are temperature, top_k',
-    '{"settings": {"temperature": "hot"}}': 'temperature takes 0, which always takes the likeliest token, or a number from 0.01 to 100, not "hot"',
-    '{"settings": {"temperature": true}}': "temperature takes 0",
-    '{"settings": {"min_p": [1]}}': "min-p takes a number from 0 to 1",
-    '{"settings": {"length": 1000000}}': "length takes a whole number from 1 to 10000",
+    '{"prompt": 1}': "the page sends no such prompt",
+    '{"text": 1}': "the page sends no such text",
+    '{"ids": []}': "the page sends no such ids",
+    '{"ids": [true]}': "the page sends no such ids",
+    '{"ids": "12"}': "the page sends no such ids",
+    '{"model": 3}': "the page sends no such model",
+    '{"settings": []}': "the page sends no such settings",
+    '{"settings": {"temprature": 1}}': "the page sends no such settings",
+    '{"settings": {"temperature": "hot"}}': "/temperature takes 0, which always takes the likeliest token, or a number from 0.01 to 100, not 'hot'",
+    '{"settings": {"temperature": NaN}}': "/temperature takes 0",
+    '{"settings": {"temperature": true}}': "/temperature takes 0",
+    '{"settings": {"min_p": [1]}}': "/min-p takes a number from 0 to 1",
+    '{"settings": {"length": 1000000}}': "/length takes a whole number from 1 to 10000",
 }
 
 
@@ -114,9 +112,9 @@ def test_a_wrong_request_is_a_sentence(body):
 def test_a_request_has_its_settings_and_no_others():
     body = b'{"settings": {"temperature": 0.3, "top_k": null, "top_p": 0.9, "seed": 7}, "text": "caf\\u00e9", "model": "a"}'
     assert read_request(body, FIELDS) == Request("a", Settings(temperature=0.3, top_p=0.9, seed=7), "café")
-    with pytest.raises(WrongRequest, match='the request has "text"; it can have model, ids'):
+    with pytest.raises(WrongRequest, match="the page sends no such text"):
         read_request(b'{"text": "a"}', ("model", "ids"))
-    with pytest.raises(WrongRequest, match="has 20001 characters"):
+    with pytest.raises(WrongRequest, match="the text is too long"):
         read_request(b'{"text": "%s"}' % (b"a" * 20_001), FIELDS)
 
 

@@ -129,9 +129,9 @@ def test_nothing_but_the_pages_files_can_be_read(server, path):
 
 def test_wrong_bodies_are_refused(server):
     path = f"/{server.token}/api/likeliest"
-    assert request(server, path, b"{")[:2] == (400, '{"problem": "The request is not valid JSON."}')
+    assert request(server, path, b"{")[:2] == (400, '{"problem": "The request is not a JSON object."}')
     assert request(server, path, {"ids": [1], "xyzzy": 1})[0] == 400
-    assert "did you mean temperature?" in request(server, path, {"ids": [1], "settings": {"temprature": 1}})[1]
+    assert "takes 0" in request(server, path, {"ids": [1], "settings": {"temperature": "hot"}})[1]
     assert request(server, path, {"ids": [10**9]})[0] == 400
     assert request(server, path, {}, change=lambda headers: headers.update({"Content-Type": "text/plain"}))[0] == 415
     assert request(server, path, {}, change=lambda headers: headers.pop("Content-Length"))[0] == 411

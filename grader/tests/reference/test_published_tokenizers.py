@@ -6,7 +6,7 @@ import json
 
 import pytest
 import torch
-from grader.models.gpt2.tokenizer import byte_alphabet
+from grader.models.gpt2 import byte_alphabet
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 CORPUS = (

@@ -12,7 +12,7 @@ from html import unescape
 import pytest
 from grader.course.source import read_source
 from grader.course.syllabus import EXERCISES, load_syllabus
-from grader.teaching.book.code import find_stub
+from grader.teaching.book.rules import find_stub
 from grader.teaching.drawing.palette import without_style
 from grader.teaching.walks import list_walks, load
 from kit_copy import posix

@@ -8,9 +8,8 @@ import pytest
 from grader.course.source import read_source
 from grader.course.syllabus import EXERCISES, load_syllabus
 from grader.teaching.book import contents, lessons
-from grader.teaching.book.code import find_stub, highlight_python
 from grader.teaching.book.formulas import mathml
-from grader.teaching.book.rules import Links
+from grader.teaching.book.rules import Links, find_stub, highlight_python
 from grader.teaching.book.shapes import list_rows
 from markdown_it import MarkdownIt
 

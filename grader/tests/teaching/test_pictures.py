@@ -10,7 +10,7 @@ import pytest
 import torch
 from grader.course.source import read_source
 from grader.course.syllabus import EXERCISES, SOLUTIONS
-from grader.teaching.drawing.charts import heatmap
+from grader.teaching.drawing.charts import heatmap, text_width
 from grader.teaching.drawing.palette import (
     BLUES,
     BOTH_SIGNS,
@@ -24,7 +24,6 @@ from grader.teaching.drawing.palette import (
     theme_rules,
     without_style,
 )  # fmt: skip
-from grader.teaching.drawing.svg import text_width
 from grader.teaching.pictures import PICTURES, lesson_pictures, stale_lesson_pictures, write_lesson_pictures
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -1,40 +1,87 @@
 """What the page can ask for, as plain data. A text is a stream of events; everything else is one answer.
 
-What happens in a model happens in a turn. What the user or the learner's code did wrong is `{"problem": sentence}`, and
-the server lives on.
+One request at a time uses a model. What the user or the learner's code did wrong is `{"problem": sentence}`, and the
+server lives on.
 """
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import asdict
+import json
+import threading
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import torch
 from grader.models.own_parts import describe_problem
-from grader.models.play.engine import CONTEXT, PART, REPLACEMENT, Candidate, Ending, Engine, Piece
-from grader.models.play.notes import full_note, left_out_note, reading_notes, unknown_note
-from grader.models.play.settings import LONGEST, PlayProblem, Settings
+from grader.models.play.engine import CONTEXT, MOST_READ, PART, REPLACEMENT, Candidate, Ending, Engine, Piece
+from grader.models.play.session import full_note, left_out_note, reading_notes, unknown_note
+from grader.models.play.settings import LONGEST, OFF, SETTINGS, PlayProblem, Settings
 from grader.models.play.web.page_models import PageModels
-from grader.models.play.web.request_data import Request, WrongRequest
-from grader.models.play.web.turns import Turns
 
 MOST_WEIGHTS = 2**24  # of all attention maps of one text
 MOST_LOGITS = 2**28  # that the logit lens computes: 1 GiB
+LONGEST_TEXT = 20_000  # characters of a request
+MOST_IDS = MOST_READ + 10_000  # a beginning, and the longest text
 Data = dict[str, Any]
+
+
+class WrongRequest(Exception):
+    """The request is not one that the page sends; the message is a sentence."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a request is about. Without a model's name, it is about the model that the command names."""
+
+    model: str = ""
+    settings: Settings = Settings()
+    text: str | None = None
+    ids: tuple[int, ...] | None = None
+
+
+CHECKS: dict[str, Callable[[Any], bool]] = {
+    "model": lambda value: isinstance(value, str),
+    "text": lambda value: isinstance(value, str),
+    "ids": lambda value: isinstance(value, list) and bool(value) and all(type(i) is int for i in value),
+    "settings": lambda value: isinstance(value, dict) and value.keys() <= SETTINGS.keys(),
+}
+
+
+def read_request(body: bytes, fields: Collection[str]) -> Request:
+    """The request in this JSON. It may have these fields and no others. WrongRequest if it is not possible."""
+    try:
+        data = json.loads(body)
+    except (ValueError, RecursionError):
+        data = None
+    if not isinstance(data, dict):
+        raise WrongRequest("the request is not a JSON object")
+    wrong = next((name for name, value in data.items() if name not in fields or not CHECKS[name](value)), None)
+    if wrong is not None:
+        raise WrongRequest(f"the page sends no such {wrong}")
+    if len(data.get("text", "")) > LONGEST_TEXT or len(data.get("ids", ())) > MOST_IDS:
+        raise WrongRequest(f"the text is too long: the page sends at most {LONGEST_TEXT} characters; shorten it")
+    settings = Settings()
+    try:
+        for name, value in data.get("settings", {}).items():
+            settings = settings.changed(name, OFF[0] if value is None else str(value))
+    except PlayProblem as problem:
+        raise WrongRequest(str(problem)) from None
+    ids = tuple(data["ids"]) if "ids" in data else None
+    return replace(Request(), **{**data, "settings": settings, "ids": ids})
 
 
 class Api:
     def __init__(self, models: PageModels) -> None:
         self._models = models
-        self._turns = Turns()
+        self.turn = threading.Lock()
 
     # ---- answers
 
     def describe(self) -> Data:
         """What the page shows first."""
-        with self._turns.turn():
+        with self.turn:
             names = [name for name in self._models.checkpoints() if name != self._models.first.name]
             return {**self._models.describe(""), "others": names, "settings": asdict(Settings()), "longest": LONGEST}
 
@@ -142,7 +189,7 @@ class Api:
 
     def _answer(self, engine: Engine, work: Callable[[], Any]) -> Any:
         """What `work` returns, in a turn; a sentence if it is not possible."""
-        with self._turns.turn():
+        with self.turn:
             try:
                 return work()
             except PlayProblem as problem:

@@ -7,7 +7,7 @@ from typing import Any
 
 from grader.models.checkpoint import list_checkpoints
 from grader.models.play.engine import Engine, require_same_task
-from grader.models.play.notes import model_note
+from grader.models.play.session import model_note
 from grader.models.play.settings import PlayProblem
 
 INSIDE = ("attention_patterns", "logit_lens", "classify_head")  # a handout may lack chapter 12

@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from grader.console.local_server import HOST, POLICY, LocalServer, is_own_host
-from grader.models.play.web.api import Api, Data
-from grader.models.play.web.request_data import Request, WrongRequest, read_request
+from grader.models.play.web.api import Api, Data, Request, WrongRequest, read_request
 from grader.teaching import book
 
 LARGEST = 1 << 20  # bytes of a request

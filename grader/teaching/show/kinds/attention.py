@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from grader.execution.proxy import Implementation, load, parameters
 from grader.teaching.show.panel_makers import (
+    POSITION_FEATURE,
     QUERY_KEY,
     WORDS,
     expect_pair,
@@ -22,7 +23,6 @@ from torch import Tensor
 MASK_WORDS = ("hidden", "may attend")
 CONTEXT = ("le", "chat", "court")
 CAUSAL = torch.ones(7, 7, dtype=torch.bool).tril()
-POSITION_FEATURE = ("position", "feature")
 HEAD_FEATURE = ("", "feature of the head")
 OUTPUT_AND_WEIGHTS = "this should return two results, the output and the weights"
 T, D, HEADS = 3, 8, 2  # of the heads that are split and merged

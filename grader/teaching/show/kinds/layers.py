@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from grader.execution.proxy import Implementation, load
 from grader.teaching.show.panel_makers import (
+    ALONG_X,
     WORDS,
     expect_pair,
     fix_weights,
@@ -17,13 +18,12 @@ from grader.teaching.show.panels import Panel
 from grader.verdict.comparing import Mismatch, shaped
 from torch import Tensor
 
-X = torch.arange(-40, 41) / 10
 EXPERTS, D = 5, 8
 
 
 def gelu(side: Implementation) -> list[Panel]:
-    lines = {"exact": side.gelu(X), "approximate": side.gelu(X, approximate=True)}
-    return [make_chart("gelu(x)", X.tolist(), lines, "x", "gelu(x)")]
+    lines = {"exact": side.gelu(ALONG_X), "approximate": side.gelu(ALONG_X, approximate=True)}
+    return [make_chart("gelu(x)", ALONG_X.tolist(), lines, "x", "gelu(x)")]
 
 
 def dropout(side: Implementation) -> list[Panel]:
@@ -77,7 +77,7 @@ def feed_forward(side: Implementation) -> list[Panel]:
         layer = side.FeedForward(1, 3, activation=activation)
         load(layer, weights)
         lines[activation] = _apply_along_x(layer)
-    return [make_chart("FeedForward(1, 3), three bends", X.tolist(), lines, "x", "output")]
+    return [make_chart("FeedForward(1, 3), three bends", ALONG_X.tolist(), lines, "x", "output")]
 
 
 def swiglu(side: Implementation) -> list[Panel]:
@@ -88,11 +88,11 @@ def swiglu(side: Implementation) -> list[Panel]:
         weights = {"gate": gate, "up": 1.0 / gate, "down": 1.0}
         load(layer, {f"{name}.weight": torch.tensor([[weight]]) for name, weight in weights.items()})
         lines[f"gate {gate:g}, up {1 / gate:g}"] = _apply_along_x(layer)
-    return [make_chart("SwiGLU(1, 1)", X.tolist(), lines, "x", "output")]
+    return [make_chart("SwiGLU(1, 1)", ALONG_X.tolist(), lines, "x", "output")]
 
 
 def _apply_along_x(layer) -> Tensor:
-    return shaped(layer(X.view(1, -1, 1)), (1, len(X), 1), "the result")[0, :, 0]
+    return shaped(layer(ALONG_X.view(1, -1, 1)), (1, len(ALONG_X), 1), "the result")[0, :, 0]
 
 
 # ---- mixture of experts

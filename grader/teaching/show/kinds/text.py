@@ -6,12 +6,20 @@ import math
 
 import torch
 from grader.execution.proxy import Implementation, load
-from grader.teaching.show.panel_makers import QUERY_KEY, WORDS, make_bars, make_chart, make_grid, random_tensor
+from grader.teaching.show.panel_makers import (
+    POSITION_FEATURE,
+    QUERY_KEY,
+    WORDS,
+    make_bars,
+    make_chart,
+    make_grid,
+    random_tensor,
+)
 from grader.teaching.show.panels import Chart, Panel
 from grader.verdict.comparing import Mismatch, shaped
 
 TEXT = "the cat sat on the mat"
-WORD_FEATURE, POSITION_FEATURE = ("word", "feature"), ("position", "feature")
+WORD_FEATURE = ("word", "feature")
 LENGTH = 24
 
 

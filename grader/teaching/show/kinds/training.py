@@ -1,4 +1,4 @@
-"""Training and sampling: losses, learning rates, the path of an optimizer, and the probabilities of the next word."""
+"""Training, sampling and gradients by hand: losses, rates, an optimizer's path, the next word, slopes."""
 
 from __future__ import annotations
 
@@ -6,9 +6,17 @@ import math
 
 import torch
 from grader.execution.proxy import Implementation
-from grader.teaching.show.panel_makers import make_bars, make_chart, random_tensor
+from grader.teaching.show.panel_makers import (
+    ALONG_X,
+    POSITION_FEATURE,
+    first_result,
+    make_bars,
+    make_chart,
+    make_grid,
+    random_tensor,
+)
 from grader.teaching.show.panels import Bars, Chart, Panel
-from grader.verdict.comparing import shaped
+from grader.verdict.comparing import Mismatch, shaped
 from torch import Tensor
 
 NEXT_WORDS = ("mat", "sofa", "floor", "chair", "roof", "moon", "dog", "of")
@@ -100,3 +108,73 @@ def _unfiltered_bars(logits: Tensor = LOGITS) -> Bars:
 def _filtered_bars(title: str, logits: object) -> Bars:
     kept: Tensor = shaped(logits, (len(NEXT_WORDS),), "the result")
     return make_bars(title, NEXT_WORDS, torch.softmax(kept.detach().double(), dim=-1), "probability")
+
+
+def numeric_gradient(side: Implementation) -> list[Panel]:
+    """The measured slope of x^3 beside the true one, with a large eps."""
+    f, x, lines = side.bring(sum_of_cubes), torch.arange(-10, 11, dtype=torch.float64) / 10, {}
+    for eps in (1e-5, 0.5):  # rounded, because 1e-10 at x = 0 is 0
+        lines[f"eps = {eps:g}"] = side.numeric_gradient(f, x, eps).round(decimals=6)
+    return [make_chart("the measured slope of x^3", x.tolist(), lines, "x", "slope")]
+
+
+def sum_of_cubes(x):
+    return (x**3).sum()
+
+
+def gelu_backward(side: Implementation) -> list[Panel]:
+    """In one chart the two curves would hide each other, so the second one shows their difference."""
+    ones = torch.ones_like(ALONG_X)
+    exact, approximate = side.gelu_backward(ALONG_X, ones), side.gelu_backward(ALONG_X, ones, approximate=True)
+    title = "the approximate slope minus the exact one"
+    return [
+        make_chart("the slope of gelu", ALONG_X.tolist(), {"exact": exact}, "x", "slope"),
+        make_chart(title, ALONG_X.tolist(), {"difference": approximate - exact}, "x", "difference"),
+    ]
+
+
+def softmax_backward(side: Implementation) -> list[Panel]:
+    weights = torch.tensor([0.4, 0.3, 0.15, 0.1, 0.05]).expand(5, -1).contiguous()
+    slopes = side.softmax_backward(weights, torch.eye(5))
+    return [
+        make_bars("the weights", 5, weights[0], "weight", given=True),
+        make_grid("how each weight grows with each score", slopes, 5, 5, ("weight", "score")),
+    ]
+
+
+def cross_entropy_backward(side: Implementation) -> list[Panel]:
+    logits, targets = 1.5 * random_tensor(2, 4, 5), torch.tensor([1, 4, -100, 1])
+    rows = [f"target {target}" if target >= 0 else "ignored" for target in targets.tolist()]
+    gradient = side.cross_entropy_backward(logits, targets)
+    return [make_grid("the gradient of the logits", gradient, rows, 5, ("position", "token"))]
+
+
+def layer_norm_backward(side: Implementation) -> list[Panel]:
+    """Each row: grad_out is 1 at one feature; grad_x answers at all of them."""
+    x = torch.tensor([0.0, 3.0, 6.0, 4.0, -1.0]).expand(5, -1).contiguous()
+    grad_x = first_result(side.layer_norm_backward(x, torch.ones(5), torch.eye(5)))
+    return [
+        make_bars("x", 5, x[0], "feature", given=True),
+        make_grid("how each output grows with each input", grad_x, 5, 5, ("output", "input")),
+    ]
+
+
+def embedding_backward(side: Implementation) -> list[Panel]:
+    ids, grad_out = torch.tensor([2, 0, 2, 3, 2]), torch.eye(5)
+    rows = [f"id {token}" for token in ids.tolist()]
+    table = side.embedding_backward(ids, grad_out, 5)
+    return [
+        make_grid("grad_out", grad_out, rows, 5, ("place", "feature"), given=True),
+        make_grid("the gradient of the table", table, 5, 5, ("row", "feature")),
+    ]
+
+
+def attention_backward(side: Implementation) -> list[Panel]:
+    """One query's output matters, and a causal mask hides later keys from it."""
+    q, k, v, grad_out = random_tensor(3, 6, 4), random_tensor(4, 6, 4), random_tensor(5, 6, 4), torch.zeros(6, 4)
+    grad_out[3] = 1.0
+    found = side.attention_backward(q, k, v, grad_out, torch.ones(6, 6, dtype=torch.bool).tril())
+    if not isinstance(found, tuple | list) or len(found) != 3:
+        raise Mismatch("attention_backward should return (grad_q, grad_k, grad_v)", found)
+    named = zip(("grad_q", "grad_k", "grad_v"), found)
+    return [make_grid(name, part, 6, 4, POSITION_FEATURE, name) for name, part in named]

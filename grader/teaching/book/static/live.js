@@ -1,1 +1,0 @@
-// `headway book` serves another file under this name, which shows your progress. The built book shows none.
