@@ -1,6 +1,7 @@
 """A trained model as a folder: `checkpoints/NAME/`.
 
     model.safetensors     the parameters, each once
+    optimizer.safetensors what `headway train --resume` needs: the state of AdamW
     checkpoint.json       the design, the tokenizer, and the record: corpus, steps, losses, samples, whose parts
 
 Each file is replaced as a whole, the record last: a folder without a record is no checkpoint.
@@ -25,7 +26,7 @@ from grader.models.tokenizers import ModelTokenizer, TokenizerProblem, tokenizer
 from torch import Tensor, nn
 
 CHECKPOINTS = ROOT / "checkpoints"
-MODEL, RECORD = "model.safetensors", "checkpoint.json"
+MODEL, OPTIMIZER, RECORD = "model.safetensors", "optimizer.safetensors", "checkpoint.json"
 FORMAT = 1
 
 
@@ -49,7 +50,14 @@ class Loaded:
 # ---- writing
 
 
-def save(folder: Path, model: nn.Module, tokenizer: ModelTokenizer, design: Design, record: Mapping[str, Any]) -> None:
+def save(
+    folder: Path,
+    model: nn.Module,
+    tokenizer: ModelTokenizer,
+    design: Design,
+    record: Mapping[str, Any],
+    optimizer: dict[str, Tensor] | None = None,
+) -> None:
     """Write the checkpoint. CheckpointProblem if that is not possible; an earlier one in this folder then stays."""
     from safetensors.torch import save as to_bytes
 
@@ -62,6 +70,8 @@ def save(folder: Path, model: nn.Module, tokenizer: ModelTokenizer, design: Desi
     }
     try:
         write_whole(folder / MODEL, to_bytes(tensors))
+        if optimizer is not None:
+            write_whole(folder / OPTIMIZER, to_bytes(optimizer))
         write_whole(folder / RECORD, json.dumps(data, ensure_ascii=False, indent=1) + "\n")
     except OSError as error:
         with contextlib.suppress(OSError):
@@ -108,7 +118,7 @@ def load(folder: Path, parts: Any) -> Loaded:
         tokenizer = tokenizer_from_data(parts, data["tokenizer"])
     except (DesignProblem, TokenizerProblem) as trouble:
         raise CheckpointProblem(f"{where}/{RECORD} is damaged: {trouble}") from None
-    tensors = _read_tensors(folder)
+    tensors = _read_tensors(folder, MODEL)
     model = build_model(parts, design, tokenizer.vocab_size)
     fill_parameters(model, tensors, f"{where}/{MODEL}")
     return Loaded(model.eval(), tokenizer, design, data["record"], folder)
@@ -135,15 +145,22 @@ def fill_parameters(model: nn.Module, tensors: Mapping[str, Tensor], where: str)
             parameter.copy_(tensors[name])
 
 
-def _read_tensors(folder: Path) -> dict[str, Tensor]:
+def read_optimizer(folder: Path) -> dict[str, Tensor]:
+    """The state of the optimizer; an empty one if it is missing or damaged."""
+    with contextlib.suppress(CheckpointProblem):
+        return _read_tensors(folder, OPTIMIZER)
+    return {}
+
+
+def _read_tensors(folder: Path, name: str) -> dict[str, Tensor]:
     from safetensors import SafetensorError
     from safetensors.torch import load as from_bytes
 
-    where = f"{short_path(folder)}/{MODEL}"
+    where = f"{short_path(folder)}/{name}"
     try:
-        return from_bytes((folder / MODEL).read_bytes())
+        return from_bytes((folder / name).read_bytes())
     except FileNotFoundError:
-        raise CheckpointProblem(f"{short_path(folder)} is not complete: it has no {MODEL}") from None
+        raise CheckpointProblem(f"{short_path(folder)} is not complete: it has no {name}") from None
     except OSError as error:
         raise CheckpointProblem(problem(error, f"read {where}")) from None
     except (SafetensorError, ValueError) as trouble:

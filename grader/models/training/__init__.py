@@ -4,6 +4,7 @@
     own_text.py         a file or folder of the user's as paragraphs, or a sentence about why that is not possible
     corpora.py          batches by the number of the step: from stories, from a text, from pairs of sentences
     trainer.py          steps, validation, samples, their history; what the learner's functions expect
+    optimizer_state.py  what a resumed training needs of the learner's AdamW
     run.py              the loop: schedule, checkpoints, Control-C, crashes
     live_page.py        what a terminal shows
 

@@ -26,6 +26,7 @@ from grader.models.own_parts import (
 from grader.models.tokenizers import ModelTokenizer
 from grader.models.training.corpora import PAIRS, STORIES, Corpus, PairCorpus, StoryCorpus, TextCorpus
 from grader.models.training.live_page import Page, View
+from grader.models.training.optimizer_state import read_state
 from grader.models.training.own_text import TextProblem
 from grader.models.training.settings import Recipe, Settings
 from grader.models.training.trainer import History, NotANumber, Trainer, prepare_torch
@@ -104,6 +105,7 @@ class Training:
             self.trainer.corpus.tokenizer,
             self.trainer.design,
             self.record(),
+            read_state(self.trainer.optimizer),
         )
 
     def close(self) -> None:
@@ -154,10 +156,10 @@ def resume(folder: Path, device: str, report_progress: ProgressReporter) -> Trai
         recipe = Recipe.from_data(record["recipe"])
         corpus = _make_corpus(own.parts, record["corpus"], loaded.tokenizer.kind, recipe, design, loaded.tokenizer)
         trainer = Trainer(own.parts, design, loaded.model, corpus, recipe, device)
-        trainer.go_on_from(History.from_data(record["history"]))
-        return Training(
-            folder, own, trainer, record["seed"], record["steps"], record["minutes"], list(getattr(corpus, "notes", []))
-        )
+        notes = list(getattr(corpus, "notes", []))
+        if not trainer.go_on_from(History.from_data(record["history"]), checkpoint.read_optimizer(folder)):
+            notes.append(f"{checkpoint.OPTIMIZER} is missing or does not fit, so AdamW begins with new averages.")
+        return Training(folder, own, trainer, record["seed"], record["steps"], record["minutes"], notes)
 
 
 @contextlib.contextmanager

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from grader.models.design import Design
 from grader.models.training.corpora import Corpus, PairCorpus, count_targets
+from grader.models.training.optimizer_state import restore_state
 from grader.models.training.settings import Recipe
 from grader.teaching.walks.parts import hidden_prints
 from grader.teaching.walks.small_models import SideBySide
@@ -74,7 +75,6 @@ class Trainer:
         self.clipping = ClippingOptimizer(self.optimizer, self.parameters, parts.clip_gradients, recipe.max_norm)
         self.steps_done = 0
         self.history = History()
-        self.resumed_at = 0  # the steps of the history that it goes on with
         with hidden_prints():
             self.validation_batches = [self._moved(batch) for batch in corpus.validation()]
 
@@ -91,14 +91,17 @@ class Trainer:
         warmup = self.recipe.warmup if total is None else min(self.recipe.warmup, total - 1)
         floor = self.recipe.peak * self.recipe.floor_share
         end = total if total is not None else self.recipe.warmup + 1
-        rate = float(self.parts.warmup_cosine(self.steps_done + 1, warmup, end, self.recipe.peak, floor))
-        steps = self.steps_done + 1 - self.resumed_at
-        return rate * min(1.0, steps / max(self.recipe.warmup, 1)) if self.resumed_at else rate
+        return float(self.parts.warmup_cosine(self.steps_done + 1, warmup, end, self.recipe.peak, floor))
 
-    def go_on_from(self, history: History) -> None:
-        """Continue a training of this history. AdamW begins with new averages, so the rate rises from 0 once more."""
-        self.history = history
-        self.steps_done = self.resumed_at = len(history.losses)
+    def go_on_from(self, history: History, state: dict[str, Tensor]) -> bool:
+        """Continue a training of this history; return whether AdamW has the state, or begins with new averages."""
+        self.history, self.steps_done = history, len(history.losses)
+        for group in self.optimizer.param_groups:
+            group["lr"] = 0.0  # the update makes the places for the state, and changes no parameter
+        batches = [self._moved(batch) for batch in self.corpus.batch(0)]
+        with hidden_prints():
+            self.parts.accumulated_step(self.whole, self.clipping, batches)
+        return restore_state(self.optimizer, state)
 
     def step(self, total: int | None) -> float:
         """One update; returns the loss from before it. NotANumber if there is none."""

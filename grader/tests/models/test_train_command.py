@@ -58,7 +58,7 @@ def test_control_c_saves_and_a_second_one_ends(kit):
     said = "".join(lines) + running.stdout.read()
     assert running.wait() == 130, said
     assert "and saved. To go on:" in said and "headway train --resume --name long" in said and "Traceback" not in said
-    assert sorted(os.listdir(kit.root / "checkpoints" / "long")) == ["checkpoint.json", "model.safetensors"]
+    assert sorted(os.listdir(kit.root / "checkpoints" / "long")) == ["checkpoint.json", "model.safetensors", "optimizer.safetensors"]
 
 
 @pytest.mark.parametrize("command", ["train", "compare", "play"])

@@ -8,7 +8,7 @@ import pytest
 import typer
 from grader.cli.main import app
 from grader.course.source import read_source
-from grader.models.checkpoint import MODEL, RECORD
+from grader.models.checkpoint import MODEL, OPTIMIZER, RECORD
 from grader.models.design import PRESETS
 from grader.models.play.commands import COMMANDS
 from grader.models.stories import cast
@@ -95,8 +95,8 @@ def test_the_table_of_presets_is_true():
 
 
 def test_the_files_of_a_checkpoint_and_of_a_text_are_those_of_the_kit():
-    assert re.findall(r"^\| `([\w.]+\.(?:json|safetensors))` \|", TRAIN, re.MULTILINE) == [MODEL, RECORD]
-    assert set(RECORDED["files"]) == {MODEL, RECORD} and story_model.NAME == STORIES
+    assert re.findall(r"^\| `([\w.]+\.(?:json|safetensors))` \|", TRAIN, re.MULTILINE) == [MODEL, RECORD, OPTIMIZER]
+    assert set(RECORDED["files"]) == {MODEL, RECORD, OPTIMIZER} and story_model.NAME == STORIES
     assert all(suffix in TRAIN for suffix in SUFFIXES)
 
 
