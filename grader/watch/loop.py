@@ -173,7 +173,7 @@ class Watch:
             return
         if "picture" in message:
             self.state.picture, self.state.diff_lines, self.screen.top = Picture.from_data(message["picture"]), None, 0
-            self.state.note = "esc: back to the verdict."
+            self.state.note = f"esc: back to the verdict. To save the picture: headway show {name} --out {name}.svg"
         else:
             back = " esc: back to the verdict." if self.state.diff_lines is not None else ""
             self.state.note = f"No picture: {message['trouble']}.{back}"

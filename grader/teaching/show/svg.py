@@ -1,20 +1,39 @@
-"""A panel as SVG, for the book."""
+"""A picture as SVG: each panel by itself for the book, or a whole picture in one file."""
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable
+from dataclasses import replace
 
-from grader.teaching.drawing.charts import card, curves, heatmap, write
-from grader.teaching.drawing.palette import CURVES, FAINT, paint
-from grader.teaching.show.panels import Bars, Chart, Grid, Panel, Span
+from grader.teaching.drawing.charts import card, curves, heatmap, text_width, write
+from grader.teaching.drawing.palette import CURVES, FAINT, paint, without_style
+from grader.teaching.show.panels import Bars, Chart, Grid, Panel, Picture, Span
 
 BAR_WIDTH, BAR_HEIGHT, BAR_STEP = 240, 22, 28
+GAP, LINE_HEIGHT = 14, 20
 
 
-def panel_to_svg(panel: Panel, longest: float = 0.0) -> str:
-    """Draw one panel. The longest bar has at least the value `longest`."""
-    title, span = panel.title, Span.of(panel.shown())
+def picture_to_svg(picture: Picture) -> str:
+    """Draw a row of panels for each pair, below the sentences about the picture."""
+    sentences = [picture.look, picture.verdict, *(pair.note for pair in picture.pairs if pair.note)]
+    marks = [write(20, 52 + LINE_HEIGHT * row, text) for row, text in enumerate(sentences)]
+    width, top = max(text_width(text, 13) for text in sentences) + 40, 46 + LINE_HEIGHT * len(sentences)
+    for pair in picture.pairs:
+        left, tallest = GAP, 0
+        for heading, panel in pair.panels.items():
+            svg = panel_to_svg(replace(panel, title=f"{panel.title}: {heading}"), span=pair.span(panel))
+            wide, tall = map(int, re.findall(r'viewBox="0 0 (\d+) (\d+)"', svg)[0])
+            marks.append(without_style(svg).replace("<svg ", f'<svg x="{left}" y="{top}" ', 1))
+            left, tallest = left + wide + GAP, max(tallest, tall)
+        width, top = max(width, left), top + tallest + GAP
+    return card(marks, width, top, f"{picture.exercise}: {picture.about}")
+
+
+def panel_to_svg(panel: Panel, longest: float = 0.0, span: Span | None = None) -> str:
+    """Draw one panel, in this scale where it has one. The longest bar has at least the value `longest`."""
+    title, span = panel.title, span or Span.of(panel.shown())
     match panel:
         case Grid():
             title += f" (0: {panel.words[0]}, 1: {panel.words[1]})" if panel.words else ""

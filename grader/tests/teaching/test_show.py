@@ -15,7 +15,7 @@ from grader.teaching.book.pictures import draw_exercises
 from grader.teaching.show.both_sides import make_picture
 from grader.teaching.show.catalog import SUBJECTS, exercises_with_pictures, find_subject
 from grader.teaching.show.panels import DIFFERENCE, Bars, Chart, Grid, Pair, Picture, pair_panels
-from grader.teaching.show.svg import panel_to_svg
+from grader.teaching.show.svg import panel_to_svg, picture_to_svg
 from grader.teaching.show.terminal import render_picture
 
 EXERCISES = {exercise.name: exercise for exercise in load_syllabus().exercises}
@@ -203,6 +203,15 @@ def test_the_book_has_the_picture_of_every_exercise_that_has_one():
             assert file.startswith(name) and title in svg_texts(one.files[file])[0]
             svg = one.files[file].replace("http://www.w3.org/2000/svg", "")
             assert not re.search(r"https?:|href|<script|<image", svg)
+
+
+def test_a_whole_picture_has_its_sentences_and_every_panel(pictures):
+    wrong = drawn("causal_mask", ("diagonal=k_len - q_len", "diagonal=0"))
+    texts = svg_texts(picture_to_svg(wrong))
+    assert {wrong.look, wrong.verdict, "causal_mask(3, 7): yours - reference"} <= set(texts)
+    assert sum(text.startswith("causal_mask(") for text in texts) == 5
+    for picture in pictures.values():
+        ElementTree.fromstring(picture_to_svg(picture))
 
 
 # ---- the learner's side: differences from the reference, and the message if there is nothing to draw

@@ -1,4 +1,4 @@
-"""`headway show` as a person runs it: in a terminal, without one, and at the watch's key s."""
+"""`headway show` as a person runs it: in a terminal, without one, into a file, and at the watch's key s."""
 
 import sys
 
@@ -56,9 +56,20 @@ def test_in_a_terminal_it_has_the_colours_of_the_terminal(wrong, environment, co
     assert "reference" in side_by_side
 
 
-def test_a_misspelt_name_is_one_sentence(wrong):
+def test_into_a_file(wrong, tmp_path):
+    target = tmp_path / "a folder" / "mask.SVG"
+    said = wrong.run("show", "causal_mask", "--out", str(target))
+    assert "in 12 of 70 numbers. The picture is" in " ".join(said.split()) and "mask.SVG" in said
+    assert "yours - reference" in target.read_text(encoding="utf-8")
+
+
+def test_a_picture_that_cannot_be_drawn_is_one_sentence(wrong, tmp_path):
     misspelt = wrong.run("show", "causal_musk", status=2)
     assert misspelt == "headway: there is no exercise or chapter called 'causal_musk'; did you mean causal_mask?\n"
+    other_kind = wrong.run("show", "causal_mask", "--out", "mask.jpg", status=2)
+    assert other_kind.endswith("the picture is an SVG, so give a file that ends in .svg; 'mask.jpg' does not\n")
+    (tmp_path / "file").write_text("")
+    assert wrong.run("show", "gelu", "--out", str(tmp_path / "file" / "mask.svg"), status=1).count("\n") == 1
 
 
 def test_without_a_name_it_lists_the_pictures(wrong):
