@@ -144,38 +144,6 @@ def test_what_the_code_does_never_ends_the_watch(kit):
 
 
 @pytest.mark.thorough
-def test_the_list_the_difference_and_the_picture(kit):
-    with watching(kit, "softmax", columns=100, DISPLAY="", WAYLAND_DISPLAY="", EDITOR="", PATH="/usr/bin:/bin") as terminal:
-        terminal.wait("Write the code and save the file")
-        terminal.press("o")
-        terminal.wait("Set $EDITOR to your editor, and o opens the file there.")
-        terminal.press("d")
-        terminal.wait("Press d again to see the reference anyway")
-        terminal.press("d")
-        assert "+    total = exps.sum(dim, keepdim=True)" in terminal.wait("+++ reference")
-        terminal.press("\x1b")
-        terminal.wait("Write the code and save the file")
-        terminal.press("s")
-        shown = terminal.wait("Your code is not implemented yet. This shows the reference's result.")
-        assert "softmax: scores as weights" in shown and "scores x 4  0 0 0 9 0 2 0" in shown and "esc: back to the verdict" in shown
-        terminal.press("\x1b")
-        terminal.wait("Write the code and save the file")
-        terminal.press("l")
-        terminal.wait("Which one?")
-        terminal.press(*"rope")
-        shown = terminal.wait("Which one? rope")
-        assert "rope_angles" in shown and "softmax" not in shown.partition("Which one?")[2]
-        terminal.press("\x1b[B", "\r")
-        assert terminal.wait("apply_rope 4 Positions").startswith("apply_rope")
-        terminal.press("l")
-        terminal.wait("Which one?")
-        terminal.press(*"zzz")
-        terminal.wait("No exercise has that in its name")
-        terminal.press("\x7f", "\x7f", "\x7f", "\x1b")
-        terminal.wait(lambda frame: frame.startswith("apply_rope") and "Which one?" not in frame)
-
-
-@pytest.mark.thorough
 def test_open_starts_the_editor_and_comes_back(kit, tmp_path):
     with watching(kit, "softmax", EDITOR="headway-test-editor", PATH=f"{tmp_path}:/usr/bin:/bin") as terminal:
         terminal.wait("Write the code and save the file")
@@ -270,26 +238,6 @@ def test_without_a_terminal_it_prints_plain_lines(kit):
         rest = process.stdout.read()
         assert process.wait() == 0 and "softmax: passed, 10 of 10 points." in rest and "\x1b" not in rest
     assert nothing_remains(kit)
-
-
-@pytest.mark.thorough
-def test_without_file_events_the_files_are_polled(kit):
-    """The file is saved through another name, for which the watched folder gets no event."""
-    other = kit.root / "elsewhere.py"
-    os.link(kit.file("ch03_attention"), other)
-    with watching(kit, "softmax") as terminal:
-        terminal.wait("Write the code and save the file")
-        text = other.read_text()
-        for number, code in enumerate(("    return x", "    return x + 0", RIGHT)):
-            with open(other, "r+") as file:
-                file.truncate()
-                file.write(text.replace(STUB, code, 1))
-            terminal.wait(lambda frame, number=number: "FAILED" in frame if number < 2 else "softmax works" in frame)
-        assert "reports no file changes" in terminal.frame
-    with watching(kit, "softmax", WATCHFILES_FORCE_POLLING="1") as terminal:
-        terminal.wait("softmax works")
-        terminal.save("ch03_attention", RIGHT, STUB)
-        assert "reports no file changes" in terminal.wait("Write the code and save the file")
 
 
 @pytest.mark.thorough
