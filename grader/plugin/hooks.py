@@ -240,14 +240,9 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     run = config.stash[RUN]
-    note = run_page.keyword_note(config.option.keyword, run)
     if run.results and not config.option.collectonly:
-        run.notes += [note] if note else []
-        run_page.print_run(
-            Page(terminalreporter.write_line, width_of(terminalreporter)), run, verbose=config.get_verbosity() > 0
-        )
-    elif note:
-        terminalreporter.write_line(note, yellow=True)
+        page = Page(terminalreporter.write_line, width_of(terminalreporter))
+        run_page.print_run(page, run, verbose=config.get_verbosity() > 0)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

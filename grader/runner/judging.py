@@ -59,7 +59,8 @@ class Judge:
     def __init__(self, runner: TestRunner) -> None:
         self.runner, self.run = runner, runner.run
         self.states: dict[str, str] = {}  # of exercises whose tests were run for the sake of others
-        self._texts: dict[str, str] = {}
+        self._texts: dict[str, str] = {}  # by module
+        self._codes: dict[str, str] = {}  # fingerprints, by exercise
 
     def close(self) -> None:
         """End the processes of the code."""
@@ -88,7 +89,8 @@ class Judge:
         if not self.may_replace(test.exercise):
             return self.runner.attempt(test)
         used = self._used_by(test.exercise, set())
-        wanted = {name for name in used if self._known_failure(name)} | self._needed_at_import(test.exercise)
+        failing = {name for name in used if self._known_state(name) not in (None, PASSED)}
+        wanted = failing | self._needed_at_import(test.exercise)
         return self._attempt(test, self._replaceable(test.exercise, wanted))
 
     def run_tests(
@@ -149,20 +151,13 @@ class Judge:
 
     def record_states(self) -> None:
         """After the last test: record the states of this run's exercises, if they are the learner's."""
-        if self.run.trial.target.is_own_folder and not self.run.trial.whole:
-            found = {
-                name: state
-                for name, result in self.run.results.items()
-                if (state := self._state_of_result(result, complete=True))
-            }
-            states = self.states | found
-            record_verdicts(
-                states,
-                {name: self._code(name) for name in states},
-                run_conditions(self.run.trial.seed),
-                self.run.results,
-                self.run.broken,
-            )
+        run, states = self.run, dict(self.states)
+        if run.trial.target.is_own_folder and not run.trial.whole:
+            for name, result in run.results.items():
+                if state := self._state_of_result(result, complete=True):
+                    states[name] = state
+            codes = {name: self._code(name) for name in states}
+            record_verdicts(states, codes, run_conditions(run.trial.seed), run.results, run.broken)
 
     # ---- which definitions to replace
 
@@ -227,20 +222,12 @@ class Judge:
         return known
 
     def _known_state(self, name: str) -> str | None:
+        """Its state as far as it is known without running tests."""
         exercise = load_syllabus().exercise(name)
-        return (
-            self._known_failure(name)
-            or self._state_in_run(name)
-            or (PASSED if self._is_reference(exercise) else self._recorded_state(name))
-        )
-
-    def _known_failure(self, name: str) -> str | None:
-        """Why the exercise is to be replaced, if that is known and quick to find: this is asked for before every
-        test."""
-        if not self._is_written(load_syllabus().exercise(name)):
+        if not self._is_written(exercise):
             return "not written"
-        state = self._state_in_run(name) or self._recorded_failure(name)
-        return None if state == PASSED else state
+        known = self._state_in_run(name) or self._recorded_state(name)
+        return PASSED if known is None and self._is_reference(exercise) else known
 
     def _state_in_run(self, name: str) -> str | None:
         result = self.run.results.get(name)
@@ -263,12 +250,8 @@ class Judge:
         partial = self.run.weights.get(name, {}).keys() - {test.name for test in result.tests}
         if partial and (complete or outcomes <= {PASSED, "todo"}):
             return None
-        if (
-            not shortcut
-            and outcomes == {PASSED}
-            and self.run.forbidden_in_source(self._text(result.exercise.module), result)
-        ):
-            shortcut = True
+        if not shortcut and outcomes == {PASSED}:
+            shortcut = bool(self.run.forbidden_in_source(self._text(result.exercise.module), result))
         return PASSED if outcomes == {PASSED} and not shortcut else _reason(outcomes, shortcut)
 
     def _is_written(self, exercise: Exercise) -> bool:
@@ -302,19 +285,15 @@ class Judge:
 
     def _recorded_state(self, name: str) -> str | None:
         """The recorded state of the exercise as it is now."""
+        if name not in self._recorded:
+            return None
         verdict = find_verdict(self._recorded, name, self._code(name), run_conditions(self.run.trial.seed))
         return {"todo": "failed"}.get(verdict.state, verdict.state) if verdict else None
 
-    def _recorded_failure(self, name: str) -> str | None:
-        """The same for an exercise of which some version is recorded as failing: this is quick to find for others."""
-        return (
-            self._recorded_state(name)
-            if any(verdict.state != PASSED for verdict in self._recorded.get(name, ()))
-            else None
-        )
-
     def _code(self, name: str) -> str:
-        return code_fingerprint(self._text(load_syllabus().exercise(name).module), name)
+        if name not in self._codes:
+            self._codes[name] = code_fingerprint(self._text(load_syllabus().exercise(name).module), name)
+        return self._codes[name]
 
 
 def _neighbours(exercise: Exercise) -> list[Exercise]:

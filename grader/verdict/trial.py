@@ -190,11 +190,6 @@ class Trial:
         assert self._running is not None, "call begin_test first"
         return self._running
 
-    @property
-    def running(self) -> tuple[Exercise, str]:
-        """The exercise and the name of the test that runs."""
-        return self._exercise, self._test
-
     def seed_of(self, exercise: str) -> int:
         """The seed that draws this run's own examples for the exercise; 0 if there are only the common ones."""
         return self.seeds.get(exercise, self.seed)
