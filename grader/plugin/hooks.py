@@ -14,9 +14,8 @@ import grader.runner.loading  # noqa: F401  # first: before torch
 import pytest
 from grader.course.syllabus import UnknownName, load_syllabus
 from grader.execution.target import NoTarget, resolve
-from grader.plugin.capture import PrintedToPytest
 from grader.plugin.forked_runner import ForkedRunner
-from grader.plugin.pytest_internals import width_of
+from grader.plugin.pytest_internals import PrintedToPytest, width_of
 from grader.plugin.selection import Selection, graded_test_of
 from grader.reproduction.files import FOLDER
 from grader.runner import run_page

@@ -14,7 +14,7 @@ from grader.execution.proxy import Boundary, Handle
 from grader.verdict.comparing import Example, Mismatch, begins_with_code
 from grader.verdict.error_sentences import NO_MEMORY, NO_SUPER, describe_known_error, returned_none
 from grader.verdict.failed_calls import MAX_SHOWN_CALLS, find_calls, moments_of
-from grader.verdict.relations.engine import explain
+from grader.verdict.relations import explain
 from grader.verdict.results import Failure
 from grader.verdict.sequences import explain_plain
 from grader.verdict.value_code import MAX_SHOWN_NUMBERS, NotCode, value_code

@@ -7,7 +7,7 @@ import time
 
 import pytest
 import torch
-from grader.verdict.relations.engine import explain
+from grader.verdict.relations import explain
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from related import TOL, normal, seeds
