@@ -26,7 +26,6 @@ from grader.verdict.evidence import (
     CORNER,
     Comparison,
     Match,
-    agrees,
     compare_with_reference,
     distance,
     first_different,
@@ -34,7 +33,7 @@ from grader.verdict.evidence import (
     matches_but_for_nan,
     rounded_alike,
 )
-from grader.verdict.replay import Record, Version, open_reference, open_version
+from grader.verdict.replay import Record, Version, agrees, open_reference, open_version
 from grader.verdict.results import Diagnosis
 
 # unusual values that a mistake must explain in several tests, or twice as many in one, if it does not explain every

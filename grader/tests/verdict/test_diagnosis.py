@@ -15,8 +15,8 @@ from grader.runner import graded_run
 from grader.runner.graded_run import GradedRun
 from grader.verdict import replay
 from grader.verdict.diagnosis import Candidate, SearchStopped, best_pair, diagnose
-from grader.verdict.evidence import CONFLICT, FULL, Match, values_match
-from grader.verdict.replay import Version, text_with_mistake
+from grader.verdict.evidence import CONFLICT, FULL, Match
+from grader.verdict.replay import Version, text_with_mistake, values_match
 from grader.verdict.results import ExerciseResult, TestResult
 from grader.verdict.trial import Trial
 
