@@ -25,7 +25,7 @@ from grader.execution.errors import ChapterBroken
 from grader.execution.names_used import NamesUsed, closure, names_used
 from grader.execution.reference_parts import is_reference_definition, replaceable
 from grader.execution.target import Target, reference_of
-from grader.runner.attempts import Attempt, TestRunner, accept
+from grader.runner.attempts import Attempt, TestRunner
 from grader.runner.graded_run import GradedRun
 from grader.runner.graded_tests import GradedTest, all_tests_of
 from grader.runner.printed import Printed, PrintedLines
@@ -78,7 +78,7 @@ class Judge:
 
     def _note_later(self, exercise: Exercise, found: Attempt) -> None:
         """Note in the tests that did not pass which later exercises they used."""
-        later = {other.name for other in _neighbours(exercise)} - {other.name for other in _earlier(exercise)}
+        later = _neighbours(exercise) - _earlier(exercise)
         if used := self._reached_by(exercise, found.names) & later:
             for test in found.tests.get(exercise.name, ()):
                 if test.outcome != "passed" and test.message != NOT_IMPLEMENTED:
@@ -105,7 +105,14 @@ class Judge:
 
     def accept(self, found: Attempt) -> list[TestResult]:
         """Make an attempt the verdict of its test; returns its results."""
-        return accept(self.run, found)
+        run = self.run
+        for name, tests in found.tests.items():
+            run.results.setdefault(name, ExerciseResult(load_syllabus().exercise(name))).tests += tests
+            run.shortcuts.setdefault(name, set()).update(found.shortcuts.get(name, ()))
+        run.broken |= found.broken
+        run.examples |= found.examples
+        run.trial.add(found.traces)
+        return [test for tests in found.tests.values() for test in tests]
 
     def end_chapter(self, test: GradedTest, following: GradedTest | None) -> None:
         """End the worker of a chapter after the last of its tests: a submission has one worker at a time."""
@@ -180,12 +187,12 @@ class Judge:
     def _used_by(self, exercise: Exercise, names: set[str]) -> set[str]:
         """The earlier exercises of the chapter that this one uses, or that its test uses by these names, directly or
         through others."""
-        return self._reached_by(exercise, names) & {other.name for other in _earlier(exercise)}
+        return self._reached_by(exercise, names) & _earlier(exercise)
 
     def _reached_by(self, exercise: Exercise, names: set[str]) -> set[str]:
         """The other exercises of the chapter that this one uses, or that its test uses by these names, directly or
         through others."""
-        others = {other.name for other in _neighbours(exercise)}
+        others = _neighbours(exercise)
         known = self._names_in(exercise.module)
         if known is None:
             return names & others
@@ -202,32 +209,30 @@ class Judge:
             return set()
         called = closure(known, known.run_at_import) | known.run_at_import
         missing = known.needed_at_import - known.statements.keys()
-        return {
-            other.name for other in _earlier(exercise) if other.name in called | missing and not self._is_written(other)
-        }
+        return {name for name in _earlier(exercise) & (called | missing) if not self._is_written(name)}
 
     def _names_in(self, module: str) -> NamesUsed | None:
-        try:
+        with contextlib.suppress(SourceProblem):
             return names_used(self._text(module))
-        except SourceProblem:
-            return None
+        return None
 
     # ---- the state of an exercise
 
     def _state(self, name: str) -> str:
         """`passed`, or why the exercise is to be replaced; its tests are run where that is not known."""
-        known = self._known_state(name)
-        if not known:  # judging it asks only for the states of exercises before it
-            known = self.states[name] = self._find_state(load_syllabus().exercise(name))
-        return known
+        if known := self._known_state(name):
+            return known
+        exercise = load_syllabus().exercise(name)
+        if self._is_reference(exercise):
+            return PASSED
+        self.states[name] = self._find_state(exercise)  # judging it asks only for the states of exercises before it
+        return self.states[name]
 
     def _known_state(self, name: str) -> str | None:
         """Its state as far as it is known without running tests."""
-        exercise = load_syllabus().exercise(name)
-        if not self._is_written(exercise):
+        if not self._is_written(name):
             return "not written"
-        known = self._state_in_run(name) or self._recorded_state(name)
-        return PASSED if known is None and self._is_reference(exercise) else known
+        return self._state_in_run(name) or self._recorded_state(name)
 
     def _state_in_run(self, name: str) -> str | None:
         result = self.run.results.get(name)
@@ -254,11 +259,10 @@ class Judge:
             shortcut = bool(self.run.forbidden_in_source(self._text(result.exercise.module), result))
         return PASSED if outcomes == {PASSED} and not shortcut else _reason(outcomes, shortcut)
 
-    def _is_written(self, exercise: Exercise) -> bool:
-        try:
-            return is_written(self._text(exercise.module), exercise.name)
-        except SourceProblem:
-            return True  # the chapter does not import, which is said as that
+    def _is_written(self, name: str) -> bool:
+        with contextlib.suppress(SourceProblem):
+            return is_written(self._text(load_syllabus().exercise(name).module), name)
+        return True  # the chapter does not import, which is said as that
 
     def _is_reference(self, exercise: Exercise) -> bool:
         """Whether the reference has the same definition; then it passes, and replacing it would change nothing."""
@@ -296,14 +300,15 @@ class Judge:
         return self._codes[name]
 
 
-def _neighbours(exercise: Exercise) -> list[Exercise]:
-    return [other for other in load_syllabus().chapter(exercise.chapter).exercises if other.name != exercise.name]
+def _neighbours(exercise: Exercise) -> set[str]:
+    """The other exercises of the chapter."""
+    return {other.name for other in load_syllabus().chapter(exercise.chapter).exercises} - {exercise.name}
 
 
-def _earlier(exercise: Exercise) -> list[Exercise]:
+def _earlier(exercise: Exercise) -> set[str]:
     """The exercises of the chapter that come before this one."""
-    chapter = load_syllabus().chapter(exercise.chapter).exercises
-    return list(chapter[: [other.name for other in chapter].index(exercise.name)])
+    names = [other.name for other in load_syllabus().chapter(exercise.chapter).exercises]
+    return set(names[: names.index(exercise.name)])
 
 
 def _reason(outcomes: set[str], shortcut: bool) -> str:

@@ -46,9 +46,9 @@ def _first_true(*cases: tuple[bool, str]) -> list[str]:
 
 
 def _explain_list(got: list, expected: list) -> list[str]:
-    offsets = {a - b if type(a) is type(b) is int else None for a, b in zip(got, expected)}
-    if len(got) == len(expected) and len(offsets) == 1 and None not in offsets:
-        return [f"Every number is {_offset(offsets.pop())}."]
+    whole = all(type(item) is int for item in [*got, *expected])
+    if whole and len(got) == len(expected) and len({a - b for a, b in zip(got, expected)}) == 1:
+        return [f"Every number is {_offset(got[0] - expected[0])}."]
     if Counter(got) == Counter(expected):
         order = "in reverse order" if got == expected[::-1] and len(got) > 2 else "in the wrong order"
         return [f"The items are right, but {order}."]

@@ -92,7 +92,7 @@ class Trial:
         return Implementation(_LazyImplementation(self, chapter))
 
     def reference(self, chapter: str) -> Implementation:
-        return Implementation(self._reference(load_syllabus().chapter(chapter)))
+        return Implementation(self._reference(chapter))
 
     def boundary(self, chapter: str) -> Boundary:
         """The boundary to the target's chapter for the running test. ChapterBroken if it does not import."""
@@ -147,11 +147,12 @@ class Trial:
         with contextlib.suppress(NoWorker):  # starting the next worker reports the problem
             boundary.connection.close()
 
-    def _reference(self, chapter: Chapter) -> Boundary:
-        if chapter.id not in self._references:
+    def _reference(self, name: str) -> Boundary:
+        if name not in self._references:
+            chapter = load_syllabus().chapter(name)
             sources = package_sources(resolve("solutions"), chapter, whole=True)
-            self._references[chapter.id] = Boundary(InProcessHost(sources, chapter.name, 0, 0, trusted=True))
-        return self._references[chapter.id]
+            self._references[name] = Boundary(InProcessHost(sources, chapter.name, 0, 0, trusted=True))
+        return self._references[name]
 
     # ---- an attempt at a test, which may be discarded
 
@@ -216,7 +217,7 @@ class Trial:
         comparing.new_example()
         self.run_seed = self.seed_of(exercise.name) if self.own_examples else 0
         self.example_seed = zlib.crc32(f"{self.run_seed} {self._test}".encode())
-        self._reference(load_syllabus().chapter(exercise.chapter)).begin(self.example_seed)
+        self._reference(exercise.chapter).begin(self.example_seed)
         boundary = self.boundary(exercise.chapter)
         hurry = exercise.name in self.short_limit or self.learner_waits and bool(self.timeouts.get(exercise.name))
         boundary.connection.seconds = min(self.call_seconds, LATER_CALL_SECONDS) if hurry else self.call_seconds
