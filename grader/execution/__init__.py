@@ -4,7 +4,7 @@
 
     in_process.py, call_watch.py   in one process, with a time limit
     worker.py, worker_process.py, zygote.py, wire.py   over a socket to a process of its own; `sandbox/` isolates it
-    host_connection.py   what crosses
+    host_connection.py, reference_connection.py   what crosses, and the reference's recorded answers
     values.py, gradients.py        which values can cross, and calls with gradient
 
 Whose code runs:

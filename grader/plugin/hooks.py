@@ -25,6 +25,7 @@ from grader.runner.graded_tests import GradedTest
 from grader.runner.judging import Judge, judge_of
 from grader.runner.layout import Page
 from grader.verdict.examples import use_headway_profile
+from grader.verdict.recordings import course_recordings
 from grader.verdict.results import TestResult, write_results
 from grader.verdict.trial import Trial
 
@@ -45,8 +46,11 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(str(problem)) from None
     if option.results and not Path(option.results).resolve().parent.is_dir():
         raise pytest.UsageError(f"--results: there is no folder {Path(option.results).resolve().parent} to write in")
-    trial = Trial(target, option.worker, option.whole, option.seed)
-    judge = judge_of(trial, PrintedToPytest(config), chosen=bool(selection), scripts=FOLDER)
+    trial, recordings = (
+        Trial(target, option.worker, option.whole, option.seed),
+        None if option.no_recordings else course_recordings(),
+    )
+    judge = judge_of(trial, recordings, PrintedToPytest(config), chosen=bool(selection), scripts=FOLDER)
     config.stash[RUN], config.stash[JUDGE], config.stash[SELECTED] = judge.run, judge, selection
     config.stash[FORKED] = ForkedRunner(judge)
     if getattr(config.option, "tx", None) and not _is_xdist_worker(config):

@@ -22,6 +22,7 @@ from grader.runner.graded_tests import GradedTest, NoTests, all_tests_of
 from grader.runner.judging import Judge, judge_of
 from grader.runner.layout import Page
 from grader.runner.run_page import LETTERS, print_run
+from grader.verdict.recordings import course_recordings
 from grader.verdict.replay import compile_mistakes
 from grader.verdict.results import TestResult
 from grader.verdict.trial import Trial
@@ -77,7 +78,7 @@ def _judge_for(job: CheckJob, report: Report, fork: bool) -> Judge:
     if job.hurried and len(exercises) == 1:
         trial.short_limit.add(exercises[0].name)
     map_mistakes = map_in_two_processes if fork and count_processes() > 1 else map
-    return judge_of(trial, chosen=True, scripts=FOLDER, map_mistakes=map_mistakes)
+    return judge_of(trial, course_recordings(), chosen=True, scripts=FOLDER, map_mistakes=map_mistakes)
 
 
 class _Lines:
@@ -117,8 +118,8 @@ def preload_exercise(job: CheckJob) -> None:
     found = load_syllabus().find(job.name)
     if not isinstance(found, Chapter) and found.forbids:
         shortcuts.prepare_only(found.forbids)
-    for exercise in _exercises(found):
-        all_tests_of(exercise)
+    for test in [test for exercise in _exercises(found) for test in all_tests_of(exercise)]:
+        course_recordings().find(test.id, 0)
 
 
 def preload_mistakes(job: CheckJob) -> None:

@@ -2,7 +2,8 @@
 
     marks.py            the mark `@exercise`
     graded_tests.py     the graded tests of an exercise, as functions
-    example_runs.py     runs a test's examples; one continues after a mismatch in `with check:`, and fails at its end
+    checks.py           an example continues after a mismatch in `with check:`, and fails at its end
+    example_runs.py     runs a test's examples, drawn or recorded
     printed.py          what the tested code prints
     attempts.py         one attempt at a test
     judging.py          the verdict on a test: which definitions are replaced meanwhile

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from grader.reproduction.example import FailedExample
-from grader.runner.example_runs import run_examples
+from grader.runner.example_runs import ExampleRuns
 from grader.runner.graded_run import GradedRun
 from grader.runner.graded_tests import GradedTest
 from grader.runner.printed import Printed
@@ -56,6 +56,7 @@ class TestRunner:
     __test__ = False
 
     run: GradedRun
+    examples: ExampleRuns
     printed: Printed
     # called while the exception that ended a test can be looked into
     on_problem: Callable[[GradedTest, BaseException], None] = lambda test, problem: None
@@ -82,7 +83,7 @@ class TestRunner:
         try:
             with self.printed.collecting(), warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # those of libraries do not help a learner
-                run_examples(test, self.run.trial, self.printed)
+                self.examples.run(test, self.run.trial, self.printed)
         except KeyboardInterrupt:
             raise
         except BaseException as error:

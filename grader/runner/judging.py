@@ -26,11 +26,13 @@ from grader.execution.names_used import NamesUsed, closure, names_used
 from grader.execution.reference_parts import is_reference_definition, replaceable
 from grader.execution.target import Target, reference_of
 from grader.runner.attempts import Attempt, TestRunner
+from grader.runner.example_runs import ExampleRuns
 from grader.runner.graded_run import GradedRun
 from grader.runner.graded_tests import GradedTest, all_tests_of
 from grader.runner.printed import Printed, PrintedLines
 from grader.verdict.conditions import run_conditions
 from grader.verdict.last_verdicts import LastVerdicts, code_fingerprint, find_verdict, load_verdicts, record_verdicts
+from grader.verdict.recordings import Recordings
 from grader.verdict.results import NOT_IMPLEMENTED, ExerciseResult, TestResult
 from grader.verdict.trial import TIMEOUTS_AN_EXERCISE, Trial
 
@@ -47,9 +49,12 @@ def run_exercise(exercise: Exercise, target: Target, **options: Any) -> Exercise
         return judge.run.results[exercise.name]
 
 
-def judge_of(trial: Trial, printed: Printed | None = None, **options: Any) -> Judge:
-    """What judges an implementation. The options are those of a GradedRun."""
-    return Judge(TestRunner(GradedRun(trial, **options), printed or PrintedLines()))
+def judge_of(
+    trial: Trial, recordings: Recordings | None = None, printed: Printed | None = None, **options: Any
+) -> Judge:
+    """What judges an implementation. The options are those of a GradedRun; without `recordings`, hypothesis draws every
+    example."""
+    return Judge(TestRunner(GradedRun(trial, **options), ExampleRuns(recordings), printed or PrintedLines()))
 
 
 class Judge:

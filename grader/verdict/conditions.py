@@ -28,15 +28,20 @@ def versions() -> dict[str, str]:
 @cache
 def conditions() -> str:
     """The versions and the processor as they were before this process loaded the suites."""
-    # here, because who asks for the versions alone need not load torch
-    from torch.backends.cpu import get_cpu_capability
-
-    return " ".join([*versions().values(), platform.machine(), get_cpu_capability()])
+    return read_conditions()
 
 
 def run_conditions(seed: int = 0) -> str:
     """A short fingerprint of these conditions and of a run's seed."""
     return hashlib.sha256(f"{seed} {conditions()}".encode()).hexdigest()[:32]
+
+
+def read_conditions() -> str:
+    """The versions and the processor as they are now."""
+    # here, because who asks for the versions alone need not load torch
+    from torch.backends.cpu import get_cpu_capability
+
+    return " ".join([*versions().values(), platform.machine(), get_cpu_capability()])
 
 
 def _kit_fingerprint() -> str:

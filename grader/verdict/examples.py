@@ -19,7 +19,8 @@ from typing import Any
 
 import hypothesis
 from grader.verdict import comparing
-from hypothesis import Phase, settings
+from hypothesis import Phase, control, settings
+from hypothesis.errors import InvalidArgument
 
 EXAMPLES = 6
 OWN_SHARE = 3  # at a seed other than 0, a run draws a third as many additional examples
@@ -62,9 +63,14 @@ def _seed_of(name: str, seed: int) -> int:
     return zlib.crc32(f"{seed} {name}".encode())
 
 
+def has_own_examples(test: Any) -> bool:
+    """Whether the run's seed gives this test examples of its own; a test that draws nothing never has any."""
+    return getattr(getattr(test, "hypothesis", None), "own_seed", None) is not None
+
+
 def run_own_examples(test: Any, fixtures: dict[str, Any], trial: Any) -> None:
     """Run the test on the examples of the run's own seed."""
-    if test.hypothesis.own_seed is None:
+    if not has_own_examples(test):
         return
     trial.own_examples = True
     try:
@@ -112,6 +118,26 @@ def only_generate(test: Any) -> None:
     """Do not look for the smallest example that fails. Relies on `_hypothesis_internal_use_settings`."""
     if drawn := getattr(test, "_hypothesis_internal_use_settings", None):
         test._hypothesis_internal_use_settings = settings(drawn, phases=(Phase.generate,))
+
+
+def looks_for_smaller(test: Any) -> bool:
+    """Whether hypothesis looks for the smallest example that fails. Relies on `_hypothesis_internal_use_settings`."""
+    drawn = getattr(test, "_hypothesis_internal_use_settings", None)
+    return drawn is not None and Phase.shrink in drawn.phases
+
+
+def is_simplest() -> bool:
+    """Whether the running example is the simplest that its strategies have, so that hypothesis would find no smaller
+    one.
+
+    Relies on `hypothesis.control.current_build_context` and on `nodes` of its data; a version without them never says
+    so.
+    """
+    try:
+        nodes = control.current_build_context().data.nodes  # type: ignore[attr-defined]
+        return all(node.trivial for node in nodes)
+    except (AttributeError, InvalidArgument):  # an example that is not drawn has no context
+        return False
 
 
 @contextlib.contextmanager

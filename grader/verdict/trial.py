@@ -21,10 +21,11 @@ from grader.course.torch_operators import reportable
 from grader.execution.call_watch import CallWatch
 from grader.execution.chapter_package import without_text
 from grader.execution.errors import ChapterBroken, ExtendDeadline, NoWorker, OutOfTime, Todo
-from grader.execution.host_connection import HostConnection
+from grader.execution.host_connection import Exchange, HostConnection
 from grader.execution.in_process import InProcessHost
 from grader.execution.proxy import Boundary, Implementation
-from grader.execution.target import Target, package_sources, resolve
+from grader.execution.reference_connection import Answer, ReferenceConnection, connect_reference
+from grader.execution.target import Target, package_sources
 from grader.execution.worker import Worker, WorkerPool
 from grader.system.load import slowdown
 from grader.verdict import comparing
@@ -70,6 +71,10 @@ class Trial:
     def __post_init__(self) -> None:
         self._boundaries: dict[_Package, Boundary] = {}
         self._references: dict[str, Boundary] = {}
+        # the reference's answers in the examples that come next, as far as they are recorded
+        self.recorded_answers: Iterator[list[Answer]] = iter(())
+        # if not None, the answers of each example are added here
+        self.answers_to_record: list[list[Answer]] | None = None
         self._broken: dict[_Package, ChapterBroken] = {}
         self.learner_waits = not self.in_worker
         self.names: set[str] = set()  # of the target that the running test has used
@@ -149,9 +154,7 @@ class Trial:
 
     def _reference(self, name: str) -> Boundary:
         if name not in self._references:
-            chapter = load_syllabus().chapter(name)
-            sources = package_sources(resolve("solutions"), chapter, whole=True)
-            self._references[name] = Boundary(InProcessHost(sources, chapter.name, 0, 0, trusted=True))
+            self._references[name] = Boundary(connect_reference(load_syllabus().chapter(name)))
         return self._references[name]
 
     # ---- an attempt at a test, which may be discarded
@@ -195,6 +198,9 @@ class Trial:
         """The seed that draws this run's own examples for the exercise; 0 if there are only the common ones."""
         return self.seeds.get(exercise, self.seed)
 
+    def begin_test_again(self) -> None:
+        self.begin_test(self._exercise, self._test)
+
     def begin_test(self, exercise: Exercise, test: str) -> None:
         if self.in_worker and self._running and self._running.chapter != exercise.chapter:
             self.end_chapter(self._running.chapter)
@@ -217,7 +223,7 @@ class Trial:
         comparing.new_example()
         self.run_seed = self.seed_of(exercise.name) if self.own_examples else 0
         self.example_seed = zlib.crc32(f"{self.run_seed} {self._test}".encode())
-        self._reference(exercise.chapter).begin(self.example_seed)
+        self._begin_reference(exercise.chapter)
         boundary = self.boundary(exercise.chapter)
         hurry = exercise.name in self.short_limit or self.learner_waits and bool(self.timeouts.get(exercise.name))
         boundary.connection.seconds = min(self.call_seconds, LATER_CALL_SECONDS) if hurry else self.call_seconds
@@ -230,6 +236,16 @@ class Trial:
             raise
         torch.default_generator.manual_seed(self.example_seed)
         random.seed(self.example_seed)
+
+    def _begin_reference(self, chapter: str) -> None:
+        reference = self._reference(load_syllabus().chapter(chapter))
+        assert isinstance(reference.connection, ReferenceConnection)
+        answers: list[Answer] | None = None
+        if self.answers_to_record is not None:
+            answers = []
+            self.answers_to_record.append(answers)
+        reference.connection.begin_example(next(self.recorded_answers, []), answers)
+        reference.begin(self.example_seed)
 
     def end_test(self, outcome: str) -> list[str]:
         """Store the requests of the last example; return the forbidden names that were reported while it ran."""
@@ -256,10 +272,17 @@ class Trial:
         """The boundary with the calls of the running example; None before the chapter is loaded."""
         return self._boundaries.get(self._package(self._exercise.chapter))
 
+    def transcript(self) -> list[Exchange]:
+        """The requests of the last example to both sides, with the answers."""
+        boundaries = [*self._boundaries.values(), *self._references.values()]
+        return [exchange for boundary in boundaries for exchange in boundary.log]
+
     def continue_in_fork(self) -> None:
         """In a process that was forked to run more of the tests: let its copy of the code answer."""
         for boundary in [*self._boundaries.values(), *self._references.values()]:
-            assert isinstance(boundary.connection, InProcessHost), "code in a worker is not forked"
+            assert isinstance(boundary.connection, InProcessHost | ReferenceConnection), (
+                "code in a worker is not forked"
+            )
             boundary.connection.continue_in_fork()
 
     def end_chapter(self, chapter: str) -> None:

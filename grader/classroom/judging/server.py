@@ -31,6 +31,7 @@ from grader.processes.service import Service
 from grader.runner.graded_tests import NoTests, all_tests_of
 from grader.runner.judging import judge_of
 from grader.system import process_tree
+from grader.verdict.recordings import course_recordings
 from grader.verdict.trial import Trial
 
 IDLE_SECONDS = 365 * 24 * 3600.0  # it ends with the program that grades
@@ -96,11 +97,12 @@ class ForkingGradingService(GradingService):
         self.control = self.pool.new_zygote()
 
     def _preload_examples(self, job: GradeJob) -> None:
-        """Import the tests of these exercises here, once for all forked runs."""
+        """Import the tests of these exercises and read their recorded examples here, once for all forked runs."""
         for name in set(job.exercises) - self.preloaded:
             with contextlib.suppress(NoTests):  # the run says so
-                all_tests_of(load_syllabus().exercise(name))
-                self.preloaded.add(name)
+                tests = all_tests_of(load_syllabus().exercise(name))
+                if all([course_recordings().find(test.id, 0) for test in tests]):
+                    self.preloaded.add(name)
 
     def after_start(self) -> None:
         if self.control is not None:
@@ -125,7 +127,7 @@ def grade(job: GradeJob, report: Report, pool: WorkerPool) -> int:
         target, job.in_worker, seed=job.seed,
         pool=pool, extend_deadline=report.extend_deadline, end_time=until, seeds=job.seeds,
     )  # fmt: skip
-    judge = judge_of(trial)
+    judge = judge_of(trial, course_recordings())
     names = set(job.exercises)
     exercises = [exercise for exercise in load_syllabus().exercises if exercise.name in names]
     tests = [test for exercise in exercises for test in judge.tests_of(exercise)]

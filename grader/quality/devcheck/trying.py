@@ -21,6 +21,7 @@ from grader.quality.devcheck.subjects import Subject
 from grader.runner.graded_tests import NoTests
 from grader.runner.judging import Judge, judge_of
 from grader.verdict.examples import only_generate
+from grader.verdict.recordings import course_recordings
 from grader.verdict.replay import cache_replies
 from grader.verdict.results import ExerciseResult
 from grader.verdict.trial import Trial
@@ -78,7 +79,7 @@ def _try(job: TryJob, subject: Subject, pool: WorkerPool, report: Report) -> Tri
     exercise = load_syllabus().exercise(job.exercise)
     target = Target(f"{subject.kind} {subject.name}", None, subject.course or {exercise.module: subject.text})
     trial = Trial(target, job.in_worker, whole=bool(subject.course), seed=job.seed, pool=pool)
-    judge = judge_of(trial, search_seconds=SEARCH_SECONDS)
+    judge = judge_of(trial, course_recordings(), search_seconds=SEARCH_SECONDS)
     began = time.process_time()
     _run_tests(judge, job, report)
     milliseconds = (time.process_time() - began) * 1000

@@ -26,6 +26,7 @@ from grader.reproduction.example import FailedExample
 from grader.reproduction.files import store_script
 from grader.reproduction.running import agrees, error_line, run_script, verdict_of
 from grader.runner.judging import judge_of
+from grader.verdict.recordings import course_recordings
 from grader.verdict.replay import cache_replies
 from grader.verdict.trial import Trial
 
@@ -46,7 +47,7 @@ def reproduce(exercise: Exercise, text: str, folder: Path, shown_only: bool) -> 
     """Run the suite on this text of the chapter, and the script of each failure."""
     name, file = exercise.name, folder / f"{exercise.module}.py"
     file.write_text(text, encoding="utf-8")
-    judge = judge_of(Trial(Target(str(folder), folder)), scripts=folder)
+    judge = judge_of(Trial(Target(str(folder), folder)), course_recordings(), scripts=folder)
     run = judge.run
     for test in judge.tests_of(exercise):
         judge.runner.run_test(test)

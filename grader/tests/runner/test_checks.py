@@ -7,7 +7,7 @@ import torch
 from grader.course.source import replace_definition
 from grader.execution.errors import ChapterBroken, HostDied, LearnerError, OutOfTime, Todo
 from grader.execution.target import Target
-from grader.runner.example_runs import raise_first_mismatch
+from grader.runner.checks import raise_first_mismatch
 from grader.runner.graded_tests import graded_test
 from grader.runner.judging import judge_of
 from grader.runner.marks import exercise
