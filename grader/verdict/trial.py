@@ -238,7 +238,7 @@ class Trial:
         random.seed(self.example_seed)
 
     def _begin_reference(self, chapter: str) -> None:
-        reference = self._reference(load_syllabus().chapter(chapter))
+        reference = self._reference(chapter)
         assert isinstance(reference.connection, ReferenceConnection)
         answers: list[Answer] | None = None
         if self.answers_to_record is not None:
