@@ -10,7 +10,6 @@ import tarfile
 import zipfile
 from pathlib import Path
 
-from grader.classroom.intake.options import DEFAULTS, ReadOptions
 from grader.classroom.intake.reading import read_submissions
 from grader.classroom.intake.submissions import Submission
 
@@ -26,15 +25,12 @@ def write(path: Path, content: str | bytes = "x = 1\n", time: int | None = None)
     return path
 
 
-TRUSTING = ReadOptions(trust_file_dates=True)
+def by_name(path: Path) -> dict[str, Submission]:
+    return {submission.name: submission for submission in read_submissions(path)}
 
 
-def by_name(path: Path, options: ReadOptions = DEFAULTS) -> dict[str, Submission]:
-    return {submission.name: submission for submission in read_submissions(path, options=options)}
-
-
-def one(path: Path, options: ReadOptions = DEFAULTS) -> Submission:
-    (submission,) = read_submissions(path, options=options)
+def one(path: Path) -> Submission:
+    (submission,) = read_submissions(path)
     return submission
 
 

@@ -18,42 +18,28 @@ from grader.classroom.intake.problems import GradingProblem
 from grader.files import problem
 
 NAME = "gradebook.sqlite"
-FORMAT = 6  # version of the tables below
+FORMAT = 7  # version of the tables below
 WAIT_SECONDS = 60  # for another program that reads, or for the grader to store a submission
 APPLICATION_ID = 0x48647779  # SQLite's application_id: "Hdwy"
 # Exceptions that parsing raises when a column does not contain what was written.
 DAMAGE = (UnicodeError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
 
 TABLES = (
-    """CREATE TABLE conditions (  -- what results depend on besides the content
-        id INTEGER PRIMARY KEY, seed TEXT NOT NULL, versions TEXT NOT NULL,
-        turn INTEGER NOT NULL, -- order of last use: greater is later
-        UNIQUE (seed, versions))""",
-    """CREATE TABLE run (  -- settings of the last run
-        one INTEGER PRIMARY KEY CHECK (one = 1), conditions INTEGER NOT NULL REFERENCES conditions,
+    """CREATE TABLE run (  -- settings of the last run, with which all results were found
+        one INTEGER PRIMARY KEY CHECK (one = 1), seed TEXT NOT NULL, versions TEXT NOT NULL,
         exercises TEXT NOT NULL)""",
     """CREATE TABLE people (  -- the submissions of the last run
         slug TEXT PRIMARY KEY, name TEXT NOT NULL, digest TEXT NOT NULL, problem TEXT NOT NULL, notes TEXT NOT NULL,
-        submitted TEXT NOT NULL,  -- a time, empty, or LATE_MARK
-        zone_known INTEGER NOT NULL)""",
+        submitted TEXT NOT NULL)""",
     """CREATE TABLE verdicts (  -- each content that was graded and for which exercises, or why grading failed
-        conditions INTEGER NOT NULL REFERENCES conditions, digest TEXT NOT NULL,
-        exercises TEXT NOT NULL, problem TEXT NOT NULL, broken TEXT NOT NULL, notes TEXT NOT NULL,
-        PRIMARY KEY (conditions, digest)) WITHOUT ROWID""",
+        digest TEXT PRIMARY KEY, exercises TEXT NOT NULL, problem TEXT NOT NULL, broken TEXT NOT NULL,
+        notes TEXT NOT NULL)""",
     """CREATE TABLE results (
-        conditions INTEGER NOT NULL, digest TEXT NOT NULL, exercise TEXT NOT NULL, outcome TEXT NOT NULL,
+        digest TEXT NOT NULL REFERENCES verdicts ON DELETE CASCADE, exercise TEXT NOT NULL, outcome TEXT NOT NULL,
         tests TEXT NOT NULL, diagnosis TEXT NOT NULL, forbidden TEXT NOT NULL, partial INTEGER NOT NULL,
-        missing_weight REAL NOT NULL,
-        PRIMARY KEY (conditions, digest, exercise),
-        FOREIGN KEY (conditions, digest) REFERENCES verdicts ON DELETE CASCADE) WITHOUT ROWID""",
+        missing_weight REAL NOT NULL, PRIMARY KEY (digest, exercise)) WITHOUT ROWID""",
     """CREATE TABLE secret (  -- decides which examples are drawn besides the common ones; made once
         one INTEGER PRIMARY KEY CHECK (one = 1), value TEXT NOT NULL)""",
-    """CREATE TABLE judged_chapters (  -- for each text of a chapter, a content whose results count for this text
-        conditions INTEGER NOT NULL, chapter TEXT NOT NULL,
-        digest TEXT NOT NULL,  -- the key comes first, or quick_check of SQLite 3.40 finds a NULL
-        PRIMARY KEY (conditions, chapter),
-        FOREIGN KEY (conditions, digest) REFERENCES verdicts ON DELETE CASCADE) WITHOUT ROWID""",
-    "CREATE INDEX judged_chapters_of_verdicts ON judged_chapters (conditions, digest)",  # to delete them together
     """CREATE TABLE overrides (  -- points that the instructor gave; a revoked one stays, with the date
         id INTEGER PRIMARY KEY, name TEXT NOT NULL, slug TEXT NOT NULL, exercise TEXT NOT NULL, points TEXT NOT NULL,
         because TEXT NOT NULL, given TEXT NOT NULL, revoked TEXT NOT NULL)""",

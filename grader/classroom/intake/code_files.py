@@ -1,36 +1,22 @@
 """Reads one submitted Python file or notebook, and finds the chapters in it.
 
-A file whose name, or the instructor, says a chapter is this chapter. Any other file is the chapters whose exercises it
-defines.
+A file whose name says a chapter is this chapter. Any other file is the chapters whose exercises it defines.
 """
 
 from __future__ import annotations
 
 import ast
-import codecs
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from datetime import datetime
-from functools import cached_property
 
 from grader.classroom.intake.loose_code import find_defined, read_code, write_chapter
 from grader.classroom.intake.notebooks import Cell, read_cells
 from grader.classroom.intake.problems import UnreadableSubmission, describe_error
 from grader.classroom.sanitize import shorten
-from grader.course.source import (
-    LARGEST,
-    SourceProblem,
-    TooComplex,
-    decode_source,
-    is_written,
-    parse,
-    too_large,
-)
+from grader.course.source import LARGEST, SourceProblem, TooComplex, decode_source, is_written, parse, too_large
 from grader.course.syllabus import load_syllabus
 
 MAX_SENTENCES = 4  # about one notebook
-_DECLARED = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*[-\w.]+", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -39,10 +25,8 @@ class CodeFile:
 
     path: tuple[str, ...]
     data: bytes
-    time: datetime | None
-    zone_known: bool
     rank: tuple  # of several versions of a chapter, the one with the smallest rank counts
-    module: str  # the chapter that its name or the instructor says; "" for none
+    module: str  # the chapter that its name says; "" for none
 
     @property
     def name(self) -> str:
@@ -57,23 +41,13 @@ class Version:
     file: CodeFile
     text: str
     problem: str = ""  # why it cannot be graded
-    is_text: bool = True  # False if its bytes could not be decoded
+    is_begun: bool = True  # False if it implements no exercise
     notes: tuple[str, ...] = ()  # sentences for the instructor, if this version counts
     defined: int = 0  # exercises
 
     @property
     def is_named(self) -> bool:
         return bool(self.file.module)
-
-    @cached_property
-    def written(self) -> int:
-        """The number of exercises that it implements; -1 if it is not valid Python."""
-        if not self.is_text:
-            return -1
-        try:
-            return sum(is_written(self.text, one.name) for one in load_syllabus().chapter(self.module).exercises)
-        except SourceProblem:
-            return -1
 
 
 def read_chapters(file: CodeFile, notes: list[str]) -> list[Version]:
@@ -94,16 +68,16 @@ def read_chapters(file: CodeFile, notes: list[str]) -> list[Version]:
 def _read_named(file: CodeFile) -> Version:
     name, own_name = f"{file.module}.py", file.path[-1]
     try:
-        text, note = decode_chapter(file.data, name)
+        text = decode_source(file.data, name)
     except SourceProblem as problem:
-        return Version(file.module, file, "", str(problem), is_text=False)
-    renamed = [f"{shorten(own_name)} was used as {name}"] if own_name.lower() != name else []
-    return _checked(Version(file.module, file, text, notes=(*renamed, *filter(None, [note]))))
+        return Version(file.module, file, "", str(problem))
+    renamed = (f"{shorten(own_name)} was used as {name}",) if own_name.lower() != name else ()
+    return _checked(Version(file.module, file, text, notes=renamed))
 
 
 def _read_unnamed(file: CodeFile, name: str) -> Iterator[Version]:
     """The chapters of a Python file. If it has several and is not valid Python, each gets all of its text."""
-    text, note = decode_chapter(file.data, name)
+    text = decode_source(file.data, name)
     chapters = find_defined(text)
     code = read_code([Cell(1, text)], name) if len(chapters) > 1 else None
     for module, exercises in chapters.items():
@@ -111,9 +85,9 @@ def _read_unnamed(file: CodeFile, name: str) -> Iterator[Version]:
         if code is None or code.problems:
             chapter = text
         else:
-            chapter = write_chapter(code, module, mark=False).text
+            chapter = write_chapter(code, module).text
             used += "; only the code that they use was read"
-        yield Version(module, file, chapter, notes=(used, *filter(None, [note])), defined=len(exercises))
+        yield Version(module, file, chapter, notes=(used,), defined=len(exercises))
 
 
 def _read_notebook(file: CodeFile, name: str, notes: list[str]) -> Iterator[Version]:
@@ -138,18 +112,19 @@ def _read_notebook(file: CodeFile, name: str, notes: list[str]) -> Iterator[Vers
 
 def _checked(version: Version) -> Version:
     """The version, with a problem if later steps cannot parse it without risk. Grading reports syntax errors."""
-    name, text, problem = f"{version.module}.py", version.text, ""
+    name, text, problem, is_begun = f"{version.module}.py", version.text, "", True
     try:
         if len(text.encode("utf-8", "replace")) > 4 * LARGEST:
             raise too_large(name)
         if not any(map(_does_something, parse(text, name).body)):
             what = "has only comments and imports" if text.strip() else "is empty"
             problem = f"{name} {what}; submit the file with your code"
+        is_begun = any(is_written(text, one.name) for one in load_syllabus().chapter(version.module).exercises)
     except TooComplex as error:
         problem = str(error)
     except SourceProblem:
         pass
-    return replace(version, problem=problem)
+    return replace(version, problem=problem, is_begun=is_begun)
 
 
 def _does_something(statement: ast.stmt) -> bool:
@@ -162,47 +137,9 @@ def _list(names: list[str]) -> str:
     return " and ".join(names) if len(names) < 3 else f"{', '.join(names[:2])} and {len(names) - 2} more"
 
 
-# ---- encodings
-
-
-def decode_chapter(data: bytes, file: str) -> tuple[str, str]:
-    """The text, and a sentence about the encoding if it was guessed, else "". SourceProblem if no guess is possible.
-
-    Python reads a file as UTF-8, or in the encoding that its first lines declare. Editors on Windows also save UTF-16
-    and Windows-1252 without declaring it. Such a file is still readable: its code is ASCII, and only letters in
-    comments and texts may come out wrong.
-    """
-    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        if len(data) > 2 * LARGEST:
-            raise too_large(file)
-        try:
-            text = data.decode("utf-16")
-        except UnicodeDecodeError:
-            raise SourceProblem(f"{file} is damaged UTF-16 text; save the file as UTF-8", file=file) from None
-        return text, f"{file} was read as UTF-16; Python cannot run such a file, so save it as UTF-8"
-    try:
-        return decode_source(data, file), ""
-    except SourceProblem:
-        if len(data) > LARGEST or b"\0" in data or _DECLARED.search(b"\n".join(data.split(b"\n")[:2])):
-            raise
-    try:
-        text = data.decode("cp1252")
-    except UnicodeDecodeError:  # five bytes have no meaning in Windows-1252
-        text = data.decode("latin-1")
-    guess = f"{file} is not UTF-8 and was read as Latin-1, so letters with accents may be wrong"
-    return text, f"{guess}; save the file as UTF-8"
-
-
 def describe_others(chosen: Version, others: list[Version]) -> list[str]:
     if not others:
         return []
     more = f" and {len(others) - 2} more" if len(others) > 2 else ""
     names = " and ".join(other.file.name for other in others[:2])
     return [f"there are several versions of {chosen.module}.py; {chosen.file.name} was graded, not {names}{more}"]
-
-
-def describe_fuller(chosen: Version, versions: list[Version]) -> list[str]:
-    """Notes on files of other names that implement more exercises than the file that is used because of its name."""
-    others = [one.file.name for one in versions if not one.is_named and one.written > chosen.written]
-    why = f"was not used, because {chosen.file.name} has the chapter's name"
-    return [f"{other} implements more exercises of {chosen.module} and {why}" for other in others if chosen.is_named]

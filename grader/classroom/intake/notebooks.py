@@ -5,12 +5,9 @@ Outputs are not read. Magics and shell lines are left out, because only IPython 
 
 from __future__ import annotations
 
-import ast
-import io
 import json
 import re
 import textwrap
-import tokenize
 from dataclasses import dataclass
 
 from grader.classroom.intake.problems import UnreadableSubmission
@@ -91,16 +88,3 @@ def _leave_out_line(text: str, number: int) -> str:
         lines[place] = lines[place][: len(lines[place]) - len(lines[place].lstrip())] + "pass"
         place += 1
     return "\n".join(lines)
-
-
-def mark_lines(text: str, cell: int) -> str:
-    """The text with the cell as a comment at the end of its lines, so that the line of a failure shows it."""
-    lines = text.split("\n")
-    try:
-        for token in tokenize.generate_tokens(io.StringIO(text).readline):
-            if token.type in (tokenize.NEWLINE, tokenize.NL) and lines[token.start[0] - 1].strip():
-                lines[token.start[0] - 1] = f"{lines[token.start[0] - 1].rstrip()}  # cell {cell}"
-        marked = "\n".join(lines)
-        return marked if ast.dump(ast.parse(marked)) == ast.dump(ast.parse(text)) else text
-    except (tokenize.TokenError, SyntaxError):
-        return text

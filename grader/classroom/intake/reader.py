@@ -13,14 +13,13 @@ import signal
 import sys
 import time
 from collections import Counter
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from grader.classroom.intake.options import DEFAULTS, ReadOptions
 from grader.classroom.intake.problems import GradingProblem, describe_error
-from grader.classroom.intake.reading import NAMES, ReadProgress, iterate_submissions
-from grader.classroom.intake.several_people import refuse_classes
+from grader.classroom.intake.reading import NAMES, iterate_submissions
 from grader.classroom.intake.submissions import NoteCallback, Submission, add_slugs
 
 
@@ -51,17 +50,14 @@ class _ReadState:
 
 
 def read_in_subprocess(
-    path: Path,
-    add_note: NoteCallback = lambda sentence: None,
-    limits: ReadLimits = ReadLimits(),
-    options: ReadOptions = DEFAULTS,
+    path: Path, add_note: NoteCallback = lambda sentence: None, limits: ReadLimits = ReadLimits()
 ) -> list[Submission]:
     """Like `read_submissions`: all submissions, sorted by name. GradingProblem if the input cannot be used."""
     state, stops = _ReadState(), Counter[str]()
     while True:
         state.current = NAMES
         try:
-            _run_reader(path, state, limits, options)
+            _run_reader(path, state, limits)
             break
         except _ReaderStopped as stopped:
             stops[state.current] += 1
@@ -71,17 +67,14 @@ def read_in_subprocess(
                 state.refused[state.current] = f"it cannot be read: {stopped.why}; submit only the chapter files"
     for sentence in dict.fromkeys(state.notes):
         add_note(sentence)
-    submissions = [submission for found in state.done.values() for submission in found]
-    refuse_classes(path, submissions, add_note)
-    return add_slugs(submissions)
+    return add_slugs(submission for found in state.done.values() for submission in found)
 
 
-def _run_reader(path: Path, state: _ReadState, limits: ReadLimits, options: ReadOptions) -> None:
+def _run_reader(path: Path, state: _ReadState, limits: ReadLimits) -> None:
     """Run one process until everything is read; _ReaderStopped if it ends before."""
     context = multiprocessing.get_context("spawn")  # a forked process could wait for locks of other threads here
     messages, sender = context.Pipe(duplex=False)
-    progress = ReadProgress(tuple(state.done), state.refused, options=options)
-    process = context.Process(target=_read, args=[sender, path, progress, limits])
+    process = context.Process(target=_read, args=[sender, path, tuple(state.done), state.refused, limits])
     try:
         process.start()
     except OSError as error:
@@ -125,7 +118,9 @@ def _describe_exit(status: int, limits: ReadLimits) -> _ReaderStopped:
 # ---- the separate process
 
 
-def _read(sender: Connection, path: Path, progress: ReadProgress, limits: ReadLimits) -> None:
+def _read(
+    sender: Connection, path: Path, done: Collection[str], refused: Mapping[str, str], limits: ReadLimits
+) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the other process ends this one
     sys.stderr = open(os.devnull, "w")  # Python warns of odd code in submissions
     _limit("RLIMIT_AS", limits.memory)
@@ -134,8 +129,11 @@ def _read(sender: Connection, path: Path, progress: ReadProgress, limits: ReadLi
         sender.send(("at", key))
         _limit("RLIMIT_CPU", int(time.process_time()) + limits.seconds + 1)  # then SIGXCPU ends the process
 
+    def add_note(sentence: str) -> None:
+        sender.send(("note", sentence))
+
     try:
-        for submissions in iterate_submissions(path, lambda note: sender.send(("note", note)), progress, report):
+        for submissions in iterate_submissions(path, add_note, done, refused, report):
             sender.send(("read", submissions))
     except GradingProblem as problem:
         sender.send(("refused", str(problem)))

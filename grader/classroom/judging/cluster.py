@@ -25,7 +25,6 @@ from grader.verdict.summary import Verdict
 CONNECT_SECONDS = 15.0
 CHECK_SECONDS = 5.0  # between two checks whether there is any worker
 MAX_SECONDS_WITHOUT_WORKER = 180.0  # a cluster that grows on demand begins without one
-MAX_IDLE_SECONDS = 600.0  # then the next run closes a dispatcher on a worker: its client may be gone without a message
 LOST = "it was given to {} workers, and each was lost; the next run tries again, without --dask on this machine"
 GO_ON = "the results so far are saved, and the same command continues from there"
 
@@ -174,7 +173,6 @@ class _WorkerDispatcher:
     def __init__(self, exercises: Sequence[str], seed: int) -> None:
         self.capabilities = capabilities()  # now: the kit may have been replaced since the worker began
         self.dispatcher = Dispatcher(available(), list(exercises), seed)
-        self.last_used = time.monotonic()
 
 
 _lock = threading.Lock()
@@ -205,19 +203,13 @@ def grade_on_worker(
     with _lock:
         own = _dispatchers.get(run)
         if own is None:
-            for old, one in list(_dispatchers.items()):
-                is_idle = time.monotonic() - one.last_used > MAX_IDLE_SECONDS
-                if is_idle and not one.dispatcher.under_way:
-                    _dispatchers.pop(old).dispatcher.close()
             own = _dispatchers[run] = _WorkerDispatcher(exercises, seed)
-        own.last_used = time.monotonic()
     if why := refusal(own.capabilities, here, isolated):
         return {"refused": why}
     try:
         verdict = own.dispatcher.grade(Submission("", sources, broken=unread, digest=digest), seeds)
     except GradingStopped as problem:
         return {"refused": f"cannot grade: {problem}"}
-    own.last_used = time.monotonic()
     return {"verdict": verdict.as_data()} if isinstance(verdict, Verdict) else {"trouble": verdict}
 
 

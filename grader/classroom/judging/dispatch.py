@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from grader.classroom.intake.submissions import Submission
-from grader.classroom.judging.sharing import exercise_seed
+from grader.classroom.judging.seeds import exercise_seed
 from grader.course.syllabus import load_syllabus
 from grader.execution.sandbox.isolation import Isolation
 from grader.processes.client import NoServer, ServerProcess

@@ -19,7 +19,6 @@ class Line:
     number: int
     text: str
     is_alike: bool
-    is_left_out: bool = False  # it stands for a docstring
 
 
 @dataclass(frozen=True)
@@ -36,17 +35,15 @@ class _Definition:
         return {number for number, _, _ in self.runs if number in pieces}
 
     def mark(self, pieces: Collection[Piece]) -> list[Line]:
-        """Its lines, without empty ones."""
+        """Its lines, without docstrings and empty ones."""
         runs = [(start, end) for number, start, end in self.runs if number in pieces]
         alike = {self.tokens[place][1] for start, end in runs for place in range(start, end)}
         with_code = {line for _, line in self.tokens}
         shown: list[Line] = []
         for number, code in enumerate(self.lines, start=self.first):
             if number in self.docstrings:
-                if number - 1 not in self.docstrings:
-                    indent = code[: len(code) - len(code.lstrip())]
-                    shown.append(Line(number, f"{indent}(docstring)", False, True))
-            elif code and number not in with_code and not code.lstrip().startswith("#"):
+                continue
+            if code and number not in with_code and not code.lstrip().startswith("#"):
                 shown.append(Line(number, code, bool(shown) and shown[-1].is_alike))  # the end of a longer statement
             elif code:
                 shown.append(Line(number, code, number in alike))
@@ -56,17 +53,9 @@ class _Definition:
 def mark_both(texts: tuple[str, str], name: str, pieces: Collection[Piece]) -> tuple[list[Line], list[Line]]:
     """The lines of this exercise in two people's chapters.
 
-    For "" these are the other definitions with common pieces; those of the second person are in the order of the first
-    one's, as far as they match.
+    For "" these are the other definitions with common pieces.
     """
-    first, second = ([one for one in _read(text, name) if name or one.common(pieces)] for text in texts)
-    common = [one.common(pieces) for one in first]
-
-    def best_match(one: _Definition) -> int:
-        own = one.common(pieces)
-        return max(range(len(common)), key=lambda place: (len(own & common[place]), -place), default=0)
-
-    both = (first, sorted(second, key=best_match))
+    both = [[one for one in _read(text, name) if name or one.common(pieces)] for text in texts]
     left, right = ([line for one in definitions for line in one.mark(pieces)] for definitions in both)
     return left, right
 

@@ -11,9 +11,8 @@ from typing import Any
 from grader.classroom.exports.csv import format_table, spreadsheet_text
 from grader.classroom.exports.text import write_file
 from grader.classroom.report.templates import render_template
-from grader.classroom.similarity.comparison import Comparison
+from grader.classroom.similarity.comparison import Comparison, Pair
 from grader.classroom.similarity.excerpts import MAX_LINES
-from grader.classroom.similarity.pairs import Pair
 
 PAGE_NAME, TABLE_NAME = "similarity.html", "similarity.csv"
 MAX_SHOWN_PAIRS = 40  # side by side

@@ -12,8 +12,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
-from grader.classroom.intake.class_notes import describe_maps
-from grader.classroom.intake.options import NEWEST, ReadOptions, parse_options
 from grader.classroom.intake.reader import read_in_subprocess
 from grader.classroom.intake.submissions import Submission, add_slugs
 from grader.classroom.sanitize import list_names, shorten
@@ -42,28 +40,6 @@ Note = str | NameNote
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """What is graded; empty for everything."""
-
-    modules: frozenset[str] = frozenset()  # the chapters
-    assignment: str = ""
-
-
-@dataclass(frozen=True)
-class Delivery:
-    """Submissions, and how they are read."""
-
-    submissions: Path
-    maps: tuple[str, ...] = ()  # "homework3.py=ch03"
-    copies: str = NEWEST
-    trust_file_dates: bool = False
-
-    def reading(self, wanted: Wanted = Wanted()) -> ReadOptions:
-        """How submissions are read. GradingProblem or UnknownName for an invalid option."""
-        return parse_options(self.maps, self.copies, self.trust_file_dates, wanted.modules, wanted.assignment)
-
-
-@dataclass(frozen=True)
 class _DeliveredWork:
     """What one person handed in with one delivery: usually one submission."""
 
@@ -84,14 +60,12 @@ class _DeliveredWork:
         return replace(self, submissions=tuple(replace(one, notes=(*one.notes, note)) for one in self.submissions))
 
 
-def read_deliveries(
-    deliveries: Sequence[Delivery], wanted: Wanted, roster: Roster, add_note: Callable[[Note], None]
-) -> list[Submission]:
+def read_deliveries(deliveries: Sequence[Path], roster: Roster, add_note: Callable[[Note], None]) -> list[Submission]:
     """The submissions of all deliveries, the first one first. GradingProblem if one of them cannot be read."""
     found: dict[object, _DeliveredWork] = {}
     chosen: dict[str, None] = {}
     for number, delivery in enumerate(deliveries):
-        for key, new in _read(delivery, wanted, number, roster, add_note).items():
+        for key, new in _read(delivery, number, roster, add_note).items():
             old = found.setdefault(key, new)
             if {one.digest for one in old.submissions} != {one.digest for one in new.submissions}:
                 found[key] = _choose_work(old, new)
@@ -103,14 +77,11 @@ def read_deliveries(
 
 
 def _read(
-    delivery: Delivery, wanted: Wanted, number: int, roster: Roster, add_note: Callable[[Note], None]
+    delivery: Path, number: int, roster: Roster, add_note: Callable[[Note], None]
 ) -> dict[object, _DeliveredWork]:
     """The work of each person in one delivery, by what identifies the person."""
-    options = delivery.reading(wanted)
-    submissions = list(read_in_subprocess(delivery.submissions, add_note, options=options))
-    for sentence in describe_maps(options, submissions):
-        add_note(sentence)
-    place = shorten(delivery.submissions.resolve().name)
+    submissions = read_in_subprocess(delivery, add_note)
+    place = shorten(delivery.resolve().name)
     found: dict[object, _DeliveredWork] = {}
     for submission in submissions:
         owner = find_owner(submission, roster)

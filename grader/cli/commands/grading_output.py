@@ -66,11 +66,6 @@ def print_summary(
             f"lowest {format_number(spread.lowest)}, median {format_number(spread.median)}, "
             f"highest {format_number(spread.highest)}"
         )
-    if outcome.exercises_shared:
-        exercises = format_count(outcome.exercises_judged + outcome.exercises_shared, "exercise")
-        print_sentence(
-            f"Of their {exercises}, {outcome.exercises_shared} were not run: the same chapter was judged before."
-        )
     ungraded = [person for person in people if person.problem]
     for person in ungraded:
         if asked is None or person.slug in asked:

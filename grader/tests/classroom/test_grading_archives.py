@@ -16,6 +16,7 @@ import submission_archives
 from grader.classroom.intake.files import Limits, list_members
 from grader.classroom.intake.problems import GradingProblem, UnreadableSubmission
 from grader.classroom.intake.reading import read_submissions
+from grader.classroom.intake.submission_content import MAX_ARCHIVE_LEVELS
 from grader.course.syllabus import ROOT
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -80,6 +81,26 @@ def test_a_password_gives_a_clear_message(tmp_path):
     assert strongly.problem == found.problem
     other = archive(tmp_path, patched(zipped({"notes.txt": "n"}), flags=1))
     assert other.problem == "it contains no chapter, only notes.txt; name the chapter files like ch03_attention.py"
+
+
+@pytest.mark.parametrize("pack, ending", [(zipped, ".zip"), (tarred, ".tgz")])
+def test_an_archive_in_an_archive_is_opened(tmp_path, pack, ending):
+    data = pack({f"hw/{CHAPTER}": "x"})
+    for depth in range(1, MAX_ARCHIVE_LEVELS + 1):
+        data = pack({f"inner{depth}{ending}": data})
+        found = archive(tmp_path / str(depth), data, f"alpha{ending}")
+        if depth < MAX_ARCHIVE_LEVELS:
+            assert (found.sources, found.problem) == ({"ch03_attention": "x"}, ""), depth
+    assert f"was not opened, because it is in {MAX_ARCHIVE_LEVELS} other archives" in found.problem and not found.sources
+
+
+def test_damage_and_escapes_inside_inner_archives_are_their_owners_sentence(tmp_path):
+    write(tmp_path / "alpha.zip", zipped({"in.zip": zipped({"../x.py": "x", CHAPTER: "x"})}))
+    write(tmp_path / "beta.zip", zipped({"in.zip": b"PK\x03\x04 cut"}))
+    write(tmp_path / "chi.zip", zipped({"in.zip": zipped({CHAPTER: "c"})}))
+    found = by_name(tmp_path)
+    assert found["alpha"].problem.startswith("a file in the archive has a path outside of it (../x.py)")
+    assert found["beta"].problem == DAMAGED and found["chi"].sources == {"ch03_attention": "c"}
 
 
 def test_names_in_a_zip_are_read_as_utf8_even_without_the_flag(tmp_path):
@@ -242,6 +263,14 @@ assert packed[start + 2] == 0x21, packed[start:start + 12].hex()
 packed[place] = 40
 packed[start + length - 4:start + length] = zlib.crc32(bytes(packed[start:start + length - 4])).to_bytes(4, "little")
 (here / "joy.tar.xz").write_bytes(packed)
+
+def pile(levels, width, megabytes):
+    inside, packed = pile(levels - 1, width, megabytes) if levels else bytes(megabytes * 1_000_000), io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as out:
+        for number in range(width): out.writestr(f"{{number}}.zip" if levels else f"notes{{number}}.py", inside)
+    return packed.getvalue()
+
+(here / "kim.zip").write_bytes(pile(2, 1, 90))
 resource.setrlimit(resource.RLIMIT_AS, (2**20 * {megabytes},) * 2)
 for s in read_submissions(here):
     print(s.name, s.problem or "read", sep=": ")
@@ -266,6 +295,7 @@ def test_decompression_bombs_are_refused_with_little_memory(tmp_path):
         "hal": "it contains far too many copies of the chapters; submit one of each",
         "ida": DAMAGED,
         "joy": MEMORY,
+        "kim": "it contains no readable chapter: notes0.py is larger than 200 KB and was not read",
     }
 
 

@@ -148,7 +148,6 @@ def test_a_large_ring_does_not_hide_itself(size):
     others = [a_submission(f"O{number}", {m: COURSES[style][m] for m in chapters}) for number, style in enumerate(("loops", "terse"))]
     found = compared(*others, *ring)
     assert {name for names in named(found) for name in names} == {one.name for one in ring} and len(found.pairs) == size * (size - 1) // 2
-    assert found.clusters == [[one.name for one in ring]]
 
 
 def test_a_whole_small_class_with_one_solution_is_found():
@@ -196,16 +195,5 @@ def test_marked_lines_are_the_common_ones():
     texts = tuple(code.format(end) for end in ends)
     common = chapter_pieces(texts[0])["softmax"] & chapter_pieces(texts[1])["softmax"]
     first, second = mark_both(texts, "softmax", common)
-    assert [line.number for line in first] == [1, 2, 3, 4, 6] == [line.number for line in second]
-    assert [line.text for line in first[1:3]] == ["    (docstring)", "    # note"]
-    assert first[3].is_alike and not first[2].is_alike and not second[4].is_alike
-
-
-def test_other_definitions_are_shown_in_the_same_order_on_both_sides():
-    from grader.classroom.similarity.excerpts import mark_both
-
-    helpers = [f"def helper_{number}(x):\n    return [x.roll({number}, dims=0)[1].add(5) for _ in range({number})]\n" for number in range(4)]
-    texts = "\n".join(helpers), "def alone(y):\n    return 1\n\n" + "\n".join(helpers[::-1])
-    common = chapter_pieces(texts[0])[""] & chapter_pieces(texts[1])[""]
-    first, second = mark_both(texts, "", common)
-    assert [line.text for line in first] == [line.text for line in second] and len(first) == 8 and all(line.is_alike for line in first)
+    assert [line.number for line in first] == [1, 3, 4, 6] == [line.number for line in second]
+    assert first[1].text == "    # note" and not first[1].is_alike and first[2].is_alike and not second[3].is_alike

@@ -178,9 +178,6 @@ def test_reading_damaged_archives_keeps_no_memory(tmp_path):
 # ---- a gradebook
 
 
-CHAPTERS = sorted({exercise.module for exercise in EXERCISES})
-
-
 @cache
 def whole_book() -> bytes:
     """A small class's."""
@@ -188,7 +185,7 @@ def whole_book() -> bytes:
         with Gradebook(Path(folder)) as book:
             book.start_run(0, EXERCISES, VERSIONS)
             for submission in book.submissions_to_do(a_class(4)):
-                book.store_verdict(submission.digest, verdict_of(submission.digest), CHAPTERS)
+                book.store_verdict(submission.digest, verdict_of(submission.digest))
         return (Path(folder) / "gradebook.sqlite").read_bytes()
 
 
@@ -199,9 +196,7 @@ def use(folder: Path) -> None:
             book.list_people()
             book.start_run(0, EXERCISES, VERSIONS)
             for submission in book.submissions_to_do(a_class(4)):
-                book.store_verdict(submission.digest, verdict_of(submission.digest), CHAPTERS)
-            for chapter in CHAPTERS:
-                book.equal_results(chapter, EXERCISES)
+                book.store_verdict(submission.digest, verdict_of(submission.digest))
             book.graded_class(Rules())
             book.delete_verdicts(book.find_person("Learner 000").slug)
     except GradebookProblem as problem:
@@ -219,12 +214,10 @@ def test_a_gradebook_with_bytes_changed_is_used_or_refused_in_a_sentence(tmp_pat
 
 
 COLUMNS = {
-    "conditions": ["seed", "versions", "turn"],
-    "run": ["conditions", "exercises"],
-    "people": ["slug", "name", "digest", "problem", "notes", "submitted", "zone_known"],
+    "run": ["seed", "versions", "exercises"],
+    "people": ["slug", "name", "digest", "problem", "notes", "submitted"],
     "verdicts": ["exercises", "problem", "broken", "notes"],
     "secret": ["value"],
-    "judged_chapters": ["digest", "chapter"],
     "results": ["exercise", "outcome", "tests", "diagnosis", "forbidden", "partial", "missing_weight"],
 }
 PLACES = [(table, column) for table, columns in COLUMNS.items() for column in columns]
@@ -238,7 +231,7 @@ def test_a_gradebook_with_something_else_in_a_column_is_used_or_refused_in_a_sen
     (folder / "gradebook.sqlite").write_bytes(whole_book())
     database = sqlite3.connect(folder / "gradebook.sqlite")
     try:
-        database.execute("UPDATE {0} SET {1} = ? WHERE rowid = (SELECT min(rowid) FROM {0})".format(*place) if place[0] in ("conditions", "run", "people", "secret")
+        database.execute("UPDATE {0} SET {1} = ? WHERE rowid = (SELECT min(rowid) FROM {0})".format(*place) if place[0] in ("run", "people", "secret")
                          else "UPDATE {0} SET {1} = ? WHERE digest = (SELECT min(digest) FROM {0})".format(*place), (value,))  # fmt: skip
         database.commit()
     except sqlite3.IntegrityError:
