@@ -10,7 +10,7 @@ import tarfile
 import zipfile
 from pathlib import Path
 
-from grader.classroom.intake.reading import read_submissions
+from grader.classroom.intake.reader import read_submissions
 from grader.classroom.intake.submissions import Submission
 
 CHAPTER = "ch03_attention.py"

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from grader.classroom.exports.csv import format_table
-from grader.classroom.gradebook.folder_lock import FolderInUse, lock_folder, unlock_folder
+from grader.classroom.gradebook.sqlite_file import FolderInUse, lock_folder, unlock_folder
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.intake.roster import read_text
 from grader.classroom.sanitize import line

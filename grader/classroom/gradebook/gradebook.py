@@ -24,11 +24,9 @@ from grader.classroom.judging.graded_class import GradedClass
 from grader.classroom.judging.rules import Rules
 from grader.classroom.term.roster import NO_ROSTER, NamedPerson, Roster, describe_several, find_people, suggest_person
 from grader.course.syllabus import Exercise, load_syllabus
-from grader.verdict.results import Failure
 from grader.verdict.summary import Verdict
 
 UNFINISHED = "it has not been graded yet; run the same command again to continue"
-RESULT_COLUMNS = "exercise, tests, diagnosis, forbidden, partial, missing_weight"
 
 
 class Gradebook:
@@ -107,15 +105,11 @@ class Gradebook:
     def submissions_to_do(self, submissions: Iterable[Submission]) -> list[Submission]:
         """Store the submissions, and return those that must still be graded: one for each content, sorted by name."""
         submissions = sorted(submissions, key=records.sort_key)
-        named = [(to_storable(one.slug), one.ids) for one in submissions]
-        ids = [(slug, field, to_storable(value)) for slug, fields in named for field, value in fields.items()]
         rows = [records.make_submission_row(one) for one in submissions]
         asked = {exercise.name for exercise in self._exercises}
         with self._file.transaction():
             self._execute("DELETE FROM people")
-            self._file.database.executemany("INSERT INTO people VALUES (?, ?, ?, ?, ?, ?)", rows)
-            self._execute("DELETE FROM ids")
-            self._file.database.executemany("INSERT INTO ids VALUES (?, ?, ?)", ids)
+            self._file.database.executemany("INSERT INTO people VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
             graded = self._file.query("SELECT digest, exercises FROM verdicts")
             done = {digest for digest, exercises in graded if asked <= set(records.parse_names(exercises))}
         todo: dict[str, Submission] = {}
@@ -144,10 +138,9 @@ class Gradebook:
 
     def list_ids(self) -> dict[str, dict[str, str]]:
         """What learning platforms call each person, by file name."""
-        found: dict[str, dict[str, str]] = {}
-        for slug, field, value in self._file.texts("SELECT slug, field, value FROM ids"):
-            found.setdefault(slug, {})[field] = value
-        return found
+        rows = self._file.texts("SELECT slug, ids FROM people WHERE ids != '{}' ORDER BY rowid")
+        with self._file.checked():
+            return {slug: {str(field): str(value) for field, value in json.loads(ids).items()} for slug, ids in rows}
 
     def find_person(self, text: str, roster: Roster = NO_ROSTER) -> NamedPerson:
         """The person whom an instructor means, also one of the roster without a submission.
@@ -181,17 +174,13 @@ class Gradebook:
         A sentence describes a fault of the grader, not of the content. So it covers no exercise, and the next run tries
         again.
         """
-        is_whole = isinstance(verdict, Verdict)
-        found = verdict if isinstance(verdict, Verdict) else Verdict([])
-        covers = [exercise.name for exercise in self._exercises] if is_whole else []
-        broken = {module: vars(failure) for module, failure in found.broken.items()}
-        row = (records.to_json(covers), "" if is_whole else to_storable(str(verdict)), records.to_json(broken))
+        if isinstance(verdict, Verdict):
+            names = [exercise.name for exercise in self._exercises]
+            row = (records.to_json(names), "", records.format_verdict(verdict))
+        else:
+            row = (records.to_json([]), to_storable(verdict), "")
         with self._file.transaction():
-            self._execute("DELETE FROM verdicts WHERE digest = ?", digest)
-            self._execute("INSERT INTO verdicts VALUES (?, ?, ?, ?, ?)", digest, *row, records.to_json(found.notes))
-            for result in found.results:
-                values = records.make_result_row(sanitize.result(result))
-                self._execute("INSERT INTO results VALUES (?, ?, ?, ?, ?, ?, ?, ?)", digest, *values)
+            self._execute("INSERT OR REPLACE INTO verdicts VALUES (?, ?, ?, ?)", digest, *row)
 
     def delete_verdicts(self, slug: str, more: Iterable[str] = ()) -> list[str]:
         """Delete the results of this person's submission, and of `more` contents, so that they are graded again.
@@ -224,17 +213,10 @@ class Gradebook:
 
     def _find_verdict(self, digest: str) -> Verdict | str:
         """The results of this content for this run's exercises, or why there are none."""
-        query = "SELECT exercises, problem, broken, notes FROM verdicts WHERE digest = ?"
-        for exercises, problem, broken, notes in self._file.texts(query, digest):
+        query = "SELECT exercises, problem, verdict FROM verdicts WHERE digest = ?"
+        for exercises, problem, verdict in self._file.texts(query, digest):
             if problem:
                 return problem
-            if not {exercise.name for exercise in self._exercises} <= set(records.parse_names(exercises)):
-                return UNFINISHED
-            query = f"SELECT {RESULT_COLUMNS} FROM results WHERE digest = ?"
-            rows = {name: row for name, *row in self._file.query(query, digest)}
-            results = [records.parse_result(one, *rows[one.name]) for one in self._exercises if one.name in rows]
-            modules = {exercise.module for exercise in self._exercises}
-            failures = {name: words for name, words in sorted(json.loads(broken).items()) if name in modules}
-            texts = {name: sanitize.failure(Failure(**words)) for name, words in failures.items()}
-            return Verdict(results, texts, notes=records.parse_names(notes))
+            if {exercise.name for exercise in self._exercises} <= set(records.parse_names(exercises)):
+                return records.parse_verdict(verdict, self._exercises)
         return UNFINISHED

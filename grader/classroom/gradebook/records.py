@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from dataclasses import replace
 from datetime import datetime
-from sys import intern
 
 from grader.classroom import sanitize
 from grader.classroom.gradebook.corrections import Override, Remark, to_storable
@@ -17,7 +15,7 @@ from grader.classroom.judging import scoring
 from grader.classroom.judging.graded_class import GivenPoints, Mark, Person
 from grader.classroom.judging.rules import Lateness, Rules
 from grader.course.syllabus import Exercise
-from grader.verdict.results import OUTCOMES, Diagnosis, ExerciseResult, Failure, TestResult, join_names
+from grader.verdict.results import OUTCOMES, join_names
 from grader.verdict.summary import Verdict
 
 NOTHING_SUBMITTED = "nothing was submitted"
@@ -34,52 +32,37 @@ def parse_names(column: str) -> list[str]:
     return found
 
 
-def make_result_row(result: ExerciseResult) -> tuple:
-    """The row of a result, without empty fields and seconds: measured times would make equal results differ."""
-    tests = []
-    for test in result.tests:
-        details = _without_empty(vars(test.details)) if test.details else None
-        tests.append(_without_empty(vars(test) | {"seconds": 0, "details": details}))
-    diagnosis, forbidden = to_json(result.diagnosis and asdict(result.diagnosis)), to_json(result.forbidden)
-    columns = (to_json(tests), diagnosis, forbidden, int(result.partial), result.missing_weight)
-    return (result.exercise.name, result.outcome, *columns)
+def format_verdict(verdict: Verdict) -> str:
+    """The verdict as JSON, without seconds and what is only about one run: equal contents give equal texts."""
+    results = [sanitize.result(result) for result in verdict.results]
+    for result in results:
+        tests = [replace(test, seconds=0.0) for test in result.tests]
+        result.tests, result.written, result.script = tests, "", ""
+    return to_json(replace(verdict, results=results, newly_passed=[]).as_data())
 
 
-def _without_empty(values: dict) -> dict:
-    return {name: value for name, value in values.items() if value or name == "promise"}
-
-
-def parse_result(
-    exercise: Exercise, tests: str, diagnosis: str, forbidden: str, partial: int, missing_weight: float
-) -> ExerciseResult:
-    fields = json.loads(diagnosis)
-    known = Diagnosis.from_data(fields) if fields else None
-    weight = _check_weight(missing_weight)
-    parsed = [_parse_test(entry) for entry in json.loads(tests)]
-    return sanitize.result(ExerciseResult(exercise, parsed, known, parse_names(forbidden), bool(partial), weight))
-
-
-def _parse_test(entry: dict) -> TestResult:
-    repeated = {name: intern(entry[name]) for name in ("name", "outcome", "promise")}  # by most submissions
-    if repeated["outcome"] not in OUTCOMES:
+def parse_verdict(text: str, exercises: Sequence[Exercise]) -> Verdict:
+    """The verdict on these exercises."""
+    data, names = json.loads(text), [exercise.name for exercise in exercises]
+    found = [entry for entry in data["results"] if entry["exercise"] in names]
+    modules = {exercise.module for exercise in exercises}
+    broken = {module: words for module, words in data["broken"].items() if module in modules}
+    verdict = Verdict.from_data({**data, "results": found, "broken": broken})
+    results = sorted(map(sanitize.result, verdict.results), key=lambda one: names.index(one.exercise.name))
+    if not all(test.outcome in OUTCOMES for result in results for test in result.tests):
         raise ValueError("unknown outcome")
-    details = Failure(**entry["details"]) if "details" in entry else None
-    weight = _check_weight(entry.get("weight", 0.0))
-    return TestResult(**entry | repeated | {"seconds": 0.0, "details": details, "weight": weight})
-
-
-def _check_weight(value: float) -> float:
-    if type(value) not in (int, float) or not 0 <= value < math.inf:
-        raise ValueError("invalid weight")
-    return value
+    texts = {module: sanitize.failure(words) for module, words in verdict.broken.items()}
+    return replace(verdict, results=results, broken=texts)
 
 
 def make_submission_row(one: Submission) -> tuple:
     texts = map(to_storable, (one.slug, one.name, one.digest, one.problem))
-    return (*texts, to_json(one.notes), _to_iso(one.submitted))
+    return (*texts, to_json(one.notes), _to_iso(one.submitted), to_json(one.ids))
 
 
-def parse_submission(slug: str, name: str, digest: str, problem: str, notes: str, submitted: str) -> Submission:
+def parse_submission(
+    slug: str, name: str, digest: str, problem: str, notes: str, submitted: str, _ids: str
+) -> Submission:
     """A submission as the gradebook stores it: without its content."""
     when = datetime.fromisoformat(submitted) if submitted else None
     if when and when.tzinfo is None:
@@ -143,13 +126,10 @@ def describe_changes(
     seed: int, versions: dict[str, str], names: list[str], old_seed: int, old_versions: dict[str, str], old: list[str]
 ) -> str:
     """What differs from the last run, and the consequence, as a sentence; "" if nothing differs."""
-    changed = [f"the seed ({old_seed}, now {seed})"] if seed != old_seed else []
-    for name in sorted(versions.keys() | old_versions.keys()):
-        before, now = old_versions.get(name, "unknown"), versions.get(name, "unknown")
-        if before != now:
-            kit = "the kit (its grader, tests, solutions or syllabus)"
-            changed.append(kit if name == "kit" else f"{name} ({before}, now {now})")
-    if changed:
+    now, before = {"seed": str(seed)} | versions, {"seed": str(old_seed)} | old_versions
+    differing = [name for name in now if now[name] != before.get(name)]
+    if differing:
+        changed = [f"{name} ({before.get(name, 'unknown')}, now {now[name]})" for name in differing]
         consequence = "Earlier results do not count any more, so everything is graded now"
         return f"Changed since the last run: {join_names(changed)}. {consequence}."
     if more := [name for name in names if name not in old]:

@@ -19,7 +19,6 @@ import symtable
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from grader.classroom.intake.notebooks import Cell
 from grader.classroom.sanitize import shorten
 from grader.course.source import Definition, SourceProblem, bound_names, imported_names, parse, split_lines
 from grader.course.stubs import reference_stub
@@ -34,6 +33,12 @@ MAKES_A_VALUE = frozenset(
 _IMPORTS = (ast.Import, ast.ImportFrom)
 _DEFINED = re.compile(r"^(?:(?:async[ \t]+)?def[ \t]+|class[ \t]+)(\w+)|^(\w+)[ \t]*=(?!=)", re.MULTILINE)
 _FOLDERS = ("exercises", "solutions")  # people import chapters as `exercises.ch03_attention`, too
+
+
+@dataclass(frozen=True)
+class Cell:
+    number: int  # counted from the top, from 1, with the cells of text
+    text: str
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from datetime import datetime
 from io import BytesIO
 from pathlib import Path
 
-from grader.classroom.intake.code_files import CodeFile, Version, describe_others, read_chapters
+from grader.classroom.intake.code_files import MAX_NOTEBOOK_BYTES, CodeFile, Version, describe_others, read_chapters
 from grader.classroom.intake.file_names import (
     KIT_FOLDERS,
     MAX_NAME_LENGTH,
@@ -35,7 +35,6 @@ from grader.classroom.intake.files import (
     list_members,
     plausible_time,
 )
-from grader.classroom.intake.notebooks import MAX_NOTEBOOK_BYTES
 from grader.classroom.intake.problems import UnreadableSubmission, describe_error
 from grader.classroom.intake.submissions import Submission, hash_content
 from grader.classroom.sanitize import shorten

@@ -1,4 +1,4 @@
-"""What the grader knows about one submission after it was read (reading.py)."""
+"""What the grader knows about one submission after it was read (reader.py)."""
 
 from __future__ import annotations
 

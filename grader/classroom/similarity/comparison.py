@@ -14,7 +14,6 @@ from itertools import combinations
 from math import log
 
 from grader.classroom.intake.submissions import Submission
-from grader.classroom.similarity.excerpts import Line, mark_both
 from grader.classroom.similarity.pieces import ExerciseKey, Piece, Work, has_written, read_works
 from grader.course.syllabus import Exercise
 
@@ -76,15 +75,6 @@ class Comparison:
 
     def names(self, pair: Pair) -> tuple[str, str]:
         return self.works[pair.first].name, self.works[pair.second].name
-
-    def excerpts(self, pair: Pair, alike: AlikeExercise) -> tuple[list[Line], list[Line]]:
-        """The lines of an exercise of both people."""
-        first, second = (self.works[place].sources[alike.module] for place in (pair.first, pair.second))
-        return mark_both((first, second), alike.name, alike.pieces)
-
-    def count_lines(self, pair: Pair) -> int:
-        """How many lines of the first person are alike."""
-        return sum(line.is_alike for alike in pair.alike for line in self.excerpts(pair, alike)[0])
 
 
 def compare(submissions: Sequence[Submission], exercises: Sequence[Exercise], groups: Mapping[str, str]) -> Comparison:

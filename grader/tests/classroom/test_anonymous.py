@@ -133,14 +133,6 @@ def test_pseudonyms_stay_over_assignments_and_when_it_is_graded_again(course):
 
 
 @pytest.mark.thorough
-def test_the_extension_counts_for_its_person(course):
-    beta = pseudonym(course, "Betaname Twofamily")
-    assert marks(course / "grades" / "week1")[beta]["late"] == ""  # the file is marked late, and the extension is for this person
-    assert run(course, "note", beta, "Good.", assignment="week1").status == 0
-    assert marks(course / "grades" / "week1")[beta]["late"] == ""
-
-
-@pytest.mark.thorough
 def test_corrections_accept_the_pseudonym_and_the_name(course):
     alpha = pseudonym(course, "Alphaname Onefamily")
     ran = run(course, "override", "Alphaname Onefamily", "softmax", "3", "--because", "Alphaname Onefamily asked me", assignment="week1")

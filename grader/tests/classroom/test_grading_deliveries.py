@@ -9,7 +9,7 @@ import pytest
 from example_class import IN_TIME, submission
 from grade_command import exports, hand_in, headway, marks, mistake
 from grader.classroom.term import deliveries
-from grader.classroom.term.deliveries import Delivery, NameNote, Wanted, find_owner, name_by_roster, read_deliveries
+from grader.classroom.term.deliveries import NameNote, find_owner, name_by_roster, read_deliveries
 from grader.classroom.term.roster import NO_ROSTER, Roster, RosterPerson
 from grader.cli.commands.grading_options import GradingOptions, read_options, store_options
 from pytest_runs import solution
@@ -103,20 +103,6 @@ def test_changed_only_lists(course):
 
 
 @pytest.mark.thorough
-def test_regrade_takes_other_options_and_a_run_says_in_which_options_it_differs(course):
-    beta = course / "first" / "Beta Two"
-    (beta / "homework.py").write_text(solution("ch03"), encoding="utf-8")
-    (beta / "ch03_attention.py").unlink()
-    (beta / "broken.py").write_text("def softmax(", encoding="utf-8")
-    ran = run(course, "regrade", "btwo", "--map", "homework.py=ch03")
-    assert ran.status == 0 and f"Note: --map differs from the last run into {grades(course)}" in ran.out, ran.out
-    assert totals(course)["Alpha One"] == totals(course)["Beta Two"] == "10"
-    before = exports(grades(course))
-    ran = run(course, "grade", course / "first", "--map", "homework.py=ch03")
-    assert ran.status == 0 and "differs from" not in ran.out and exports(grades(course)) == before, ran.out
-
-
-@pytest.mark.thorough
 def test_regrade_ends_by_this_person(course):
     hand_in(course / "first", "Delta Four", "def softmax(")
     ran = run(course, "regrade", "Alpha One", "--seed", "3")
@@ -134,8 +120,8 @@ def test_regrade_ends_by_this_person(course):
 def reading(monkeypatch, roster=NO_ROSTER, **folders):
     """The submissions of these folders, and the notes; `folders` has the submissions of each."""
     notes = []
-    monkeypatch.setattr(deliveries, "read_in_subprocess", lambda path, add_note, options: folders[path.name])
-    found = read_deliveries([Delivery(Path(name)) for name in folders], Wanted(), roster, notes.append)
+    monkeypatch.setattr(deliveries, "read_in_subprocess", lambda path, add_note: folders[path.name])
+    found = read_deliveries([Path(name) for name in folders], roster, notes.append)
     return {one.name: one for one in found}, list(map(str, notes))
 
 
@@ -184,13 +170,13 @@ def test_people_of_one_name_and_different_ids_stay_two_people(monkeypatch):
 
 
 def test_options_are_stored_and_read_again(tmp_path):
-    options = GradingOptions(("first", "second"), exercises=("softmax",), seed=4, maps=("a.py=ch03",), trust_file_dates=True)
+    options = GradingOptions(("first", "second"), exercises=("softmax",), seed=4, points="rules.toml")
     store_options(options, tmp_path)
     assert read_options(tmp_path) == options
-    given = GradingOptions(chapters=("ch03",), copies="fullest")
+    given = GradingOptions(chapters=("ch03",))
     changed = options.changed_by(given, None)
-    assert (changed.chapters, changed.exercises, changed.seed, changed.maps) == (("ch03",), (), 4, ("a.py=ch03",))
-    assert changed.differences(options) == ["--chapters", "--exercises", "--copies"] and options.changed_by(given, 0).seed == 0
+    assert (changed.chapters, changed.exercises, changed.seed, changed.points) == (("ch03",), (), 4, "rules.toml")
+    assert changed.differences(options) == ["--chapters", "--exercises"] and options.changed_by(given, 0).seed == 0
 
 
 @pytest.mark.parametrize("stored", ["[", "[]", '{"seed": "four"}', '{"unknown": 1}'])

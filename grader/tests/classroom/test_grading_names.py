@@ -3,7 +3,7 @@
 import pytest
 from grader.classroom.intake.class_layout import GRADESCOPE_METADATA
 from grader.classroom.intake.file_names import MAX_NAME_LENGTH, CodeName, Owner, parse_code_name, parse_owner
-from grader.classroom.intake.reading import read_submissions
+from grader.classroom.intake.reader import read_submissions
 from submission_archives import CHAPTER, by_name, one, tar_header, tar_member, tarred, write, zipped
 
 LONG = "_" * 65_000

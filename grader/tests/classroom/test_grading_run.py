@@ -25,7 +25,7 @@ from grade_command import (
     until,
 )
 from grader.classroom.gradebook.gradebook import Gradebook
-from grader.classroom.intake.reading import read_submissions
+from grader.classroom.intake.reader import read_submissions
 from grader.classroom.judging.dispatch import Dispatcher
 from grader.course.known_mistakes import misconceptions
 from grader.execution.sandbox.isolation import Isolation, available
@@ -137,20 +137,6 @@ def test_only_changed_and_named_submissions_are_graded(again):
     assert exports(out) == before
     ran = headway("regrade", "Twni", "--out", out)
     assert ran.status == 2 and 'did you mean "Twin"?' in ran.out
-
-
-@pytest.mark.thorough
-def test_new_points_need_no_grading_but_a_new_seed_does(again, tmp_path):
-    people, out = again
-    (tmp_path / "rules.toml").write_text("[points]\nsoftmax = 30\n", encoding="utf-8")
-    ran = headway("grade", people, "--out", out, *EXERCISES_ASKED, "--points", tmp_path / "rules.toml")
-    assert "0 submissions graded now, 37 points" in ran.out and marks(out)["Endless"]["total"] == "30"
-    for path in people.iterdir():
-        if path.name not in ("Right", "Wrong"):
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
-    ran = headway("grade", people, "--out", out, "--chapters", "ch03", "--seed", 5, "--fewer")
-    assert ran.status == 0 and "Changed since the last run: the seed (0, now 5)" in ran.out and "2 people, 2 submissions graded now, 100 points" in ran.out, ran.out
-    assert marks(out)["Right"]["total"] == "100" and marks(out)["Wrong"]["causal_mask"] == "0" and "softmax" in marks(out)["Right"]
 
 
 @pytest.mark.thorough
@@ -309,12 +295,6 @@ def test_a_sandbox_failure_gives_no_one_zero_points(people, tmp_path):
 def test_require_isolation_refuses_if_a_layer_is_missing(people, tmp_path):
     ran = headway("grade", people, "--out", tmp_path / "grades", "--require-isolation", PATH=str(tmp_path))
     assert ran.status == 2 and "--require-isolation: bubblewrap is off" in ran.out and not (tmp_path / "grades").exists()
-
-
-def test_two_graders_on_one_folder(people, tmp_path):
-    with Gradebook(tmp_path / "grades"):
-        ran = headway("grade", people, "--out", tmp_path / "grades")
-    assert ran.status == 2 and len(ran.out.strip().splitlines()) <= 3 and "another" in ran.out, ran.out
 
 
 def test_wrong_use_gives_one_sentence(people, tmp_path):

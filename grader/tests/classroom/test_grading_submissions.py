@@ -7,7 +7,7 @@ from grader.classroom.intake.class_layout import ClassFiles, divide_class
 from grader.classroom.intake.file_names import make_safe_name
 from grader.classroom.intake.files import FoundFile, walk_folder
 from grader.classroom.intake.problems import GradingProblem
-from grader.classroom.intake.reading import read_submissions
+from grader.classroom.intake.reader import read_submissions
 from grader.classroom.intake.submission_content import MAX_FILES, read_content
 from grader.course.source import LARGEST
 from grader.course.stubs import reference_stub

@@ -14,7 +14,7 @@ import pytest
 from grader.classroom.handout import course_subset
 from grader.classroom.handout.course_subset import find_all_hidden
 from grader.classroom.handout.handout_folder import HandoutProblem, make_handout, plan_handout
-from grader.classroom.intake.reading import read_submissions
+from grader.classroom.intake.reader import read_submissions
 from grader.course.source import definition, read_source, replace_definition
 from grader.course.syllabus import EXERCISES, ROOT, SOLUTIONS, UnknownName, load_syllabus
 from kit_copy import Kit, posix

@@ -44,14 +44,6 @@ def test_people_are_found_again_by_id_and_then_by_name(tmp_path):
     assert stranger.pseudonym not in (first.pseudonym, second.pseudonym)
 
 
-def test_a_key_with_a_quote_that_does_not_end_is_refused(tmp_path):
-    path = tmp_path / "key.csv"
-    add_people(path, [("Alpha", {})])
-    path.write_text(path.read_text() + '"' + "x" * 200_000)
-    with pytest.raises(GradingProblem, match="is not a key of pseudonyms, or somebody has changed it"):
-        read_key(path)
-
-
 def test_pseudonyms_differ_and_contain_no_number_of_a_person(tmp_path):
     numbers = [f"{number}" for number in range(1000, 9000, 3)]
     _, entries = add_people(tmp_path / "key.csv", [(f"Person {number}", {"number": number}) for number in numbers])
@@ -59,13 +51,7 @@ def test_pseudonyms_differ_and_contain_no_number_of_a_person(tmp_path):
     assert not {entry.pseudonym.split()[1] for entry in entries} & set(numbers)
 
 
-def test_the_order_of_pseudonyms_says_nothing_about_the_names(tmp_path):
-    _, entries = add_people(tmp_path / "key.csv", [(f"Person {chr(65 + number)}", {}) for number in range(26)])
-    pseudonyms = [entry.pseudonym for entry in entries]
-    assert pseudonyms != sorted(pseudonyms) and pseudonyms != sorted(pseudonyms, reverse=True)
-
-
-@pytest.mark.parametrize("content", ["", "pseudonym,name\nLearner 1,Alpha\n", "name\nAlpha\n", "\0\xff"])
+@pytest.mark.parametrize("content", ["", "pseudonym,name\nLearner 1,Alpha\n", "\0\xff", '"' + "x" * 200_000])
 def test_a_key_that_is_damaged_is_named_and_never_replaced(tmp_path, content):
     path = tmp_path / "key.csv"
     path.write_bytes(content.encode("latin-1"))
@@ -105,12 +91,6 @@ def test_a_name_that_a_spreadsheet_would_run_is_text_in_the_key(tmp_path):
 def test_names_are_found_in_sentences_and_file_names(text, seen):
     people = [KeyEntry("L1", "Alpha One", {"email": "a.one@example.edu", "number": "s1234"}), KeyEntry("L2", "Beta Two"), KeyEntry("L3", "will")]
     assert Scrubber(people).scrub(text) == seen
-
-
-def test_parts_of_a_name_are_found_in_the_file_names_of_its_owner(tmp_path):
-    alpha = KeyEntry("L1", "Alpha One")
-    assert Scrubber([alpha]).scrub("homework_alpha.py and alpha", alpha) == "homework_L1.py and L1"
-    assert Scrubber([alpha]).scrub("homework_alpha.py") == "homework_alpha.py"
 
 
 def test_submissions_rules_and_notes_lose_their_names(tmp_path):

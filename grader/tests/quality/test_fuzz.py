@@ -25,7 +25,7 @@ from fuzzing import fuzzed, mutated, values
 from grader.classroom.gradebook.gradebook import Gradebook
 from grader.classroom.gradebook.sqlite_file import GradebookProblem
 from grader.classroom.intake.problems import GradingProblem
-from grader.classroom.intake.reading import read_submissions
+from grader.classroom.intake.reader import read_submissions
 from grader.classroom.judging.rules import Rules
 from grader.execution.values import MAX_NODES
 from grader.execution.wire import HEAD_WEIGHT, MAX_EXAMPLE, MAX_HEAD, Allowance, DeadlinePassed, MalformedFrame, receive
@@ -216,9 +216,8 @@ def test_a_gradebook_with_bytes_changed_is_used_or_refused_in_a_sentence(tmp_pat
 COLUMNS = {
     "run": ["seed", "versions", "exercises"],
     "people": ["slug", "name", "digest", "problem", "notes", "submitted"],
-    "verdicts": ["exercises", "problem", "broken", "notes"],
+    "verdicts": ["exercises", "problem", "verdict"],
     "secret": ["value"],
-    "results": ["exercise", "outcome", "tests", "diagnosis", "forbidden", "partial", "missing_weight"],
 }
 PLACES = [(table, column) for table, columns in COLUMNS.items() for column in columns]
 odd = st.one_of(values.map(json.dumps), st.binary(max_size=8), st.integers(-(2**63), 2**63 - 1), st.floats(), st.text(st.characters(codec="utf-8"), max_size=8))
