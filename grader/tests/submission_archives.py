@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import os
 import struct
-import subprocess
 import tarfile
 import zipfile
 from pathlib import Path
@@ -92,20 +91,3 @@ def patched(archive: bytes, **fields: int) -> bytes:
                 struct.pack_into(form, data, start + offset, value)
                 start = data.find(magic, start + 4)
     return bytes(data)
-
-
-def git(folder: Path, *words: str, time: str = "2026-11-20T10:00:00+01:00") -> str:
-    """Run git without an identity and without configuration."""
-    who = {"GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@example.org", "GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@example.org"}
-    when = {"GIT_AUTHOR_DATE": time, "GIT_COMMITTER_DATE": time, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
-    done = subprocess.run(["git", *words], cwd=folder, env={**os.environ, **who, **when}, capture_output=True, text=True, check=True)
-    return done.stdout.strip()
-
-
-def clone(folder: Path, content: str = "x = 1\n", time: str = "2026-11-20T10:00:00+01:00") -> Path:
-    """A git repository with one chapter, committed at this time."""
-    write(folder / CHAPTER, content)
-    git(folder, "init", "-q", "-b", "main")
-    git(folder, "add", ".")
-    git(folder, "commit", "-q", "-m", "hand in", time=time)
-    return folder

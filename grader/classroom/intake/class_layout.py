@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
-from pathlib import Path
 
 from grader.classroom.intake.file_names import (
     KIT_FOLDERS,
@@ -40,7 +39,6 @@ class PersonFiles:
     names: Sequence[str]
     files: list[FoundFile]  # with their paths in the submission
     folder: MemberPath = ()  # its place in the class, which identifies it
-    is_folder: bool = True
     ids: Sequence[dict[str, str]] = ({},)  # of the people in `names`: "canvas_id", "moodle_id", "email", "number"
     submitted: datetime | None = None
     problem: str = ""
@@ -57,7 +55,7 @@ class ClassFiles:
     name: str  # as messages show it
     stem: str  # the name without its ending
     files: list[FoundFile]
-    folder: Path | None = None  # None for an archive
+    is_archive: bool = False
 
     def __post_init__(self) -> None:
         files = [one.path for one in self.files if one.kind == "file" and not is_too_long(one.path)]
@@ -102,13 +100,9 @@ def divide_class(found: ClassFiles, add_note: Callable[[str], None]) -> list[Per
     """The files of each person. GradingProblem if the names are ambiguous."""
     if any(one.kind == "closed" and len(one.path) == 1 for one in found.files):
         raise GradingProblem(f"{found.name} cannot be opened")
-    outside = ["/".join(one.path[:20]) for one in found.files if one.path[0] == ".."]
-    found.files = [one for one in found.files if one.path[0] != ".."]
-    if outside:
-        if not found.files:
-            where = f"a file in it has a path outside of it ({shorten(outside[0])})"
-            raise GradingProblem(f"{found.name} is not safe to read: {where}")
-        add_note(f"ignored because the path leads out of the archive: {list_names(outside, 3)}")
+    if outside := next((one for one in found.files if one.path[0] == ".."), None):
+        where = f"a file in it has a path outside of it ({shorten('/'.join(outside.path))})"
+        raise GradingProblem(f"{found.name} is not safe to read: {where}")
     if _is_single(found):
         return [PersonFiles([found.stem], found.files)]
     around = _find_wrapper(found)
@@ -125,8 +119,7 @@ def divide_class(found: ClassFiles, add_note: Callable[[str], None]) -> list[Per
 def _is_single(found: ClassFiles) -> bool:
     """Is all of this one person's submission?"""
     people, has_chapters = found.people(()), () in found.chapters
-    is_clone = found.folder is not None and (found.folder / ".git").is_dir()
-    if found.is_kit(()) or (is_clone and (len(people) <= 1 or has_chapters)):
+    if found.is_kit(()):
         return bool(found.above_code)
     if has_chapters and people:
         raise GradingProblem(
@@ -144,7 +137,7 @@ def _find_wrapper(found: ClassFiles) -> MemberPath:
         return ()
     if _read_gradescope_records(found, only):
         return only
-    people = found.people(only) if found.folder is None else []
+    people = found.people(only) if found.is_archive else []
     return only if len(people) > 1 or (people and only[0] == found.stem) else ()
 
 
@@ -180,7 +173,7 @@ def _divide(found: ClassFiles, around: MemberPath) -> tuple[list[PersonFiles], l
             for one in entries[place]:
                 path = one.path[len(first) :] if is_folder else (owner.rest or place,)
                 files += [replace(one, path=path)] if path else []
-        person = PersonFiles([shown], files, first, _is_folder(first, entries[first[-1]]))
+        person = PersonFiles([shown], files, first)
         person.ids = [{f"{platform}_id": number} if number else {}]
         person.problem = _describe_problem({place: entries[place][0] for place, _ in places}, len(first), bool(number))
         if len(places) == 1 and (record := records.get(first[-1])):

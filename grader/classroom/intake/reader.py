@@ -208,7 +208,7 @@ def _find_submissions(path: Path, add_note: NoteCallback, report: Callable[[str]
             if number % FILES_BETWEEN_REPORTS == 0:
                 report(NAMES)
             files.append(found)
-        yield from _divide(ClassFiles(str(path), path.resolve().name, files, path), add_note)
+        yield from _divide(ClassFiles(str(path), path.resolve().name, files), add_note)
     elif not path.exists():
         raise GradingProblem(f"{path} does not exist")
     elif not path.is_file():
@@ -222,7 +222,7 @@ def _find_submissions(path: Path, add_note: NoteCallback, report: Callable[[str]
             except UnreadableSubmission as problem:
                 raise GradingProblem(f"{path.name}: {problem}") from None
             stem = strip_archive_suffix(path.name) or path.name
-            yield from _divide(ClassFiles(path.name, stem, members), add_note)
+            yield from _divide(ClassFiles(path.name, stem, members, is_archive=True), add_note)
     elif path.suffix.lower() == ".csv":
         for row in read_roster(path):
             yield f"line {row.line}", [row.name], partial(_read_row, row)
@@ -235,7 +235,7 @@ def _find_submissions(path: Path, add_note: NoteCallback, report: Callable[[str]
 
 def _divide(found: ClassFiles, add_note: NoteCallback) -> Iterator[Reading]:
     for person in divide_class(found, add_note):
-        yield person.key, person.names, partial(_read_person, person, found)
+        yield person.key, person.names, partial(_read_person, person)
 
 
 def _read_row(row: RosterRow) -> list[Submission]:
@@ -245,24 +245,20 @@ def _read_row(row: RosterRow) -> list[Submission]:
         found = unreadable(f"the path in line {row.line} of the table does not exist")
     else:
         found = _read_path(row.path.resolve())
-    return [replace(found, name=row.name, submitted=row.submitted or found.submitted)]
+    return [replace(found, name=row.name, submitted=row.submitted)]
 
 
 def _read_path(path: Path) -> Submission:
     """One person's folder, archive or file."""
     if path.is_dir():
-        return read_content(walk_folder(path), path)
+        return read_content(walk_folder(path))
     return read_content([describe_entry(path, (path.name,))])
 
 
-def _read_person(person: PersonFiles, found: ClassFiles) -> list[Submission]:
+def _read_person(person: PersonFiles) -> list[Submission]:
     """One submission for each person of a group (usually one person)."""
-    if person.problem:
-        content = unreadable(person.problem)
-    else:
-        folder = found.folder.joinpath(*person.folder) if found.folder and person.is_folder else None
-        content = read_content(person.files, folder)
+    content = unreadable(person.problem) if person.problem else read_content(person.files)
     group = person.key if len(person.names) > 1 else ""
-    content = replace(content, submitted=person.submitted or content.submitted, group=group)
+    content = replace(content, submitted=person.submitted, group=group)
     people = zip(person.names, person.ids, strict=True)
     return [replace(content, name=name, ids=ids) for name, ids in people]

@@ -6,16 +6,9 @@ files that define its exercises, unchanged stubs. Of several versions, the newes
 
 from __future__ import annotations
 
-import os
-import re
-import shutil
-import subprocess
-import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from io import BytesIO
-from pathlib import Path
 
 from grader.classroom.intake.code_files import MAX_NOTEBOOK_BYTES, CodeFile, Version, describe_others, read_chapters
 from grader.classroom.intake.file_names import (
@@ -33,7 +26,6 @@ from grader.classroom.intake.files import (
     FoundFile,
     is_archive,
     list_members,
-    plausible_time,
 )
 from grader.classroom.intake.problems import UnreadableSubmission, describe_error
 from grader.classroom.intake.submissions import Submission, hash_content
@@ -44,7 +36,6 @@ MAX_CODE_BYTES = 64 * MB  # of all Python files and notebooks
 MAX_FILES = 50_000
 MAX_NOTES = 20
 MAX_ARCHIVE_LEVELS = 3  # a zip in a zip in a zip
-GIT_SECONDS = 30
 
 
 @dataclass
@@ -58,13 +49,10 @@ class _Files:
     sample: list[str] = field(default_factory=list)  # a few names, for the message that no chapter was found
 
 
-def read_content(founds: Iterable[FoundFile], folder: Path | None = None, level: int = 0) -> Submission:
-    """A submission of these files, without a name.
-
-    `folder` is the folder on disk that has them, and `level` the number of archives around them.
-    """
+def read_content(founds: Iterable[FoundFile], level: int = 0) -> Submission:
+    """A submission of these files, without a name; `level` is the number of archives around them."""
     try:
-        return _with_digest(_read(founds, folder, level))
+        return _with_digest(_read(founds, level))
     except UnreadableSubmission as problem:
         return unreadable(str(problem))
     except Exception as error:  # a fault in one submission must not affect any other
@@ -80,10 +68,10 @@ def _with_digest(found: Submission) -> Submission:
     return replace(found, digest=digest, notes=found.notes[:MAX_NOTES])
 
 
-def _read(founds: Iterable[FoundFile], folder: Path | None, level: int) -> Submission:
+def _read(founds: Iterable[FoundFile], level: int) -> Submission:
     files = _gather(founds)
     if not files.code and len(files.archives) == 1:
-        return _read_archive(files, folder, level)
+        return _read_archive(files, level)
     versions: dict[str, list[Version]] = {}
     for file in sorted(files.code, key=lambda file: file.rank):
         for version in read_chapters(file, files.notes):
@@ -93,10 +81,10 @@ def _read(founds: Iterable[FoundFile], folder: Path | None, level: int) -> Submi
     for archive in files.archives:
         why = "because there are chapter files next to it"
         files.notes.append(f"{shorten(archive.path[-1])} was not opened, {why}")
-    return _choose_versions(versions, files.notes, folder)
+    return _choose_versions(versions, files.notes)
 
 
-def _read_archive(files: _Files, folder: Path | None, level: int) -> Submission:
+def _read_archive(files: _Files, level: int) -> Submission:
     """The content of the only archive, if there is nothing else."""
     archive = files.archives[0]
     if level == MAX_ARCHIVE_LEVELS:
@@ -104,7 +92,6 @@ def _read_archive(files: _Files, folder: Path | None, level: int) -> Submission:
         raise UnreadableSubmission(f"it contains no readable chapter: {why}; submit the chapter files")
     data = archive.read(PERSON.packed_bytes + 1)
     inner = read_content(list_members(BytesIO(data), len(data)), level=level + 1)
-    inner = _with_commit(inner, folder, [archive.path])
     return replace(inner, notes=(*files.notes, *inner.notes))
 
 
@@ -184,12 +171,11 @@ def _without_kit(files: _Files) -> _Files:
 # ---- choosing versions
 
 
-def _choose_versions(all_versions: dict[str, list[Version]], notes: list[str], folder: Path | None) -> Submission:
+def _choose_versions(all_versions: dict[str, list[Version]], notes: list[str]) -> Submission:
     """The submission with the version of each chapter that counts."""
-    sources, broken, paths = {}, {}, []
+    sources, broken = {}, {}
     for module in sorted(all_versions):
         chosen, *others = _sort_versions(all_versions[module])
-        paths.append(chosen.file.path)
         if chosen.problem:
             broken[module] = chosen.problem
         else:
@@ -198,7 +184,7 @@ def _choose_versions(all_versions: dict[str, list[Version]], notes: list[str], f
             notes += [*chosen.notes, *describe_others(chosen, different)]
     problem = "" if sources else next(iter(broken.values()))
     notes += [sentence for sentence in broken.values() if sentence != problem]
-    return _with_commit(Submission("", sources, problem, tuple(notes), broken=broken), folder, paths)
+    return Submission("", sources, problem, tuple(notes), broken=broken)
 
 
 def _sort_versions(versions: list[Version]) -> list[Version]:
@@ -214,16 +200,6 @@ def _sort_versions(versions: list[Version]) -> list[Version]:
     return sorted(next(filter(None, kinds)), key=lambda version: (bool(version.problem), version.file.rank))
 
 
-def _with_commit(found: Submission, folder: Path | None, paths: list[tuple[str, ...]]) -> Submission:
-    """The submission with the time of the last commit, if these files are in git clones.
-
-    The files' own times are those of cloning.
-    """
-    clones = {folder.joinpath(*path[:depth]) for path in paths for depth in range(len(path))} if folder else set()
-    times = list(filter(None, map(read_commit_time, clones)))
-    return replace(found, submitted=max(times)) if times else found
-
-
 def _explain_no_chapter(files: _Files) -> str:
     if len(files.archives) > 1:
         names = " and ".join(shorten(archive.path[-1]) for archive in files.archives[:3])
@@ -235,41 +211,3 @@ def _explain_no_chapter(files: _Files) -> str:
     names = ", ".join(shorten(name, 30) for name in files.sample)
     more = " and more" if files.count > len(files.sample) else ""
     return f"it contains no chapter, only {names}{more}; name the chapter files like ch03_attention.py"
-
-
-def read_commit_time(folder: Path) -> datetime | None:
-    """The committer's time of HEAD; None if this is no git clone, it does not show the time, or there is no git.
-
-    Git runs programs that a clone's own configuration names, and the clone is a stranger's. So git works in a new
-    repository, which has only the clone's references and takes the objects from the clone.
-    """
-    git = folder / ".git"
-    if git.is_symlink() or not git.is_dir():
-        return None
-    try:
-        with tempfile.TemporaryDirectory(prefix="headway-") as place:
-            commit = _show_head(git, Path(place) / "repository")
-    except (OSError, ValueError, shutil.Error, subprocess.SubprocessError):
-        return None
-    header = commit.partition("\n\n")[0]
-    committer = re.search(r"^committer .*> (\d{1,12}) [+-]\d{4}$", header, re.MULTILINE)
-    return plausible_time(int(committer[1])) if committer else None
-
-
-def _show_head(git: Path, repository: Path) -> str:
-    shutil.copytree(git / "refs", repository / "refs", symlinks=True)
-    (repository / "objects").mkdir()
-    for name in ("HEAD", "packed-refs"):
-        if (git / name).is_file():
-            shutil.copy(git / name, repository, follow_symlinks=False)
-    environment = {
-        "PATH": os.environ.get("PATH", os.defpath),
-        "GIT_DIR": str(repository),
-        "GIT_OBJECT_DIRECTORY": str(git / "objects"),
-        "GIT_CONFIG_NOSYSTEM": "1",
-        "GIT_CONFIG_GLOBAL": os.devnull,
-    }
-    done = subprocess.run(
-        ["git", "cat-file", "commit", "HEAD"], env=environment, capture_output=True, timeout=GIT_SECONDS, check=True
-    )
-    return done.stdout.decode("utf-8", "replace")

@@ -14,7 +14,7 @@ from itertools import combinations
 from math import log
 
 from grader.classroom.intake.submissions import Submission
-from grader.classroom.similarity.pieces import ExerciseKey, Piece, Work, has_written, read_works
+from grader.classroom.similarity.pieces import ExerciseKey, Piece, Work, read_works
 from grader.course.syllabus import Exercise
 
 MAX_PAIRS = 200  # in the table; the page shows fewer of them side by side
@@ -81,8 +81,7 @@ def compare(submissions: Sequence[Submission], exercises: Sequence[Exercise], gr
     """Compare the submissions; the order is that of the submissions' names."""
     works, notes = read_works(submissions, exercises, groups)
     pairs = find_pairs(works)
-    same = [places for places in list_identical(works) if has_written(works[places[0]], exercises)]
-    identical = [[works[place].name for place in places] for places in same]
+    identical = [[works[place].name for place in places] for places in _list_identical(works)]
     return Comparison(works, exercises, pairs[:MAX_PAIRS], len(pairs), identical, notes)
 
 
@@ -165,10 +164,11 @@ def _weigh_shared(works: Sequence[Work], weights: Mapping[Piece, int]) -> dict[E
     return found
 
 
-def list_identical(works: Sequence[Work]) -> list[list[int]]:
-    """The people who submitted the same files, not as one group."""
+def _list_identical(works: Sequence[Work]) -> list[list[int]]:
+    """The people who submitted the same files, not as one group. Unchanged stubs mean nothing."""
     same: dict[str, list[int]] = defaultdict(list)
     for place, work in enumerate(works):
-        same[work.digest].append(place)
+        if work.pieces:
+            same[work.digest].append(place)
     found = [places for places in same.values() if len(places) > 1]
     return [places for places in found if len(groups := {works[place].group for place in places}) > 1 or groups == {""}]

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from struct import Struct
@@ -20,7 +20,7 @@ from textwrap import dedent
 
 from grader.classroom.intake.submissions import Submission
 from grader.classroom.similarity.tokens import VARIABLE, Token, find_definitions, fixed_names, read_tokens
-from grader.course.source import SourceProblem, is_written, parse, read_source
+from grader.course.source import SourceProblem, parse, read_source
 from grader.course.stubs import reference_stub
 from grader.course.syllabus import EXERCISES, SOLUTIONS, TESTS, Exercise
 
@@ -153,14 +153,3 @@ def read_works(
         notes += [f"{one.name}: {sentence}" for sentence in problems]
         works.append(Work(one.name, one.digest, groups.get(one.name) or one.group, pieces, sources))
     return works, notes
-
-
-def has_written(work: Work, exercises: Collection[Exercise]) -> bool:
-    """Whether this person wrote at least one of these exercises: two folders of unchanged stubs mean nothing."""
-    for exercise in exercises:
-        try:
-            if exercise.module in work.sources and is_written(work.sources[exercise.module], exercise.name):
-                return True
-        except SourceProblem:
-            continue
-    return False

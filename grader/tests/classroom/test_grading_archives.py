@@ -1,9 +1,7 @@
 """A hostile archive affects only its own submission, and none takes much memory."""
 
-import bz2
 import gzip
 import io
-import lzma
 import os
 import subprocess
 import sys
@@ -39,13 +37,6 @@ def test_an_archive_with_a_path_that_leads_out_is_refused(tmp_path, name):
     for person in ("alpha", "beta"):
         assert found[person].problem.startswith("a file in the archive has a path outside of it (") and not found[person].sources
     assert not found["chi"].problem
-
-
-def test_null_bytes_and_control_characters_in_names_stay_text(tmp_path):
-    nul = zipped({"aXb.py": "x"}).replace(b"aXb.py", b"a\0b.py")
-    assert archive(tmp_path / "a", nul).problem == "it contains no chapter, only a; name the chapter files like ch03_attention.py"
-    found = archive(tmp_path / "b", zipped({"\x1b[31m\u202ered/notes\n.txt": "x", "y" * 255: "z"}))
-    assert found.problem.startswith("it contains no chapter, only notes .txt, yyy") and len(found.problem) < 200
 
 
 def test_links_and_devices_in_archives_are_not_followed(tmp_path):
@@ -139,14 +130,6 @@ def test_the_format_is_detected_from_the_bytes_and_not_from_the_name(tmp_path):
         "hal": "this gz file does not contain a tar archive; submit a zip or tar archive",
         "ida": "nothing was submitted: it is empty",
     }
-
-
-@pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress])
-def test_consecutive_streams_are_read(tmp_path, pack):
-    tar = tarred({CHAPTER: "x = 1\n" * 500}, "w:")
-    pieces = pack(tar[:700]) + pack(b"") + pack(tar[700:])
-    for behind in (b"", bytes(512) if pack is gzip.compress else b"junk"):
-        assert archive(tmp_path, pieces + behind).sources == {"ch03_attention": "x = 1\n" * 500}
 
 
 def test_false_sizes_make_an_archive_damaged(tmp_path):

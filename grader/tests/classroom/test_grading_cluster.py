@@ -253,13 +253,6 @@ def test_an_address_without_a_cluster(people, tmp_path, capsys, monkeypatch, add
     assert (said.out, said.err) == ("", f"headway: {sentence.format(address=address)}\n")
 
 
-def test_a_cluster_that_stays_without_workers(shared, people, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(cluster_module, "MAX_SECONDS_WITHOUT_WORKER", 1.0)
-    monkeypatch.setattr(cluster_module, "CHECK_SECONDS", 0.5)
-    assert graded(people, tmp_path / "out", shared[0]) == 2
-    assert "has had no worker for 1 seconds, start some with `dask worker`; the results so far are saved" in capsys.readouterr().err
-
-
 def test_without_dask_the_message_says_what_to_install(people, tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     assert graded(people, tmp_path / "out", "127.0.0.1:8786") == 2

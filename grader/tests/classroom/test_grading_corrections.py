@@ -44,7 +44,6 @@ def test_given_points_replace_the_verdicts_and_grading_again_keeps_them(tmp_path
         assert alpha.total.earned == was.total.earned - was.marks[SOFTMAX].earned + Decimal("7.25")
         book.delete_verdicts(book.find_person("Alpha").slug)
     assert graded(tmp_path, people) == 1
-    assert graded(tmp_path, people, seed=3) == 2
     assert graded(tmp_path, [submission("Alpha", "another content"), people[1]]) == 1
     book, _, _ = start_gradebook(tmp_path, people)
     with book:
@@ -105,21 +104,6 @@ def test_every_export_shows_what_was_given_and_adds_up(tmp_path):
     assert table.count("The instructor gave 6.5 points for softmax") == 2 and "Come and see me" in table
 
 
-def test_a_name_that_two_people_have_needs_the_file_name(tmp_path):
-    people = [submission("Alpha", "a", slug="Alpha"), submission("Alpha", "b", slug="Alpha-2"), submission("Beta")]
-    graded(tmp_path, people)
-    book, _, _ = start_gradebook(tmp_path, people)
-    with book:
-        with pytest.raises(GradebookProblem, match=r'2 people are called Alpha; write "Alpha \(Alpha\)" or "Alpha \(Alpha-2\)"'):
-            book.find_owner("Alpha")
-        assert book.find_owner("Alpha (Alpha)") == Owner("Alpha", "Alpha")
-        owner = book.find_owner("Alpha-2")
-        book.corrections.override(owner, SOFTMAX, Decimal(8), "x", NOW)
-        assert [bool(person.given) for person in book.graded_class(RULES).people] == [False, True, False]
-        with pytest.raises(GradebookProblem, match='did you mean "Beta"'):
-            book.find_owner("Betta")
-
-
 def test_missing_people_have_a_row_and_may_get_points(tmp_path):
     roster = Roster(tuple(map(RosterPerson, ("Alpha", "Delta", "Gamma", "Zeta"))))
     rules = replace(RULES, find_missing=roster.find_missing)
@@ -163,28 +147,6 @@ def test_a_person_who_submits_later_keeps_the_points(tmp_path):
     with book:
         gamma = book.graded_class(rules).people[1]
     assert gamma.results and not gamma.missing and gamma.marks[SOFTMAX].earned == 5
-
-
-def test_a_damaged_override_counts_as_damage(tmp_path):
-    people = [submission("Alpha")]
-    graded(tmp_path, people)
-    book, _, _ = start_gradebook(tmp_path, people)
-    with book:
-        book.corrections.override(Owner("Alpha"), SOFTMAX, Decimal(8), "x", NOW)
-        book._file.database.execute("UPDATE overrides SET points = 'many'")
-        with pytest.raises(GradebookProblem, match="is damaged and cannot be read"):
-            book.graded_class(RULES)
-
-
-def test_more_exercises_or_fewer_do_not_lose_an_override(tmp_path):
-    people = [submission("Alpha")]
-    graded(tmp_path, people)
-    for exercises, shown in ((EXERCISES[1:], False), (EXERCISES, True)):
-        book, _, _ = start_gradebook(tmp_path, people, exercises=exercises)
-        with book:
-            if not shown:
-                book.corrections.override(Owner("Alpha"), SOFTMAX, Decimal(8), "x", NOW)
-            assert bool(people_of(book)["Alpha"].given) == shown
 
 
 # ---- the commands

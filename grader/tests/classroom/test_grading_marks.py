@@ -54,15 +54,6 @@ def test_lateness_reduces_the_total():
     assert scoring.compute_total(marks, 0) == Mark(Decimal(0), Decimal(18))
 
 
-def test_a_submission_with_an_unknown_time_is_not_late(tmp_path):
-    people = [submission("Alpha", submitted=None)]
-    graded(tmp_path, people)
-    book, _, _ = start_gradebook(tmp_path, people)
-    with book:
-        [alpha] = book.graded_class(RULES).people
-    assert (alpha.late, alpha.notes, alpha.submitted, alpha.is_untimed) == ("", (), "", True)
-
-
 def test_times_are_shown_in_the_time_zone_of_the_due_date(tmp_path):
     people = [submission("Alpha"), submission("Beta", submitted=None)]
     graded(tmp_path, people)

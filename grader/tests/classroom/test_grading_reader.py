@@ -14,7 +14,7 @@ from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.intake.reader import ReadLimits, read_in_subprocess, read_submissions
 from grader.course.syllabus import ROOT
 from grader.quality.benchmarks.processes import command_line, descendants
-from submission_archives import CHAPTER, clone, tar_header, tarred, write, zipped
+from submission_archives import CHAPTER, tar_header, tarred, write, zipped
 
 LONG_TUPLE = "x = (" + "a," * 99_000 + ")\n"
 SLOW = "x = f'" + "{a}" * 66_000 + "'\n"
@@ -27,7 +27,7 @@ def a_class(folder: Path) -> Path:
     write(folder / "alpha" / "ch01_tokenizer.py", "# coding: rot13\n")
     write(folder / "beta.zip", zipped({f"hw/{CHAPTER}": "b = 1\n"}))
     write(folder / f"chi_{CHAPTER}", "c = 1\n")
-    clone(folder / "delta", "d = 1\n")
+    write(folder / "delta" / CHAPTER, "d = 1\n")
     write(folder / "epsilon" / "notes.txt", "no chapter")
     write(folder / "fay.tgz", b"no archive")
     write(folder / "gil" / CHAPTER, LONG_TUPLE)

@@ -11,10 +11,9 @@ from grader.classroom.intake.reader import read_submissions
 from grader.classroom.intake.submission_content import MAX_FILES, read_content
 from grader.course.source import LARGEST
 from grader.course.stubs import reference_stub
-from grader.course.syllabus import SOLUTIONS
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from submission_archives import CHAPTER, by_name, clone, one, tarred, write, zipped
+from submission_archives import CHAPTER, by_name, one, tarred, write, zipped
 
 # Shapes
 
@@ -69,10 +68,8 @@ def test_one_persons_folder_archive_or_file_alone(tmp_path):
     write(tmp_path / "alpha" / CHAPTER)
     write(tmp_path / "beta.zip", zipped({CHAPTER: "x = 1\n"}))
     write(tmp_path / f"chi_{CHAPTER}")
-    clone(tmp_path / "delta")
-    write(tmp_path / "delta" / "old" / CHAPTER, "y = 2\n")
-    names = ("alpha", "beta.zip", f"chi_{CHAPTER}", "delta")
-    assert [(s.name, s.sources) for s in (one(tmp_path / name) for name in names)] == [(name, {"ch03_attention": "x = 1\n"}) for name in ("alpha", "beta", "chi", "delta")]
+    names = ("alpha", "beta.zip", f"chi_{CHAPTER}")
+    assert [(s.name, s.sources) for s in (one(tmp_path / name) for name in names)] == [(name, {"ch03_attention": "x = 1\n"}) for name in ("alpha", "beta", "chi")]
 
 
 def test_an_unreadable_folder_gives_a_clear_message(tmp_path):
@@ -235,16 +232,6 @@ def test_an_invalid_input_is_refused_with_one_sentence(tmp_path):
     assert refusal(tmp_path / "out.zip") == "out.zip is not safe to read: a file in it has a path outside of it (../../alpha/ch03_attention.py)"
 
 
-def test_files_without_an_owner_are_reported(tmp_path):
-    write(tmp_path / "class" / "alpha" / CHAPTER)
-    for name in ("README.md", "beta.docx", "c.txt", "d.txt"):
-        write(tmp_path / "class" / name, "words")
-    notes = []
-    assert [s.name for s in read_submissions(tmp_path / "class", notes.append)] == ["alpha"]
-    remedy = "put each submission into a folder with the person's name"
-    assert notes == [f"ignored because they have no owner: README.md, beta.docx, c.txt, and 1 more; {remedy}"]
-
-
 def test_two_submissions_with_one_name_are_a_problem_of_that_person(tmp_path):
     write(tmp_path / "alpha" / CHAPTER)
     write(tmp_path / "alpha.zip", zipped({CHAPTER: "x"}))
@@ -346,11 +333,3 @@ def test_names_stay_unchanged_and_their_file_names_are_safe(tmp_path):
         submission.name.encode()
         write(tmp_path / "out" / f"{submission.slug}.md")
     assert len(list((tmp_path / "out").iterdir())) == len(names)
-
-
-def test_a_class_of_reference_solutions_is_read_in_full(tmp_path):
-    for person in ("alpha", "beta"):
-        for path in SOLUTIONS.glob("ch*.py"):
-            write(tmp_path / person / path.name, path.read_bytes())
-    for submission in read_submissions(tmp_path):
-        assert len(submission.sources) == len(list(SOLUTIONS.glob("ch*.py"))) and not submission.problem and not submission.notes

@@ -1,7 +1,5 @@
 """Submission times from files, archives, clones and tables; and the tables themselves."""
 
-import os
-import subprocess
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -9,9 +7,8 @@ import pytest
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.intake.reader import read_submissions
 from grader.classroom.intake.roster import read_cells
-from grader.classroom.intake.submission_content import read_commit_time
 from grader.classroom.intake.submissions import describe_unknown_times
-from submission_archives import CHAPTER, clone, git, one, tarred, write, zipped
+from submission_archives import CHAPTER, one, tarred, write, zipped
 
 # Times
 
@@ -26,62 +23,6 @@ def test_dates_of_files_are_no_times_of_submissions(tmp_path):
     dated = [replace(one, submitted=datetime(2026, 11, 20, tzinfo=UTC)) for one in found[1:]]
     assert describe_unknown_times([found[0], *dated])[0].startswith("the time of alpha's submission is unknown, so it counts as on time; ")
     assert describe_unknown_times(dated) == []
-
-
-@pytest.mark.parametrize("form", ["loose", "cloned", "detached"])
-def test_the_time_of_a_git_clone_is_that_of_its_last_commit(tmp_path, form):
-    folder = clone(tmp_path / "class" / "alpha", "first", time="2026-11-01T10:00:00+01:00")
-    write(folder / CHAPTER, "second")
-    git(folder, "commit", "-q", "-a", "-m", "again", time="2026-11-20T10:00:00+01:00")
-    if form == "cloned":
-        git(tmp_path, "clone", "-q", "--no-local", str(folder), str(tmp_path / "class" / "cloned"))
-        assert list((tmp_path / "class" / "cloned" / ".git" / "objects" / "pack").glob("*.idx"))
-        subprocess.run(["rm", "-r", str(folder)], check=True)
-    elif form == "detached":
-        git(folder, "checkout", "-q", "HEAD~1")
-    found = one(tmp_path / "class")
-    assert found.sources == {"ch03_attention": "first" if form == "detached" else "second"}
-    assert found.submitted == datetime(2026, 11, 1 if form == "detached" else 20, 9, tzinfo=UTC)
-
-
-def test_nothing_in_a_clone_is_executed_and_no_link_in_it_is_followed(tmp_path):
-    folder = clone(tmp_path / "class" / "alpha")
-    touched = tmp_path / "touched"
-    for hook in ("post-checkout", "pre-commit", "post-index-change", "reference-transaction"):
-        write(folder / ".git" / "hooks" / hook, f"#!/bin/sh\ntouch {touched}\n").chmod(0o755)
-    settings = "".join(f"\t{name} = touch {touched}\n" for name in ("fsmonitor", "pager", "sshCommand", "editor", "hooksPath"))
-    write(folder / ".git" / "config", f"[core]\n{settings}[gpg]\n\tprogram = touch {touched}\n[log]\n\tshowSignature = true\n")
-    other = clone(tmp_path / "other", time="2020-01-01T00:00:00+00:00")
-    assert one(tmp_path / "class").submitted and not touched.exists()
-    (folder / ".git").rename(tmp_path / "moved")
-    (folder / ".git").symlink_to(other / ".git")
-    assert one(tmp_path / "class").submitted is None
-    (folder / ".git").unlink()
-    write(folder / ".git", f"gitdir: {other / '.git'}\n")
-    assert one(tmp_path / "class").submitted is None
-
-
-@pytest.mark.parametrize("head", ["", "ref: refs/../../../../etc/passwd", "0" * 40, "ref: " + "a/" * 5000, "\0\xff"])
-def test_a_clone_with_an_invalid_head_has_no_commit_time(tmp_path, head):
-    folder = clone(tmp_path / "alpha")
-    write(folder / ".git" / "HEAD", head.encode("latin-1"))
-    assert read_commit_time(folder) is None
-
-
-def test_a_clone_with_damaged_objects_or_pipes_has_no_commit_time(tmp_path):
-    folder = clone(tmp_path / "alpha")
-    git(folder, "gc", "-q")
-    for path in (folder / ".git" / "objects" / "pack").iterdir():
-        path.chmod(0o644)
-        data = path.read_bytes()
-        for cut in (0, 4, 8, 300, 1032, len(data) - 60):
-            path.write_bytes(data[:cut])
-            assert read_commit_time(folder) is None or cut > 0 or path.suffix == ".rev"
-        path.write_bytes(data)
-    assert read_commit_time(folder) is not None
-    (folder / ".git" / "HEAD").unlink()
-    os.mkfifo(folder / ".git" / "HEAD")
-    assert read_commit_time(folder) is None
 
 
 # A table

@@ -9,7 +9,7 @@ from grade_command import headway, marks
 from grader.classroom.intake.code_files import MAX_NOTEBOOK_BYTES, read_cells
 from grader.classroom.intake.loose_code import read_code, write_chapter
 from grader.classroom.intake.reader import read_in_subprocess
-from grader.course.source import definition, find_definition, is_written
+from grader.course.source import definition, is_written
 from grader.course.stubs import reference_stub
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from pytest_runs import solution
@@ -103,13 +103,6 @@ def test_each_chapter_of_a_notebook_gets_its_own_code(tmp_path):
     last = found.sources["ch06_blocks"]
     assert "from .ch05_layers import gelu\n" in last and f"from .{MODULE} import softmax\n" in last and "def gelu" not in last
     assert "from .ch04_positions_in_attention import CausalSelfAttention as C\n" in last and "CausalSelfAttention as C" not in found.sources[MODULE]
-
-
-def test_given_definitions_of_a_chapter_are_there(tmp_path):
-    code = "class GPT(nn.Module):\n    def __init__(self, config: GPTConfig):\n        super().__init__()\n        self.heads = config.n_heads"
-    text = written("from exercises.ch07_models import GPTConfig, GPT", code, module="ch07_models")
-    assert find_definition(text, "GPTConfig") and body(text, "GPT") == ast.unparse(ast.parse(code))
-    assert "exercises" not in text.partition("class GPTConfig")[0].partition("import")[2]
 
 
 def test_a_cell_that_is_not_python_is_reported_and_the_others_count(tmp_path):

@@ -1,8 +1,10 @@
 """Whom an instructor means: by name or by any id, as it is written, in capital letters, without accents, or with the surname first."""
 
+from datetime import UTC, datetime
+from decimal import Decimal
 
 import pytest
-from example_class import submission
+from example_class import RULES, submission
 from grade_command import headway
 from gradebook_runs import graded, start_gradebook
 from grader.classroom.anonymous.pseudonyms import Pseudonyms, add_people
@@ -53,6 +55,8 @@ def test_people_with_one_name_are_offered_with_what_tells_them_apart(tmp_path):
         with pytest.raises(GradebookProblem, match=r'2 people are called alpha; write "Alpha \(Alpha\)" or "Alpha \(Alpha-2\)" \(77\)'):
             book.find_person("alpha", ROSTER)
         assert book.find_person("Wei Li (wli2)", ROSTER).name == "Wei Li (wli2)"
+        book.corrections.override(book.find_owner("Alpha-2"), "softmax", Decimal(8), "x", datetime(2026, 5, 3, tzinfo=UTC))
+        assert [person.slug for person in book.graded_class(RULES).people if person.given] == ["Alpha-2"]
         with pytest.raises(GradebookProblem, match="is called cbianci@example.edu; grades.csv lists all names"):
             book.find_person("cbianci@example.edu", ROSTER)
 

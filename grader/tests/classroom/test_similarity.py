@@ -156,15 +156,6 @@ def test_bad_code_costs_only_its_own_author():
     assert "null: ch03_attention.py" in notes and "long: softmax of ch03_attention.py is too long to compare" in notes
 
 
-def test_only_the_chosen_exercises_are_compared():
-    text = COURSES["typed"][CHAPTER]
-    people = [a_submission("A", {CHAPTER: text}), a_submission("B", {CHAPTER: text})]
-    of_other = [exercise for exercise in EVERYTHING if exercise.chapter == "ch05"]
-    assert compared(*people, exercises=of_other).pairs == [] and compared(*people, exercises=of_other).compared == 0
-    some = [exercise for exercise in EVERYTHING if exercise.name in ("MultiHeadAttention", "padding_mask")]
-    assert {one.name for pair in compared(*people, exercises=some).pairs for one in pair.alike} <= {"MultiHeadAttention", "padding_mask", ""}
-
-
 def test_marked_lines_are_the_common_ones():
     code = "def softmax(x, dim=-1):\n    '''Mine.'''\n    # note\n    y = torch.stack([x, x * 3]).roll(7, dims=0)[1].add(5)\n\n    return {}\n"
     ends = "y.flip(0).tril().cumsum(1).neg().asin() + 1.5", "[y[i][-i] for i in range(3, 9) if i % 2 and y.any()]"

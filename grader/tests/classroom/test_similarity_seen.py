@@ -55,39 +55,10 @@ def test_the_page_says_what_a_percentage_means_and_shows_every_pair(browser, wri
     assert "1 file or submission is not compared" in page.js("document.body.textContent")
 
 
-def test_a_link_leads_to_the_code_side_by_side(browser, small):
-    page = browser.open(small)
-    page.js("document.querySelector('.pairs tbody a').click()")
-    assert page.js("document.querySelector(':target').textContent").startswith("Learner 000 and Learner 003: ")
-    box = "(one => { const box = one.getBoundingClientRect(); return [box.left, box.top, box.width]; })"
-    left, right = page.js(f"[...document.querySelector('.sides').children].map{box}")
-    assert left[1] == right[1] and right[0] >= left[0] + left[2]
-    alike = page.js("[...document.querySelector('.sides').children].map(one => [one.querySelectorAll('.alike').length, one.querySelectorAll('pre span').length])")
-    assert all(0 < marked <= lines for marked, lines in alike)
-    assert page.js("document.querySelectorAll('.alike mark').length === document.querySelectorAll('.alike').length")  # not by colour alone
-
-
-def test_a_press_on_a_heading_sorts(browser, written):
-    comparison, path = written
-    page = browser.open(path)
-    if comparison.pairs:
-        page.js("document.querySelectorAll('.pairs thead button')[1].click()")
-        percents = page.js("[...document.querySelectorAll('.pairs tbody tr')].map(row => Number(row.cells[1].dataset.value))")
-        assert percents == sorted(percents, reverse=True)
-
-
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_all_text_has_enough_contrast(browser, small, dark):
     text, _ = browser.open(small, dark=dark).js(CONTRAST)
     assert len(text) >= 6 and min(text.values()) >= 4.5, text
-
-
-def test_a_phone_does_not_scroll_sideways_and_stacks_the_code(browser, written):
-    page = browser.open(written[1], width=360, height=740)
-    assert page.js("[innerWidth, document.scrollingElement.scrollWidth]") == [360, 360]
-    if written[0].pairs:
-        left, right = page.js("[...document.querySelector('.sides').children].map(one => one.getBoundingClientRect().left)")
-        assert left == right
 
 
 def test_names_and_code_that_are_markup_stay_text(browser, tmp_path):
