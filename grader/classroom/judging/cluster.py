@@ -11,7 +11,6 @@ import logging
 import threading
 import uuid
 import warnings
-from collections.abc import Sequence
 from typing import Any
 
 from grader.classroom.intake.problems import GradingProblem
@@ -32,9 +31,9 @@ Capabilities = dict[str, Any]
 class ClusterDispatcher:
     """Grades on a Dask cluster, from as many threads as call it."""
 
-    def __init__(self, address: str, exercises: list[str], seed: int, isolated: bool) -> None:
+    def __init__(self, address: str, isolated: bool) -> None:
         """Connect. GradingProblem, one sentence, if there is no cluster or if it must not grade."""
-        self.address, self.exercises, self.seed, self.isolated = address, exercises, seed, isolated
+        self.address, self.isolated = address, isolated
         self.run, self.versions = uuid.uuid4().hex, versions()
         self.under_way: set[Any] = set()
         self.client = connect(address)
@@ -52,10 +51,9 @@ class ClusterDispatcher:
         """The verdict on the exercises with these seeds, or a sentence that says why not."""
         from distributed import CancelledError, KilledWorker
 
-        one = (submission.sources, submission.broken, submission.digest, seeds)
-        conditions = (self.run, self.exercises, self.seed, self.versions, self.isolated)
+        one = (submission.sources, submission.broken, seeds, self.run, self.versions, self.isolated)
         try:
-            answer = self._wait_for(self.client.submit(grade_on_worker, *one, *conditions, pure=False))
+            answer = self._wait_for(self.client.submit(grade_on_worker, *one, pure=False))
         except GradingStopped:
             raise
         except KilledWorker as lost:
@@ -159,16 +157,8 @@ def _in_words(problem: BaseException) -> str:
 # ---- on a worker
 
 
-class _WorkerDispatcher:
-    """This worker's dispatcher for one run, used by all its threads."""
-
-    def __init__(self, exercises: Sequence[str], seed: int) -> None:
-        self.capabilities = capabilities()  # now: the kit may have been replaced since the worker began
-        self.dispatcher = Dispatcher(available(), list(exercises), seed)
-
-
 _lock = threading.Lock()
-_dispatchers: dict[str, _WorkerDispatcher] = {}  # by run
+_dispatchers: dict[str, tuple[Capabilities, Dispatcher]] = {}  # of this worker's threads, by run
 
 
 def capabilities() -> Capabilities:
@@ -188,18 +178,19 @@ def refusal(there: Capabilities, here: dict[str, str], isolated: bool) -> str:
 
 
 def grade_on_worker(
-    sources: dict[str, str], unread: dict[str, str], digest: str, seeds: dict[str, int],
-    run: str, exercises: Sequence[str], seed: int, here: dict[str, str], isolated: bool,
+    sources: dict[str, str], unread: dict[str, str], seeds: dict[str, int],
+    run: str, here: dict[str, str], isolated: bool,
 ) -> dict[str, Any]:  # fmt: skip
     """Some exercises of one submission: their `verdict`, or the `trouble` with it, or why the worker is `refused`."""
     with _lock:
-        own = _dispatchers.get(run)
-        if own is None:
-            own = _dispatchers[run] = _WorkerDispatcher(exercises, seed)
-    if why := refusal(own.capabilities, here, isolated):
+        if run not in _dispatchers:
+            # the capabilities of now: the kit may have been replaced since the worker began
+            _dispatchers[run] = capabilities(), Dispatcher(available())
+        found, dispatcher = _dispatchers[run]
+    if why := refusal(found, here, isolated):
         return {"refused": why}
     try:
-        verdict = own.dispatcher.grade(Submission("", sources, broken=unread, digest=digest), seeds)
+        verdict = dispatcher.grade(Submission("", sources, broken=unread), seeds)
     except GradingStopped as problem:
         return {"refused": f"cannot grade: {problem}"}
     return {"verdict": verdict.as_data()} if isinstance(verdict, Verdict) else {"trouble": verdict}
@@ -208,5 +199,5 @@ def grade_on_worker(
 def release(run: str) -> None:
     """Close the dispatcher of this run."""
     with _lock:
-        if own := _dispatchers.pop(run, None):
-            own.dispatcher.close()
+        if run in _dispatchers:
+            _dispatchers.pop(run)[1].close()

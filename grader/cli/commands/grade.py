@@ -231,8 +231,7 @@ def _grade(
 ) -> int:  # fmt: skip
     from grader.classroom.judging.dispatch import GradingStopped
 
-    names = [exercise.name for exercise in chosen]
-    dispatcher, at_once = _make_dispatcher(how.dask, names, options.seed, options.require_isolation)
+    dispatcher, at_once = _make_dispatcher(how.dask, options.require_isolation)
     with closing(dispatcher), Gradebook(out, how.secret) as book:
         people = book.list_people()
         again = _delete_verdicts(book, how.again, submissions) if how.again else None
@@ -304,12 +303,12 @@ def _delete_verdicts(book: Gradebook, person: NamedPerson, submissions: list[Sub
 # ---- what grades: this machine, with the layers of the sandbox that it has, or a Dask cluster
 
 
-def _make_dispatcher(dask: str | None, names: list[str], seed: int, require_isolation: bool):
+def _make_dispatcher(dask: str | None, require_isolation: bool):
     """What grades the submissions, and how many it grades at a time."""
     if dask is not None:
         from grader.classroom.judging.cluster import ClusterDispatcher
 
-        cluster = ClusterDispatcher(dask, names, seed, require_isolation)
+        cluster = ClusterDispatcher(dask, require_isolation)
         for sentence in cluster.lacking:
             print_error(f"on a worker of the cluster, {sentence}")
         return cluster, cluster.threads or os.cpu_count() or 1
@@ -321,4 +320,4 @@ def _make_dispatcher(dask: str | None, names: list[str], seed: int, require_isol
     for sentence in lacking:
         print_error(sentence)
     processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return Dispatcher(available(), names, seed), processors
+    return Dispatcher(available()), processors

@@ -177,10 +177,10 @@ def two(people: Path, *names: str):
 @pytest.mark.thorough
 def test_a_server_that_is_lost_costs_no_points(people):
     """Two endless submissions are graded at once and their server is killed; each is graded again by itself."""
-    dispatcher = Dispatcher(available(), ["softmax", "causal_mask"], 0)
+    dispatcher = Dispatcher(available())
     with ThreadPoolExecutor(2) as pool:
         try:
-            running = [pool.submit(dispatcher.grade, submission) for submission in two(people, "Endless", "Zeta")]
+            running = [pool.submit(dispatcher.grade, submission, {"softmax": 1, "causal_mask": 1}) for submission in two(people, "Endless", "Zeta")]
             _kill(dispatcher, runs=2)
             answers = [future.result(240) for future in running]
             assert [sorted(verdict.outcomes.values()) for verdict in answers] == [["passed", "timeout"]] * 2
@@ -215,12 +215,12 @@ def test_a_run_that_breaks_off_or_takes_too_long_and_the_way_without_forks(peopl
     A run that is killed is started once more by its own server; only then it gets a verdict without points.
     One of the exercises belongs to a chapter that no person handed in.
     """
-    names = ["softmax", "causal_mask", "gelu"]
-    forks, *prestarted = Dispatcher(available(), names, 0), *(Dispatcher(isolation, names, 0, 600, "--prestarted") for isolation in (Isolation(), available()))
+    seeds = {"softmax": 1, "causal_mask": 1, "gelu": 1}
+    forks, *prestarted = Dispatcher(available()), *(Dispatcher(isolation, 600, "--prestarted") for isolation in (Isolation(), available()))
     right, wrong, endless = two(people, "Right", "Wrong", "Endless")
     with ThreadPoolExecutor(2) as pool:
         try:
-            lost = pool.submit(forks.grade, endless)
+            lost = pool.submit(forks.grade, endless, seeds)
             _kill_its_run(forks, servers=1)
             _kill_its_run(forks, servers=2)
             broken_off = lost.result(60)
@@ -229,14 +229,14 @@ def test_a_run_that_breaks_off_or_takes_too_long_and_the_way_without_forks(peopl
                 "Grading was interrupted twice: it was killed (SIGKILL), perhaps because memory ran out."
             ] * 2
             forks.seconds = 1.0
-            asked_again = pool.submit(forks.grade, endless)
+            asked_again = pool.submit(forks.grade, endless, seeds)
             _kill_its_run(forks, servers=1)
             late = asked_again.result(240)
             assert {found.tests[-1].message for found in late.results[1:]} == {"Not run: the time for one submission was over."}
             forks.seconds = 600.0
             for dispatcher, submission in zip(prestarted, (right, wrong)):
-                assert _timeless(dispatcher.grade(submission)) == _timeless(forks.grade(submission))
-            found = forks.grade(wrong)
+                assert _timeless(dispatcher.grade(submission, seeds)) == _timeless(forks.grade(submission, seeds))
+            found = forks.grade(wrong, seeds)
             assert found.result("causal_mask").diagnosis and found.outcomes["gelu"] == "todo"
         finally:
             for dispatcher in (forks, *prestarted):
