@@ -49,26 +49,6 @@ def test_a_killed_grader_continues_without_repeating_anything(tmp_path):
         assert todo == [] and exported(book, tmp_path / "rough") == calm
 
 
-def test_the_order_of_grading_does_not_change_the_results(tmp_path):
-    people = a_class(10)
-    book, todo, _ = start_gradebook(tmp_path / "one", people)
-    with book:
-        for one in todo:
-            book.store_verdict(one.digest, verdict_of(one.digest))
-        first = exported(book, tmp_path / "one")
-        assert exported(book, tmp_path / "one") == first
-        kept = book._file.query("SELECT * FROM verdicts ORDER BY digest")
-    names = [one.name for one in todo]
-    book, todo, _ = start_gradebook(tmp_path / "two", people[::-1])
-    with book:
-        assert [one.name for one in todo] == names == sorted(names, key=str.casefold)
-        for one in random.Random(3).sample(todo, len(todo)):
-            book.store_verdict(one.digest, verdict_of(one.digest, seconds=9.9))
-        assert exported(book, tmp_path / "two") == first
-        assert book._file.query("SELECT * FROM verdicts ORDER BY digest") == kept
-    assert len(first) == 1 + 2 * len(people)
-
-
 # ---- files, disks and names
 
 
