@@ -25,6 +25,7 @@ from grader.classroom.report.tally import (
     tally_unexplained,
 )
 from grader.verdict.results import Diagnosis
+from grader.verdict.summary import Verdict
 from report_examples import graded, person, result
 
 SMALL = classes.small()
@@ -83,8 +84,8 @@ def test_causes_are_counted_and_not_their_consequences():
     assert len(tally_misconceptions(people)) == 1 and len(tally_unexplained(people)) == 2
     for follower in (known, unknown):
         follower.tests[0].follows = "softmax"
-    stored = records.make_result_row(known)
-    assert records.parse_result(known.exercise, *stored[2:]).follows == "softmax", "the gradebook stores it"
+    [stored] = records.parse_verdict(records.format_verdict(Verdict([known])), [known.exercise]).results
+    assert stored.follows == "softmax", "the gradebook stores it"
     assert tally_misconceptions(people) == [] and [tally.exercise.name for tally in tally_unexplained(people)] == ["softmax"]
     tallies = tally_exercises(graded(people[0][1]), [people[0][1]])
     assert [(one.exercise.name, one.struggling) for one in tallies] == [("softmax", 1), ("causal_mask", 0), ("gelu", 0)]
