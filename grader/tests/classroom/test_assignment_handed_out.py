@@ -64,8 +64,6 @@ def test_a_handout_has_the_assignments_chapters_and_hides_what_the_course_hides(
     assert [chapter.id for chapter in made.chapters if chapter.exercises] == ["ch03", "ch05"]
     tests = "".join(path.read_text(encoding="utf-8") for path in (folder / "out" / "tests").glob("test_*.py"))
     assert "split_qkv" not in tests and "def split_qkv" in (folder / "out" / "exercises" / "ch03_attention.py").read_text(encoding="utf-8")
-    status, said = headway(folder, "handout", "--into", folder / "out", "--assignment", "week3")
-    assert status == 0 and (folder / "out" / "exercises" / "ch06_blocks.py").is_file(), said
 
 
 def test_only_hidden_exercises_of_the_same_chapters_are_hidden(folder):

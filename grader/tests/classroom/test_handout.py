@@ -13,7 +13,8 @@ import forked_python
 import pytest
 from grader.classroom.handout import course_subset
 from grader.classroom.handout.course_subset import find_all_hidden
-from grader.classroom.handout.handout_folder import HandoutProblem, make_handout, plan_handout
+from grader.classroom.handout.handout_folder import make_handout, plan_handout
+from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.intake.reading import read_submissions
 from grader.course.source import definition, read_source, replace_definition
 from grader.course.syllabus import EXERCISES, ROOT, SOLUTIONS, UnknownName, load_syllabus
@@ -176,8 +177,7 @@ def test_it_contains_only_what_a_learner_needs(made):
         "reference/ch01_tokenizer.sealed", "reference/ch02_embeddings.sealed", f"reference/{MODULE}.sealed", f"reference/{MODULE}.mistakes",
         f"reference/{MODULE}.stub",
     }  # fmt: skip
-    assert {".gitlab-ci.yml", ".handout.json"} <= names
-    assert {"README.md", "Makefile", ".github/workflows/grade.yml", f"exercises/{MODULE}.md", f"exercises/pictures/{MODULE}.svg"} <= names
+    assert {".gitlab-ci.yml", "README.md", "Makefile", ".github/workflows/grade.yml", f"exercises/{MODULE}.md", f"exercises/pictures/{MODULE}.svg"} <= names
     assert str(ROOT) not in "".join(path.read_bytes().decode("utf-8", "replace") for path in made.root.rglob("*") if path.is_file())
 
 
@@ -249,24 +249,24 @@ def test_unknown_names_get_a_suggestion(tmp_path):
     assert "did you mean ch03_attention" in said and not (tmp_path / "out").exists()
     with pytest.raises(UnknownName, match="did you mean softmax"):
         plan_handout(["3"], ["sofmax"])
-    with pytest.raises(HandoutProblem, match="ch05, which is not in this handout"):
+    with pytest.raises(GradingProblem, match="ch05, which is not in this handout"):
         plan_handout(["3"], ["gelu"])
-    with pytest.raises(HandoutProblem, match="hide all exercises"):
+    with pytest.raises(GradingProblem, match="hide all exercises"):
         plan_handout(["5"], ["gelu", "dropout", "LayerNorm", "RMSNorm", "SwiGLU"])
 
 
 def test_a_folder_with_other_files_is_not_replaced(made, tmp_path):
     (tmp_path / "mine.txt").write_text("mine")
     for force in (False, True):
-        with pytest.raises(HandoutProblem, match="choose another folder"):
+        with pytest.raises(GradingProblem, match="choose another folder"):
             make_handout(tmp_path, ["3"], [], force)
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
-    with pytest.raises(HandoutProblem, match="contains this kit"):
+    with pytest.raises(GradingProblem, match="contains this kit"):
         make_handout(ROOT, ["3"], [], True)
     again = tmp_path / "again"
     make_handout(again, ["1"], [])
     (again / "exercises" / "old.txt").write_text("old")
-    with pytest.raises(HandoutProblem, match="--force"):
+    with pytest.raises(GradingProblem, match="--force"):
         make_handout(again, ["1"], [])
     make_handout(again, ["1"], [], force=True)
     assert not (again / "exercises" / "old.txt").exists() and (again / "README.md").exists()
