@@ -20,7 +20,7 @@ from grader.classroom.judging.better_versions import choose_versions, find_point
 from grader.classroom.judging.graded_class import GradedClass
 from grader.classroom.judging.rules import Rules
 from grader.classroom.judging.sharing import Plan, Planner
-from grader.classroom.report.context import NO_CONTEXT, ReportContext
+from grader.classroom.report.page import NO_CONTEXT, ReportContext
 from grader.course.syllabus import Exercise
 from grader.verdict.conditions import versions
 from grader.verdict.summary import Verdict

@@ -69,7 +69,7 @@ class Pseudonyms:
         self.entries = key.entries
         roster = _hide_roster(course.roster, owned)
         assignments = [replace(one, rules=self.hide_rules(one.rules, roster)) for one in course.assignments]
-        return replace(course, is_anonymous=True, roster=roster, assignments=tuple(assignments))
+        return replace(course, roster=roster, assignments=tuple(assignments))
 
     def hide_rules(self, rules: Rules, roster: Roster) -> Rules:
         """The rules with pseudonyms; `roster` has them already."""

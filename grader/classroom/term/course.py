@@ -42,7 +42,6 @@ class Course:
     roster: Roster
     assignments: tuple[Assignment, ...]
     drops: tuple[Drop, ...]
-    is_anonymous: bool = False  # the roster and the rules have pseudonyms, in their order
 
     def assignment(self, name: str) -> Assignment:
         for one in self.assignments:

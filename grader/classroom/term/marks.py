@@ -52,17 +52,6 @@ class AssignmentMark:
             words = [self.person.late] if self.person.late else []
         return "; ".join([*words, *([] if self.counts else ["dropped: better ones count"])])
 
-    @property
-    def brief(self) -> str:
-        """The remark in a few words."""
-        if self.person is None or self.person.missing:
-            words = "missing"
-        elif self.person.problem:
-            words = "not graded yet" if self.person.waiting else "not graded"
-        else:
-            words = self.person.late.partition(" (")[0]
-        return ", ".join(filter(None, [words, "" if self.counts else "dropped"]))
-
 
 @dataclass(frozen=True)
 class PersonMarks:

@@ -22,7 +22,7 @@ from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.intake.submissions import Submission, add_slugs
 from grader.classroom.judging.better_versions import choose_versions, find_points_in, list_variants
 from grader.classroom.judging.rules import Rules
-from grader.classroom.report.context import read_context
+from grader.classroom.report.page import read_context
 from grader.classroom.sanitize import line, list_names
 from grader.classroom.term.course import Course
 from grader.classroom.term.deliveries import Note, Wanted, name_by_roster, read_deliveries
@@ -250,7 +250,6 @@ def _grade(
         people = book.list_people()
         again = _delete_verdicts(book, how.again, submissions) if how.again else None
         store_options(options, out)
-        context, more = read_context(course, options.assignment)
         try:
             with show_progress() as report:
                 outcome: GradingOutcome = grade_class(
@@ -263,11 +262,11 @@ def _grade(
                     dispatcher,
                     how.jobs or at_once,
                     report,
-                    context=context,
+                    context=read_context(course, options.assignment),
                 )
         except GradingStopped as trouble:
             raise GradingProblem(str(trouble)) from trouble
-        print_summary(outcome, out, [*notes, *more], again)
+        print_summary(outcome, out, notes, again)
         print_left_out(people, book.list_people())
     ungraded = [person for person in outcome.graded_class.people if person.problem and not person.missing]
     return SOME_NOT if any(again is None or person.slug in again for person in ungraded) else ALL_GRADED

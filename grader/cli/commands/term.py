@@ -14,7 +14,6 @@ from grader.classroom.gradebook.sqlite_file import has_gradebook
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.judging.graded_class import GradedClass
 from grader.classroom.judging.scoring import format_points
-from grader.classroom.report import ReportProblem, marks_page
 from grader.classroom.report.numbers import format_count
 from grader.classroom.sanitize import line, list_names
 from grader.classroom.term.course import GRADES, Assignment, Course
@@ -27,7 +26,6 @@ from grader.cli.commands.grading_options import describe_problems, read_options
 from grader.cli.options import CourseFile, Key
 from grader.console.output import make_console, print_error, print_wrapped
 from grader.course.status import short_path
-from grader.files import problem
 
 DONE, DOES_NOT_FIT = 0, 1
 MAX_COLUMNS = 8  # in one sentence
@@ -128,7 +126,7 @@ def marks(
 ) -> int:
     """Add up the marks of a term (for instructors).
 
-    It writes marks.csv and marks.html, from the assignments that are graded so far.
+    It writes marks.csv, from the assignments that are graded so far.
 
     Exit status: 0 if they are written, 2 if not."""
     term = read_course_file(find_course(course))
@@ -138,13 +136,7 @@ def marks(
         raise GradingProblem(f"no assignment has been graded yet; run {command}")
     found = compute_term_marks(term, classes, _describe_unfinished(term, classes))
     folder = out or term.path.parent / GRADES
-    written = [write_marks(found, folder)]
-    try:
-        written.append(marks_page.write(found, folder))
-    except ReportProblem as trouble:
-        print_error(str(trouble))
-    except OSError as error:
-        raise GradingProblem(problem(error, f"write {marks_page.NAME} in {folder}")) from error
+    written = write_marks(found, folder)
     for name in found.classes:
         missing = [person.who.name for person in found.people if name in person.missing]
         words = f"; missing: {list_names(missing)}" if missing else ""
@@ -152,7 +144,7 @@ def marks(
         _print(f"{name}: {len(found.people) - len(missing)} of {people}{words}")
     for note in found.notes:
         _print(f"Note: {note}")
-    _print(f"Written: {' and '.join(short_path(path) for path in written)}.")
+    _print(f"Written: {short_path(written)}.")
     return DONE
 
 
