@@ -45,13 +45,11 @@ class Pseudonyms:
 
         GradingProblem if it means several people.
         """
-        known = [
-            NamedPerson(one.name, one.pseudonym, tuple(one.ids.values()), pseudonym=one.pseudonym)
-            for one in self.entries
-        ]
+        known = [NamedPerson(one.name, one.pseudonym, tuple(one.ids.values())) for one in self.entries]
         found = find_people(text, known) or find_people(to_cell(text), known)
         if len(found) > 1:
-            raise GradingProblem(f"{describe_several(text, found)}; {line(self.path.name)} says who they are")
+            ways = describe_several(text, [NamedPerson(one.slug) for one in found])
+            raise GradingProblem(f"{ways}; {line(self.path.name)} says who they are")
         return found[0].slug if found else text
 
     def entry(self, pseudonym: str) -> KeyEntry | None:

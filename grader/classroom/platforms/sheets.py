@@ -17,7 +17,7 @@ import html
 import io
 import re
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
@@ -119,7 +119,7 @@ def open_moodle(path: Path, column: str) -> Sheet:
         if not _IDENTIFIER.fullmatch(row.value(identifier)):
             cell = f"the identifier {shorten(row.value(identifier))!r} is not like Participant 123"
             raise GradingProblem(f"{table.name}, line {row.line}: {cell}; download the grading worksheet again")
-    learners = _read_learners(table, MOODLE, (), {"moodle_id": table.header[identifier]})
+    learners = _read_learners(table, MOODLE, (), identifier)
     locked = table.column("grade can be changed")
     for learner in learners:
         learner.locked = LOCKED if learner.row.value(locked).casefold() == "no" else ""
@@ -141,11 +141,11 @@ def open_gradescope(path: Path, points: Decimal) -> Sheet:
 
 
 def _read_learners(
-    table: CsvTable, platform: Platform, required: Sequence[str], titles: Mapping[str, str] | None = None
+    table: CsvTable, platform: Platform, required: Sequence[str], moodle_id: int | None = None
 ) -> list[Learner]:
     for title in table.header:
         table.column(title.casefold())  # it must not appear twice
-    places = find_columns(table.name, table.header, titles or {})
+    places = find_columns(table.header) | ({} if moodle_id is None else {"moodle_id": moodle_id})
     if not set(required) <= places.keys() or (platform != MOODLE and not has_names(places)):
         raise _wrong_table(table, platform)
     learners = []

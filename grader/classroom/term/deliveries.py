@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 from grader.classroom.intake.class_notes import describe_maps
@@ -20,6 +20,7 @@ from grader.classroom.sanitize import list_names, shorten
 from grader.classroom.term.roster import Roster, RosterPerson, fold
 
 PLATFORM_IDS = ("canvas_id", "moodle_id")
+EARLIEST = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True)
@@ -188,7 +189,7 @@ def name_by_roster(
 
 
 def _share_in_groups(named: Sequence[Submission], roster: Roster, notes: list[Note]) -> list[Submission]:
-    """The submissions of members who have none: the newest of their group. Adds notes about what is not clear."""
+    """The submissions of members who have none: the newest of their group that can be graded."""
     by_name = {submission.name: submission for submission in named}
     more: list[Submission] = []
     for group in dict.fromkeys(person.group for person in roster.people if person.group):
@@ -196,26 +197,11 @@ def _share_in_groups(named: Sequence[Submission], roster: Roster, notes: list[No
         own = [by_name[member.name] for member in members if member.name in by_name]
         rest = [member for member in members if member.name not in by_name]
         if own and rest:
-            best, why = _choose_of_group(own)
-            if why:
+            best = max(own, key=lambda one: (not one.problem, one.submitted or EARLIEST))  # of equal ones, the first
+            if len({one.digest for one in own}) > 1:
                 start = f"group {shorten(group)} has different submissions, from "
-                notes.append(NameNote(start, tuple(one.name for one in own), f"; {why} {shorten(best.name)}"))
+                end = f"; its other members get the one of {shorten(best.name)}"
+                notes.append(NameNote(start, tuple(one.name for one in own), end))
             note = f"this submission is from {shorten(best.name)}, of the same group"
             more += [replace(best, name=member.name, ids={}, notes=(*best.notes, note)) for member in rest]
     return more
-
-
-def _choose_of_group(own: Sequence[Submission]) -> tuple[Submission, str]:
-    """The submission for the other members of a group; and, of several, why, as the middle of a sentence."""
-    readable = [one for one in own if not one.problem] or own
-    if len({one.digest for one in own}) == 1:
-        return readable[0], ""
-    times = [one.submitted for one in readable]
-    known = [time for time in times if time]
-    newest = readable[times.index(max(known))] if known else readable[0]
-    if len({one.digest for one in readable}) == 1:
-        return newest, "its other members get the one that can be graded, of"
-    equally_new = [one for one in readable if one.submitted == newest.submitted and one.digest != newest.digest]
-    if len(known) < len(times) or equally_new:
-        return newest, "their times do not say which is the newest; its other members get the one of"
-    return newest, "its other members get the newest, of"

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
 from functools import cached_property
 
 from grader.classroom.sanitize import line, shorten
 
-SUGGESTED_SIMILARITY = 0.75  # from 0 to 1
 MOST_OFFERED = 6  # people in one sentence
 
 
@@ -41,7 +39,6 @@ class Roster:
     """People with distinct names: a name that two of them have is completed by an e-mail address, login or number."""
 
     people: tuple[RosterPerson, ...] = ()
-    unused: tuple[str, ...] = field(default=(), compare=False)  # columns of the table that say nothing about a person
 
     def find(self, text: str) -> RosterPerson | None:
         """Return the person with this name or id; None unless exactly one person has it."""
@@ -53,7 +50,7 @@ class Roster:
 
     @property
     def named_people(self) -> list[NamedPerson]:
-        return [NamedPerson.of(person.name, "", {}, person) for person in self.people]
+        return [NamedPerson(person.name, "", tuple(person.ids.values())) for person in self.people]
 
     def group(self, name: str) -> tuple[RosterPerson, ...]:
         """The people of this group, in the roster's order."""
@@ -103,16 +100,6 @@ class NamedPerson:
     name: str
     slug: str = ""  # the name of their files, unique in a gradebook
     ids: tuple[str, ...] = ()  # e-mail address, login, number, ids of platforms
-    about: str = ""  # what tells this person from others of the same name
-    pseudonym: str = ""
-
-    @classmethod
-    def of(cls, name: str, slug: str, ids: Mapping[str, str], person: RosterPerson | None) -> NamedPerson:
-        """A person with the ids that a platform wrote into the submission, and with those of the roster."""
-        known = person.ids if person else {}
-        found = tuple(dict.fromkeys([*known.values(), *ids.values()]))
-        places = [f"{one} {value}" for one in ("section", "group") if person and (value := getattr(person, one))]
-        return cls(name, slug, found, ", ".join(text for text in (*found[:1], *places) if text not in name))
 
     @property
     def plain_names(self) -> set[str]:
@@ -120,10 +107,6 @@ class NamedPerson:
         completed = re.fullmatch(r"(.+) \((.+)\)", self.name)
         names = {self.name, completed[1] if completed and completed[2] in self.ids else self.name}
         return {plain(text) for name in names for text in (name, first_last(name))}
-
-    def offer(self, text: str = "") -> str:
-        """How a message names this person: what to write in quotes, and what tells this person apart."""
-        return line(f'"{text or self.pseudonym or self.name}"' + (f" ({self.about})" if self.about else ""))
 
 
 def find_people(text: str, people: Sequence[NamedPerson]) -> list[NamedPerson]:
@@ -138,18 +121,7 @@ def find_people(text: str, people: Sequence[NamedPerson]) -> list[NamedPerson]:
 def describe_several(text: str, found: Sequence[NamedPerson]) -> str:
     """A sentence with what to write for each of these people."""
     names = [one.name for one in found]
-    is_clear = [bool(one.pseudonym) or names.count(one.name) == 1 for one in found]
-    offers = [one.offer("" if clear else f"{one.name} ({one.slug})") for one, clear in zip(found, is_clear)]
+    offers = [one.name if names.count(one.name) == 1 else f"{one.name} ({one.slug})" for one in found]
     more = [f"one of {len(offers) - MOST_OFFERED} others"] if len(offers) > MOST_OFFERED else []
-    ways = " or ".join([*offers[:MOST_OFFERED], *more])
+    ways = " or ".join([*(f'"{offer}"' for offer in offers[:MOST_OFFERED]), *more])
     return line(f"{len(found)} people are called {shorten(text)}; write {ways}", 2000)
-
-
-def suggest_person(text: str, people: Sequence[NamedPerson]) -> str:
-    """The end of a sentence about a name that is unknown: people with a similar name; "" without any."""
-    spellings = {key: one for one in people for key in one.plain_names}
-    near = [spellings[key] for key in difflib.get_close_matches(plain(text), spellings, 3, SUGGESTED_SIMILARITY)]
-    words = set(plain(text).split())
-    near += [one for one in people if words and words <= set(plain(one.name).split())]
-    offers = list(dict.fromkeys(one.offer() for one in near))
-    return f"; did you mean {' or '.join(offers[:MOST_OFFERED])}?" if offers else ""

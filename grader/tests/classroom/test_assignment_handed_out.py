@@ -15,8 +15,9 @@ from grader.cli.main import app
 from grader.course.syllabus import load_syllabus
 from typer.testing import CliRunner
 
+ROSTER = "name,email\nAlpha One,Alpha@example.edu\nBeta Two,\n"
 COURSE = """\
-roster = [{ name = "Alpha One", email = "Alpha@example.edu" }, { name = "Beta Two" }]
+roster = "roster.csv"
 [late]
 per_day = 10
 [points]
@@ -41,6 +42,7 @@ LATE = Rules(due=DUE, per_day=Decimal(10))
 @pytest.fixture
 def folder(tmp_path):
     (tmp_path / "course.toml").write_text(COURSE, encoding="utf-8")
+    (tmp_path / "roster.csv").write_text(ROSTER, encoding="utf-8")
     return tmp_path
 
 

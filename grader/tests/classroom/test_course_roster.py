@@ -56,12 +56,6 @@ def test_an_export_gives_the_people_with_their_ids(tmp_path, text, fields):
     assert found == tuple(RosterPerson(one.name, **{field: getattr(one, field) for field in fields}) for one in (ALPHA, BETA))
 
 
-def test_columns_that_are_not_used_are_known_except_those_of_an_export(tmp_path):
-    assert people(tmp_path, GROUPS).unused == ("canvas_group_id",)
-    assert people(tmp_path, "name,Matrikelnummer,gruop\nAlpha,1,2\n").unused == ("Matrikelnummer", "gruop (did you mean group?)")
-    assert people(tmp_path, CANVAS).unused == people(tmp_path, MOODLE).unused == people(tmp_path, GRADESCOPE).unused == ()
-
-
 def test_a_written_roster_is_read_back(tmp_path):
     assert people(tmp_path, write_people([ALPHA, BETA])).people == (ALPHA, BETA)
 
