@@ -24,25 +24,19 @@ from grader.course.syllabus import Exercise
 from grader.verdict.results import ExerciseResult
 
 FOLDER = "gradescope"
-SCHEMA = 2  # version of extra_data
 FILE_START = '{"extra_data": {"headway"'
 Entry = dict[str, Any]
 
 
 def write(graded: GradedClass, folder: Path) -> list[Path]:
-    texts = {person.slug: _serialize(results(person, graded)) for person in graded.people}
+    texts = {person.slug: json.dumps(results(person, graded), sort_keys=True) + "\n" for person in graded.people}
     return text.write_per_person(folder / FOLDER, ".json", texts, FILE_START)
 
 
-def _serialize(data: Entry) -> str:
-    """The JSON text, with one test per line."""
-    head = json.dumps({name: value for name, value in data.items() if name != "tests"}, sort_keys=True)
-    tests = ",\n".join(json.dumps(test, sort_keys=True) for test in data["tests"])
-    return f'{head[:-1]}, "tests": [\n{tests}\n]}}\n'
-
-
 def results(person: Person, graded: GradedClass) -> Entry:
-    """One person's results.json as data."""
+    """One person's results.json as data. Students do not see extra_data, which programs can use."""
+    known = {result.exercise.name: result.diagnosis for result in person.results}
+    diagnoses = {name: diagnosis.as_json() for name, diagnosis in known.items() if diagnosis}
     return {
         "score": float(person.total.earned),
         "output": _output(person),
@@ -51,7 +45,7 @@ def results(person: Person, graded: GradedClass) -> Entry:
         "test_name_format": "text",
         "stdout_visibility": "hidden",
         "tests": list(_ungraded(person, graded) if person.problem else _tests(person, graded)),
-        "extra_data": {"headway": _extra_data(person, graded)},
+        "extra_data": {"headway": {"diagnoses": diagnoses, "name": sanitize.line(person.name)}},
     }
 
 
@@ -94,8 +88,7 @@ def _tested(result: ExerciseResult, number: str, mark: Mark) -> Iterator[Entry]:
         title = test.name.removeprefix("test_").replace("_", " ")
         output = shortcut if result.forbidden else text.format_test(test)
         earned = Mark(points if won else NOTHING, points)
-        more = {"test": test.name} | ({"seed": test.seed} if test.seed else {})
-        yield _entry(result.exercise, f"{number}.{place}", title, earned, won, output, test.outcome, more)
+        yield _entry(result.exercise, f"{number}.{place}", title, earned, won, output, test.outcome)
     if result.missing_weight:
         last, lost = f"{number}.{len(result.tests) + 1}", Mark(NOTHING, missing)
         yield _entry(result.exercise, last, "tests that were not run", lost, False, text.NOT_RUN, "error")
@@ -116,8 +109,7 @@ def _split_among_tests(result: ExerciseResult, mark: Mark) -> tuple[list[Decimal
 
 
 def _entry(
-    exercise: Exercise | None, number: str, title: str, mark: Mark, passed: bool, output: str, outcome: str,
-    more: Entry | None = None,
+    exercise: Exercise | None, number: str, title: str, mark: Mark, passed: bool, output: str, outcome: str
 ) -> Entry:  # fmt: skip
     return {
         "name": sanitize.line(f"{exercise.name}: {title}" if exercise else title),
@@ -130,7 +122,7 @@ def _entry(
         "output_format": "text",
         "tags": [exercise.chapter, exercise.name] if exercise else [],
         "visibility": "visible",
-        "extra_data": {"outcome": outcome} | (more or {}),
+        "extra_data": {"outcome": outcome},
     }
 
 
@@ -148,17 +140,3 @@ def _ungraded(person: Person, graded: GradedClass) -> Iterator[Entry]:
     yield _entry(None, "1", title, Mark(NOTHING, rest), False, text.problem_sentence(person), "error")
     given = [exercise for exercise in graded.exercises if exercise.name in person.given]
     yield from (_given(exercise, str(place), person) for place, exercise in enumerate(given, start=2))
-
-
-def _extra_data(person: Person, graded: GradedClass) -> Entry:
-    """Data for programs that the rest does not have; students do not see it."""
-    known = {result.exercise.name: result.diagnosis for result in person.results}
-    return {
-        "schema": SCHEMA,
-        "name": sanitize.line(person.name),
-        "digest": person.digest,
-        "seed": graded.seed,
-        "versions": graded.versions,
-        "late": sanitize.line(person.late),
-        "diagnoses": {name: diagnosis.as_json() for name, diagnosis in known.items() if diagnosis},
-    }

@@ -1,8 +1,7 @@
 """What the tables of each learning platform mean: which rows are people, and which column has the grades.
 
 Canvas' gradebook has a column "Title (id)" for each assignment. Below the header there may be a row that says "Manual
-Posting", and there is one with the possible points. Canvas' import changes what differs from its own gradebook: a new
-column becomes a new assignment, and the possible points of a column become those of its assignment.
+Posting", and there is one with the possible points. Canvas' import changes what differs from its own gradebook.
 
 Moodle's grading worksheet has an Identifier ("Participant 123"), and names unless they are hidden. Its import finds
 people by the identifier, skips rows whose grade was changed since the export, and needs the column Last modified
@@ -13,7 +12,6 @@ Gradescope's table is its grades ("Download Grades"), or its roster, which gets 
 
 from __future__ import annotations
 
-import html
 import io
 import re
 import zipfile
@@ -23,39 +21,38 @@ from decimal import Decimal
 from pathlib import Path
 
 from grader.classroom import sanitize
-from grader.classroom.exports.csv import spreadsheet_text
-from grader.classroom.exports.text import correction_sentences, make_sentence, problem_sentence
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.judging.scoring import format_points
-from grader.classroom.platforms.csv_table import AGAIN, CsvTable, TableRow, read_table
-from grader.classroom.platforms.matching import Learner, PersonMark
+from grader.classroom.platforms.csv_table import CsvTable, TableRow, read_table
 from grader.classroom.sanitize import list_names, shorten
 from grader.classroom.term.roster import fold
 from grader.classroom.term.roster_table import find_columns, has_names, parse_person
 
-
-@dataclass(frozen=True)
-class Platform:
-    command: str
-    kind: str  # of table
-    columns: str  # that it must have, for a message
-    recognised_by: frozenset[str]  # columns that only this platform has, in lower case
-
-
-CANVAS = Platform(
-    "canvas", "a Canvas gradebook", "Student, ID and Section", frozenset({"id", "sis login id", "section"})
-)
-MOODLE = Platform("moodle", "a Moodle grading worksheet", "Identifier and Grade", frozenset({"identifier", "grade"}))
-GRADESCOPE = Platform(
-    "gradescope", "a Gradescope table", "Name (or First Name and Last Name) and Email", frozenset({"sid", "email"})
-)
+CANVAS, MOODLE, GRADESCOPE = "a Canvas gradebook", "a Moodle grading worksheet", "a Gradescope table"
+COLUMNS = {
+    CANVAS: "Student, ID and Section",
+    MOODLE: "Identifier and Grade",
+    GRADESCOPE: "Name (or First Name and Last Name) and Email",
+}
 CANVAS_FIXED = ("ex", "n/a")  # excused, and not assigned
 SCORE, MAX_POINTS = "Total Score", "Max Points"
-COMMENTS = "feedback comments"
 LOCKED = "Moodle does not allow a change"
 _ASSIGNMENT = re.compile(r"(.*\S)\s+\(([0-9]+)\)", re.DOTALL)
 _IDENTIFIER = re.compile(r"\D*?([0-9]+)")
-_OWN_COMMENT = re.compile(r"[0-9.]+ of [0-9.]+ points\.( .*)?", re.DOTALL)
+
+
+@dataclass
+class Learner:
+    """A row about one person."""
+
+    row: TableRow
+    name: str  # first name first; "" if the table hides the names
+    ids: dict[str, str] = field(default_factory=dict)
+    locked: str = ""  # why its grade cannot be changed
+
+    @property
+    def label(self) -> str:
+        return sanitize.line(self.name or " ".join(self.ids.values()), 60)
 
 
 @dataclass
@@ -73,20 +70,15 @@ class Sheet:
         return self.table.header[self.column]
 
 
-def open_canvas(path: Path, titles: Sequence[str], new: bool, points: Decimal) -> Sheet:
-    """The gradebook and the column of the assignment with one of these titles; with `new`, of a new assignment.
-
-    GradingProblem if it does not fit.
-    """
+def open_canvas(path: Path, titles: Sequence[str]) -> Sheet:
+    """The gradebook and the column of the assignment with one of these titles. GradingProblem if it does not fit."""
     table = read_table(path)
     learners = _read_learners(table, CANVAS, ("canvas_id", "section"))
     possible = next((row for row in table.body if "points possible" in row.value(0).lower()), None)
     column = _find_assignment(table, titles)
-    if column is None and new:
-        column = _add_assignment(table, titles, possible, points)
-    elif column is None:
+    if column is None:
         raise _no_assignment(table, titles)
-    elif possible and "read only" in possible.value(column):
+    if possible and "read only" in possible.value(column):
         computed = f"Canvas computes the column {table.header[column]} itself (it is read-only)"
         raise GradingProblem(f"{table.name}: {computed}; choose an assignment with --column")
     most = possible.value(column) if possible else ""
@@ -141,7 +133,7 @@ def open_gradescope(path: Path, points: Decimal) -> Sheet:
 
 
 def _read_learners(
-    table: CsvTable, platform: Platform, required: Sequence[str], moodle_id: int | None = None
+    table: CsvTable, platform: str, required: Sequence[str], moodle_id: int | None = None
 ) -> list[Learner]:
     for title in table.header:
         table.column(title.casefold())  # it must not appear twice
@@ -161,14 +153,9 @@ def _read_column(learners: Sequence[Learner], place: int | None) -> dict[int, st
     return {learner.row.line: value for learner in learners if (value := learner.row.value(place))}
 
 
-def _wrong_table(table: CsvTable, platform: Platform) -> GradingProblem:
-    header = {cell.casefold() for cell in table.header}
-    for other in (CANVAS, MOODLE, GRADESCOPE):
-        if other.recognised_by <= header and other != platform:
-            way = f"use `headway export {other.command}`"
-            return GradingProblem(f"{table.name} is {other.kind}, not {platform.kind}; {way}")
-    columns = f"it must have the columns {platform.columns}, and it has {list_names(table.header, 12)}"
-    return GradingProblem(f"{table.name} is not {platform.kind}: {columns}")
+def _wrong_table(table: CsvTable, platform: str) -> GradingProblem:
+    columns = f"it must have the columns {COLUMNS[platform]}, and it has {list_names(table.header, 12)}"
+    return GradingProblem(f"{table.name} is not {platform}: {columns}")
 
 
 def _find_assignment(table: CsvTable, titles: Sequence[str]) -> int | None:
@@ -182,47 +169,17 @@ def _find_assignment(table: CsvTable, titles: Sequence[str]) -> int | None:
     return found[0] if found else None
 
 
-def _add_assignment(table: CsvTable, titles: Sequence[str], possible: TableRow | None, points: Decimal) -> int:
-    if not titles:
-        raise GradingProblem('give the new assignment a title with --column "TITLE"')
-    if possible is None:
-        raise GradingProblem(f"{table.name} has no row with the possible points (Points Possible); {AGAIN}")
-    column = table.add_column(titles[-1])
-    possible.set(column, format_points(points))
-    return column
-
-
 def _no_assignment(table: CsvTable, titles: Sequence[str]) -> GradingProblem:
     has = f"its assignments are: {_shorten(cell for cell in table.header if _ASSIGNMENT.fullmatch(cell)) or 'none'}"
     if not titles:
         return GradingProblem(f'say which assignment of {table.name} gets the grades, with --column "TITLE"; {has}')
     wanted = " or ".join(map(shorten, dict.fromkeys(titles)))
-    ways = "Choose one with --column, or add --new to create one in Canvas"
+    ways = "Choose one with --column, or create it in Canvas and export again"
     return GradingProblem(f"{table.name} has no assignment {wanted}; {has}. {ways}")
 
 
 def _shorten(names) -> str:
     return ", ".join(map(shorten, names))
-
-
-def write_comments(table: CsvTable, pairs: Sequence[tuple[Learner, PersonMark]]) -> int:
-    """Fill empty comments of a worksheet and replace earlier ones by Headway; return how many others were kept."""
-    column, kept = table.column(COMMENTS), 0
-    for learner, mark in pairs if column is not None else ():
-        old = learner.row.value(column)
-        if old and not _OWN_COMMENT.fullmatch(old):
-            kept += 1
-        elif column is not None and not learner.locked:
-            learner.row.set(column, _comment(mark))
-    return kept
-
-
-def _comment(mark: PersonMark) -> str:
-    """One paragraph for the learner. Moodle reads it as HTML."""
-    person = mark.person
-    points = f"{format_points(person.total.earned)} of {format_points(person.total.points)} points."
-    sentences = [points, person.late, problem_sentence(person), *correction_sentences(person), *person.remarks]
-    return spreadsheet_text(html.escape(" ".join(make_sentence(one) for one in sentences if one), quote=False))
 
 
 def make_feedback_archive(pages: Sequence[tuple[Learner, str]]) -> bytes:

@@ -157,15 +157,13 @@ def _compare_exports(folder, term, points):
             said = _export(system, file, "--to", place / "again.csv", "--force", *_where(folder, week))
             assert "0 grades written into" in said and f"{len(known)} the same as before" in said, said
             assert (place / "again.csv").read_bytes() == file.read_bytes()
-        _export("plain", *_where(folder, week))
         title = {"week1": "Masks (8001)", "week2": "Scores (8002)", "week3": "Heads (8003)"}[week]
         found = {
             "canvas": {row["ID"]: row[title] for row in read_rows(canvas)[1:]},
             "moodle": {row["Identifier"].split()[1]: row["Grade"] for row in read_rows(place / f"moodle-{week}-graded.csv")},
             "gradescope": {row["SID"]: row["Total Score"] for row in read_rows(place / f"gradescope-{week}-graded.csv")},
-            "plain": {row["number"]: row["points"] for row in read_rows(folder / "grades" / week / "plain.csv")},
         }
-        keys = {"canvas": "canvas_id", "moodle": "moodle_id", "gradescope": "number", "plain": "number"}
+        keys = {"canvas": "canvas_id", "moodle": "moodle_id", "gradescope": "number"}
         for system, grades in found.items():
             wanted = {one.ids[keys[system]]: points[week][one.number] if one.number in known else None for one in LEARNERS}
             assert {key: Decimal(grade) if grade else None for key, grade in grades.items()} == wanted, (week, system)
@@ -175,7 +173,7 @@ def _compare_exports(folder, term, points):
         for number in known:
             total = points[week][number].normalize()
             assert f"**{total:f} of " in pages[LEARNERS[number].ids["moodle_id"]]
-    for export in (canvas, place / "moodle-week1-graded.csv", place / "gradescope-week1-graded.csv", folder / "grades" / "week1" / "plain.csv"):
+    for export in (canvas, place / "moodle-week1-graded.csv", place / "gradescope-week1-graded.csv"):
         ran = headway("course", "init", export, "--into", place / f"from-{export.stem}")
         assert ran.status == 0 and f"roster.csv has {PEOPLE} people" in " ".join(ran.out.split()), ran.out
         roster = {row["name"]: row for row in read_rows(place / f"from-{export.stem}" / "roster.csv")}
