@@ -133,15 +133,13 @@ def add_gradescope_dates(rules: Rules, metadata: Any) -> Rules:
     if not rules.has_deductions and rules.due is None:
         return rules
     general = _due_date(metadata)
-    due = rules.due or general
-    users = metadata.get("users") if isinstance(metadata, dict) else None
-    extensions = {}
-    for user in users if isinstance(users, list) else ():
-        name, email, own = _text(user, "name"), _text(user, "email").casefold(), _due_date(user)
-        dates = [until for who, until in rules.extensions.items() if who == name or (email and who.casefold() == email)]
+    due, extensions = rules.due or general, {}
+    for user in metadata["users"] if metadata else ():
+        name, email, own = user["name"].strip(), user["email"].casefold(), _due_date(user)
+        dates = [until for who, until in rules.extensions.items() if who == name or who.casefold() == email]
         if own and general and own > general:
             dates.append(own)
-        if due and name and (later := [until for until in dates if until > due]):
+        if due and (later := [until for until in dates if until > due]):
             extensions[name] = max(later)
     return replace(rules, due=due, extensions=extensions)
 
@@ -152,8 +150,3 @@ def _due_date(entry: Any) -> datetime | None:
         return parse_time(entry["assignment"]["due_date"])
     except (ValueError, LookupError, TypeError):
         return None
-
-
-def _text(entry: Any, key: str) -> str:
-    value = entry.get(key) if isinstance(entry, dict) else None
-    return value.strip() if isinstance(value, str) else ""

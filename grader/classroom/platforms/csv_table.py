@@ -52,11 +52,6 @@ class CsvTable:
             raise GradingProblem(f"{self.name}, line 1: the column {self.header[places[0]]} appears twice; {AGAIN}")
         return places[0] if places else None
 
-    def add_column(self, title: str) -> int:
-        """Add an empty column at the end; return its place."""
-        self.rows[0].cells.append(title)
-        return len(self.rows[0].cells) - 1
-
     def text(self) -> str:
         out = io.StringIO(newline="")
         writer = csv.writer(out, delimiter=self.separator, lineterminator=self.line_end)

@@ -7,7 +7,7 @@ Moodle's grading worksheet has an Identifier ("Participant 123"), and names unle
 people by the identifier, skips rows whose grade was changed since the export, and needs the column Last modified
 (grade). In an archive of feedback files, each path begins with NAME_123_assignsubmission_file_.
 
-Gradescope's table is its grades ("Download Grades"), or its roster, which gets the columns of the score.
+Gradescope's table is its grades ("Download Grades").
 """
 
 from __future__ import annotations
@@ -17,12 +17,10 @@ import re
 import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal
 from pathlib import Path
 
 from grader.classroom import sanitize
 from grader.classroom.intake.problems import GradingProblem
-from grader.classroom.judging.scoring import format_points
 from grader.classroom.platforms.csv_table import CsvTable, TableRow, read_table
 from grader.classroom.sanitize import list_names, shorten
 from grader.classroom.term.roster import fold
@@ -31,11 +29,10 @@ from grader.classroom.term.roster_table import find_columns, has_names, parse_pe
 CANVAS, MOODLE, GRADESCOPE = "a Canvas gradebook", "a Moodle grading worksheet", "a Gradescope table"
 COLUMNS = {
     CANVAS: "Student, ID and Section",
-    MOODLE: "Identifier and Grade",
-    GRADESCOPE: "Name (or First Name and Last Name) and Email",
+    MOODLE: 'Identifier and Grade (in another language, name the column of the grades with --column "TITLE")',
+    GRADESCOPE: "Name (or First Name and Last Name), Email and Total Score",
 }
 CANVAS_FIXED = ("ex", "n/a")  # excused, and not assigned
-SCORE, MAX_POINTS = "Total Score", "Max Points"
 LOCKED = "Moodle does not allow a change"
 _ASSIGNMENT = re.compile(r"(.*\S)\s+\(([0-9]+)\)", re.DOTALL)
 _IDENTIFIER = re.compile(r"\D*?([0-9]+)")
@@ -92,17 +89,9 @@ def open_moodle(path: Path, column: str) -> Sheet:
     """
     table = read_table(path)
     grade, identifier = table.column((column or "grade").casefold()), table.column("identifier")
-    if column and grade and identifier is None:
+    if column and identifier is None:
         identifier = 0  # Moodle always writes it first
     if grade is None or identifier is None:
-        columns = f"its columns are {list_names(table.header, 20)}"
-        if column:
-            raise GradingProblem(f"{table.name} has no column {shorten(column)}; {columns}")
-        if table.body and _IDENTIFIER.fullmatch(table.body[0].value(0)):
-            raise GradingProblem(
-                f"{table.name} looks like a Moodle grading worksheet in another language. Say which column has the "
-                f'grades, like --column "TITLE"; {columns}'
-            )
         raise _wrong_table(table, MOODLE)
     if not column and table.column("last modified (grade)") is None:
         needed = "has no column Last modified (grade), which Moodle needs for the import"
@@ -118,18 +107,13 @@ def open_moodle(path: Path, column: str) -> Sheet:
     return Sheet(table, learners, grade, _read_column(learners, table.column("maximum grade")))
 
 
-def open_gradescope(path: Path, points: Decimal) -> Sheet:
-    """The table; a roster gets the columns of the score. GradingProblem if it does not fit."""
+def open_gradescope(path: Path) -> Sheet:
+    """The table. GradingProblem if it does not fit."""
     table = read_table(path)
-    learners = _read_learners(table, GRADESCOPE, ("email",))
-    column, most = table.column(SCORE.casefold()), table.column(MAX_POINTS.casefold())
+    learners, column = _read_learners(table, GRADESCOPE, ("email",)), table.column("total score")
     if column is None:
-        column = table.add_column(SCORE)
-        if most is None:
-            most = table.add_column(MAX_POINTS)
-            for learner in learners:
-                learner.row.set(most, format_points(points))
-    return Sheet(table, learners, column, _read_column(learners, most))
+        raise _wrong_table(table, GRADESCOPE)
+    return Sheet(table, learners, column, _read_column(learners, table.column("max points")))
 
 
 def _read_learners(

@@ -64,73 +64,50 @@ class Delivery:
         return parse_options(self.maps, self.copies, self.trust_file_dates, wanted.modules, wanted.assignment)
 
 
-@dataclass(frozen=True)
-class _DeliveredWork:
-    """What one person handed in with one delivery: usually one submission."""
-
-    name: str  # as in the roster, if the person is in it
-    place: str
-    submissions: tuple[Submission, ...]
-
-    @property
-    def is_readable(self) -> bool:
-        return any(not submission.problem for submission in self.submissions)
-
-    @property
-    def time(self) -> datetime | None:
-        return max((one.submitted for one in self.submissions if one.submitted), default=None)
-
-    def replaces(self, other: _DeliveredWork, why: str) -> _DeliveredWork:
-        note = f"there is another submission in {other.place}; the one in {self.place} counts, because {why}"
-        return replace(self, submissions=tuple(replace(one, notes=(*one.notes, note)) for one in self.submissions))
-
-
 def read_deliveries(
     deliveries: Sequence[Delivery], wanted: Wanted, roster: Roster, add_note: Callable[[Note], None]
 ) -> list[Submission]:
     """The submissions of all deliveries, the first one first. GradingProblem if one of them cannot be read."""
-    found: dict[object, _DeliveredWork] = {}
+    found: dict[object, list[Submission]] = {}  # by what identifies the person
     chosen: dict[str, None] = {}
     for number, delivery in enumerate(deliveries):
         for key, new in _read(delivery, wanted, number, roster, add_note).items():
             old = found.setdefault(key, new)
-            if {one.digest for one in old.submissions} != {one.digest for one in new.submissions}:
-                found[key] = _choose_work(old, new)
-                chosen[new.name] = None
+            if {one.digest for one in old} != {one.digest for one in new}:
+                work, why = _choose_work(old, new)
+                note = f"there are submissions in several folders; this one counts, because {why}"
+                found[key] = [replace(one, notes=(*one.notes, note)) for one in work]
+                chosen[key.name if isinstance(key, RosterPerson) else new[0].name] = None
     if chosen:
-        start = "of several submissions one counts, and a note says which; this is so for "
+        start = "of several submissions one counts, and a note says why; this is so for "
         add_note(NameNote(start, tuple(chosen)))
-    return [submission for work in found.values() for submission in work.submissions]
+    return [submission for work in found.values() for submission in work]
 
 
 def _read(
     delivery: Delivery, wanted: Wanted, number: int, roster: Roster, add_note: Callable[[Note], None]
-) -> dict[object, _DeliveredWork]:
-    """The work of each person in one delivery, by what identifies the person."""
+) -> dict[object, list[Submission]]:
     options = delivery.reading(wanted)
     submissions = list(read_in_subprocess(delivery.submissions, add_note, options=options))
     for sentence in describe_maps(options, submissions):
         add_note(sentence)
-    place = shorten(delivery.submissions.resolve().name)
-    found: dict[object, _DeliveredWork] = {}
+    found: dict[object, list[Submission]] = {}
     for submission in submissions:
-        owner = find_owner(submission, roster)
         group = f"{number} {submission.group}" if submission.group else ""  # another delivery may have an equal folder
-        key = owner or (submission.name, *sorted(submission.ids.items()))
-        before = found[key].submissions if key in found else ()
-        name = owner.name if owner else submission.name
-        found[key] = _DeliveredWork(name, place, (*before, replace(submission, group=group)))
+        key = find_owner(submission, roster) or (submission.name, *sorted(submission.ids.items()))
+        found.setdefault(key, []).append(replace(submission, group=group))
     return found
 
 
-def _choose_work(old: _DeliveredWork, new: _DeliveredWork) -> _DeliveredWork:
-    if old.is_readable != new.is_readable:
-        better, other = (new, old) if new.is_readable else (old, new)
-        return better.replaces(other, "the other one cannot be graded")
-    if old.time and new.time and old.time != new.time:
-        newer, older = (new, old) if new.time > old.time else (old, new)
-        return newer.replaces(older, "it is newer")
-    return new.replaces(old, "it was added later")
+def _choose_work(old: list[Submission], new: list[Submission]) -> tuple[list[Submission], str]:
+    """What counts of a person's work in two deliveries, and why."""
+    old_is_readable, new_is_readable = (any(not one.problem for one in work) for work in (old, new))
+    if old_is_readable != new_is_readable:
+        return new if new_is_readable else old, "the other one cannot be graded"
+    old_time, new_time = (max((one.submitted for one in work if one.submitted), default=None) for work in (old, new))
+    if old_time and new_time and old_time != new_time:
+        return new if new_time > old_time else old, "it is newer"
+    return new, "it was added later"
 
 
 def find_owner(submission: Submission, roster: Roster) -> RosterPerson | None:

@@ -133,11 +133,11 @@ def gradescope(
     force: Force = False,
     key: Key = None,
 ) -> int:
-    """Write the marks into Gradescope's grades or roster (CSV).
+    """Write the marks into Gradescope's grades (CSV).
 
     Exit status: 0 if every mark is written, 1 if some fit no row or were not graded, 2 if nothing is written."""
     grades = _read_grades(folder_of(out, course, assignment), file, to, force, key)
-    sheet = sheets.open_gradescope(file, grades.graded.points)
+    sheet = sheets.open_gradescope(file)
     return _finish(grades.target, sheet, fill(sheet, grades.marks, scale, zeros))
 
 

@@ -163,9 +163,7 @@ def test_without_deductions_the_dates_of_gradescope_change_nothing():
     assert add_gradescope_dates(Rules(), metadata(DUE, Alpha=DUE + timedelta(days=2))) == Rules()
 
 
-@pytest.mark.parametrize(
-    "facts", [None, [], "x", {}, {"assignment": None, "users": 3}, {"assignment": {"due_date": "soon"}, "users": [None, {"name": 3}, {"assignment": []}]}]
-)
+@pytest.mark.parametrize("facts", [None, {}, {"assignment": {"due_date": "soon"}, "users": []}])
 def test_metadata_without_dates_leaves_the_rules_as_they_are(facts):
     assert add_gradescope_dates(LATE, facts) == LATE
     assert add_gradescope_dates(replace(LATE, due=None), facts).due is None

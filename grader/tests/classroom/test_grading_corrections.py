@@ -209,7 +209,7 @@ def test_override_and_note_from_the_command_line(tmp_path):
     ran = headway("regrade", "Beta", *out, "-j", 1)
     assert ran.status == 0 and marks(out[1]) == after
     wrong = {
-        ("override", "Betta", "softmax", 1, "--because", "x"): 'did you mean "Beta"?',
+        ("override", "Betta", "softmax", 1, "--because", "x"): 'did you mean Beta?',
         ("override", "Beta", "sofmax", 1, "--because", "x"): "did you mean softmax?",
         ("override", "Beta", "gelu", 1, "--because", "x"): "gelu is not graded here; the exercises are softmax, causal_mask",
         ("override", "Beta", "softmax", 11, "--because", "x"): "11 is not a number of points from 0 to 10, which softmax is worth",

@@ -72,9 +72,9 @@ def test_later_submissions_are_added_and_the_same_commands_give_the_same_files(c
     earlier = totals(course)["Beta Two"]
     ran = run(course, "grade", course / "late", "--add")
     assert ran.status == 0 and "3 people, 1 submission graded now" in ran.out, ran.out
-    assert "Note: of several submissions one counts, and a note says which; this is so for Beta Two\n" in ran.out
+    assert "Note: of several submissions one counts, and a note says why; this is so for Beta Two\n" in ran.out
     assert totals(course) == {"Alpha One": "10", "Beta Two": "10", "Gamma Three": "10", "Delta Four": "0"}
-    assert "there is another submission in first; the one in late counts, because it was added later" in marks(grades(course))["Beta Two"]["notes"]
+    assert "there are submissions in several folders; this one counts, because it was added later" in marks(grades(course))["Beta Two"]["notes"]
     before = exports(grades(course))
     ran = run(course, "grade", course / "late", "--add")
     assert ran.status == 0 and "0 submissions graded now" in ran.out and exports(grades(course)) == before, ran.out
@@ -155,7 +155,7 @@ def reading(monkeypatch, roster=NO_ROSTER, **folders):
 def test_of_two_deliveries_the_newer_submission_counts(monkeypatch, old, new, counts, why):
     found, notes = reading(monkeypatch, first=[submission("Alpha", "old", **old)], second=[submission("Alpha", "new", **new)])
     assert found["Alpha"].digest == submission("Alpha", counts).digest and why in found["Alpha"].notes[-1]
-    assert notes == ["of several submissions one counts, and a note says which; this is so for Alpha"]
+    assert notes == ["of several submissions one counts, and a note says why; this is so for Alpha"]
 
 
 def test_equal_submissions_need_no_note_and_the_first_one_keeps_its_time(monkeypatch):
@@ -167,7 +167,7 @@ def test_one_person_is_found_under_another_name_in_the_second_delivery(monkeypat
     roster = Roster((RosterPerson("Alpha One", login="aone"),))
     first, second = submission("Alpha One", "old"), submission("aone", "new", submitted=IN_TIME + timedelta(days=1))
     found, notes = reading(monkeypatch, roster, first=[first], second=[second])
-    assert notes == ["of several submissions one counts, and a note says which; this is so for Alpha One"]
+    assert notes == ["of several submissions one counts, and a note says why; this is so for Alpha One"]
     assert [one.digest for one in found.values()] == [second.digest]
 
 
