@@ -16,8 +16,7 @@ from fractions import Fraction
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.judging.graded_class import GradedClass, Person
 from grader.classroom.judging.scoring import format_points, round_to_cent
-from grader.classroom.platforms.csv_table import AGAIN
-from grader.classroom.platforms.sheets import Learner, Sheet
+from grader.classroom.platforms.sheets import AGAIN, Learner, Sheet
 from grader.classroom.sanitize import shorten
 from grader.classroom.term.roster import Roster, RosterPerson, first_last, fold
 

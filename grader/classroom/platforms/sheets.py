@@ -12,6 +12,7 @@ Gradescope's table is its grades ("Download Grades").
 
 from __future__ import annotations
 
+import csv
 import io
 import re
 import zipfile
@@ -21,10 +22,9 @@ from pathlib import Path
 
 from grader.classroom import sanitize
 from grader.classroom.intake.problems import GradingProblem
-from grader.classroom.platforms.csv_table import CsvTable, TableRow, read_table
+from grader.classroom.intake.roster import find_separator, read_text
 from grader.classroom.sanitize import list_names, shorten
-from grader.classroom.term.roster import fold
-from grader.classroom.term.roster_table import find_columns, has_names, parse_person
+from grader.classroom.term.roster import find_columns, fold, has_names, parse_person
 
 CANVAS, MOODLE, GRADESCOPE = "a Canvas gradebook", "a Moodle grading worksheet", "a Gradescope table"
 COLUMNS = {
@@ -175,3 +175,76 @@ def make_feedback_archive(pages: Sequence[tuple[Learner, str]]) -> bytes:
             folder = f"{name or 'Participant'}_{learner.ids['moodle_id']}_assignsubmission_file_"
             archive.writestr(f"{folder}/feedback.md", page)
     return target.getvalue()
+
+
+BYTE_ORDER_MARK = "\ufeff"
+AGAIN = "export the table again"
+
+
+@dataclass
+class TableRow:
+    line: int
+    cells: list[str]
+
+    def value(self, place: int | None) -> str:
+        """The text of a cell without spaces around it; "" if there is no such cell."""
+        return self.cells[place].strip() if place is not None and place < len(self.cells) else ""
+
+    def set(self, place: int, text: str) -> None:
+        self.cells += [""] * (place + 1 - len(self.cells))
+        self.cells[place] = text
+
+
+@dataclass
+class CsvTable:
+    name: str
+    separator: str
+    rows: list[TableRow]  # the first one names the columns
+    mark: str  # the byte order mark, or ""
+    line_end: str
+
+    @property
+    def header(self) -> list[str]:
+        return [cell.strip() for cell in self.rows[0].cells]
+
+    @property
+    def body(self) -> list[TableRow]:
+        """The rows below the header that are not empty."""
+        return [row for row in self.rows[1:] if any(map(str.strip, row.cells))]
+
+    def column(self, *names: str) -> int | None:
+        """The place of the column with one of these names. GradingProblem if there are two."""
+        places = [place for place, cell in enumerate(self.header) if cell.casefold() in names]
+        if len(places) > 1:
+            raise GradingProblem(f"{self.name}, line 1: the column {self.header[places[0]]} appears twice; {AGAIN}")
+        return places[0] if places else None
+
+    def text(self) -> str:
+        out = io.StringIO(newline="")
+        writer = csv.writer(out, delimiter=self.separator, lineterminator=self.line_end)
+        writer.writerows(row.cells for row in self.rows)
+        return self.mark + out.getvalue()
+
+
+def read_table(path: Path) -> CsvTable:
+    """The table in this file. GradingProblem, one sentence with the line, if it is not one."""
+    text = read_text(path)
+    separator = find_separator(text)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+    rows, line = [], 1
+    try:
+        for cells in reader:
+            rows.append(TableRow(line, cells))
+            line = reader.line_num + 1
+    except csv.Error as error:
+        raise GradingProblem(f"{path.name}, line {line}: this is not CSV ({error}); {AGAIN}") from None
+    if not any(cell.strip() for row in rows for cell in row.cells):
+        raise GradingProblem(f"{path.name} is empty; {AGAIN}")
+    columns = len(rows[0].cells)
+    for row in rows[1:]:
+        if any(row.cells[columns:]):
+            many = f"there are {len(row.cells)} cells for {columns} columns"
+            raise GradingProblem(f"{path.name}, line {row.line}: {many}; {AGAIN}")
+    with path.open("rb") as file:
+        mark = BYTE_ORDER_MARK if file.read(3) == BYTE_ORDER_MARK.encode() else ""
+    return CsvTable(path.name, separator, rows, mark, "\r\n" if "\r\n" in text else "\n")

@@ -12,8 +12,7 @@ from typing import Any
 
 from grader.classroom.judging.graded_class import GradedClass, Mark, Person
 from grader.classroom.report import tally
-from grader.classroom.report.numbers import format_number
-from grader.classroom.report.templates import format_chapter, render_template
+from grader.classroom.report.templates import format_chapter, format_number, render_template
 from grader.classroom.term.course import Course
 from grader.classroom.term.roster import NO_ROSTER, Roster, RosterPerson
 from grader.files import write_whole

@@ -16,7 +16,7 @@ from grader.classroom.judging.graded_class import GradedClass
 from grader.classroom.platforms import sheets
 from grader.classroom.platforms.filling import Filled, PersonMark, collect_marks, fill
 from grader.classroom.platforms.sheets import Sheet
-from grader.classroom.report.numbers import format_count
+from grader.classroom.report.templates import format_count
 from grader.classroom.sanitize import line
 from grader.classroom.term.course import Assignment
 from grader.classroom.term.roster import Roster

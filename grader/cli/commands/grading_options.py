@@ -17,8 +17,7 @@ from grader.classroom.intake.options import NEWEST
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.judging.rules import Rules, read_rules
 from grader.classroom.sanitize import line
-from grader.classroom.term.course import Assignment, Course
-from grader.classroom.term.course_file import find_course, read_course_file
+from grader.classroom.term.course import Assignment, Course, find_course, read_course_file
 from grader.classroom.term.deliveries import Delivery
 from grader.console.output import print_error
 from grader.course.status import read_course

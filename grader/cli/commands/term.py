@@ -14,10 +14,9 @@ from grader.classroom.gradebook.sqlite_file import has_gradebook
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.judging.graded_class import GradedClass
 from grader.classroom.judging.scoring import format_points
-from grader.classroom.report.numbers import format_count
+from grader.classroom.report.templates import format_count
 from grader.classroom.sanitize import line, list_names
-from grader.classroom.term.course import GRADES, Assignment, Course
-from grader.classroom.term.course_file import find_course, read_course_file, write_course
+from grader.classroom.term.course import GRADES, Assignment, Course, find_course, read_course_file, write_course
 from grader.classroom.term.marks import compute_term_marks
 from grader.cli.arguments import argument, option
 from grader.cli.commands.grading_options import describe_problems, read_options

@@ -10,7 +10,7 @@ import pytest
 from grader.classroom.handout.gradescope import add_gradescope_dates
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.judging.rules import Rules, format_rules, read_rules
-from grader.classroom.term.course_file import read_course_file
+from grader.classroom.term.course import read_course_file
 from grader.cli.main import app
 from grader.course.syllabus import load_syllabus
 from typer.testing import CliRunner

@@ -8,8 +8,8 @@ import pytest
 from grade_command import headway
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.intake.submissions import Submission
-from grader.classroom.term import course_file as module
-from grader.classroom.term.course_file import read_course_file
+from grader.classroom.term import course as module
+from grader.classroom.term.course import read_course_file
 
 ROSTER = "name,email,login,group\nAlpha One,alpha@example.edu,aone,G1\nBeta Two,beta@example.edu,btwo,\n"
 COURSE = """\

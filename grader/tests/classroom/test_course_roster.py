@@ -2,8 +2,7 @@
 
 import pytest
 from grader.classroom.intake.problems import GradingProblem
-from grader.classroom.term.roster import Roster, RosterPerson
-from grader.classroom.term.roster_table import read_people, write_people
+from grader.classroom.term.roster import Roster, RosterPerson, read_people, write_people
 
 ALPHA = RosterPerson("Alpha One", "alpha@example.edu", "aone", "s1", "11", "501", "S1", "G1")
 BETA = RosterPerson("Beta Two", "beta@example.edu", "btwo", "s2", "12", "502", "S1", "G1")

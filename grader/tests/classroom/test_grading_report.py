@@ -15,7 +15,6 @@ import report_examples as classes
 from grader.classroom import sanitize
 from grader.classroom.gradebook import records
 from grader.classroom.report import write
-from grader.classroom.report.numbers import format_count, format_number
 from grader.classroom.report.page import ReportContext, first_sentence, render
 from grader.classroom.report.tally import (
     classify,
@@ -25,6 +24,7 @@ from grader.classroom.report.tally import (
     tally_misconceptions,
     tally_unexplained,
 )
+from grader.classroom.report.templates import format_count, format_number
 from grader.classroom.term.roster import Roster, RosterPerson
 from grader.verdict.results import Diagnosis
 from report_examples import graded, person, result
