@@ -13,7 +13,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from grader.classroom.handout.gradescope import TEXTS, hide_results
+from grader.classroom.handout.gradescope import hide_results
 from grader.course.source import definition, replace_definition
 from grader.course.syllabus import ROOT, load_syllabus
 from grader.execution.sandbox.isolation import available
@@ -209,14 +209,6 @@ def test_a_path_that_cannot_be_the_archive_is_refused_before_any_work(kit, tmp_p
     assert (tmp_path / "notes.zip").read_text() == "my notes" and not (tmp_path / "a.zip").exists()
 
 
-def test_setup_says_which_index_has_no_torch(tmp_path):
-    """The two lines of setup.sh that install torch, with a pip that fails."""
-    setup = (TEXTS / "setup.sh").read_text(encoding="utf-8")
-    text = setup[setup.index("index=") : setup.index('"$here/venv/bin/python" -m pip install -c constraints.txt -e .')]
-    script = f"set -euo pipefail\nhere=here\n{text}echo installed\n".replace('"$here/venv/bin/python"', "false").replace("TORCH_INDEX", "https://example.org/cpu")
-    assert run(["bash", "-c", script], tmp_path, dict(os.environ), status=1).startswith("torch could not be installed from https://example.org/cpu. Make the archive")
-
-
 def test_hidden_results_reveal_neither_the_points_nor_the_tests():
     seen = {"tags": ["ch05", "RMSNorm"], "visibility": "visible", "score": 1.0}
     results = {"output": "31 of 40 points.\n\n1 day late.", "score": 31.0, "tests": [seen, seen | {"tags": ["ch05", "gelu"]}]}
@@ -224,13 +216,6 @@ def test_hidden_results_reveal_neither_the_points_nor_the_tests():
     assert [test["visibility"] for test in hidden["tests"]] == ["visible", "after_published"] and hidden["score"] == 31.0
     assert hidden["output"] == "Your instructor shows the results of gelu and your points later.\n\n1 day late."
     assert hide_results(results, ["softmax"]) == hide_results(results, []) == results
-
-
-def test_invalid_rules_and_unknown_chapters_are_refused(kit, tmp_path):
-    (tmp_path / "rules.toml").write_text("[points]\nsofmax = 3\n")
-    assert "softmax" in kit.run("gradescope", str(tmp_path / "a.zip"), "--points", str(tmp_path / "rules.toml"), status=2)
-    assert "did you mean ch05_layers" in kit.run("gradescope", str(tmp_path / "a.zip"), "--chapters", "ch05_layer", status=2)
-    assert not (tmp_path / "a.zip").exists()
 
 
 # ---- GitHub

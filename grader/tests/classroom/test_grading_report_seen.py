@@ -132,15 +132,6 @@ def test_a_phone_never_scrolls_sideways(browser, request, name):
     assert page.js(f"{outside}.map(one => one.outerHTML)") == []
 
 
-def test_the_first_key_offers_to_skip_to_the_report(browser, small):
-    page = browser.open(small)
-    page.press("Tab")
-    assert page.js("document.activeElement.className") == "skip"
-    assert page.js("document.activeElement.getBoundingClientRect().left") >= 0  # visible as soon as it has the focus
-    page.press("Enter")
-    assert page.js("document.activeElement.id") == "main"
-
-
 def test_everything_can_be_focused_by_keyboard_and_shows_the_focus(browser, small):
     page = browser.open(small)
     page.js(OPEN_ALL)
@@ -214,15 +205,6 @@ def test_in_print_lecture_sections_are_expanded_and_people_stay_as_they_are(brow
     assert page.js("[innerWidth, document.scrollingElement.scrollWidth]") == [720, 720]
 
 
-def test_each_expanded_person_is_printed_on_a_separate_page(browser, small, tmp_path):
-    page = browser.open(small)
-    pages = []
-    for unfolded in (0, 1, 3):
-        page.js(f"document.querySelectorAll('.person').forEach((person, number) => {{ person.open = number < {unfolded}; }})")
-        pages.append(len(re.findall(rb"/Type\s*/Page\b", page.pdf(tmp_path / "report.pdf").read_bytes())))
-    assert pages[0] >= 1 and pages[1] > pages[0] and pages[2] == pages[1] + 2
-
-
 def test_mistakes_have_sentences_as_titles_and_those_of_one_person_are_collapsed(browser, small):
     page = browser.open(small)
     assert classes.OVERFLOW.id not in page.js("document.body.innerText")
@@ -250,12 +232,6 @@ def test_the_map_shows_the_points_of_everybody(browser, small):
     assert rows[6][1:] == ["–"] * 4  # nothing of person seven was graded
     shown = browser.open(small).js("[...document.querySelectorAll('.heat td[class]')].every(cell => /\\d/.test(cell.textContent))")
     assert shown, "no number is shown by a colour alone"
-
-
-def test_a_wide_map_is_not_printed(browser, tmp_path):
-    page = browser.open(write(classes.large(3), tmp_path), media="print")
-    assert not page.js("document.querySelector('.heat').checkVisibility()")
-    assert page.js("document.querySelector('.print').checkVisibility()")
 
 
 def test_a_large_class_loads_and_never_scrolls_sideways(browser, tmp_path):

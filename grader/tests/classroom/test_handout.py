@@ -18,9 +18,8 @@ from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.intake.reading import read_submissions
 from grader.course.source import definition, read_source, replace_definition
 from grader.course.syllabus import EXERCISES, ROOT, SOLUTIONS, UnknownName, load_syllabus
-from kit_copy import Kit, posix
+from kit_copy import Kit
 from pytest_runs import solution
-from watching import nothing_remains, watching
 
 MODULE = "ch03_attention"
 HIDDEN = ("fuse_qkv", "split_qkv")
@@ -115,21 +114,6 @@ def test_check_hint_reset_list_and_the_notebook_work_in_a_handout(handout):
     assert done.stdout == f"True {MODULE}\n", done.stdout + done.stderr
 
 
-@posix
-@pytest.mark.thorough
-def test_the_watch_names_a_sealed_mistake(handout):
-    with watching(handout, "softmax") as terminal:
-        terminal.wait("Write the code and save the file")
-        wrong = definition(solution("ch03"), "softmax").text.replace("exps.sum(dim, keepdim=True)", "exps.sum()")
-        handout.edit(MODULE, definition(read_source(handout.file(MODULE)), "softmax").text, wrong)
-        terminal.wait("The whole tensor sums to 1, where every slice along `dim` should.")
-        terminal.press("d", "d")
-        terminal.wait("a handout does not show the reference")
-        terminal.press("q")
-        assert terminal.ended == 0
-    assert nothing_remains(handout)
-
-
 def test_commands_that_need_the_whole_kit_say_so(handout):
     for command in ("stubs", "dev-check", "handout"):
         assert f"headway: `headway {command}` does not work in a handout" in handout.run(command, status=2)
@@ -142,12 +126,6 @@ def test_commands_that_need_the_whole_kit_say_so(handout):
     assert "ch01_tokenizer is not part of this handout" in handout.run("reset", "ch01", status=1)
     for command in ("hint", "watch"):
         assert "ch01_tokenizer is not part of this handout" in handout.run(command, "ch01", status=2)
-
-
-def test_measurements_are_those_of_its_lessons(handout):
-    listed = handout.run("measure")
-    assert "scores" in listed and "growth" not in listed
-    assert "20,000 random queries" in handout.run("measure", "scores")
 
 
 def test_a_copy_of_a_handout_is_read_as_its_exercises(handout, tmp_path):
@@ -292,5 +270,3 @@ def lines_of_blocks(module: str) -> list[str]:
         if inside and len(line) > 24 and "SOLUTION" not in line and _is_statement(line):
             found.append(line)
     return found
-
-
