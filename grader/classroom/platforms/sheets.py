@@ -73,8 +73,6 @@ def open_canvas(path: Path, titles: Sequence[str]) -> Sheet:
     learners = _read_learners(table, CANVAS, ("canvas_id", "section"))
     possible = next((row for row in table.body if "points possible" in row.value(0).lower()), None)
     column = _find_assignment(table, titles)
-    if column is None:
-        raise _no_assignment(table, titles)
     if possible and "read only" in possible.value(column):
         computed = f"Canvas computes the column {table.header[column]} itself (it is read-only)"
         raise GradingProblem(f"{table.name}: {computed}; choose an assignment with --column")
@@ -142,28 +140,20 @@ def _wrong_table(table: CsvTable, platform: str) -> GradingProblem:
     return GradingProblem(f"{table.name} is not {platform}: {columns}")
 
 
-def _find_assignment(table: CsvTable, titles: Sequence[str]) -> int | None:
-    wanted, found = {fold(title) for title in titles}, []
+def _find_assignment(table: CsvTable, titles: Sequence[str]) -> int:
+    """The column of the assignment with one of these titles, or numbers."""
+    wanted, found, assignments = {fold(title) for title in titles}, [], []
     for place, cell in enumerate(table.header):
-        if (parts := _ASSIGNMENT.fullmatch(cell)) and wanted & {fold(cell), fold(parts[1]), parts[2]}:
-            found.append(place)
-    if len(found) > 1:
-        several = f"{table.name} has several assignments of this title: {_shorten(table.header[one] for one in found)}"
-        raise GradingProblem(f"{several}; choose one with --column and its number")
-    return found[0] if found else None
-
-
-def _no_assignment(table: CsvTable, titles: Sequence[str]) -> GradingProblem:
-    has = f"its assignments are: {_shorten(cell for cell in table.header if _ASSIGNMENT.fullmatch(cell)) or 'none'}"
-    if not titles:
-        return GradingProblem(f'say which assignment of {table.name} gets the grades, with --column "TITLE"; {has}')
-    wanted = " or ".join(map(shorten, dict.fromkeys(titles)))
-    ways = "Choose one with --column, or create it in Canvas and export again"
-    return GradingProblem(f"{table.name} has no assignment {wanted}; {has}. {ways}")
-
-
-def _shorten(names) -> str:
-    return ", ".join(map(shorten, names))
+        if parts := _ASSIGNMENT.fullmatch(cell):
+            assignments.append(shorten(cell))
+            found += [place] if wanted & {fold(cell), fold(parts[1]), parts[2]} else []
+    if len(found) == 1:
+        return found[0]
+    what = " or ".join(map(shorten, dict.fromkeys(titles))) or "without a title"
+    many = f"{'several assignments' if found else 'no assignment'} {what}"
+    has = ", ".join(assignments) or "none"
+    ways = "choose one with --column and its title or number, or create it in Canvas and export again"
+    raise GradingProblem(f"{table.name} has {many}; its assignments are: {has}; {ways}")
 
 
 def make_feedback_archive(pages: Sequence[tuple[Learner, str]]) -> bytes:

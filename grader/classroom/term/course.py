@@ -164,14 +164,9 @@ _flag = partial(_kind, bool, "true or false")
 _table = partial(_kind, dict, "a table; write its name in [ ] and put its keys below")
 _tables = partial(_kind, list, "a list of tables; write [[drops]], and below it assignments and best", entries=dict)
 _names = partial(_kind, list, 'a list of names; write it like ["ch03"]', entries=str)
+_count = partial(_kind, int, "a whole number")
 _percent = partial(parse_number, what="a percentage", most=100)
 _weight = partial(parse_number, what="a weight", most=1_000_000)
-
-
-def _count(key: str, value: Any) -> int:
-    if type(value) is not int or value < 1:
-        raise GradingProblem(f"{key}: {show_value(value)} is not a number from 1")
-    return value
 
 
 def _exercises(of_chapters: bool, key: str, value: Any) -> list[Exercise]:

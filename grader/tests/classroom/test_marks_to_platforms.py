@@ -89,7 +89,7 @@ def test_missing_people_get_zeros_and_the_same_grade_in_another_form_stays_as_it
 
 def test_two_assignments_with_one_title_are_distinguished_by_their_number(course, tmp_path):
     file = write(tmp_path / "canvas.csv", CANVAS.replace("Intro, part 1 (8001)", "Attention (8001)").replace("5.00,10.00", "10.00,10.00"))
-    assert "several assignments of this title: Attention (8001), Attention (8002)" in refused(course, "canvas", file)
+    assert "several assignments week3 or Attention; its assignments are: Attention (8001), Attention (8002)" in refused(course, "canvas", file)
     assert export(course, "canvas", file, "--column", "8001")[0] == 1
     assert rows(tmp_path / "canvas-graded.csv")[3][5] == "10"
 
