@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from grader.classroom.intake.class_notes import describe_maps
-from grader.classroom.intake.options import NEWEST, ReadOptions, parse_options
+from grader.classroom.intake.options import ReadOptions
 from grader.classroom.intake.reader import read_in_subprocess
 from grader.classroom.intake.submissions import Submission, add_slugs
 from grader.classroom.sanitize import list_names, shorten
@@ -42,36 +42,14 @@ class NameNote:
 Note = str | NameNote
 
 
-@dataclass(frozen=True)
-class Wanted:
-    """What is graded; empty for everything."""
-
-    modules: frozenset[str] = frozenset()  # the chapters
-    assignment: str = ""
-
-
-@dataclass(frozen=True)
-class Delivery:
-    """Submissions, and how they are read."""
-
-    submissions: Path
-    maps: tuple[str, ...] = ()  # "homework3.py=ch03"
-    copies: str = NEWEST
-    trust_file_dates: bool = False
-
-    def reading(self, wanted: Wanted = Wanted()) -> ReadOptions:
-        """How submissions are read. GradingProblem or UnknownName for an invalid option."""
-        return parse_options(self.maps, self.copies, self.trust_file_dates, wanted.modules, wanted.assignment)
-
-
 def read_deliveries(
-    deliveries: Sequence[Delivery], wanted: Wanted, roster: Roster, add_note: Callable[[Note], None]
+    folders: Sequence[Path], options: ReadOptions, roster: Roster, add_note: Callable[[Note], None]
 ) -> list[Submission]:
     """The submissions of all deliveries, the first one first. GradingProblem if one of them cannot be read."""
     found: dict[object, list[Submission]] = {}  # by what identifies the person
     chosen: dict[str, None] = {}
-    for number, delivery in enumerate(deliveries):
-        for key, new in _read(delivery, wanted, number, roster, add_note).items():
+    for number, folder in enumerate(folders):
+        for key, new in _read(folder, options, number, roster, add_note).items():
             old = found.setdefault(key, new)
             if {one.digest for one in old} != {one.digest for one in new}:
                 work, why = _choose_work(old, new)
@@ -85,10 +63,9 @@ def read_deliveries(
 
 
 def _read(
-    delivery: Delivery, wanted: Wanted, number: int, roster: Roster, add_note: Callable[[Note], None]
+    folder: Path, options: ReadOptions, number: int, roster: Roster, add_note: Callable[[Note], None]
 ) -> dict[object, list[Submission]]:
-    options = delivery.reading(wanted)
-    submissions = list(read_in_subprocess(delivery.submissions, add_note, options=options))
+    submissions = list(read_in_subprocess(folder, add_note, options=options))
     for sentence in describe_maps(options, submissions):
         add_note(sentence)
     found: dict[object, list[Submission]] = {}

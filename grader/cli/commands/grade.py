@@ -18,6 +18,7 @@ from grader.classroom.gradebook.corrections import to_storable
 from grader.classroom.gradebook.gradebook import Gradebook
 from grader.classroom.gradebook.sqlite_file import has_gradebook
 from grader.classroom.intake.class_notes import describe_unknown_times
+from grader.classroom.intake.options import NEWEST, parse_options
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.intake.submissions import Submission, add_slugs
 from grader.classroom.judging.better_versions import choose_versions, find_points_in, list_variants
@@ -25,7 +26,7 @@ from grader.classroom.judging.rules import Rules
 from grader.classroom.report.page import read_context
 from grader.classroom.sanitize import line, list_names
 from grader.classroom.term.course import Course
-from grader.classroom.term.deliveries import Note, Wanted, name_by_roster, read_deliveries
+from grader.classroom.term.deliveries import Note, name_by_roster, read_deliveries
 from grader.classroom.term.roster import NO_ROSTER, NamedPerson
 from grader.cli.arguments import argument, option
 from grader.cli.commands.anonymity import refuse_mixing, stored_class
@@ -282,14 +283,15 @@ def read_class(
 
     GradingProblem if they cannot be read.
     """
-    for delivery in options.deliveries:
-        delivery.reading()  # a wrong option is reported before anything is read
-        if delivery.submissions.is_dir() and out.resolve().is_relative_to(delivery.submissions):
+    modules, copies = {exercise.module for exercise in chosen}, options.copies or NEWEST
+    reading = parse_options(options.maps, copies, options.trust_file_dates, modules, options.assignment)
+    folders = [Path(path) for path in options.submissions]
+    for folder in folders:
+        if folder.is_dir() and out.resolve().is_relative_to(folder):
             inside = f"the folder for the result, {line(str(out))}, is inside the folder with the submissions"
             raise GradingProblem(f"{inside}; choose another one with --out")
     notes: list[Note] = []
-    wanted = Wanted(frozenset(exercise.module for exercise in chosen), options.assignment)
-    submissions = read_deliveries(options.deliveries, wanted, course.roster if course else NO_ROSTER, notes.append)
+    submissions = read_deliveries(folders, reading, course.roster if course else NO_ROSTER, notes.append)
     if course is not None:
         submissions, more = name_by_roster(submissions, course.roster, course.assignment(options.assignment).groups)
         notes += more

@@ -13,12 +13,10 @@ from pathlib import Path
 from typing import Any, ParamSpec
 
 from grader.classroom.anonymous import key_file
-from grader.classroom.intake.options import NEWEST
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.judging.rules import Rules, read_rules
 from grader.classroom.sanitize import line
 from grader.classroom.term.course import Assignment, Course, find_course, read_course_file
-from grader.classroom.term.deliveries import Delivery
 from grader.console.output import print_error
 from grader.course.status import read_course
 from grader.course.syllabus import Exercise
@@ -47,12 +45,6 @@ class GradingOptions:
     anonymous: bool = False
     key: str = ""  # of the pseudonyms; empty for the usual place
     command: str = ""  # `headway grade ...` as it was typed; never `headway regrade NAME`, which names a person
-
-    @property
-    def deliveries(self) -> list[Delivery]:
-        return [
-            Delivery(Path(path), self.maps, self.copies or NEWEST, self.trust_file_dates) for path in self.submissions
-        ]
 
     def key_path(self, out: Path) -> Path:
         """Usually next to the course file, for all its assignments; else next to the folder of the grades."""

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from example_class import IN_TIME, submission
 from grade_command import exports, hand_in, headway, marks, mistake
+from grader.classroom.intake.options import ReadOptions
 from grader.classroom.term import deliveries
-from grader.classroom.term.deliveries import Delivery, NameNote, Wanted, find_owner, read_deliveries
+from grader.classroom.term.deliveries import NameNote, find_owner, read_deliveries
 from grader.classroom.term.roster import NO_ROSTER, Roster, RosterPerson
 from grader.cli.commands.grading_options import GradingOptions, read_options, store_options
 from pytest_runs import solution
@@ -137,7 +138,7 @@ def reading(monkeypatch, roster=NO_ROSTER, **folders):
     """The submissions of these folders, and the notes; `folders` has the submissions of each."""
     notes = []
     monkeypatch.setattr(deliveries, "read_in_subprocess", lambda path, add_note, options: folders[path.name])
-    found = read_deliveries([Delivery(Path(name)) for name in folders], Wanted(), roster, notes.append)
+    found = read_deliveries([Path(name) for name in folders], ReadOptions(), roster, notes.append)
     return {one.name: one for one in found}, list(map(str, notes))
 
 
