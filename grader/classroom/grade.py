@@ -19,7 +19,7 @@ from grader.classroom.intake.submissions import Submission
 from grader.classroom.judging.graded_class import GradedClass
 from grader.classroom.judging.rules import Rules
 from grader.classroom.judging.seeds import seeds_of
-from grader.classroom.report.context import NO_CONTEXT, ReportContext
+from grader.classroom.report.page import NO_CONTEXT, ReportContext
 from grader.course.syllabus import Exercise
 from grader.verdict.conditions import versions
 from grader.verdict.summary import Verdict

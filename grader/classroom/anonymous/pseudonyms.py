@@ -43,13 +43,11 @@ class Pseudonyms:
 
         GradingProblem if it means several people.
         """
-        known = [
-            NamedPerson(one.name, one.pseudonym, tuple(one.ids.values()), pseudonym=one.pseudonym)
-            for one in self.entries
-        ]
+        known = [NamedPerson(one.name, one.pseudonym, tuple(one.ids.values())) for one in self.entries]
         found = find_people(text, known) or find_people(spreadsheet_text(text), known)
         if len(found) > 1:
-            raise GradingProblem(f"{describe_several(text, found)}; {line(self.path.name)} says who they are")
+            ways = describe_several(text, [NamedPerson(one.slug) for one in found])
+            raise GradingProblem(f"{ways}; {line(self.path.name)} says who they are")
         return found[0].slug if found else text
 
     def entry(self, pseudonym: str) -> KeyEntry | None:
@@ -67,7 +65,7 @@ class Pseudonyms:
         self.entries = key.entries
         roster = _hide_roster(course.roster, owned)
         assignments = [replace(one, rules=self.hide_rules(one.rules, roster)) for one in course.assignments]
-        return replace(course, is_anonymous=True, roster=roster, assignments=tuple(assignments))
+        return replace(course, roster=roster, assignments=tuple(assignments))
 
     def hide_rules(self, rules: Rules, roster: Roster) -> Rules:
         """The rules with pseudonyms; `roster` has them already."""

@@ -22,7 +22,8 @@ from grader.classroom.gradebook.sqlite_file import GradebookFile, GradebookProbl
 from grader.classroom.intake.submissions import Submission
 from grader.classroom.judging.graded_class import GradedClass
 from grader.classroom.judging.rules import Rules
-from grader.classroom.term.roster import NO_ROSTER, NamedPerson, Roster, describe_several, find_people, suggest_person
+from grader.classroom.judging.toml_values import suggest
+from grader.classroom.term.roster import NO_ROSTER, NamedPerson, Roster, describe_several, find_people
 from grader.course.syllabus import Exercise, load_syllabus
 from grader.verdict.summary import Verdict
 
@@ -148,7 +149,11 @@ class Gradebook:
         GradebookProblem, with what to write, if that is no person or several.
         """
         names, ids = {slug: name for slug, (name, _) in self.list_people().items()}, self.list_ids()
-        known = [NamedPerson.of(name, slug, ids.get(slug, {}), roster.find(name)) for slug, name in names.items()]
+        known = []
+        for slug, name in names.items():
+            person = roster.find(name)
+            own = {*ids.get(slug, {}).values(), *(person.ids.values() if person else ())}
+            known.append(NamedPerson(name, slug, tuple(own)))
         missing = set(roster.find_missing(names.values()))
         known += [person for person in roster.named_people if person.name in missing]
         found = find_people(to_storable(text), known)
@@ -158,7 +163,7 @@ class Gradebook:
             raise GradebookProblem(describe_several(text, found))
         if not known:
             raise GradebookProblem("this gradebook has no submissions yet; run `headway grade` first")
-        offer = suggest_person(text, known) or "; grades.csv lists all names"
+        offer = suggest(text, [one.name for one in known]) or "; grades.csv lists all names"
         unknown = f"no person in this gradebook is called {sanitize.shorten(text)}{offer}"
         raise GradebookProblem(sanitize.line(unknown, 2000))
 

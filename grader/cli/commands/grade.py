@@ -19,7 +19,7 @@ from grader.classroom.gradebook.sqlite_file import has_gradebook
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.intake.submissions import Submission, add_slugs, describe_unknown_times
 from grader.classroom.judging.rules import Rules
-from grader.classroom.report.context import read_context
+from grader.classroom.report.page import read_context
 from grader.classroom.sanitize import line, list_names
 from grader.classroom.term.course import Course
 from grader.classroom.term.deliveries import Note, name_by_roster, read_deliveries
@@ -236,7 +236,6 @@ def _grade(
         people = book.list_people()
         again = _delete_verdicts(book, how.again, submissions) if how.again else None
         store_options(options, out)
-        context, more = read_context(course, options.assignment)
         try:
             with show_progress() as report:
                 outcome: GradingOutcome = grade_class(
@@ -249,11 +248,11 @@ def _grade(
                     dispatcher,
                     how.jobs or at_once,
                     report,
-                    context=context,
+                    context=read_context(course, options.assignment),
                 )
         except GradingStopped as trouble:
             raise GradingProblem(str(trouble)) from trouble
-        print_summary(outcome, out, [*notes, *more], again)
+        print_summary(outcome, out, notes, again)
         print_left_out(people, book.list_people())
     ungraded = [person for person in outcome.graded_class.people if person.problem and not person.missing]
     return SOME_NOT if any(again is None or person.slug in again for person in ungraded) else ALL_GRADED
@@ -267,13 +266,13 @@ def read_class(options: GradingOptions, out: Path, course: Course | None) -> tup
 
     GradingProblem if they cannot be read.
     """
-    deliveries = [Path(path) for path in options.submissions]
-    for delivery in deliveries:
-        if delivery.is_dir() and out.resolve().is_relative_to(delivery):
+    folders = [Path(path) for path in options.submissions]
+    for folder in folders:
+        if folder.is_dir() and out.resolve().is_relative_to(folder):
             inside = f"the folder for the result, {line(str(out))}, is inside the folder with the submissions"
             raise GradingProblem(f"{inside}; choose another one with --out")
     notes: list[Note] = []
-    submissions = read_deliveries(deliveries, course.roster if course else NO_ROSTER, notes.append)
+    submissions = read_deliveries(folders, course.roster if course else NO_ROSTER, notes.append)
     if course is not None:
         submissions, more = name_by_roster(submissions, course.roster, course.assignment(options.assignment).groups)
         notes += more

@@ -16,8 +16,7 @@ from grader.classroom.anonymous import key_file
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.judging.rules import Rules, read_rules
 from grader.classroom.sanitize import line
-from grader.classroom.term.course import Assignment, Course
-from grader.classroom.term.course_file import find_course, read_course_file
+from grader.classroom.term.course import Assignment, Course, find_course, read_course_file
 from grader.console.output import print_error
 from grader.course.status import read_course
 from grader.course.syllabus import Exercise

@@ -9,8 +9,8 @@ from pathlib import Path
 from grader.classroom import sanitize
 from grader.classroom.grade import GradingOutcome
 from grader.classroom.intake.submissions import Submission
-from grader.classroom.report.numbers import format_count, format_number
 from grader.classroom.report.tally import measure_distribution
+from grader.classroom.report.templates import format_count, format_number
 from grader.console.output import make_console, print_sentence
 from grader.course.progress import format_points
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn

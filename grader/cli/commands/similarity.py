@@ -10,7 +10,7 @@ from grader.classroom.anonymous.pseudonyms import Pseudonyms, hide_names
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.judging.rules import Rules
 from grader.classroom.report import ReportProblem
-from grader.classroom.report.numbers import format_count
+from grader.classroom.report.templates import format_count
 from grader.classroom.sanitize import line, shorten
 from grader.classroom.similarity.comparison import Comparison, compare
 from grader.classroom.similarity.page import write_page, write_table

@@ -9,13 +9,14 @@ import pytest
 from example_class import IN_TIME, submission
 from grade_command import exports, hand_in, headway, marks, mistake
 from grader.classroom.term import deliveries
-from grader.classroom.term.deliveries import NameNote, find_owner, name_by_roster, read_deliveries
+from grader.classroom.term.deliveries import NameNote, find_owner, read_deliveries
 from grader.classroom.term.roster import NO_ROSTER, Roster, RosterPerson
 from grader.cli.commands.grading_options import GradingOptions, read_options, store_options
 from pytest_runs import solution
 
+ROSTER = "name,login\nAlpha One,aone\nBeta Two,btwo\nGamma Three,\nDelta Four,\n"
 COURSE = """\
-roster = [{ name = "Alpha One", login = "aone" }, { name = "Beta Two", login = "btwo" }, { name = "Gamma Three" }, { name = "Delta Four" }]
+roster = "roster.csv"
 [assignments.week1]
 exercises = ["softmax"]
 """
@@ -26,6 +27,7 @@ def graded(tmp_path_factory):
     """A course with a graded delivery of two people, and a later one: Gamma, and a better submission of Beta."""
     folder = tmp_path_factory.mktemp("deliveries")
     (folder / "course.toml").write_text(COURSE, encoding="utf-8")
+    (folder / "roster.csv").write_text(ROSTER, encoding="utf-8")
     hand_in(folder / "first", "Alpha One", solution("ch03"))
     hand_in(folder / "first", "Beta Two", mistake("softmax"))
     hand_in(folder / "late", "Gamma Three", solution("ch03"))
@@ -70,9 +72,9 @@ def test_later_submissions_are_added_and_the_same_commands_give_the_same_files(c
     earlier = totals(course)["Beta Two"]
     ran = run(course, "grade", course / "late", "--add")
     assert ran.status == 0 and "3 people, 1 submission graded now" in ran.out, ran.out
-    assert "Note: of several submissions one counts, and a note says which; this is so for Beta Two\n" in ran.out
+    assert "Note: of several submissions one counts, and a note says why; this is so for Beta Two\n" in ran.out
     assert totals(course) == {"Alpha One": "10", "Beta Two": "10", "Gamma Three": "10", "Delta Four": "0"}
-    assert "there is another submission in first; the one in late counts, because it was added later" in marks(grades(course))["Beta Two"]["notes"]
+    assert "there are submissions in several folders; this one counts, because it was added later" in marks(grades(course))["Beta Two"]["notes"]
     before = exports(grades(course))
     ran = run(course, "grade", course / "late", "--add")
     assert ran.status == 0 and "0 submissions graded now" in ran.out and exports(grades(course)) == before, ran.out
@@ -139,7 +141,7 @@ def reading(monkeypatch, roster=NO_ROSTER, **folders):
 def test_of_two_deliveries_the_newer_submission_counts(monkeypatch, old, new, counts, why):
     found, notes = reading(monkeypatch, first=[submission("Alpha", "old", **old)], second=[submission("Alpha", "new", **new)])
     assert found["Alpha"].digest == submission("Alpha", counts).digest and why in found["Alpha"].notes[-1]
-    assert notes == ["of several submissions one counts, and a note says which; this is so for Alpha"]
+    assert notes == ["of several submissions one counts, and a note says why; this is so for Alpha"]
 
 
 def test_equal_submissions_need_no_note_and_the_first_one_keeps_its_time(monkeypatch):
@@ -151,7 +153,7 @@ def test_one_person_is_found_under_another_name_in_the_second_delivery(monkeypat
     roster = Roster((RosterPerson("Alpha One", login="aone"),))
     first, second = submission("Alpha One", "old"), submission("aone", "new", submitted=IN_TIME + timedelta(days=1))
     found, notes = reading(monkeypatch, roster, first=[first], second=[second])
-    assert notes == ["of several submissions one counts, and a note says which; this is so for Alpha One"]
+    assert notes == ["of several submissions one counts, and a note says why; this is so for Alpha One"]
     assert [one.digest for one in found.values()] == [second.digest]
 
 
@@ -190,13 +192,3 @@ def test_a_list_of_people_is_sorted_by_its_pseudonyms_before_it_is_cut_off():
     note = NameNote("missing: ", tuple(f"Person {number:02}" for number in range(12)))
     assert str(note).endswith("Person 09, and 2 more")
     assert str(note.rename(lambda name: f"Learner {99 - int(name[-2:])}")).startswith("missing: Learner 88, Learner 89, ")
-
-
-def test_the_others_of_a_group_read_whose_submission_it_is_and_an_arbitrary_choice_is_called_so():
-    roster = Roster(tuple(RosterPerson(name, group="G") for name in ("Alpha", "Beta", "Gamma")))
-    found, notes = name_by_roster([submission("Alpha", submitted=None), submission("Beta", submitted=None)], roster, True)
-    gamma = next(one for one in found if one.name == "Gamma")
-    assert gamma.notes == ("this submission is from Alpha, of the same group",)
-    [note] = map(str, notes)
-    assert note.startswith("group G has different submissions, from Alpha, Beta; their times do not say which is the newest; ")
-    assert note.endswith("its other members get the one of Alpha")

@@ -91,7 +91,7 @@ def test_a_regrade_returns_who_is_graded_again(tmp_path):
         assert {slug: name for slug, (name, _) in book.list_people().items()} == {one.slug: one.name for one in people}
         with pytest.raises(GradebookProblem, match="^no person in this gradebook is called xyz; grades.csv lists all names"):
             book.delete_verdicts(book.find_person("xyz").slug)
-        with pytest.raises(GradebookProblem, match="^no person in this gradebook is called Betta; did you mean \"Beta\""):
+        with pytest.raises(GradebookProblem, match="^no person in this gradebook is called Betta; did you mean Beta"):
             book.delete_verdicts(book.find_person("Betta").slug)
 
 
