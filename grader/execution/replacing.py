@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ast
 
-from grader.course.name_resolution import statements_and_expressions
+from grader.course.source_check import statements_and_expressions
 
 
 def replacement_module(chapter: str) -> str:

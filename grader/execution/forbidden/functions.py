@@ -19,8 +19,7 @@ from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 import torch
-from grader.course.name_resolution import canonical_name
-from grader.course.torch_operators import families_of, forbidden_operators
+from grader.course.torch_operators import canonical_name, families_of, forbidden_operators
 from grader.execution.forbidden.reports import report
 
 

@@ -1,9 +1,10 @@
 """Reports what the learner's code runs of the functions that its exercise forbids (the syllabus's `forbids`).
 
-The source check (grader/course/source_check.py) reads the code. This watch runs along with the code and also sees
-`getattr(torch, "soft" + "max")` and `x.softmax(-1)`: operators in torch's dispatcher (operators.py), functions that
-torch has in Python by their code (functions.py), imports by audit events (audit.py). Everything that runs before the
-answer is sent counts, whatever called it: the course's own chapters run nothing that is forbidden.
+The source check (grader/course/source_check.py) reads what is written plainly, and names its line. This watch runs
+along with the code and also sees `getattr(torch, "soft" + "max")` and `x.softmax(-1)`: operators in torch's dispatcher
+(operators.py), functions that torch has in Python by their code (functions.py), imports by audit events (audit.py).
+Everything that runs before the answer is sent counts, whatever called it: the course's own chapters run nothing that is
+forbidden.
 """
 
 from __future__ import annotations
