@@ -15,7 +15,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from os import getpid
 from types import FrameType
 from typing import Any
 
@@ -110,10 +109,6 @@ class InProcessHost:
 
     def abandon(self) -> None:
         pass  # there is no other process to start
-
-    def continue_in_fork(self) -> None:
-        """Let this copy of the process answer, after the kit (not the learner's code) forked it."""
-        self.host.pid = getpid()
 
     def close(self) -> None:
         self.host.close()

@@ -11,17 +11,13 @@ from grader.processes.service import Service
 
 
 def service(fork: bool, options: list[str]) -> Service:
-    from grader.processes.check_run import check, preload_exercise, preload_mistakes
+    from grader.processes.check_run import check, preload_exercise
     from grader.processes.picture_run import draw
 
     class CheckService(Service):
         def before_first_run(self, job: Job) -> None:
             if isinstance(job, CheckJob):
-                preload_exercise(job)
-
-        def after_first_run(self, job: Job) -> None:
-            if isinstance(job, CheckJob):
-                preload_mistakes(job)
+                preload_exercise(job, with_mistakes=self.public)
 
     return CheckService({CheckJob: partial(check, fork=fork), PictureJob: partial(draw, fork=fork)}, public=True)
 

@@ -120,9 +120,6 @@ class PrestartingStarter:
         process.run(job)
         return process
 
-    def fork_in_advance(self, job: Job) -> None:
-        """The next process exists already."""
-
     def close(self) -> None:
         self.next.end(hurry=True)
 

@@ -52,7 +52,6 @@ class Server:
         self.callers: dict[socket.socket, float] = {}  # connections without a request yet -> the deadline for it
         self.open = True
         starter.close_in_fork = self._close_descriptors
-        self.ended: Job | None = None  # the last run that has ended, until the next process is prepared
 
     @property
     def port(self) -> int:
@@ -67,8 +66,6 @@ class Server:
         while self.open:
             for act in self._due():
                 act()
-            if self.ended and not self.runs:
-                self._prepare_next()
             now = time.monotonic()
             if self.runs:
                 last_run = now
@@ -86,12 +83,6 @@ class Server:
             yield partial(self._crashed, run, STUCK)
         for caller in [caller for caller, deadline in self.callers.items() if now > deadline]:
             yield partial(self._hang_up, caller)
-
-    def _prepare_next(self) -> None:
-        job, self.ended = self.ended, None
-        with contextlib.suppress(OSError):  # the next run starts its process itself, or says why it cannot
-            if job:
-                self.starter.fork_in_advance(job)
 
     def close(self) -> None:
         """End every run, and close every connection."""
@@ -214,7 +205,6 @@ class Server:
 
     def _end(self, run: Run, hurry: bool) -> int | None:
         self.runs.remove(run)
-        self.ended = run.job
         self._hang_up(run.child.sock)
         return run.child.end(hurry)
 

@@ -32,9 +32,6 @@ class Service:
     def before_first_run(self, job: Job) -> None:
         """Called in a server that forks its runs, before the first of several runs of the same exercise."""
 
-    def after_first_run(self, job: Job) -> None:
-        """Called in such a server when the first of these runs has ended, before it forks the process of the next."""
-
     def before_start(self, job: Job) -> None:
         """Called in the server before it starts the process of a run, which inherits what is made here."""
 
@@ -66,9 +63,6 @@ class Starter(Protocol):
     close_in_fork: Callable[[], None]  # the server sets it
 
     def start(self, job: Job) -> Child: ...
-
-    def fork_in_advance(self, job: Job) -> None:
-        """Called when a run has ended and no other runs."""
 
     def close(self) -> None:
         """End the processes that have no run yet."""

@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from grader.processes.client import Address
-from grader.processes.forked import WAITING
 from grader.processes.job import CheckJob, decode, read
-from grader.quality.benchmarks.processes import command_line, name_of
+from grader.quality.benchmarks.processes import command_line
 from grader.verdict.results import ExerciseResult
 from grader.verdict.summary import Verdict
 from kit_copy import Kit
@@ -111,12 +110,8 @@ class WarmKit:
         return found
 
     def quiet(self) -> bool:
-        """Is nothing of the runs left? The processes that wait for the next run do not belong to one."""
-        return until(lambda: self.descendants() <= {self.process.pid} | self.prestarted() | self.waiting() and len(self.waiting()) <= 1)
-
-    def waiting(self) -> set[int]:
-        """The process that was forked for the next run."""
-        return {pid for pid in self.descendants() if name_of(pid) == WAITING}
+        """Is nothing of the runs left?"""
+        return until(lambda: self.descendants() <= {self.process.pid} | self.prestarted())
 
     def prestarted(self) -> set[int]:
         return {pid for pid in self.descendants() if "--one-job" in command_line(pid)}

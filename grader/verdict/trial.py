@@ -279,14 +279,6 @@ class Trial:
         boundaries = [*self._boundaries.values(), *self._references.values()]
         return [exchange for boundary in boundaries for exchange in boundary.log]
 
-    def continue_in_fork(self) -> None:
-        """In a process that was forked to run more of the tests: let its copy of the code answer."""
-        for boundary in [*self._boundaries.values(), *self._references.values()]:
-            assert isinstance(boundary.connection, InProcessHost | ReferenceConnection), (
-                "code in a worker is not forked"
-            )
-            boundary.connection.continue_in_fork()
-
     def end_chapter(self, chapter: str) -> None:
         """After the last test of a chapter: end its worker, and drop what needs no diagnosis."""
         for package in [package for package in self._boundaries if package.chapter == chapter]:
