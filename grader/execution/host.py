@@ -3,7 +3,6 @@ a worker."""
 
 from __future__ import annotations
 
-import hashlib
 import linecache
 import math
 import random
@@ -192,11 +191,6 @@ class Host:
         """The last call of the learner's code that a helper of the test made during the call with this number: name and
         arguments; or nothing."""
         return list(self.inner_calls.last.get(number, ()))
-
-    def do_random_state(self) -> str:
-        """A fingerprint of the random generators: it changes when the code draws random numbers."""
-        state = bytes(torch.default_generator.get_state().tolist()) + repr(random.getstate()).encode()
-        return hashlib.sha256(state).hexdigest()
 
     def do_gradients(self, target: Any, inputs: list, options: dict, cotangent: Any) -> dict:
         _require_callable(target)

@@ -24,16 +24,10 @@ from grader.execution.call_watch import CallWatch
 from grader.execution.errors import ChapterBroken, ExtendDeadline, HostDied, OutOfTime, Where
 from grader.execution.host import Host
 from grader.system.load import slowdown
-from grader.system.signals import get_handler, set_handler
 
 NoteLine = Callable[[FrameType | None], None]
 
 IMPORT_GRACE = 30.0  # seconds that a call may take longer while it imports a library
-
-
-# operations that draw no random numbers
-WITHOUT_RANDOMNESS = frozenset({"get", "bring", "shapes", "parameters", "state", "buffers", "fill", "len"})
-
 
 class InProcessHost:
     """Connects to a host in this process, with a time limit on each answer; a `trusted` one (the reference) has no
@@ -57,8 +51,6 @@ class InProcessHost:
     def exchange(self, op: str, tree: Any, buffers: list[bytes]) -> tuple[dict, list[bytes]]:
         """Answer with the host's own random state: what it draws must not depend on what the reference or the test has
         drawn."""
-        if op in WITHOUT_RANDOMNESS:
-            return self._answer_in_time(op, tree, buffers)
         outside = _random_state()
         _set_random_state(self.random_state)
         try:
@@ -170,15 +162,15 @@ def _interruptible() -> Iterator[None]:
 
     if (
         threading.current_thread() is not threading.main_thread()
-        or get_handler(signal.SIGINT) is not signal.default_int_handler
+        or signal.getsignal(signal.SIGINT) is not signal.default_int_handler
     ):
         yield
         return
-    set_handler(signal.SIGINT, interrupt)
+    signal.signal(signal.SIGINT, interrupt)
     try:
         yield
     finally:
-        set_handler(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         if pressed:
             raise KeyboardInterrupt
 
@@ -234,7 +226,7 @@ def _time_limit(
 
     old_trace = sys.gettrace()
     began = time.monotonic()
-    old_handler = set_handler(signal.SIGALRM, fire)
+    old_handler = signal.signal(signal.SIGALRM, fire)
     old_left, old_interval = signal.setitimer(signal.ITIMER_REAL, seconds, 0.25)
     try:
         try:
@@ -246,7 +238,7 @@ def _time_limit(
         signal.setitimer(signal.ITIMER_REAL, 0)
         if fired > 1:
             sys.settrace(old_trace)
-        set_handler(signal.SIGALRM, old_handler)
+        signal.signal(signal.SIGALRM, old_handler)
         if old_left:
             signal.setitimer(signal.ITIMER_REAL, max(0.01, old_left - (time.monotonic() - began)), old_interval)
 

@@ -57,16 +57,8 @@ class _Packer:
         kind = type(value)
         if value is None or kind is bool or kind is float:
             return value
-        if kind is int:
-            return self.whole(value)
-        if kind is str:
-            return self.string(value)
-        if kind is torch.Tensor or isinstance(value, torch.Tensor):
+        if isinstance(value, torch.Tensor):
             return self.tensor(value)
-        if kind is list:
-            return [self.tree(item, depth + 1) for item in value]
-        if kind is tuple:
-            return {"tuple": [self.tree(item, depth + 1) for item in value]}
         if kind.__module__ == "numpy" and getattr(value, "shape", None) == ():
             return self.tree(value.item(), depth + 1)
         if isinstance(value, bool | int):
