@@ -14,19 +14,15 @@ from typing import Any
 
 import torch
 from grader.course.chapter_source import ChapterSource
-from grader.execution.argument_changes import Packed, changed_argument
-from grader.execution.chapter_package import ChapterPackage
-from grader.execution.descriptions import Descriptions, folder_of
-from grader.execution.error_notes import nearest
+from grader.execution.chapter_package import ChapterPackage, is_replacement
+from grader.execution.descriptions import Descriptions, folder_of, nearest
 from grader.execution.errors import HostDied, OutOfTime
-from grader.execution.forbidden import shortcuts
+from grader.execution.forbidden import Notice, shortcuts
 from grader.execution.forbidden.audit import BROUGHT
-from grader.execution.forbidden.reports import Notice
 from grader.execution.gradients import NoGradient, gradients, is_cut_off, is_defined_in, with_gradient
 from grader.execution.inner_calls import InnerCalls, compile_helper
-from grader.execution.replacing import is_replacement
 from grader.execution.threads import Threads, new_threads, pauses, running_threads
-from grader.execution.values import CannotCross, pack, unpack
+from grader.execution.values import CannotCross, Packed, changed_argument, pack, unpack
 
 Reply = tuple[dict, list[bytes]]
 _ABSENT = object()

@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any
 
 import torch
-from grader.execution.calls import Call, Label, Reading, test_lines
+from grader.execution.calls import BoundaryLike, Call, Exchange, HostConnection, Label, Reading, test_lines
 from grader.execution.errors import (
     ChapterBroken,
     HostDied,
@@ -25,7 +25,6 @@ from grader.execution.errors import (
     mirrored,
     printable,
 )
-from grader.execution.host_connection import BoundaryLike, Exchange, HostConnection
 from grader.execution.values import CannotCross, pack, unpack
 from torch import Tensor
 

@@ -29,8 +29,7 @@ from grader.execution.sandbox.entering import Sandbox, enter, prepare  # noqa: E
 from grader.execution.sandbox.isolation import Isolation  # noqa: E402
 from grader.execution.worker_process import serve, warm  # noqa: E402
 from grader.system.exit_reason import NOT_SANDBOXED, SANDBOXED  # noqa: E402
-from grader.system.process_tree import end_fork, kill_orphans  # noqa: E402
-from grader.system.streams import redirect_to_null  # noqa: E402
+from grader.system.process_tree import end_fork, kill_orphans, redirect_to_null  # noqa: E402
 
 
 def fork_zygote(control: socket.socket, isolation: Isolation) -> int:

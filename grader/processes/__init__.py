@@ -16,7 +16,7 @@ dev-check, the proofs.
                                    or PrestartingStarter.start() where        streams to /dev/null, dies with the server
                                    forking is not safe (prestarted.py)        Service.runners[type(job)]:
                                    the server goes on                           CheckJob    check (check_run.py)
-                                                                                PictureJob  draw (picture_run.py)
+                                                                                PictureJob  draw (check_run.py)
                                                                                 GradeJob    grade (classroom/judging/)
                                                                                 TryJob, MutantsJob, CountJob (quality/)
                                    <--------- alive: seconds -------------    Report.extend_deadline, before a slow step

@@ -1,4 +1,5 @@
-"""Runs a CheckJob: the graded tests of an exercise or a chapter on the learner's folder."""
+"""Runs the jobs of a learner: a CheckJob, the graded tests of an exercise or a chapter, and a PictureJob, a drawing of
+what an exercise computes."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from grader.course.syllabus import Chapter, Exercise, load_syllabus
 from grader.execution.forbidden import shortcuts
 from grader.execution.target import resolve
 from grader.execution.worker import WorkerPool
-from grader.processes.job import CheckJob
+from grader.processes.job import CheckJob, PictureJob
 from grader.processes.limits import limit_this_process
 from grader.processes.report import CONCLUDING_SECONDS, Report
 from grader.reproduction.files import FOLDER
@@ -21,6 +22,7 @@ from grader.runner.graded_tests import GradedTest, NoTests, all_tests_of
 from grader.runner.judging import Judge, judge_of
 from grader.runner.layout import Page
 from grader.runner.run_page import LETTERS, print_run
+from grader.teaching.show.both_sides import make_picture
 from grader.verdict.recordings import course_recordings
 from grader.verdict.replay import compile_mistakes
 from grader.verdict.results import TestResult
@@ -126,3 +128,18 @@ def _no_debugger(instead: str) -> Callable[..., None]:
         raise bdb.BdbQuit(instead)
 
     return stop
+
+
+def draw(job: PictureJob, report: Report, fork: bool = True) -> int:
+    """Draw, and send the picture. `fork`: is forking safe here?"""
+    limit_this_process()
+    with contextlib.suppress(OSError):  # the folder no longer exists
+        os.chdir(job.cwd)
+    picture = make_picture(
+        load_syllabus().exercise(job.name),
+        in_worker=job.in_worker,
+        pool=WorkerPool(fork=fork, warm=True),
+        extend_deadline=report.extend_deadline,
+    )
+    report.message(picture=picture.as_data())
+    return 0

@@ -11,8 +11,7 @@ from grader.processes.service import Service
 
 
 def service(fork: bool, options: list[str]) -> Service:
-    from grader.processes.check_run import check, preload_exercise
-    from grader.processes.picture_run import draw
+    from grader.processes.check_run import check, draw, preload_exercise
 
     class CheckService(Service):
         def before_first_run(self, job: Job) -> None:

@@ -14,7 +14,7 @@ from grader.processes.job import CheckJob, Job
 from grader.processes.service import Service
 from grader.system import process_tree
 from grader.system.exit_reason import PROCESS_BROKEN
-from grader.system.streams import redirect_to_null
+from grader.system.process_tree import redirect_to_null
 
 
 class ForkedProcess:

@@ -18,7 +18,7 @@ from grader.processes.job import Job, encode, request, requested
 from grader.processes.service import Service
 from grader.system import process_tree
 from grader.system.handshake import Listener, connect, read_token
-from grader.system.streams import redirect_to_null
+from grader.system.process_tree import redirect_to_null
 
 START_SECONDS = 120.0
 COLD = "the tests could not be loaded; `pytest --collect-only` or `headway doctor` shows why"

@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import selectors
 import socket
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import cast
 
+from grader.course.syllabus import EXERCISES, REFERENCE, ROOT, SOLUTIONS, TESTS
 from grader.execution.stuck_line import BEGINNING
 from grader.processes.job import Job, Lines, decode, encode, requested
-from grader.processes.kit_version import Stamp, stamp
 from grader.processes.service import Child, Service, Starter
 from grader.system.exit_reason import describe_exit
 
@@ -226,3 +229,32 @@ def _send_line(client: socket.socket, line: bytes) -> bool:
 
 def _send(client: socket.socket, **message: object) -> None:
     _send_line(client, encode(message).rstrip(b"\n"))
+
+
+Stamp = dict[str, tuple[int, int]]
+
+
+def stamp() -> Stamp:
+    """Modification time and size of each file that a server loads."""
+    found: Stamp = {}
+    for folder in (ROOT / "grader", SOLUTIONS, REFERENCE, TESTS):
+        for place, folders, names in os.walk(folder):
+            folders[:] = [
+                name
+                for name in folders
+                if name not in ("__pycache__", "variants") and Path(place, name) != ROOT / "grader" / "tests"
+            ]
+            for name in names:
+                if name.endswith((".py", ".toml", ".sealed", ".mistakes")):
+                    _note(found, os.path.join(place, name))
+    for path in (EXERCISES / "syllabus.toml", ROOT / "pyproject.toml", sys.executable):
+        _note(found, str(path))
+    return found
+
+
+def _note(found: Stamp, path: str) -> None:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return
+    found[path] = (status.st_mtime_ns, status.st_size)

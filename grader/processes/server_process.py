@@ -26,7 +26,7 @@ from grader.processes.prestarted import NeverReady, PrestartingStarter, serve_on
 from grader.processes.server import Server
 from grader.processes.service import Service, Starter
 from grader.system import process_tree
-from grader.system.streams import redirect_to_null
+from grader.system.process_tree import redirect_to_null
 
 ADDRESS = EXERCISES / ".headway" / "engine.json"
 

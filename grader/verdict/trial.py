@@ -19,9 +19,9 @@ from grader.course.chapter_source import ChapterSource
 from grader.course.syllabus import Chapter, Exercise, load_syllabus
 from grader.course.torch_operators import reportable
 from grader.execution.call_watch import CallWatch
+from grader.execution.calls import Exchange, HostConnection
 from grader.execution.chapter_package import without_text
 from grader.execution.errors import ChapterBroken, ExtendDeadline, NoWorker, OutOfTime, Todo
-from grader.execution.host_connection import Exchange, HostConnection
 from grader.execution.in_process import InProcessHost
 from grader.execution.proxy import Boundary, Implementation
 from grader.execution.reference_connection import Answer, ReferenceConnection, connect_reference

@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 from grader.course.torch_operators import canonical_name, families_of, forbidden_operators
-from grader.execution.forbidden.reports import report
+from grader.execution.forbidden import report
 
 
 def replace_functions(forbids: tuple[str, ...]) -> None:

@@ -40,8 +40,8 @@ from grader.course.torch_internals import (
     wrap_calls_by_key,
 )  # fmt: skip
 from grader.course.torch_operators import GRADER_STATE, OTHER_RUNTIME, forbidden_operators
+from grader.execution.forbidden import report
 from grader.execution.forbidden.audit import is_asked_by_tested_code
-from grader.execution.forbidden.reports import report
 
 _KEY = "TESTING_ONLY_GenericMode"
 _BACKEND = "BackendSelect"

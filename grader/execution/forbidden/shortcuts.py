@@ -12,8 +12,7 @@ from __future__ import annotations
 import contextlib
 
 from grader.course.torch_operators import reportable, reportable_at_import
-from grader.execution.forbidden import audit, functions, operators
-from grader.execution.forbidden.reports import Notice, Watch, watches
+from grader.execution.forbidden import Notice, Watch, audit, functions, operators, watches
 
 _prepared: set[tuple[str, ...]] = set()
 

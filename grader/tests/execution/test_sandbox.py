@@ -14,7 +14,7 @@ from boundaries import forks, make_boundary
 from grader.course.syllabus import ROOT
 from grader.execution.errors import HostDied, LearnerError, OutOfTime
 from grader.execution.proxy import Implementation
-from grader.execution.sandbox import system_calls
+from grader.execution.sandbox import seccomp
 from grader.quality.benchmarks.processes import alive, living_children
 from grader.system import kernel
 from hostile import ATTACKS
@@ -220,8 +220,8 @@ def test_no_signals_to_the_sibling(attack, pool):
 def test_no_call_that_is_not_on_the_list_by_its_number(attack):
     column = kernel.MACHINES[platform.machine()]
     uprobes = {335, 336}  # of x86_64: the kernel answers these with SIGILL before it asks the filter
-    allowed = {numbers[column] for numbers in system_calls.NUMBERS.values()} | uprobes
-    answers = attack.refused_calls(allowed, system_calls.LATEST)
+    allowed = {numbers[column] for numbers in seccomp.NUMBERS.values()} | uprobes
+    answers = attack.refused_calls(allowed, seccomp.LATEST)
     assert {number: answer for number, answer in answers.items() if answer not in ("EPERM", "ENOSYS")} == {}
     assert len(answers) > 300
 

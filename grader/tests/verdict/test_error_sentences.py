@@ -4,7 +4,7 @@ import pytest
 import torch
 from boundaries import forks
 from grader.course.chapter_source import ChapterSource
-from grader.execution.error_notes import note_of
+from grader.execution.descriptions import note_of
 from grader.execution.errors import Todo
 from grader.execution.in_process import InProcessHost
 from grader.execution.proxy import Boundary, Implementation, gradients, parameters
