@@ -6,7 +6,6 @@ from __future__ import annotations
 import linecache
 import math
 import random
-import time
 from collections.abc import Callable, Iterable
 from os import _exit, getpid
 from types import ModuleType
@@ -21,7 +20,7 @@ from grader.execution.forbidden import Notice, shortcuts
 from grader.execution.forbidden.audit import BROUGHT
 from grader.execution.gradients import NoGradient, gradients, is_cut_off, is_defined_in, with_gradient
 from grader.execution.inner_calls import InnerCalls, compile_helper
-from grader.execution.threads import Threads, new_threads, pauses, running_threads
+from grader.execution.threads import Threads, new_threads, running_threads
 from grader.execution.values import CannotCross, Packed, changed_argument, pack, unpack
 
 Reply = tuple[dict, list[bytes]]
@@ -235,13 +234,7 @@ class Host:
         return is_defined_in(self.package.name, target)
 
     def _no_thread_left(self, before: Threads, what: str) -> None:
-        left = new_threads(before)
-        for pause in pauses() if left else ():
-            time.sleep(pause)
-            left = new_threads(before)
-            if not left:
-                break
-        if left:
+        if left := new_threads(before):
             way = (
                 "join every thread before returning, or compute inside `with ThreadPoolExecutor() as pool:`, which "
                 "waits for its threads"
@@ -252,8 +245,6 @@ class Host:
         self.objects.clear()
         self.numbers.clear()
         self.package.close()
-        if self.forbidden:
-            shortcuts.restore()
 
 
 def _shown_lines(source: ChapterSource) -> list[str]:

@@ -8,7 +8,6 @@ worker does not have this gap.
 from __future__ import annotations
 
 import contextlib
-import os
 import random
 import signal
 import sys
@@ -21,7 +20,7 @@ from typing import Any
 import torch
 from grader.course.chapter_source import ChapterSource
 from grader.execution.call_watch import CallWatch
-from grader.execution.errors import ChapterBroken, ExtendDeadline, HostDied, OutOfTime, Where
+from grader.execution.errors import ChapterBroken, ExtendDeadline, OutOfTime, Where
 from grader.execution.host import Host
 from grader.system.load import slowdown
 
@@ -79,19 +78,10 @@ class InProcessHost:
             nonlocal where
             where = where or self.host.descriptions.line_of(frame)
 
-        files = {source.filename for source in self.host.package.sources.values()}
         try:
-            with (
-                _exit_is_an_error(),
-                _restore_folder(),
-                _interruptible(),
-                _time_limit(clock, 0.0 if op == "load" else IMPORT_GRACE, files, self._extend, note_line),
-            ):
+            import_grace = 0.0 if op == "load" else IMPORT_GRACE
+            with _interruptible(), _time_limit(clock, import_grace, self._extend, note_line):
                 return self.host.answer(op, tree, buffers)
-        except HostDied as problem:
-            if op == "load":
-                raise ChapterBroken(str(problem).replace("your code", "importing it")) from None
-            raise
         except OutOfTime:
             if op == "load":
                 raise ChapterBroken(f"importing it did not end within {limit:g} s", where, timed_out=True) from None
@@ -113,40 +103,6 @@ def _random_state() -> tuple[torch.Tensor, tuple]:
 def _set_random_state(state: tuple[torch.Tensor, tuple]) -> None:
     torch.default_generator.set_state(state[0])
     random.setstate(state[1])
-
-
-@contextlib.contextmanager
-def _exit_is_an_error() -> Iterator[None]:
-    """While the learner's code runs, ending the process raises HostDied, which is also what happens with a worker."""
-
-    def refuse(status: Any = 134) -> None:
-        raise HostDied(f"your code ended the process it ran in: it exited with status {status}")
-
-    originals = os._exit, os.abort
-    os._exit = os.abort = refuse  # type: ignore[assignment]  # none of the three returns
-    try:
-        yield
-    finally:
-        os._exit, os.abort = originals
-
-
-@contextlib.contextmanager
-def _restore_folder() -> Iterator[None]:
-    """Restore the current folder if the learner's code changed it."""
-    here = _folder()
-    try:
-        yield
-    finally:
-        if here and _folder() != here:
-            with contextlib.suppress(OSError):
-                os.chdir(here)
-
-
-def _folder() -> str:
-    try:
-        return os.getcwd()
-    except OSError:
-        return ""
 
 
 @contextlib.contextmanager
@@ -177,25 +133,23 @@ def _interruptible() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _time_limit(
-    seconds: float, import_grace: float, files: set[str], extend_deadline: ExtendDeadline, note_line: NoteLine
+    seconds: float, import_grace: float, extend_deadline: ExtendDeadline, note_line: NoteLine
 ) -> Iterator[None]:
     """Raise OutOfTime here after `seconds`, again and again until the code returns; restore an earlier alarm
     afterwards.
 
-    `note_line` is called before, with the frame that runs.
-
-    From the second time on, each line of these files raises it, also in exception handlers: for code that catches
-    everything and tries again.
+    `note_line` is called before, with the frame that runs. Code that catches everything and tries again does not end:
+    then the process of the run is ended (call_watch.py).
     """
     if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"):
         with _time_limit_by_thread(seconds, note_line):
             yield
         return
 
-    fired, over, began = 0, False, time.monotonic()
+    over, began = False, time.monotonic()
 
     def fire(signum: int, frame: FrameType | None) -> None:
-        nonlocal fired, began
+        nonlocal began
         # hypothesis' callback, which swallows exceptions; the alarm comes again
         if over or frame is not None and frame.f_code.co_name == "gc_callback":
             return
@@ -208,23 +162,9 @@ def _time_limit(
         if time.monotonic() - began <= seconds + import_grace and _importing(frame):
             extend_deadline(seconds)
             return
-        fired += 1
         note_line(frame)
-        if fired > 1:
-            sys.settrace(at_each_line)
-            while frame is not None:
-                frame.f_trace = at_each_line(frame, "call", None)
-                frame = frame.f_back
         raise OutOfTime
 
-    def at_each_line(frame: FrameType, event: str, _: Any) -> Callable | None:
-        if frame.f_code.co_filename not in files:
-            return None
-        if event == "line":
-            raise OutOfTime
-        return at_each_line
-
-    old_trace = sys.gettrace()
     began = time.monotonic()
     old_handler = signal.signal(signal.SIGALRM, fire)
     old_left, old_interval = signal.setitimer(signal.ITIMER_REAL, seconds, 0.25)
@@ -236,8 +176,6 @@ def _time_limit(
     finally:  # also if an alarm came between the last line of the code and this one
         over = True
         signal.setitimer(signal.ITIMER_REAL, 0)
-        if fired > 1:
-            sys.settrace(old_trace)
         signal.signal(signal.SIGALRM, old_handler)
         if old_left:
             signal.setitimer(signal.ITIMER_REAL, max(0.01, old_left - (time.monotonic() - began)), old_interval)

@@ -112,7 +112,7 @@ def preload_exercise(job: CheckJob, with_mistakes: bool) -> None:
     also compile its known mistakes, which the diagnosis of a failure tries."""
     found = load_syllabus().find(job.name)
     if not isinstance(found, Chapter) and found.forbids:
-        shortcuts.prepare_only(found.forbids)
+        shortcuts.prepare(found.forbids)
     for test in [test for exercise in _exercises(found) for test in all_tests_of(exercise)]:
         course_recordings().find(test.id, 0)
     if with_mistakes and not isinstance(found, Chapter):

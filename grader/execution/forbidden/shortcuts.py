@@ -55,24 +55,9 @@ def load_tables(forbids: tuple[str, ...]) -> None:
 
 
 def prepare(forbids: tuple[str, ...]) -> None:
-    """Prepare for these names; takes time once in a process or test run."""
+    """Prepare for these names, once and for all in a process. What is prepared does nothing while nobody watches."""
     _prepared.add(forbids)
     operators.attach(forbids)
     operators.guard()
     functions.replace_functions(forbids)
     audit.install_hook()
-
-
-def prepare_only(forbids: tuple[str, ...]) -> None:
-    """Prepare for these names and for no others: each operator that is watched takes a little longer."""
-    if _prepared != {forbids}:
-        restore()
-        prepare(forbids)
-
-
-def restore() -> None:
-    """Restore torch's and Python's functions. The kernels that remain do nothing while the key is off."""
-    _prepared.clear()
-    operators.detach()
-    functions.restore()
-    operators.unguard()
