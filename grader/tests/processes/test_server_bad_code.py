@@ -23,7 +23,7 @@ ENDS = "Your code ended the process it ran in: it exited with status 3."
 FAILING = {
     "sys.exit": ("import sys; sys.exit(3)", "softmax raised SystemExit: it ended the program (3)"),
     "os._exit": ("import os; os._exit(3)", ENDS),
-    "os.abort": ("import os; os.abort()", "Your code ended the process it ran in: it exited with status 134."),
+    "os.abort": ("import os; os.abort()", "it aborted (SIGABRT)"),
     "abort in C": ("import ctypes; ctypes.CDLL(None).abort()", "it aborted (SIGABRT)"),
     "segfault": ("import ctypes; ctypes.string_at(0)", CRASH),
     "SIGKILL": ("import os; os.kill(os.getpid(), 9)", "it was killed (SIGKILL)"),
@@ -37,7 +37,7 @@ FAILING = {
     "input": ("input('Which? ')", "softmax asks for input, but there is no input while tests run"),
     "breakpoint": ("breakpoint()", "softmax stops in the debugger, which has no input here; to debug, run `pytest --exercise softmax` in a terminal"),
     "the kit in pieces": ("import grader.runner.attempts as kit; kit.TestRunner.run_test = None; return x", BROKEN),
-    "no modules": ("import sys; sys.modules.clear()", BROKEN),
+    "no modules": ("import sys; sys.modules.clear()", "Does the code change torch itself?"),
     "catches nothing": ("raise KeyboardInterrupt", "softmax raised KeyboardInterrupt."),
 }
 
