@@ -8,6 +8,7 @@ worker does not have this gap.
 from __future__ import annotations
 
 import contextlib
+import os
 import random
 import signal
 import sys
@@ -20,7 +21,7 @@ from typing import Any
 import torch
 from grader.course.chapter_source import ChapterSource
 from grader.execution.call_watch import CallWatch
-from grader.execution.errors import ChapterBroken, ExtendDeadline, OutOfTime, Where
+from grader.execution.errors import ChapterBroken, ExtendDeadline, HostDied, OutOfTime, Where
 from grader.execution.host import Host
 from grader.system.load import slowdown
 
@@ -80,8 +81,13 @@ class InProcessHost:
 
         try:
             import_grace = 0.0 if op == "load" else IMPORT_GRACE
-            with _interruptible(), _time_limit(clock, import_grace, self._extend, note_line):
+            limited = _time_limit(clock, import_grace, self._extend, note_line)
+            with _exit_is_an_error(), _interruptible(), limited:
                 return self.host.answer(op, tree, buffers)
+        except HostDied as problem:
+            if op == "load":
+                raise ChapterBroken(str(problem).replace("your code", "importing it")) from None
+            raise
         except OutOfTime:
             if op == "load":
                 raise ChapterBroken(f"importing it did not end within {limit:g} s", where, timed_out=True) from None
@@ -103,6 +109,21 @@ def _random_state() -> tuple[torch.Tensor, tuple]:
 def _set_random_state(state: tuple[torch.Tensor, tuple]) -> None:
     torch.default_generator.set_state(state[0])
     random.setstate(state[1])
+
+
+@contextlib.contextmanager
+def _exit_is_an_error() -> Iterator[None]:
+    """While the learner's code runs, ending the process raises HostDied, which is also what happens with a worker."""
+
+    def refuse(status: Any = 134) -> None:
+        raise HostDied(f"your code ended the process it ran in: it exited with status {status}")
+
+    originals = os._exit, os.abort
+    os._exit = os.abort = refuse  # type: ignore[assignment]  # none of the three returns
+    try:
+        yield
+    finally:
+        os._exit, os.abort = originals
 
 
 @contextlib.contextmanager

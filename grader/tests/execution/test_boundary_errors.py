@@ -9,7 +9,7 @@ import pytest
 import torch
 from boundaries import FILENAME, KINDS, QUICK_KINDS, TOY, make_boundary, opened
 from grader.course.chapter_source import ChapterSource
-from grader.execution.errors import ChapterBroken, LearnerError, OutOfTime, RuleBroken, Todo
+from grader.execution.errors import ChapterBroken, HostDied, LearnerError, OutOfTime, RuleBroken, Todo
 from grader.execution.in_process import InProcessHost
 from grader.execution.proxy import Boundary, Implementation
 from grader.execution.worker import WorkerPool
@@ -184,4 +184,13 @@ def test_in_process_too_a_call_ends_in_time(how):
             toy.stall(how)
         assert toy.add(1, 2) == 3
     assert signal.getsignal(signal.SIGALRM) == before
+    boundary.connection.close()
+
+
+@pytest.mark.parametrize("how", ["exit", "abort"])
+def test_in_process_the_process_cannot_be_ended(how):
+    boundary = make_boundary("local", WorkerPool())
+    boundary.begin(0)
+    with pytest.raises(HostDied, match="your code ended the process"):
+        Implementation(boundary).die(how)
     boundary.connection.close()

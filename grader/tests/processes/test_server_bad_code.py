@@ -23,7 +23,7 @@ ENDS = "Your code ended the process it ran in: it exited with status 3."
 FAILING = {
     "sys.exit": ("import sys; sys.exit(3)", "softmax raised SystemExit: it ended the program (3)"),
     "os._exit": ("import os; os._exit(3)", ENDS),
-    "os.abort": ("import os; os.abort()", "it aborted (SIGABRT)"),
+    "os.abort": ("import os; os.abort()", "Your code ended the process it ran in: it exited with status 134."),
     "abort in C": ("import ctypes; ctypes.CDLL(None).abort()", "it aborted (SIGABRT)"),
     "segfault": ("import ctypes; ctypes.string_at(0)", CRASH),
     "SIGKILL": ("import os; os.kill(os.getpid(), 9)", "it was killed (SIGKILL)"),
