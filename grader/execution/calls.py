@@ -87,10 +87,14 @@ class HostConnection(Protocol):
         """About how many bytes the host has sent in this example."""
 
 
-class BoundaryLike(Protocol):
-    """What Implementation needs of a boundary."""
+def called(what: str, args: tuple, options: dict) -> str:
+    """`MultiHeadAttention(6, 2)`: a call as the name of what it returns, short arguments only."""
+    parts = [_brief(value) for value in args] + [f"{name}={_brief(value)}" for name, value in options.items()]
+    return f"{what}({', '.join(parts)})"
 
-    @property
-    def names(self) -> set[str]: ...
 
-    def ask(self, op: str, *arguments: Any, path: str = "") -> Any: ...
+def _brief(value: Any) -> str:
+    if isinstance(value, bool | int | float | str | type(None)):
+        text = repr(value)
+        return text if len(text) <= 20 else text[:17] + "…"
+    return "…"
