@@ -8,8 +8,7 @@ dev-check, the proofs.
     ------------------             -------------------------------------      ------------------
     ServerProcess()  --starts-->   load_kit (preloaded.py): torch and the
                                    kit, once what takes long the first time
-                     <--address--  on standard output; if the service is
-                                   public also in exercises/.headway/engine.json
+                     <--address--  on standard output
     ask(job)         ---job---->   requested(): is the token right, is the
                                    job of a type that the Service knows?
                      <-accepted--  ForkingStarter.start() (forked.py)  ---->  new session and process group, limits,

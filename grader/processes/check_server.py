@@ -16,9 +16,9 @@ def service(fork: bool, options: list[str]) -> Service:
     class CheckService(Service):
         def before_first_run(self, job: Job) -> None:
             if isinstance(job, CheckJob):
-                preload_exercise(job, with_mistakes=self.public)
+                preload_exercise(job, with_mistakes=not self.once)
 
-    return CheckService({CheckJob: partial(check, fork=fork), PictureJob: partial(draw, fork=fork)}, public=True)
+    return CheckService({CheckJob: partial(check, fork=fork), PictureJob: partial(draw, fork=fork)})
 
 
 if __name__ == "__main__":

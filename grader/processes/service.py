@@ -23,7 +23,7 @@ class Service:
     idle_seconds: float = 3600.0  # without a run, after which the server ends
     run_seconds: float = 900.0  # for one run
     longest_request: int = 1 << 16  # bytes
-    public: bool = False  # can other processes of the same user find it (engine.json)?
+    once: bool = False  # only one run will come
     crashed: str = "the run broke off, also in a separate process: {}"
 
     def loaded(self) -> None:

@@ -73,10 +73,6 @@ class WarmKit:
         return Address(**self.said)
 
     @property
-    def file(self) -> Path:
-        return self.kit.exercises / ".headway" / "engine.json"
-
-    @property
     def alive(self) -> bool:
         return self.process.poll() is None
 
@@ -117,8 +113,8 @@ class WarmKit:
         return {pid for pid in self.descendants() if "--one-job" in command_line(pid)}
 
     def gone(self) -> bool:
-        """Is there no process left, and no file?"""
-        return until(lambda: self.process.poll() is not None and not self.descendants()) and not self.file.exists()
+        """Is there no process left?"""
+        return until(lambda: self.process.poll() is not None and not self.descendants())
 
     def close(self) -> None:
         self.process.stdin.close()
@@ -128,15 +124,6 @@ class WarmKit:
             self.process.kill()
             self.process.wait()
             self.process.stdout.close()
-
-
-def checked(kit, name="softmax", **environment):
-    """Everything a check prints and does: its words, its exit status, the record of progress."""
-    record = kit.exercises / "progress.txt"
-    record.unlink(missing_ok=True)
-    command = [sys.executable, "-m", "grader.cli", "check", name]
-    done = subprocess.run(command, cwd=kit.root, env=kit.environment(**environment), capture_output=True, text=True, stdin=subprocess.DEVNULL)
-    return timeless(done.stdout), done.stderr, done.returncode, record.read_text() if record.exists() else ""
 
 
 def write_softmax(kit: Kit, body: str = "", top: str = "") -> None:
