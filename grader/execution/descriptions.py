@@ -6,7 +6,6 @@ from __future__ import annotations
 import builtins
 import difflib
 import dis
-import inspect
 import linecache
 import re
 import sys
@@ -15,14 +14,14 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from types import CodeType, FrameType, TracebackType
-from typing import Any
 
-import torch
 from grader.execution.chapter_package import ChapterPackage, compiled, is_replacement
 from grader.execution.errors import Where, builtin_kind, message_of
 from grader.execution.stuck_line import MOST_FRAMES, Line, loop_or_line
 
 RAISE = dis.opmap["RAISE_VARARGS"]  # the instruction of a `raise`
+LAST_FRAMES = 200  # of an endless recursion that are looked at
+TOO_DEEP = "without end, or too often: Python allows about 1,000 calls inside each other"
 
 
 class Descriptions:
@@ -162,11 +161,6 @@ def _base(filename: str) -> str:
     return filename.replace("\\", "/").rpartition("/")[2]
 
 
-LAST_FRAMES = 200  # of an endless recursion that are looked at
-TOO_DEEP = "without end, or too often: Python allows about 1,000 calls inside each other"
-_TORCH = (torch, torch.nn, torch.nn.functional, torch.Tensor)
-
-
 def note_of(problem: BaseException, own_files: Collection[str], chapter_of: Callable[[str], str]) -> str:
     """The sentence, or "". `chapter_of` returns the earlier chapter that defines a name, or ""."""
     try:
@@ -246,41 +240,17 @@ def _misspelt(problem: BaseException, message: str, frames: list[tuple[FrameType
         return _misspelt_attribute(problem, message, frame)
     if isinstance(problem, ImportError) and (name := re.match(r"cannot import name '(\w+)' from '([\w.]+)'", message)):
         return name[1], dir(sys.modules[name[2]])
-    if isinstance(problem, TypeError) and (
-        call := re.match(
-            r"([\w.<>]+)\(\) got an unexpected keyword argument "
-            r"'(\w+)'",
-            message,
-        )
-    ):
-        return call[2], _parameters_of(call[1].rpartition(".")[2], call[1].split(".")[0], frame)
     return "", ()
 
 
 def _misspelt_attribute(problem: AttributeError, message: str, frame: FrameType | None) -> tuple[str, Iterable[str]]:
     if problem.name and problem.obj is not None:
         return problem.name, dir(problem.obj)
-    found = re.match(
-        r"'(\w+)' object has no attribute "
-        r"'(\w+)'",
-        message,
-    )  # raised by nn.Module, which does not say for which object
+    # raised by nn.Module, which does not say for which object
+    found = re.match(r"'(\w+)' object has no attribute '(\w+)'", message)
     while found and frame is not None:
         owner = frame.f_locals.get("self")
         if type(owner).__name__ == found[1]:
             return found[2], dir(owner)
         frame = frame.f_back
     return "", ()
-
-
-def _parameters_of(name: str, owner: str, frame: FrameType | None) -> list[str]:
-    """The parameters of the function with this name that the frame could have called."""
-    space: dict[str, Any] = {**frame.f_globals, **frame.f_locals} if frame is not None else {}
-    homes = [space.get(owner), *_TORCH]
-    found = [
-        space.get(name),
-        *(getattr(home, name, None) for home in homes),
-        space.get(owner) if name == "__init__" else None,
-    ]
-    function = next((each for each in found if callable(each)), None)
-    return list(inspect.signature(function).parameters) if function else []

@@ -29,6 +29,7 @@ NoteLine = Callable[[FrameType | None], None]
 
 IMPORT_GRACE = 30.0  # seconds that a call may take longer while it imports a library
 
+
 class InProcessHost:
     """Connects to a host in this process, with a time limit on each answer; a `trusted` one (the reference) has no
     limit."""

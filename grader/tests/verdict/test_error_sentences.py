@@ -19,12 +19,10 @@ from torch import nn
 
 def nothing(*args): torch.tensor(1)
 
-def helper(x, dimension): return x
 
 def near_name(largest): return larges
 def near_torch(x): return torch.expp(x)
 def near_tensor(x): return x.transposed(0, 1)
-def near_option(x): return helper(x, dimensions=1)
 def near_import(x):
     from torch.nn.functional import sofmax
 def far_name(x): return qqqqzzzz
@@ -135,7 +133,6 @@ def test_a_call_that_needs_no_result_is_not_blamed(boundary):
         (lambda toy: toy.near_name(X), "`largest`"),
         (lambda toy: toy.near_torch(X), "`exp`"),
         (lambda toy: toy.near_tensor(X), "`transpose`"),
-        (lambda toy: toy.near_option(X), "`dimension`"),
         (lambda toy: toy.near_import(X), "`softmax`"),
         (lambda toy: toy.Net()(X), "`weight`"),
     ],
