@@ -165,7 +165,7 @@ def test_a_wrong_number_of_arguments_says_which_function_takes_how_many(boundary
 def test_an_error_in_another_definition_names_the_line_that_called_it(boundary):
     failure = failure_of(boundary, lambda toy: toy.passes_a_word(X))
     assert failure.where.endswith("def takes_one(x): return x.sum()")
-    assert failure.message.endswith('`takes_one` was called in ch03_toy.py, line 40: `return takes_one("x") # passes_a_word`.')
+    assert failure.message.endswith('`takes_one` was called in ch03_toy.py, line 38: `return takes_one("x") # passes_a_word`.')
 
 
 def test_two_dtypes_are_named_as_in_code(boundary):
