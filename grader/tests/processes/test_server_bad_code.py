@@ -37,7 +37,7 @@ FAILING = {
     "input": ("input('Which? ')", "softmax asks for input, but there is no input while tests run"),
     "breakpoint": ("breakpoint()", "softmax stops in the debugger, which has no input here; to debug, run `pytest --exercise softmax` in a terminal"),
     "the kit in pieces": ("import grader.runner.attempts as kit; kit.TestRunner.run_test = None; return x", BROKEN),
-    "no modules": ("import sys; sys.modules.clear()", "Does the code change torch itself?"),
+    "no modules": ("import sys; sys.modules.clear()", "8 of 8 failed"),
     "catches nothing": ("raise KeyboardInterrupt", "softmax raised KeyboardInterrupt."),
 }
 
