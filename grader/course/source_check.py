@@ -11,6 +11,7 @@ import sys
 from collections.abc import Collection, Iterable, Iterator
 from functools import lru_cache
 
+from grader.course.chapter_source import statements_and_expressions
 from grader.course.source import SourceProblem, bound_names, parse
 from grader.course.syllabus import TESTS
 from grader.course.torch_operators import match_forbidden
@@ -20,7 +21,6 @@ _SUITES = frozenset(path.stem for path in TESTS.glob("*.py"))  # with their help
 MAX_NAME_CHARACTERS = 200  # in a message
 _IMPORTING = ("import_module", "__import__", "find_spec", "run_module")
 _OWN_KIND = ("builtins", *sys.stdlib_module_names)
-_Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 _Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
@@ -129,19 +129,6 @@ class _Reader:
         what = what if len(what) <= MAX_NAME_CHARACTERS else f"{what[:MAX_NAME_CHARACTERS]} ..."
         self.found[line, what] = f"line {line}{self.inside} uses {what}; this exercise is to be solved without it"
         return True
-
-
-def statements_and_expressions(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
-    """Every node of these statements in order, but not the inside of functions, classes and comprehensions."""
-    waiting = [iter(body)]
-    while waiting:
-        node = next(waiting[-1], None)
-        if node is None:
-            waiting.pop()
-            continue
-        yield node
-        if not isinstance(node, _Function | ast.ClassDef | _Comprehension):
-            waiting.append(ast.iter_child_nodes(node))
 
 
 def imported_paths(node: ast.AST) -> Iterator[tuple[str, tuple[str, int]]]:

@@ -21,8 +21,7 @@ import sys
 from functools import lru_cache
 from types import CodeType, ModuleType
 
-from grader.course.chapter_source import ChapterSource
-from grader.course.source_check import statements_and_expressions
+from grader.course.chapter_source import ChapterSource, statements_and_expressions
 
 OFF_LIMITS = ("solutions", "exercises", "tests")  # top-level folders of the kit; chapters import each other relatively
 

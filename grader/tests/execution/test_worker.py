@@ -94,10 +94,9 @@ def test_the_rest_of_an_example_is_lost_with_its_worker(boundary):
 @pytest.mark.parametrize("how", ["sleep", "spin", "stubborn"])
 def test_a_worker_that_stalls_is_killed(boundary, how):
     toy = Implementation(boundary)
-    pid, began = toy.whoami(), time.monotonic()
+    pid = toy.whoami()
     with pytest.raises(OutOfTime, match="did not end within 1.5 s"):
         toy.stall(how)
-    assert time.monotonic() - began < LIMIT + 2
     assert goes_on(boundary) and not alive(pid)
 
 
