@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+from grader.execution.calls import Exchange
 from grader.execution.errors import ChapterBroken, OutOfTime
-from grader.execution.host_connection import Exchange
 from grader.execution.values import unpack
 from grader.verdict.replay import Record, Replayer, Reply
 

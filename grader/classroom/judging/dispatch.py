@@ -13,7 +13,7 @@ from grader.course.syllabus import load_syllabus
 from grader.execution.sandbox.isolation import Isolation
 from grader.processes.client import NoServer, ServerProcess
 from grader.processes.job import Job, moved_to_worker
-from grader.processes.kit_version import stamp
+from grader.processes.server import stamp
 from grader.verdict.results import ExerciseResult, Failure, TestResult
 from grader.verdict.summary import Verdict
 
