@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+from grader.execution.calls import Exchange
 from grader.execution.errors import ChapterBroken, OutOfTime
-from grader.execution.host_connection import Exchange
 from grader.verdict.replay import Record, Replayer, Reply, reply_matches, unpack_value, values_match
 
 MAX_REPLY_WEIGHT = 8.0

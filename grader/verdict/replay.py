@@ -19,9 +19,9 @@ from grader.course.chapter_source import ChapterSource
 from grader.course.known_mistakes import Base, Misconception, bases, misconceptions
 from grader.course.source import replace_definition
 from grader.course.syllabus import Exercise, load_syllabus
+from grader.execution.calls import Exchange
 from grader.execution.chapter_package import compiled
 from grader.execution.errors import ChapterBroken, OutOfTime
-from grader.execution.host_connection import Exchange
 from grader.execution.in_process import InProcessHost
 from grader.execution.target import reference_of
 from grader.execution.values import unpack

@@ -19,9 +19,9 @@ from grader.course.chapter_source import ChapterSource
 from grader.course.syllabus import Chapter, Exercise, load_syllabus
 from grader.course.torch_operators import reportable
 from grader.execution.call_watch import CallWatch
+from grader.execution.calls import Exchange, HostConnection
 from grader.execution.chapter_package import without_text
 from grader.execution.errors import ChapterBroken, ExtendDeadline, NoWorker, OutOfTime, Todo
-from grader.execution.host_connection import Exchange, HostConnection
 from grader.execution.in_process import InProcessHost
 from grader.execution.proxy import Boundary, Implementation
 from grader.execution.reference_connection import Answer, ReferenceConnection, connect_reference
@@ -276,14 +276,6 @@ class Trial:
         """The requests of the last example to both sides, with the answers."""
         boundaries = [*self._boundaries.values(), *self._references.values()]
         return [exchange for boundary in boundaries for exchange in boundary.log]
-
-    def continue_in_fork(self) -> None:
-        """In a process that was forked to run more of the tests: let its copy of the code answer."""
-        for boundary in [*self._boundaries.values(), *self._references.values()]:
-            assert isinstance(boundary.connection, InProcessHost | ReferenceConnection), (
-                "code in a worker is not forked"
-            )
-            boundary.connection.continue_in_fork()
 
     def end_chapter(self, chapter: str) -> None:
         """After the last test of a chapter: end its worker, and drop what needs no diagnosis."""

@@ -8,7 +8,6 @@ import sys
 import time
 
 import pytest
-from grader.processes.forked import WAITING
 from kit_copy import posix
 from watching import SECONDS, headway_processes, nothing_remains, watching
 
@@ -93,9 +92,9 @@ def test_the_watch_tests_the_function_that_was_changed_unless_it_is_pinned(kit):
 
 
 def only_the_watch(kit) -> bool:
-    """Whether soon no process is left but the watch, its server, and the one that waits for the next run."""
+    """Whether soon no process is left but the watch and its server."""
     deadline = time.monotonic() + SECONDS
-    while (names := headway_processes(kit)) and (len(names) != 3 or WAITING not in names):
+    while (names := headway_processes(kit)) and len(names) != 2:
         if time.monotonic() > deadline:
             return False
         time.sleep(0.05)
