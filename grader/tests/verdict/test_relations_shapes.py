@@ -44,10 +44,11 @@ def test_shapes():
 
 def test_types():
     x = normal(3, 4) * 3
-    assert said(x.long(), x) == "It has integers (int64); its dtype should be float32."
+    assert said(x.long(), x) == "It has integers (int64); its dtype should be float32. They are the right values truncated to integers."
     assert said(x.double(), x, x) == ("Its dtype is float64; it should be float32, as in the input. The values are right; only the dtype is wrong.")
     assert said(x.double() * 2.5, x).endswith("Every value is 2.5 times too large.")
-    assert said(LOWER.float(), LOWER) == "Its dtype is float32; it should be bool."
+    assert "use True for 1" in said(LOWER.float(), LOWER)
+    assert "an additive mask" in said(torch.zeros(5, 5).masked_fill(~LOWER, -torch.inf), LOWER)
     assert said(torch.arange(4.0), torch.arange(4)) == ("Its dtype is float32; it should have integers (int64). The values are right; only the dtype is wrong.")
     assert said(torch.zeros(0), torch.zeros(0, dtype=torch.int64)) == "Its dtype is float32; it should have integers (int64)."
 
@@ -66,3 +67,6 @@ def test_masks():
     assert said(LOWER.T, LOWER) == "It is the other triangle: row i is True from column i on; it should be True up to column i."
     wide = torch.ones(3, 5, dtype=torch.bool)
     assert said(wide.tril(), wide.tril(2)) == "The diagonal is off by 2: row i is True up to column i; it should be True up to column i + 2."
+    more = LOWER.clone()
+    more[0, 4] = more[1, 4] = True
+    assert said(more, LOWER) == "No True is missing, but 2 values are True and should be False, the first at [0, 4]."

@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterator, Sequence
 from itertools import permutations
 
+import torch
 from grader.verdict.relations.pair import CLEAR_FACTOR, Pair
-from grader.verdict.relations.phrases import axis_name, inputs_with_names, line_name, shape_text
-from grader.verdict.results import join_names
+from grader.verdict.relations.phrases import axis_name, inputs_with_names, join_words, line_name, shape_text
 from torch import Tensor
 
 MAX_VALUES = 30_000  # of a tensor whose reorderings are searched
@@ -21,7 +21,7 @@ def explain_reordering(pair: Pair) -> str:
     if pair.real and not pair.all_agree(_sorted_values(pair.got), _sorted_values(pair.expected)):
         return ""
     found = next((said for said, candidate in _reorderings(pair.expected) if pair.is_explained_by(candidate)), "")
-    return found or _explain_order_in_rows(pair)
+    return found or _explain_slice_order(pair) or _explain_order_in_rows(pair)
 
 
 def explain_shift(pair: Pair) -> str:
@@ -61,10 +61,19 @@ def explain_copied_input(pair: Pair, inputs: Sequence[Tensor]) -> str:
 
 
 def _rearrangements(tensor: Tensor, shape: tuple[int, ...]) -> Iterator[tuple[str, Tensor]]:
-    """The tensor reshaped, perhaps with its axes reordered before that."""
+    """The tensor reshaped, with its axes reordered, or with one axis split in two before that."""
     yield f"reshaped to {shape_text(shape)} without moving an axis", tensor.reshape(shape)
     for order in list(permutations(range(tensor.ndim)))[1:]:
-        yield f"with its axes in the order {join_names(order)} and then reshaped", tensor.permute(order).reshape(shape)
+        yield f"with its axes in the order {join_words(order)} and then reshaped", tensor.permute(order).reshape(shape)
+    if tensor.ndim + 1 != len(shape) or len(shape) > 4:
+        return
+    for axis, size in enumerate(tensor.shape):
+        for first in (n for n in set(shape) if 1 < n < size and size % n == 0):
+            cut = tensor.unflatten(axis, (first, size // first))
+            for order in permutations(range(cut.ndim)):
+                if tuple(cut.shape[i] for i in order) == shape:
+                    split = f"with axis {axis} split into {first} by {size // first}"
+                    yield f"{split} and then the axes in the order {join_words(order)}", cut.permute(order)
 
 
 def _sorted_values(tensor: Tensor) -> Tensor:
@@ -90,7 +99,7 @@ def _reorderings(right: Tensor) -> Iterator[tuple[str, Tensor]]:
         yield from _regroupings(right, axis)
     for order in orders:
         how = f"axes {_moved(order)} swapped"
-        how = how if _count_moved(order) == 2 else f"its axes in the order {join_names(order)}"
+        how = how if _count_moved(order) == 2 else f"its axes in the order {join_words(order)}"
         said = f"It is the right result with {how} and then reshaped to {shape_text(shape)}"
         yield f"{said}: view and transpose are mixed up.", right.permute(order).reshape(shape)
 
@@ -100,7 +109,7 @@ def _count_moved(order: Sequence[int]) -> int:
 
 
 def _moved(order: Sequence[int]) -> str:
-    return join_names([i for i, j in enumerate(order) if i != j])
+    return join_words([i for i, j in enumerate(order) if i != j])
 
 
 def _describe_permutation(order: Sequence[int]) -> str:
@@ -108,7 +117,7 @@ def _describe_permutation(order: Sequence[int]) -> str:
         return "It is transposed: rows and columns are swapped."
     if _count_moved(order) == 2:
         return f"Axes {_moved(order)} are swapped."
-    return f"The axes are in the order {join_names(order)}."
+    return f"The axes are in the order {join_words(order)}."
 
 
 def _describe_roll(name: str, step: int, size: int) -> str:
@@ -134,6 +143,20 @@ def _regroupings(right: Tensor, axis: int) -> Iterator[tuple[str, Tensor]]:
         if size == 2 * first:
             said = f"Along {name} neighbours are swapped: 0 with 1, 2 with 3, and so on."
             yield said, cut.flip(axis + 1).reshape(shape)
+
+
+def _explain_slice_order(pair: Pair) -> str:
+    for axis in reversed(range(pair.got.ndim)):
+        size = pair.shape[axis]
+        if not 2 < size <= 16 or pair.got.numel() * size > MAX_VALUES:
+            continue
+        got, right = (t.movedim(axis, 0).reshape(size, -1) for t in (pair.got, pair.expected))
+        match = pair.agree(got[:, None], right[None]).all(-1)
+        if bool((match.sum(0) == 1).all()) and bool((match.sum(1) == 1).all()):
+            order = match.int().argmax(1).tolist()
+            if pair.is_explained_by(pair.expected.index_select(axis, torch.tensor(order))):
+                return f"The slices along {axis_name(axis, pair.shape)} are in the order {join_words(order)}."
+    return ""
 
 
 def _explain_order_in_rows(pair: Pair) -> str:

@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import permutations
 
-from grader.verdict.results import join_names
 from torch import Tensor
 
 ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth")
@@ -23,6 +22,11 @@ def shape_text(shape: Sequence[int]) -> str:
 
 def ordinal(index: int) -> str:
     return ORDINALS[index] if index < len(ORDINALS) else f"{index + 1}th"
+
+
+def join_words(items: Iterable[object]) -> str:
+    *first, last = map(str, items)
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def inputs_with_names(inputs: Sequence[Tensor]) -> Iterator[tuple[str, Tensor]]:
@@ -56,7 +60,7 @@ def slice_names(indices: Sequence[int], axis: int, shape: Sequence[int]) -> str:
         return f"{noun} {indices[0]} to {indices[-1]}{tail}"
     if len(indices) > 6:
         return f"{noun} {', '.join(map(str, indices[:5]))} ... ({len(indices)} of {shape[axis]}){tail}"
-    return f"{noun} {join_names(indices)}{tail}"
+    return f"{noun} {join_words(indices)}{tail}"
 
 
 def constant_name(value: float, sizes: Iterable[int], precision: float) -> str:

@@ -8,8 +8,7 @@ from itertools import permutations
 
 import torch
 from grader.verdict.relations.pair import Pair
-from grader.verdict.relations.phrases import ordinal, shape_text
-from grader.verdict.results import join_names
+from grader.verdict.relations.phrases import join_words, ordinal, shape_text
 from torch import Tensor
 
 Shape = tuple[int, ...]
@@ -70,13 +69,13 @@ def _explain_axis_order(got: Tensor, expected: Tensor, tol: float, has: Shape, w
         return [f"The sizes are right, but in the wrong order: {shape_text(has)} instead of {shape_text(wants)}."]
     compared = f"Compared with the right shape {shape_text(wants)},"
     if fitting:
-        how = f"axes {join_names(swapped)} are swapped"
-        how = how if len(swapped) == 2 else f"the axes are in the order {join_names(order)}"
+        how = f"axes {join_words(swapped)} are swapped"
+        how = how if len(swapped) == 2 else f"the axes are in the order {join_words(order)}"
         return [f"{compared} {how}.", "With the axes in the right order, every value is right."]
     if _equal(got.reshape(wants), expected, tol):
         note = "Reshaped (not transposed) to the expected shape, the values are right."
-        return [f"{compared} axes {join_names(swapped)} are swapped.", note]
-    return [f"{compared} the sizes of axes {join_names(swapped)} are swapped."]
+        return [f"{compared} axes {join_words(swapped)} are swapped.", note]
+    return [f"{compared} the sizes of axes {join_words(swapped)} are swapped."]
 
 
 def _explain_regrouping(got: Tensor, expected: Tensor, tol: float, has: Shape, wants: Shape) -> list[str]:
@@ -165,15 +164,35 @@ def explain_type(got: Tensor, expected: Tensor, tol: float, inputs: Sequence[Ten
     has, wants = str(got.dtype).removeprefix("torch."), str(expected.dtype).removeprefix("torch.")
     real = not (got.is_complex() or expected.is_complex())
     if expected.dtype == torch.bool:
-        return [f"Its dtype is {has}; it should be bool."]
+        return [f"Its dtype is {has}; it should be bool.", _explain_mask_type(got, expected)]
     if got.dtype == torch.bool:
         return [f"Its dtype is bool; it should be {wants}."]
     right = got.numel() > 0 and not bool(Pair.of(got, expected, tol).wrong.any())
     note = "The values are right; only the dtype is wrong." if right else ""
     if expected.is_floating_point() and not got.is_floating_point() and real:
-        return [f"It has integers ({has}); its dtype should be {wants}.", note]
+        return [f"It has integers ({has}); its dtype should be {wants}.", note or _explain_rounding(got, expected)]
     if got.is_floating_point() and not expected.is_floating_point() and real:
         return [f"Its dtype is {has}; it should have integers ({wants}).", note]
     given = {tensor.dtype for tensor in inputs if tensor.is_floating_point()}
     as_given = ", as in the input" if given == {expected.dtype} else ""
     return [f"Its dtype is {has}; it should be {wants}{as_given}.", note]
+
+
+def _explain_mask_type(got: Tensor, expected: Tensor) -> str:
+    if expected.numel() < 2 or bool(expected.all()) or not bool(expected.any()) or got.is_complex():
+        return ""
+    if torch.equal(got.bool(), expected) and bool(((got == 0) | (got == 1)).all()):
+        return "The places are right: use True for 1 and False for 0."
+    additive = torch.equal(got == 0, expected) and bool((got[~expected] < 0).all())
+    return "It is an additive mask: 0 instead of True, and a negative number instead of False." if additive else ""
+
+
+def _explain_rounding(got: Tensor, expected: Tensor) -> str:
+    wide, values = expected.to(torch.float64), got.to(torch.float64)
+    if got.numel() < 3 or not bool(wide.isfinite().all()):
+        return ""
+    if not bool((wide != wide.round()).any()) or not bool(values.any()):
+        return ""
+    ways = {"truncated to": wide.trunc(), "rounded to": wide.round(), "rounded down to": wide.floor()}
+    found = next((how for how, cut in ways.items() if torch.equal(values, cut)), "")
+    return f"They are the right values {found} integers." if found else ""
