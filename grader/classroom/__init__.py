@@ -3,7 +3,7 @@
     intake/       reads folders, archives and tables into one submission per person
     judging/      grades submissions: servers, what was judged before, points and late rules
     gradebook/    stores people, verdicts and corrections in SQLite
-    report/       report.html and what it says; marks.html shares its parts
+    report/       report.html and what it says
     exports/      grades.csv, feedback, Gradescope: the files of one run
     term/         course.toml, the roster, several assignments, marks of the term
     platforms/    files for Canvas, Moodle and Gradescope

@@ -136,8 +136,8 @@ def _status(
 def main() -> None:
     """Run `headway`; a problem that the user can fix is printed as one sentence, without a traceback."""
     replace_unencodable()
-    name, updates = (sys.argv[1:2] or [""])[0], any(word.partition("=")[0] == "--into" for word in sys.argv)
-    if is_handout() and name in WHOLE_KIT_ONLY and not (name == "handout" and updates):
+    name = (sys.argv[1:2] or [""])[0]
+    if is_handout() and name in WHOLE_KIT_ONLY:
         print_error(
             f"`headway {name}` does not work in a handout (the folder that learners get); it needs the whole kit"
         )

@@ -8,10 +8,6 @@ from typing import Annotated
 from grader.cli.arguments import argument, complete_chapter, complete_exercise, option
 
 ALL_EXERCISES = "(default: all of these chapters)"
-VERSIONS = (
-    "Of several versions of a chapter: the newest, the one with most exercises implemented, "
-    "or the one with most points (up to three are judged)."
-)
 
 Out = Annotated[
     Path | None,
@@ -25,22 +21,6 @@ Chapters = Annotated[str, option("The chapters (default: all).", metavar="ch03,c
 Exercises = Annotated[str, option(f"The exercises {ALL_EXERCISES}.", metavar="NAMES", autocompletion=complete_exercise)]
 Points = Annotated[Path | None, option("Your own points and rules for late work (TOML).", metavar="FILE")]
 Seed = Annotated[int | None, option("Draw other examples; the run stays repeatable (default: 0).", metavar="N")]
-Maps = Annotated[
-    list[str] | None,
-    option(
-        "Read files of this name as this chapter, as in homework3.py=ch03. You can repeat it.",
-        "--map",
-        metavar="FILE=ch03",
-    ),
-]
-Copies = Annotated[str, option(VERSIONS, metavar="newest|fullest|better")]
-TrustFileDates = Annotated[
-    bool,
-    option(
-        "Where no other time is known, use the dates of files for late work. Copying changes these dates.",
-        "--trust-file-dates",
-    ),
-]
 Fewer = Annotated[bool, option("Leave out exercises or people that the last run into this folder graded.", "--fewer")]
 Jobs = Annotated[
     int | None,

@@ -1,7 +1,10 @@
-"""The text of a chapter. This module imports nothing of the kit, because a worker gets as little of it as possible."""
+"""The text of a chapter, and a walk through its statements. This module imports nothing of the kit, because a worker
+gets as little of it as possible."""
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 
@@ -15,3 +18,28 @@ class ChapterSource:
     sealed: bool = False  # is it the reference in a handout? messages show only its lines that raise
     code: bytes = b""  # the reference for a worker: compiled by this Python; there is then no text
     replaced: tuple[str, ...] = ()  # names whose definitions come from the reference, in another module
+
+
+_SCOPES = (
+    ast.FunctionDef
+    | ast.AsyncFunctionDef
+    | ast.Lambda
+    | ast.ClassDef
+    | ast.ListComp
+    | ast.SetComp
+    | ast.DictComp
+    | ast.GeneratorExp
+)
+
+
+def statements_and_expressions(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """Every node of these statements in order, but not the inside of functions, classes and comprehensions."""
+    waiting = [iter(body)]
+    while waiting:
+        node = next(waiting[-1], None)
+        if node is None:
+            waiting.pop()
+            continue
+        yield node
+        if not isinstance(node, _SCOPES):
+            waiting.append(ast.iter_child_nodes(node))

@@ -1,42 +1,34 @@
-"""Checks a learner's source for forbidden calls and for imports of the reference, the tests or the kit."""
+"""Reads a learner's source for forbidden names of torch, and for imports of the reference, the tests or the kit.
+
+It finds what is written plainly, as `F.softmax` or an imported `softmax`, and says in which line. Everything else is
+seen while the code runs (grader/execution/forbidden/).
+"""
 
 from __future__ import annotations
 
 import ast
 import sys
-from collections import deque
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import lru_cache
 
-from grader.course.name_resolution import (
-    Comprehension,
-    Scope,
-    Scoped,
-    comprehension_scope,
-    constant_string,
-    match_forbidden,
-    resolve,
-    scope_of,
-    statements_and_expressions,
-)
-from grader.course.source import SourceProblem, parse
+from grader.course.chapter_source import statements_and_expressions
+from grader.course.source import SourceProblem, bound_names, parse
 from grader.course.syllabus import TESTS
+from grader.course.torch_operators import match_forbidden
 
 FORBIDDEN_ROOTS = ("solutions", "grader", "tests", "exercises", "conftest")
 _SUITES = frozenset(path.stem for path in TESTS.glob("*.py"))  # with their helpers, which may contain an answer too
-MAX_EXPRESSION_CHARACTERS = 200  # in a message
-IMPORTING = {
-    "importlib.import_module", "importlib.__import__", "builtins.__import__", "importlib.util.find_spec",
-    "runpy.run_module",
-}  # fmt: skip
+MAX_NAME_CHARACTERS = 200  # in a message
+_IMPORTING = ("import_module", "__import__", "find_spec", "run_module")
 _OWN_KIND = ("builtins", *sys.stdlib_module_names)
+_Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
 def forbidden_calls(text: str, exercise: str, forbids: Collection[str]) -> list[str]:
-    """A sentence for each forbidden use in the exercise or in a helper that it uses; none if the text does not parse.
+    """A sentence for each forbidden name in the exercise or in a helper that it uses; none if the text does not parse.
 
-    `x.softmax(-1)` on a value of unknown type is not reported here; the check at run time sees it. Code that can never
-    run is not reported; a branch that no test reaches is, because only the code itself says when it runs.
+    Code that can never run is not reported; a branch that no test reaches is, because only the code itself says when it
+    runs.
     """
     if not forbids:
         return []
@@ -44,118 +36,118 @@ def forbidden_calls(text: str, exercise: str, forbids: Collection[str]) -> list[
         tree = parse(text)
     except SourceProblem:
         return []
-    return _Checker(tree, frozenset(forbids)).check(exercise)
-
-
-def reference_imports(text: str) -> list[str]:
-    """A sentence for each import of the reference, the tests or the kit in a learner's chapter."""
-    return list(_reference_imports(text))
+    return _Reader(tree, frozenset(forbids)).read(exercise)
 
 
 @lru_cache(maxsize=16)
-def _reference_imports(text: str) -> list[str]:
-    """Cached: read once for a chapter, not for each of its exercises."""
+def reference_imports(text: str) -> tuple[str, ...]:
+    """A sentence for each import of the reference, the tests or the kit in a learner's chapter."""
     try:
         tree = parse(text)
     except SourceProblem:
-        return []
+        return ()
     found = []
-    for node, scope in _walk_with_scopes(tree.body, scope_of(tree.body)):
-        for line, module in _imported_modules(node, scope):
+    for node in ast.walk(tree):
+        for module in _imported_modules(node):
             root = module.lstrip(".").partition(".")[0]
+            line = f"line {getattr(node, 'lineno', 0)} imports {module}"
             if root == "exercises" and not module.startswith("."):
-                advice = "to use your earlier chapters, write `from .chNN_name import ...`"
-                found.append(f"line {line} imports {module}; {advice}")
+                found.append(f"{line}; to use your earlier chapters, write `from .chNN_name import ...`")
             elif root in FORBIDDEN_ROOTS or root in _SUITES or root.startswith("test_ch") or module.startswith(".."):
-                reason = "which contains the answer or the tests"
-                found.append(f"line {line} imports {module}, {reason}; remove this import")
-    return found
+                found.append(f"{line}, which contains the answer or the tests; remove this import")
+    return tuple(found)
 
 
-class _Checker:
-    """Checks one module for one set of forbidden names."""
+class _Reader:
+    """Reads one module for one set of forbidden names."""
 
     def __init__(self, tree: ast.Module, forbids: frozenset[str]) -> None:
-        self.tree, self.forbids = tree, forbids
-        self.scope = scope_of(tree.body)
-        self.definitions = _definitions_by_name(tree)
+        self.forbids = forbids
+        self.definitions: dict[str, list[ast.stmt]] = {}  # the top-level statements that define or assign each name
+        for statement in statements_and_expressions(tree.body):
+            if isinstance(statement, ast.stmt):
+                for name in bound_names(statement):
+                    self.definitions.setdefault(name, []).append(statement)
+        imported = {name: found for node in ast.walk(tree) for name, found in imported_paths(node)}
+        self.imported = {name: found for name, found in imported.items() if name not in self.definitions}
         self.found: dict[tuple[int, str], str] = {}
 
-    def check(self, exercise: str) -> list[str]:
-        self._check_imported_exercise(exercise)
-        waiting, seen = deque([exercise]), {exercise}
-        read: set[ast.stmt] = set()  # one statement may define thousands of names
-        while waiting:
-            part = waiting.popleft()
-            self.inside = "" if part == exercise else f" (in {part})"
-            self.used_names: list[str] = []
-            for statement in self.definitions.get(part, ()):
-                if statement not in read:
+    def read(self, exercise: str) -> list[str]:
+        self.inside = ""
+        if exercise in self.imported:  # instead of written
+            path, line = self.imported[exercise]
+            self._report(line, exercise, path)
+        self.used, self.known = [exercise], {exercise}  # names that the exercise uses
+        read: set[ast.stmt] = set()
+        for name in self.used:  # it grows meanwhile
+            self.inside = "" if name == exercise else f" (in {name})"
+            for statement in self.definitions.get(name, ()):
+                if statement not in read:  # one statement may define thousands of names
                     read.add(statement)
-                    self._visit(statement, self.scope)
-            for name in self.used_names:
-                if name not in seen:
-                    seen.add(name)
-                    waiting.append(name)
+                    self._visit(statement, frozenset())
         return [self.found[key] for key in sorted(self.found)]
 
-    def _visit(self, node: ast.AST, scope: Scope) -> None:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            for part in [*node.decorator_list, *node.args.defaults, *filter(None, node.args.kw_defaults)]:
-                self._visit(part, scope)
-            self._visit_all(_reachable(node.body), scope_of(node.body, scope, node.args))
-        elif isinstance(node, ast.ClassDef):
-            self._visit_all([*node.decorator_list, *node.bases, *(keyword.value for keyword in node.keywords)], scope)
-            inside = scope_of(node.body, scope)
-            for statement in node.body:
-                self._visit(statement, scope if isinstance(statement, Scoped | ast.ClassDef) else inside)
-        elif isinstance(node, ast.Lambda | Comprehension):
-            self._visit_all(ast.iter_child_nodes(node), comprehension_scope(node, scope))
+    def _visit(self, node: ast.AST, hidden: frozenset[str]) -> None:
+        """`hidden`: names that are local here, so they are not the module's."""
+        if isinstance(node, _Function):
+            outside = [*getattr(node, "decorator_list", ()), *node.args.defaults, *filter(None, node.args.kw_defaults)]
+            self._visit_all(outside, hidden)
+            body = [node.body] if isinstance(node, ast.Lambda) else _reachable(node.body)
+            self._visit_all(body, hidden | _local_names(node))
         elif isinstance(node, ast.AnnAssign):
-            self._visit_all(filter(None, [node.target, node.value]), scope)
-        elif isinstance(node, ast.arguments):
-            self._visit_all([*node.defaults, *filter(None, node.kw_defaults)], scope)
-        elif isinstance(node, ast.Call) and resolve(node.func, scope) & {"builtins.isinstance", "builtins.issubclass"}:
-            self._visit_all(node.args[:1], scope)
-        elif not (isinstance(node, ast.expr) and self._report(node, scope)):
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-                self.used_names += [node.id] if scope.owner(node.id) in (self.scope, None) else []
-            self._visit_all(_parts_that_run(node), scope)
+            self._visit_all(filter(None, [node.target, node.value]), hidden)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "isinstance":
+            self._visit_all(node.args[:1], hidden)
+        elif not (isinstance(node, ast.Attribute | ast.Name) and self._report_name(node, hidden)):
+            if isinstance(node, ast.Name) and not (node.id in hidden or node.id in self.known):
+                self.known.add(node.id)
+                self.used.append(node.id)
+            self._visit_all(_parts_that_run(node), hidden)
 
-    def _visit_all(self, nodes, scope: Scope) -> None:
+    def _visit_all(self, nodes: Iterable[ast.AST], hidden: frozenset[str]) -> None:
         for node in nodes:
-            self._visit(node, scope)
+            self._visit(node, hidden)
 
-    def _report(self, node: ast.expr, scope: Scope) -> bool:
-        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+    def _report_name(self, node: ast.Attribute | ast.Name, hidden: frozenset[str]) -> bool:
+        """Report `torch.softmax` or an imported `softmax`, if it is forbidden."""
+        base: ast.expr = node
+        attributes: list[str] = []
+        while isinstance(base, ast.Attribute):
+            attributes.insert(0, base.attr)
+            base = base.value
+        if not isinstance(base, ast.Name) or base.id in hidden or base.id not in self.imported:
             return False
-        for path in sorted(resolve(node, scope)):
-            if self._is_forbidden(path):
-                self._add(node.lineno, _spelled(node, path), path)
-                return True
-        return False
+        path = self.imported[base.id][0]
+        return self._report(node.lineno, ".".join([base.id, *attributes]), ".".join([path, *attributes]))
 
-    def _add(self, line: int, spelled: str, path: str) -> None:
-        name = path.rpartition(".")[2]
-        what = spelled if name in spelled else f"{spelled} ({path})"
-        self.found[line, what] = f"line {line}{self.inside} uses {what}; this exercise is to be solved without it"
-
-    def _is_forbidden(self, path: str) -> bool:
+    def _report(self, line: int, spelled: str, path: str) -> bool:
         root, *rest = path.split(".")
-        if root in _OWN_KIND or (root[:2] == "ch" and root[2:4].isdigit()):
+        own = root in _OWN_KIND or (root[:2] == "ch" and root[2:4].isdigit())
+        if own or not any(match_forbidden(part, self.forbids) for part in rest):
             return False
-        return any(match_forbidden(part, self.forbids) for part in rest)
+        what = spelled if rest[-1] in spelled else f"{spelled} ({path})"
+        what = what if len(what) <= MAX_NAME_CHARACTERS else f"{what[:MAX_NAME_CHARACTERS]} ..."
+        self.found[line, what] = f"line {line}{self.inside} uses {what}; this exercise is to be solved without it"
+        return True
 
-    def _check_imported_exercise(self, exercise: str) -> None:
-        """The exercise is not defined but imported: `from torch.nn.functional import softmax`."""
-        self.inside = ""
-        if exercise in self.definitions:
-            return
-        for path in sorted(resolve(ast.Name(exercise, ast.Load()), self.scope)):
-            if self._is_forbidden(path):
-                module = path.rpartition(".")[0]
-                lines = [n.lineno for n in ast.walk(self.tree) if isinstance(n, ast.ImportFrom) and n.module == module]
-                self._add(lines[0] if lines else 1, exercise, path)
+
+def imported_paths(node: ast.AST) -> Iterator[tuple[str, tuple[str, int]]]:
+    """The names that a statement imports, each with its dotted path and its line; not from other chapters."""
+    if isinstance(node, ast.Import):
+        for alias in node.names:
+            root = alias.name.partition(".")[0]
+            yield alias.asname or root, (alias.name if alias.asname else root, node.lineno)
+    elif isinstance(node, ast.ImportFrom) and not node.level:
+        for alias in node.names:
+            yield alias.asname or alias.name, (f"{node.module}.{alias.name}", node.lineno)
+
+
+def _local_names(function: _Function) -> set[str]:
+    """The parameters of a function, and the names that are assigned in it."""
+    names = {part.arg for part in ast.walk(function) if isinstance(part, ast.arg)}
+    return names | {
+        part.id for part in ast.walk(function) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)
+    }
 
 
 def _parts_that_run(node: ast.AST) -> Iterator[ast.AST]:
@@ -177,67 +169,23 @@ def _reachable(block: list[ast.AST] | list[ast.stmt]) -> Iterator[ast.AST]:
             return
 
 
-def _spelled(node: ast.expr, path: str) -> str:
-    """The source text of an expression, shortened; the dotted path if Python cannot unparse it."""
-    try:
-        text = " ".join(ast.unparse(node).split())
-    except (ValueError, RecursionError):
-        return path
-    return text if len(text) <= MAX_EXPRESSION_CHARACTERS else f"{text[:MAX_EXPRESSION_CHARACTERS]} ..."
-
-
-def _definitions_by_name(tree: ast.Module) -> dict[str, list[ast.stmt]]:
-    """For each name, the top-level statements of the module that define or change it."""
-    definitions: dict[str, list[ast.stmt]] = {}
-    for node in statements_and_expressions(tree.body):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            definitions[node.name] = [node]
-        elif isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
-            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
-                for name in _roots(target):
-                    definitions.setdefault(name, []).append(node)
-    return definitions
-
-
-def _roots(target: ast.expr) -> Iterator[str]:
-    while isinstance(target, ast.Attribute | ast.Subscript | ast.Starred):
-        target = target.value
-    if isinstance(target, ast.Name):
-        yield target.id
-    for element in getattr(target, "elts", ()):
-        yield from _roots(element)
-
-
-def _walk_with_scopes(nodes, scope: Scope) -> Iterator[tuple[ast.AST, Scope]]:
-    for node in nodes:
-        yield node, scope
-        is_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        inner = scope_of(node.body, scope, node.args) if is_function else scope
-        yield from _walk_with_scopes(ast.iter_child_nodes(node), inner)
-
-
-def _imported_modules(node: ast.AST, scope: Scope) -> list[tuple[int, str]]:
-    """The modules that this node itself imports, each with its line."""
+def _imported_modules(node: ast.AST) -> list[str]:
+    """The modules that this node itself imports."""
     if isinstance(node, ast.Import):
-        return [(node.lineno, alias.name) for alias in node.names]
+        return [alias.name for alias in node.names]
     if isinstance(node, ast.ImportFrom):
         start = "." * node.level + (node.module or "")
-        return [(node.lineno, start)] if node.module else [(node.lineno, start + alias.name) for alias in node.names]
+        return [start] if node.module else [start + alias.name for alias in node.names]
     if isinstance(node, ast.Call) and node.args:
-        called = resolve(node.func, scope)
-        if called & IMPORTING:
-            return [(node.lineno, name)] if (name := _constant_prefix(node.args[0])) else []
-    if isinstance(node, ast.Subscript) and "sys.modules" in resolve(node.value, scope):
-        return [(node.lineno, name)] if (name := _constant_prefix(node.slice)) else []
+        called = getattr(node.func, "attr", getattr(node.func, "id", ""))
+        name = _constant_beginning(node.args[0])
+        return [name] if called in _IMPORTING and name else []
     return []
 
 
-def _constant_prefix(node: ast.expr) -> str | None:
-    """The start of a string expression: all of it if it is constant, or its first constant part."""
-    if (whole := constant_string(node)) is not None:
-        return whole
-    if isinstance(node, ast.BinOp):
-        return _constant_prefix(node.left)
-    if isinstance(node, ast.JoinedStr) and node.values:
-        return constant_string(node.values[0])
-    return None
+def _constant_beginning(node: ast.expr) -> str:
+    """The beginning of a string expression, as far as it is one constant."""
+    while isinstance(node, ast.BinOp):
+        node = node.left
+    first = node.values[0] if isinstance(node, ast.JoinedStr) and node.values else node
+    return first.value if isinstance(first, ast.Constant) and isinstance(first.value, str) else ""

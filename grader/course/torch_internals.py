@@ -85,8 +85,3 @@ def wrap_calls_by_key(overload: Any, wrap: Callable[[Callable], Callable]) -> No
     # torch looks it up once, which has to happen before the look-up itself is replaced
     getattr(overload, "_handle", None)
     overload._op_dk, overload.redispatch = wrap(overload._op_dk), wrap(overload.redispatch)
-
-
-def remove_kernels(library: torch.library.Library) -> None:
-    """Take back all kernels of a library."""
-    library._destroy()

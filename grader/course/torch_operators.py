@@ -15,13 +15,24 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from grader.course.name_resolution import canonical_name, match_forbidden
-
 TOOLS = "tools"
 ANOTHER_PACKAGE = "another package"  # what is reported for the import of a package that is not on the list
 BELOW_TORCH = "ctypes"  # for a torch function that is called past the dispatcher
 GRADER_STATE = "the grader's state"  # for a look into frames, or into all objects of the process
 OTHER_RUNTIME = "another runtime"  # for a switch that lets operators run outside the dispatcher
+
+
+def canonical_name(name: str) -> str:
+    """The common name of torch's variants of one operation: `_softmax`, `softmax_`, `_safe_softmax`."""
+    name = name.strip("_")
+    for prefix in ("special_", "native_", "safe_"):
+        name = name.removeprefix(prefix)
+    return name
+
+
+def match_forbidden(name: str, forbids: Collection[str]) -> str | None:
+    """The forbidden name that this name matches, or None."""
+    return name if name in forbids else spelled if (spelled := canonical_name(name)) in forbids else None
 
 
 @dataclass(frozen=True)

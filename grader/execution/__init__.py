@@ -4,17 +4,16 @@
 
     in_process.py, call_watch.py   in one process, with a time limit
     worker.py, worker_process.py, zygote.py, wire.py   over a socket to a process of its own; `sandbox/` isolates it
-    host_connection.py, reference_connection.py   what crosses, and the reference's recorded answers
+    calls.py, reference_connection.py   what crosses, and the reference's recorded answers
     values.py, gradients.py        which values can cross, and calls with gradient
 
 Whose code runs:
 
     target.py                      a folder, or texts
     chapter_package.py             an importable package of chapters
-    replacing.py, reference_parts.py   with some definitions replaced by the reference's
+    reference_parts.py             the reference's definitions that replace some of the learner's
     names_used.py                  which definitions use which others
 
 What is noticed meanwhile: the calls (`calls.py`, `inner_calls.py`), changed arguments, threads, forbidden functions
-(`forbidden/`), the line where time ran out (`stuck_line.py`), and errors (`errors.py`, `descriptions.py`,
-`error_notes.py`, `exit_reason.py`).
+(`forbidden/`), the line where time ran out (`stuck_line.py`), and errors (`errors.py`, `descriptions.py`).
 """

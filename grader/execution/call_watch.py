@@ -18,9 +18,6 @@ GRACE_SECONDS = 0.25  # after its time limit, for a call in Python to end with a
 class CallWatch:
     """Its methods are called when a call begins and when it has ended; these do nothing."""
 
-    def move_to(self, place: int) -> None:
-        """This is a copy of the process; the number tells it from other copies."""
-
     def begin(self, seconds: float) -> None:
         """A call begins, or continues, that may take so many seconds from now on."""
 
@@ -29,31 +26,22 @@ class CallWatch:
 
 
 class SharedDeadline(CallWatch):
-    """The deadline of the call that a forked process runs, on the monotonic clock, in memory that its parent sees too.
+    """The deadline of the call that a forked process runs, on the monotonic clock, in memory that its parent sees
+    too."""
 
-    Copies of that process may run calls at the same time: each has a place of its own.
-    """
-
-    def __init__(self, processes: int = 1) -> None:
-        self.memory = mmap.mmap(-1, 8 * processes)
-        self.place = 0
-
-    def move_to(self, place: int) -> None:
-        """In a copy of the process: use this place."""
-        self.place = place
+    def __init__(self) -> None:
+        self.memory = mmap.mmap(-1, 8)
 
     def begin(self, seconds: float) -> None:
-        struct.pack_into("d", self.memory, 8 * self.place, time.monotonic() + seconds)
+        struct.pack_into("d", self.memory, 0, time.monotonic() + seconds)
 
     def end(self) -> None:
-        struct.pack_into("d", self.memory, 8 * self.place, 0.0)
+        struct.pack_into("d", self.memory, 0, 0.0)
 
     @property
     def is_over(self) -> bool:
-        now = time.monotonic()
-        return any(
-            deadline > 0 and now > deadline + GRACE_SECONDS for (deadline,) in struct.iter_unpack("d", self.memory)
-        )
+        (deadline,) = struct.unpack_from("d", self.memory)
+        return deadline > 0 and time.monotonic() > deadline + GRACE_SECONDS
 
 
 class ExitWhenLate(CallWatch):

@@ -1,12 +1,12 @@
-"""Records which calls of the implementation a test made, and what it read from objects, for the explanation of a
-failure."""
+"""What crosses between a proxy and its host, and the records of it: which calls of the implementation a test made, and
+what it read from objects, for the explanation of a failure."""
 
 from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, field
 from types import FrameType
-from typing import Any
+from typing import Any, Protocol
 
 
 @dataclass(eq=False)
@@ -55,3 +55,46 @@ def test_lines() -> list[tuple[str, int]]:
         found.append((frame.f_code.co_filename, frame.f_lineno))
         frame = frame.f_back
     return found
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """One request and its reply, packed: enough to send the same request to another implementation."""
+
+    op: str
+    tree: Any
+    buffers: list[bytes]
+    reply: dict
+    out: list[bytes]
+
+
+class HostConnection(Protocol):
+    """Carries a request to the host, in process or over a socket."""
+
+    seconds: float  # limit of one answer
+    shortcuts: set[str]  # forbidden names that calls have run since this set was last cleared
+    import_shortcuts: set[str]  # forbidden names that ran while the chapter was imported; never cleared
+
+    def exchange(self, op: str, tree: Any, buffers: list[bytes]) -> tuple[dict, list[bytes]]: ...
+
+    def abandon(self) -> None:
+        """End the host after a malformed reply; the next example starts another one."""
+
+    def close(self) -> None: ...
+
+    @property
+    def bytes_received(self) -> int:
+        """About how many bytes the host has sent in this example."""
+
+
+def called(what: str, args: tuple, options: dict) -> str:
+    """`MultiHeadAttention(6, 2)`: a call as the name of what it returns, short arguments only."""
+    parts = [_brief(value) for value in args] + [f"{name}={_brief(value)}" for name, value in options.items()]
+    return f"{what}({', '.join(parts)})"
+
+
+def _brief(value: Any) -> str:
+    if isinstance(value, bool | int | float | str | type(None)):
+        text = repr(value)
+        return text if len(text) <= 20 else text[:17] + "…"
+    return "…"

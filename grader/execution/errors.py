@@ -119,3 +119,19 @@ def message_of(problem: BaseException) -> str:
         return str(text)[:1200]
     except BaseException:
         return "(its message cannot be read)"
+
+
+def exception_of(error: dict) -> BaseException:
+    """The exception for an error that the host describes; it may be malformed."""
+    kind, type_name, message = error["kind"], printable(error["type"], 80), printable(error["message"], 600)
+    if kind == "todo":
+        return Todo(message)
+    where = None
+    if error["where"]:
+        file, line, code = error["where"]
+        where = Where(printable(file, 100), int(line), printable(code, 160))
+    if kind == "rule":
+        return RuleBroken(type_name, message, where)
+    problem = mirrored(str(error.get("builtin")))(type_name, message, where)
+    problem.note = " ".join(printable(error.get("note", ""), 200).split())
+    return problem

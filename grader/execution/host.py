@@ -3,11 +3,9 @@ a worker."""
 
 from __future__ import annotations
 
-import hashlib
 import linecache
 import math
 import random
-import time
 from collections.abc import Callable, Iterable
 from os import _exit, getpid
 from types import ModuleType
@@ -15,19 +13,15 @@ from typing import Any
 
 import torch
 from grader.course.chapter_source import ChapterSource
-from grader.execution.argument_changes import Packed, changed_argument
-from grader.execution.chapter_package import ChapterPackage
-from grader.execution.descriptions import Descriptions, folder_of
-from grader.execution.error_notes import nearest
+from grader.execution.chapter_package import ChapterPackage, is_replacement
+from grader.execution.descriptions import Descriptions, folder_of, nearest
 from grader.execution.errors import HostDied, OutOfTime
-from grader.execution.forbidden import shortcuts
+from grader.execution.forbidden import Notice, shortcuts
 from grader.execution.forbidden.audit import BROUGHT
-from grader.execution.forbidden.reports import Notice
 from grader.execution.gradients import NoGradient, gradients, is_cut_off, is_defined_in, with_gradient
 from grader.execution.inner_calls import InnerCalls, compile_helper
-from grader.execution.replacing import is_replacement
-from grader.execution.threads import Threads, new_threads, pauses, running_threads
-from grader.execution.values import CannotCross, pack, unpack
+from grader.execution.threads import Threads, new_threads, running_threads
+from grader.execution.values import CannotCross, Packed, changed_argument, pack, unpack
 
 Reply = tuple[dict, list[bytes]]
 _ABSENT = object()
@@ -193,11 +187,6 @@ class Host:
         arguments; or nothing."""
         return list(self.inner_calls.last.get(number, ()))
 
-    def do_random_state(self) -> str:
-        """A fingerprint of the random generators: it changes when the code draws random numbers."""
-        state = bytes(torch.default_generator.get_state().tolist()) + repr(random.getstate()).encode()
-        return hashlib.sha256(state).hexdigest()
-
     def do_gradients(self, target: Any, inputs: list, options: dict, cotangent: Any) -> dict:
         _require_callable(target)
         before = running_threads()
@@ -245,13 +234,7 @@ class Host:
         return is_defined_in(self.package.name, target)
 
     def _no_thread_left(self, before: Threads, what: str) -> None:
-        left = new_threads(before)
-        for pause in pauses() if left else ():
-            time.sleep(pause)
-            left = new_threads(before)
-            if not left:
-                break
-        if left:
+        if left := new_threads(before):
             way = (
                 "join every thread before returning, or compute inside `with ThreadPoolExecutor() as pool:`, which "
                 "waits for its threads"
@@ -262,8 +245,6 @@ class Host:
         self.objects.clear()
         self.numbers.clear()
         self.package.close()
-        if self.forbidden:
-            shortcuts.restore()
 
 
 def _shown_lines(source: ChapterSource) -> list[str]:

@@ -15,7 +15,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from os import getpid
 from types import FrameType
 from typing import Any
 
@@ -25,15 +24,10 @@ from grader.execution.call_watch import CallWatch
 from grader.execution.errors import ChapterBroken, ExtendDeadline, HostDied, OutOfTime, Where
 from grader.execution.host import Host
 from grader.system.load import slowdown
-from grader.system.signals import get_handler, set_handler
 
 NoteLine = Callable[[FrameType | None], None]
 
 IMPORT_GRACE = 30.0  # seconds that a call may take longer while it imports a library
-
-
-# operations that draw no random numbers
-WITHOUT_RANDOMNESS = frozenset({"get", "bring", "shapes", "parameters", "state", "buffers", "fill", "len"})
 
 
 class InProcessHost:
@@ -58,8 +52,6 @@ class InProcessHost:
     def exchange(self, op: str, tree: Any, buffers: list[bytes]) -> tuple[dict, list[bytes]]:
         """Answer with the host's own random state: what it draws must not depend on what the reference or the test has
         drawn."""
-        if op in WITHOUT_RANDOMNESS:
-            return self._answer_in_time(op, tree, buffers)
         outside = _random_state()
         _set_random_state(self.random_state)
         try:
@@ -88,14 +80,10 @@ class InProcessHost:
             nonlocal where
             where = where or self.host.descriptions.line_of(frame)
 
-        files = {source.filename for source in self.host.package.sources.values()}
         try:
-            with (
-                _exit_is_an_error(),
-                _restore_folder(),
-                _interruptible(),
-                _time_limit(clock, 0.0 if op == "load" else IMPORT_GRACE, files, self._extend, note_line),
-            ):
+            import_grace = 0.0 if op == "load" else IMPORT_GRACE
+            limited = _time_limit(clock, import_grace, self._extend, note_line)
+            with _exit_is_an_error(), _interruptible(), limited:
                 return self.host.answer(op, tree, buffers)
         except HostDied as problem:
             if op == "load":
@@ -110,10 +98,6 @@ class InProcessHost:
 
     def abandon(self) -> None:
         pass  # there is no other process to start
-
-    def continue_in_fork(self) -> None:
-        """Let this copy of the process answer, after the kit (not the learner's code) forked it."""
-        self.host.pid = getpid()
 
     def close(self) -> None:
         self.host.close()
@@ -144,25 +128,6 @@ def _exit_is_an_error() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _restore_folder() -> Iterator[None]:
-    """Restore the current folder if the learner's code changed it."""
-    here = _folder()
-    try:
-        yield
-    finally:
-        if here and _folder() != here:
-            with contextlib.suppress(OSError):
-                os.chdir(here)
-
-
-def _folder() -> str:
-    try:
-        return os.getcwd()
-    except OSError:
-        return ""
-
-
-@contextlib.contextmanager
 def _interruptible() -> Iterator[None]:
     """Control-C ends the run even if the learner's code catches it; a KeyboardInterrupt that the code raises itself
     does not."""
@@ -175,40 +140,38 @@ def _interruptible() -> Iterator[None]:
 
     if (
         threading.current_thread() is not threading.main_thread()
-        or get_handler(signal.SIGINT) is not signal.default_int_handler
+        or signal.getsignal(signal.SIGINT) is not signal.default_int_handler
     ):
         yield
         return
-    set_handler(signal.SIGINT, interrupt)
+    signal.signal(signal.SIGINT, interrupt)
     try:
         yield
     finally:
-        set_handler(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         if pressed:
             raise KeyboardInterrupt
 
 
 @contextlib.contextmanager
 def _time_limit(
-    seconds: float, import_grace: float, files: set[str], extend_deadline: ExtendDeadline, note_line: NoteLine
+    seconds: float, import_grace: float, extend_deadline: ExtendDeadline, note_line: NoteLine
 ) -> Iterator[None]:
     """Raise OutOfTime here after `seconds`, again and again until the code returns; restore an earlier alarm
     afterwards.
 
-    `note_line` is called before, with the frame that runs.
-
-    From the second time on, each line of these files raises it, also in exception handlers: for code that catches
-    everything and tries again.
+    `note_line` is called before, with the frame that runs. Code that catches everything and tries again does not end:
+    then the process of the run is ended (call_watch.py).
     """
     if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"):
         with _time_limit_by_thread(seconds, note_line):
             yield
         return
 
-    fired, over, began = 0, False, time.monotonic()
+    over, began = False, time.monotonic()
 
     def fire(signum: int, frame: FrameType | None) -> None:
-        nonlocal fired, began
+        nonlocal began
         # hypothesis' callback, which swallows exceptions; the alarm comes again
         if over or frame is not None and frame.f_code.co_name == "gc_callback":
             return
@@ -221,25 +184,11 @@ def _time_limit(
         if time.monotonic() - began <= seconds + import_grace and _importing(frame):
             extend_deadline(seconds)
             return
-        fired += 1
         note_line(frame)
-        if fired > 1:
-            sys.settrace(at_each_line)
-            while frame is not None:
-                frame.f_trace = at_each_line(frame, "call", None)
-                frame = frame.f_back
         raise OutOfTime
 
-    def at_each_line(frame: FrameType, event: str, _: Any) -> Callable | None:
-        if frame.f_code.co_filename not in files:
-            return None
-        if event == "line":
-            raise OutOfTime
-        return at_each_line
-
-    old_trace = sys.gettrace()
     began = time.monotonic()
-    old_handler = set_handler(signal.SIGALRM, fire)
+    old_handler = signal.signal(signal.SIGALRM, fire)
     old_left, old_interval = signal.setitimer(signal.ITIMER_REAL, seconds, 0.25)
     try:
         try:
@@ -249,9 +198,7 @@ def _time_limit(
     finally:  # also if an alarm came between the last line of the code and this one
         over = True
         signal.setitimer(signal.ITIMER_REAL, 0)
-        if fired > 1:
-            sys.settrace(old_trace)
-        set_handler(signal.SIGALRM, old_handler)
+        signal.signal(signal.SIGALRM, old_handler)
         if old_left:
             signal.setitimer(signal.ITIMER_REAL, max(0.01, old_left - (time.monotonic() - began)), old_interval)
 

@@ -1,5 +1,4 @@
-"""The tests' side of the boundary. `learner.softmax(x)` sends a request to the host; results come back by value or as a
-handle."""
+"""The tests' side of the boundary: `learner.softmax(x)` sends a request to the host and gets a value or a handle."""
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ from functools import cache
 from typing import Any
 
 import torch
-from grader.execution.calls import Call, Label, Reading, test_lines
+from grader.execution.calls import Call, Exchange, HostConnection, Label, Reading, called, test_lines
 from grader.execution.errors import (
     ChapterBroken,
     HostDied,
@@ -20,13 +19,11 @@ from grader.execution.errors import (
     OutOfTime,
     RuleBroken,
     Todo,
-    Where,
     WrongResult,
-    mirrored,
+    exception_of,
     printable,
 )
-from grader.execution.host_connection import BoundaryLike, Exchange, HostConnection
-from grader.execution.values import CannotCross, pack, unpack
+from grader.execution.values import pack, unpack
 from torch import Tensor
 
 
@@ -83,17 +80,8 @@ class Boundary:
                 return unpack(
                     reply["value"], out, lambda handle: Handle(self, [int(handle[0]), printable(handle[1], 80)], path)
                 )
-            problem = _exception(reply["error"])
-        except (
-            CannotCross,
-            KeyError,
-            IndexError,
-            TypeError,
-            ValueError,
-            AttributeError,
-            ArithmeticError,
-            RuntimeError,
-        ) as garbage:
+            problem = exception_of(reply["error"])
+        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RuntimeError) as garbage:
             self.connection.abandon()
             raise HostDied(f"the reply is malformed ({printable(garbage, 200)})") from None
         raise problem
@@ -105,7 +93,7 @@ class Boundary:
         self.requests += 1
         call.number, call.position = self.requests, len(self.log)
         try:
-            result = self.ask(op, *request, path=_called(what, args, options))
+            result = self.ask(op, *request, path=called(what, args, options))
         except LearnerError as problem:
             problem.call = call
             raise
@@ -151,21 +139,6 @@ def _is_tool_lookup(name: str) -> bool:
     )
 
 
-def _exception(error: dict) -> BaseException:
-    kind, type_name, message = error["kind"], printable(error["type"], 80), printable(error["message"], 600)
-    if kind == "todo":
-        return Todo(message)
-    where = None
-    if error["where"]:
-        file, line, code = error["where"]
-        where = Where(printable(file, 100), int(line), printable(code, 160))
-    if kind == "rule":
-        return RuleBroken(type_name, message, where)
-    problem = mirrored(str(error.get("builtin")))(type_name, message, where)
-    problem.note = " ".join(printable(error.get("note", ""), 200).split())
-    return problem
-
-
 def _handle_of(value: Any) -> list:
     if isinstance(value, Handle):
         return object.__getattribute__(value, "_handle")
@@ -175,7 +148,7 @@ def _handle_of(value: Any) -> list:
 class Implementation:
     """The implementation behind a boundary: each attribute is a name of the chapter."""
 
-    def __init__(self, boundary: BoundaryLike) -> None:
+    def __init__(self, boundary: Any) -> None:
         self._boundary = boundary
 
     def __getattr__(self, name: str) -> Any:
@@ -250,19 +223,6 @@ class Handle:
             return f"<{self._path}, a method without @property>"  # where a value is expected
         # the name of a function or class is enough
         return self._path if self._path == self._handle[1] else f"<{self._path}>"
-
-
-def _called(what: str, args: tuple, options: dict) -> str:
-    """`MultiHeadAttention(6, 2)`: a call as the name of what it returns, short arguments only."""
-    parts = [_brief(value) for value in args] + [f"{name}={_brief(value)}" for name, value in options.items()]
-    return f"{what}({', '.join(parts)})"
-
-
-def _brief(value: Any) -> str:
-    if isinstance(value, bool | int | float | str | type(None)):
-        text = repr(value)
-        return text if len(text) <= 20 else text[:17] + "…"
-    return "…"
 
 
 # ---- what a test does besides calls

@@ -88,10 +88,6 @@ class ReferenceConnection:
     def abandon(self) -> None:
         pass  # the reference's answers are well-formed
 
-    def continue_in_fork(self) -> None:
-        if self._host:
-            self._host.continue_in_fork()
-
     def close(self) -> None:
         if self._host:
             self._host.close()

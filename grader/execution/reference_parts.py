@@ -10,9 +10,8 @@ from functools import lru_cache
 from grader.course.chapter_source import ChapterSource
 from grader.course.code_shape import code_by_name
 from grader.course.source import SourceProblem, bound_names
-from grader.execution.chapter_package import compile_without_text, tree_of, without_docstrings
+from grader.execution.chapter_package import compile_without_text, replacement_module, tree_of, without_docstrings
 from grader.execution.names_used import NamesUsed, closure, names_used
-from grader.execution.replacing import replacement_module
 
 
 @lru_cache(maxsize=64)

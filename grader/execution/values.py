@@ -57,16 +57,8 @@ class _Packer:
         kind = type(value)
         if value is None or kind is bool or kind is float:
             return value
-        if kind is int:
-            return self.whole(value)
-        if kind is str:
-            return self.string(value)
-        if kind is torch.Tensor or isinstance(value, torch.Tensor):
+        if isinstance(value, torch.Tensor):
             return self.tensor(value)
-        if kind is list:
-            return [self.tree(item, depth + 1) for item in value]
-        if kind is tuple:
-            return {"tuple": [self.tree(item, depth + 1) for item in value]}
         if kind.__module__ == "numpy" and getattr(value, "shape", None) == ():
             return self.tree(value.item(), depth + 1)
         if isinstance(value, bool | int):
@@ -241,3 +233,36 @@ def _text(body: Any) -> str:
     if not isinstance(body, str):
         raise CannotCross("a malformed value")
     return body
+
+
+Packed = tuple[Any, list[bytes]]  # a tree and its buffers
+
+
+def changed_argument(
+    target: Any,
+    args: tuple,
+    options: dict,
+    original: Packed,
+    make_handle: Callable[[Any], list],
+    find_object: Callable[[list], Any],
+) -> str | None:
+    """None if no argument changed; else which one did, as " number 2" or " `mask`", or "" if that is not known."""
+    try:
+        again = pack([target, args, options], make_handle)
+    except CannotCross:  # before the call it could
+        return ""
+    if again[1] == original[1] and repr(again[0]) == repr(original[0]):
+        return None
+    _, before_args, before_options = unpack(*original, find_object)
+
+    def form(value: Any) -> tuple[str, list[bytes]]:
+        tree, buffers = pack(value, make_handle)
+        return repr(tree), buffers
+
+    for position, (now, then) in enumerate(zip(args, before_args)):
+        if form(now) != form(then):
+            return f" number {position + 1}" if len(args) > 1 else ""
+    for name, then in before_options.items():
+        if form(options.get(name)) != form(then):
+            return f" `{name}`"
+    return ""

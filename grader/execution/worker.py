@@ -85,11 +85,6 @@ class WorkerPool:
             return end_subprocess(process, patience)
         return self._command(f"end {process} {patience}")
 
-    def clear(self) -> None:
-        """End every worker that is left, for example those of a test process that was killed."""
-        if self.control is not None:
-            self._command("clear")
-
     def _available_isolation(self) -> Isolation:
         if self.isolation is None:
             self.isolation = available(bubblewrap=False)

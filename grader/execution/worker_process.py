@@ -24,7 +24,7 @@ from grader.execution.stuck_line import cancel_stack, write_stack_after
 from grader.execution.wire import receive, send  # noqa: E402
 from grader.system.exit_reason import CONNECTION_CLOSED, NOT_SANDBOXED, SANDBOXED  # noqa: E402
 from grader.system.handshake import connect, read_token  # noqa: E402
-from grader.system.streams import redirect_to_null  # noqa: E402
+from grader.system.process_tree import redirect_to_null  # noqa: E402
 
 
 def serve(sock: socket.socket) -> None:

@@ -3,7 +3,7 @@ request.
 
 Run as `python -m grader.execution.zygote FD ISOLATION`. Commands come over that socket: "fork" (with the worker's own
 socket as a file descriptor), "zygote" (with a socket over which another zygote, forked from this one, gets its
-commands), "end PID SECONDS" and "clear". When the socket is closed, the zygote kills every worker that is left, and
+commands), and "end PID SECONDS". When the socket is closed, the zygote kills every worker that is left, and
 ends.
 
 It reads no chapter, no test and no reference, so the memory that a worker inherits contains only torch and the kit's
@@ -29,8 +29,7 @@ from grader.execution.sandbox.entering import Sandbox, enter, prepare  # noqa: E
 from grader.execution.sandbox.isolation import Isolation  # noqa: E402
 from grader.execution.worker_process import serve, warm  # noqa: E402
 from grader.system.exit_reason import NOT_SANDBOXED, SANDBOXED  # noqa: E402
-from grader.system.process_tree import end_fork, kill_orphans  # noqa: E402
-from grader.system.streams import redirect_to_null  # noqa: E402
+from grader.system.process_tree import end_fork, kill_orphans, redirect_to_null  # noqa: E402
 
 
 def fork_zygote(control: socket.socket, isolation: Isolation) -> int:
@@ -82,12 +81,6 @@ def serve_commands(control: socket.socket, isolation: Isolation) -> None:
             kill_orphans(workers | others)  # of a zygote that was killed
             answer = _fork_another(control, descriptors[0], isolation)
             others.add(answer)
-        elif command == "clear":
-            for pid in workers:
-                end_fork(pid)
-            answer = len(workers)
-            workers.clear()
-            kill_orphans(others)
         else:
             answer = end_fork(int(arguments[0]), float(arguments[1]))
             workers.discard(int(arguments[0]))

@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import ast
-import inspect
-import linecache
-import re
-import types
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 from grader.course.source import SourceProblem, bound_names, find_definition, parse
 from grader.course.syllabus import Exercise, load_syllabus
@@ -79,27 +74,6 @@ def exercises_in(cell: str) -> list[Exercise]:
         name for node in parse(notebook_shell().transform_cell(cell), "the cell").body for name in bound_names(node)
     }
     return [exercise for exercise in load_syllabus().exercises if exercise.name in names]
-
-
-def cell_defining(name: str, value: Any) -> str | None:
-    """The cell (or file) in which this function or class is defined with this name; None if its text is not known."""
-    value = inspect.unwrap(value) if isinstance(value, types.FunctionType) else value
-    code = _code(value) if getattr(value, "__module__", "") == "__main__" else None
-    text = re.sub(r"\A# %%check.*", "", "".join(linecache.getlines(code.co_filename))) if code else ""
-    try:
-        return text if find_definition(text, name) else None
-    except SourceProblem:
-        return None
-
-
-def _code(value: Any) -> types.CodeType | None:
-    """The code of a function, or of the first method that is written in a class."""
-    if not isinstance(value, type):
-        return getattr(value, "__code__", None)
-    methods = [inspect.unwrap(method) for method in vars(value).values() if isinstance(method, types.FunctionType)]
-    return next(
-        (method.__code__ for method in methods if method.__qualname__.startswith(f"{value.__qualname__}.")), None
-    )
 
 
 def _below_magics(cell: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import Any
 
@@ -12,5 +13,7 @@ def notebook_shell() -> Any:
 
 
 def command(text: str) -> str:
-    """Text with the commands in it as they are typed here: in a cell, a command begins with an exclamation mark."""
-    return text.replace("`headway ", "`!headway ") if notebook_shell() else text
+    """Text with the commands in it as they are typed here: `check("softmax")`; in a cell, a command of the shell begins
+    with an exclamation mark."""
+    text = re.sub(r"\bheadway (check|hint|repro) (\w+)", r'\1("\2")', text)
+    return re.sub(r"(?<!!)\bheadway (?=[a-z])", "!headway ", text) if notebook_shell() else text

@@ -5,8 +5,7 @@ pytest's own.
     hooks.py             every hook of a graded session
     selection.py         which tests a session is about
     forked_runner.py     has tests judged in a process that can be killed
-    capture.py           what the tested code prints, captured by pytest
-    pytest_internals.py  all other uses of pytest's private interfaces
+    pytest_internals.py  all uses of pytest's private interfaces, such as what the tested code prints
 """
 
 pytest_plugins = ["grader.plugin.hooks"]  # `-p grader.plugin` loads the hooks

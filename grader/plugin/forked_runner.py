@@ -15,7 +15,7 @@ from contextlib import suppress
 
 import pytest
 from grader.execution.call_watch import SharedDeadline
-from grader.plugin.capture import restart_capture
+from grader.plugin.pytest_internals import restart_capture
 from grader.plugin.selection import graded_test_of
 from grader.runner.attempts import Attempt
 from grader.runner.graded_tests import GradedTest

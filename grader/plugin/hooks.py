@@ -14,9 +14,8 @@ import grader.runner.loading  # noqa: F401  # first: before torch
 import pytest
 from grader.course.syllabus import UnknownName, load_syllabus
 from grader.execution.target import NoTarget, resolve
-from grader.plugin.capture import PrintedToPytest
 from grader.plugin.forked_runner import ForkedRunner
-from grader.plugin.pytest_internals import width_of
+from grader.plugin.pytest_internals import PrintedToPytest, width_of
 from grader.plugin.selection import Selection, graded_test_of
 from grader.reproduction.files import FOLDER
 from grader.runner import run_page
@@ -244,14 +243,9 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     run = config.stash[RUN]
-    note = run_page.keyword_note(config.option.keyword, run)
     if run.results and not config.option.collectonly:
-        run.notes += [note] if note else []
-        run_page.print_run(
-            Page(terminalreporter.write_line, width_of(terminalreporter)), run, verbose=config.get_verbosity() > 0
-        )
-    elif note:
-        terminalreporter.write_line(note, yellow=True)
+        page = Page(terminalreporter.write_line, width_of(terminalreporter))
+        run_page.print_run(page, run, verbose=config.get_verbosity() > 0)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

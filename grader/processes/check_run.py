@@ -1,4 +1,5 @@
-"""Runs a CheckJob: the graded tests of an exercise or a chapter on the learner's folder."""
+"""Runs the jobs of a learner: a CheckJob, the graded tests of an exercise or a chapter, and a PictureJob, a drawing of
+what an exercise computes."""
 
 from __future__ import annotations
 
@@ -13,15 +14,15 @@ from grader.course.syllabus import Chapter, Exercise, load_syllabus
 from grader.execution.forbidden import shortcuts
 from grader.execution.target import resolve
 from grader.execution.worker import WorkerPool
-from grader.processes.job import CheckJob
+from grader.processes.job import CheckJob, PictureJob
 from grader.processes.limits import limit_this_process
 from grader.processes.report import CONCLUDING_SECONDS, Report
-from grader.processes.shared_tests import count_processes, judge_in_processes, map_in_two_processes
 from grader.reproduction.files import FOLDER
 from grader.runner.graded_tests import GradedTest, NoTests, all_tests_of
 from grader.runner.judging import Judge, judge_of
 from grader.runner.layout import Page
 from grader.runner.run_page import LETTERS, print_run
+from grader.teaching.show.both_sides import make_picture
 from grader.verdict.recordings import course_recordings
 from grader.verdict.replay import compile_mistakes
 from grader.verdict.results import TestResult
@@ -40,20 +41,14 @@ def check(job: CheckJob, report: Report, fork: bool = True) -> int:
     pdb.set_trace = sys.breakpointhook = _no_debugger(
         f"pytest {'--chapter' if isinstance(found, Chapter) else '--exercise'} {job.name}"
     )
-    judge, processes = _judge_for(job, report, fork), count_processes() if fork and not job.in_worker else 1
+    judge = _judge_for(job, report, fork)
     tests = [test for exercise in _exercises(found) for test in judge.tests_of(exercise)]
     if not tests:
         raise NoTests(f"there are no tests for {job.name} in tests/")
     tests.sort(key=lambda test: test.name not in job.first)
     lines = _Lines(job, report)
 
-    def begun(test: GradedTest) -> None:
-        report.message(begun=test.name)
-
-    if processes > 1:
-        judge_in_processes(judge, tests, report, processes, begun, lines.decided)
-    else:
-        judge.run_tests(tests, begun, lines.decided)
+    judge.run_tests(tests, lambda test: report.message(begun=test.name), lines.decided)
     report.extend_deadline(CONCLUDING_SECONDS)
     judge.run.conclude()
     lines.end_row()
@@ -77,8 +72,7 @@ def _judge_for(job: CheckJob, report: Report, fork: bool) -> Judge:
     exercises = _exercises(load_syllabus().find(job.name))
     if job.hurried and len(exercises) == 1:
         trial.short_limit.add(exercises[0].name)
-    map_mistakes = map_in_two_processes if fork and count_processes() > 1 else map
-    return judge_of(trial, course_recordings(), chosen=True, scripts=FOLDER, map_mistakes=map_mistakes)
+    return judge_of(trial, course_recordings(), chosen=True, scripts=FOLDER)
 
 
 class _Lines:
@@ -113,20 +107,15 @@ class _Lines:
         return f"\x1b[{';'.join(MARKUP[name] for name in names)}m{text}\x1b[0m"
 
 
-def preload_exercise(job: CheckJob) -> None:
-    """In the server: do what every run of an exercise does in the same way, so that only its first run waits for it."""
+def preload_exercise(job: CheckJob, with_mistakes: bool) -> None:
+    """In the server: do what every run of an exercise does in the same way, so that only its first run waits for it;
+    also compile its known mistakes, which the diagnosis of a failure tries."""
     found = load_syllabus().find(job.name)
     if not isinstance(found, Chapter) and found.forbids:
-        shortcuts.prepare_only(found.forbids)
+        shortcuts.prepare(found.forbids)
     for test in [test for exercise in _exercises(found) for test in all_tests_of(exercise)]:
         course_recordings().find(test.id, 0)
-
-
-def preload_mistakes(job: CheckJob) -> None:
-    """In the server, when it has time: compile the known mistakes of an exercise, which the diagnosis of a failure
-    tries."""
-    found = load_syllabus().find(job.name)
-    if not isinstance(found, Chapter):
+    if with_mistakes and not isinstance(found, Chapter):
         compile_mistakes(found)
 
 
@@ -139,3 +128,18 @@ def _no_debugger(instead: str) -> Callable[..., None]:
         raise bdb.BdbQuit(instead)
 
     return stop
+
+
+def draw(job: PictureJob, report: Report, fork: bool = True) -> int:
+    """Draw, and send the picture. `fork`: is forking safe here?"""
+    limit_this_process()
+    with contextlib.suppress(OSError):  # the folder no longer exists
+        os.chdir(job.cwd)
+    picture = make_picture(
+        load_syllabus().exercise(job.name),
+        in_worker=job.in_worker,
+        pool=WorkerPool(fork=fork, warm=True),
+        extend_deadline=report.extend_deadline,
+    )
+    report.message(picture=picture.as_data())
+    return 0

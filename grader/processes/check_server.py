@@ -11,19 +11,14 @@ from grader.processes.service import Service
 
 
 def service(fork: bool, options: list[str]) -> Service:
-    from grader.processes.check_run import check, preload_exercise, preload_mistakes
-    from grader.processes.picture_run import draw
+    from grader.processes.check_run import check, draw, preload_exercise
 
     class CheckService(Service):
         def before_first_run(self, job: Job) -> None:
             if isinstance(job, CheckJob):
-                preload_exercise(job)
+                preload_exercise(job, with_mistakes=not self.once)
 
-        def after_first_run(self, job: Job) -> None:
-            if isinstance(job, CheckJob):
-                preload_mistakes(job)
-
-    return CheckService({CheckJob: partial(check, fork=fork), PictureJob: partial(draw, fork=fork)}, public=True)
+    return CheckService({CheckJob: partial(check, fork=fork), PictureJob: partial(draw, fork=fork)})
 
 
 if __name__ == "__main__":

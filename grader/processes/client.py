@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import socket
 import subprocess
 from collections.abc import Iterator
@@ -13,7 +12,6 @@ from typing import Any
 from grader.course.syllabus import ROOT
 from grader.processes.job import Job, decode, moved_to_worker, read, request
 from grader.processes.prestarted import python_process
-from grader.processes.server_process import ADDRESS
 
 CONNECT_SECONDS = 2.0
 ACCEPT_SECONDS = 5.0
@@ -32,7 +30,6 @@ class ServerLost(NoServer):
 class Address:
     port: int
     token: str
-    pid: int
 
     def ask(self, job: Job) -> socket.socket:
         """A socket from which messages come (`job.read`); closing it stops the run. NoServer if the job is not
@@ -64,50 +61,6 @@ def _line(sock: socket.socket) -> bytes:
             break
         line += piece
     return line
-
-
-def find_running_server() -> Address | None:
-    """The address of the server that a watch has started on this kit, or None."""
-    try:
-        said = json.loads(ADDRESS.read_text(encoding="utf-8"))
-        return Address(int(said["port"]), str(said["token"]), int(said["pid"]))
-    except OSError:
-        return None
-    except (ValueError, TypeError, KeyError):
-        _clear(None)
-        return None
-
-
-def ask_running_server(job: Job) -> Iterator[dict[str, Any]]:
-    """The messages of the running server; NoServer, before the first message, if no server runs or it is out of
-    date."""
-    address = find_running_server()
-    if address is None:
-        raise NoServer("")
-    try:
-        sock = address.ask(job)
-    except NoServer:
-        _clear(address)
-        raise
-    with sock:
-        yield from _whole_run(read(sock))
-
-
-def _whole_run(messages: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """The messages up to the last one of a run; ServerLost if they end before."""
-    for message in messages:
-        yield message
-        if message.keys() & {"done", "trouble"}:
-            return
-    raise ServerLost("the server that ran the tests has ended, perhaps because of your code")
-
-
-def _clear(address: Address | None) -> None:
-    """Remove the file of a server that was killed, or one without an address; not a file that a newer server has
-    written since."""
-    with contextlib.suppress(OSError):
-        if address is None or address.token in ADDRESS.read_text(encoding="utf-8"):
-            ADDRESS.unlink()
 
 
 class ServerProcess:
@@ -161,38 +114,42 @@ class ServerProcess:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
-            if (address := find_running_server()) and address.pid == self.process.pid:
-                _clear(address)
         self.said.close()
 
 
 class AnyServer:
-    """The server of a running watch or, where none runs, one that this object starts and ends."""
+    """A server that this object starts when it is first needed, and again if it has ended or the kit has changed."""
 
     def __init__(self) -> None:
         self.own: ServerProcess | None = None
 
     def answers(self, job: Job) -> Iterator[dict[str, Any]]:
-        """The messages of one run; NoServer if there is no server. If the server ends during the run, the code runs
-        once more in a worker of another one."""
+        """The messages of one run; NoServer if no server starts. If the server ends during the run, the code runs once
+        more in a worker of another one."""
         try:
-            yield from self._first_answers(job)
+            yield from self._whole_run(job)
         except ServerLost as problem:
             yield {"restarted": f"{problem}; testing again in a process of its own"}
-            yield from self._ask_new_server(moved_to_worker(job) or job)
+            self.close()
+            yield from self._whole_run(moved_to_worker(job) or job)
 
-    def _first_answers(self, job: Job) -> Iterator[dict[str, Any]]:
-        try:
-            yield from _whole_run(self.own.answers(job)) if self.own else ask_running_server(job)
-        except ServerLost:
-            raise
-        except NoServer:  # none runs, it has ended, or the kit has changed since it started
-            yield from self._ask_new_server(job)
+    def _whole_run(self, job: Job) -> Iterator[dict[str, Any]]:
+        """The messages up to the last one of a run; ServerLost if they end before."""
+        for message in self._messages(job):
+            yield message
+            if message.keys() & {"done", "trouble"}:
+                return
+        raise ServerLost("the server that ran the tests has ended, perhaps because of your code")
 
-    def _ask_new_server(self, job: Job) -> Iterator[dict[str, Any]]:
-        self.close()
+    def _messages(self, job: Job) -> Iterator[dict[str, Any]]:
+        if self.own is not None:
+            try:
+                yield from self.own.answers(job)
+                return
+            except NoServer:  # before the first message
+                self.close()
         self.own = ServerProcess("--once")
-        yield from _whole_run(self.own.answers(job))
+        yield from self.own.answers(job)
 
     def close(self) -> None:
         if self.own is not None:

@@ -18,7 +18,7 @@ from grader.processes.job import Job, encode, request, requested
 from grader.processes.service import Service
 from grader.system import process_tree
 from grader.system.handshake import Listener, connect, read_token
-from grader.system.streams import redirect_to_null
+from grader.system.process_tree import redirect_to_null
 
 START_SECONDS = 120.0
 COLD = "the tests could not be loaded; `pytest --collect-only` or `headway doctor` shows why"
@@ -119,9 +119,6 @@ class PrestartingStarter:
             self.next = PrestartedProcess(*self.command)
         process.run(job)
         return process
-
-    def fork_in_advance(self, job: Job) -> None:
-        """The next process exists already."""
 
     def close(self) -> None:
         self.next.end(hurry=True)

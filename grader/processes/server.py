@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import selectors
 import socket
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import cast
 
+from grader.course.syllabus import EXERCISES, REFERENCE, ROOT, SOLUTIONS, TESTS
 from grader.execution.stuck_line import BEGINNING
 from grader.processes.job import Job, Lines, decode, encode, requested
-from grader.processes.kit_version import Stamp, stamp
 from grader.processes.service import Child, Service, Starter
 from grader.system.exit_reason import describe_exit
 
@@ -52,7 +55,6 @@ class Server:
         self.callers: dict[socket.socket, float] = {}  # connections without a request yet -> the deadline for it
         self.open = True
         starter.close_in_fork = self._close_descriptors
-        self.ended: Job | None = None  # the last run that has ended, until the next process is prepared
 
     @property
     def port(self) -> int:
@@ -67,8 +69,6 @@ class Server:
         while self.open:
             for act in self._due():
                 act()
-            if self.ended and not self.runs:
-                self._prepare_next()
             now = time.monotonic()
             if self.runs:
                 last_run = now
@@ -86,12 +86,6 @@ class Server:
             yield partial(self._crashed, run, STUCK)
         for caller in [caller for caller, deadline in self.callers.items() if now > deadline]:
             yield partial(self._hang_up, caller)
-
-    def _prepare_next(self) -> None:
-        job, self.ended = self.ended, None
-        with contextlib.suppress(OSError):  # the next run starts its process itself, or says why it cannot
-            if job:
-                self.starter.fork_in_advance(job)
 
     def close(self) -> None:
         """End every run, and close every connection."""
@@ -214,7 +208,6 @@ class Server:
 
     def _end(self, run: Run, hurry: bool) -> int | None:
         self.runs.remove(run)
-        self.ended = run.job
         self._hang_up(run.child.sock)
         return run.child.end(hurry)
 
@@ -236,3 +229,32 @@ def _send_line(client: socket.socket, line: bytes) -> bool:
 
 def _send(client: socket.socket, **message: object) -> None:
     _send_line(client, encode(message).rstrip(b"\n"))
+
+
+Stamp = dict[str, tuple[int, int]]
+
+
+def stamp() -> Stamp:
+    """Modification time and size of each file that a server loads."""
+    found: Stamp = {}
+    for folder in (ROOT / "grader", SOLUTIONS, REFERENCE, TESTS):
+        for place, folders, names in os.walk(folder):
+            folders[:] = [
+                name
+                for name in folders
+                if name not in ("__pycache__", "variants") and Path(place, name) != ROOT / "grader" / "tests"
+            ]
+            for name in names:
+                if name.endswith((".py", ".toml", ".sealed", ".mistakes")):
+                    _note(found, os.path.join(place, name))
+    for path in (EXERCISES / "syllabus.toml", ROOT / "pyproject.toml", sys.executable):
+        _note(found, str(path))
+    return found
+
+
+def _note(found: Stamp, path: str) -> None:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return
+    found[path] = (status.st_mtime_ns, status.st_size)

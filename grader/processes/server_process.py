@@ -19,16 +19,12 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import IO
 
-from grader.course.syllabus import EXERCISES
-from grader.files import write_whole
 from grader.processes.job import encode
 from grader.processes.prestarted import NeverReady, PrestartingStarter, serve_one_job
 from grader.processes.server import Server
 from grader.processes.service import Service, Starter
 from grader.system import process_tree
-from grader.system.streams import redirect_to_null
-
-ADDRESS = EXERCISES / ".headway" / "engine.json"
+from grader.system.process_tree import redirect_to_null
 
 
 def main(module: str, make_service: Callable[[bool, list[str]], Service], arguments: list[str] | None = None) -> None:
@@ -54,7 +50,7 @@ def main(module: str, make_service: Callable[[bool, list[str]], Service], argume
     with _starting() as (out, lifeline):
         service = make_service(fork, others)
         service.idle_seconds = service.idle_seconds if options.idle is None else options.idle
-        service.public = service.public and not options.once
+        service.once = options.once
         try:
             if fork:
                 _serve_by_forks(service, out, lifeline, options.once)
@@ -104,41 +100,21 @@ def _serve_by_forks(service: Service, out: IO[bytes], lifeline: io.RawIOBase, on
 
 
 def _serve(service: Service, starter: Starter, out: IO[bytes], lifeline: io.RawIOBase) -> None:
-    """Serve, and leave no process and no file behind."""
+    """Write the address for the process that started the server; serve, and leave no process behind."""
     server = Server(service, starter, secrets.token_hex(16), lifeline)
     process_tree.adopt_orphans()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
-        _announce(out, server, service.public)
+        with contextlib.suppress(OSError):  # the starting process has ended already, and the lifeline is closed
+            out.write(encode({"port": server.port, "token": server.token}))
+            out.close()
         server.serve()
     except SystemExit:  # SIGTERM
         pass
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        _withdraw(server.token)
         server.close()
         process_tree.kill_orphans()
-
-
-def _announce(out: IO[bytes], server: Server, public: bool) -> None:
-    """Write the address for the process that started the server and, if it is public, to the file where other processes
-    of the same user find it."""
-    address = encode({"port": server.port, "token": server.token, "pid": os.getpid()})
-    mask = os.umask(0o077)
-    with contextlib.suppress(OSError):  # if the file cannot be written, only the starting process finds the server
-        if public:
-            write_whole(ADDRESS, address)
-    os.umask(mask)
-    with contextlib.suppress(OSError):  # the starting process has ended already, and the lifeline is closed
-        out.write(address)
-        out.close()
-
-
-def _withdraw(token: str) -> None:
-    """Remove the file, unless another server has written it since."""
-    with contextlib.suppress(OSError):
-        if token in ADDRESS.read_text(encoding="utf-8"):
-            ADDRESS.unlink()
 
 
 def _lifeline() -> io.RawIOBase:

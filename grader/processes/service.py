@@ -23,7 +23,7 @@ class Service:
     idle_seconds: float = 3600.0  # without a run, after which the server ends
     run_seconds: float = 900.0  # for one run
     longest_request: int = 1 << 16  # bytes
-    public: bool = False  # can other processes of the same user find it (engine.json)?
+    once: bool = False  # only one run will come
     crashed: str = "the run broke off, also in a separate process: {}"
 
     def loaded(self) -> None:
@@ -31,9 +31,6 @@ class Service:
 
     def before_first_run(self, job: Job) -> None:
         """Called in a server that forks its runs, before the first of several runs of the same exercise."""
-
-    def after_first_run(self, job: Job) -> None:
-        """Called in such a server when the first of these runs has ended, before it forks the process of the next."""
 
     def before_start(self, job: Job) -> None:
         """Called in the server before it starts the process of a run, which inherits what is made here."""
@@ -66,9 +63,6 @@ class Starter(Protocol):
     close_in_fork: Callable[[], None]  # the server sets it
 
     def start(self, job: Job) -> Child: ...
-
-    def fork_in_advance(self, job: Job) -> None:
-        """Called when a run has ended and no other runs."""
 
     def close(self) -> None:
         """End the processes that have no run yet."""

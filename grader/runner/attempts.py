@@ -8,13 +8,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from grader.course.syllabus import load_syllabus
 from grader.reproduction.example import FailedExample
 from grader.runner.example_runs import ExampleRuns
 from grader.runner.graded_run import GradedRun
 from grader.runner.graded_tests import GradedTest
 from grader.runner.printed import Printed
-from grader.verdict.results import NOT_IMPLEMENTED, ExerciseResult, TestResult
+from grader.verdict.results import NOT_IMPLEMENTED, TestResult
 from grader.verdict.trial import Traces
 
 
@@ -94,14 +93,3 @@ class TestRunner:
         if problem and result.outcome not in ("passed", "todo"):
             self.on_problem(test, problem)
         return result
-
-
-def accept(run: GradedRun, found: Attempt) -> list[TestResult]:
-    """Make an attempt the verdict of its test; returns its results."""
-    for name, tests in found.tests.items():
-        run.results.setdefault(name, ExerciseResult(load_syllabus().exercise(name))).tests += tests
-        run.shortcuts.setdefault(name, set()).update(found.shortcuts.get(name, ()))
-    run.broken |= found.broken
-    run.examples |= found.examples
-    run.trial.add(found.traces)
-    return [test for tests in found.tests.values() for test in tests]

@@ -151,7 +151,7 @@ class _Examples:
     def draw_again(self, problem: Exception) -> None:
         """Have hypothesis find the smallest example that fails. If nothing fails now, the code gives different answers
         to the same calls: it fails as before."""
-        self.trial.begin_test(*self.trial.running)
+        self.trial.begin_test_again()
         self.draw_all()
         raise problem
 

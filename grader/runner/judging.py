@@ -25,7 +25,7 @@ from grader.execution.errors import ChapterBroken
 from grader.execution.names_used import NamesUsed, closure, names_used
 from grader.execution.reference_parts import is_reference_definition, replaceable
 from grader.execution.target import Target, reference_of
-from grader.runner.attempts import Attempt, TestRunner, accept
+from grader.runner.attempts import Attempt, TestRunner
 from grader.runner.example_runs import ExampleRuns
 from grader.runner.graded_run import GradedRun
 from grader.runner.graded_tests import GradedTest, all_tests_of
@@ -64,7 +64,8 @@ class Judge:
     def __init__(self, runner: TestRunner) -> None:
         self.runner, self.run = runner, runner.run
         self.states: dict[str, str] = {}  # of exercises whose tests were run for the sake of others
-        self._texts: dict[str, str] = {}
+        self._texts: dict[str, str] = {}  # by module
+        self._codes: dict[str, str] = {}  # fingerprints, by exercise
 
     def close(self) -> None:
         """End the processes of the code."""
@@ -82,7 +83,7 @@ class Judge:
 
     def _note_later(self, exercise: Exercise, found: Attempt) -> None:
         """Note in the tests that did not pass which later exercises they used."""
-        later = {other.name for other in _neighbours(exercise)} - {other.name for other in _earlier(exercise)}
+        later = _neighbours(exercise) - _earlier(exercise)
         if used := self._reached_by(exercise, found.names) & later:
             for test in found.tests.get(exercise.name, ()):
                 if test.outcome != "passed" and test.message != NOT_IMPLEMENTED:
@@ -93,7 +94,8 @@ class Judge:
         if not self.may_replace(test.exercise):
             return self.runner.attempt(test)
         used = self._used_by(test.exercise, set())
-        wanted = {name for name in used if self._known_failure(name)} | self._needed_at_import(test.exercise)
+        failing = {name for name in used if self._known_state(name) not in (None, PASSED)}
+        wanted = failing | self._needed_at_import(test.exercise)
         return self._attempt(test, self._replaceable(test.exercise, wanted))
 
     def run_tests(
@@ -108,7 +110,14 @@ class Judge:
 
     def accept(self, found: Attempt) -> list[TestResult]:
         """Make an attempt the verdict of its test; returns its results."""
-        return accept(self.run, found)
+        run = self.run
+        for name, tests in found.tests.items():
+            run.results.setdefault(name, ExerciseResult(load_syllabus().exercise(name))).tests += tests
+            run.shortcuts.setdefault(name, set()).update(found.shortcuts.get(name, ()))
+        run.broken |= found.broken
+        run.examples |= found.examples
+        run.trial.add(found.traces)
+        return [test for tests in found.tests.values() for test in tests]
 
     def end_chapter(self, test: GradedTest, following: GradedTest | None) -> None:
         """End the worker of a chapter after the last of its tests: a submission has one worker at a time."""
@@ -154,20 +163,13 @@ class Judge:
 
     def record_states(self) -> None:
         """After the last test: record the states of this run's exercises, if they are the learner's."""
-        if self.run.trial.target.is_own_folder and not self.run.trial.whole:
-            found = {
-                name: state
-                for name, result in self.run.results.items()
-                if (state := self._state_of_result(result, complete=True))
-            }
-            states = self.states | found
-            record_verdicts(
-                states,
-                {name: self._code(name) for name in states},
-                run_conditions(self.run.trial.seed),
-                self.run.results,
-                self.run.broken,
-            )
+        run, states = self.run, dict(self.states)
+        if run.trial.target.is_own_folder and not run.trial.whole:
+            for name, result in run.results.items():
+                if state := self._state_of_result(result, complete=True):
+                    states[name] = state
+            codes = {name: self._code(name) for name in states}
+            record_verdicts(states, codes, run_conditions(run.trial.seed), run.results, run.broken)
 
     # ---- which definitions to replace
 
@@ -190,12 +192,12 @@ class Judge:
     def _used_by(self, exercise: Exercise, names: set[str]) -> set[str]:
         """The earlier exercises of the chapter that this one uses, or that its test uses by these names, directly or
         through others."""
-        return self._reached_by(exercise, names) & {other.name for other in _earlier(exercise)}
+        return self._reached_by(exercise, names) & _earlier(exercise)
 
     def _reached_by(self, exercise: Exercise, names: set[str]) -> set[str]:
         """The other exercises of the chapter that this one uses, or that its test uses by these names, directly or
         through others."""
-        others = {other.name for other in _neighbours(exercise)}
+        others = _neighbours(exercise)
         known = self._names_in(exercise.module)
         if known is None:
             return names & others
@@ -212,40 +214,30 @@ class Judge:
             return set()
         called = closure(known, known.run_at_import) | known.run_at_import
         missing = known.needed_at_import - known.statements.keys()
-        return {
-            other.name for other in _earlier(exercise) if other.name in called | missing and not self._is_written(other)
-        }
+        return {name for name in _earlier(exercise) & (called | missing) if not self._is_written(name)}
 
     def _names_in(self, module: str) -> NamesUsed | None:
-        try:
+        with contextlib.suppress(SourceProblem):
             return names_used(self._text(module))
-        except SourceProblem:
-            return None
+        return None
 
     # ---- the state of an exercise
 
     def _state(self, name: str) -> str:
         """`passed`, or why the exercise is to be replaced; its tests are run where that is not known."""
-        known = self._known_state(name)
-        if not known:  # judging it asks only for the states of exercises before it
-            known = self.states[name] = self._find_state(load_syllabus().exercise(name))
-        return known
+        if known := self._known_state(name):
+            return known
+        exercise = load_syllabus().exercise(name)
+        if self._is_reference(exercise):
+            return PASSED
+        self.states[name] = self._find_state(exercise)  # judging it asks only for the states of exercises before it
+        return self.states[name]
 
     def _known_state(self, name: str) -> str | None:
-        exercise = load_syllabus().exercise(name)
-        return (
-            self._known_failure(name)
-            or self._state_in_run(name)
-            or (PASSED if self._is_reference(exercise) else self._recorded_state(name))
-        )
-
-    def _known_failure(self, name: str) -> str | None:
-        """Why the exercise is to be replaced, if that is known and quick to find: this is asked for before every
-        test."""
-        if not self._is_written(load_syllabus().exercise(name)):
+        """Its state as far as it is known without running tests."""
+        if not self._is_written(name):
             return "not written"
-        state = self._state_in_run(name) or self._recorded_failure(name)
-        return None if state == PASSED else state
+        return self._state_in_run(name) or self._recorded_state(name)
 
     def _state_in_run(self, name: str) -> str | None:
         result = self.run.results.get(name)
@@ -268,19 +260,14 @@ class Judge:
         partial = self.run.weights.get(name, {}).keys() - {test.name for test in result.tests}
         if partial and (complete or outcomes <= {PASSED, "todo"}):
             return None
-        if (
-            not shortcut
-            and outcomes == {PASSED}
-            and self.run.forbidden_in_source(self._text(result.exercise.module), result)
-        ):
-            shortcut = True
+        if not shortcut and outcomes == {PASSED}:
+            shortcut = bool(self.run.forbidden_in_source(self._text(result.exercise.module), result))
         return PASSED if outcomes == {PASSED} and not shortcut else _reason(outcomes, shortcut)
 
-    def _is_written(self, exercise: Exercise) -> bool:
-        try:
-            return is_written(self._text(exercise.module), exercise.name)
-        except SourceProblem:
-            return True  # the chapter does not import, which is said as that
+    def _is_written(self, name: str) -> bool:
+        with contextlib.suppress(SourceProblem):
+            return is_written(self._text(load_syllabus().exercise(name).module), name)
+        return True  # the chapter does not import, which is said as that
 
     def _is_reference(self, exercise: Exercise) -> bool:
         """Whether the reference has the same definition; then it passes, and replacing it would change nothing."""
@@ -307,29 +294,26 @@ class Judge:
 
     def _recorded_state(self, name: str) -> str | None:
         """The recorded state of the exercise as it is now."""
+        if name not in self._recorded:
+            return None
         verdict = find_verdict(self._recorded, name, self._code(name), run_conditions(self.run.trial.seed))
         return {"todo": "failed"}.get(verdict.state, verdict.state) if verdict else None
 
-    def _recorded_failure(self, name: str) -> str | None:
-        """The same for an exercise of which some version is recorded as failing: this is quick to find for others."""
-        return (
-            self._recorded_state(name)
-            if any(verdict.state != PASSED for verdict in self._recorded.get(name, ()))
-            else None
-        )
-
     def _code(self, name: str) -> str:
-        return code_fingerprint(self._text(load_syllabus().exercise(name).module), name)
+        if name not in self._codes:
+            self._codes[name] = code_fingerprint(self._text(load_syllabus().exercise(name).module), name)
+        return self._codes[name]
 
 
-def _neighbours(exercise: Exercise) -> list[Exercise]:
-    return [other for other in load_syllabus().chapter(exercise.chapter).exercises if other.name != exercise.name]
+def _neighbours(exercise: Exercise) -> set[str]:
+    """The other exercises of the chapter."""
+    return {other.name for other in load_syllabus().chapter(exercise.chapter).exercises} - {exercise.name}
 
 
-def _earlier(exercise: Exercise) -> list[Exercise]:
+def _earlier(exercise: Exercise) -> set[str]:
     """The exercises of the chapter that come before this one."""
-    chapter = load_syllabus().chapter(exercise.chapter).exercises
-    return list(chapter[: [other.name for other in chapter].index(exercise.name)])
+    names = [other.name for other in load_syllabus().chapter(exercise.chapter).exercises]
+    return set(names[: names.index(exercise.name)])
 
 
 def _reason(outcomes: set[str], shortcut: bool) -> str:

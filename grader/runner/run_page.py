@@ -6,7 +6,6 @@ import shlex
 from typing import TYPE_CHECKING
 
 from grader.course import progress, status
-from grader.course.names import match_name
 from grader.course.source import SourceProblem, find_definition, is_written
 from grader.course.syllabus import Exercise, load_syllabus
 from grader.execution.errors import ChapterBroken
@@ -25,13 +24,6 @@ LETTERS = {
     "error": ("E", "red"),
     "timeout": ("T", "red"),
     "todo": ("t", "yellow"),
-}
-COLOURS = {
-    "passed": {"green": True},
-    "failed": {"red": True},
-    "error": {"red": True},
-    "timeout": {"red": True},
-    "todo": {"yellow": True},
 }
 
 
@@ -92,27 +84,9 @@ def _dependency(result: ExerciseResult) -> str:
     if not result.follows:
         return ""
     cause = load_syllabus().exercise(result.follows)
-    words = (
-        f"uses {cause.name}"
-        if cause.chapter == result.exercise.chapter
-        else (f"builds on {cause.name} of {cause.chapter}")
-    )
+    near = cause.chapter == result.exercise.chapter
+    words = f"uses {cause.name}" if near else f"builds on {cause.name} of {cause.chapter}"
     return f"{words}, so fix {cause.name}"
-
-
-def keyword_note(keyword: str, run: GradedRun) -> str:
-    """What to type where `-k NAME` was typed for an exercise, and selects only those of its tests that have NAME in
-    their own names; or ""."""
-    name = match_name(keyword, run.weights)
-    if name is None:
-        return ""
-    ran, every = len(run.results[name].tests) if name in run.results else 0, len(run.weights[name])
-    if ran == every:
-        return ""
-    return (
-        f"`-k {keyword}` looks in the names of the tests, so it ran {ran} of the {every} tests of {name}. To run "
-        f"all of them: pytest --exercise {name}"
-    )
 
 
 def _points(page: Page, run: GradedRun) -> None:
@@ -122,54 +96,31 @@ def _points(page: Page, run: GradedRun) -> None:
         mine = [result for result in results if result.exercise.chapter == chapter.id]
         if not mine:
             continue
-        earned, points = sum(r.earned for r in mine), sum(r.exercise.points for r in mine)
-        page.columns(
-            f"{chapter.id} {chapter.title}",
-            f"{progress.format_earned(earned, points)}/{progress.format_points(points)}",
-            "",
-            bold=True,
-        )
+        score = _score(sum(r.earned for r in mine), sum(r.exercise.points for r in mine))
+        page.columns(f"{chapter.id} {chapter.title}", score, "", bold=True)
         if all(result.outcome == "todo" and not result.earned and not result.written for result in mine):
-            page.line(
-                "  not implemented yet"
-                if len(mine) == 1
-                else f"  none of the {len(mine)} exercises is implemented yet",
-                yellow=True,
-            )
+            several = f"  none of the {len(mine)} exercises is implemented yet"
+            page.line(several if len(mine) > 1 else "  not implemented yet", yellow=True)
             continue
         for result in mine:
-            points = result.exercise.points
-            score = f"{progress.format_earned(result.earned, points)}/{progress.format_points(points)}"
-            page.columns(
-                f"  {result.exercise.name}",
-                score,
-                _outcome_text(result, len(run.weights[result.exercise.name])),
-                **_outcome_colour(result),
-            )
+            name, score = result.exercise.name, _score(result.earned, result.exercise.points)
+            page.columns(f"  {name}", score, _outcome_text(result, len(run.weights[name])), **_outcome_colour(result))
             if result.replaced and not result.failures:
                 page.wrapped(f"with the reference's {join_names(result.replaced)}", indent=4)
     if len({result.exercise.chapter for result in results}) > 1:
         whole = run.result()
-        page.columns(
-            "total",
-            f"{progress.format_earned(whole.earned, whole.points)}/{progress.format_points(whole.points)}",
-            "",
-            bold=True,
-        )
+        page.columns("total", _score(whole.earned, whole.points), "", bold=True)
     for result in [result for result in results if result.written][:SHOWN_WHOLE]:
         page.blank()
-        page.wrapped(_written_sentence(result), yellow=True)
+        start = "" if result.written.startswith(result.exercise.name) else f"{result.exercise.name}: "
+        page.wrapped(f"{start}{result.written}", yellow=True)
     if all(result.is_untouched for result in results):
         page.blank()
         page.line("Nothing is wrong: these exercises are not implemented yet.")
 
 
-def _written_sentence(result: ExerciseResult) -> str:
-    return (
-        result.written
-        if result.written.startswith(result.exercise.name)
-        else (f"{result.exercise.name}: {result.written}")
-    )
+def _score(earned: float, points: float) -> str:
+    return f"{progress.format_earned(earned, points)}/{progress.format_points(points)}"
 
 
 def _outcome_text(result: ExerciseResult, every: int) -> str:
@@ -191,7 +142,8 @@ def _outcome_text(result: ExerciseResult, every: int) -> str:
 
 
 def _outcome_colour(result: ExerciseResult) -> dict[str, bool]:
-    return COLOURS["todo" if result.partial and result.outcome == "passed" else result.outcome]
+    outcome = "todo" if result.partial and result.outcome == "passed" else result.outcome
+    return {LETTERS[outcome][1]: True}
 
 
 def _next_step(run: GradedRun) -> list[str]:
@@ -209,23 +161,16 @@ def _next_step(run: GradedRun) -> list[str]:
     if failing is None and own and not (undone and run.chosen):
         step = status.next_step()
         if step and (tested := run.results.get(step.exercise.name)) and tested.partial and tested.outcome == "passed":
-            return [
-                f"Next: run all tests of {step.exercise.name}; the tests that ran have passed",
-                f"      {step.command}",
-            ]
+            said = f"Next: run all tests of {step.exercise.name}; the tests that ran have passed"
+            return [said, f"      {step.command}"]
         if step is None:
             whole = all(chapter.exercises for chapter in load_syllabus().chapters)
-            return [
-                "You have passed every "
-                "exercise." + (" To test all your chapters together: pytest --whole" if whole else "")
-            ]
+            advice = " To test all your chapters together: pytest --whole" if whole else ""
+            return [f"You have passed every exercise.{advice}"]
         return [f"Next: {_verb(run, step.exercise)} {step.exercise.name} in {step.location}", f"      {step.command}"]
     if undone is None:
-        return [
-            "All tests that ran have passed."
-            if any(result.partial for result in run.results.values())
-            else "All tests passed."
-        ]
+        partial = any(result.partial for result in run.results.values())
+        return ["All tests that ran have passed." if partial else "All tests passed."]
     target = "" if own else f" --target {shlex.quote(run.trial.target.label)}"
     alone = f"pytest{target} --exercise {undone.name}" if target or run.trial.whole else f"headway check {undone.name}"
     lines = [

@@ -13,8 +13,6 @@ MACHINES = {"x86_64": 0, "amd64": 0, "aarch64": 1, "arm64": 1}  # the column of 
 
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 4, 36, 38
 
-_POPULATE_WRITE = 23  # of madvise
-
 _CAPGET, _CAPSET, _READ_ANY_FILE = (125, 90), (126, 91), 1 << 2  # CAP_DAC_READ_SEARCH
 
 
@@ -61,12 +59,6 @@ def drop_capabilities() -> None:
     system_call(_CAPGET[column], header, words)
     kept = words[1] & _READ_ANY_FILE
     system_call(_CAPSET[column], header, (ctypes.c_uint32 * 6)(kept, kept))
-
-
-def populate_for_writing(address: int, size: int) -> bool:
-    """Make these pages ready for writing; whether all of them are. A kernel before 5.14 does not know how."""
-    libc = _libc()
-    return libc.madvise(ctypes.c_void_p(address), ctypes.c_size_t(size), ctypes.c_int(_POPULATE_WRITE)) == 0
 
 
 def prctl(option: int, value: int) -> None:

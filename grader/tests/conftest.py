@@ -16,7 +16,7 @@ LONGEST = (  # the thorough tests of the first ones take minutes, the other test
     "test_attacks", "test_whole_term", "test_grading_run", "test_lessons_measured", "test_autograder", "test_bad_input", "test_whole_course",
     "test_anonymous", "test_compare_command", "test_grading_cluster", "test_handout",
     "test_train_command", "test_replaced_exercises", "test_reset", "test_cli", "test_plugin", "test_walks_inside", "test_worker_memory", "test_sandbox_kernel",
-    "test_diagnosis", "test_sharing", "test_walk_command", "test_threads", "test_devcheck", "test_examples", "test_show_command",
+    "test_diagnosis", "test_grading_seeds", "test_walk_command", "test_threads", "test_devcheck", "test_examples", "test_show_command",
 )  # fmt: skip
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # started in the background, every process of the tests would ignore Control-C

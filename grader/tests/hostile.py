@@ -192,17 +192,6 @@ ATTACKS = dedent('''
         return os.system("true")
 
 
-    def bomb_of_threads():
-        threads = []
-        try:
-            for _ in range(100_000):
-                thread = threading.Thread(target=time.sleep, args=(600,), daemon=True)
-                thread.start()
-                threads.append(thread)
-        finally:
-            sys.stdout.write(str(len(threads)))
-
-
     def thread_of_its_own():
         seen = []
         thread = threading.Thread(target=seen.append, args=(7,))
@@ -245,23 +234,6 @@ ATTACKS = dedent('''
     # ---- eating
 
 
-    def memory(how):
-        if how == "tensor":
-            return torch.ones(1 << 34).sum()
-        if how == "list":
-            kept = []
-            while True:
-                kept.append(bytearray(1 << 24))
-        if how == "mapped":
-            kept = []
-            while True:
-                page = mmap.mmap(-1, 1 << 24, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-                page[::4096] = b"x" * (1 << 12)
-                kept.append(page)
-        if how == "string":
-            return len("x" * (1 << 40))
-
-
     def limits():
         """Soft and hard, in this order."""
         import resource
@@ -276,22 +248,9 @@ ATTACKS = dedent('''
         return "raised"
 
 
-    def descriptors():
-        kept = []
-        while True:
-            kept.append(os.dup(0))
-
-
     def loop_in_c():
         import re
         return re.match(r"(a+)+$", "a" * 60 + "b")
-
-
-    def flood():
-        for _ in range(2000):
-            os.write(1, b"x" * 65536)
-            os.write(2, b"x" * 65536)
-        return "written"
 
 
     def deaf():

@@ -27,7 +27,6 @@ class Shown:
     """What one cell displayed."""
 
     text: str  # the text of its last line's value
-    html: str
     printed: str
     error: str  # the name of the exception that ended it
     traceback: str
@@ -61,7 +60,7 @@ def shown(outputs: list) -> Shown:
     printed = "".join(output.text for output in outputs if output.output_type == "stream")
     error = next((output for output in outputs if output.output_type == "error"), None)
     traceback = "\n".join(error.traceback) if error else ""
-    return Shown(data.get("text/plain", ""), data.get("text/html", ""), printed, error.ename if error else "", traceback)
+    return Shown(data.get("text/plain", ""), printed, error.ename if error else "", traceback)
 
 
 @contextmanager

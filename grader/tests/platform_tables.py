@@ -47,7 +47,6 @@ GRADESCOPE = (
     'Beta,Two,008,beta@example.edu,S1,3.0,10.0,Graded,1002,"2026-11-20 09:30:27 +0000",00:00:00\n'
     "Gamma,Three,009,gamma@example.edu,S2,,10.0,Missing,,,\n"
 )
-GRADESCOPE_ROSTER = "First Name,Last Name,SID,Email,Role,Section\nAlpha,One,007,alpha@example.edu,Student,S1\nEta,Five,,eta@example.edu,Instructor,\n"
 EARNED = {"Alpha One": ("passed", "passed"), "Beta Two": ("passed", "todo"), "Stranger": ("todo", "passed")}  # of 8 and 2 points
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import torch
-from grader.verdict.relations.engine import explain
+from grader.verdict.relations import explain
 from hypothesis import strategies as st
 from torch import Tensor
 

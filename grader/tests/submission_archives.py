@@ -5,13 +5,11 @@ from __future__ import annotations
 import io
 import os
 import struct
-import subprocess
 import tarfile
 import zipfile
 from pathlib import Path
 
-from grader.classroom.intake.options import DEFAULTS, ReadOptions
-from grader.classroom.intake.reading import read_submissions
+from grader.classroom.intake.reader import read_submissions
 from grader.classroom.intake.submissions import Submission
 
 CHAPTER = "ch03_attention.py"
@@ -26,15 +24,12 @@ def write(path: Path, content: str | bytes = "x = 1\n", time: int | None = None)
     return path
 
 
-TRUSTING = ReadOptions(trust_file_dates=True)
+def by_name(path: Path) -> dict[str, Submission]:
+    return {submission.name: submission for submission in read_submissions(path)}
 
 
-def by_name(path: Path, options: ReadOptions = DEFAULTS) -> dict[str, Submission]:
-    return {submission.name: submission for submission in read_submissions(path, options=options)}
-
-
-def one(path: Path, options: ReadOptions = DEFAULTS) -> Submission:
-    (submission,) = read_submissions(path, options=options)
+def one(path: Path) -> Submission:
+    (submission,) = read_submissions(path)
     return submission
 
 
@@ -96,20 +91,3 @@ def patched(archive: bytes, **fields: int) -> bytes:
                 struct.pack_into(form, data, start + offset, value)
                 start = data.find(magic, start + 4)
     return bytes(data)
-
-
-def git(folder: Path, *words: str, time: str = "2026-11-20T10:00:00+01:00") -> str:
-    """Run git without an identity and without configuration."""
-    who = {"GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@example.org", "GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@example.org"}
-    when = {"GIT_AUTHOR_DATE": time, "GIT_COMMITTER_DATE": time, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
-    done = subprocess.run(["git", *words], cwd=folder, env={**os.environ, **who, **when}, capture_output=True, text=True, check=True)
-    return done.stdout.strip()
-
-
-def clone(folder: Path, content: str = "x = 1\n", time: str = "2026-11-20T10:00:00+01:00") -> Path:
-    """A git repository with one chapter, committed at this time."""
-    write(folder / CHAPTER, content)
-    git(folder, "init", "-q", "-b", "main")
-    git(folder, "add", ".")
-    git(folder, "commit", "-q", "-m", "hand in", time=time)
-    return folder

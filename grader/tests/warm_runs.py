@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from grader.processes.client import Address
-from grader.processes.forked import WAITING
 from grader.processes.job import CheckJob, decode, read
-from grader.quality.benchmarks.processes import command_line, name_of
+from grader.quality.benchmarks.processes import command_line
 from grader.verdict.results import ExerciseResult
 from grader.verdict.summary import Verdict
 from kit_copy import Kit
@@ -74,10 +73,6 @@ class WarmKit:
         return Address(**self.said)
 
     @property
-    def file(self) -> Path:
-        return self.kit.exercises / ".headway" / "engine.json"
-
-    @property
     def alive(self) -> bool:
         return self.process.poll() is None
 
@@ -111,19 +106,15 @@ class WarmKit:
         return found
 
     def quiet(self) -> bool:
-        """Is nothing of the runs left? The processes that wait for the next run do not belong to one."""
-        return until(lambda: self.descendants() <= {self.process.pid} | self.prestarted() | self.waiting() and len(self.waiting()) <= 1)
-
-    def waiting(self) -> set[int]:
-        """The process that was forked for the next run."""
-        return {pid for pid in self.descendants() if name_of(pid) == WAITING}
+        """Is nothing of the runs left?"""
+        return until(lambda: self.descendants() <= {self.process.pid} | self.prestarted())
 
     def prestarted(self) -> set[int]:
         return {pid for pid in self.descendants() if "--one-job" in command_line(pid)}
 
     def gone(self) -> bool:
-        """Is there no process left, and no file?"""
-        return until(lambda: self.process.poll() is not None and not self.descendants()) and not self.file.exists()
+        """Is there no process left?"""
+        return until(lambda: self.process.poll() is not None and not self.descendants())
 
     def close(self) -> None:
         self.process.stdin.close()
@@ -133,15 +124,6 @@ class WarmKit:
             self.process.kill()
             self.process.wait()
             self.process.stdout.close()
-
-
-def checked(kit, name="softmax", **environment):
-    """Everything a check prints and does: its words, its exit status, the record of progress."""
-    record = kit.exercises / "progress.txt"
-    record.unlink(missing_ok=True)
-    command = [sys.executable, "-m", "grader.cli", "check", name]
-    done = subprocess.run(command, cwd=kit.root, env=kit.environment(**environment), capture_output=True, text=True, stdin=subprocess.DEVNULL)
-    return timeless(done.stdout), done.stderr, done.returncode, record.read_text() if record.exists() else ""
 
 
 def write_softmax(kit: Kit, body: str = "", top: str = "") -> None:

@@ -93,10 +93,9 @@ def headway_processes(kit: Kit) -> list[str]:
 
 
 def nothing_remains(kit: Kit) -> bool:
-    """No process and no address: a server takes some moments to end."""
+    """No process: a server takes some moments to end."""
     deadline = time.monotonic() + SECONDS
-    address = kit.exercises / ".headway" / "engine.json"
-    while headway_processes(kit) or address.exists():
+    while headway_processes(kit):
         if time.monotonic() > deadline:
             return False
         time.sleep(0.05)

@@ -17,7 +17,7 @@ import torch
 from grader.execution.errors import LearnerError
 from grader.execution.proxy import Handle
 from grader.verdict.failed_calls import current_moments
-from grader.verdict.relations.phrases import join_words
+from grader.verdict.results import join_names
 from torch import Tensor
 
 Naming = Mapping[str, Any] | tuple[Any, ...]
@@ -275,7 +275,7 @@ def _missing_values(message: str, naming: Naming) -> list[str]:
 
 def _list_values(naming: Naming) -> str:
     """All values that a message should contain: "d_model = 13 and n_heads = 4"."""
-    return join_words(_labelled(name, value) for name, value in _items(naming))
+    return join_names(_labelled(name, value) for name, value in _items(naming))
 
 
 def _mentions(message: str, value: Any) -> bool:
@@ -290,7 +290,7 @@ def _raise_line(kind: str, naming: Naming, because: str, example: str | None = N
     if example is None and isinstance(naming, Mapping) and naming:
         quoted = {name: f"{name}!r" if isinstance(value, str) else name for name, value in naming.items()}
         first, *others = (f"{name} = {{{text}}}" for name, text in quoted.items())
-        example = f"{first} is not possible" + (f" with {join_words(others)}" if others else "")
+        example = f"{first} is not possible" + (f" with {join_names(others)}" if others else "")
     if example is not None:
         return f'raise {kind}(f"{example}")'
     return f'raise {kind}("{because}")'

@@ -7,7 +7,8 @@ its own. Then the diagnosis names the two mistakes that give all answers togethe
 tests, without giving a wrong answer where the learner's is right. Otherwise there is no diagnosis, because a false one
 is worse than none.
 
-`replay.py` runs the mistaken references, `evidence.py` compares their answers with the learner's.
+`replay.py` runs the mistaken references, `evidence.py` compares their answers with the learner's, `candidates.py`
+chooses among them.
 """
 
 from __future__ import annotations
@@ -21,12 +22,10 @@ from typing import Any
 
 from grader.course.known_mistakes import Base, Misconception, bases, misconceptions
 from grader.course.syllabus import Exercise
+from grader.verdict.candidates import Candidate, best_of_each, best_pair, best_partly, diagnosis_of
 from grader.verdict.evidence import (
-    CONFLICT,
-    CORNER,
     Comparison,
     Match,
-    agrees,
     compare_with_reference,
     distance,
     first_different,
@@ -34,17 +33,10 @@ from grader.verdict.evidence import (
     matches_but_for_nan,
     rounded_alike,
 )
-from grader.verdict.replay import Record, Version, open_reference, open_version
+from grader.verdict.replay import Record, Version, agrees, open_reference, open_version
 from grader.verdict.results import Diagnosis
 
-# unusual values that a mistake must explain in several tests, or twice as many in one, if it does not explain every
-# test
-MIN_WEIGHT = 3.0
 MIN_PAIR_WEIGHT = 0.5  # that two mistakes must explain which explain every test
-# that a mistake must explain, or CORNER_CASE_TESTS tests, if its answer is different in a corner case
-CORNER_CASE_WEIGHT = 12.0
-CORNER_CASE_TESTS = 3
-MAX_TESTS_FOR_EACH_EXPLAINED = 4  # it must explain one in so many of the failed tests
 # mistakes, or a quarter of them: if more explain a test, it does not count, because such an answer shows none of them
 MAX_MISTAKES_OF_AN_ANSWER = 3
 MAX_PAIRS = 120  # that are tried on a base, of mistakes of which one explains an answer alone
@@ -52,54 +44,6 @@ MAX_HIDDEN_PAIRS = 300  # that are tried on a base, of mistakes that explain no 
 MIN_HIDDEN_PAIR_WEIGHT = 6.0  # that such a pair must explain
 
 Map = Callable[[Callable[[Any], Any], list[Any]], Iterable[Any]]
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A version of the exercise with one or two mistakes, compared with the learner's answers."""
-
-    version: Version
-    mistakes: tuple[Misconception, ...]  # those that are named, the version's own first
-    matches: list[Match]  # for each failing record
-    breaks: int = 0  # passing records in which the answers differ
-
-    @property
-    def complete(self) -> bool:
-        return all(match.full for match in self.matches) and not self.breaks
-
-    @property
-    def weight(self) -> float:
-        return sum(match.weight for match in self.matches)
-
-    @property
-    def possible(self) -> bool:
-        """Does it pass what the learner's code passes? In one failed test, other code may differ in a corner case."""
-        ends = [match.end for match in self.matches if not match.full]
-        if self.breaks or CORNER not in ends:
-            return not self.breaks
-        places = self.explained()
-        weight = sum(self.matches[place].weight for place in places)
-        return len(ends) == 1 and (len(places) >= CORNER_CASE_TESTS or weight >= CORNER_CASE_WEIGHT)
-
-    def explained(self) -> list[int]:
-        """The places of the records that it explains."""
-        return [place for place, match in enumerate(self.matches) if match.explains]
-
-    def score(self, without: frozenset[int] = frozenset()) -> tuple[int, float]:
-        """How many records it explains, those at the places `without` left out, and by how much."""
-        places = set(self.explained()) - without
-        return len(places), sum(self.matches[place].weight for place in places)
-
-    def named(self, failing: list[Comparison]) -> Diagnosis:
-        places = list(range(len(failing))) if self.complete else self.explained()
-        places.sort(key=lambda place: (not self.matches[place].full, -self.matches[place].weight))
-        return _named(self.mistakes, [failing[place].record.test for place in places])
-
-
-def _named(mistakes: Iterable[Misconception], tests: list[str]) -> Diagnosis:
-    """The diagnosis that these mistakes explain these tests. It has room for two of them."""
-    first, *others = (Diagnosis(mistake.id, mistake.says, mistake.hint) for mistake in mistakes)
-    return replace(first, explains=tests, also=others[0] if others else None)
 
 
 class SearchStopped(Exception):
@@ -136,7 +80,7 @@ class Search:
         for bases_tried in (self.bases[:1], self.bases[1:]):
             if complete := self._complete(self._versions(bases_tried)):
                 names = self._common_names(complete)
-                return _named(names, tests) if names else None
+                return diagnosis_of(names, tests) if names else None
         with open_reference(self.exercise) as reference:
             self.failing = [compare_with_reference(reference, record) for record in self.wrong]
         found = self._search()
@@ -212,7 +156,7 @@ class Search:
                 return pair
             plain = next((one for one in on_base if not one.version.mistakes), None)
             alone += [one for one in on_base if one is plain or plain is None or one.score() > plain.score()]
-        if found := _best_partly(_best_of_each([one for one in alone if one.possible]), self.failing):
+        if found := best_partly(best_of_each([one for one in alone if one.possible]), self.failing):
             return found
         return next(filter(None, (self._pair(on_base, hidden=True) for on_base in by_base)), None)
 
@@ -258,70 +202,3 @@ def diagnose(exercise: Exercise, records: list[Record], each: Map = map, seconds
     `each` applies a function to all known mistakes, perhaps in parallel; one after another this is most of the work.
     """
     return Search(exercise, records, each, time.monotonic() + seconds).run()
-
-
-def best_pair(together: list[Candidate], alone: list[Candidate]) -> Candidate | None:
-    """The only pair that explains everything, or the mistake that all of them share. Each of the two must explain
-    something that the other does not.
-
-    It is not named if one other mistake explains alone more of what they explain only together than either of them
-    explains alone. Such a pair may be the same function as another one that was not tried, because the edits of those
-    two change the same place.
-    """
-    single = {one.version.mistakes[0]: one for one in alone if one.version.mistakes}
-
-    def gain(pair: Candidate, one: Misconception) -> float:
-        return sum(both.weight for both, match in zip(pair.matches, single[one].matches) if not match.full)
-
-    def has_simpler_rival(pair: Candidate) -> bool:
-        two = pair.version.mistakes
-        places = range(len(pair.matches))
-        needs_both = [place for place in places if not any(single[one].matches[place].full for one in two)]
-        most = max(MIN_WEIGHT, *(single[one].weight for one in two))
-        rivals = [one for mistake, one in single.items() if one.possible and mistake not in two]
-        matches = [[one.matches[place] for place in needs_both] for one in rivals]
-        return any(sum(match.weight for match in found if match.full) > most for found in matches)
-
-    together = [pair for pair in together if all(gain(pair, one) > 0 for one in pair.version.mistakes)]
-    together = [pair for pair in together if not has_simpler_rival(pair)]
-    if not together:
-        return None
-    if len(together) == 1:
-        mistakes = sorted(together[0].version.mistakes, key=lambda one: -single[one].weight)
-        return replace(together[0], mistakes=tuple(mistakes))
-    shared = set.intersection(*(set(pair.version.mistakes) for pair in together))
-    return single[shared.pop()] if len(shared) == 1 else None
-
-
-def _best_of_each(possible: list[Candidate]) -> list[Candidate]:
-    """For each mistake the base on which it explains the most; the earlier one of two that explain the same."""
-    found: dict[Misconception, Candidate] = {}
-    for one in possible:
-        if one.mistakes[0] not in found or one.score() > found[one.mistakes[0]].score():
-            found[one.mistakes[0]] = one
-    return list(found.values())
-
-
-def _best_partly(possible: list[Candidate], failing: list[Comparison]) -> Candidate | None:
-    """The only mistake that explains the most tests, and perhaps a second one that explains other tests."""
-    certain = [one for one in possible if not any(match.end == CONFLICT for match in one.matches)]
-    best = _only_best(certain, frozenset())
-    if best is None or MAX_TESTS_FOR_EACH_EXPLAINED * len(best.explained()) < len(failing):
-        return None
-    other = _only_best(certain, frozenset(best.explained()))
-    if other is None or len(best.mistakes) > 1:
-        return best
-    matches = [max(pair, key=lambda match: (match.full, match.weight)) for pair in zip(best.matches, other.matches)]
-    return replace(best, mistakes=(*best.mistakes, *other.mistakes), matches=matches)
-
-
-def _only_best(possible: list[Candidate], without: frozenset[int]) -> Candidate | None:
-    """The only mistake that best explains the records whose places are not in `without`, if it explains enough."""
-    ranked = sorted(possible, key=lambda one: one.score(without), reverse=True)
-    if not ranked:
-        return None
-    count, weight = ranked[0].score(without)
-    is_only = len(ranked) == 1 or ranked[1].score(without) != (count, weight)
-    if not is_only or weight < (MIN_WEIGHT if count > 1 else 2 * MIN_WEIGHT):
-        return None
-    return ranked[0]

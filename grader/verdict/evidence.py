@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import math
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+from grader.execution.calls import Exchange
 from grader.execution.errors import ChapterBroken, OutOfTime
-from grader.execution.host_connection import Exchange
-from grader.execution.values import unpack
-from grader.verdict.replay import Record, Replayer, Reply
+from grader.verdict.replay import Record, Replayer, Reply, reply_matches, unpack_value, values_match
 
 MAX_REPLY_WEIGHT = 8.0
 
@@ -93,7 +90,7 @@ def _difference(reply: Reply, exchange: Exchange, right: Reply, learner_is_right
 
 def _is_number(reply: dict, out: list[bytes]) -> bool:
     """Is the reply a value without NaN?"""
-    return "value" in reply and not _has_nan(_unpack_value(reply["value"], out))
+    return "value" in reply and not _has_nan(unpack_value(reply["value"], out))
 
 
 def _leaves(value: Any) -> Iterator[Any]:
@@ -118,7 +115,7 @@ def matches_but_for_nan(answer: Reply, exchange: Exchange) -> bool:
     """Is this reply the learner's, but for NaN in gradients? How far it spreads depends on how code is written."""
     if exchange.op != "gradients" or "value" not in answer[0] or "value" not in exchange.reply:
         return reply_matches(answer, exchange)
-    one, other = _unpack_value(answer[0]["value"], answer[1]), _unpack_value(exchange.reply["value"], exchange.out)
+    one, other = unpack_value(answer[0]["value"], answer[1]), unpack_value(exchange.reply["value"], exchange.out)
     if not isinstance(one, dict) or not isinstance(other, dict) or not values_match(one["output"], other["output"]):
         return False
     return _match_but_for_nan([one["inputs"], one["parameters"]], [other["inputs"], other["parameters"]])
@@ -141,7 +138,7 @@ def _values(replayer: Replayer, record: Record) -> Iterator[tuple[Any, Any]]:
     """The values that it replies, each with the learner's."""
     for (reply, out), exchange in zip(replayer.replies(record), record.log):
         if "value" in reply:
-            yield _unpack_value(reply["value"], out), _unpack_value(exchange.reply["value"], exchange.out)
+            yield unpack_value(reply["value"], out), unpack_value(exchange.reply["value"], exchange.out)
 
 
 def distance(replayer: Replayer, record: Record) -> float:
@@ -199,10 +196,10 @@ def _weight(right: Reply, exchange: Exchange) -> float:
     """
     if "error" in exchange.reply:
         return 0.5
-    value = _unpack_value(exchange.reply["value"], exchange.out)
+    value = unpack_value(exchange.reply["value"], exchange.out)
     if "error" in right[0]:
         return max(1.0, min(MAX_REPLY_WEIGHT, _unusual(value, None)))
-    return min(MAX_REPLY_WEIGHT, _unusual(value, _unpack_value(right[0]["value"], right[1])))
+    return min(MAX_REPLY_WEIGHT, _unusual(value, unpack_value(right[0]["value"], right[1])))
 
 
 def _unusual(value: Any, right: Any) -> float:
@@ -256,74 +253,3 @@ def _distinct(x: torch.Tensor) -> float:
     x = x.flatten()[:400]
     x = x[x.isfinite() & (x != 0) & (x.abs() != 1)]
     return float(len({f"{number:.4g}" for number in x.tolist()}))
-
-
-# ---- whether two replies are the same
-
-
-def reply_matches(answer: Reply, exchange: Exchange, strict: bool = True) -> bool:
-    """Is this reply the learner's? If not strict, errors only need to have the same type."""
-    reply, out = answer
-    # identical to the last bit, so nothing has to be unpacked
-    if "value" in reply and out == exchange.out and repr(reply) == repr(exchange.reply):
-        return True
-    if reply.keys() != exchange.reply.keys():
-        return False
-    if "error" in reply:
-        mistake_error, learner_error = reply["error"], exchange.reply["error"]
-        if any(mistake_error[part] != learner_error[part] for part in ("kind", "type")):
-            return False
-        own_words = all(error["where"] and "raise " in error["where"][2] for error in (mistake_error, learner_error))
-        if not strict or mistake_error["message"] == learner_error["message"]:
-            return True
-        if mistake_error["type"] == "RecursionError":  # its message depends on the call at the limit
-            return True
-        errors = mistake_error, learner_error
-        facts, learner_facts = (_message_facts(error["message"], exchange.tree) for error in errors)
-        return own_words and (bool(facts & learner_facts) or not (facts or learner_facts))
-    return values_match(_unpack_value(reply["value"], out), _unpack_value(exchange.reply["value"], exchange.out))
-
-
-def agrees(
-    replayer: Replayer | None, record: Record, matches: Callable[[Reply, Exchange], bool] = reply_matches
-) -> bool:
-    """Are all its replies the learner's?"""
-    if replayer is None:
-        return False
-    try:
-        return all(matches(reply, exchange) for reply, exchange in zip(replayer.replies(record), record.log))
-    except (OutOfTime, ChapterBroken):
-        return False
-
-
-def _message_facts(message: str, request: Any) -> set[str]:
-    """The facts in an error message, independent of its wording: numbers, and words that are in the request."""
-    request_words = {word.casefold() for word in re.findall(r"\w+", json.dumps(request, ensure_ascii=False))}
-    return {word for word in re.findall(r"\w+", message) if word.isdigit() or word.casefold() in request_words}
-
-
-def _unpack_value(tree: Any, buffers: list[bytes]) -> Any:
-    return unpack(tree, buffers, lambda handle: ("handle", handle[0]))
-
-
-def values_match(a: Any, b: Any) -> bool:
-    """The same value up to rounding."""
-    if type(a) is not type(b):
-        return False
-    if isinstance(a, torch.Tensor):
-        if a.shape != b.shape or a.dtype != b.dtype or a.device != b.device:
-            return False
-        if a.device.type == "meta" or not a.is_floating_point():
-            return a.device.type == "meta" or bool(torch.equal(a, b))
-        a, b, half = a.double(), b.double(), a.dtype in (torch.bfloat16, torch.float16)
-        if half:  # different correct code rounds in different places
-            largest = float(b.nan_to_num(0, 0, 0).abs().amax()) if b.numel() else 0.0
-            return bool(torch.allclose(a, b, rtol=0.05, atol=0.05 * largest, equal_nan=True))
-        return bool(torch.allclose(a, b, rtol=1e-4, atol=1e-5, equal_nan=True))
-    if isinstance(a, float):
-        return (math.isnan(a) and math.isnan(b)) or math.isclose(a, b, rel_tol=1e-4, abs_tol=1e-6)
-    if isinstance(a, list | tuple):
-        return len(a) == len(b) and all(values_match(x, y) for x, y in zip(a, b))
-    if isinstance(a, dict):
-        return list(a) == list(b) and all(values_match(a[key], b[key]) for key in a)
-    return a == b

@@ -45,14 +45,9 @@ def collect_pinned(test: Any) -> None:
     test.hypothesis.pinned = [pin.kwargs for pin in reversed(vars(test).pop("hypothesis_explicit_examples", ()))]
 
 
-def pinned_examples(test: Any) -> list[dict[str, Any]]:
-    """The pinned examples of a test, which run at every seed."""
-    return getattr(getattr(test, "hypothesis", None), "pinned", [])
-
-
 def run_pinned(test: Any, fixtures: dict[str, Any]) -> None:
     """Run the test on each of its pinned examples."""
-    for pinned in pinned_examples(test):
+    for pinned in test.hypothesis.pinned:
         comparing.current.sizes.clear()
         arguments = {name: value.make() if isinstance(value, Pinned) else value for name, value in pinned.items()}
         test.hypothesis.inner_test(**fixtures, **arguments)
@@ -79,7 +74,7 @@ def run_own_examples(test: Any, fixtures: dict[str, Any], trial: Any) -> None:
         return
     trial.own_examples = True
     try:
-        with _drawing_others(test, test.hypothesis.own_seed, lambda usual: max(2, usual // OWN_SHARE)):
+        with _drawing_others(test, test.hypothesis.own_seed):
             test(**fixtures)
     finally:
         trial.own_examples = False
@@ -146,10 +141,10 @@ def is_simplest() -> bool:
 
 
 @contextlib.contextmanager
-def _drawing_others(test: Any, seed: int, count: Callable[[int], int]) -> Iterator[None]:
-    """Draw the examples of another seed; `count` makes their number from the usual one."""
+def _drawing_others(test: Any, seed: int) -> Iterator[None]:
+    """Draw the examples of another seed, a few."""
     usual, common = test._hypothesis_internal_use_settings, test._hypothesis_internal_use_seed
-    test._hypothesis_internal_use_settings = settings(usual, max_examples=count(usual.max_examples))
+    test._hypothesis_internal_use_settings = settings(usual, max_examples=max(2, usual.max_examples // OWN_SHARE))
     test._hypothesis_internal_use_seed = seed
     try:
         yield

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import re
 import textwrap
-from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
@@ -15,7 +14,7 @@ from grader.execution.proxy import Boundary, Handle
 from grader.verdict.comparing import Example, Mismatch, begins_with_code
 from grader.verdict.error_sentences import NO_MEMORY, NO_SUPER, describe_known_error, returned_none
 from grader.verdict.failed_calls import MAX_SHOWN_CALLS, find_calls, moments_of
-from grader.verdict.relations.engine import explain
+from grader.verdict.relations import explain
 from grader.verdict.results import Failure
 from grader.verdict.sequences import explain_plain
 from grader.verdict.value_code import MAX_SHOWN_NUMBERS, NotCode, value_code
@@ -25,8 +24,6 @@ from torch import Tensor
 VALUE_COLUMNS = 67  # columns to the right of a label
 MAX_VALUE_LINES = 12  # lines of one value; a longer one is only described
 MAX_CALL_LINES = 4  # of one call's arguments
-MAX_SEARCHED_PARTS = 500  # of a call's arguments, and of the calls that made them, in search of sizes
-_WHOLE_NUMBER = re.compile(r"(?<![\w.])\d+(?![\w.])")
 MAX_SENTENCES = 4  # about the mismatches of one example
 
 
@@ -36,8 +33,7 @@ def explain_failure(
     """The explanation of what ended the test, and of the mismatches that `with check:` caught before."""
     calls = _calls_to_show(problem, boundary, example)
     call = calls[-1] if calls else None
-    sizes = _sizes_of_calls(example.sizes, calls, boundary.calls if boundary else [])
-    shown = " ".join(f"{name}={size}" for name, size in sizes.items())
+    shown = " ".join(f"{name}={size}" for name, size in example.sizes.items())
     common: dict[str, Any] = dict(promise=promise, sizes=shown, called=_lines_of_calls(calls), printed=printed)
 
     def failure(text: str, capital: bool = False) -> Failure:
@@ -242,63 +238,3 @@ def _sentence(text: str, capital: bool = True, note: str = "") -> str:
     text = re.sub(r"\s+", " ", text).strip()
     start = text[:1].upper() if capital and not begins_with_code(text) else text[:1]
     return start + text[1:] + ("" if text.endswith((".", "!", "?", ":")) else ".") + (f" {note}" if note else "")
-
-
-# ---- the sizes of an example that the shown calls have
-
-
-def _sizes_of_calls(sizes: dict[str, Any], shown: list[Call], made: list[Call]) -> dict[str, Any]:
-    """The sizes that one of the shown calls has in its arguments, or in those of the calls (`made`) that built its
-    objects; all if no call is shown.
-
-    A size is there as a dimension, a number or a length. The numbers in a list do not count: they are token ids or
-    steps. A size that is itself a list (the lengths of pieces that a test feeds one after the other) belongs to several
-    calls.
-    """
-    if not shown:
-        return dict(sizes)
-    sizes = {name: size for name, size in sizes.items() if isinstance(size, int)}
-    makers = {call.result: call for call in reversed(made) if isinstance(call.result, Handle)}
-    seen: set[int] = set()
-    for call in shown:
-        numbers = set(_numbers_of(call, makers))
-        seen |= numbers | _factors(numbers, sizes)
-    return {name: size for name, size in sizes.items() if size in seen}
-
-
-def _factors(numbers: set[int], sizes: dict[str, int]) -> set[int]:
-    """The other factor of a dimension that is the product of two sizes: d_head, where H and H * d_head are."""
-    values = set(sizes.values())
-    products = numbers - values
-    return {other for size in values & numbers for other in values - numbers if size > 1 and size * other in products}
-
-
-def _numbers_of(call: Call, makers: dict[Handle, Call]) -> Iterator[int]:
-    waiting: list[Any] = [call]
-    followed: set[int] = set()
-    for _ in range(MAX_SEARCHED_PARTS):
-        if not waiting:
-            return
-        value = waiting.pop()
-        parts: Iterable[Any] = ()
-        if isinstance(value, Call) and id(value) not in followed:
-            followed.add(id(value))
-            yield from _numbers_in(value.what)
-            parts = value.callee, *value.args, *value.options.values()
-            yield from (part for part in parts if isinstance(part, int) and not isinstance(part, bool))
-        elif isinstance(value, Tensor):
-            yield from value.shape
-        elif isinstance(value, Handle):
-            yield from _numbers_in(object.__getattribute__(value, "_path"))
-            parts = makers.get(value), object.__getattribute__(value, "_owner")
-        elif isinstance(value, Label):
-            yield from _numbers_in(value)
-        elif isinstance(value, list | tuple | dict):
-            yield len(value)
-            parts = value.values() if isinstance(value, dict) else value
-        waiting.extend(parts)
-
-
-def _numbers_in(code: str) -> Iterator[int]:
-    """The whole numbers in the code that made an object: `GPT(11, 8)`."""
-    yield from map(int, _WHOLE_NUMBER.findall(code))

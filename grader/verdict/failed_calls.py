@@ -11,7 +11,7 @@ import ast
 import linecache
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -26,7 +26,7 @@ from torch import Tensor
 ASSERTIONS = frozenset({"close", "same", "holds", "shaped", "refuses"})  # their first argument is what they look at
 MAX_SHOWN_CALLS = 3  # shown for one failure
 MAX_PARTS = 2_000  # of one value that are searched
-MAX_STEPS = 60  # from variable to variable
+MAX_STEPS = 5  # from variable to variable
 _TEST_FOLDERS = (f"{TESTS}{os.sep}", f"{Path(__file__).parents[1] / 'tests'}{os.sep}")
 
 
@@ -84,7 +84,6 @@ class _Search:
     def __init__(self, boundary: Boundary) -> None:
         self.boundary = boundary
         self.makers: dict[int, Call] = {}  # by identity of the value, or of its storage
-        self.steps = 0
         for call in boundary.calls:
             self._add(call.result, call)
         for reading in boundary.readings:
@@ -117,45 +116,24 @@ class _Search:
         """The calls that the innermost statement depends on; if there are none, the statement that called it."""
         for moment in moments:
             statement = statement_at(moment.file, moment.line)
-            if statement is None:
-                continue
-            found = self._of_expressions(looked_at_expressions(statement), moment)
-            if found:
+            if statement is not None and (found := self._behind(looked_at_expressions(statement), moment, moment.line)):
                 return found
         return []
 
-    def _of_expressions(self, expressions: Iterable[ast.expr], moment: Moment) -> list[Call]:
-        found: dict[int, Call] = {}
-        for expression in expressions:
-            for part in outermost(expression):
-                for call in self._of_expression(part, moment):
-                    found[id(call)] = call
-        return list(found.values())
-
-    def _of_expression(self, expression: ast.expr, moment: Moment) -> list[Call]:
-        self.steps += 1
-        if self.steps > MAX_STEPS:
-            return []
-        if isinstance(expression, ast.Call):
-            return self._made_by(expression, moment.file)
-        found = self.calls_of(evaluate(expression, moment.variables))
-        if found:
-            return found
-        name = next((node.id for node in ast.walk(expression) if isinstance(node, ast.Name)), None)
-        value = moment.variables.get(name or "")
-        if name is None or name not in moment.variables or callable(value) and not isinstance(value, Handle):
-            return []
-        if found := self.calls_of(value):
-            return found
-        return self._of_binding(name, moment)
-
-    def _of_binding(self, name: str, moment: Moment) -> list[Call]:
-        """The calls that the last assignment of this name, above the line, depends on."""
-        source = last_binding(moment.file, moment.line, name)
-        if source is None:
-            return []
-        before = Moment(moment.file, source.lineno, moment.variables)
-        return self._of_expressions([source], before)
+    def _behind(self, expressions: list[ast.expr], moment: Moment, line: int, steps: int = 0) -> list[Call]:
+        """The calls that made the values of these expressions, those of their variables included."""
+        found: list[Call] = []
+        for node in (node for expression in expressions for node in ast.walk(expression)):
+            if isinstance(node, ast.Call):
+                found += self._made_by(node, moment.file)
+            elif isinstance(node, ast.Name) and node.id in moment.variables:
+                value = moment.variables[node.id]
+                if callable(value) and not isinstance(value, Handle):
+                    continue
+                made = self.calls_of(value)
+                bound = last_binding(moment.file, line, node.id) if not made and steps < MAX_STEPS else None
+                found += made or (self._behind([bound], moment, bound.lineno, steps + 1) if bound else [])
+        return list(dict.fromkeys(found))
 
     def _made_by(self, expression: ast.Call, file: str) -> list[Call]:
         """The calls made on the lines of this expression; of a statement that a loop repeats, only the last ones."""
@@ -227,82 +205,21 @@ def looked_at_expressions(statement: ast.stmt) -> list[ast.expr]:
     return [node for node in ast.iter_child_nodes(statement) if isinstance(node, ast.expr)]
 
 
-def outermost(expression: ast.expr) -> Iterator[ast.expr]:
-    """The largest parts of an expression that can be looked up: variables with indices and attributes, and calls."""
-    if isinstance(expression, ast.Name | ast.Subscript | ast.Attribute):
-        yield expression
-        return
-    children = list(ast.iter_child_nodes(expression))
-    # of the implementation, perhaps; the object of a method and the arguments are looked up too
-    if isinstance(expression, ast.Call):
-        yield expression
-        owner = [expression.func.value] if isinstance(expression.func, ast.Attribute) else []
-        children = [*owner, *expression.args, *(option.value for option in expression.keywords)]
-    for child in children:
-        if isinstance(child, ast.expr | ast.comprehension):
-            yield from outermost(child.iter if isinstance(child, ast.comprehension) else child)
-
-
-def evaluate(expression: ast.expr, variables: dict[str, Any]) -> Any:
-    """The value of a variable with constant or variable indices and attributes; None if it is anything else."""
-    try:
-        return _value(expression, variables)
-    except Exception:
-        return None
-
-
-def _value(expression: ast.expr, variables: dict[str, Any]) -> Any:
-    match expression:
-        case ast.Name(id=name):
-            return variables[name]
-        case ast.Constant(value=value):
-            return value
-        case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return -_value(operand, variables)
-        case ast.Subscript(value=of, slice=index):
-            found = _value(of, variables)
-            return found[_value(index, variables)] if isinstance(found, list | tuple | dict | Tensor) else None
-        case ast.Attribute(value=of, attr=name):
-            found = _value(of, variables)
-            return vars(found)[name] if not isinstance(found, Handle | Tensor) else None
-    raise ValueError("not a plain expression")
-
-
 def last_binding(file: str, line: int, name: str) -> ast.expr | None:
     """The expression that the name was last bound to above this line, by an assignment or by a loop."""
     around = [node for node in _nodes(file, ast.FunctionDef) if node.lineno <= line <= (node.end_lineno or node.lineno)]
-    if not around:
-        return None
+    above = [node for node in ast.walk(around[-1]) if getattr(node, "lineno", line) < line] if around else []
     found: ast.expr | None = None
-    above = [node for node in ast.walk(around[-1]) if hasattr(node, "lineno") and node.lineno < line]
-    for node in sorted(above, key=lambda node: node.lineno):
+    for node in sorted(above, key=lambda node: node.lineno):  # type: ignore[attr-defined]
         match node:
-            case ast.Assign(targets=targets, value=value) if any(_binds(target, name) for target in targets):
-                found = _own_part(targets[0], value, name)
-            case ast.AugAssign(target=target, value=value) if _binds(target, name):
-                found = value
-            case ast.AnnAssign(target=target, value=ast.expr() as value) if _binds(target, name):
-                found = value
-            case ast.For(target=target, iter=value) if _binds(target, name):
-                found = _own_part(target, value.args, name) if _is_zip(value) and isinstance(value, ast.Call) else value
+            case ast.Assign(value=value):
+                targets: list[ast.expr] = node.targets
+            case ast.AugAssign(target=target, value=value) | ast.AnnAssign(target=target, value=ast.expr() as value):
+                targets = [target]
+            case ast.For(target=target, iter=value):
+                targets = [target]
+            case _:
+                continue
+        names = [part for target in targets for part in ast.walk(target) if isinstance(part, ast.Name)]
+        found = value if any(part.id == name for part in names) else found
     return found
-
-
-def _binds(target: ast.expr, name: str) -> bool:
-    return any(isinstance(node, ast.Name) and node.id == name for node in ast.walk(target))
-
-
-def _is_zip(value: ast.expr) -> bool:
-    return isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == "zip"
-
-
-def _own_part(target: ast.expr, value: Any, name: str) -> Any:
-    """Of `a, b = f(x), g(x)`, and of `for a, b in zip(first, second)`, the part that this name is bound to."""
-    parts = value if isinstance(value, list) else value.elts if isinstance(value, ast.Tuple) else None
-    if isinstance(target, ast.Tuple) and parts is not None and len(parts) == len(target.elts):
-        for element, part in zip(target.elts, parts):
-            if _binds(element, name):
-                return part
-    if isinstance(value, list) and parts:
-        return ast.Tuple(parts, ast.Load(), lineno=parts[0].lineno, col_offset=0)
-    return value

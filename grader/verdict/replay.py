@@ -1,22 +1,30 @@
-"""Makes the calls of a failed test again, on the reference and on the reference with known mistakes."""
+"""Makes the calls of a failed test again, on the reference and on the reference with known mistakes, and compares the
+replies."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+import json
+import math
+import re
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import product
+from typing import Any
 
+import torch
 from grader.course.chapter_source import ChapterSource
 from grader.course.known_mistakes import Base, Misconception, bases, misconceptions
 from grader.course.source import replace_definition
 from grader.course.syllabus import Exercise, load_syllabus
+from grader.execution.calls import Exchange
 from grader.execution.chapter_package import compiled
-from grader.execution.host_connection import Exchange
+from grader.execution.errors import ChapterBroken, OutOfTime
 from grader.execution.in_process import InProcessHost
 from grader.execution.target import reference_of
+from grader.execution.values import unpack
 
 CACHE_BYTES, REPLY_BYTES = 1 << 28, 500  # limit of the cache of replies; about the size of a reply without its tensors
 
@@ -174,3 +182,74 @@ def cache_replies() -> Iterator[None]:
         yield
     finally:
         _cache = None
+
+
+# ---- whether two replies are the same
+
+
+def reply_matches(answer: Reply, exchange: Exchange, strict: bool = True) -> bool:
+    """Is this reply the learner's? If not strict, errors only need to have the same type."""
+    reply, out = answer
+    # identical to the last bit, so nothing has to be unpacked
+    if "value" in reply and out == exchange.out and repr(reply) == repr(exchange.reply):
+        return True
+    if reply.keys() != exchange.reply.keys():
+        return False
+    if "error" in reply:
+        mistake_error, learner_error = reply["error"], exchange.reply["error"]
+        if any(mistake_error[part] != learner_error[part] for part in ("kind", "type")):
+            return False
+        own_words = all(error["where"] and "raise " in error["where"][2] for error in (mistake_error, learner_error))
+        if not strict or mistake_error["message"] == learner_error["message"]:
+            return True
+        if mistake_error["type"] == "RecursionError":  # its message depends on the call at the limit
+            return True
+        errors = mistake_error, learner_error
+        facts, learner_facts = (_message_facts(error["message"], exchange.tree) for error in errors)
+        return own_words and (bool(facts & learner_facts) or not (facts or learner_facts))
+    return values_match(unpack_value(reply["value"], out), unpack_value(exchange.reply["value"], exchange.out))
+
+
+def agrees(
+    replayer: Replayer | None, record: Record, matches: Callable[[Reply, Exchange], bool] = reply_matches
+) -> bool:
+    """Are all its replies the learner's?"""
+    if replayer is None:
+        return False
+    try:
+        return all(matches(reply, exchange) for reply, exchange in zip(replayer.replies(record), record.log))
+    except (OutOfTime, ChapterBroken):
+        return False
+
+
+def _message_facts(message: str, request: Any) -> set[str]:
+    """The facts in an error message, independent of its wording: numbers, and words that are in the request."""
+    request_words = {word.casefold() for word in re.findall(r"\w+", json.dumps(request, ensure_ascii=False))}
+    return {word for word in re.findall(r"\w+", message) if word.isdigit() or word.casefold() in request_words}
+
+
+def unpack_value(tree: Any, buffers: list[bytes]) -> Any:
+    return unpack(tree, buffers, lambda handle: ("handle", handle[0]))
+
+
+def values_match(a: Any, b: Any) -> bool:
+    """The same value up to rounding."""
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, torch.Tensor):
+        if a.shape != b.shape or a.dtype != b.dtype or a.device != b.device:
+            return False
+        if a.device.type == "meta" or not a.is_floating_point():
+            return a.device.type == "meta" or bool(torch.equal(a, b))
+        a, b, half = a.double(), b.double(), a.dtype in (torch.bfloat16, torch.float16)
+        if half:  # different correct code rounds in different places
+            largest = float(b.nan_to_num(0, 0, 0).abs().amax()) if b.numel() else 0.0
+            return bool(torch.allclose(a, b, rtol=0.05, atol=0.05 * largest, equal_nan=True))
+        return bool(torch.allclose(a, b, rtol=1e-4, atol=1e-5, equal_nan=True))
+    if isinstance(a, float):
+        return (math.isnan(a) and math.isnan(b)) or math.isclose(a, b, rel_tol=1e-4, abs_tol=1e-6)
+    if isinstance(a, list | tuple):
+        return len(a) == len(b) and all(values_match(x, y) for x, y in zip(a, b))
+    if isinstance(a, dict):
+        return list(a) == list(b) and all(values_match(a[key], b[key]) for key in a)
+    return a == b

@@ -172,9 +172,9 @@ class ExerciseResult:
         return float(self.exercise.points) if won == total else round(self.exercise.points * won / total, 2)
 
 
-def join_names(names: Iterable[str]) -> str:
+def join_names(names: Iterable[object]) -> str:
     """ "softmax, split_heads and merge_heads"."""
-    *first, last = names
+    *first, last = map(str, names)
     return f"{', '.join(first)} and {last}" if first else last
 
 

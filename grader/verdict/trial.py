@@ -19,9 +19,9 @@ from grader.course.chapter_source import ChapterSource
 from grader.course.syllabus import Chapter, Exercise, load_syllabus
 from grader.course.torch_operators import reportable
 from grader.execution.call_watch import CallWatch
+from grader.execution.calls import Exchange, HostConnection
 from grader.execution.chapter_package import without_text
 from grader.execution.errors import ChapterBroken, ExtendDeadline, NoWorker, OutOfTime, Todo
-from grader.execution.host_connection import Exchange, HostConnection
 from grader.execution.in_process import InProcessHost
 from grader.execution.proxy import Boundary, Implementation
 from grader.execution.reference_connection import Answer, ReferenceConnection, connect_reference
@@ -97,7 +97,7 @@ class Trial:
         return Implementation(_LazyImplementation(self, chapter))
 
     def reference(self, chapter: str) -> Implementation:
-        return Implementation(self._reference(load_syllabus().chapter(chapter)))
+        return Implementation(self._reference(chapter))
 
     def boundary(self, chapter: str) -> Boundary:
         """The boundary to the target's chapter for the running test. ChapterBroken if it does not import."""
@@ -152,10 +152,10 @@ class Trial:
         with contextlib.suppress(NoWorker):  # starting the next worker reports the problem
             boundary.connection.close()
 
-    def _reference(self, chapter: Chapter) -> Boundary:
-        if chapter.id not in self._references:
-            self._references[chapter.id] = Boundary(connect_reference(chapter))
-        return self._references[chapter.id]
+    def _reference(self, name: str) -> Boundary:
+        if name not in self._references:
+            self._references[name] = Boundary(connect_reference(load_syllabus().chapter(name)))
+        return self._references[name]
 
     # ---- an attempt at a test, which may be discarded
 
@@ -194,14 +194,12 @@ class Trial:
         assert self._running is not None, "call begin_test first"
         return self._running
 
-    @property
-    def running(self) -> tuple[Exercise, str]:
-        """The exercise and the name of the test that runs."""
-        return self._exercise, self._test
-
     def seed_of(self, exercise: str) -> int:
         """The seed that draws this run's own examples for the exercise; 0 if there are only the common ones."""
         return self.seeds.get(exercise, self.seed)
+
+    def begin_test_again(self) -> None:
+        self.begin_test(self._exercise, self._test)
 
     def begin_test(self, exercise: Exercise, test: str) -> None:
         if self.in_worker and self._running and self._running.chapter != exercise.chapter:
@@ -240,7 +238,7 @@ class Trial:
         random.seed(self.example_seed)
 
     def _begin_reference(self, chapter: str) -> None:
-        reference = self._reference(load_syllabus().chapter(chapter))
+        reference = self._reference(chapter)
         assert isinstance(reference.connection, ReferenceConnection)
         answers: list[Answer] | None = None
         if self.answers_to_record is not None:
@@ -278,14 +276,6 @@ class Trial:
         """The requests of the last example to both sides, with the answers."""
         boundaries = [*self._boundaries.values(), *self._references.values()]
         return [exchange for boundary in boundaries for exchange in boundary.log]
-
-    def continue_in_fork(self) -> None:
-        """In a process that was forked to run more of the tests: let its copy of the code answer."""
-        for boundary in [*self._boundaries.values(), *self._references.values()]:
-            assert isinstance(boundary.connection, InProcessHost | ReferenceConnection), (
-                "code in a worker is not forked"
-            )
-            boundary.connection.continue_in_fork()
 
     def end_chapter(self, chapter: str) -> None:
         """After the last test of a chapter: end its worker, and drop what needs no diagnosis."""

@@ -11,6 +11,7 @@ from grader.course.source import SourceProblem, parse, read_source
 from grader.course.stubs import is_stub, reference_stub
 from grader.course.syllabus import Exercise, load_syllabus
 from grader.execution.names_used import names_reached, names_used
+from grader.verdict.results import join_names
 
 MAX_NAMES = 3  # in a sentence
 
@@ -135,7 +136,7 @@ def _removed_sentence(current: Exercise, changes: Changes) -> str:
 def _list_names(names: list[str]) -> str:
     if len(names) > MAX_NAMES:
         return f"{names[0]} and {len(names) - 1} other exercises"
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+    return join_names(names)
 
 
 def _stub(module: str) -> str:

@@ -1,7 +1,6 @@
 """The loop of the watch: it takes saves, keys and messages of runs from one queue, and handles one at a time.
 
-The exercise changes by a key (`actions.py`), or, unless the watch is pinned, by a save that changed another function
-(`changes.py`).
+The exercise changes by a key, or, unless the watch is pinned, by a save that changed another function (`changes.py`).
 """
 
 from __future__ import annotations
@@ -14,20 +13,24 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property, partial
 from typing import Any
 
+from grader.console.editor import editor_for
+from grader.console.output import wrap_text
 from grader.course.excerpt import excerpt_of, find_problem
+from grader.course.progress import reveal_hint
 from grader.course.source import SourceProblem
-from grader.course.status import current_scores, is_passed
+from grader.course.status import current_scores, is_passed, locate, next_unpassed
 from grader.course.syllabus import EXERCISES, Exercise, load_syllabus
 from grader.processes.job import retry_sentence
-from grader.teaching.show.panels import Picture
 from grader.verdict.summary import Verdict
-from grader.watch.actions import KeyActions
 from grader.watch.changes import SavedChapters, decide
 from grader.watch.keys import Keyboard
 from grader.watch.page import State, result_line
 from grader.watch.runs import Runs
 from grader.watch.saves import SaveWatcher
 from grader.watch.screen import Display, PlainDisplay, Screen
+from rich.text import Text
+
+FAR = 10**6  # lines: beyond the end of any page
 
 
 class Watch:
@@ -36,13 +39,12 @@ class Watch:
         self.screen = screen
         self.events: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()  # calls of the methods on_...
         self.verdicts: dict[str, Verdict] = {}
-        self.keys = KeyActions(self, screen) if isinstance(screen, Screen) else None
         self.chapters = SavedChapters(EXERCISES)
         self.unread: set[str] = set()  # saved chapters that were not compared yet
         self.is_open = True
         self.run_number = 0
-        self.runs = Runs(self._queued(self.on_run_message), self._queued(self.on_picture))
-        self.saves = SaveWatcher(EXERCISES, self._queued(self.on_saved), self._queued(self.on_save_notice))
+        self.runs = Runs(self._queued(self.on_run_message))
+        self.saves = SaveWatcher(EXERCISES, self._queued(self.on_saved))
 
     @cached_property
     def keyboard(self) -> Keyboard:
@@ -88,7 +90,7 @@ class Watch:
 
     def draw(self) -> None:
         if isinstance(self.screen, Screen):
-            self.screen.draw(self.state, *(self.keys.chooser.lines() if self.keys and self.keys.chooser else ()))
+            self.screen.draw(self.state)
 
     # ---- runs
 
@@ -168,27 +170,73 @@ class Watch:
                 state.run_problem = sentence
                 self.screen.print_message(sentence)
 
-    def on_picture(self, name: str, message: dict[str, Any]) -> None:
-        if name != self.state.exercise.name:
-            return
-        if "picture" in message:
-            self.state.picture, self.state.diff_lines, self.screen.top = Picture.from_data(message["picture"]), None, 0
-            self.state.note = f"esc: back to the verdict. To save the picture: headway show {name} --out {name}.svg"
-        else:
-            back = " esc: back to the verdict." if self.state.diff_lines is not None else ""
-            self.state.note = f"No picture: {message['trouble']}.{back}"
-
-    def on_save_notice(self, notice: str) -> None:
-        self.state.save_notice = notice
-        self.screen.print_message(notice)
-
     # ---- keys and signals
 
     def on_key(self, key: str | None) -> None:
         if key is None or key == "interrupt":  # None: the terminal was closed
             self.on_quit()
-        elif self.keys is not None:
-            self.keys.press(key)
+        elif isinstance(self.screen, Screen):
+            self.press(key, self.screen)
+
+    def press(self, key: str, screen: Screen) -> None:
+        rows = screen.rows
+        moves = {"up": -1, "down": 1, "page up": -rows, "page down": rows, " ": rows, "home": -FAR, "end": FAR}
+        if key in moves:
+            screen.scroll(moves[key])
+            return
+        self.state.note = ""
+        actions: dict[str, Callable[[], None]] = {
+            "h": partial(self.show_hint, screen), "n": self.go_to_next, "p": self.toggle_pin,
+            "o": partial(self.open_editor, screen), "r": self.start_run, "q": self.on_quit,
+        }  # fmt: skip
+        if key.lower() in actions:
+            actions[key.lower()]()
+
+    def toggle_pin(self) -> None:
+        """Stay on this exercise whatever is saved; or follow the saves again, first to what was changed meanwhile."""
+        state = self.state
+        state.pinned, state.follow_note = not state.pinned, ""
+        if state.pinned:
+            state.note = f"Pinned to {state.exercise.name}: saves of other functions do not change the exercise."
+            return
+        if state.waiting is not None:
+            self.switch_to(state.waiting)
+            self.start_run()
+        state.note = "Not pinned: each save tests the function that you changed."
+
+    def show_hint(self, screen: Screen) -> None:
+        found = reveal_hint(self.state.exercise)
+        if found is None:
+            self.state.note = f"{self.state.exercise.name} has no hints."
+            return
+        more = "This is the last hint." if found.is_last else "Press h again for the next hint."
+        prose = wrap_text(found.text, min(screen.size[0], 80))
+        self.state.hint_lines = [Text(found.title, "bold"), *map(Text, prose), Text(more, "dim")]
+        if found.problem:
+            self.state.hint_lines.append(Text(found.problem, "red"))
+        screen.top = FAR  # draw() limits it to the last line
+
+    def go_to_next(self) -> None:
+        following = next_unpassed(self.state.exercise)
+        if following is not None:
+            self.switch_to(following)
+            self.start_run()
+        elif is_passed(self.state.exercise, current_scores()):
+            self.state.note = "You have passed every exercise. `headway list` lists them all."
+        else:
+            self.state.note = "This is the only exercise that you have not passed yet."
+
+    def open_editor(self, screen: Screen) -> None:
+        location = locate(self.state.exercise)
+        editor = editor_for(location)
+        if editor is None:
+            self.state.note = f"{location}. Set $EDITOR to your editor, and o opens the file there."
+        elif editor.windowed:
+            self.state.note = editor.open(wait=False) or f"Opened {location}."
+        else:
+            with self.keyboard.suspended(), screen.suspended():
+                problem = editor.open()
+            self.state.note = problem or ""
 
     def on_quit(self) -> None:
         self.is_open = False

@@ -11,16 +11,11 @@ from grader.course.source import SourceProblem
 from grader.course.status import current_score, locate, next_unpassed, short_path
 from grader.course.syllabus import EXERCISES, Exercise, load_syllabus
 from grader.runner.layout import Page, has_failing_picture, print_result
-from grader.teaching.show.panels import Picture
-from grader.teaching.show.terminal import find_colour_system, render_picture
 from grader.verdict.results import NOT_IMPLEMENTED, ExerciseResult, replaced_sentences
 from grader.verdict.summary import Verdict
 from rich.text import Text
 
-KEYS = tuple({
-    "h": "hint", "n": "next", "l": "list", "p": "pin", "d": "diff", "o": "open", "r": "run", "s": "picture",
-    "q": "quit",
-}.items())  # fmt: skip
+KEYS = (("h", "hint"), ("n", "next"), ("p", "pin"), ("o", "open"), ("r", "run"), ("q", "quit"))
 
 OUTCOMES = {"passed": "passed", "todo": "not implemented yet", "error": "cannot be tested", "timeout": "takes too long"}
 
@@ -46,11 +41,8 @@ class State:
     first_failure: str = ""  # the message of the first test that failed in this run
     started_at: float = 0.0
     retry_reason: str = ""  # why the run was started a second time
-    save_notice: str = ""  # how saves are detected, if that is slower than usual; shown until the end
     note: str = ""  # the reply to a key, until the next key
     hint_lines: list[Text] = field(default_factory=list)  # shown below the verdict
-    diff_lines: list[Text] | None = None  # shown instead of the verdict
-    picture: Picture | None = None  # shown instead of the verdict
 
     @property
     def failed_tests(self) -> tuple[str, ...]:
@@ -61,7 +53,6 @@ class State:
     def start_run(self) -> None:
         self.running, self.starting, self.test, self.started_at = True, False, "", time.monotonic()
         self._clear_messages()
-        self.diff_lines = self.picture = None
 
     def end_run(self, verdict: Verdict | None) -> None:
         if verdict is not None:
@@ -75,14 +66,14 @@ class State:
         self.seconds, self.finished_at = 0.0, ""
         self._clear_messages()
         self.follow_note, self.waiting = "", None
-        self.hint_lines, self.diff_lines, self.picture = [], None, None
+        self.hint_lines = []
 
     def wait_for_save(self, problem: SourceProblem, excerpt: list[str]) -> None:
         """Show why the file cannot be tested, and nothing of the time before."""
         self.running, self.starting = False, False
         self.file_problem = f"{problem.file}, line {problem.line}: {problem.reason}" if excerpt else str(problem)
         self.file_name, self.file_reason, self.file_excerpt = problem.file, problem.reason, excerpt
-        self.follow_note, self.hint_lines, self.diff_lines, self.picture = "", [], None, None
+        self.follow_note, self.hint_lines = "", []
 
     def _clear_messages(self) -> None:
         self.file_problem = self.run_problem = self.retry_reason = self.note = self.first_failure = ""
@@ -109,11 +100,7 @@ def heading_lines(state: State, width: int) -> list[Text]:
 
 
 def body_lines(state: State, width: int) -> list[Text]:
-    """The last verdict with a hint below it; or the diff or the picture that the learner asked for."""
-    if state.diff_lines is not None:
-        return state.diff_lines
-    if state.picture is not None:
-        return render_picture(state.picture, width, find_colour_system())
+    """The last verdict with a hint below it."""
     page = _Lines(width)
     if state.file_problem:
         _print_file_problem(page, state)
@@ -198,7 +185,7 @@ def _print_verdict(page: _Lines, state: State, verdict: Verdict) -> None:
         print_result(page, result, last="")
         if has_failing_picture(result):
             page.blank()
-            page.line(f"For a picture: {'press s' if state.keys else f'headway show {exercise.name}'}")
+            page.line(f"For a picture: headway show {exercise.name}")
     if result is not None and 0 < result.earned < exercise.points:
         page.blank()
         earned = format_earned(result.earned, exercise.points)

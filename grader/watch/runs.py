@@ -1,4 +1,4 @@
-"""One run at a time (and pictures at the same time), on the watch's own server.
+"""One run at a time, on the watch's own server.
 
 The server is started when it is needed, and replaced when it ends or is out of date.
 """
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from grader.processes.client import NoServer, ServerProcess
-from grader.processes.job import CheckJob, Job, PictureJob, read
+from grader.processes.job import CheckJob, read
 
 MAX_SERVERS = 3  # for one run: the learner's code may have killed the first, and the second
 Message = dict[str, Any]
@@ -22,10 +22,8 @@ Message = dict[str, Any]
 class Runs:
     """Calls `on_message` with a run's number and each of its messages: those of processes/job.py, and `waking`."""
 
-    def __init__(
-        self, on_message: Callable[[int, Message], None], on_picture: Callable[[str, Message], None] = lambda *_: None
-    ) -> None:
-        self.on_message, self.on_picture = on_message, on_picture
+    def __init__(self, on_message: Callable[[int, Message], None]) -> None:
+        self.on_message = on_message
         self.number = 0
         self.server: ServerProcess | None = None
         self.sock: socket.socket | None = None
@@ -76,7 +74,7 @@ class Runs:
             in_worker = True  # the server was killed, most likely by the code that it ran
         self.on_message(number, {"trouble": f"There is no verdict: {problem}."})
 
-    def _start_run(self, number: int, job: Job) -> socket.socket | None:
+    def _start_run(self, number: int, job: CheckJob) -> socket.socket | None:
         """The socket from which messages come; None if a newer run has started in the meantime."""
         with self.lock:
             if number != self.number:
@@ -87,7 +85,7 @@ class Runs:
                 return None
             return self.sock
 
-    def _send_job(self, number: int, job: Job) -> socket.socket:
+    def _send_job(self, number: int, job: CheckJob) -> socket.socket:
         """Send the job to the server, when it is ready."""
         if self.server is None or not self.server.alive:
             self.on_message(number, {"waking": True})
@@ -97,29 +95,6 @@ class Runs:
         except NoServer:
             self._end_server()
             raise
-
-    def draw(self, name: str) -> None:
-        """Draw a picture, also during a run; `on_picture` gets it, or a sentence that says why it is missing."""
-        threading.Thread(target=self._draw, args=(name,), name="headway picture", daemon=True).start()
-
-    def _draw(self, name: str) -> None:
-        job, problem = PictureJob(name, os.getcwd()), "the server that draws it ended; s tries again"
-        for _ in range(2):  # the first server may be out of date
-            try:
-                with self.lock:
-                    sock = self._send_job(self.number, job)
-            except NoServer as refusal:
-                if str(refusal):
-                    problem = str(refusal)
-                    break
-                continue
-            with sock:
-                for message in read(sock):
-                    if "picture" in message or "trouble" in message:
-                        self.on_picture(name, message)
-                        return
-            break
-        self.on_picture(name, {"trouble": problem})
 
     def _end_server(self) -> None:
         if self.server is not None:

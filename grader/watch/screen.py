@@ -89,24 +89,17 @@ class Screen(Display):
         columns, rows = shutil.get_terminal_size()
         return max(columns, MIN_COLUMNS), max(rows, MIN_ROWS)
 
-    def draw(self, state: State, chooser: list[Text] | None = None, at: int = 0) -> None:
-        """Draw the whole page; `chooser` is a list shown instead of the verdict, with line `at` visible."""
+    def draw(self, state: State) -> None:
+        """Draw the whole page."""
         columns, rows = self.size
         above = [*heading_lines(state, columns), Text("")]
-        notice = [Text(state.save_notice, "dim")] if state.save_notice else []
-        keys = _key_line(columns, chooser is not None, state.pinned)
-        below = [Text(""), *status_lines(state, columns), *notice, keys]
-        if chooser is not None:  # the typed text stays visible
-            above, middle, at = [*above, chooser[0]], chooser[1:], at - 1
-        else:
-            middle = _wrap_lines(body_lines(state, columns), columns)
+        below = [Text(""), *status_lines(state, columns), _key_line(columns, state.pinned)]
+        middle = _wrap_lines(body_lines(state, columns), columns)
         room = max(1, rows - len(above) - len(below))
         if len(middle) <= room:
             self.top, shown = 0, middle
         else:
             room -= 1
-            if chooser is not None:
-                self.top = min(max(self.top, at - room + 1), at)
             self.top = max(0, min(self.top, len(middle) - room))
             shown = middle[self.top : self.top + room]
             under = len(middle) - room - self.top
@@ -132,9 +125,7 @@ def _scroll_note(above: int, under: int) -> str:
     return f"{' and '.join(words)}; scroll with the arrow keys"
 
 
-def _key_line(columns: int, choosing: bool, pinned: bool) -> Text:
-    if choosing:
-        return Text("type part of a name   up, down: move   enter: watch   esc: back", "bold", no_wrap=True)
+def _key_line(columns: int, pinned: bool) -> Text:
     line, last = Text(), KEYS[-1]
     for key, word in KEYS:
         word = "unpin" if pinned and key == "p" else word

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from grader.classroom.exports.csv import format_table, spreadsheet_text
-from grader.classroom.gradebook.folder_lock import FolderInUse, lock_folder, unlock_folder
+from grader.classroom.exports.csv import format_table
+from grader.classroom.gradebook.sqlite_file import FolderInUse, lock_folder, unlock_folder
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.intake.roster import read_text
 from grader.classroom.sanitize import line
@@ -79,8 +79,3 @@ def lock_key(path: Path) -> Iterator[None]:
         yield
     finally:
         unlock_folder(lock)
-
-
-def to_cell(text: str) -> str:
-    """A name or an id as the key stores it: no spreadsheet takes it for a formula."""
-    return spreadsheet_text(text)

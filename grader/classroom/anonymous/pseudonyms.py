@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections import Counter
+from collections import ChainMap, Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
-from grader.classroom.anonymous.key_file import KeyEntry, lock_key, read_key, to_cell, write_key
+from grader.classroom.anonymous.key_file import KeyEntry, lock_key, read_key, write_key
+from grader.classroom.exports.csv import spreadsheet_text
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.intake.submissions import Submission, add_slugs
 from grader.classroom.judging.graded_class import GradedClass, Person
@@ -23,9 +24,6 @@ from grader.classroom.term.roster import NamedPerson, Roster, RosterPerson, desc
 Identity = tuple[str, dict[str, str]]  # a name, and the ids that are known
 LARGE_SECTION = 5  # a section of fewer people would help to find out who somebody is
 _WORD = re.compile(r"[^\W_]+")
-_BEFORE_FILE_NAME, _AFTER_FILE_NAME = re.compile(r"[._\-/\\@'\"]$"), re.compile(r"[_\-/\\@'\"]|\.\w")
-_BEFORE_NAME = re.compile(r"(?:^|[:,] |\b(?:from|of|and|or|is|group|both|called) )$")
-_BETWEEN_NAMES = re.compile(r"[^\w@.,'-] |\s\s|;")
 MIN_LENGTH = 3  # characters of a part of a name, or of an id
 
 
@@ -45,13 +43,11 @@ class Pseudonyms:
 
         GradingProblem if it means several people.
         """
-        known = [
-            NamedPerson(one.name, one.pseudonym, tuple(one.ids.values()), pseudonym=one.pseudonym)
-            for one in self.entries
-        ]
-        found = find_people(text, known) or find_people(to_cell(text), known)
+        known = [NamedPerson(one.name, one.pseudonym, tuple(one.ids.values())) for one in self.entries]
+        found = find_people(text, known) or find_people(spreadsheet_text(text), known)
         if len(found) > 1:
-            raise GradingProblem(f"{describe_several(text, found)}; {line(self.path.name)} says who they are")
+            ways = describe_several(text, [NamedPerson(one.slug) for one in found])
+            raise GradingProblem(f"{ways}; {line(self.path.name)} says who they are")
         return found[0].slug if found else text
 
     def entry(self, pseudonym: str) -> KeyEntry | None:
@@ -69,11 +65,11 @@ class Pseudonyms:
         self.entries = key.entries
         roster = _hide_roster(course.roster, owned)
         assignments = [replace(one, rules=self.hide_rules(one.rules, roster)) for one in course.assignments]
-        return replace(course, is_anonymous=True, roster=roster, assignments=tuple(assignments))
+        return replace(course, roster=roster, assignments=tuple(assignments))
 
     def hide_rules(self, rules: Rules, roster: Roster) -> Rules:
         """The rules with pseudonyms; `roster` has them already."""
-        extensions = {to_cell(name): until for name, until in rules.extensions.items()}
+        extensions = {spreadsheet_text(name): until for name, until in rules.extensions.items()}
         found = {one.pseudonym: extensions[one.name] for one in self.entries if one.name in extensions}
         return replace(rules, extensions=found, find_missing=roster.find_missing)
 
@@ -127,7 +123,10 @@ def add_people(path: Path, identities: Sequence[Identity]) -> tuple[Pseudonyms, 
     with lock_key(path):
         entries = read_key(path) if path.is_file() else []
         before = list(entries)
-        cells = [(to_cell(name), {field: to_cell(value) for field, value in ids.items()}) for name, ids in identities]
+        cells = [
+            (spreadsheet_text(name), {field: spreadsheet_text(value) for field, value in ids.items()})
+            for name, ids in identities
+        ]
         owned = _assign(entries, cells)
         if entries != before or not path.is_file():
             write_key(path, entries)
@@ -219,9 +218,6 @@ def _hide_submission(submission: Submission, entry: KeyEntry, scrubber: Scrubber
         problem=scrubber.scrub(submission.problem, entry),
         notes=scrub(submission.notes),
         broken=dict(zip(submission.broken, scrub(submission.broken.values()))),
-        versions=tuple(
-            replace(one, file=scrubber.scrub(one.file, entry), notes=scrub(one.notes)) for one in submission.versions
-        ),
     )
 
 
@@ -230,40 +226,31 @@ class Scrubber:
 
     def __init__(self, entries: Iterable[KeyEntry]) -> None:
         self._pseudonyms: dict[str, str] = {}  # by the words of a name or an id, in lower case and joined
-        self._single: set[str] = set()  # those that may also be an ordinary word
         self._most_words = 1
         for entry in entries:
             words = _WORD.findall(entry.name)
             ids = [*entry.ids.values(), entry.ids.get("email", "").partition("@")[0]]
             spellings = [_WORD.findall(text) for text in ids if len(text) >= MIN_LENGTH]
             for spelling in (words, [*words[-1:], *words[:-1]], *spellings):
-                if joined := "".join(spelling).casefold():
-                    self._pseudonyms.setdefault(joined, entry.pseudonym)
+                if spelling:
+                    self._pseudonyms.setdefault("".join(spelling).casefold(), entry.pseudonym)
                     self._most_words = max(self._most_words, len(spelling))
-                    if len(spelling) == 1 and joined.isalpha():
-                        self._single.add(joined)
 
     def scrub(self, text: str, owner: KeyEntry | None = None) -> str:
-        """The text with pseudonyms. In sentences about `owner`, file names lose also single parts of the name."""
-        parts = {word.casefold(): owner.pseudonym for word in _WORD.findall(owner.name)} if owner else {}
+        """The text with pseudonyms. Sentences about `owner` also lose single parts of the name.
+
+        An ordinary word that is also a name is replaced, too: that is better than a name that stays.
+        """
+        parts = [word for word in _WORD.findall(owner.name) if len(word) >= MIN_LENGTH] if owner else []
+        known = ChainMap(self._pseudonyms, {word.casefold(): owner.pseudonym for word in parts} if owner else {})
         words = list(_WORD.finditer(text))
         pieces, end, place = [], 0, 0
         while place < len(words):
             for many in range(min(self._most_words, len(words) - place), 0, -1):
-                first, last = words[place].start(), words[place + many - 1].end()
-                if found := self._find(text, first, last, parts if many == 1 else {}):
-                    pieces += [text[end:first], found]
-                    end, place = last, place + many - 1
+                if found := known.get("".join(word[0] for word in words[place : place + many]).casefold()):
+                    pieces += [text[end : words[place].start()], found]
+                    place += many - 1
+                    end = words[place].end()
                     break
             place += 1
         return "".join([*pieces, text[end:]])
-
-    def _find(self, text: str, first: int, last: int, parts: dict[str, str]) -> str:
-        """The pseudonym that replaces the words between these places; "" if they are not a name."""
-        between = text[first:last]
-        joined = "".join(_WORD.findall(between)).casefold()
-        is_in_file_name = bool(_BEFORE_FILE_NAME.search(text[:first]) or _AFTER_FILE_NAME.match(text[last:]))
-        if joined in self._pseudonyms and not _BETWEEN_NAMES.search(between):
-            is_clear = joined not in self._single or between[:1].isupper() or is_in_file_name
-            return self._pseudonyms[joined] if is_clear or _BEFORE_NAME.search(text[:first]) else ""
-        return parts.get(joined, "") if is_in_file_name and len(joined) >= MIN_LENGTH else ""

@@ -37,7 +37,7 @@ def _head(person: Person) -> Iterator[str]:
     for remark in person.remarks:
         yield f"Your instructor writes: {_escape_markdown(text.make_sentence(remark))}"
     if person.given:
-        changes = [f"- {_escape_markdown(sentence)}" for sentence in text.correction_sentences(person)]
+        changes = [f"- {_escape_markdown(sentence)}" for sentence in text.correction_sentences(person).values()]
         yield "\n".join(["## Changed by your instructor", "", *changes])
 
 

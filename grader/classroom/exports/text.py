@@ -10,17 +10,16 @@ from grader.classroom.judging.graded_class import Person
 from grader.classroom.judging.scoring import format_points
 from grader.files import problem, write_whole
 from grader.runner.layout import WIDTH, Page, print_result
-from grader.verdict.results import ExerciseResult, Failure, TestResult
+from grader.verdict.results import ExerciseResult, Failure
 
 UNTESTED = "No test of this exercise was run."
 NOT_RUN = "Some tests of this exercise were not run, because earlier ones took too long or could not continue."
 
 
 def write_file(path: Path, content: str) -> Path:
-    """Write the file, if its content is another one, and return its path. GradingProblem if that is not possible."""
+    """Write the file, and return its path. GradingProblem if that is not possible."""
     try:
-        if not path.is_file() or path.read_bytes() != content.encode("utf-8"):
-            write_whole(path, content)
+        write_whole(path, content)
     except OSError as error:
         raise GradingProblem(problem(error, f"write {sanitize.line(str(path))}")) from error
     return path
@@ -50,13 +49,13 @@ def make_sentence(words: str) -> str:
     return start + shown[1:] + ("" if shown.endswith((".", "!", "?")) or not shown else ".")
 
 
-def correction_sentences(person: Person) -> list[str]:
+def correction_sentences(person: Person) -> dict[str, str]:
     """What the instructor changed: a sentence for each exercise."""
-    sentences = []
+    sentences = {}
     for exercise, one in person.given.items():
         points = f"{format_points(one.points)} point{'s' * (one.points != 1)}"
         given = f"The instructor gave {points} for {exercise} instead of {format_points(one.of_verdict)}"
-        sentences.append(f"{given} on {one.date}: {make_sentence(one.because)}")
+        sentences[exercise] = f"{given} on {one.date}: {make_sentence(one.because)}"
     return sentences
 
 
@@ -71,13 +70,6 @@ def format_failure(failure: Failure) -> str:
     lines, page = _page()
     page.failure(sanitize.failure(failure))
     return "\n".join(lines)
-
-
-def format_test(test: TestResult) -> str:
-    """What a failed test promises, and what is wrong."""
-    if test.details is not None:
-        return format_failure(test.details)
-    return sanitize.text("\n".join(filter(None, [test.message, test.explanation])) or test.promise)
 
 
 def _page() -> tuple[list[str], Page]:

@@ -7,61 +7,44 @@ power cut.
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from grader.classroom import sanitize
-from grader.classroom.gradebook.folder_lock import FolderInUse, lock_folder, unlock_folder
 from grader.classroom.intake.problems import GradingProblem
 from grader.files import problem
 
 NAME = "gradebook.sqlite"
-FORMAT = 6  # version of the tables below
+FORMAT = 7  # version of the tables below
 WAIT_SECONDS = 60  # for another program that reads, or for the grader to store a submission
 APPLICATION_ID = 0x48647779  # SQLite's application_id: "Hdwy"
 # Exceptions that parsing raises when a column does not contain what was written.
 DAMAGE = (UnicodeError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
 
 TABLES = (
-    """CREATE TABLE conditions (  -- what results depend on besides the content
-        id INTEGER PRIMARY KEY, seed TEXT NOT NULL, versions TEXT NOT NULL,
-        turn INTEGER NOT NULL, -- order of last use: greater is later
-        UNIQUE (seed, versions))""",
-    """CREATE TABLE run (  -- settings of the last run
-        one INTEGER PRIMARY KEY CHECK (one = 1), conditions INTEGER NOT NULL REFERENCES conditions,
+    """CREATE TABLE run (  -- settings of the last run, with which all results were found
+        one INTEGER PRIMARY KEY CHECK (one = 1), seed TEXT NOT NULL, versions TEXT NOT NULL,
         exercises TEXT NOT NULL)""",
     """CREATE TABLE people (  -- the submissions of the last run
         slug TEXT PRIMARY KEY, name TEXT NOT NULL, digest TEXT NOT NULL, problem TEXT NOT NULL, notes TEXT NOT NULL,
-        submitted TEXT NOT NULL,  -- a time, empty, or LATE_MARK
-        zone_known INTEGER NOT NULL)""",
+        submitted TEXT NOT NULL,
+        ids TEXT NOT NULL)""",  # what learning platforms call them
     """CREATE TABLE verdicts (  -- each content that was graded and for which exercises, or why grading failed
-        conditions INTEGER NOT NULL REFERENCES conditions, digest TEXT NOT NULL,
-        exercises TEXT NOT NULL, problem TEXT NOT NULL, broken TEXT NOT NULL, notes TEXT NOT NULL,
-        PRIMARY KEY (conditions, digest)) WITHOUT ROWID""",
-    """CREATE TABLE results (
-        conditions INTEGER NOT NULL, digest TEXT NOT NULL, exercise TEXT NOT NULL, outcome TEXT NOT NULL,
-        tests TEXT NOT NULL, diagnosis TEXT NOT NULL, forbidden TEXT NOT NULL, partial INTEGER NOT NULL,
-        missing_weight REAL NOT NULL,
-        PRIMARY KEY (conditions, digest, exercise),
-        FOREIGN KEY (conditions, digest) REFERENCES verdicts ON DELETE CASCADE) WITHOUT ROWID""",
+        digest TEXT PRIMARY KEY, exercises TEXT NOT NULL, problem TEXT NOT NULL,
+        verdict TEXT NOT NULL) WITHOUT ROWID""",
     """CREATE TABLE secret (  -- decides which examples are drawn besides the common ones; made once
         one INTEGER PRIMARY KEY CHECK (one = 1), value TEXT NOT NULL)""",
-    """CREATE TABLE judged_chapters (  -- for each text of a chapter, a content whose results count for this text
-        conditions INTEGER NOT NULL, chapter TEXT NOT NULL,
-        digest TEXT NOT NULL,  -- the key comes first, or quick_check of SQLite 3.40 finds a NULL
-        PRIMARY KEY (conditions, chapter),
-        FOREIGN KEY (conditions, digest) REFERENCES verdicts ON DELETE CASCADE) WITHOUT ROWID""",
-    "CREATE INDEX judged_chapters_of_verdicts ON judged_chapters (conditions, digest)",  # to delete them together
     """CREATE TABLE overrides (  -- points that the instructor gave; a revoked one stays, with the date
         id INTEGER PRIMARY KEY, name TEXT NOT NULL, slug TEXT NOT NULL, exercise TEXT NOT NULL, points TEXT NOT NULL,
         because TEXT NOT NULL, given TEXT NOT NULL, revoked TEXT NOT NULL)""",
     """CREATE TABLE remarks (  -- sentences of the instructor for a person's feedback
         id INTEGER PRIMARY KEY, name TEXT NOT NULL, slug TEXT NOT NULL, text TEXT NOT NULL, given TEXT NOT NULL,
         revoked TEXT NOT NULL)""",
-    """CREATE TABLE ids (  -- what learning platforms call the people of the last run
-        slug TEXT NOT NULL, field TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY (slug, field)) WITHOUT ROWID""",
 )
 
 
@@ -92,7 +75,6 @@ class GradebookFile:
                 if not read_only and self._lock is None:  # such a gradebook cannot be read during a run
                     self.database.execute("PRAGMA locking_mode = EXCLUSIVE")
                 self.database.execute("PRAGMA synchronous = FULL")
-                self.database.execute("PRAGMA foreign_keys = ON")
             if read_only:
                 with self.checked():
                     self._check_format()
@@ -176,16 +158,11 @@ class GradebookFile:
                 f"{self._shown} is a database of another program, not a gradebook; "
                 "choose another folder with --out, or move that file away"
             )
-        if version > FORMAT:
-            raise GradebookProblem(
-                f"{self._shown} was written by a newer version of Headway; "
-                "update this one (git pull, then make learn), or choose another folder with --out"
-            )
-        if 0 < version < FORMAT:
-            raise GradebookProblem(
-                f"{self._shown} was written by a version of Headway that is too old for this one; "
-                "choose another folder with --out: then everything is graded again"
-            )
+        if version not in (0, FORMAT):
+            age = "a newer version of Headway; update this one (git pull, then make learn), or"
+            if version < FORMAT:
+                age = "a version of Headway that is too old for this one; to grade everything again,"
+            raise GradebookProblem(f"{self._shown} was written by {age} choose another folder with --out")
         if self.query("PRAGMA quick_check(1)") != [("ok",)]:
             raise GradebookProblem(self._damaged)
         return version
@@ -221,3 +198,47 @@ class GradebookFile:
             f"{self._shown} is damaged and cannot be read; the grader did not change it. Restore a copy of it if you "
             "have one, or move it away, and run the same command again: then everything is graded again"
         )
+
+
+# ---- the lock of a folder: one grader at a time writes to it, and others can still read
+
+
+class FolderInUse(Exception):
+    """Another process holds the lock."""
+
+
+def lock_folder(folder: Path, wait_seconds: float = 0) -> int | None:
+    """The descriptor that holds the lock; None where folders cannot be locked (Windows, some network drives).
+
+    The system releases the lock when the process ends. A lock of the folder leaves no file behind, and does not affect
+    SQLite's own locks.
+    """
+    deadline = time.monotonic() + wait_seconds
+    try:
+        import fcntl
+
+        descriptor = os.open(folder, os.O_RDONLY)
+    except (ImportError, OSError):
+        return None
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return descriptor
+        except BlockingIOError:
+            if time.monotonic() < deadline:
+                time.sleep(0.05)
+                continue
+            os.close(descriptor)
+            raise FolderInUse from None
+        except OSError:
+            os.close(descriptor)
+            return None
+
+
+def unlock_folder(descriptor: int | None) -> None:
+    if descriptor is not None:
+        import fcntl
+
+        with contextlib.suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_UN)  # a process forked from this one may have a copy of the descriptor
+        os.close(descriptor)

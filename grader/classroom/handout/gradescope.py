@@ -12,45 +12,34 @@ import json
 import shlex
 import zipfile
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from io import BytesIO
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
-from grader.classroom.handout.update import TEXTS
+from grader.classroom.handout.handout_folder import TEXTS
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.intake.roster import parse_time
 from grader.classroom.judging.rules import Rules, format_rules
 from grader.classroom.term.course import Assignment, Course
 from grader.course.stubs import reference_stub
-from grader.course.syllabus import EXERCISES, ROOT, SOLUTIONS, TESTS, Chapter, Exercise, load_syllabus
+from grader.course.syllabus import EXERCISES, ROOT, SOLUTIONS, TESTS, Exercise, load_syllabus
 from grader.files import write_whole
 
 SETTINGS, RULES, SECRET = "headway.json", "rules.toml", "secret"  # setup.sh writes the secret
 KIT_FILES = ("LICENSE", "README.md", "constraints.txt", "pyproject.toml")
 NOT_NEEDED = frozenset({"__pycache__", "variants"})
-NOT_NEEDED_OF_GRADER = ("tests/", "quality/", "teaching/pictures.py")
-
-
-@dataclass(frozen=True)
-class Autograder:
-    """An archive that was made."""
-
-    path: Path
-    exercises: tuple[Exercise, ...]
-
-    @property
-    def chapters(self) -> tuple[Chapter, ...]:
-        return tuple(one for one in load_syllabus().chapters if set(one.exercises) & set(self.exercises))
+NOT_NEEDED_OF_GRADER = ("grader/tests/", "grader/quality/", "grader/teaching/pictures.py")
 
 
 def write_archive(
     path: Path, chapters: Iterable[str], exercises: Iterable[str] = (), seed: int = 0, rules: Rules | None = None,
     hidden: Iterable[str] = (), torch_index: str = "",
-) -> Autograder:  # fmt: skip
+) -> tuple[Path, tuple[Exercise, ...]]:  # fmt: skip
     """Write the archive for these chapters and exercises, or for all. Students see results of hidden ones later.
+
+    Return its path, and the exercises that it grades.
 
     UnknownName for an unknown name, GradingProblem for a path that cannot be used.
     """
@@ -59,12 +48,9 @@ def write_archive(
     secret = [course.exercise(name) for name in hidden]
     for exercise in secret:
         if exercise not in graded:
-            raise GradingProblem(
-                f"--hidden {exercise.name}: this exercise is not graded here; "
-                f"add it to --exercises, or its chapter {exercise.chapter} to --chapters"
-            )
+            advice = f"add it to --exercises, or its chapter {exercise.chapter} to --chapters"
+            raise GradingProblem(f"--hidden {exercise.name}: this exercise is not graded here; {advice}")
     path = _check_path(path)
-    _check_index(torch_index)
     names, secret_names = [exercise.name for exercise in graded], [exercise.name for exercise in secret]
     settings = {"chapters": [], "exercises": names, "hidden": secret_names, "seed": seed}
     packed = BytesIO()
@@ -80,45 +66,20 @@ def write_archive(
         for name, content in _list_kit():
             archive.writestr(f"kit/{name}", content)
     write_whole(path, packed.getvalue())
-    return Autograder(path, graded)
+    return path, graded
 
 
 def _check_path(path: Path) -> Path:
-    """The archive's path, which ends with .zip. GradingProblem if that is a folder, or a file of another kind."""
+    """The archive's path, which ends with .zip. GradingProblem if it exists, or has no folder."""
     if path.is_dir():
         raise GradingProblem(f"{path} is a folder; name the archive's file, like {path / 'autograder.zip'}")
     if path.suffix.lower() != ".zip":  # Gradescope accepts no other
         path = path.with_name(f"{path.name}.zip")
-    if path.parent.exists() and not path.parent.is_dir():
-        raise GradingProblem(f"could not write {path}: {path.parent} is a file, not a folder")
     if not path.parent.is_dir():
         raise GradingProblem(f"the folder {path.parent} does not exist; make it first, or choose another")
-    if path.exists() and not _is_autograder(path):  # one of a person's other zip files may be a class's submissions
-        raise GradingProblem(
-            f"{path} exists and is not an autograder of Headway, so it is not replaced; choose another name"
-        )
+    if path.exists():
+        raise GradingProblem(f"{path} exists already; move it away, or choose another name")
     return path
-
-
-def _is_autograder(path: Path) -> bool:
-    try:
-        with zipfile.ZipFile(path) as archive:
-            return {"setup.sh", "run_autograder", SETTINGS, "kit/pyproject.toml"} <= set(archive.namelist())
-    except (zipfile.BadZipFile, NotImplementedError):
-        return False
-
-
-def _check_index(address: str) -> None:
-    try:
-        parts = urlsplit(address)
-        fits = parts.scheme in ("http", "https") and bool(parts.hostname)
-    except ValueError:
-        fits = False
-    if address and (not fits or not address.isprintable() or " " in address):
-        raise GradingProblem(
-            f"--torch-index {address}: this is not the address of a package index, "
-            "which begins with https:// or http://"
-        )
 
 
 def _list_kit() -> Iterator[tuple[str, str | bytes]]:
@@ -132,12 +93,10 @@ def _list_kit() -> Iterator[tuple[str, str | bytes]]:
             yield f"exercises/{chapter.name}.py", reference_stub(chapter.name)
     for folder in (ROOT / "grader", SOLUTIONS, TESTS):
         for path in sorted(folder.rglob("*")):
-            inside = path.relative_to(folder)
-            is_unneeded = NOT_NEEDED & set(inside.parts) or path.name.startswith(".")
-            if folder.name == "grader" and inside.as_posix().startswith(NOT_NEEDED_OF_GRADER):
-                is_unneeded = True
-            if path.is_file() and not is_unneeded:
-                yield path.relative_to(ROOT).as_posix(), path.read_bytes()
+            place = path.relative_to(ROOT)
+            is_unneeded = NOT_NEEDED & set(place.parts) or place.as_posix().startswith(NOT_NEEDED_OF_GRADER)
+            if path.is_file() and not is_unneeded and not path.name.startswith("."):
+                yield place.as_posix(), path.read_bytes()
 
 
 def hide_results(results: dict, hidden: Collection[str]) -> dict:
@@ -174,15 +133,13 @@ def add_gradescope_dates(rules: Rules, metadata: Any) -> Rules:
     if not rules.has_deductions and rules.due is None:
         return rules
     general = _due_date(metadata)
-    due = rules.due or general
-    users = metadata.get("users") if isinstance(metadata, dict) else None
-    extensions = {}
-    for user in users if isinstance(users, list) else ():
-        name, email, own = _text(user, "name"), _text(user, "email").casefold(), _due_date(user)
-        dates = [until for who, until in rules.extensions.items() if who == name or (email and who.casefold() == email)]
+    due, extensions = rules.due or general, {}
+    for user in metadata["users"] if metadata else ():
+        name, email, own = user["name"].strip(), user["email"].casefold(), _due_date(user)
+        dates = [until for who, until in rules.extensions.items() if who == name or who.casefold() == email]
         if own and general and own > general:
             dates.append(own)
-        if due and name and (later := [until for until in dates if until > due]):
+        if due and (later := [until for until in dates if until > due]):
             extensions[name] = max(later)
     return replace(rules, due=due, extensions=extensions)
 
@@ -193,8 +150,3 @@ def _due_date(entry: Any) -> datetime | None:
         return parse_time(entry["assignment"]["due_date"])
     except (ValueError, LookupError, TypeError):
         return None
-
-
-def _text(entry: Any, key: str) -> str:
-    value = entry.get(key) if isinstance(entry, dict) else None
-    return value.strip() if isinstance(value, str) else ""

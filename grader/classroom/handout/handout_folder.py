@@ -10,32 +10,22 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from grader.classroom.handout import course_subset
-from grader.classroom.handout.update import TEXTS, format_readme, write_manifest
+from grader.classroom.intake.problems import GradingProblem
+from grader.course.progress import format_points
 from grader.course.source import read_source
 from grader.course.stubs import FINGERPRINTS, FINGERPRINTS_HEADER, fingerprint, reference_stub
 from grader.course.syllabus import EXERCISES, ROOT, TESTS, Chapter, load_syllabus
 from grader.files import write_whole
 
+TEXTS = Path(__file__).parent / "texts"
 COPIED_FILES = ("LICENSE", "constraints.txt", "pyproject.toml", ".gitignore")
 TEXTS_BY_PLACE = {"Makefile": "Makefile", ".github/workflows/grade.yml": "github.yml", ".gitlab-ci.yml": "gitlab.yml"}
 NOT_FOR_LEARNERS = {"tests", "quality", "classroom", "teaching/pictures.py"}
-FOR_LEARNERS_NEVERTHELESS = (
-    "classroom/__init__.py",
-    "classroom/handout/__init__.py",
-    "classroom/handout/summary.py",
-    "classroom/handout/texts/README.md",
-    "classroom/handout/update.py",
-)
-
-
-class HandoutProblem(ValueError):
-    """The handout cannot be made; the message is one sentence."""
-
 
 @dataclass(frozen=True)
 class Handout:
@@ -48,7 +38,7 @@ class Handout:
 
 
 def plan_handout(chapters: Iterable[str], hidden: Iterable[str]) -> tuple[list[Chapter], dict[str, str]]:
-    """The chapters, and all exercises that must be hidden. UnknownName or HandoutProblem if that is not possible."""
+    """The chapters, and all exercises that must be hidden. UnknownName or GradingProblem if that is not possible."""
     course = load_syllabus()
     wanted = [course.chapter(name) for name in chapters] or [one for one in course.chapters if one.exercises]
     selected = [chapter for chapter in course.chapters if chapter in wanted]
@@ -56,13 +46,13 @@ def plan_handout(chapters: Iterable[str], hidden: Iterable[str]) -> tuple[list[C
     asked = [course.exercise(name) for name in hidden]
     for exercise in asked:
         if exercise not in exercises:
-            raise HandoutProblem(
+            raise GradingProblem(
                 f"{exercise.name} is in {exercise.chapter}, which is not in this handout; "
                 "hide only exercises of its chapters"
             )
     all_hidden = course_subset.find_all_hidden([exercise.name for exercise in asked], exercises)
     if len(all_hidden) == len(exercises):
-        raise HandoutProblem("this would hide all exercises of the handout; hide fewer, or choose another chapter")
+        raise GradingProblem("this would hide all exercises of the handout; hide fewer, or choose another chapter")
     return selected, all_hidden
 
 
@@ -83,14 +73,14 @@ def make_handout(folder: Path, chapters: Iterable[str], hidden: Iterable[str], f
 
 def _check_destination(folder: Path, force: bool) -> None:
     if folder.is_file():
-        raise HandoutProblem(f"{folder} is a file; choose a folder that does not exist yet")
+        raise GradingProblem(f"{folder} is a file; choose a folder that does not exist yet")
     if folder.resolve() == ROOT or folder.resolve() in ROOT.parents:
-        raise HandoutProblem(f"{folder} contains this kit; choose a folder that does not exist yet")
+        raise GradingProblem(f"{folder} contains this kit; choose a folder that does not exist yet")
     if folder.is_dir() and any(folder.iterdir()):
         if not force:
-            raise HandoutProblem(f"{folder} exists and is not empty; choose another folder, or replace it with --force")
+            raise GradingProblem(f"{folder} exists and is not empty; choose another folder, or replace it with --force")
         if not (folder / "reference").is_dir():
-            raise HandoutProblem(f"{folder} is not a handout, so --force does not replace it; choose another folder")
+            raise GradingProblem(f"{folder} is not a handout, so --force does not replace it; choose another folder")
 
 
 def _write(folder: Path, selected: list[Chapter], hidden: Collection[str]) -> tuple[tuple[Chapter, ...], int]:
@@ -114,11 +104,24 @@ def _write(folder: Path, selected: list[Chapter], hidden: Collection[str]) -> tu
             write_whole(reference / f"{chapter.name}.stub", reference_stub(chapter.name))
     made = load_syllabus(folder / "exercises" / "syllabus.toml")
     tested = tuple(chapter for chapter in made.chapters if chapter.exercises)
-    write_whole(folder / "README.md", format_readme(tested, hidden))
+    write_whole(folder / "README.md", _format_readme(tested, hidden))
     for place, name in TEXTS_BY_PLACE.items():
         _copy(TEXTS / name, folder / place)
-    write_manifest(folder)
     return tested, mistakes
+
+
+def _format_readme(chapters: Sequence[Chapter], hidden: Collection[str]) -> str:
+    """The README; `chapters` come from the handout's own syllabus, without hidden exercises."""
+    rows = []
+    for chapter in chapters:
+        names = ", ".join(f"`{exercise.name}`" for exercise in chapter.exercises)
+        rows.append(f"| {chapter.number} {chapter.title} | {names} | {format_points(chapter.points)} |")
+    files = ", ".join(f"`exercises/{chapter.name}.py`" for chapter in chapters)
+    listed = ", ".join(f"`{name}`" for name in hidden)
+    only = f"Only your instructor can grade {listed}: their tests are not here, but their stubs are in the files."
+    more = f"\n\n{only}" if hidden else ""
+    text = read_source(TEXTS / "README.md")
+    return text.format(rows="\n".join(rows), first=chapters[0].name, hidden=more, files=files)
 
 
 def _write_exercises(folder: Path, selected: list[Chapter], hidden: Collection[str]) -> None:
@@ -161,8 +164,6 @@ def _copy_kit(folder: Path) -> None:
         return found | {name for name in names if Path(place, name).relative_to(kit).as_posix() in NOT_FOR_LEARNERS}
 
     shutil.copytree(kit, folder, ignore=find_excluded)
-    for name in FOR_LEARNERS_NEVERTHELESS:
-        _copy(kit / name, folder / name)
 
 
 def _copy(path: Path, target: Path) -> None:

@@ -9,10 +9,8 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
-from pathlib import Path
-from zoneinfo import ZoneInfo
+from dataclasses import dataclass, replace
+from datetime import datetime
 
 from grader.classroom.intake.file_names import (
     KIT_FOLDERS,
@@ -23,7 +21,6 @@ from grader.classroom.intake.file_names import (
     parse_owner,
 )
 from grader.classroom.intake.files import FoundFile, is_archive
-from grader.classroom.intake.options import ReadOptions
 from grader.classroom.intake.problems import GradingProblem, UnreadableSubmission
 from grader.classroom.intake.roster import GradescopeRecord, read_gradescope
 from grader.classroom.sanitize import list_names, shorten
@@ -31,9 +28,6 @@ from grader.classroom.sanitize import list_names, shorten
 GRADESCOPE_METADATA = ("submission_metadata.yml", "submission_metadata.yaml")
 _GRADESCOPE_EXPORT = re.compile(r"assignment_[0-9]{1,20}_export")  # the top folder of a Gradescope export
 MAX_METADATA_BYTES = 50_000_000
-# A course of nbgrader has `submitted/STUDENT/ASSIGNMENT/`, and each such folder has the time of its submission.
-NBGRADER_SUBMITTED, NBGRADER_TIME = "submitted", "timestamp.txt"
-_NBGRADER_OTHERS = ("autograded", "feedback", "gradebook.db", "nbgrader_config.py", "release", "source")
 
 MemberPath = tuple[str, ...]
 
@@ -45,12 +39,9 @@ class PersonFiles:
     names: Sequence[str]
     files: list[FoundFile]  # with their paths in the submission
     folder: MemberPath = ()  # its place in the class, which identifies it
-    is_folder: bool = True
     ids: Sequence[dict[str, str]] = ({},)  # of the people in `names`: "canvas_id", "moodle_id", "email", "number"
     submitted: datetime | None = None
-    time_from: str = ""
     problem: str = ""
-    late: bool = False  # marked as late in a file name of the learning platform
 
     @property
     def key(self) -> str:
@@ -64,17 +55,15 @@ class ClassFiles:
     name: str  # as messages show it
     stem: str  # the name without its ending
     files: list[FoundFile]
-    options: ReadOptions = field(default_factory=ReadOptions)
-    folder: Path | None = None  # None for an archive
+    is_archive: bool = False
 
     def __post_init__(self) -> None:
         files = [one.path for one in self.files if one.kind == "file" and not is_too_long(one.path)]
         code = [(path, name) for path in files if (name := parse_code_name(path[-1]))]
-        mapped = [path for path in files if self.options.find_module(path[-1])]
-        chapters = [*mapped, *(path for path, name in code if name.module and not name.person)]
+        chapters = [path for path, name in code if name.module and not name.person]
         # If names alone show no chapter, any code may be somebody's chapter.
         any_code = chapters or [path for path, _ in code if len(path) > 1]
-        self.mapped, self.chapters = set(mapped), {path[:-1] for path in chapters}
+        self.chapters = {path[:-1] for path in chapters}
         self.above_code = {path[:depth] for path in any_code for depth in range(min(len(path), 3))}
 
     def entries(self, folder: MemberPath) -> dict[str, list[FoundFile]]:
@@ -96,7 +85,7 @@ class ClassFiles:
         if _is_folder(path, found):
             return path in self.above_code
         owner = self.owner_of(path, found)
-        return path not in self.mapped and bool(owner and owner.name)
+        return bool(owner and owner.name)
 
     def owner_of(self, path: MemberPath, found: list[FoundFile]) -> Owner | None:
         is_bare = "." not in path[-1] and (found[0].kind != "file" or is_archive(found[0]))
@@ -107,24 +96,13 @@ def _is_folder(path: MemberPath, found: list[FoundFile]) -> bool:
     return found[0].kind == "folder" or len(found[0].path) > len(path)
 
 
-def find_nbgrader_submissions(folder: Path) -> Path | None:
-    """The folder with the submissions, if `folder` is that of an nbgrader course."""
-    submitted = folder / NBGRADER_SUBMITTED
-    signs = [*(folder / name for name in _NBGRADER_OTHERS), *submitted.glob(f"*/*/{NBGRADER_TIME}")]
-    return submitted if submitted.is_dir() and any(path.exists() for path in signs) else None
-
-
 def divide_class(found: ClassFiles, add_note: Callable[[str], None]) -> list[PersonFiles]:
     """The files of each person. GradingProblem if the names are ambiguous."""
     if any(one.kind == "closed" and len(one.path) == 1 for one in found.files):
         raise GradingProblem(f"{found.name} cannot be opened")
-    outside = ["/".join(one.path[:20]) for one in found.files if one.path[0] == ".."]
-    found.files = [one for one in found.files if one.path[0] != ".."]
-    if outside:
-        if not found.files:
-            where = f"a file in it has a path outside of it ({shorten(outside[0])})"
-            raise GradingProblem(f"{found.name} is not safe to read: {where}")
-        add_note(f"ignored because the path leads out of the archive: {list_names(outside, 3)}")
+    if outside := next((one for one in found.files if one.path[0] == ".."), None):
+        where = f"a file in it has a path outside of it ({shorten('/'.join(outside.path))})"
+        raise GradingProblem(f"{found.name} is not safe to read: {where}")
     if _is_single(found):
         return [PersonFiles([found.stem], found.files)]
     around = _find_wrapper(found)
@@ -141,8 +119,7 @@ def divide_class(found: ClassFiles, add_note: Callable[[str], None]) -> list[Per
 def _is_single(found: ClassFiles) -> bool:
     """Is all of this one person's submission?"""
     people, has_chapters = found.people(()), () in found.chapters
-    is_clone = found.folder is not None and (found.folder / ".git").is_dir()
-    if found.is_kit(()) or (is_clone and (len(people) <= 1 or has_chapters)):
+    if found.is_kit(()):
         return bool(found.above_code)
     if has_chapters and people:
         raise GradingProblem(
@@ -160,7 +137,7 @@ def _find_wrapper(found: ClassFiles) -> MemberPath:
         return ()
     if _read_gradescope_records(found, only):
         return only
-    people = found.people(only) if found.folder is None else []
+    people = found.people(only) if found.is_archive else []
     return only if len(people) > 1 or (people and only[0] == found.stem) else ()
 
 
@@ -196,31 +173,13 @@ def _divide(found: ClassFiles, around: MemberPath) -> tuple[list[PersonFiles], l
             for one in entries[place]:
                 path = one.path[len(first) :] if is_folder else (owner.rest or place,)
                 files += [replace(one, path=path)] if path else []
-        person = PersonFiles([shown], files, first, _is_folder(first, entries[first[-1]]))
+        person = PersonFiles([shown], files, first)
         person.ids = [{f"{platform}_id": number} if number else {}]
-        person.late = any(owner.late for _, owner in places)
         person.problem = _describe_problem({place: entries[place][0] for place, _ in places}, len(first), bool(number))
         if len(places) == 1 and (record := records.get(first[-1])):
-            person.names, person.ids = record.names, record.ids
-            person.submitted, person.time_from = record.submitted, "Gradescope"
-        elif NBGRADER_SUBMITTED in (found.stem, *around):
-            _set_nbgrader_times(person)
+            person.names, person.ids, person.submitted = record.names, record.ids, record.submitted
         people.append(person)
     return people, unowned
-
-
-def _set_nbgrader_times(person: PersonFiles) -> None:
-    """Give each file the time stamp of its assignment's folder, because copying changes the dates of files."""
-    times = {}
-    for one in person.files:
-        if one.kind == "file" and one.path[1:] == (NBGRADER_TIME,):
-            with suppress(UnreadableSubmission, ValueError, OSError, KeyError):
-                clock, _, zone = one.read(100).decode().strip().rpartition(" ")  # 2026-12-01 10:30:47.524219 UTC
-                known_zone = UTC if zone in ("UTC", "GMT") else ZoneInfo(zone)
-                times[one.path[0]] = datetime.fromisoformat(clock).replace(tzinfo=known_zone)
-    if times:
-        person.time_from = "nbgrader"
-        person.files = [replace(one, time=times.get(one.path[0]), zone_known=True) for one in person.files]
 
 
 def _describe_problem(found: dict[str, FoundFile], depth: int, has_number: bool) -> str:

@@ -1,36 +1,29 @@
 """Reads one submitted Python file or notebook, and finds the chapters in it.
 
-A file whose name, or the instructor, says a chapter is this chapter. Any other file is the chapters whose exercises it
-defines.
+A file whose name says a chapter is this chapter. Any other file is the chapters whose exercises it defines.
 """
 
 from __future__ import annotations
 
 import ast
-import codecs
+import json
 import re
+import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from datetime import datetime
-from functools import cached_property
 
-from grader.classroom.intake.loose_code import find_defined, read_code, write_chapter
-from grader.classroom.intake.notebooks import Cell, read_cells
+from grader.classroom.intake.loose_code import Cell, find_defined, read_code, write_chapter
 from grader.classroom.intake.problems import UnreadableSubmission, describe_error
 from grader.classroom.sanitize import shorten
-from grader.course.source import (
-    LARGEST,
-    SourceProblem,
-    TooComplex,
-    decode_source,
-    is_written,
-    parse,
-    too_large,
-)
+from grader.course.source import LARGEST, SourceProblem, TooComplex, decode_source, is_written, parse, too_large
 from grader.course.syllabus import load_syllabus
 
 MAX_SENTENCES = 4  # about one notebook
-_DECLARED = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*[-\w.]+", re.MULTILINE)
+MAX_NOTEBOOK_BYTES = 20_000_000  # most of them are pictures in outputs
+MAX_CELLS = 5_000
+MAX_REPAIRS = 100  # lines of IPython in one cell
+PYTHON_MAGICS = ("time", "timeit", "capture", "prun", "memit", "writefile", "file")  # the rest of the cell is Python
+_IPYTHON_LINE = re.compile(r"\s*(?:[%!?]|\w[\w.]*\s*=\s*[%!]\s*\w|[\w.]+\?{1,2}\s*$)")
 
 
 @dataclass(frozen=True)
@@ -39,10 +32,8 @@ class CodeFile:
 
     path: tuple[str, ...]
     data: bytes
-    time: datetime | None
-    zone_known: bool
     rank: tuple  # of several versions of a chapter, the one with the smallest rank counts
-    module: str  # the chapter that its name or the instructor says; "" for none
+    module: str  # the chapter that its name says; "" for none
 
     @property
     def name(self) -> str:
@@ -57,23 +48,13 @@ class Version:
     file: CodeFile
     text: str
     problem: str = ""  # why it cannot be graded
-    is_text: bool = True  # False if its bytes could not be decoded
+    is_begun: bool = True  # False if it implements no exercise
     notes: tuple[str, ...] = ()  # sentences for the instructor, if this version counts
     defined: int = 0  # exercises
 
     @property
     def is_named(self) -> bool:
         return bool(self.file.module)
-
-    @cached_property
-    def written(self) -> int:
-        """The number of exercises that it implements; -1 if it is not valid Python."""
-        if not self.is_text:
-            return -1
-        try:
-            return sum(is_written(self.text, one.name) for one in load_syllabus().chapter(self.module).exercises)
-        except SourceProblem:
-            return -1
 
 
 def read_chapters(file: CodeFile, notes: list[str]) -> list[Version]:
@@ -94,16 +75,16 @@ def read_chapters(file: CodeFile, notes: list[str]) -> list[Version]:
 def _read_named(file: CodeFile) -> Version:
     name, own_name = f"{file.module}.py", file.path[-1]
     try:
-        text, note = decode_chapter(file.data, name)
+        text = decode_source(file.data, name)
     except SourceProblem as problem:
-        return Version(file.module, file, "", str(problem), is_text=False)
-    renamed = [f"{shorten(own_name)} was used as {name}"] if own_name.lower() != name else []
-    return _checked(Version(file.module, file, text, notes=(*renamed, *filter(None, [note]))))
+        return Version(file.module, file, "", str(problem))
+    renamed = (f"{shorten(own_name)} was used as {name}",) if own_name.lower() != name else ()
+    return _checked(Version(file.module, file, text, notes=renamed))
 
 
 def _read_unnamed(file: CodeFile, name: str) -> Iterator[Version]:
     """The chapters of a Python file. If it has several and is not valid Python, each gets all of its text."""
-    text, note = decode_chapter(file.data, name)
+    text = decode_source(file.data, name)
     chapters = find_defined(text)
     code = read_code([Cell(1, text)], name) if len(chapters) > 1 else None
     for module, exercises in chapters.items():
@@ -111,9 +92,9 @@ def _read_unnamed(file: CodeFile, name: str) -> Iterator[Version]:
         if code is None or code.problems:
             chapter = text
         else:
-            chapter = write_chapter(code, module, mark=False).text
+            chapter = write_chapter(code, module).text
             used += "; only the code that they use was read"
-        yield Version(module, file, chapter, notes=(used, *filter(None, [note])), defined=len(exercises))
+        yield Version(module, file, chapter, notes=(used,), defined=len(exercises))
 
 
 def _read_notebook(file: CodeFile, name: str, notes: list[str]) -> Iterator[Version]:
@@ -138,18 +119,19 @@ def _read_notebook(file: CodeFile, name: str, notes: list[str]) -> Iterator[Vers
 
 def _checked(version: Version) -> Version:
     """The version, with a problem if later steps cannot parse it without risk. Grading reports syntax errors."""
-    name, text, problem = f"{version.module}.py", version.text, ""
+    name, text, problem, is_begun = f"{version.module}.py", version.text, "", True
     try:
         if len(text.encode("utf-8", "replace")) > 4 * LARGEST:
             raise too_large(name)
         if not any(map(_does_something, parse(text, name).body)):
             what = "has only comments and imports" if text.strip() else "is empty"
             problem = f"{name} {what}; submit the file with your code"
+        is_begun = any(is_written(text, one.name) for one in load_syllabus().chapter(version.module).exercises)
     except TooComplex as error:
         problem = str(error)
     except SourceProblem:
         pass
-    return replace(version, problem=problem)
+    return replace(version, problem=problem, is_begun=is_begun)
 
 
 def _does_something(statement: ast.stmt) -> bool:
@@ -162,37 +144,6 @@ def _list(names: list[str]) -> str:
     return " and ".join(names) if len(names) < 3 else f"{', '.join(names[:2])} and {len(names) - 2} more"
 
 
-# ---- encodings
-
-
-def decode_chapter(data: bytes, file: str) -> tuple[str, str]:
-    """The text, and a sentence about the encoding if it was guessed, else "". SourceProblem if no guess is possible.
-
-    Python reads a file as UTF-8, or in the encoding that its first lines declare. Editors on Windows also save UTF-16
-    and Windows-1252 without declaring it. Such a file is still readable: its code is ASCII, and only letters in
-    comments and texts may come out wrong.
-    """
-    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        if len(data) > 2 * LARGEST:
-            raise too_large(file)
-        try:
-            text = data.decode("utf-16")
-        except UnicodeDecodeError:
-            raise SourceProblem(f"{file} is damaged UTF-16 text; save the file as UTF-8", file=file) from None
-        return text, f"{file} was read as UTF-16; Python cannot run such a file, so save it as UTF-8"
-    try:
-        return decode_source(data, file), ""
-    except SourceProblem:
-        if len(data) > LARGEST or b"\0" in data or _DECLARED.search(b"\n".join(data.split(b"\n")[:2])):
-            raise
-    try:
-        text = data.decode("cp1252")
-    except UnicodeDecodeError:  # five bytes have no meaning in Windows-1252
-        text = data.decode("latin-1")
-    guess = f"{file} is not UTF-8 and was read as Latin-1, so letters with accents may be wrong"
-    return text, f"{guess}; save the file as UTF-8"
-
-
 def describe_others(chosen: Version, others: list[Version]) -> list[str]:
     if not others:
         return []
@@ -201,8 +152,68 @@ def describe_others(chosen: Version, others: list[Version]) -> list[str]:
     return [f"there are several versions of {chosen.module}.py; {chosen.file.name} was graded, not {names}{more}"]
 
 
-def describe_fuller(chosen: Version, versions: list[Version]) -> list[str]:
-    """Notes on files of other names that implement more exercises than the file that is used because of its name."""
-    others = [one.file.name for one in versions if not one.is_named and one.written > chosen.written]
-    why = f"was not used, because {chosen.file.name} has the chapter's name"
-    return [f"{other} implements more exercises of {chosen.module} and {why}" for other in others if chosen.is_named]
+# ---- notebooks: plain JSON of format 4. Outputs are not read, and magics and shell lines are left out.
+
+
+def read_cells(data: bytes, file: str) -> list[Cell]:
+    """The code cells that contain Python. UnreadableSubmission if this is not a notebook."""
+    try:
+        notebook = json.loads(data.decode(json.detect_encoding(data)))
+    except (ValueError, RecursionError):
+        raise UnreadableSubmission(f"{file} is not a valid notebook; save it again in Jupyter") from None
+    cells = notebook.get("cells") if isinstance(notebook, dict) else None
+    if not isinstance(cells, list):
+        raise UnreadableSubmission(f"{file} is not a notebook: it has no cells; save it again in Jupyter")
+    if len(cells) > MAX_CELLS:
+        raise UnreadableSubmission(f"{file} has more than {MAX_CELLS} cells; keep only the cells of the exercises")
+    found = []
+    for number, cell in enumerate(cells, start=1):
+        if isinstance(cell, dict) and cell.get("cell_type") == "code":
+            source = cell.get("source")
+            lines = [source] if isinstance(source, str) else source if isinstance(source, list) else []
+            text = "".join(line for line in lines if isinstance(line, str))
+            if len(text) > LARGEST:
+                large = f"cell {number} of {file} is larger than {LARGEST // 1000} KB"
+                raise UnreadableSubmission(f"{large}; keep only the code of the exercises")
+            if (python := _keep_python(text)).strip():
+                found.append(Cell(number, python))
+    return found
+
+
+def _keep_python(text: str) -> str:
+    """The cell's code without IPython's own lines; "" if a magic says that the cell is in another language."""
+    text = textwrap.dedent(text.replace("\r\n", "\n").replace("\r", "\n"))
+    first, _, rest = text.lstrip().partition("\n")
+    if first.startswith("%%"):
+        magic, *words = first[2:].split() or [""]
+        is_other_file = magic in ("writefile", "file") and not (words and words[-1].endswith(".py"))
+        if magic not in PYTHON_MAGICS or is_other_file:
+            return ""
+        return "\n" + _keep_python(rest)  # so that lines keep their numbers
+    for _ in range(MAX_REPAIRS):
+        try:
+            parse(text)
+            return text
+        except SourceProblem as problem:  # perhaps because of a magic
+            repaired = _leave_out_line(text, problem.line or 0)
+            if repaired == text:
+                break
+            text = repaired
+    return text
+
+
+def _leave_out_line(text: str, number: int) -> str:
+    """The text with `pass` for this line and those that continue it, if it is IPython's.
+
+    So the other lines keep their numbers, and no block is empty.
+    """
+    lines = text.split("\n")
+    place = number - 1
+    if not 0 <= place < len(lines) or not _IPYTHON_LINE.match(lines[place]):
+        return text
+    continues = True
+    while continues and place < len(lines):
+        continues = lines[place].endswith("\\")
+        lines[place] = lines[place][: len(lines[place]) - len(lines[place].lstrip())] + "pass"
+        place += 1
+    return "\n".join(lines)

@@ -27,7 +27,7 @@ _COPY = r"(?: *\((?P<first>\d{1,3})\)|-(?P<second>\d{1,3}))?"  # a browser's "hw
 _CODE = re.compile(rf"(?P<stem>.+?){_COPY}(?P<ending>\.ipynb|\.py|\.py\.txt)", _FLAGS)  # some mail programs append .txt
 _ARCHIVE = re.compile(r"(?P<name>.+?)\.(?:(?:tar\.)?(?:gz|bz2|xz|zst)|tgz|tbz2?|txz|tar|zip|7z|rar)", _FLAGS)
 _MOODLE = re.compile(r"(?P<name>.+?)_(?P<id>\d+)_assignsubmission_(?:file|onlinetext)_?(?P<rest>.*)", _FLAGS)
-_CANVAS = re.compile(r"(?P<name>.+?)(?P<late>_LATE)?_(?P<id>\d+)_\d+_(?P<rest>.+)", re.ASCII | re.DOTALL)
+_CANVAS = re.compile(r"(?P<name>.+?)(?:_LATE)?_(?P<id>\d+)_\d+_(?P<rest>.+)", re.ASCII | re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -47,19 +47,12 @@ class Owner:
     name: str
     id: str = ""  # a learning platform's number, which distinguishes two people with the same name
     rest: str = ""
-    late: bool = False  # marked as late by the learning platform
     platform: str = ""  # "canvas" or "moodle", whose number it is
 
 
 def is_too_long(path: tuple[str, ...]) -> bool:
     """Is a name in this path longer than a file system allows, or is the path nested too deeply?"""
     return len(path) > MAX_NAME_LENGTH or any(len(part) > MAX_NAME_LENGTH for part in path)
-
-
-def strip_copy_number(name: str) -> str:
-    """ "hw.py" for "hw (1).py" and "hw-1.py"; any other name unchanged."""
-    found = _CODE.fullmatch(name) if len(name) <= MAX_NAME_LENGTH else None
-    return f"{found['stem']}{found['ending']}" if found else name
 
 
 def parse_code_name(name: str) -> CodeName | None:
@@ -86,7 +79,7 @@ def parse_owner(name: str, is_folder: bool) -> Owner | None:
     if is_folder:
         return Owner(name)
     if canvas := _CANVAS.fullmatch(name):  # NAME_123_4567_REST or NAME_LATE_123_4567_REST
-        return Owner(canvas["name"], canvas["id"], canvas["rest"], bool(canvas["late"]), "canvas")
+        return Owner(canvas["name"], canvas["id"], canvas["rest"], platform="canvas")
     code = parse_code_name(name)
     if code and code.module:  # NAME_ch03_attention.py
         copy, ending = f"-{code.copy}" if code.copy else "", ".ipynb" if code.is_notebook else ".py"

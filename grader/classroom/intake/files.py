@@ -59,8 +59,7 @@ class FoundFile:
     # that leads out of its archive).
     kind: str
     size: int = 0
-    time: datetime | None = None
-    zone_known: bool = True  # zip archives store local time without a time zone
+    time: datetime | None = None  # only compared: zip archives have local time without a time zone
     read: Callable[[int], bytes] = _no_file  # the first bytes, at most so many; UnreadableSubmission if that fails
 
 
@@ -189,7 +188,7 @@ def _list_zip(file: BinaryIO) -> list[FoundFile]:
             except ValueError:
                 time = None
             read = partial(_read_member, partial(archive.open, info))
-            members.append(FoundFile(path, _zip_kind(info, path), info.file_size, time, zone_known=False, read=read))
+            members.append(FoundFile(path, _zip_kind(info, path), info.file_size, time, read=read))
     return members
 
 

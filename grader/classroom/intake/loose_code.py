@@ -2,18 +2,13 @@
 
 A chapter gets what its exercises need: their definitions, and the helpers, constants and imports that these use,
 directly or through others. So code of another exercise (which may use what this chapter forbids) is not part of it. If
-a name is defined several times, the last definition counts, as in a notebook that was run from top to bottom. Exercises
-that are not defined keep their stub. Exercises of earlier chapters are imported from these chapters, as in the stubs,
-so that a mistake in one costs its own points only.
+a function or class is defined several times, the last definition counts, as in a notebook that was run from top to
+bottom. Exercises that are not defined keep their stub. Exercises of earlier chapters are imported from these chapters,
+as in the stubs, so that a mistake in one costs its own points only.
 
 Everything else (a call, a loop, training) would run whenever the chapter is imported, so only these statements of the
-top level are kept:
-
-- imports, functions and classes, with their decorators;
-- assignments of constant values: literals, names, arithmetic, lambdas, and calls that only make a value
-  (`float("-inf")`, `torch.device("cpu")`);
-- such assignments to an attribute or an entry: `Block.forward = forward`, `CONFIG["heads"] = 4`;
-- `try` with only such statements inside, as for an optional import.
+top level are kept: imports, functions and classes, with their decorators; and assignments of constant values, which are
+literals, names, arithmetic, lambdas, and calls that only make a value (`float("-inf")`, `torch.device("cpu")`).
 """
 
 from __future__ import annotations
@@ -21,10 +16,9 @@ from __future__ import annotations
 import ast
 import re
 import symtable
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from grader.classroom.intake.notebooks import Cell, mark_lines
 from grader.classroom.sanitize import shorten
 from grader.course.source import Definition, SourceProblem, bound_names, imported_names, parse, split_lines
 from grader.course.stubs import reference_stub
@@ -42,15 +36,19 @@ _FOLDERS = ("exercises", "solutions")  # people import chapters as `exercises.ch
 
 
 @dataclass(frozen=True)
+class Cell:
+    number: int  # counted from the top, from 1, with the cells of text
+    text: str
+
+
+@dataclass(frozen=True)
 class Statement:
     node: ast.stmt
     text: str
     cell: int = 0  # of a notebook, counted from 1; 0 for code that is not from a cell
     is_kept: bool = True
     binds: frozenset[str] = frozenset()
-    changes: frozenset[str] = frozenset()  # names whose attributes or entries it sets
     uses: frozenset[str] = frozenset()  # global names, also those inside functions
-    uses_now: frozenset[str] = frozenset()  # those of them that must exist when the statement runs
 
     @property
     def is_import(self) -> bool:
@@ -123,38 +121,28 @@ def _split_statements(tree: ast.Module, text: str, cell: int = 0) -> list[Statem
 
 
 def _describe(node: ast.stmt, text: str, cell: int) -> Statement:
-    targets = node.targets if isinstance(node, ast.Assign) else []
-    binds, changes = _find_bound(node), frozenset(filter(None, map(_find_root, targets)))
     if not _may_run(node):
-        return Statement(node, text, cell, False, binds, changes)
-    scopes = [symtable.symtable(text, "cell", "exec")]
-    uses, uses_now = globals_in(scopes), globals_in(scopes, without=["function"])
-    return Statement(node, text, cell, True, binds, changes, frozenset(uses), frozenset(uses_now))
+        return Statement(node, text, cell, False, _find_bound(node))
+    uses = globals_in([symtable.symtable(text, "cell", "exec")])
+    return Statement(node, text, cell, True, _find_bound(node), frozenset(uses))
 
 
 def _text_of(node: ast.stmt, tree: ast.Module, text: str) -> str:
-    """The lines of a statement; if it shares them with another one, or is indented, the statement written again."""
+    """The lines of a statement; if it shares them with another one, the statement written again."""
     decorators = [decorator.lineno for decorator in getattr(node, "decorator_list", ())]
     start, end = min([node.lineno, *decorators]), node.end_lineno or node.lineno
-    shares = any(other is not node and other.lineno <= end and (other.end_lineno or 0) >= start for other in tree.body)
-    if shares or node.col_offset:
+    if any(other is not node and other.lineno <= end and (other.end_lineno or 0) >= start for other in tree.body):
         return ast.unparse(node) + "\n"
     return "".join(split_lines(text)[start - 1 : end]).rstrip() + "\n"
 
 
 def _may_run(node: ast.stmt) -> bool:
-    if isinstance(node, Definition | ast.Import | ast.ImportFrom):
-        return True
     if isinstance(node, ast.Assign):
         plain = ast.Name | ast.Tuple | ast.List
-        return all(isinstance(one, plain) or _find_root(one) for one in node.targets) and _is_constant(node.value)
+        return all(isinstance(one, plain) for one in node.targets) and _is_constant(node.value)
     if isinstance(node, ast.AnnAssign):
         return node.value is not None and isinstance(node.target, ast.Name) and _is_constant(node.value)
-    if isinstance(node, ast.Try):
-        handled = [part for handler in node.handlers for part in handler.body]
-        inside = [*node.body, *node.orelse, *node.finalbody, *handled]
-        return all(isinstance(part, ast.Pass) or (not isinstance(part, ast.Try) and _may_run(part)) for part in inside)
-    return type(node).__name__ == "TypeAlias"
+    return isinstance(node, Definition | ast.Import | ast.ImportFrom) or type(node).__name__ == "TypeAlias"
 
 
 def _is_constant(value: ast.expr) -> bool:
@@ -181,31 +169,18 @@ def _makes_a_value(function: ast.expr) -> bool:
 
 
 def _find_bound(node: ast.stmt) -> frozenset[str]:
-    """The names that this statement defines at the top level, with those of imports."""
-    names = set(bound_names(node))
-    for part in ast.walk(node) if isinstance(node, ast.Try) else (node,):
-        if isinstance(part, _IMPORTS):
-            names.update(imported_names(part))
-        elif isinstance(part, ast.stmt):
-            names |= bound_names(part)
-    if isinstance(node, ast.AugAssign | ast.For | ast.With | ast.If | ast.While):  # left out, so its names are missing
-        names |= {leaf.id for leaf in ast.walk(node) if isinstance(leaf, ast.Name) and isinstance(leaf.ctx, ast.Store)}
-    return frozenset(names)
-
-
-def _find_root(target: ast.expr) -> str:
-    """ "Block" for `Block.forward` and for `Block.heads[0]`, as the target of an assignment; "" for a name."""
-    is_part = isinstance(target, ast.Attribute | ast.Subscript)
-    while isinstance(target, ast.Attribute | ast.Subscript):
-        target = target.value
-    return target.id if is_part and isinstance(target, ast.Name) else ""
+    """The names that this statement defines at the top level; of one that is left out, all that it sets."""
+    if isinstance(node, _IMPORTS):
+        return frozenset(imported_names(node))
+    leaves = [leaf for leaf in ast.walk(node) if isinstance(leaf, ast.Name) and isinstance(leaf.ctx, ast.Store)]
+    return frozenset(bound_names(node) or {leaf.id for leaf in leaves})
 
 
 # ---- chapters
 
 
-def write_chapter(code: LooseCode, module: str, mark: bool = True) -> WrittenChapter:
-    """The text of one chapter. With `mark`, a comment at the end of each line names its cell."""
+def write_chapter(code: LooseCode, module: str) -> WrittenChapter:
+    """The text of one chapter."""
     chapter = load_syllabus().chapter(module)
     stub = reference_stub(module)
     base = _split_statements(parse(stub), stub)
@@ -214,10 +189,9 @@ def write_chapter(code: LooseCode, module: str, mark: bool = True) -> WrittenCha
     kept = [statement for statement in code.statements if statement.is_kept]
     statements = [*base, *filter(None, (_adapt(statement, chapter, earlier) for statement in kept))]
     last = {name: place for place, statement in enumerate(statements) for name in statement.binds}
-    roots = [name for statement in base if not statement.is_import for name in statement.binds]
-    chosen, unbound = _select(statements, last, roots)
+    chosen, unbound = _select(statements, [name for one in base if not one.is_import for name in one.binds])
     parts = [statements[place] for place in sorted(chosen, key=lambda place: (not statements[place].is_future, place))]
-    texts = [mark_lines(part.text, part.cell) if part.cell and mark else part.text for part in parts]
+    texts = [part.text for part in parts]
     futures = sum(part.is_future for part in parts)
     texts[futures:futures] = [f"from .{earlier[name]} import {name}\n" for name in sorted(unbound & set(earlier))]
     left_out = {name: one.cell for one in code.statements if not one.is_kept for name in one.binds}
@@ -226,43 +200,32 @@ def write_chapter(code: LooseCode, module: str, mark: bool = True) -> WrittenCha
     return WrittenChapter("\n".join(texts), {name: statements[last[name]].cell for name in own}, missing)
 
 
-def _select(statements: list[Statement], last: dict[str, int], roots: Iterable[str]) -> tuple[set[int], set[str]]:
-    """The places of the statements that define these names and all that they need, and the names that none defines."""
+def _select(statements: Sequence[Statement], roots: Iterable[str]) -> tuple[set[int], set[str]]:
+    """The places of the statements that define these names and all that they need, and the names that none defines.
+
+    Of several functions or classes with one name only the last is needed. All imports and values of a name are, because
+    a definition between two of them uses the first.
+    """
+    binding: dict[str, list[int]] = {}
+    for place, statement in enumerate(statements):
+        for name in statement.binds:
+            others = [] if isinstance(statement.node, Definition) else binding.get(name, [])
+            binding[name] = [*others, place]
     chosen = {place for place, statement in enumerate(statements) if statement.is_future or "*" in statement.binds}
-    changing = [(place, statement) for place, statement in enumerate(statements) if statement.changes]
-    unbound, waiting, seen = set(), list(roots), set()
-
-    def choose(place: int) -> None:
-        if place in chosen:
-            return
-        chosen.add(place)
-        statement = statements[place]
-        waiting.extend(statement.uses)
-        for name in statement.uses_now:
-            if last.get(name, -1) > place:  # the last definition comes too late, so an earlier one is kept too
-                before = [other for other in range(place) if name in statements[other].binds]
-                if before:
-                    choose(before[-1])
-
+    waiting, seen = list(roots), set()
     while waiting:
         name = waiting.pop()
-        if name in seen:
-            continue
-        seen.add(name)
-        if name not in last:
-            unbound.add(name)
-            continue
-        choose(last[name])
-        for place, statement in changing:
-            if name in statement.changes:
-                choose(place)
-    return chosen, unbound
+        if name not in seen:
+            seen.add(name)
+            chosen.update(binding.get(name, ()))
+            waiting += [used for place in binding.get(name, ()) for used in statements[place].uses]
+    return chosen, {name for name in seen if name not in binding}
 
 
 def _adapt(statement: Statement, chapter: Chapter, earlier: Collection[str]) -> Statement | None:
     """The statement as this chapter may have it, if it may: not a definition of an earlier chapter's exercise.
 
-    Imports of chapters become relative.
+    Imports from earlier chapters become relative; other imports of chapters are left out.
     """
     node, own = statement.node, {exercise.name for exercise in chapter.exercises}
     numbers = {other.name: other.number for other in load_syllabus().chapters}
@@ -274,10 +237,7 @@ def _adapt(statement: Statement, chapter: Chapter, earlier: Collection[str]) -> 
         text = ast.unparse(ast.ImportFrom(module, node.names, 1)) + "\n"
         return replace(statement, text=text, binds=statement.binds - own)
     if isinstance(node, ast.Import) and any(_chapter_of(alias.name) in numbers for alias in node.names):
-        modules = [(_chapter_of(alias.name), alias) for alias in node.names if alias.asname or "." not in alias.name]
-        before = [(name, alias) for name, alias in modules if numbers.get(name, chapter.number) < chapter.number]
-        lines = [f"from . import {name} as {alias.asname or alias.name}\n" for name, alias in before]
-        return replace(statement, text="".join(lines)) if lines else None
+        return None
     is_own = statement.binds and statement.binds <= own  # `from torch import softmax` below one's own softmax
     return None if is_own else statement
 

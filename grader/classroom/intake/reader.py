@@ -1,7 +1,8 @@
 """Reads a class's submissions in a separate process with limits on time and memory.
 
 If the process exceeds a limit or crashes, the submission that it was reading is rejected (or read once more, if the
-machine may have been too busy), and a new process continues with the others.
+machine may have been too busy), and a new process continues with the others: each submission has a key, and the next
+process skips the keys that are done. Every fault in one submission becomes the `problem` of that submission only.
 """
 
 from __future__ import annotations
@@ -13,15 +14,23 @@ import signal
 import sys
 import time
 from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from grader.classroom.intake.options import DEFAULTS, ReadOptions
-from grader.classroom.intake.problems import GradingProblem, describe_error
-from grader.classroom.intake.reading import NAMES, ReadProgress, iterate_submissions
-from grader.classroom.intake.several_people import refuse_classes
+from grader.classroom.intake.class_layout import ClassFiles, PersonFiles, divide_class
+from grader.classroom.intake.file_names import parse_code_name, replace_undecodable, strip_archive_suffix
+from grader.classroom.intake.files import CLASS, describe_entry, is_archive, list_members, walk_folder
+from grader.classroom.intake.problems import GradingProblem, UnreadableSubmission, describe_error
+from grader.classroom.intake.roster import RosterRow, read_roster
+from grader.classroom.intake.submission_content import read_content, unreadable
 from grader.classroom.intake.submissions import NoteCallback, Submission, add_slugs
+from grader.course.syllabus import EXERCISES, ROOT, SOLUTIONS, TESTS
+
+NAMES = "\0names"  # the key while the files of the class are listed
+FILES_BETWEEN_REPORTS = 1_000
 
 
 @dataclass(frozen=True)
@@ -51,17 +60,14 @@ class _ReadState:
 
 
 def read_in_subprocess(
-    path: Path,
-    add_note: NoteCallback = lambda sentence: None,
-    limits: ReadLimits = ReadLimits(),
-    options: ReadOptions = DEFAULTS,
+    path: Path, add_note: NoteCallback = lambda sentence: None, limits: ReadLimits = ReadLimits()
 ) -> list[Submission]:
     """Like `read_submissions`: all submissions, sorted by name. GradingProblem if the input cannot be used."""
     state, stops = _ReadState(), Counter[str]()
     while True:
         state.current = NAMES
         try:
-            _run_reader(path, state, limits, options)
+            _run_reader(path, state, limits)
             break
         except _ReaderStopped as stopped:
             stops[state.current] += 1
@@ -71,17 +77,14 @@ def read_in_subprocess(
                 state.refused[state.current] = f"it cannot be read: {stopped.why}; submit only the chapter files"
     for sentence in dict.fromkeys(state.notes):
         add_note(sentence)
-    submissions = [submission for found in state.done.values() for submission in found]
-    refuse_classes(path, submissions, add_note)
-    return add_slugs(submissions)
+    return add_slugs(submission for found in state.done.values() for submission in found)
 
 
-def _run_reader(path: Path, state: _ReadState, limits: ReadLimits, options: ReadOptions) -> None:
+def _run_reader(path: Path, state: _ReadState, limits: ReadLimits) -> None:
     """Run one process until everything is read; _ReaderStopped if it ends before."""
     context = multiprocessing.get_context("spawn")  # a forked process could wait for locks of other threads here
     messages, sender = context.Pipe(duplex=False)
-    progress = ReadProgress(tuple(state.done), state.refused, options=options)
-    process = context.Process(target=_read, args=[sender, path, progress, limits])
+    process = context.Process(target=_read, args=[sender, path, tuple(state.done), state.refused, limits])
     try:
         process.start()
     except OSError as error:
@@ -125,7 +128,9 @@ def _describe_exit(status: int, limits: ReadLimits) -> _ReaderStopped:
 # ---- the separate process
 
 
-def _read(sender: Connection, path: Path, progress: ReadProgress, limits: ReadLimits) -> None:
+def _read(
+    sender: Connection, path: Path, done: Collection[str], refused: Mapping[str, str], limits: ReadLimits
+) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the other process ends this one
     sys.stderr = open(os.devnull, "w")  # Python warns of odd code in submissions
     _limit("RLIMIT_AS", limits.memory)
@@ -134,8 +139,11 @@ def _read(sender: Connection, path: Path, progress: ReadProgress, limits: ReadLi
         sender.send(("at", key))
         _limit("RLIMIT_CPU", int(time.process_time()) + limits.seconds + 1)  # then SIGXCPU ends the process
 
+    def add_note(sentence: str) -> None:
+        sender.send(("note", sentence))
+
     try:
-        for submissions in iterate_submissions(path, lambda note: sender.send(("note", note)), progress, report):
+        for submissions in iterate_submissions(path, add_note, done, refused, report):
             sender.send(("read", submissions))
     except GradingProblem as problem:
         sender.send(("refused", str(problem)))
@@ -152,3 +160,105 @@ def _limit(name: str, most: int) -> None:
         kind = getattr(resource, name)
         _, hard = resource.getrlimit(kind)
         resource.setrlimit(kind, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
+
+
+# The key of a submission, its people, and a function that reads it.
+Reading = tuple[str, Sequence[str], Callable[[], list[Submission]]]
+
+
+# ---- what it reads
+
+
+def read_submissions(path: Path, add_note: NoteCallback = lambda sentence: None) -> list[Submission]:
+    """All submissions, sorted by name. GradingProblem, one sentence, if the input as a whole cannot be used."""
+    return add_slugs(one for found in iterate_submissions(path, add_note) for one in found)
+
+
+def iterate_submissions(
+    path: Path,
+    add_note: NoteCallback,
+    done: Collection[str] = (),
+    refused: Mapping[str, str] = {},
+    report: Callable[[str], None] = lambda key: None,
+) -> Iterator[list[Submission]]:
+    """The submissions of each key (for a group, one per person). `report` is called with each key before.
+
+    An earlier process has read those that are `done`, and failed at those that are `refused`, for the reason there.
+    """
+    for key, names, read in _find_submissions(Path(path).expanduser(), add_note, report):
+        if key in done:
+            continue
+        report(key)
+        problem = refused.get(key, "")
+        try:
+            found = [] if problem else read()
+        except Exception as error:  # no other submission is affected
+            problem = f"it cannot be read: {describe_error(error)}"
+        if problem:
+            found = [replace(unreadable(problem), name=name) for name in names]
+        yield [replace(one, name=replace_undecodable(one.name)) for one in found]
+
+
+def _find_submissions(path: Path, add_note: NoteCallback, report: Callable[[str], None]) -> Iterator[Reading]:
+    if path.is_dir():
+        if path.resolve() in (ROOT, EXERCISES, SOLUTIONS, TESTS):
+            raise GradingProblem(f"{path} belongs to the kit itself; name the folder with the submissions")
+        files = []
+        for number, found in enumerate(walk_folder(path)):
+            if number % FILES_BETWEEN_REPORTS == 0:
+                report(NAMES)
+            files.append(found)
+        yield from _divide(ClassFiles(str(path), path.resolve().name, files), add_note)
+    elif not path.exists():
+        raise GradingProblem(f"{path} does not exist")
+    elif not path.is_file():
+        raise GradingProblem(f"{path} is neither a file nor a folder")
+    elif not os.access(path, os.R_OK):
+        raise GradingProblem(f"{path} cannot be read: permission denied")
+    elif is_archive(describe_entry(path.resolve(), (path.name,))):
+        with path.open("rb") as file:
+            try:
+                members = list_members(file, path.stat().st_size, CLASS)
+            except UnreadableSubmission as problem:
+                raise GradingProblem(f"{path.name}: {problem}") from None
+            stem = strip_archive_suffix(path.name) or path.name
+            yield from _divide(ClassFiles(path.name, stem, members, is_archive=True), add_note)
+    elif path.suffix.lower() == ".csv":
+        for row in read_roster(path):
+            yield f"line {row.line}", [row.name], partial(_read_row, row)
+    elif code := parse_code_name(path.name):
+        name = code.person or path.stem
+        yield "", [name], lambda: [replace(_read_path(path), name=name)]
+    else:
+        raise GradingProblem(f"{path.name} is not a folder, an archive, a table (.csv), a Python file or a notebook")
+
+
+def _divide(found: ClassFiles, add_note: NoteCallback) -> Iterator[Reading]:
+    for person in divide_class(found, add_note):
+        yield person.key, person.names, partial(_read_person, person)
+
+
+def _read_row(row: RosterRow) -> list[Submission]:
+    if row.path is None:
+        found = unreadable(f"nothing was submitted: line {row.line} of the table has no path")
+    elif not row.path.exists():
+        found = unreadable(f"the path in line {row.line} of the table does not exist")
+    else:
+        found = _read_path(row.path.resolve())
+    return [replace(found, name=row.name, submitted=row.submitted)]
+
+
+def _read_path(path: Path) -> Submission:
+    """One person's folder, archive or file."""
+    if path.is_dir():
+        return read_content(walk_folder(path))
+    return read_content([describe_entry(path, (path.name,))])
+
+
+def _read_person(person: PersonFiles) -> list[Submission]:
+    """One submission for each person of a group (usually one person)."""
+    content = unreadable(person.problem) if person.problem else read_content(person.files)
+    group = person.key if len(person.names) > 1 else ""
+    content = replace(content, submitted=person.submitted, group=group)
+    people = zip(person.names, person.ids, strict=True)
+    return [replace(content, name=name, ids=ids) for name, ids in people]

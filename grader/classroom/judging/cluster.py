@@ -9,10 +9,8 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-import time
 import uuid
 import warnings
-from collections.abc import Sequence
 from typing import Any
 
 from grader.classroom.intake.problems import GradingProblem
@@ -23,9 +21,7 @@ from grader.verdict.conditions import versions
 from grader.verdict.summary import Verdict
 
 CONNECT_SECONDS = 15.0
-CHECK_SECONDS = 5.0  # between two checks whether there is any worker
-MAX_SECONDS_WITHOUT_WORKER = 180.0  # a cluster that grows on demand begins without one
-MAX_IDLE_SECONDS = 600.0  # then the next run closes a dispatcher on a worker: its client may be gone without a message
+CHECK_SECONDS = 5.0  # between two checks whether the scheduler is there
 LOST = "it was given to {} workers, and each was lost; the next run tries again, without --dask on this machine"
 GO_ON = "the results so far are saved, and the same command continues from there"
 
@@ -35,9 +31,9 @@ Capabilities = dict[str, Any]
 class ClusterDispatcher:
     """Grades on a Dask cluster, from as many threads as call it."""
 
-    def __init__(self, address: str, exercises: list[str], seed: int, isolated: bool) -> None:
+    def __init__(self, address: str, isolated: bool) -> None:
         """Connect. GradingProblem, one sentence, if there is no cluster or if it must not grade."""
-        self.address, self.exercises, self.seed, self.isolated = address, exercises, seed, isolated
+        self.address, self.isolated = address, isolated
         self.run, self.versions = uuid.uuid4().hex, versions()
         self.under_way: set[Any] = set()
         self.client = connect(address)
@@ -51,14 +47,13 @@ class ClusterDispatcher:
             message = f"the cluster at {address} gives no clear answer ({_in_words(problem)})"
             raise GradingProblem(message) from None
 
-    def grade(self, submission: Submission, seeds: dict[str, int] | None = None) -> Verdict | str:
-        """The verdict on the exercises with these seeds (on all without them), or a sentence that says why not."""
+    def grade(self, submission: Submission, seeds: dict[str, int]) -> Verdict | str:
+        """The verdict on the exercises with these seeds, or a sentence that says why not."""
         from distributed import CancelledError, KilledWorker
 
-        one = (submission.sources, submission.broken, submission.digest, seeds)
-        conditions = (self.run, self.exercises, self.seed, self.versions, self.isolated)
+        one = (submission.sources, submission.broken, seeds, self.run, self.versions, self.isolated)
         try:
-            answer = self._wait_for(self.client.submit(grade_on_worker, *one, *conditions, pure=False))
+            answer = self._wait_for(self.client.submit(grade_on_worker, *one, pure=False))
         except GradingStopped:
             raise
         except KilledWorker as lost:
@@ -85,8 +80,7 @@ class ClusterDispatcher:
         disconnect(self.client)
 
     def _wait_for(self, task: Any) -> Any:
-        """What a task came to, however long it takes, as long as the cluster has workers."""
-        seen = time.monotonic()
+        """What a task came to, however long it takes, as long as there is a scheduler."""
         self.under_way.add(task)
         try:
             while True:
@@ -94,11 +88,6 @@ class ClusterDispatcher:
                     return task.result(timeout=CHECK_SECONDS)
                 if self.client.status != "running":
                     raise GradingStopped(self._lost_message())
-                if self.client.nthreads():
-                    seen = time.monotonic()
-                elif time.monotonic() - seen > MAX_SECONDS_WITHOUT_WORKER:
-                    waited = f"has had no worker for {MAX_SECONDS_WITHOUT_WORKER:.0f} seconds"
-                    raise self._stopped(f"{waited}, start some with `dask worker`")
         finally:
             self.under_way.discard(task)
 
@@ -168,17 +157,8 @@ def _in_words(problem: BaseException) -> str:
 # ---- on a worker
 
 
-class _WorkerDispatcher:
-    """This worker's dispatcher for one run, used by all its threads."""
-
-    def __init__(self, exercises: Sequence[str], seed: int) -> None:
-        self.capabilities = capabilities()  # now: the kit may have been replaced since the worker began
-        self.dispatcher = Dispatcher(available(), list(exercises), seed)
-        self.last_used = time.monotonic()
-
-
 _lock = threading.Lock()
-_dispatchers: dict[str, _WorkerDispatcher] = {}  # by run
+_dispatchers: dict[str, tuple[Capabilities, Dispatcher]] = {}  # of this worker's threads, by run
 
 
 def capabilities() -> Capabilities:
@@ -198,31 +178,26 @@ def refusal(there: Capabilities, here: dict[str, str], isolated: bool) -> str:
 
 
 def grade_on_worker(
-    sources: dict[str, str], unread: dict[str, str], digest: str, seeds: dict[str, int] | None,
-    run: str, exercises: Sequence[str], seed: int, here: dict[str, str], isolated: bool,
+    sources: dict[str, str], unread: dict[str, str], seeds: dict[str, int],
+    run: str, here: dict[str, str], isolated: bool,
 ) -> dict[str, Any]:  # fmt: skip
     """Some exercises of one submission: their `verdict`, or the `trouble` with it, or why the worker is `refused`."""
     with _lock:
-        own = _dispatchers.get(run)
-        if own is None:
-            for old, one in list(_dispatchers.items()):
-                is_idle = time.monotonic() - one.last_used > MAX_IDLE_SECONDS
-                if is_idle and not one.dispatcher.under_way:
-                    _dispatchers.pop(old).dispatcher.close()
-            own = _dispatchers[run] = _WorkerDispatcher(exercises, seed)
-        own.last_used = time.monotonic()
-    if why := refusal(own.capabilities, here, isolated):
+        if run not in _dispatchers:
+            # the capabilities of now: the kit may have been replaced since the worker began
+            _dispatchers[run] = capabilities(), Dispatcher(available())
+        found, dispatcher = _dispatchers[run]
+    if why := refusal(found, here, isolated):
         return {"refused": why}
     try:
-        verdict = own.dispatcher.grade(Submission("", sources, broken=unread, digest=digest), seeds)
+        verdict = dispatcher.grade(Submission("", sources, broken=unread), seeds)
     except GradingStopped as problem:
         return {"refused": f"cannot grade: {problem}"}
-    own.last_used = time.monotonic()
     return {"verdict": verdict.as_data()} if isinstance(verdict, Verdict) else {"trouble": verdict}
 
 
 def release(run: str) -> None:
     """Close the dispatcher of this run."""
     with _lock:
-        if own := _dispatchers.pop(run, None):
-            own.dispatcher.close()
+        if run in _dispatchers:
+            _dispatchers.pop(run)[1].close()

@@ -9,12 +9,11 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from grader.classroom.intake.submissions import Submission
-from grader.classroom.judging.sharing import exercise_seed
 from grader.course.syllabus import load_syllabus
 from grader.execution.sandbox.isolation import Isolation
 from grader.processes.client import NoServer, ServerProcess
 from grader.processes.job import Job, moved_to_worker
-from grader.processes.kit_version import stamp
+from grader.processes.server import stamp
 from grader.verdict.results import ExerciseResult, Failure, TestResult
 from grader.verdict.summary import Verdict
 
@@ -74,11 +73,8 @@ class Dispatcher:
     machine's fault: there is a sentence instead of a verdict, and the next run of the grader tries again.
     """
 
-    def __init__(
-        self, isolation: Isolation, exercises: list[str], seed: int, seconds: float = SUBMISSION_SECONDS, *options: str
-    ) -> None:
-        self.isolation, self.exercises, self.seed = isolation, exercises, seed
-        self.seconds, self.options = seconds, options
+    def __init__(self, isolation: Isolation, seconds: float = SUBMISSION_SECONDS, *options: str) -> None:
+        self.isolation, self.seconds, self.options = isolation, seconds, options
         self.kit = stamp()
         self.starting, self.turns = threading.Lock(), threading.Condition()
         self.under_way = 0  # submissions that are being graded
@@ -87,14 +83,8 @@ class Dispatcher:
         self.servers: list[ServerProcess] = []
         self.is_closed = False
 
-    def grade(self, submission: Submission, seeds: dict[str, int] | None = None) -> Verdict | str:
-        """The verdict on the exercises with these seeds (on all without them), or a sentence that says why it is
-        missing.
-
-        A verdict without points is on all exercises.
-        """
-        if seeds is None:
-            seeds = {name: exercise_seed("", self.seed, name, submission.digest) for name in self.exercises}
+    def grade(self, submission: Submission, seeds: dict[str, int]) -> Verdict | str:
+        """The verdict on the exercises with these seeds, or a sentence that says why it is missing."""
         job = GradeJob(submission.sources, submission.broken, list(seeds), 0, self.seconds, seeds=seeds)
         with self._turn():
             with self.starting:
@@ -117,7 +107,7 @@ class Dispatcher:
             return answer
         if not isinstance(first, InterruptedRun):
             return f"grading it broke off: {answer.why}; the next run tries again"
-        return zero_verdict(submission, self.exercises, answer.why)
+        return zero_verdict(submission, list(seeds), answer.why)
 
     @contextmanager
     def _turn(self, alone: bool = False) -> Iterator[None]:

@@ -23,9 +23,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
-from typing import Protocol
 
-from grader.classroom.intake.class_notes import describe_times_of
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.intake.submissions import Submission
 from grader.classroom.judging.scoring import CENT, format_points, split_points
@@ -46,27 +44,6 @@ from grader.course.syllabus import Chapter, Exercise, Syllabus, UnknownName, loa
 TABLES = ("points", "late", "extensions")
 LATE_KEYS = ("due", "grace", "per_day", "most", "last")
 DAY = timedelta(days=1)
-MARKED = "late according to Canvas (time unknown; the shortest delay counts)"
-EXTENDED = "late according to Canvas (time unknown), but on time because of the extension"
-
-
-class DatedSubmission(Protocol):
-    """The fields of a submission that decide whether it is late."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def problem(self) -> str: ...
-
-    @property
-    def submitted(self) -> datetime | None: ...
-
-    @property
-    def zone_known(self) -> bool: ...
-
-    @property
-    def is_marked_late(self) -> bool: ...
 
 
 @dataclass(frozen=True)
@@ -104,23 +81,16 @@ class Rules:
         """When this person's submission is due."""
         return self.extensions.get(name, self.due)
 
-    def find_time(self, submission: DatedSubmission) -> datetime | None:
+    def find_time(self, submission: Submission) -> datetime | None:
         """The time of this submission, in the time zone of its due date."""
         due, when = self.find_due_date(submission.name), submission.submitted
-        if due is None or when is None:
-            return when
-        return when.astimezone(due.tzinfo) if submission.zone_known else when.replace(tzinfo=due.tzinfo)
+        return when.astimezone(due.tzinfo) if due and when else when
 
-    def compute_lateness(self, submission: DatedSubmission) -> Lateness:
-        """How late this submission is.
-
-        One without a known time counts as on time, or as late by the shortest delay if Canvas marks it as late.
-        """
+    def compute_lateness(self, submission: Submission) -> Lateness:
+        """How late this submission is. One without a known time counts as on time."""
         due, when = self.find_due_date(submission.name), self.find_time(submission)
         if due is None:
             return Lateness()
-        if when is None and submission.is_marked_late:  # Canvas does not know of an extension in the rules
-            return Lateness(sentence=EXTENDED) if submission.name in self.extensions else self._deduct(1, MARKED)
         if when is None:
             return Lateness(is_unknown=not submission.problem)
         over = when - due
@@ -141,21 +111,12 @@ class Rules:
         return Lateness(days, 1 - taken / 100, f"{delay}: {format_points(taken)} % of the points earned are deducted")
 
     def find_warnings(self, submissions: Sequence[Submission]) -> list[str]:
-        """Warnings for the instructor: extensions for unknown names, and times that come from the dates of files."""
+        """Warnings for the instructor: extensions for unknown names."""
         names = [submission.name for submission in submissions]
-        warnings = [
+        return [
             f"[extensions] {shorten(name)!r}: no submission has this name{suggest(name, names)}"
             for name in sorted(set(self.extensions) - set(names))
         ]
-        dated = [submission.name for submission in submissions if submission.time_from == "file"]
-        if self.due and dated:
-            comes = "comes" if len(dated) == 1 < len(names) else "come"
-            warnings.append(
-                f"{describe_times_of(dated, len(names))} {comes} from the dates of the files, which copying and "
-                "unpacking may change and a learner can set; "
-                "for reliable times, grade a table with the columns name,path,submitted"
-            )
-        return warnings
 
 
 def read_rules(path: Path, needs_due: bool = True) -> Rules:

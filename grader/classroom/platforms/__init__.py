@@ -1,5 +1,5 @@
 """Writes marks into the tables that learning platforms export and import again: Canvas, Moodle, Gradescope.
 
-`csv_table.py` reads and writes a table, `sheets.py` says which columns of a platform mean what, `matching.py` finds the
-row of each graded person, and `filling.py` writes the marks.
+`sheets.py` reads a table and says which columns of a platform mean what, and `filling.py` finds the row of each graded
+person and writes the marks.
 """

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
+from fractions import Fraction
 from statistics import median
 
 from grader.classroom.judging.graded_class import GradedClass, Person
@@ -44,16 +45,6 @@ class ExerciseTally:
 
 
 @dataclass
-class ChapterTally:
-    chapter: str  # its id
-    exercises: int
-    passed: int = 0  # people with full points
-    struggling: int = 0  # people who struggle with at least one exercise
-    untouched: int = 0  # people who started none of it
-    mean: Decimal = Decimal(0)  # share of its points, 0 to 1
-
-
-@dataclass
 class MistakeTally:
     """What is wrong with one exercise, and everybody of whom that is so."""
 
@@ -83,25 +74,6 @@ class UnexplainedTally(MistakeTally):
     """Failures in which no known mistake was recognised."""
 
     tests: Counter[tuple[str, str]] = field(default_factory=Counter)  # (name, promise) -> number of people
-    first_messages: Counter[str] = field(default_factory=Counter)  # the first message -> number of people
-
-    @property
-    def usual_message(self) -> tuple[str, int] | None:
-        """The most frequent first message and its count; None if no two people got the same message."""
-        return next(((words, many) for words, many in self.first_messages.most_common(1) if many > 1), None)
-
-
-@dataclass
-class ExerciseMistakes:
-    """The known mistakes of one exercise: those of several submissions, and those of one each."""
-
-    exercise: Exercise
-    shared: list[MisconceptionTally] = field(default_factory=list)
-    single: list[MisconceptionTally] = field(default_factory=list)
-
-    @property
-    def people(self) -> int:
-        return len({place for one in [*self.shared, *self.single] for place, _ in one.who})
 
 
 def classify(result: ExerciseResult | None, is_broken: bool = False) -> str:
@@ -150,25 +122,6 @@ def tally_exercises(graded: GradedClass, people: Sequence[Person]) -> list[Exerc
     return sorted(tallies.values(), key=lambda tally: (-tally.struggling, -tally.kinds["todo"]))
 
 
-def tally_chapters(graded: GradedClass, people: Sequence[Person]) -> list[ChapterTally]:
-    """All chapters, in the course's order."""
-    tallies = []
-    for chapter in dict.fromkeys(exercise.chapter for exercise in graded.exercises):
-        exercises = [exercise for exercise in graded.exercises if exercise.chapter == chapter]
-        tally, shares = ChapterTally(chapter, len(exercises)), Decimal(0)
-        for person in people:
-            kinds = set(classify_all(person, exercises).values())
-            tally.passed += kinds == {"passed"}
-            tally.untouched += kinds == {"todo"}
-            tally.struggling += bool(kinds & {*STRUGGLING, "consequence"})
-            marks = [person.marks[exercise.name] for exercise in exercises if exercise.name in person.marks]
-            points = sum((mark.points for mark in marks), Decimal(0))
-            shares += sum((mark.earned for mark in marks), Decimal(0)) / points if points else 0
-        tally.mean = shares / max(1, len(people))
-        tallies.append(tally)
-    return tallies
-
-
 def tally_misconceptions(people: Iterable[NumberedPerson]) -> list[MisconceptionTally]:
     """Every known mistake of this class, the most frequent first: causes only, not their consequences."""
     found: dict[tuple[str, str], MisconceptionTally] = {}
@@ -181,15 +134,6 @@ def tally_misconceptions(people: Iterable[NumberedPerson]) -> list[Misconception
                 one.example = one.example or next((test for test in result.failures if test.details), None)
     order = sorted(found.values(), key=lambda one: (one.exercise.module, one.exercise.name, one.diagnosis.id))
     return sorted(order, key=lambda one: (-one.submissions, -len(one.who)))
-
-
-def group_by_exercise(mistakes: Sequence[MisconceptionTally]) -> list[ExerciseMistakes]:
-    """The mistakes of each exercise; first the exercise with most people."""
-    groups: dict[str, ExerciseMistakes] = {}
-    for one in mistakes:
-        group = groups.setdefault(one.exercise.name, ExerciseMistakes(one.exercise))
-        (group.single if one.is_single else group.shared).append(one)
-    return sorted(groups.values(), key=lambda group: -group.people)
 
 
 def tally_unexplained(people: Iterable[NumberedPerson]) -> list[UnexplainedTally]:
@@ -206,9 +150,29 @@ def tally_unexplained(people: Iterable[NumberedPerson]) -> list[UnexplainedTally
                 one.who.append((place, person))
                 names = dict.fromkeys((plain_name(test.name), test.promise) for test in result.failures)
                 one.tests.update(list(names))
-                first = result.failures[0]
-                one.first_messages.update(filter(None, [first.explanation or first.message]))
     return sorted(found.values(), key=lambda one: (-len(one.who), one.exercise.module, one.exercise.name))
+
+
+def compute_share(person: Person) -> Fraction:
+    """The share of the points that this person earned, from 0 to 1, before the deduction for lateness."""
+    points = sum(Fraction(mark.points) for mark in person.marks.values())
+    return sum(Fraction(mark.earned) for mark in person.marks.values()) / points if points else Fraction(0)
+
+
+def find_at_risk(
+    people: Iterable[NumberedPerson], exercises: Sequence[Exercise]
+) -> list[tuple[int, Person, Fraction, int]]:
+    """Who has less than half of the points, or started fewer than half of the exercises: with both numbers.
+
+    Those with the fewest points come first.
+    """
+    found = []
+    for place, person in people:
+        kinds = [*classify_all(person, exercises).values()]
+        share, started = compute_share(person), len(kinds) - kinds.count("todo")
+        if 2 * share < 1 or 2 * started < len(kinds):
+            found.append((place, person, share, started))
+    return sorted(found, key=lambda one: one[2:])
 
 
 def plain_name(test: str) -> str:

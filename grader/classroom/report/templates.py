@@ -10,11 +10,11 @@ import base64
 import hashlib
 import re
 from datetime import datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 from grader.classroom import sanitize
-from grader.classroom.report.numbers import format_count, format_number
 from grader.course.syllabus import UnknownName, load_syllabus
 
 HERE = Path(__file__).parent
@@ -102,3 +102,14 @@ def _resource(path: Path) -> Any:
 
 def _csp_hash(content: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
+
+
+def format_number(value: Decimal) -> str:
+    """At most two decimal places: 12.50 as 12.5 and 12.00 as 12."""
+    text = f"{value:.2f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def format_count(many: int, one: str, more: str = "") -> str:
+    """1 person, 2 people; 1 test, 2 tests."""
+    return f"{many:,} {one if many == 1 else more or one + 's'}"

@@ -1,17 +1,63 @@
-"""The result of comparing a class, with what the page, the table and the terminal need of it."""
+"""Compares the people of a class with each other, exercise by exercise.
+
+What the course explains is left out (pieces.py). Of the rest, what few people wrote counts more: the weight of a piece
+is 1 if only one or two people have it, and falls with the logarithm to 0 if all of a class have it. So a usual way to
+solve an exercise makes no pair similar, but a group that shares unusual code stays visible.
+"""
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
+from math import log
 
 from grader.classroom.intake.submissions import Submission
-from grader.classroom.similarity.excerpts import Line, mark_both
-from grader.classroom.similarity.pairs import AlikeExercise, Pair, find_pairs, list_identical
-from grader.classroom.similarity.pieces import Work, has_written, read_works
+from grader.classroom.similarity.pieces import ExerciseKey, Piece, Work, read_works
 from grader.course.syllabus import Exercise
 
 MAX_PAIRS = 200  # in the table; the page shows fewer of them side by side
+MIN_EXERCISE_WEIGHT = 10  # of an exercise's pieces, from which it can be alike; less says nothing
+MIN_ALIKE_PERCENT = 60  # from which two versions of an exercise are alike
+MIN_PAIR_WEIGHT = 25  # of all alike exercises, from which a pair is listed if it has LISTED_PERCENT
+LISTED_PERCENT = 40
+SURE_PAIR_WEIGHT = 60  # from which a pair is listed anyway: somebody may have copied a part of the work
+SMALL_CLASS = 20  # people; in a smaller class, three of three people are no usual way
+COMMON_SHARE = 4  # what more than a quarter of a large class has is not counted at all
+UNIT = 1000  # weights are whole numbers of thousandths, so that sums do not depend on their order
+
+
+@dataclass(frozen=True)
+class AlikeExercise:
+    module: str
+    name: str
+    percent: int
+    weight: float  # of the pieces that both have
+    pieces: frozenset[Piece]
+
+
+@dataclass(frozen=True)
+class Pair:
+    first: int  # their places among the works
+    second: int
+    percent: int  # of everything that both wrote
+    alike: tuple[AlikeExercise, ...]
+    compared: int  # exercises in which both have enough code to compare
+    identical: bool  # the same files
+
+    @property
+    def weight(self) -> float:
+        return sum(one.weight for one in self.alike)
+
+    @property
+    def alike_exercises(self) -> int:
+        """Without other definitions."""
+        return sum(bool(one.name) for one in self.alike)
+
+    @property
+    def is_listed(self) -> bool:
+        return self.weight >= (MIN_PAIR_WEIGHT if self.percent >= LISTED_PERCENT else SURE_PAIR_WEIGHT)
 
 
 @dataclass(frozen=True)
@@ -21,7 +67,6 @@ class Comparison:
     pairs: Sequence[Pair]  # at most MAX_PAIRS
     found: int  # all that are listed
     identical: Sequence[Sequence[str]]  # names of people with identical files
-    clusters: Sequence[Sequence[str]]  # names of three or more people who are connected by pairs
     notes: Sequence[str]  # what is not compared
 
     @property
@@ -31,32 +76,99 @@ class Comparison:
     def names(self, pair: Pair) -> tuple[str, str]:
         return self.works[pair.first].name, self.works[pair.second].name
 
-    def excerpts(self, pair: Pair, alike: AlikeExercise) -> tuple[list[Line], list[Line]]:
-        """The lines of an exercise of both people."""
-        first, second = (self.works[place].sources[alike.module] for place in (pair.first, pair.second))
-        return mark_both((first, second), alike.name, alike.pieces)
-
-    def count_lines(self, pair: Pair) -> int:
-        """How many lines of the first person are alike."""
-        return sum(line.is_alike for alike in pair.alike for line in self.excerpts(pair, alike)[0])
-
 
 def compare(submissions: Sequence[Submission], exercises: Sequence[Exercise], groups: Mapping[str, str]) -> Comparison:
     """Compare the submissions; the order is that of the submissions' names."""
     works, notes = read_works(submissions, exercises, groups)
     pairs = find_pairs(works)
-    same = [places for places in list_identical(works) if has_written(works[places[0]], exercises)]
-    identical, clusters = (
-        [[works[place].name for place in places] for places in found]
-        for found in (same, [places for places in _clusters(pairs) if len(places) > 2])
-    )
-    return Comparison(works, exercises, pairs[:MAX_PAIRS], len(pairs), identical, clusters, notes)
+    identical = [[works[place].name for place in places] for places in _list_identical(works)]
+    return Comparison(works, exercises, pairs[:MAX_PAIRS], len(pairs), identical, notes)
 
 
-def _clusters(pairs: Sequence[Pair]) -> list[list[int]]:
-    """People who are connected by pairs, in sorted lists."""
-    member: dict[int, set[int]] = {}
-    for pair in pairs:
-        together = member.get(pair.first, {pair.first}) | member.get(pair.second, {pair.second})
-        member |= dict.fromkeys(together, together)
-    return sorted(sorted(found) for found in {id(found): found for found in member.values()}.values())
+def find_pairs(works: Sequence[Work]) -> list[Pair]:
+    """The pairs that a person should look at, those with most alike code first."""
+    weights = _weigh(works)
+    totals = [{name: sum(weights[piece] for piece in pieces) for name, pieces in one.pieces.items()} for one in works]
+    shared = _weigh_shared(works, weights)
+    alike: dict[tuple[int, int], list[ExerciseKey]] = defaultdict(list)
+    for exercise, found in shared.items():
+        for pair, weight in found.items():
+            a, b = (totals[place][exercise] for place in pair)
+            if min(a, b) >= MIN_EXERCISE_WEIGHT * UNIT and _percent(weight, a + b) >= MIN_ALIKE_PERCENT:
+                alike[pair].append(exercise)
+    pairs = []
+    for (first, second), exercises in alike.items():
+        one, other = works[first], works[second]
+        own, others = totals[first], totals[second]
+        weight_of = {name: shared[name][first, second] for name in own.keys() & others.keys()}
+        is_group = one.group and one.group == other.group
+        if is_group or sum(weight_of[name] for name in exercises) < MIN_PAIR_WEIGHT * UNIT:
+            continue
+        found_alike = []
+        for name in exercises:
+            pieces = frozenset(piece for piece in one.pieces[name] & other.pieces[name] if weights[piece])
+            percent = _percent(weight_of[name], own[name] + others[name])
+            found_alike.append(AlikeExercise(*name, percent, weight_of[name] / UNIT, pieces))
+        found_alike.sort(key=lambda found: (-found.weight, found.module, found.name))
+        percent = _percent(sum(weight_of.values()), sum(own[name] + others[name] for name in weight_of))
+        enough = [name for name in weight_of if min(own[name], others[name]) >= MIN_EXERCISE_WEIGHT * UNIT]
+        compared, is_identical = sum(bool(name) for _, name in enough), one.digest == other.digest
+        pairs.append(Pair(first, second, percent, tuple(found_alike), compared, is_identical))
+    listed = [pair for pair in pairs if pair.is_listed]
+    return sorted(listed, key=lambda pair: (-pair.weight * pair.percent, pair.first, pair.second))
+
+
+def _percent(same: int, total: int) -> int:
+    """The share of both people's code that is in both, in percent."""
+    return 200 * same // total if total else 0
+
+
+def _weigh(works: Sequence[Work]) -> dict[Piece, int]:
+    """The weight of each piece in thousandths. A group counts as one person."""
+    owners: dict[Piece, set[str]] = defaultdict(set)
+    for place, work in enumerate(works):
+        for pieces in work.pieces.values():
+            for piece in pieces:
+                owners[piece].add(work.group or f"\0{place}")
+    people = max(SMALL_CLASS, len({work.group or f"\0{place}" for place, work in enumerate(works)}))
+    by_count = {count: _weight_of(count, people) for count in range(1, people + 1)}
+    return {piece: by_count[len(found)] for piece, found in owners.items()}
+
+
+def _weight_of(count: int, people: int) -> int:
+    """The weight of what `count` of `people` have."""
+    if count <= 2:
+        return UNIT
+    if count > max(SMALL_CLASS, people // COMMON_SHARE):
+        return 0
+    return round(UNIT * log(people / count) / log(people / 2))
+
+
+def _weigh_shared(works: Sequence[Work], weights: Mapping[Piece, int]) -> dict[ExerciseKey, Counter[tuple[int, int]]]:
+    """For each exercise, the weight of what each two people share. Only pairs that share something are looked at."""
+    owners: dict[ExerciseKey, dict[Piece, list[int]]] = defaultdict(lambda: defaultdict(list))
+    for place, work in enumerate(works):
+        for exercise, pieces in work.pieces.items():
+            for piece in pieces:
+                if weights[piece]:
+                    owners[exercise][piece].append(place)
+    found: dict[ExerciseKey, Counter[tuple[int, int]]] = {}
+    for exercise, having in owners.items():
+        together: Counter[tuple[int, ...]] = Counter()  # many pieces have the same owners
+        for piece, places in having.items():
+            together[tuple(places)] += weights[piece]
+        found[exercise] = Counter()
+        for people, weight in together.items():
+            for pair in combinations(people, 2):
+                found[exercise][pair] += weight
+    return found
+
+
+def _list_identical(works: Sequence[Work]) -> list[list[int]]:
+    """The people who submitted the same files, not as one group. Unchanged stubs mean nothing."""
+    same: dict[str, list[int]] = defaultdict(list)
+    for place, work in enumerate(works):
+        if work.pieces:
+            same[work.digest].append(place)
+    found = [places for places in same.values() if len(places) > 1]
+    return [places for places in found if len(groups := {works[place].group for place in places}) > 1 or groups == {""}]

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from struct import Struct
@@ -20,17 +20,16 @@ from textwrap import dedent
 
 from grader.classroom.intake.submissions import Submission
 from grader.classroom.similarity.tokens import VARIABLE, Token, find_definitions, fixed_names, read_tokens
-from grader.course.source import SourceProblem, is_written, parse, read_source
+from grader.course.source import SourceProblem, parse, read_source
 from grader.course.stubs import reference_stub
-from grader.course.syllabus import EXERCISES, SOLUTIONS, TESTS
-from grader.course.syllabus import Exercise as SyllabusExercise
+from grader.course.syllabus import EXERCISES, SOLUTIONS, TESTS, Exercise
 
 RUN_LENGTH = 7
 WINDOW = 4
 MAX_PIECES = 4000  # of one exercise; the longest one of the reference has 300
 Piece = int
 Run = tuple[Piece, int, int]  # its number, and the places of its tokens: from, and up to but not including
-Exercise = tuple[str, str]  # the chapter's module, and the exercise's name, or "" for the other definitions
+ExerciseKey = tuple[str, str]  # the chapter's module, and the exercise's name, or "" for the other definitions
 TEXT_CODES = 1 << 32  # codes from here on are texts; smaller ones are distances of variables
 _pack = Struct(f"<{RUN_LENGTH}Q").pack
 _FENCED = re.compile(r"^```[a-z]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -44,7 +43,7 @@ class Work:
     name: str
     digest: str
     group: str = ""  # people with the same group handed in together
-    pieces: Mapping[Exercise, Set[Piece]] = field(default_factory=dict)  # that the course does not explain
+    pieces: Mapping[ExerciseKey, Set[Piece]] = field(default_factory=dict)  # that the course does not explain
     sources: Mapping[str, str] = field(default_factory=dict)  # module → text
 
 
@@ -123,7 +122,7 @@ def _course_texts() -> Iterator[str]:
 
 
 def read_works(
-    submissions: Sequence[Submission], exercises: Iterable[SyllabusExercise], groups: Mapping[str, str]
+    submissions: Sequence[Submission], exercises: Iterable[Exercise], groups: Mapping[str, str]
 ) -> tuple[list[Work], list[str]]:
     """Each person's work in these exercises, and sentences on what is not compared.
 
@@ -135,7 +134,7 @@ def read_works(
         modules.setdefault(exercise.module, set()).add(exercise.name)
     works, notes = [], []
     for one in submissions:
-        pieces: dict[Exercise, Set[Piece]] = {}
+        pieces: dict[ExerciseKey, Set[Piece]] = {}
         sources = {module: one.sources[module] for module in sorted(one.sources.keys() & modules.keys())}
         problems = [one.problem] if one.problem else []
         for module, text in sources.items():
@@ -154,14 +153,3 @@ def read_works(
         notes += [f"{one.name}: {sentence}" for sentence in problems]
         works.append(Work(one.name, one.digest, groups.get(one.name) or one.group, pieces, sources))
     return works, notes
-
-
-def has_written(work: Work, exercises: Collection[SyllabusExercise]) -> bool:
-    """Whether this person wrote at least one of these exercises: two folders of unchanged stubs mean nothing."""
-    for exercise in exercises:
-        try:
-            if exercise.module in work.sources and is_written(work.sources[exercise.module], exercise.name):
-                return True
-        except SourceProblem:
-            continue
-    return False

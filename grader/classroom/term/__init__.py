@@ -1,1 +1,1 @@
-"""A course over a whole term: its people (`roster.py`), its file (`course_file.py`), its marks (`marks.py`)."""
+"""A course over a whole term: its file (`course.py`), its people (`roster.py`), its marks (`marks.py`)."""

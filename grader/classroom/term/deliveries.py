@@ -9,17 +9,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
-from grader.classroom.intake.class_notes import describe_maps
-from grader.classroom.intake.options import NEWEST, ReadOptions, parse_options
 from grader.classroom.intake.reader import read_in_subprocess
 from grader.classroom.intake.submissions import Submission, add_slugs
 from grader.classroom.sanitize import list_names, shorten
 from grader.classroom.term.roster import Roster, RosterPerson, fold
 
 PLATFORM_IDS = ("canvas_id", "moodle_id")
+EARLIEST = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True)
@@ -41,95 +40,45 @@ class NameNote:
 Note = str | NameNote
 
 
-@dataclass(frozen=True)
-class Wanted:
-    """What is graded; empty for everything."""
-
-    modules: frozenset[str] = frozenset()  # the chapters
-    assignment: str = ""
-
-
-@dataclass(frozen=True)
-class Delivery:
-    """Submissions, and how they are read."""
-
-    submissions: Path
-    maps: tuple[str, ...] = ()  # "homework3.py=ch03"
-    copies: str = NEWEST
-    trust_file_dates: bool = False
-
-    def reading(self, wanted: Wanted = Wanted()) -> ReadOptions:
-        """How submissions are read. GradingProblem or UnknownName for an invalid option."""
-        return parse_options(self.maps, self.copies, self.trust_file_dates, wanted.modules, wanted.assignment)
-
-
-@dataclass(frozen=True)
-class _DeliveredWork:
-    """What one person handed in with one delivery: usually one submission."""
-
-    name: str  # as in the roster, if the person is in it
-    place: str
-    submissions: tuple[Submission, ...]
-
-    @property
-    def is_readable(self) -> bool:
-        return any(not submission.problem for submission in self.submissions)
-
-    @property
-    def time(self) -> datetime | None:
-        return max((one.submitted for one in self.submissions if one.submitted), default=None)
-
-    def replaces(self, other: _DeliveredWork, why: str) -> _DeliveredWork:
-        note = f"there is another submission in {other.place}; the one in {self.place} counts, because {why}"
-        return replace(self, submissions=tuple(replace(one, notes=(*one.notes, note)) for one in self.submissions))
-
-
-def read_deliveries(
-    deliveries: Sequence[Delivery], wanted: Wanted, roster: Roster, add_note: Callable[[Note], None]
-) -> list[Submission]:
+def read_deliveries(folders: Sequence[Path], roster: Roster, add_note: Callable[[Note], None]) -> list[Submission]:
     """The submissions of all deliveries, the first one first. GradingProblem if one of them cannot be read."""
-    found: dict[object, _DeliveredWork] = {}
+    found: dict[object, list[Submission]] = {}  # by what identifies the person
     chosen: dict[str, None] = {}
-    for number, delivery in enumerate(deliveries):
-        for key, new in _read(delivery, wanted, number, roster, add_note).items():
+    for number, folder in enumerate(folders):
+        for key, new in _read(folder, number, roster, add_note).items():
             old = found.setdefault(key, new)
-            if {one.digest for one in old.submissions} != {one.digest for one in new.submissions}:
-                found[key] = _choose_work(old, new)
-                chosen[new.name] = None
+            if {one.digest for one in old} != {one.digest for one in new}:
+                work, why = _choose_work(old, new)
+                note = f"there are submissions in several folders; this one counts, because {why}"
+                found[key] = [replace(one, notes=(*one.notes, note)) for one in work]
+                chosen[key.name if isinstance(key, RosterPerson) else new[0].name] = None
     if chosen:
-        start = "of several submissions one counts, and a note says which; this is so for "
+        start = "of several submissions one counts, and a note says why; this is so for "
         add_note(NameNote(start, tuple(chosen)))
-    return [submission for work in found.values() for submission in work.submissions]
+    return [submission for work in found.values() for submission in work]
 
 
 def _read(
-    delivery: Delivery, wanted: Wanted, number: int, roster: Roster, add_note: Callable[[Note], None]
-) -> dict[object, _DeliveredWork]:
-    """The work of each person in one delivery, by what identifies the person."""
-    options = delivery.reading(wanted)
-    submissions = list(read_in_subprocess(delivery.submissions, add_note, options=options))
-    for sentence in describe_maps(options, submissions):
-        add_note(sentence)
-    place = shorten(delivery.submissions.resolve().name)
-    found: dict[object, _DeliveredWork] = {}
+    folder: Path, number: int, roster: Roster, add_note: Callable[[Note], None]
+) -> dict[object, list[Submission]]:
+    submissions = read_in_subprocess(folder, add_note)
+    found: dict[object, list[Submission]] = {}
     for submission in submissions:
-        owner = find_owner(submission, roster)
         group = f"{number} {submission.group}" if submission.group else ""  # another delivery may have an equal folder
-        key = owner or (submission.name, *sorted(submission.ids.items()))
-        before = found[key].submissions if key in found else ()
-        name = owner.name if owner else submission.name
-        found[key] = _DeliveredWork(name, place, (*before, replace(submission, group=group)))
+        key = find_owner(submission, roster) or (submission.name, *sorted(submission.ids.items()))
+        found.setdefault(key, []).append(replace(submission, group=group))
     return found
 
 
-def _choose_work(old: _DeliveredWork, new: _DeliveredWork) -> _DeliveredWork:
-    if old.is_readable != new.is_readable:
-        better, other = (new, old) if new.is_readable else (old, new)
-        return better.replaces(other, "the other one cannot be graded")
-    if old.time and new.time and old.time != new.time:
-        newer, older = (new, old) if new.time > old.time else (old, new)
-        return newer.replaces(older, "it is newer")
-    return new.replaces(old, "it was added later")
+def _choose_work(old: list[Submission], new: list[Submission]) -> tuple[list[Submission], str]:
+    """What counts of a person's work in two deliveries, and why."""
+    old_is_readable, new_is_readable = (any(not one.problem for one in work) for work in (old, new))
+    if old_is_readable != new_is_readable:
+        return new if new_is_readable else old, "the other one cannot be graded"
+    old_time, new_time = (max((one.submitted for one in work if one.submitted), default=None) for work in (old, new))
+    if old_time and new_time and old_time != new_time:
+        return new if new_time > old_time else old, "it is newer"
+    return new, "it was added later"
 
 
 def find_owner(submission: Submission, roster: Roster) -> RosterPerson | None:
@@ -188,7 +137,7 @@ def name_by_roster(
 
 
 def _share_in_groups(named: Sequence[Submission], roster: Roster, notes: list[Note]) -> list[Submission]:
-    """The submissions of members who have none: the newest of their group. Adds notes about what is not clear."""
+    """The submissions of members who have none: the newest of their group that can be graded."""
     by_name = {submission.name: submission for submission in named}
     more: list[Submission] = []
     for group in dict.fromkeys(person.group for person in roster.people if person.group):
@@ -196,26 +145,11 @@ def _share_in_groups(named: Sequence[Submission], roster: Roster, notes: list[No
         own = [by_name[member.name] for member in members if member.name in by_name]
         rest = [member for member in members if member.name not in by_name]
         if own and rest:
-            best, why = _choose_of_group(own)
-            if why:
+            best = max(own, key=lambda one: (not one.problem, one.submitted or EARLIEST))  # of equal ones, the first
+            if len({one.digest for one in own}) > 1:
                 start = f"group {shorten(group)} has different submissions, from "
-                notes.append(NameNote(start, tuple(one.name for one in own), f"; {why} {shorten(best.name)}"))
+                end = f"; its other members get the one of {shorten(best.name)}"
+                notes.append(NameNote(start, tuple(one.name for one in own), end))
             note = f"this submission is from {shorten(best.name)}, of the same group"
             more += [replace(best, name=member.name, ids={}, notes=(*best.notes, note)) for member in rest]
     return more
-
-
-def _choose_of_group(own: Sequence[Submission]) -> tuple[Submission, str]:
-    """The submission for the other members of a group; and, of several, why, as the middle of a sentence."""
-    readable = [one for one in own if not one.problem] or own
-    if len({one.digest for one in own}) == 1:
-        return readable[0], ""
-    times = [one.submitted for one in readable]
-    known = [time for time in times if time]
-    newest = readable[times.index(max(known))] if known else readable[0]
-    if len({one.digest for one in readable}) == 1:
-        return newest, "its other members get the one that can be graded, of"
-    equally_new = [one for one in readable if one.submitted == newest.submitted and one.digest != newest.digest]
-    if len(known) < len(times) or equally_new:
-        return newest, "their times do not say which is the newest; its other members get the one of"
-    return newest, "its other members get the newest, of"

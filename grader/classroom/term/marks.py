@@ -52,28 +52,12 @@ class AssignmentMark:
             words = [self.person.late] if self.person.late else []
         return "; ".join([*words, *([] if self.counts else ["dropped: better ones count"])])
 
-    @property
-    def brief(self) -> str:
-        """The remark in a few words."""
-        if self.person is None or self.person.missing:
-            words = "missing"
-        elif self.person.problem:
-            words = "not graded yet" if self.person.waiting else "not graded"
-        else:
-            words = self.person.late.partition(" (")[0]
-        return ", ".join(filter(None, [words, "" if self.counts else "dropped"]))
-
 
 @dataclass(frozen=True)
 class PersonMarks:
     who: RosterPerson
-    in_roster: bool
     marks: dict[str, AssignmentMark] = field(default_factory=dict)  # by assignment, the graded ones
     percent: Decimal | None = None  # None if no assignment with a weight is graded
-
-    @property
-    def waiting(self) -> list[str]:
-        return [name for name, mark in self.marks.items() if mark.is_waiting]
 
     @property
     def missing(self) -> list[str]:
@@ -111,12 +95,14 @@ def compute_term_marks(course: Course, classes: Mapping[str, GradedClass], notes
             notes.append(f"{name} was graded with other exercises than course.toml has now; grade it again")
     roster = {person.name: person for person in course.roster.people}
     strangers = sorted(found.keys() - roster.keys(), key=str.casefold)
-    people = [_person(course, roster.get(name), name, found[name], graded) for name in [*roster, *strangers]]
+    people = [
+        _person(course, roster.get(name) or RosterPerson(name), found[name], graded) for name in [*roster, *strangers]
+    ]
     return TermMarks(course, graded, tuple(people), tuple(notes))
 
 
 def _person(
-    course: Course, known: RosterPerson | None, name: str, found: dict[str, Person], graded: dict[str, GradedClass]
+    course: Course, who: RosterPerson, found: dict[str, Person], graded: dict[str, GradedClass]
 ) -> PersonMarks:
     marks = {}
     for assignment, one_class in graded.items():
@@ -131,4 +117,4 @@ def _person(
     whole = sum(weights.values())
     total = sum((weights[name] * marks[name].share for name in weights), Fraction(0))
     percent = round_to_cent(100 * total / whole) if whole else None
-    return PersonMarks(known or RosterPerson(name), known is not None, marks, percent)
+    return PersonMarks(who, marks, percent)

@@ -1,17 +1,26 @@
-"""The people of a course, and who of them an entry in an export, a submission, a rule or an instructor means."""
+"""The people of a course: their table, and whom an entry in an export, a submission or an instructor means.
+
+The roster is a CSV file next to course.toml, whose columns are the fields of RosterPerson; only `name` is required. The
+names of the columns of Canvas (gradebook, groups), Moodle (grading worksheet, participants) and Gradescope (roster,
+grades) are recognised, too.
+"""
 
 from __future__ import annotations
 
-import difflib
+import csv
+import io
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from pathlib import Path
 
-from grader.classroom.sanitize import line, shorten
+from grader.classroom.intake.problems import GradingProblem
+from grader.classroom.intake.roster import read_cells
+from grader.classroom.sanitize import line, list_names, shorten
 
-SUGGESTED_SIMILARITY = 0.75  # from 0 to 1
 MOST_OFFERED = 6  # people in one sentence
 
 
@@ -41,7 +50,6 @@ class Roster:
     """People with distinct names: a name that two of them have is completed by an e-mail address, login or number."""
 
     people: tuple[RosterPerson, ...] = ()
-    unused: tuple[str, ...] = field(default=(), compare=False)  # columns of the table that say nothing about a person
 
     def find(self, text: str) -> RosterPerson | None:
         """Return the person with this name or id; None unless exactly one person has it."""
@@ -53,7 +61,7 @@ class Roster:
 
     @property
     def named_people(self) -> list[NamedPerson]:
-        return [NamedPerson.of(person.name, "", {}, person) for person in self.people]
+        return [NamedPerson(person.name, "", tuple(person.ids.values())) for person in self.people]
 
     def group(self, name: str) -> tuple[RosterPerson, ...]:
         """The people of this group, in the roster's order."""
@@ -103,16 +111,6 @@ class NamedPerson:
     name: str
     slug: str = ""  # the name of their files, unique in a gradebook
     ids: tuple[str, ...] = ()  # e-mail address, login, number, ids of platforms
-    about: str = ""  # what tells this person from others of the same name
-    pseudonym: str = ""
-
-    @classmethod
-    def of(cls, name: str, slug: str, ids: Mapping[str, str], person: RosterPerson | None) -> NamedPerson:
-        """A person with the ids that a platform wrote into the submission, and with those of the roster."""
-        known = person.ids if person else {}
-        found = tuple(dict.fromkeys([*known.values(), *ids.values()]))
-        places = [f"{one} {value}" for one in ("section", "group") if person and (value := getattr(person, one))]
-        return cls(name, slug, found, ", ".join(text for text in (*found[:1], *places) if text not in name))
 
     @property
     def plain_names(self) -> set[str]:
@@ -120,10 +118,6 @@ class NamedPerson:
         completed = re.fullmatch(r"(.+) \((.+)\)", self.name)
         names = {self.name, completed[1] if completed and completed[2] in self.ids else self.name}
         return {plain(text) for name in names for text in (name, first_last(name))}
-
-    def offer(self, text: str = "") -> str:
-        """How a message names this person: what to write in quotes, and what tells this person apart."""
-        return line(f'"{text or self.pseudonym or self.name}"' + (f" ({self.about})" if self.about else ""))
 
 
 def find_people(text: str, people: Sequence[NamedPerson]) -> list[NamedPerson]:
@@ -138,18 +132,115 @@ def find_people(text: str, people: Sequence[NamedPerson]) -> list[NamedPerson]:
 def describe_several(text: str, found: Sequence[NamedPerson]) -> str:
     """A sentence with what to write for each of these people."""
     names = [one.name for one in found]
-    is_clear = [bool(one.pseudonym) or names.count(one.name) == 1 for one in found]
-    offers = [one.offer("" if clear else f"{one.name} ({one.slug})") for one, clear in zip(found, is_clear)]
+    offers = [one.name if names.count(one.name) == 1 else f"{one.name} ({one.slug})" for one in found]
     more = [f"one of {len(offers) - MOST_OFFERED} others"] if len(offers) > MOST_OFFERED else []
-    ways = " or ".join([*offers[:MOST_OFFERED], *more])
+    ways = " or ".join([*(f'"{offer}"' for offer in offers[:MOST_OFFERED]), *more])
     return line(f"{len(found)} people are called {shorten(text)}; write {ways}", 2000)
 
 
-def suggest_person(text: str, people: Sequence[NamedPerson]) -> str:
-    """The end of a sentence about a name that is unknown: people with a similar name; "" without any."""
-    spellings = {key: one for one in people for key in one.plain_names}
-    near = [spellings[key] for key in difflib.get_close_matches(plain(text), spellings, 3, SUGGESTED_SIMILARITY)]
-    words = set(plain(text).split())
-    near += [one for one in people if words and words <= set(plain(one.name).split())]
-    offers = list(dict.fromkeys(one.offer() for one in near))
-    return f"; did you mean {' or '.join(offers[:MOST_OFFERED])}?" if offers else ""
+# ---- the roster as a file
+
+
+# The header cells, in lower case and with spaces for underscores, that mean a field.
+HEADERS = {
+    "name": ("name", "full name", "student", "student name", "learner"),
+    "first": ("first name", "given name", "first names", "firstname"),
+    "last": ("last name", "surname", "family name", "lastname"),
+    "email": ("email", "e-mail", "email address", "e-mail address", "mail"),
+    "login": ("login", "sis login id", "login id", "username", "user name"),
+    "number": (
+        "number", "student number", "student id", "sid", "sis user id", "user id", "id number", "matriculation number",
+    ),
+    "canvas_id": ("canvas id", "canvas user id", "id"),
+    "moodle_id": ("moodle id", "identifier", "participant number"),
+    "section": ("section", "sections", "section name"),
+    "group": ("group", "groups", "group name", "team"),
+    "role": ("role", "roles"),
+}  # fmt: skip
+STAFF = ("instructor", "teacher", "ta", "teaching assistant", "reader", "manager", "tutor", "non-editing teacher")
+TEST_STUDENTS = ("student, test", "test student")  # Canvas adds one to each gradebook
+
+
+def read_people(path: Path) -> Roster:
+    """The roster in this file, or in a learning platform's export. GradingProblem for an invalid row."""
+    rows = read_cells(path)
+    if not rows:
+        raise GradingProblem(f"{path.name} is empty; its first line names the columns: {','.join(FIELDS)}")
+    header = rows[0][1]
+    places = find_columns(header)
+    if not has_names(places):
+        raise GradingProblem(
+            f"{path.name}, line 1: no column has the names of the people: it must be called name (or Full name, "
+            f"Student, First name and Last name), and the columns are {list_names(header, 12)}; rename it"
+        )
+    people: list[tuple[int, RosterPerson]] = []
+    for number, cells in rows[1:]:
+        known = {name: cells[place] for name, place in places.items() if place < len(cells)}
+        if person := parse_person(f"{path.name}, line {number}", known):
+            people.append((number, person))
+    if not people:
+        raise GradingProblem(f"{path.name} has a header but no people; write a row for each person")
+    return Roster(_distinct(path.name, people))
+
+
+def write_people(people: Iterable[RosterPerson]) -> str:
+    """The roster as CSV."""
+    out = io.StringIO()
+    table = csv.writer(out, lineterminator="\n")
+    table.writerow(FIELDS)
+    table.writerows([getattr(person, field) for field in FIELDS] for person in people)
+    return out.getvalue()
+
+
+def find_columns(header: list[str]) -> dict[str, int]:
+    """The places of the columns by field, of first and last names, and of roles."""
+    names = [_normalise(cell) for cell in header]
+    places = {}
+    for field, spellings in HEADERS.items():
+        if spelling := next((one for one in spellings if one in names), None):
+            places[field] = names.index(spelling)
+    if "id" in names and places["canvas_id"] == names.index("id") and not {"student", "lastname"} & set(names):
+        del places["canvas_id"]  # a bare "ID" is Canvas' own only in a Canvas gradebook
+    return places
+
+
+def has_names(places: Mapping[str, int]) -> bool:
+    return "name" in places or {"first", "last"} <= places.keys()
+
+
+def _normalise(cell: str) -> str:
+    return " ".join(cell.replace("_", " ").lower().split())
+
+
+def parse_person(where: str, cells: dict[str, str], needs_name: bool = True) -> RosterPerson | None:
+    """The learner in a row; None for a row that is not about a learner."""
+    name = cells.get("name", "") or f"{cells.get('first', '')} {cells.get('last', '')}".strip()
+    if name.lower() in ("points possible", *TEST_STUDENTS) or cells.pop("role", "").lower() in STAFF:
+        return None
+    if not any(cells.values()):  # Canvas writes "Manual Posting" below the titles of some assignments
+        return None
+    if not name and needs_name:
+        raise GradingProblem(f"{where}: the name is missing")
+    known = {field: cells[field] for field in FIELDS if field in cells} | {"name": first_last(name)}
+    if numbered := re.fullmatch(r"\D*([0-9]+)", cells.get("moodle_id", "")):  # "Participant 123", in any language
+        known["moodle_id"] = numbered[1]
+    return RosterPerson(**known)
+
+
+def _distinct(file: str, numbered: Sequence[tuple[int, RosterPerson]]) -> tuple[RosterPerson, ...]:
+    """The people, with names completed where several have the same. GradingProblem if an id appears twice."""
+    seen: dict[tuple[str, str], int] = {}
+    many = Counter(fold(person.name) for _, person in numbered)
+    people = []
+    for number, person in numbered:
+        for field, value in person.ids.items():
+            if (first := seen.setdefault((field, fold(value)), number)) != number:
+                also = f"the {field} {shorten(value)} is also in line {first}"
+                raise GradingProblem(f"{file}, line {number}: {also}; each person has one of their own")
+        if many[fold(person.name)] > 1:
+            if not person.ids:
+                twice = f"two people are called {shorten(person.name)}"
+                raise GradingProblem(f"{file}, line {number}: {twice}; give each an email, a login or a number")
+            person = replace(person, name=f"{person.name} ({next(iter(person.ids.values()))})")
+        people.append(person)
+    return tuple(people)

@@ -12,8 +12,7 @@ from grader.classroom.gradebook.sqlite_file import has_gradebook
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.judging.rules import Rules
 from grader.classroom.sanitize import line
-from grader.classroom.term.course import Course
-from grader.classroom.term.course_file import read_course_file
+from grader.classroom.term.course import Course, read_course_file
 from grader.classroom.term.roster import Roster
 from grader.cli.commands.grading_options import GradingOptions, absolute, last_options, read_options
 

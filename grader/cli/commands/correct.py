@@ -17,7 +17,7 @@ from grader.classroom.gradebook.corrections import Owner
 from grader.classroom.gradebook.gradebook import Gradebook
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.judging.scoring import CENT, format_points
-from grader.classroom.report.context import read_context
+from grader.classroom.report.page import read_context
 from grader.classroom.sanitize import line, shorten
 from grader.cli.arguments import argument, complete_exercise, option
 from grader.cli.commands.anonymity import StoredClass, stored_class
@@ -136,7 +136,7 @@ def _change(out: Path, change: Callable[[Gradebook, StoredClass, datetime], str]
         graded = book.graded_class(stored.rules)
         exports.write_all(graded, out)
         try:
-            report.write(graded, out, read_context(stored.course, stored.options.assignment)[0])
+            report.write(graded, out, read_context(stored.course, stored.options.assignment))
         except report.ReportProblem as problem:
             print_error(str(problem))
     make_console().print(sentence, soft_wrap=True)

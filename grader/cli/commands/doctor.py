@@ -38,7 +38,7 @@ def {exercise}(*args, **kwargs):
     raise RuntimeError({secret!r} + " reached <" + " and ".join(reached) + ">")
 """
 
-NEEDED = ("torch", "pytest", "pytest-check", "hypothesis", "rich", "typer", "watchfiles")
+NEEDED = ("torch", "pytest", "pytest-check", "hypothesis", "rich", "typer")
 
 
 @dataclass(frozen=True)

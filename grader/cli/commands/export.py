@@ -14,15 +14,14 @@ from grader.classroom.gradebook.gradebook import Gradebook
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.judging.graded_class import GradedClass
 from grader.classroom.platforms import sheets
-from grader.classroom.platforms.filling import Filled, Options, fill
-from grader.classroom.platforms.matching import PersonMark, collect_marks, format_marks
+from grader.classroom.platforms.filling import Filled, PersonMark, collect_marks, fill
 from grader.classroom.platforms.sheets import Sheet
-from grader.classroom.report.numbers import format_count
+from grader.classroom.report.templates import format_count
 from grader.classroom.sanitize import line
 from grader.classroom.term.course import Assignment
 from grader.classroom.term.roster import Roster
 from grader.cli.arguments import argument, option
-from grader.cli.commands.anonymity import StoredClass, stored_class
+from grader.cli.commands.anonymity import stored_class
 from grader.cli.commands.grading_options import describe_problems, folder_of
 from grader.cli.options import AssignmentName, CourseFile, Key, Out
 from grader.console.output import make_console
@@ -47,7 +46,6 @@ Scale = Annotated[
         "--scale/--no-scale",
     ),
 ]
-Keep = Annotated[bool, option("Leave the grades that the file has already.", "--keep")]
 Zeros = Annotated[bool, option("Write 0 for people without a submission that can be graded.", "--zeros")]
 
 
@@ -56,7 +54,6 @@ class _Grades:
     target: Path  # the file to write
     graded: GradedClass
     marks: list[PersonMark]
-    roster: Roster
     assignment: Assignment | None
 
 
@@ -72,9 +69,7 @@ def canvas(
         str,
         option("The assignment in Canvas (default: the name or title in course.toml).", "--column", metavar="TITLE"),
     ] = "",
-    new: Annotated[bool, option("Add a missing column; Canvas makes an assignment of it.", "--new")] = False,
     scale: Scale = None,
-    keep: Keep = False,
     zeros: Zeros = False,
     force: Force = False,
     key: Key = None,
@@ -86,8 +81,8 @@ def canvas(
     Exit status: 0 if every mark is written, 1 if some fit no row or were not graded, 2 if nothing is written."""
     grades = _read_grades(folder_of(out, course, assignment), file, to, force, key)
     named = [grades.assignment.name, grades.assignment.title] if grades.assignment else []
-    sheet = sheets.open_canvas(file, [column] if column else named, new, grades.graded.points)
-    return _finish(grades.target, sheet, fill(sheet, grades.marks, Options(scale, keep, zeros)))
+    sheet = sheets.open_canvas(file, [column] if column else named)
+    return _finish(grades.target, sheet, fill(sheet, grades.marks, scale, zeros))
 
 
 @export_commands.command()
@@ -102,7 +97,6 @@ def moodle(
         str, option("The column of the grades, if it has another title.", "--column", metavar="TITLE")
     ] = "",
     scale: Scale = None,
-    keep: Keep = False,
     zeros: Zeros = False,
     force: Force = False,
     key: Key = None,
@@ -116,19 +110,13 @@ def moodle(
     sheet = sheets.open_moodle(file, column)
     archive = grades.target.with_name(f"{grades.target.stem}-feedback.zip")
     _refuse_replacing(archive, file, force)
-    done = fill(sheet, grades.marks, Options(scale, keep, zeros))
-    others = sheets.write_comments(sheet.table, done.pairs)
+    done = fill(sheet, grades.marks, scale, zeros)
     _write(
         archive,
         sheets.make_feedback_archive([(learner, page(mark.person, grades.graded)) for learner, mark in done.pairs]),
     )
     status = _finish(grades.target, sheet, done)
     _print(f"{archive} has the feedback of {format_count(len(done.pairs), 'person', 'people')}.")
-    if sheet.table.column(sheets.COMMENTS) is None:
-        _print("The worksheet has no column Feedback comments (in English), so no comments are written into it.")
-    if others:
-        verb = "are" if others > 1 else "is"
-        _print(f"{format_count(others, 'comment')} in the worksheet {verb} not from Headway, and stayed.")
     return status
 
 
@@ -141,51 +129,27 @@ def gradescope(
     course: CourseFile = None,
     to: To = None,
     scale: Scale = None,
-    keep: Keep = False,
     zeros: Zeros = False,
     force: Force = False,
     key: Key = None,
 ) -> int:
-    """Write the marks into Gradescope's grades or roster (CSV).
+    """Write the marks into Gradescope's grades (CSV).
 
     Exit status: 0 if every mark is written, 1 if some fit no row or were not graded, 2 if nothing is written."""
     grades = _read_grades(folder_of(out, course, assignment), file, to, force, key)
-    sheet = sheets.open_gradescope(file, grades.graded.points)
-    return _finish(grades.target, sheet, fill(sheet, grades.marks, Options(scale, keep, zeros)))
+    sheet = sheets.open_gradescope(file)
+    return _finish(grades.target, sheet, fill(sheet, grades.marks, scale, zeros))
 
 
-@export_commands.command()
-@describe_problems
-def plain(
-    out: Out = None,
-    assignment: AssignmentName = "",
-    course: CourseFile = None,
-    to: Annotated[
-        Path | None, option("The file to write (default: plain.csv, with the grades).", "--to", metavar="FILE")
-    ] = None,
-    force: Force = False,
-    key: Key = None,
-) -> int:
-    """Write a table (CSV) of everybody with all ids and the points.
-
-    Exit status: 0 if it is written, 2 if not."""
-    grades = _read_grades(folder_of(out, course, assignment), None, to, force, key)
-    _write(grades.target, format_marks(grades.marks, grades.roster))
-    graded = sum(mark.is_graded for mark in grades.marks)
-    _print(f"{grades.target} has the marks of {format_count(graded, 'person', 'people')}.")
-    _list("Not graded, so without points", [mark.name for mark in grades.marks if not mark.is_graded], MAX_NAMES)
-    return ALL_WRITTEN
-
-
-def _read_grades(folder: Path, file: Path | None, to: Path | None, force: bool, key: Path | None) -> _Grades:
+def _read_grades(folder: Path, file: Path, to: Path | None, force: bool, key: Path | None) -> _Grades:
     """The marks with names, and where to write them.
 
     GradingProblem if the platform's file is missing, or the target exists.
     """
-    if file is not None and not file.exists():
+    if not file.exists():
         raise GradingProblem(f"{file} does not exist; name the file that you downloaded from the learning platform")
     stored = stored_class(folder, key)
-    target = to or (file.with_name(f"{file.stem}-graded.csv") if file else _plain_target(stored))
+    target = to or file.with_name(f"{file.stem}-graded.csv")
     _refuse_replacing(target, file, force)
     pseudonyms = stored.pseudonyms or (
         Pseudonyms.read(stored.options.key_path(folder)) if stored.options.anonymous else None
@@ -199,20 +163,12 @@ def _read_grades(folder: Path, file: Path | None, to: Path | None, force: bool, 
         graded, ids = pseudonyms.show_class(graded), pseudonyms.show_ids(graded)
     roster = course.roster if course else Roster()
     named = course.assignment(stored.options.assignment) if course else None
-    return _Grades(target, graded, collect_marks(graded, ids, roster), roster, named)
+    return _Grades(target, graded, collect_marks(graded, ids, roster), named)
 
 
-def _plain_target(stored: StoredClass) -> Path:
-    """For anonymous grades, the table with names is next to the key, and not among the files without names."""
-    out, options = stored.out, stored.options
-    return (
-        options.key_path(out).with_name(f"{out.resolve().name}-plain.csv") if options.anonymous else out / "plain.csv"
-    )
-
-
-def _refuse_replacing(target: Path, file: Path | None, force: bool) -> None:
+def _refuse_replacing(target: Path, file: Path, force: bool) -> None:
     """The platform's file is never overwritten, and another one only if the instructor says so."""
-    if file is not None and target.exists() and target.samefile(file):
+    if target.exists() and target.samefile(file):
         raise GradingProblem(
             f"{target} is the file that you exported, and it is never overwritten; choose another name with --to"
         )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,15 +16,13 @@ from grader.classroom.grade import GradingOutcome, grade_class
 from grader.classroom.gradebook.corrections import to_storable
 from grader.classroom.gradebook.gradebook import Gradebook
 from grader.classroom.gradebook.sqlite_file import has_gradebook
-from grader.classroom.intake.class_notes import describe_unknown_times
 from grader.classroom.intake.problems import GradingProblem
-from grader.classroom.intake.submissions import Submission, add_slugs
-from grader.classroom.judging.better_versions import choose_versions, find_points_in, list_variants
+from grader.classroom.intake.submissions import Submission, add_slugs, describe_unknown_times
 from grader.classroom.judging.rules import Rules
-from grader.classroom.report.context import read_context
+from grader.classroom.report.page import read_context
 from grader.classroom.sanitize import line, list_names
 from grader.classroom.term.course import Course
-from grader.classroom.term.deliveries import Note, Wanted, name_by_roster, read_deliveries
+from grader.classroom.term.deliveries import Note, name_by_roster, read_deliveries
 from grader.classroom.term.roster import NO_ROSTER, NamedPerson
 from grader.cli.arguments import argument, option
 from grader.cli.commands.anonymity import refuse_mixing, stored_class
@@ -45,20 +42,17 @@ from grader.cli.commands.lost_grades import leave_out_missing_folders, refuse_lo
 from grader.cli.options import (
     AssignmentName,
     Chapters,
-    Copies,
     CourseFile,
     Dask,
     Exercises,
     Fewer,
     Jobs,
     Key,
-    Maps,
     Out,
     Person,
     Points,
     RequireIsolation,
     Seed,
-    TrustFileDates,
     split_option,
 )
 from grader.console.output import print_error, print_sentence
@@ -90,9 +84,6 @@ def grade(
     jobs: Jobs = None,
     require_isolation: RequireIsolation = False,
     dask: Dask = None,
-    maps: Maps = None,
-    copies: Copies = "",
-    trust_file_dates: TrustFileDates = False,
     changed: Annotated[
         bool,
         option(
@@ -129,8 +120,8 @@ def grade(
     folder, place = out or default_folder(term), absolute(submissions)
     options = GradingOptions(
         (place,), tuple(split_option(chapters)), tuple(split_option(exercises)), seed or 0, absolute(points),
-        absolute(term[0].path) if term else "", term[1].name if term else "", tuple(maps or ()), copies,
-        trust_file_dates, require_isolation, anonymous, absolute(key), shlex.join(["headway", *sys.argv[1:]]),
+        absolute(term[0].path) if term else "", term[1].name if term else "",
+        require_isolation, anonymous, absolute(key), shlex.join(["headway", *sys.argv[1:]]),
     )  # fmt: skip
     if add and (before := read_options(folder)):
         earlier = tuple(path for path in before.submissions if path != place)
@@ -157,9 +148,6 @@ def regrade(
     jobs: Jobs = None,
     require_isolation: RequireIsolation = False,
     dask: Dask = None,
-    maps: Maps = None,
-    copies: Copies = "",
-    trust_file_dates: TrustFileDates = False,
     fewer: Fewer = False,
     key: Key = None,
 ) -> int:
@@ -172,7 +160,6 @@ def regrade(
     folder = folder_of(out, course, assignment)
     given = GradingOptions(
         (), tuple(split_option(chapters)), tuple(split_option(exercises)), seed or 0, absolute(points),
-        maps=tuple(maps or ()), copies=copies, trust_file_dates=trust_file_dates,
         require_isolation=require_isolation, key=absolute(key),
     )  # fmt: skip
     before = last_options(folder)
@@ -216,7 +203,7 @@ def run(options: GradingOptions, out: Path, how: RunOptions) -> int:
         verb = "differs" if len(differences) == 1 else "differ"
         notes.append(f"{' and '.join(differences)} {verb} from the last run into {line(str(out))}")
     options = leave_out_missing_folders(options, out, before, how.fewer or how.changed, notes)
-    submissions, found_notes = read_class(options, out, course, chosen)
+    submissions, found_notes = read_class(options, out, course)
     notes += found_notes
     roster, said = course.roster if course else NO_ROSTER, list(map(str, notes))
     if options.anonymous:
@@ -226,7 +213,7 @@ def run(options: GradingOptions, out: Path, how: RunOptions) -> int:
         roster = course.roster if course else NO_ROSTER
         said.append(f"{line(str(path))} is the key of the pseudonyms; only you should have it")
     if how.changed:
-        print_changed(_list_people(out), _counted_versions(out, submissions, chosen, rules))
+        print_changed(_list_people(out), submissions)
         return ALL_GRADED
     if not how.fewer:
         refuse_losing(out, options, [exercise.name for exercise in chosen], submissions, roster)
@@ -244,13 +231,11 @@ def _grade(
 ) -> int:  # fmt: skip
     from grader.classroom.judging.dispatch import GradingStopped
 
-    names = [exercise.name for exercise in chosen]
-    dispatcher, at_once = _make_dispatcher(how.dask, names, options.seed, options.require_isolation)
+    dispatcher, at_once = _make_dispatcher(how.dask, options.require_isolation)
     with closing(dispatcher), Gradebook(out, how.secret) as book:
         people = book.list_people()
         again = _delete_verdicts(book, how.again, submissions) if how.again else None
         store_options(options, out)
-        context, more = read_context(course, options.assignment)
         try:
             with show_progress() as report:
                 outcome: GradingOutcome = grade_class(
@@ -263,11 +248,11 @@ def _grade(
                     dispatcher,
                     how.jobs or at_once,
                     report,
-                    context=context,
+                    context=read_context(course, options.assignment),
                 )
         except GradingStopped as trouble:
             raise GradingProblem(str(trouble)) from trouble
-        print_summary(outcome, out, [*notes, *more], again)
+        print_summary(outcome, out, notes, again)
         print_left_out(people, book.list_people())
     ungraded = [person for person in outcome.graded_class.people if person.problem and not person.missing]
     return SOME_NOT if any(again is None or person.slug in again for person in ungraded) else ALL_GRADED
@@ -276,36 +261,22 @@ def _grade(
 # ---- submissions
 
 
-def read_class(
-    options: GradingOptions, out: Path, course: Course | None, chosen: Sequence[Exercise]
-) -> tuple[list[Submission], list[Note]]:
+def read_class(options: GradingOptions, out: Path, course: Course | None) -> tuple[list[Submission], list[Note]]:
     """The submissions under the names of the roster, and sentences for the instructor.
 
     GradingProblem if they cannot be read.
     """
-    for delivery in options.deliveries:
-        delivery.reading()  # a wrong option is reported before anything is read
-        if delivery.submissions.is_dir() and out.resolve().is_relative_to(delivery.submissions):
+    folders = [Path(path) for path in options.submissions]
+    for folder in folders:
+        if folder.is_dir() and out.resolve().is_relative_to(folder):
             inside = f"the folder for the result, {line(str(out))}, is inside the folder with the submissions"
             raise GradingProblem(f"{inside}; choose another one with --out")
     notes: list[Note] = []
-    wanted = Wanted(frozenset(exercise.module for exercise in chosen), options.assignment)
-    submissions = read_deliveries(options.deliveries, wanted, course.roster if course else NO_ROSTER, notes.append)
+    submissions = read_deliveries(folders, course.roster if course else NO_ROSTER, notes.append)
     if course is not None:
         submissions, more = name_by_roster(submissions, course.roster, course.assignment(options.assignment).groups)
         notes += more
     return add_slugs(submissions), notes
-
-
-def _counted_versions(
-    out: Path, submissions: list[Submission], chosen: list[Exercise], rules: Rules
-) -> list[Submission]:
-    """The submissions with those versions of a chapter that counted in the last run."""
-    if not _list_people(out):
-        return submissions
-    with Gradebook.read(out) as book:
-        find_points = find_points_in(book.find_verdict, chosen, rules.points_of)
-        return [choose_versions(submission, find_points) for submission in submissions]
 
 
 def _list_people(out: Path) -> dict[str, tuple[str, str]]:
@@ -320,7 +291,7 @@ def _delete_verdicts(book: Gradebook, person: NamedPerson, submissions: list[Sub
     """Let this person's submission be graded again; the file names of all people whose submission that is."""
     own = [one for one in submissions if to_storable(one.name) == person.name]
     new = next((one for one in own if one.slug == person.slug), own[0] if own else None)
-    names = book.delete_verdicts(person.slug, [one.digest for one in (new, *list_variants(new))] if new else [])
+    names = book.delete_verdicts(person.slug, [new.digest] if new else [])
     if new is None or new.problem:
         return {person.slug}
     if len(names) > 1:
@@ -331,12 +302,12 @@ def _delete_verdicts(book: Gradebook, person: NamedPerson, submissions: list[Sub
 # ---- what grades: this machine, with the layers of the sandbox that it has, or a Dask cluster
 
 
-def _make_dispatcher(dask: str | None, names: list[str], seed: int, require_isolation: bool):
+def _make_dispatcher(dask: str | None, require_isolation: bool):
     """What grades the submissions, and how many it grades at a time."""
     if dask is not None:
         from grader.classroom.judging.cluster import ClusterDispatcher
 
-        cluster = ClusterDispatcher(dask, names, seed, require_isolation)
+        cluster = ClusterDispatcher(dask, require_isolation)
         for sentence in cluster.lacking:
             print_error(f"on a worker of the cluster, {sentence}")
         return cluster, cluster.threads or os.cpu_count() or 1
@@ -348,4 +319,4 @@ def _make_dispatcher(dask: str | None, names: list[str], seed: int, require_isol
     for sentence in lacking:
         print_error(sentence)
     processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return Dispatcher(available(), names, seed), processors
+    return Dispatcher(available()), processors

@@ -13,13 +13,10 @@ from pathlib import Path
 from typing import Any, ParamSpec
 
 from grader.classroom.anonymous import key_file
-from grader.classroom.intake.options import NEWEST
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.judging.rules import Rules, read_rules
 from grader.classroom.sanitize import line
-from grader.classroom.term.course import Assignment, Course
-from grader.classroom.term.course_file import find_course, read_course_file
-from grader.classroom.term.deliveries import Delivery
+from grader.classroom.term.course import Assignment, Course, find_course, read_course_file
 from grader.console.output import print_error
 from grader.course.status import read_course
 from grader.course.syllabus import Exercise
@@ -41,19 +38,10 @@ class GradingOptions:
     points: str = ""
     course: str = ""
     assignment: str = ""  # of the course: it says which exercises, and the rules
-    maps: tuple[str, ...] = ()
-    copies: str = ""
-    trust_file_dates: bool = False
     require_isolation: bool = False
     anonymous: bool = False
     key: str = ""  # of the pseudonyms; empty for the usual place
     command: str = ""  # `headway grade ...` as it was typed; never `headway regrade NAME`, which names a person
-
-    @property
-    def deliveries(self) -> list[Delivery]:
-        return [
-            Delivery(Path(path), self.maps, self.copies or NEWEST, self.trust_file_dates) for path in self.submissions
-        ]
 
     def key_path(self, out: Path) -> Path:
         """Usually next to the course file, for all its assignments; else next to the folder of the grades."""
@@ -84,12 +72,8 @@ class GradingOptions:
 
     def differences(self, other: GradingOptions) -> list[str]:
         """The options about what is graded that differ, as typed."""
-        names = ("chapters", "exercises", "seed", "points", "maps", "copies", "trust_file_dates")
-        return [_typed(name) for name in names if getattr(self, name) != getattr(other, name)]
-
-
-def _typed(name: str) -> str:
-    return "--map" if name == "maps" else f"--{name.replace('_', '-')}"
+        names = ("chapters", "exercises", "seed", "points")
+        return [f"--{name}" for name in names if getattr(self, name) != getattr(other, name)]
 
 
 def absolute(path: Path | None) -> str:

@@ -9,8 +9,8 @@ from pathlib import Path
 from grader.classroom import sanitize
 from grader.classroom.grade import GradingOutcome
 from grader.classroom.intake.submissions import Submission
-from grader.classroom.report.numbers import format_count, format_number
 from grader.classroom.report.tally import measure_distribution
+from grader.classroom.report.templates import format_count, format_number
 from grader.console.output import make_console, print_sentence
 from grader.course.progress import format_points
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -65,11 +65,6 @@ def print_summary(
         console.print(
             f"lowest {format_number(spread.lowest)}, median {format_number(spread.median)}, "
             f"highest {format_number(spread.highest)}"
-        )
-    if outcome.exercises_shared:
-        exercises = format_count(outcome.exercises_judged + outcome.exercises_shared, "exercise")
-        print_sentence(
-            f"Of their {exercises}, {outcome.exercises_shared} were not run: the same chapter was judged before."
         )
     ungraded = [person for person in people if person.problem]
     for person in ungraded:

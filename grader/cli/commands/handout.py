@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import re
-import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
-import typer
 from grader.cli.arguments import argument, complete_exercise, option
 from grader.cli.options import AssignmentName, Chapters, CourseFile, Exercises, Points, Seed, split_option
 from grader.console.output import make_console, print_error, print_wrapped
 from grader.course.progress import format_points
 from grader.course.status import read_course, short_path
-from grader.course.syllabus import ROOT, is_handout
 from grader.files import problem
-
-if TYPE_CHECKING:
-    from grader.classroom.handout.update import Update
 
 DONE, WRONG_USE = 0, 2
 
@@ -32,13 +25,10 @@ Hidden = Annotated[
 
 
 def handout(
-    folder: Annotated[Path | None, argument("DIR", "The folder to make.")] = None,
+    folder: Annotated[Path, argument("DIR", "The folder to make.")],
     chapters: Chapters = "",
     hidden: Hidden = "",
     force: Annotated[bool, option("Replace an earlier handout.", "--force")] = False,
-    into: Annotated[
-        Path | None, option("Update this earlier handout; its owner's work stays.", "--into", metavar="FOLDER")
-    ] = None,
     assignment: AssignmentName = "",
     course: CourseFile = None,
 ) -> int:
@@ -47,17 +37,13 @@ def handout(
     It contains stubs, lessons and tests. The reference is sealed. With --assignment it has the chapters of the
     assignment's exercises, and hides those that course.toml calls hidden: their stubs are there, but neither their
     tests nor their reference."""
-    if into is not None:
-        return _update_handout(into, folder, chapters, hidden, course, assignment)
-    if folder is None:
-        raise typer.BadParameter("name the folder to make, or an earlier handout with --into", param_hint="DIR")
     read_course()
-    from grader.classroom.handout.handout_folder import HandoutProblem, make_handout
+    from grader.classroom.handout.handout_folder import make_handout
     from grader.classroom.intake.problems import GradingProblem
 
     try:
         made = make_handout(folder, *_choose(chapters, hidden, course, assignment), force)
-    except (HandoutProblem, GradingProblem) as trouble:
+    except GradingProblem as trouble:
         print_error(str(trouble))
         return WRONG_USE
     except OSError as trouble:
@@ -93,65 +79,6 @@ def _choose(chapters: str, hidden: str, course: Path | None, assignment: str) ->
         return split_option(chapters), split_option(hidden)
     term, one = chosen
     return list(dict.fromkeys(exercise.chapter for exercise in one.exercises)), term.hidden_in(one)
-
-
-def _update_handout(
-    into: Path, folder: Path | None, chapters: str, hidden: str, course: Path | None, assignment: str
-) -> int:
-    """Update an earlier handout: from this one, or in the whole kit from one that is made for it.
-
-    Conflicts are no failure.
-    """
-    from grader.classroom.handout.update import UpdateProblem, update_folder
-
-    if folder is not None:
-        print_error("--into updates a folder and makes no other; leave out DIR")
-        return WRONG_USE
-    try:
-        if is_handout():
-            if chapters or hidden or course or assignment:
-                print_error("this handout is used as it is; leave out --chapters, --hidden, --assignment and --course")
-                return WRONG_USE
-            update = update_folder(ROOT, into)
-        else:
-            read_course()
-            from grader.classroom.handout.handout_folder import HandoutProblem, make_handout
-            from grader.classroom.intake.problems import GradingProblem
-
-            with tempfile.TemporaryDirectory(prefix="headway-") as place:
-                try:
-                    made = make_handout(Path(place) / "handout", *_choose(chapters, hidden, course, assignment))
-                except (HandoutProblem, GradingProblem) as trouble:
-                    print_error(str(trouble))
-                    return WRONG_USE
-                update = update_folder(made.folder, into)
-    except UpdateProblem as trouble:
-        print_error(str(trouble))
-        return WRONG_USE
-    except OSError as trouble:
-        print_error(problem(trouble, f"update {short_path(into)}") + "; the same command continues")
-        return WRONG_USE
-    _print_update(update)
-    return DONE
-
-
-def _print_update(update: Update) -> None:
-    console = make_console()
-    if not (update.added or update.replaced or update.conflicts):
-        print_wrapped(console, f"{short_path(update.folder)} is up to date.")
-        return
-    chapters = [Path(path).stem for path in update.added if re.fullmatch(r"exercises/ch\d\d_\w+\.py", path)]
-    print_wrapped(
-        console, f"{short_path(update.folder)}: {len(update.added)} files added, {len(update.replaced)} files updated."
-    )
-    if chapters:
-        print_wrapped(console, f"New chapters: {', '.join(chapters)}.")
-    for path in update.conflicts:
-        new = f"the handout has a new version. Yours stays; the new one is {path}.new. Compare them."
-        print_wrapped(console, f"{path}: you changed this file, and {new}")
-    if update.needs_installation:
-        advice = "run `make learn` there once (or the pip command of README.md). The environment stays."
-        print_wrapped(console, f"The required packages have changed: {advice}")
 
 
 def gradescope(
@@ -202,7 +129,7 @@ def gradescope(
         if chosen is not None:
             names = [exercise.name for exercise in chosen[1].exercises]
             secret, rules = list(chosen[1].hidden), rules_of_assignment(*chosen)
-        made = write_archive(archive, split_option(chapters), names, seed or 0, rules, secret, torch_index)
+        path, graded = write_archive(archive, split_option(chapters), names, seed or 0, rules, secret, torch_index)
     except GradingProblem as trouble:
         print_error(str(trouble))
         return WRONG_USE
@@ -210,13 +137,8 @@ def gradescope(
         print_error(problem(trouble, f"write {short_path(archive)}"))
         return WRONG_USE
     console = make_console()
-    if chosen is not None:
-        whole = chosen[1].title
-    elif exercises:
-        whole = ", ".join(exercise.name for exercise in made.exercises)
-    else:
-        whole = ", ".join(f"{chapter.id} {chapter.title}" for chapter in made.chapters) if chapters else "all chapters"
-    said = [f"The autograder for {whole} is in {short_path(made.path)}. Upload this file under Configure Autograder."]
+    whole = chosen[1].title if chosen else f"{len(graded)} exercise{'s' * (len(graded) != 1)}"
+    said = [f"The autograder for {whole} is in {short_path(path)}. Upload this file under Configure Autograder."]
     if secret:
         said.append(
             f"Students see the results of {', '.join(secret)}, and their points, after you have published the grades."

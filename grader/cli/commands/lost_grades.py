@@ -11,7 +11,7 @@ from grader.classroom.gradebook.gradebook import Gradebook
 from grader.classroom.gradebook.sqlite_file import has_gradebook
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.intake.submissions import Submission
-from grader.classroom.report.numbers import format_count
+from grader.classroom.report.templates import format_count
 from grader.classroom.sanitize import line, list_names, shorten
 from grader.classroom.term.deliveries import Note, find_owner
 from grader.classroom.term.roster import Roster

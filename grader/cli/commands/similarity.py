@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Annotated
 
 from grader.classroom.anonymous.pseudonyms import Pseudonyms, hide_names
-from grader.classroom.intake.options import BETTER
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.judging.rules import Rules
 from grader.classroom.report import ReportProblem
-from grader.classroom.report.numbers import format_count
+from grader.classroom.report.templates import format_count
 from grader.classroom.sanitize import line, shorten
 from grader.classroom.similarity.comparison import Comparison, compare
 from grader.classroom.similarity.page import write_page, write_table
@@ -26,7 +25,7 @@ from grader.cli.commands.grading_options import (
     describe_problems,
     read_options,
 )
-from grader.cli.options import AssignmentName, Chapters, Copies, CourseFile, Exercises, Key, Maps, Out, split_option
+from grader.cli.options import AssignmentName, Chapters, CourseFile, Exercises, Key, Out, split_option
 from grader.console.output import make_console, print_error, print_wrapped
 from grader.course.status import short_path
 
@@ -50,8 +49,6 @@ def similarity(
     course: CourseFile = None,
     chapters: Chapters = "",
     exercises: Exercises = "",
-    maps: Maps = None,
-    copies: Copies = "",
     key: Key = None,
 ) -> int:
     """List pairs with similar code (for instructors).
@@ -67,7 +64,7 @@ def similarity(
     options = GradingOptions(
         (absolute(submissions),), tuple(split_option(chapters)), tuple(split_option(exercises)),
         course=absolute(chosen[0].path) if chosen else "", assignment=chosen[1].name if chosen else "",
-        maps=tuple(maps or ()), copies=copies, key=absolute(key),
+        key=absolute(key),
     )  # fmt: skip
     notes: list = []
     if submissions is None:
@@ -107,15 +104,13 @@ def _compare(options: GradingOptions, folder: Path, key_path: Path | None, notes
     GradingProblem if the key is missing.
     """
     chosen, _, course = options.resolve()
-    submissions, found_notes = read_class(options, folder, course, chosen)
+    submissions, found_notes = read_class(options, folder, course)
     said = list(map(str, notes + found_notes))
     if key_path is not None:
         Pseudonyms.read(key_path)
         roster = course.roster if course else NO_ROSTER
         pseudonyms, submissions, _, said = hide_names(key_path, submissions, roster, Rules(), notes + found_notes)
         course = pseudonyms.hide_course(course) if course else None
-    if options.copies == BETTER:
-        said.append("of several versions of a chapter, the newest is compared; --copies better is for grading")
     in_groups = course is not None and course.assignment(options.assignment).groups
     groups = (
         {person.name: person.group for person in course.roster.people if person.group} if course and in_groups else {}

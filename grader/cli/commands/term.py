@@ -14,23 +14,17 @@ from grader.classroom.gradebook.sqlite_file import has_gradebook
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.judging.graded_class import GradedClass
 from grader.classroom.judging.scoring import format_points
-from grader.classroom.report import ReportProblem, marks_page
-from grader.classroom.report.numbers import format_count
+from grader.classroom.report.templates import format_count
 from grader.classroom.sanitize import line, list_names
-from grader.classroom.term.course import GRADES, Assignment, Course
-from grader.classroom.term.course_file import check_course_file, find_course, read_course_file, write_course
+from grader.classroom.term.course import GRADES, Assignment, Course, find_course, read_course_file, write_course
 from grader.classroom.term.marks import compute_term_marks
-from grader.classroom.term.roster import FIELDS
-from grader.classroom.term.roster_table import parse_column_names
 from grader.cli.arguments import argument, option
 from grader.cli.commands.grading_options import describe_problems, read_options
 from grader.cli.options import CourseFile, Key
 from grader.console.output import make_console, print_error, print_wrapped
 from grader.course.status import short_path
-from grader.files import problem
 
 DONE, DOES_NOT_FIT = 0, 1
-MAX_COLUMNS = 8  # in one sentence
 MAX_LINE_CHARACTERS = 2000
 
 course_commands = typer.Typer(
@@ -49,14 +43,6 @@ def init(
         "."
     ),
     title: Annotated[str, option("The title of the course (default: the name of the folder).", metavar="TEXT")] = "",
-    columns: Annotated[
-        list[str] | None,
-        option(
-            "The title of a column of EXPORT, as in number=Matrikelnummer. You can repeat it.",
-            "--column",
-            metavar="FIELD=TITLE",
-        ),
-    ] = None,
 ) -> int:
     """Write a course.toml with comments, and the roster.
 
@@ -64,17 +50,12 @@ def init(
     group.
 
     Exit status: 0 if it is written, 2 if not."""
-    if columns and export is None:
-        raise GradingProblem("--column is about the columns of EXPORT; name this file, too")
-    path, found = write_course(folder, title or folder.resolve().name, export, parse_column_names(columns or ()))
+    path, found = write_course(folder, title or folder.resolve().name, export)
     console = make_console()
     roster = f", and roster.csv has {format_count(len(found.people), 'person', 'people')}" if found.people else ""
     print_wrapped(
         console, f"{short_path(path)} is written{roster}. Edit its assignments, then run `headway course check`."
     )
-    if export and found.unused:
-        columns_left = f"{export.name} has columns that were not used: {list_names(found.unused, MAX_COLUMNS)}"
-        print_wrapped(console, f"Note: {columns_left}. To use one, name it like --column number=TITLE.")
     return DONE
 
 
@@ -83,13 +64,14 @@ def init(
 def check(
     file: Annotated[Path | None, argument("FILE", "The course file (default: course.toml in this folder).")] = None,
 ) -> int:
-    """Say what does not fit in course.toml, with its line.
+    """Say what does not fit in course.toml.
 
     Exit status: 0 if everything fits, 1 if not, 2 if there is no such file."""
-    course, problems = check_course_file(find_course(file, "name one with `headway course check FILE`"))
-    if course is None:
-        for sentence in problems:
-            print_error(sentence)
+    path = find_course(file, "name one with `headway course check FILE`")
+    try:
+        course = read_course_file(path)
+    except GradingProblem as misfit:
+        print_error(str(misfit))
         return DOES_NOT_FIT
     console, people = make_console(), format_count(len(course.roster.people), "person", "people")
     print_wrapped(console, f"{course.title or course.path.name}: {people} in the roster.")
@@ -97,9 +79,6 @@ def check(
         print_wrapped(console, _describe(assignment))
     for drop in course.drops:
         print_wrapped(console, f"The best {drop.best} of {', '.join(drop.assignments)} count.")
-    if course.roster.unused:
-        columns = f"columns that are not used: {list_names(course.roster.unused, MAX_COLUMNS)}"
-        print_wrapped(console, f"Note: the roster has {columns}. The columns are {', '.join(FIELDS)}.")
     return DONE
 
 
@@ -128,7 +107,7 @@ def marks(
 ) -> int:
     """Add up the marks of a term (for instructors).
 
-    It writes marks.csv and marks.html, from the assignments that are graded so far.
+    It writes marks.csv, from the assignments that are graded so far.
 
     Exit status: 0 if they are written, 2 if not."""
     term = read_course_file(find_course(course))
@@ -138,13 +117,7 @@ def marks(
         raise GradingProblem(f"no assignment has been graded yet; run {command}")
     found = compute_term_marks(term, classes, _describe_unfinished(term, classes))
     folder = out or term.path.parent / GRADES
-    written = [write_marks(found, folder)]
-    try:
-        written.append(marks_page.write(found, folder))
-    except ReportProblem as trouble:
-        print_error(str(trouble))
-    except OSError as error:
-        raise GradingProblem(problem(error, f"write {marks_page.NAME} in {folder}")) from error
+    written = write_marks(found, folder)
     for name in found.classes:
         missing = [person.who.name for person in found.people if name in person.missing]
         words = f"; missing: {list_names(missing)}" if missing else ""
@@ -152,7 +125,7 @@ def marks(
         _print(f"{name}: {len(found.people) - len(missing)} of {people}{words}")
     for note in found.notes:
         _print(f"Note: {note}")
-    _print(f"Written: {' and '.join(short_path(path) for path in written)}.")
+    _print(f"Written: {short_path(written)}.")
     return DONE
 
 

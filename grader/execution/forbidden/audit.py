@@ -15,7 +15,7 @@ from types import CodeType, FrameType
 
 import torch
 from grader.course.torch_operators import ANOTHER_PACKAGE, BELOW_TORCH, GRADER_STATE, allowed_packages
-from grader.execution.forbidden.reports import report, watches
+from grader.execution.forbidden import report, watches
 
 _BELOW = ("_ZN", "aoti_torch", "THP")  # prefixes of the names of functions in torch's libraries
 # Python's only ways to the frame of a caller, or to an object that no name leads to. A traceback's or generator's frame

@@ -13,15 +13,14 @@ import importlib.abc
 import importlib.machinery
 import inspect
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 import torch
-from grader.course.name_resolution import canonical_name
-from grader.course.torch_operators import families_of, forbidden_operators
-from grader.execution.forbidden.reports import report
+from grader.course.torch_operators import canonical_name, families_of, forbidden_operators
+from grader.execution.forbidden import report
 
 
 def replace_functions(forbids: tuple[str, ...]) -> None:
@@ -35,57 +34,36 @@ def replace_functions(forbids: tuple[str, ...]) -> None:
             _replace_in(module, [forbids])
         for cls in _classes(forbids):
             if cls not in _constructors:
-                _constructors[cls] = cls.__init__
+                _constructors.add(cls)
                 cls.__init__ = _reporting(cls, cls.__init__)
 
 
-def restore() -> None:
-    """Give every function its original code back."""
-    _wanted.clear()
-    for function in _replaced.values():
-        function.restore()
-    _replaced.clear()
-    for cls, original in _constructors.items():
-        cls.__init__ = original
-    _constructors.clear()
-    if _later in sys.meta_path:
-        sys.meta_path.remove(_later)
-
-
-class _Function:
-    """One function whose code is replaced."""
-
-    def __init__(self, function: FunctionType, name: str) -> None:
-        self.function, self.code, self.name = function, function.__code__, name
-        self.private = function.__module__.startswith("torch._")  # these functions also build torch's graphs
-        self.original = FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__)
-        self.original.__kwdefaults__ = function.__kwdefaults__
-        self.known_as = f"_headway_reports_{function.__name__}"
-        calling = compile(
-            f"lambda *args, **kwargs: {self.known_as}(*args, **kwargs)", function.__code__.co_filename, "eval"
-        )
-        function.__globals__[self.known_as] = self._reporting()
-        code = next(part for part in calling.co_consts if isinstance(part, CodeType))
-        own = self.code  # torch.jit reads the source, and finds the original's
-        function.__code__ = code.replace(
-            co_firstlineno=own.co_firstlineno, co_name=own.co_name, co_qualname=own.co_qualname
-        )
-
-    def _reporting(self) -> Callable:
-        def report_and_run(*args, **kwargs):  # no named parameters: the arguments may have any name
-            report(self.name, at_import=self.private)
-            return self.original(*args, **kwargs)
-
-        return report_and_run
-
-    def restore(self) -> None:
-        self.function.__code__ = self.code
-        self.function.__globals__.pop(self.known_as, None)
-
-
 _wanted: list[tuple[str, ...]] = []
-_replaced: dict[int, _Function] = {}
-_constructors: dict[Any, Any] = {}
+_names: dict[FunctionType, set[str]] = {}  # each function whose code is replaced -> what it reports
+_constructors: set[Any] = set()
+
+
+def _replace(function: FunctionType) -> None:
+    """Have the function report its names and then run its original code."""
+    names = _names[function] = set()
+    private = function.__module__.startswith("torch._")  # these functions also build torch's graphs
+    own = function.__code__
+    original = FunctionType(own, function.__globals__, function.__name__, function.__defaults__)
+    original.__kwdefaults__ = function.__kwdefaults__
+
+    def report_and_run(*args, **kwargs):  # no named parameters: the arguments may have any name
+        for name in tuple(names):
+            report(name, at_import=private)
+        return original(*args, **kwargs)
+
+    known_as = f"_headway_reports_{function.__name__}"
+    function.__globals__[known_as] = report_and_run
+    calling = compile(f"lambda *args, **kwargs: {known_as}(*args, **kwargs)", own.co_filename, "eval")
+    code = next(part for part in calling.co_consts if isinstance(part, CodeType))
+    # torch.jit reads the source, and finds the original's
+    function.__code__ = code.replace(
+        co_firstlineno=own.co_firstlineno, co_name=own.co_name, co_qualname=own.co_qualname
+    )
 
 
 def _classes(forbids: tuple[str, ...]) -> list[Any]:
@@ -124,8 +102,9 @@ def forbidden_functions(forbids: tuple[str, ...]) -> tuple[dict[str, str], froze
 def _replace_in(module: ModuleType, wanted: Iterable[tuple[str, ...]]) -> None:
     for forbids in wanted:
         for function, name in _found_in(module, *forbidden_functions(forbids)):
-            if id(function) not in _replaced:
-                _replaced[id(function)] = _Function(function, name)
+            if function not in _names:
+                _replace(function)
+            _names[function].add(name)
 
 
 def _found_in(module: ModuleType, names: dict[str, str], modules: frozenset[str]) -> Iterator[tuple[FunctionType, str]]:

@@ -35,21 +35,17 @@ from grader.course.torch_internals import (
     include_key,
     is_key_included,
     pass_through,
-    remove_kernels,
     takes_keyset,
     wrap_calls_by_key,
 )  # fmt: skip
 from grader.course.torch_operators import GRADER_STATE, OTHER_RUNTIME, forbidden_operators
+from grader.execution.forbidden import report
 from grader.execution.forbidden.audit import is_asked_by_tested_code
-from grader.execution.forbidden.reports import report
 
 _KEY = "TESTING_ONLY_GenericMode"
 _BACKEND = "BackendSelect"
 _libraries: list[Any] = []  # torch removes the kernels of a library that is garbage collected
-_attached: set[str] = set()  # operators with a kernel for _KEY
-_below: dict[str, torch.library.Library] = {}  # the libraries of the second kernels
-_with_two: set[str] = set()  # operators with a second kernel
-_originals: list[tuple[Any, str, Any]] = []  # functions that guard() replaced
+_attached: set[str] = set()  # operators with kernels that report them
 _STARTS = (
     (_thread, "start_new_thread"),
     (_thread, "start_joinable_thread"),
@@ -62,29 +58,15 @@ def attach(forbids: tuple[str, ...]) -> None:
     """Give each operator that these names forbid a kernel that reports it, once in a process."""
     if key() is None:
         return
+    backend = dispatch_key(_BACKEND) if takes_keyset() else None
     for operator in set(forbidden_operators(forbids)) - _attached:
         _attached.add(operator)
         for space, overload in _overloads(operator):
             wrap_calls_by_key(overload, partial(_reporting, operator=operator))
             _library(space).impl(overload, _kernel(overload, operator), _KEY)
-    if not takes_keyset():
-        return
-    backend = dispatch_key(_BACKEND)
-    for operator in set(forbidden_operators(forbids)) - _with_two:
-        _with_two.add(operator)
-        for space, overload in _overloads(operator):
-            if space not in _below:
-                _below[space] = torch.library.Library(space, "IMPL")
-            if has_arguments(overload) and not overload.has_kernel_for_dispatch_key(backend):
-                _below[space].impl(overload, _kernel_below(overload, operator, backend), _BACKEND, with_keyset=True)
-
-
-def detach() -> None:
-    """Remove the second kernels: they would slow down later code that uses these operators."""
-    for library in _below.values():
-        remove_kernels(library)
-    _below.clear()
-    _with_two.clear()
+            if backend is None or not has_arguments(overload) or overload.has_kernel_for_dispatch_key(backend):
+                continue
+            _library(space).impl(overload, _kernel_below(overload, operator, backend), _BACKEND, with_keyset=True)
 
 
 def _overloads(operator: str) -> Iterator[tuple[str, Any]]:
@@ -152,10 +134,11 @@ def _reporting(function: Callable, operator: str) -> Callable:
 # ---- functions of torch and Python that would bypass the key
 
 
+@cache
 def guard() -> None:
     """Replace the functions that start a thread, switch the key, start another runtime of torch, or lead to its
     dispatch modes."""
-    if _originals or key() is None:
+    if key() is None:
         return
     for place, name in _STARTS:
         _replace(place, name, _starting)
@@ -170,17 +153,9 @@ def guard() -> None:
             _replace(place, name, _reaching_modes)
 
 
-def unguard() -> None:
-    """Undo guard()."""
-    while _originals:
-        place, name, original = _originals.pop()
-        setattr(place, name, original)
-
-
 def _replace(place: Any, name: str, make: Callable[[Any], Callable]) -> None:
     original = getattr(place, name, None)
     if original is not None:
-        _originals.append((place, name, original))
         setattr(place, name, make(original))
 
 

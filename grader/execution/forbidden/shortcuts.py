@@ -1,9 +1,10 @@
 """Reports what the learner's code runs of the functions that its exercise forbids (the syllabus's `forbids`).
 
-The source check (grader/course/source_check.py) reads the code. This watch runs along with the code and also sees
-`getattr(torch, "soft" + "max")` and `x.softmax(-1)`: operators in torch's dispatcher (operators.py), functions that
-torch has in Python by their code (functions.py), imports by audit events (audit.py). Everything that runs before the
-answer is sent counts, whatever called it: the course's own chapters run nothing that is forbidden.
+The source check (grader/course/source_check.py) reads what is written plainly, and names its line. This watch runs
+along with the code and also sees `getattr(torch, "soft" + "max")` and `x.softmax(-1)`: operators in torch's dispatcher
+(operators.py), functions that torch has in Python by their code (functions.py), imports by audit events (audit.py).
+Everything that runs before the answer is sent counts, whatever called it: the course's own chapters run nothing that is
+forbidden.
 """
 
 from __future__ import annotations
@@ -11,8 +12,7 @@ from __future__ import annotations
 import contextlib
 
 from grader.course.torch_operators import reportable, reportable_at_import
-from grader.execution.forbidden import audit, functions, operators
-from grader.execution.forbidden.reports import Notice, Watch, watches
+from grader.execution.forbidden import Notice, Watch, audit, functions, operators, watches
 
 _prepared: set[tuple[str, ...]] = set()
 
@@ -55,24 +55,9 @@ def load_tables(forbids: tuple[str, ...]) -> None:
 
 
 def prepare(forbids: tuple[str, ...]) -> None:
-    """Prepare for these names; takes time once in a process or test run."""
+    """Prepare for these names, once and for all in a process. What is prepared does nothing while nobody watches."""
     _prepared.add(forbids)
     operators.attach(forbids)
     operators.guard()
     functions.replace_functions(forbids)
     audit.install_hook()
-
-
-def prepare_only(forbids: tuple[str, ...]) -> None:
-    """Prepare for these names and for no others: each operator that is watched takes a little longer."""
-    if _prepared != {forbids}:
-        restore()
-        prepare(forbids)
-
-
-def restore() -> None:
-    """Restore torch's and Python's functions. The kernels that remain do nothing while the key is off."""
-    _prepared.clear()
-    operators.detach()
-    functions.restore()
-    operators.unguard()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import subprocess
 import sys
@@ -15,8 +16,6 @@ _ALONE = ["--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "
 _PATIENCE = 20.0
 
 _APPARMOR = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
-_CLONE = Path("/proc/sys/kernel/unprivileged_userns_clone")
-_MOST = Path("/proc/sys/user/max_user_namespaces")
 
 
 def command(words: Sequence[str]) -> list[str]:
@@ -91,7 +90,10 @@ def problem() -> tuple[str, str] | None:
 
 
 def _remedy() -> str:
-    if _value(_APPARMOR) == "1":
+    restricted = False
+    with contextlib.suppress(OSError):
+        restricted = _APPARMOR.read_text().strip() == "1"
+    if restricted:
         profile = (
             rf"abi <abi/4.0>,\ninclude <tunables/global>\nprofile bwrap {_program()} flags=(unconfined) {{\n  "
             r"userns,\n}\n"
@@ -100,24 +102,7 @@ def _remedy() -> str:
             f"Ubuntu requires a profile; `printf '{profile}' | sudo tee /etc/apparmor.d/bwrap; sudo systemctl "
             "reload apparmor` writes and loads it"
         )
-    if _value(_CLONE) == "0":
-        return (
-            "`sudo sysctl kernel.unprivileged_userns_clone=1` allows it until the next boot; a line in "
-            "/etc/sysctl.d makes it permanent"
-        )
-    if _value(_MOST) == "0":
-        return (
-            "`sudo sysctl user.max_user_namespaces=10000` allows it until the next boot; a line in /etc/sysctl.d "
-            "makes it permanent"
-        )
     return (
-        "in a container, start it with `--security-opt seccomp=unconfined`, or with a profile that allows user "
-        "namespaces"
+        "it needs user namespaces: allow them (`sysctl user.max_user_namespaces`), and start a container with "
+        "`--security-opt seccomp=unconfined`"
     )
-
-
-def _value(setting: Path) -> str:
-    try:
-        return setting.read_text().strip()
-    except OSError:
-        return ""

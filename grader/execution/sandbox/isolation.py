@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, fields
 
 from grader.execution.sandbox import bubblewrap, landlock, seccomp
@@ -44,15 +43,23 @@ class Layer:
         return f"{self.name} is off: {self.missing}" + (f"; {self.remedy}" if self.remedy else "")
 
 
+_BLOCKS = {
+    "limits": "memory, processor time, open files; no file may grow; the environment is empty",
+    "seccomp": "no network, no new processes or programs, no signals to others, no writing, and no system calls "
+    "outside a short list",
+    "landlock": "no file can be opened except those of Python and torch",
+    "bubblewrap": "when a class is graded, the names of other files and the numbers of other processes are hidden too",
+}
+
+
 def layers() -> list[Layer]:
     """Every layer, on or off; the outermost is last."""
-    return [_limits(), _seccomp(), _landlock(), _bubblewrap()]
+    return [_layer(name) for name in _BLOCKS]
 
 
 def available(bubblewrap: bool = True) -> Isolation:
     """Every layer that this machine supports; `bubblewrap=False` leaves out the one that needs a separate start."""
-    found: Iterable[Layer] = layers() if bubblewrap else (_limits(), _seccomp(), _landlock())
-    return Isolation(**{layer.name: layer.on for layer in found})
+    return Isolation(**{name: _layer(name).on for name in _BLOCKS if bubblewrap or name != "bubblewrap"})
 
 
 def missing_layers() -> list[Layer]:
@@ -60,46 +67,27 @@ def missing_layers() -> list[Layer]:
     return [layer for layer in layers() if not layer.on]
 
 
-_ELSEWHERE = "it is part of Linux; workers on this system are not isolated"
-_LINUX_REMEDY = "grade on Linux (a virtual machine or a container will do)"
+def _layer(name: str) -> Layer:
+    why = _why_missing(name)
+    return Layer(name, False, _BLOCKS[name], *why) if why else Layer(name, True, _BLOCKS[name])
 
 
-def _limits() -> Layer:
-    blocks = "memory, processor time, open files; no file may grow; the environment is empty"
-    return Layer("limits", True, blocks) if is_linux() else Layer("limits", False, blocks, _ELSEWHERE, _LINUX_REMEDY)
-
-
-def _seccomp() -> Layer:
-    blocks = (
-        "no network, no new processes or programs, no signals to others, no writing, and no system calls "
-        "outside a short list"
-    )
+def _why_missing(name: str) -> tuple[str, str] | None:
+    """Why this machine does not support a layer, and what to do about it; None if it does."""
     if not is_linux():
-        return Layer("seccomp", False, blocks, _ELSEWHERE, _LINUX_REMEDY)
-    if seccomp.available():
-        return Layer("seccomp", True, blocks)
-    return Layer(
-        "seccomp",
-        False,
-        blocks,
-        "this kernel or container does not allow filters of system calls, or the "
-        "processor is neither x86-64 nor 64-bit ARM",
-    )
-
-
-def _landlock() -> Layer:
-    blocks = "no file can be opened except those of Python and torch"
-    if not is_linux():
-        return Layer("landlock", False, blocks, _ELSEWHERE, _LINUX_REMEDY)
-    if landlock.version():
-        return Layer("landlock", True, f"{blocks} (version {landlock.version()})")
-    remedy = "add `landlock` to the kernel's `lsm=` list at boot, or use a newer kernel"
-    return Layer("landlock", False, blocks, "this kernel is older than 5.13 or was started without it", remedy)
-
-
-def _bubblewrap() -> Layer:
-    blocks = "when a class is graded, the names of other files and the numbers of other processes are hidden too"
-    if not is_linux():
-        return Layer("bubblewrap", False, blocks, _ELSEWHERE, _LINUX_REMEDY)
-    trouble = bubblewrap.problem()
-    return Layer("bubblewrap", False, blocks, *trouble) if trouble else Layer("bubblewrap", True, blocks)
+        return (
+            "it is part of Linux; workers on this system are not isolated",
+            "grade on Linux (a virtual machine or a container will do)",
+        )
+    if name == "seccomp" and not seccomp.available():
+        return (
+            "this kernel or container does not allow filters of system calls, or the processor is neither x86-64 nor "
+            "64-bit ARM",
+            "",
+        )
+    if name == "landlock" and not landlock.version():
+        return (
+            "this kernel is older than 5.13 or was started without it",
+            "add `landlock` to the kernel's `lsm=` list at boot, or use a newer kernel",
+        )
+    return bubblewrap.problem() if name == "bubblewrap" else None

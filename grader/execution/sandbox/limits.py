@@ -4,7 +4,7 @@ limit.
 Memory is bounded in three parts, whatever build of torch is installed:
 
 - private writable memory: RLIMIT_DATA is what the process started with and a budget on top
-- shared memory: the filter of system calls allows none (system_calls.py), because RLIMIT_DATA does not count it
+- shared memory: the filter of system calls allows none (seccomp.py), because RLIMIT_DATA does not count it
 - addresses: RLIMIT_AS. It also bounds page tables, and shared memory where calls are not filtered
 
 A GPU needs far more addresses than these. No worker may use one: the exercises run on the processor, and Landlock

@@ -66,7 +66,7 @@ class Watched:
         self.failed: dict[str, tuple[str, ...]] = {}  # exercise → the tests that failed in its last verdict
         self.first_line = float("nan")  # seconds from the last save to the first failing line
         self.runs = Runs(lambda number, message: self.messages.put((number, message)))
-        self.saves = SaveWatcher(EXERCISES, self._saved, lambda word: print(word, file=sys.stderr))
+        self.saves = SaveWatcher(EXERCISES, self._saved)
 
     def __enter__(self) -> Watched:
         return self

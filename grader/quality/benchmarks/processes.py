@@ -50,11 +50,6 @@ def command_line(pid: int) -> str:
     return _read(f"/proc/{pid}/cmdline").replace("\0", " ").strip()
 
 
-def name_of(pid: int) -> str:
-    """The name of a process in a list of processes; empty for one that has ended."""
-    return _read(f"/proc/{pid}/comm").strip()
-
-
 def start_time(pid: int) -> str:
     """Start time of a process in the kernel's clock ticks; empty if it has ended or is a zombie."""
     fields = _stat(pid)

@@ -13,8 +13,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from grader.classroom.handout.gradescope import TEXTS, hide_results, write_archive
-from grader.classroom.intake.problems import GradingProblem
+from grader.classroom.handout.gradescope import hide_results
 from grader.course.source import definition, replace_definition
 from grader.course.syllabus import ROOT, load_syllabus
 from grader.execution.sandbox.isolation import available
@@ -140,7 +139,7 @@ def test_an_extension_in_gradescope_counts(autograder, offline):
     own = {"release_date": "2026-10-01T00:00:00.000000-07:00", "due_date": "2026-11-03T23:00:00.000000-07:00", "late_due_date": None}
     [user] = METADATA["users"]
     found = graded(autograder, offline, {"ch05_layers.py": "def gelu(x):\n    return x\n"}, METADATA | {"users": [user | {"assignment": own}]})
-    assert "day late" not in found["output"] and found["extra_data"]["headway"]["late"] == "" and found["extra_data"]["headway"]["name"] == "Alpha Example"
+    assert "day late" not in found["output"] and found["extra_data"]["headway"]["name"] == "Alpha Example"
 
 
 @pytest.mark.parametrize(
@@ -204,30 +203,10 @@ def test_a_path_that_cannot_be_the_archive_is_refused_before_any_work(kit, tmp_p
     (tmp_path / "notes.zip").write_text("my notes")
     assert "is a folder; name the archive's file" in kit.run("gradescope", str(tmp_path), status=2)
     assert "does not exist; make it first" in kit.run("gradescope", str(tmp_path / "none" / "a.zip"), status=2)
-    assert "exists and is not an autograder of Headway" in kit.run("gradescope", str(tmp_path / "notes"), status=2)
-    with zipfile.ZipFile(tmp_path / "class.zip", "w") as submissions:
-        submissions.writestr("ch03_attention.py", "x = 1\n")
-    before = (tmp_path / "class.zip").read_bytes()
-    assert "so it is not replaced; choose another name" in kit.run("gradescope", str(tmp_path / "class.zip"), status=2)
-    assert (tmp_path / "class.zip").read_bytes() == before
+    assert "notes.zip exists already; move it away, or choose another name" in kit.run("gradescope", str(tmp_path / "notes"), status=2)
     assert "--hidden gelu: this exercise is not graded here" in kit.run("gradescope", str(tmp_path / "a.zip"), "--chapters", "ch03", "--hidden", "gelu", status=2)
     assert "did you mean softmax" in kit.run("gradescope", str(tmp_path / "a.zip"), "--hidden", "sofmax", status=2)
     assert (tmp_path / "notes.zip").read_text() == "my notes" and not (tmp_path / "a.zip").exists()
-
-
-@pytest.mark.parametrize("address", ["notaurl", "https://", "ftp://example.org/cpu", "https://[", "https://example.org/cpu torch", "https://example.org/\n"])
-def test_an_address_that_is_none_is_refused(address, tmp_path):
-    with pytest.raises(GradingProblem, match="this is not the address of a package index, which begins with https:// or http://"):
-        write_archive(tmp_path / "a.zip", [], torch_index=address)
-    assert not (tmp_path / "a.zip").exists()
-
-
-def test_setup_says_which_index_has_no_torch(tmp_path):
-    """The two lines of setup.sh that install torch, with a pip that fails."""
-    setup = (TEXTS / "setup.sh").read_text(encoding="utf-8")
-    text = setup[setup.index("index=") : setup.index('"$here/venv/bin/python" -m pip install -c constraints.txt -e .')]
-    script = f"set -euo pipefail\nhere=here\n{text}echo installed\n".replace('"$here/venv/bin/python"', "false").replace("TORCH_INDEX", "https://example.org/cpu")
-    assert run(["bash", "-c", script], tmp_path, dict(os.environ), status=1).startswith("torch could not be installed from https://example.org/cpu. Make the archive")
 
 
 def test_hidden_results_reveal_neither_the_points_nor_the_tests():
@@ -239,49 +218,25 @@ def test_hidden_results_reveal_neither_the_points_nor_the_tests():
     assert hide_results(results, ["softmax"]) == hide_results(results, []) == results
 
 
-def test_invalid_rules_and_unknown_chapters_are_refused(kit, tmp_path):
-    (tmp_path / "rules.toml").write_text("[points]\nsofmax = 3\n")
-    assert "softmax" in kit.run("gradescope", str(tmp_path / "a.zip"), "--points", str(tmp_path / "rules.toml"), status=2)
-    assert "did you mean ch05_layers" in kit.run("gradescope", str(tmp_path / "a.zip"), "--chapters", "ch05_layer", status=2)
-    assert not (tmp_path / "a.zip").exists()
-
-
 # ---- GitHub
 
 
-def steps_of(workflow: str) -> list[tuple[str, str, bool]]:
-    """The `run` steps of a workflow, in order: name, script, and whether it also runs after a failure."""
-    steps = []
-    for entry in re.split(r"^      - ", workflow, flags=re.MULTILINE)[1:]:
-        name, always = re.match(r"name: (.*)", entry), "if: always()" in entry
-        block = re.search(r"^        run: \|\n((?:          .*\n)+)", entry, flags=re.MULTILINE)
-        line = re.search(r"^        run: ([^|].*)$", entry, flags=re.MULTILINE)
-        if name and (block or line):
-            steps.append((name[1], re.sub(r"^          ", "", block[1], flags=re.MULTILINE) if block else line[1] + "\n", always))
-    return steps
-
-
 @pytest.mark.thorough
-def test_the_workflow_of_a_handout_grades_a_push_and_posts_the_summary(tmp_path, offline):
+def test_the_workflow_of_a_handout_grades_a_push_without_rights_and_shows_the_results(tmp_path, offline):
+    yaml = pytest.importorskip("yaml")
     repository = tmp_path / "repository"
     Kit(ROOT).run("handout", str(repository), "--chapters", "ch05")
     (repository / "exercises" / f"{MODULE}.py").write_text(mistaken(), encoding="utf-8")
     run([sys.executable, "-m", "venv", str(tmp_path / "python")], tmp_path, offline)  # as actions/setup-python: a Python first on the path
     runner = offline | {"PATH": f"{tmp_path / 'python' / 'bin'}{os.pathsep}{offline['PATH']}", "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md"), "CI": "true"}
-    steps = steps_of((repository / ".github" / "workflows" / "grade.yml").read_text(encoding="utf-8"))
-    assert [name for name, _, _ in steps] == ["Install", "Grade", "Summary", "Comment"]
-    failed = False
-    for name, script, always in steps:
-        if failed and not always:
-            continue
-        (tmp_path / "step.sh").write_text(script)
-        output = run(["bash", "-e", str(tmp_path / "step.sh")], repository, runner, status=1 if name == "Grade" else 0)
-        failed = failed or name == "Grade"
+    workflow = yaml.safe_load((repository / ".github" / "workflows" / "grade.yml").read_text(encoding="utf-8"))
+    assert workflow["permissions"] == {"contents": "read"} and "permissions" not in workflow["jobs"]["grade"]
+    scripts = {step["name"]: step["run"] for step in workflow["jobs"]["grade"]["steps"] if "name" in step}
+    for name, status in (("Install", 0), ("Grade", 1)):
+        output = run(["bash", "-e", "-o", "pipefail", "-c", scripts[name]], repository, runner, status=status)
         assert "Traceback" not in output
     page = (tmp_path / "summary.md").read_text(encoding="utf-8")
-    assert "| `gelu` | 12/12 | passed |" in page
-    assert "| `SwiGLU` | 0/" in page and "to do |" in page
-    assert "**`RMSNorm`**" in page and "mean" in page and "\n  expected  " in page
+    assert page.startswith("```text\n") and "FAILED" in page and "mean" in page and "\n  expected  " in page
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
@@ -295,8 +250,3 @@ def test_both_make_commands_of_a_handout_work(tmp_path, offline):
     worth = f"{100 - load_syllabus().exercise('SwiGLU').points:g}"
     assert re.search(rf"ch05 Layers +{worth}/{worth}\n", run(["make", "test"], folder, env))
     assert "You have passed every exercise." in run(["make", "learn"], folder, env)
-
-
-def test_without_results_the_summary_says_so(tmp_path):
-    done = subprocess.run([sys.executable, "-m", "grader.classroom.handout.summary", str(tmp_path / "none.json")], cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0 and "no points to show" in done.stdout

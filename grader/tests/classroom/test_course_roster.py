@@ -2,8 +2,7 @@
 
 import pytest
 from grader.classroom.intake.problems import GradingProblem
-from grader.classroom.term.roster import Roster, RosterPerson
-from grader.classroom.term.roster_table import read_people, write_people
+from grader.classroom.term.roster import Roster, RosterPerson, read_people, write_people
 
 ALPHA = RosterPerson("Alpha One", "alpha@example.edu", "aone", "s1", "11", "501", "S1", "G1")
 BETA = RosterPerson("Beta Two", "beta@example.edu", "btwo", "s2", "12", "502", "S1", "G1")
@@ -54,12 +53,6 @@ def people(tmp_path, text, name="people.csv"):
 def test_an_export_gives_the_people_with_their_ids(tmp_path, text, fields):
     found = people(tmp_path, text).people
     assert found == tuple(RosterPerson(one.name, **{field: getattr(one, field) for field in fields}) for one in (ALPHA, BETA))
-
-
-def test_columns_that_are_not_used_are_known_except_those_of_an_export(tmp_path):
-    assert people(tmp_path, GROUPS).unused == ("canvas_group_id",)
-    assert people(tmp_path, "name,Matrikelnummer,gruop\nAlpha,1,2\n").unused == ("Matrikelnummer", "gruop (did you mean group?)")
-    assert people(tmp_path, CANVAS).unused == people(tmp_path, MOODLE).unused == people(tmp_path, GRADESCOPE).unused == ()
 
 
 def test_a_written_roster_is_read_back(tmp_path):

@@ -1,30 +1,24 @@
 """A hostile archive affects only its own submission, and none takes much memory."""
 
-import bz2
 import gzip
 import io
-import lzma
 import os
 import subprocess
 import sys
 import tarfile
-import time
 import zipfile
 
 import pytest
 import submission_archives
 from grader.classroom.intake.files import Limits, list_members
-from grader.classroom.intake.problems import GradingProblem, UnreadableSubmission
-from grader.classroom.intake.reading import read_submissions
+from grader.classroom.intake.problems import UnreadableSubmission
+from grader.classroom.intake.submission_content import MAX_ARCHIVE_LEVELS
 from grader.course.syllabus import ROOT
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from submission_archives import (
     CHAPTER,
     DAMAGED,
     archive,
     by_name,
-    one,
     patched,
     tar_header,
     tar_member,
@@ -43,13 +37,6 @@ def test_an_archive_with_a_path_that_leads_out_is_refused(tmp_path, name):
     for person in ("alpha", "beta"):
         assert found[person].problem.startswith("a file in the archive has a path outside of it (") and not found[person].sources
     assert not found["chi"].problem
-
-
-def test_null_bytes_and_control_characters_in_names_stay_text(tmp_path):
-    nul = zipped({"aXb.py": "x"}).replace(b"aXb.py", b"a\0b.py")
-    assert archive(tmp_path / "a", nul).problem == "it contains no chapter, only a; name the chapter files like ch03_attention.py"
-    found = archive(tmp_path / "b", zipped({"\x1b[31m\u202ered/notes\n.txt": "x", "y" * 255: "z"}))
-    assert found.problem.startswith("it contains no chapter, only notes .txt, yyy") and len(found.problem) < 200
 
 
 def test_links_and_devices_in_archives_are_not_followed(tmp_path):
@@ -73,13 +60,33 @@ def test_links_and_devices_in_archives_are_not_followed(tmp_path):
     assert archive(tmp_path / "b", target.getvalue()).problem == "it contains no readable chapter: ch03_attention.py is a link, which the grader does not follow"
 
 
-def test_a_password_gives_a_clear_message(tmp_path):
+def test_a_password_and_an_unusual_compression_give_a_clear_message(tmp_path):
     found = archive(tmp_path, patched(zipped({CHAPTER: "x = 1\n"}), flags=1))
     assert found.problem == "the archive is protected by a password; submit it without one"
     strongly = archive(tmp_path, patched(zipped({CHAPTER: "x = 1\n"}), flags=1, method=99))
     assert strongly.problem == found.problem
-    other = archive(tmp_path, patched(zipped({"notes.txt": "n"}), flags=1))
-    assert other.problem == "it contains no chapter, only notes.txt; name the chapter files like ch03_attention.py"
+    unusual = archive(tmp_path, patched(zipped({CHAPTER: "x = 1\n"}), method=97))
+    assert unusual.problem == "the archive uses an unusual compression method; create a plain zip archive of the chapter files"
+
+
+@pytest.mark.parametrize("pack, ending", [(zipped, ".zip"), (tarred, ".tgz")])
+def test_an_archive_in_an_archive_is_opened(tmp_path, pack, ending):
+    data = pack({f"hw/{CHAPTER}": "x"})
+    for depth in range(1, MAX_ARCHIVE_LEVELS + 1):
+        data = pack({f"inner{depth}{ending}": data})
+        found = archive(tmp_path / str(depth), data, f"alpha{ending}")
+        if depth < MAX_ARCHIVE_LEVELS:
+            assert (found.sources, found.problem) == ({"ch03_attention": "x"}, ""), depth
+    assert f"was not opened, because it is in {MAX_ARCHIVE_LEVELS} other archives" in found.problem and not found.sources
+
+
+def test_damage_and_escapes_inside_inner_archives_are_their_owners_sentence(tmp_path):
+    write(tmp_path / "alpha.zip", zipped({"in.zip": zipped({"../x.py": "x", CHAPTER: "x"})}))
+    write(tmp_path / "beta.zip", zipped({"in.zip": b"PK\x03\x04 cut"}))
+    write(tmp_path / "chi.zip", zipped({"in.zip": zipped({CHAPTER: "c"})}))
+    found = by_name(tmp_path)
+    assert found["alpha"].problem.startswith("a file in the archive has a path outside of it (../x.py)")
+    assert found["beta"].problem == DAMAGED and found["chi"].sources == {"ch03_attention": "c"}
 
 
 def test_names_in_a_zip_are_read_as_utf8_even_without_the_flag(tmp_path):
@@ -125,14 +132,6 @@ def test_the_format_is_detected_from_the_bytes_and_not_from_the_name(tmp_path):
     }
 
 
-@pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress])
-def test_consecutive_streams_are_read(tmp_path, pack):
-    tar = tarred({CHAPTER: "x = 1\n" * 500}, "w:")
-    pieces = pack(tar[:700]) + pack(b"") + pack(tar[700:])
-    for behind in (b"", bytes(512) if pack is gzip.compress else b"junk"):
-        assert archive(tmp_path, pieces + behind).sources == {"ch03_attention": "x = 1\n" * 500}
-
-
 def test_false_sizes_make_an_archive_damaged(tmp_path):
     honest = zipped({CHAPTER: "x = 1\n" * 100}, zipfile.ZIP_STORED)
     deflated = zipped({CHAPTER: "x = 1\n" * 100})
@@ -153,11 +152,6 @@ def test_duplicate_members_are_read_and_overlapping_members_refused(tmp_path):
         out.filelist[2].header_offset = out.filelist[1].header_offset
         out._didModify = True
     assert archive(tmp_path / "b", target.getvalue()).problem == DAMAGED
-
-
-def test_an_unknown_compression_method_of_zip_gives_a_clear_message(tmp_path):
-    found = archive(tmp_path, patched(zipped({CHAPTER: "x = 1\n"}), method=97))
-    assert found.problem == "the archive uses an unusual compression method; create a plain zip archive of the chapter files"
 
 
 def test_too_many_members_are_refused():
@@ -219,7 +213,7 @@ import bz2, gzip, io, lzma, resource, sys, tarfile, zipfile, zlib
 from pathlib import Path
 sys.path.insert(0, {tests!r})
 from submission_archives import CHAPTER, patched, tar_header, tar_member
-from grader.classroom.intake.reading import read_submissions
+from grader.classroom.intake.reader import read_submissions
 here = Path({here!r}); here.mkdir()
 SIZE = 1_500_000_000
 for name, method in (("alpha.zip", zipfile.ZIP_DEFLATED), ("ida.zip", zipfile.ZIP_BZIP2)):
@@ -242,6 +236,14 @@ assert packed[start + 2] == 0x21, packed[start:start + 12].hex()
 packed[place] = 40
 packed[start + length - 4:start + length] = zlib.crc32(bytes(packed[start:start + length - 4])).to_bytes(4, "little")
 (here / "joy.tar.xz").write_bytes(packed)
+
+def pile(levels, width, megabytes):
+    inside, packed = pile(levels - 1, width, megabytes) if levels else bytes(megabytes * 1_000_000), io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as out:
+        for number in range(width): out.writestr(f"{{number}}.zip" if levels else f"notes{{number}}.py", inside)
+    return packed.getvalue()
+
+(here / "kim.zip").write_bytes(pile(2, 1, 90))
 resource.setrlimit(resource.RLIMIT_AS, (2**20 * {megabytes},) * 2)
 for s in read_submissions(here):
     print(s.name, s.problem or "read", sep=": ")
@@ -266,46 +268,5 @@ def test_decompression_bombs_are_refused_with_little_memory(tmp_path):
         "hal": "it contains far too many copies of the chapters; submit one of each",
         "ida": DAMAGED,
         "joy": MEMORY,
+        "kim": "it contains no readable chapter: notes0.py is larger than 200 KB and was not read",
     }
-
-
-SEEDS = [
-    zipped({f"hw/{CHAPTER}": "x = 1\n" * 20, "notes.txt": "n"}),
-    tarred({f"hw/{CHAPTER}": "x = 1\n" * 20}, "w:"),
-    tarred({CHAPTER: "x = 1\n"}),
-    tarred({CHAPTER: "x = 1\n"}, "w:xz"),
-]
-
-
-@st.composite
-def mutated(draw):
-    """An archive with a few bytes changed, dropped or repeated."""
-    data = bytearray(draw(st.sampled_from(SEEDS)))
-    for _ in range(draw(st.integers(1, 6))):
-        place = draw(st.integers(0, len(data) - 1)) if data else 0
-        change = draw(st.sampled_from(["set", "drop", "repeat", "swap"]))
-        if change == "set":
-            data[place : place + 1] = bytes([draw(st.sampled_from([0, 1, 0x7F, 0x80, 0xFF, draw(st.integers(0, 255))]))])
-        elif change == "drop":
-            del data[place : place + draw(st.integers(1, 600))]
-        elif change == "repeat":
-            data[place:place] = data[place : place + draw(st.integers(1, 600))]
-        else:
-            other = draw(st.integers(0, len(data) - 1)) if data else 0
-            data[place : place + 8], data[other : other + 8] = data[other : other + 8], data[place : place + 8]
-    return bytes(data)
-
-
-@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck), database=None)
-@given(data=st.one_of(st.binary(max_size=2000), mutated(), mutated(), mutated()), name=st.sampled_from(["alpha.zip", "alpha.tar", "alpha.tgz"]))
-def test_no_bytes_make_the_reader_fail_or_hang(tmp_path_factory, data, name):
-    folder = tmp_path_factory.mktemp("any")
-    write(folder / name, data)
-    began = time.monotonic()
-    found = one(folder)
-    assert bool(found.problem) != bool(found.sources)
-    assert time.monotonic() - began < 60
-    try:
-        read_submissions(folder / name)
-    except GradingProblem:
-        pass

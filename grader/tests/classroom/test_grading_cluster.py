@@ -1,6 +1,5 @@
 """Grading on a Dask cluster: real schedulers and workers in separate processes, and some of them killed."""
 
-import functools
 import json
 import os
 import re
@@ -236,28 +235,6 @@ def test_a_worker_that_comes_later_is_refused_with_its_first_submission(shared, 
     assert re.match(rf"headway: a worker of the cluster at {address} has torch 2\.0\.1 instead of \S+; marks", capsys.readouterr().err)
 
 
-def test_a_server_that_nobody_uses_is_closed_by_the_next_run(monkeypatch):
-    monkeypatch.setattr(cluster_module, "MAX_IDLE_SECONDS", 0.0)
-    for run in ("first", "second"):
-        answer = cluster_module.grade_on_worker({}, {}, "", {}, run, ["softmax"], 0, {"pytest": "3.0"}, False)
-    assert answer == {"refused": f"has pytest {pytest.__version__} instead of 3.0; marks must not depend on who grades, so install the same there as here"}
-    assert list(cluster_module._dispatchers) == ["second"]
-    cluster_module.release("second")
-    assert not cluster_module._dispatchers
-
-
-def test_a_server_that_grades_is_not_closed_by_the_next_run(monkeypatch):
-    monkeypatch.setattr(cluster_module, "MAX_IDLE_SECONDS", 0.0)
-    ask = functools.partial(cluster_module.grade_on_worker, {}, {}, "", {})
-    ask("first", ["softmax"], 0, {"pytest": "3.0"}, False)
-    monkeypatch.setattr(cluster_module._dispatchers["first"].dispatcher, "under_way", 1)
-    ask("second", ["softmax"], 0, {"pytest": "3.0"}, False)
-    assert list(cluster_module._dispatchers) == ["first", "second"]
-    for run in ("first", "second"):
-        monkeypatch.setattr(cluster_module._dispatchers[run].dispatcher, "under_way", 0)
-        cluster_module.release(run)
-
-
 @pytest.mark.parametrize(
     "address, sentence",
     [
@@ -274,13 +251,6 @@ def test_an_address_without_a_cluster(people, tmp_path, capsys, monkeypatch, add
         assert graded(people, tmp_path / "out", address) == 2
     said = capsys.readouterr()
     assert (said.out, said.err) == ("", f"headway: {sentence.format(address=address)}\n")
-
-
-def test_a_cluster_that_stays_without_workers(shared, people, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(cluster_module, "MAX_SECONDS_WITHOUT_WORKER", 1.0)
-    monkeypatch.setattr(cluster_module, "CHECK_SECONDS", 0.5)
-    assert graded(people, tmp_path / "out", shared[0]) == 2
-    assert "has had no worker for 1 seconds, start some with `dask worker`; the results so far are saved" in capsys.readouterr().err
 
 
 def test_without_dask_the_message_says_what_to_install(people, tmp_path, capsys, monkeypatch):

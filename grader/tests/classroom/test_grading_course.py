@@ -15,11 +15,9 @@ from grader.classroom.term.roster import Roster, RosterPerson
 from grader.cli.commands.autograde import read_metadata, write_roster
 from pytest_runs import solution
 
+ROSTER = "name,login,group\nAlpha One,aone,G1\nBeta Two,btwo,G1\nGamma Three,gthree,\n"
 COURSE = """\
-roster = [
-  { name = "Alpha One", login = "aone", group = "G1" }, { name = "Beta Two", login = "btwo", group = "G1" },
-  { name = "Gamma Three", login = "gthree" },
-]
+roster = "roster.csv"
 [assignments.week1]
 exercises = ["causal_mask"]
 due = 2026-12-01T23:59:00+01:00
@@ -37,6 +35,7 @@ def course(tmp_path_factory):
     """A course whose first assignment is graded: Alpha handed in late for the group G1, and a stranger handed in, too."""
     folder = tmp_path_factory.mktemp("course")
     (folder / "course.toml").write_text(COURSE, encoding="utf-8")
+    (folder / "roster.csv").write_text(ROSTER, encoding="utf-8")
     hand_in(folder / "files", "one", solution("ch03"))
     hand_in(folder / "files", "two", mistake("causal_mask"))
     rows = "name,path,submitted\naone,files/one,2026-12-02T20:00:00+01:00\nStranger,files/two,2026-11-30T20:00:00+01:00\n"
@@ -106,14 +105,14 @@ def test_contradicting_options_are_refused(course):
 # ---- groups
 
 
-ROSTER = Roster((
+PEOPLE = Roster((
     RosterPerson("Alpha One", group="G1"), RosterPerson("Beta Two", group="G1"), RosterPerson("Gamma Three", group="G2"), RosterPerson("Delta Four", group="G2"),
     RosterPerson("Eta Five"),
 ))  # fmt: skip
 
 
 def named(*submissions, groups=True):
-    found, notes = name_by_roster(submissions, ROSTER, groups)
+    found, notes = name_by_roster(submissions, PEOPLE, groups)
     assert len({one.slug for one in found}) == len(found)
     return {one.name: one.digest for one in found}, list(map(str, notes))
 
@@ -139,7 +138,7 @@ def test_of_different_submissions_in_a_group_the_others_get_the_newest_readable_
     broken = type(new)(**vars(submission("C", problem="it is empty")) | {"submitted": old.submitted.replace(hour=22)})
     found, notes = name_by_roster([old, broken, new], roster, True)
     assert {one.name: one.digest for one in found}["D"] == new.digest
-    assert any("group G has different submissions, from A, B, C; its other members get the newest, of B" in str(note) for note in notes)
+    assert any("group G has different submissions, from A, B, C; its other members get the one of B" in str(note) for note in notes)
 
 
 def test_the_id_in_a_file_name_decides_whose_submission_it_is():

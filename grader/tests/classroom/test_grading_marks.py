@@ -8,10 +8,9 @@ import pytest
 from example_class import EXERCISES, RULES, a_class, one_test, submission
 from gradebook_runs import graded, start_gradebook
 from grader.classroom.gradebook.gradebook import Gradebook
-from grader.classroom.intake.submissions import LATE_MARK
 from grader.classroom.judging import scoring
 from grader.classroom.judging.graded_class import Mark
-from grader.classroom.judging.rules import EXTENDED, MARKED, Rules
+from grader.classroom.judging.rules import Rules
 from grader.verdict.results import ExerciseResult
 
 
@@ -55,32 +54,13 @@ def test_lateness_reduces_the_total():
     assert scoring.compute_total(marks, 0) == Mark(Decimal(0), Decimal(18))
 
 
-def test_a_submission_with_an_unknown_time_is_not_late(tmp_path):
-    people = [submission("Alpha", submitted=None)]
-    graded(tmp_path, people)
-    book, _, _ = start_gradebook(tmp_path, people)
-    with book:
-        [alpha] = book.graded_class(RULES).people
-    assert (alpha.late, alpha.notes, alpha.submitted, alpha.is_untimed) == ("", (), "", True)
-
-
-def test_a_late_mark_without_a_time_stays_one_in_the_gradebook(tmp_path):
-    people = [submission(name, submitted=None, time_from=LATE_MARK) for name in ("Alpha", "Beta")]
-    graded(tmp_path, people)
-    rules = replace(RULES, extensions={"Beta": RULES.due + timedelta(days=1)})
-    with Gradebook.read(tmp_path) as book:
-        alpha, beta = book.graded_class(rules).people
-    assert alpha.late == f"{MARKED}: 10 % of the points earned are deducted" and (alpha.submitted, alpha.notes, alpha.is_untimed) == ("", (), False)
-    assert (beta.late, beta.submitted, beta.notes) == ("", "", (EXTENDED,))
-
-
 def test_times_are_shown_in_the_time_zone_of_the_due_date(tmp_path):
-    people = [submission("Alpha"), submission("Beta", zone_known=False)]
+    people = [submission("Alpha"), submission("Beta", submitted=None)]
     graded(tmp_path, people)
     zone = timezone(timedelta(hours=2))
     with Gradebook.read(tmp_path) as book:
         shown = [person.submitted for person in book.graded_class(replace(RULES, due=RULES.due.astimezone(zone))).people]
-    assert shown == ["2026-05-01T20:30:00+02:00", "2026-05-01T18:30:00+02:00"]
+    assert shown == ["2026-05-01T20:30:00+02:00", ""]
 
 
 def test_new_rules_change_marks_without_grading_again(tmp_path):

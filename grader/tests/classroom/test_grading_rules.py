@@ -30,8 +30,8 @@ def rules(tmp_path, text):
     return read_rules(tmp_path / "rules.toml")
 
 
-def handed_in(after: timedelta, name: str = "Beta", zone_known: bool = True) -> Submission:
-    return Submission(name, {"ch03_attention": ""}, submitted=DUE + after, zone_known=zone_known)
+def handed_in(after: timedelta, name: str = "Beta") -> Submission:
+    return Submission(name, {"ch03_attention": ""}, submitted=DUE + after)
 
 
 def test_without_rules_the_courses_points_count_and_nothing_is_late(tmp_path):
@@ -92,21 +92,10 @@ def test_an_extension_moves_the_due_date_of_one_person(tmp_path):
     assert found.find_warnings([there, other]) == []
 
 
-def test_times_from_file_dates_give_one_warning(tmp_path):
-    table, one, other = Submission("a", {}, time_from="roster"), Submission("b", {}, time_from="file"), Submission("c", {}, time_from="file")
-    late = rules(tmp_path, "[late]\ndue = 2026-12-01T23:59:00+01:00\n")
-    assert [note.partition(" come")[0] for people in ([table, one], [table, one, other], [one, other]) for note in late.find_warnings(people)] == [
-        "the time of b's submission", "the times of 2 submissions", "the times of all submissions",
-    ]  # fmt: skip
-    assert late.find_warnings([table]) == Rules().find_warnings([one, other]) == []
-
-
-def test_time_zones_are_respected_and_local_times_use_the_due_dates_zone(tmp_path):
+def test_time_zones_are_respected(tmp_path):
     found = rules(tmp_path, LATE)
     in_utc = Submission("Beta", {}, submitted=datetime(2026, 12, 1, 23, 30, tzinfo=UTC))
     assert found.compute_lateness(in_utc).days == 1
-    by_the_clock = Submission("Beta", {}, submitted=datetime(2026, 12, 1, 23, 30, tzinfo=UTC), zone_known=False)
-    assert found.compute_lateness(by_the_clock).days == 0
 
 
 def test_a_submission_with_an_unknown_time_is_on_time(tmp_path):

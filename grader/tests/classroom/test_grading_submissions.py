@@ -1,21 +1,19 @@
 """What a class hands in is read in any form, and a problem affects only its own submission."""
 
 import os
-from datetime import UTC, datetime, timedelta
 
 import pytest
 from grader.classroom.intake.class_layout import ClassFiles, divide_class
 from grader.classroom.intake.file_names import make_safe_name
 from grader.classroom.intake.files import FoundFile, walk_folder
-from grader.classroom.intake.options import DEFAULTS
 from grader.classroom.intake.problems import GradingProblem
-from grader.classroom.intake.reading import read_submissions
+from grader.classroom.intake.reader import read_submissions
 from grader.classroom.intake.submission_content import MAX_FILES, read_content
 from grader.course.source import LARGEST
-from grader.course.syllabus import SOLUTIONS
+from grader.course.stubs import reference_stub
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from submission_archives import CHAPTER, TRUSTING, by_name, clone, one, tarred, write, zipped
+from submission_archives import CHAPTER, by_name, one, tarred, write, zipped
 
 # Shapes
 
@@ -70,17 +68,13 @@ def test_one_persons_folder_archive_or_file_alone(tmp_path):
     write(tmp_path / "alpha" / CHAPTER)
     write(tmp_path / "beta.zip", zipped({CHAPTER: "x = 1\n"}))
     write(tmp_path / f"chi_{CHAPTER}")
-    clone(tmp_path / "delta")
-    write(tmp_path / "delta" / "old" / CHAPTER, "y = 2\n")
-    alone = [one(tmp_path / name, TRUSTING) for name in ("alpha", "beta.zip", f"chi_{CHAPTER}", "delta")]
-    assert [(s.name, s.sources, s.time_from) for s in alone] == [(name, {"ch03_attention": "x = 1\n"}, "file") for name in ("alpha", "beta", "chi")] + [
-        ("delta", {"ch03_attention": "x = 1\n"}, "commit")
-    ]
+    names = ("alpha", "beta.zip", f"chi_{CHAPTER}")
+    assert [(s.name, s.sources) for s in (one(tmp_path / name) for name in names)] == [(name, {"ch03_attention": "x = 1\n"}) for name in ("alpha", "beta", "chi")]
 
 
 def test_an_unreadable_folder_gives_a_clear_message(tmp_path):
     (closed,) = walk_folder(tmp_path / "gone", ("alpha",))
-    assert read_content([closed], DEFAULTS).problem == "the folder gone cannot be opened"
+    assert read_content([closed]).problem == "the folder gone cannot be opened"
     with pytest.raises(GradingProblem, match="^class cannot be opened$"):
         divide_class(ClassFiles("class", "class", list(walk_folder(tmp_path / "gone"))), print)
 
@@ -144,6 +138,73 @@ def test_a_renamed_file_counts_if_there_is_no_other(tmp_path):
     assert found["beta"].sources == {"ch03_attention": "right"}
 
 
+# Files whose names say no chapter
+
+MODULE = "ch03_attention"
+ONE = "def softmax(x, dim=-1):\n    return x + 1\n"
+TWO = "def softmax(x, dim=-1):\n    return x\n\n\ndef causal_mask(q_len, k_len=None):\n    return q_len\n"
+
+
+def test_a_file_is_matched_by_what_it_defines(tmp_path):
+    write(tmp_path / "alpha" / "attention.py", TWO)
+    write(tmp_path / "alpha" / "plots.py", "def draw():\n    return 1\n")
+    write(tmp_path / "chi" / "homework.py", "def softmax(x:\n")
+    write(tmp_path / "delta" / "plots.py", "def draw():\n    return 1\n")
+    write(tmp_path / "epsilon" / "ch03_attention.py.txt", TWO)
+    write(tmp_path / "fay" / "attention.py", reference_stub(MODULE), time=1_780_000_000)
+    write(tmp_path / "fay" / "train.py", ONE, time=1_790_000_000)
+    for place in ("tests/variants/ch03_attention/softmax.py", "solutions/attention.py", "grader/x.py", "test_softmax.py", "conftest.py"):
+        write(tmp_path / "gil" / place, TWO)
+    found = by_name(tmp_path)
+    assert found["alpha"].sources == {MODULE: TWO}
+    assert found["alpha"].notes == ("the file attention.py was used as ch03_attention.py, because it defines softmax and causal_mask",)
+    assert found["chi"].sources == {MODULE: "def softmax(x:\n"}, "grading shows its owner the line"
+    assert found["delta"].problem == "it contains no chapter, only plots.py; name the chapter files like ch03_attention.py"
+    assert found["epsilon"].sources == {MODULE: TWO}
+    assert found["fay"].sources == {MODULE: reference_stub(MODULE)}, "a helper with an exercise's name does not replace the chapter"
+    assert found["gil"].problem, "the kit's own files and tests are nobody's work"
+
+
+def test_of_numbered_copies_the_newest_counts(tmp_path):
+    for person, name in (("alpha", "attention"), ("chi", MODULE)):
+        write(tmp_path / person / f"{name}.py", TWO, time=1_780_000_000)
+        write(tmp_path / person / f"{name} (2).py", ONE, time=1_790_000_000)
+    write(tmp_path / "delta" / "attention.py", ONE, time=1_790_000_000)
+    write(tmp_path / "delta" / "attention (2).py", TWO, time=1_780_000_000)
+    found = by_name(tmp_path)
+    assert {name: s.sources[MODULE] for name, s in found.items()} == dict.fromkeys(["alpha", "chi", "delta"], ONE)
+    assert "attention (2).py was graded, not attention.py" in found["alpha"].notes[-1]
+    assert "ch03_attention (2).py was graded, not ch03_attention.py" in found["chi"].notes[-1]
+
+
+def test_one_file_with_several_chapters_is_divided(tmp_path):
+    gelu = "def gelu(x):\n    return softmax(x)\n"
+    write(tmp_path / "alpha" / "all.py", f"import torch\n{ONE}{gelu}print(gelu(torch.ones(3)))\n")
+    found = one(tmp_path)
+    assert list(found.sources) == [MODULE, "ch05_layers"]
+    assert "gelu" not in found.sources[MODULE] and "print" not in found.sources[MODULE]
+    assert f"from .{MODULE} import softmax\n" in found.sources["ch05_layers"]
+    assert found.notes[0] == "the file all.py was used as ch03_attention.py, because it defines softmax; only the code that they use was read"
+
+
+@pytest.mark.parametrize(
+    "text, says",
+    [("", "is empty"), (" \n\n", "is empty"), ("# todo\n", "has only comments and imports"), ('"""Mine."""\nimport torch\nfrom torch import nn\n...\n', "has only")],
+)
+def test_an_empty_chapter_cannot_be_graded_and_one_sentence_says_so(tmp_path, text, says):
+    write(tmp_path / "alpha" / CHAPTER, text)
+    write(tmp_path / "beta" / CHAPTER, text)
+    write(tmp_path / "beta" / "ch05_layers.py", "x = 1\n")
+    write(tmp_path / "chi" / f"{MODULE} (1).py", text, time=1_790_000_000)
+    write(tmp_path / "chi" / CHAPTER, ONE, time=1_780_000_000)
+    found = by_name(tmp_path)
+    problem = found["alpha"].problem
+    assert problem.startswith(f"ch03_attention.py {says}") and problem.endswith("; submit the file with your code")
+    assert (found["alpha"].sources, found["alpha"].notes) == ({}, ())
+    assert list(found["beta"].sources) == ["ch05_layers"] and found["beta"].notes == (problem,)
+    assert found["chi"].sources == {MODULE: ONE}, "the newest copy that is not empty"
+
+
 # The whole input
 
 
@@ -169,16 +230,6 @@ def test_an_invalid_input_is_refused_with_one_sentence(tmp_path):
     assert refusal(tmp_path / "words.txt") == "words.txt is not a folder, an archive, a table (.csv), a Python file or a notebook"
     assert refusal(tmp_path / "cut.zip") == "cut.zip: the archive is damaged or incomplete; submit it again"
     assert refusal(tmp_path / "out.zip") == "out.zip is not safe to read: a file in it has a path outside of it (../../alpha/ch03_attention.py)"
-
-
-def test_files_without_an_owner_are_reported(tmp_path):
-    write(tmp_path / "class" / "alpha" / CHAPTER)
-    for name in ("README.md", "beta.docx", "c.txt", "d.txt"):
-        write(tmp_path / "class" / name, "words")
-    notes = []
-    assert [s.name for s in read_submissions(tmp_path / "class", notes.append)] == ["alpha"]
-    remedy = "put each submission into a folder with the person's name"
-    assert notes == [f"ignored because they have no owner: README.md, beta.docx, c.txt, and 1 more; {remedy}"]
 
 
 def test_two_submissions_with_one_name_are_a_problem_of_that_person(tmp_path):
@@ -208,7 +259,7 @@ def test_several_archives_of_one_person_are_ambiguous(tmp_path):
 
 def test_the_number_of_files_and_the_depth_are_limited(tmp_path):
     many = (FoundFile((f"{number}.txt",), "file") for number in range(MAX_FILES + 1))
-    assert read_content(many, DEFAULTS).problem == "it contains more than 50000 files; submit only the chapter files"
+    assert read_content(many).problem == "it contains more than 50000 files; submit only the chapter files"
     write(tmp_path / "alpha" / CHAPTER, "mine")
     write(tmp_path.joinpath("alpha", *"d" * 70, "ch01_tokenizer.py"), "too deep")
     assert one(tmp_path).sources == {"ch03_attention": "mine"} and one(tmp_path).notes == ("files more than 60 folders deep were not read",)
@@ -282,12 +333,3 @@ def test_names_stay_unchanged_and_their_file_names_are_safe(tmp_path):
         submission.name.encode()
         write(tmp_path / "out" / f"{submission.slug}.md")
     assert len(list((tmp_path / "out").iterdir())) == len(names)
-
-
-def test_a_class_of_reference_solutions_is_read_in_full(tmp_path):
-    for person in ("alpha", "beta"):
-        for path in SOLUTIONS.glob("ch*.py"):
-            write(tmp_path / person / path.name, path.read_bytes())
-    for submission in read_submissions(tmp_path, options=TRUSTING):
-        assert len(submission.sources) == len(list(SOLUTIONS.glob("ch*.py"))) and not submission.problem and not submission.notes
-        assert submission.submitted and datetime.now(UTC) - submission.submitted < timedelta(days=1)

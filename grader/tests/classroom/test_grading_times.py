@@ -1,95 +1,28 @@
 """Submission times from files, archives, clones and tables; and the tables themselves."""
 
-import os
-import subprocess
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
-from grader.classroom.intake.commit_time import read_commit_time
 from grader.classroom.intake.problems import GradingProblem
-from grader.classroom.intake.reading import read_submissions
+from grader.classroom.intake.reader import read_submissions
 from grader.classroom.intake.roster import read_cells
-from grader.classroom.intake.submissions import UNTRUSTED
-from submission_archives import CHAPTER, TRUSTING, by_name, clone, git, one, tarred, write, zipped
+from grader.classroom.intake.submissions import describe_unknown_times
+from submission_archives import CHAPTER, one, tarred, write, zipped
 
 # Times
 
 
-def test_submission_times_come_from_files_and_archives_only_if_the_instructor_says_so(tmp_path):
+def test_dates_of_files_are_no_times_of_submissions(tmp_path):
     write(tmp_path / "alpha" / CHAPTER, time=1_790_000_000)
-    write(tmp_path / "alpha" / "ch01_tokenizer.py", time=1_790_000_100)
-    write(tmp_path / "alpha" / "notes.txt", time=1_799_000_000)
     write(tmp_path / "beta.tgz", tarred({CHAPTER: "x"}))
     write(tmp_path / "chi.zip", zipped({CHAPTER: "x"}))
-    write(tmp_path / "delta.tgz", tarred({CHAPTER: "x"}, time=0))
-    assert {(s.submitted, s.time_from) for s in read_submissions(tmp_path)} == {(None, UNTRUSTED), (None, "")}
-    found = by_name(tmp_path, TRUSTING)
-    assert found["alpha"].submitted == datetime.fromtimestamp(1_790_000_100, UTC)
-    assert found["beta"].submitted == datetime.fromtimestamp(1_795_000_000, UTC) and found["beta"].zone_known
-    assert found["chi"].submitted == datetime(2026, 11, 20, 12, 30, tzinfo=UTC) and not found["chi"].zone_known
-    assert found["delta"].submitted is None and found["delta"].time_from == ""
-
-
-@pytest.mark.parametrize("form", ["loose", "packed", "cloned", "detached"])
-def test_the_time_of_a_git_clone_is_that_of_its_last_commit(tmp_path, form):
-    folder = clone(tmp_path / "class" / "alpha", "first", time="2026-11-01T10:00:00+01:00")
-    write(folder / CHAPTER, "second")
-    git(folder, "commit", "-q", "-a", "-m", "again", time="2026-11-20T10:00:00+01:00")
-    if form == "packed":
-        git(folder, "gc", "-q")
-    elif form == "cloned":
-        git(tmp_path, "clone", "-q", "--no-local", str(folder), str(tmp_path / "class" / "cloned"))
-        assert list((tmp_path / "class" / "cloned" / ".git" / "objects" / "pack").glob("*.idx"))
-        subprocess.run(["rm", "-r", str(folder)], check=True)
-    elif form == "detached":
-        git(folder, "checkout", "-q", "HEAD~1")
-    found = one(tmp_path / "class")
-    assert found.sources == {"ch03_attention": "first" if form == "detached" else "second"}
-    assert found.submitted == datetime(2026, 11, 1 if form == "detached" else 20, 9, tzinfo=UTC)
-    assert found.time_from == "commit"
-
-
-def test_nothing_in_a_clone_is_executed_and_no_link_in_it_is_followed(tmp_path):
-    folder = clone(tmp_path / "class" / "alpha")
-    touched = tmp_path / "touched"
-    for hook in ("post-checkout", "pre-commit", "post-index-change", "reference-transaction"):
-        write(folder / ".git" / "hooks" / hook, f"#!/bin/sh\ntouch {touched}\n").chmod(0o755)
-    settings = "".join(f"\t{name} = touch {touched}\n" for name in ("fsmonitor", "pager", "sshCommand", "editor", "hooksPath"))
-    write(folder / ".git" / "config", f"[core]\n{settings}[gpg]\n\tprogram = touch {touched}\n[log]\n\tshowSignature = true\n")
-    other = clone(tmp_path / "other", time="2020-01-01T00:00:00+00:00")
-    assert one(tmp_path / "class").time_from == "commit" and not touched.exists()
-    (folder / ".git").rename(tmp_path / "moved")
-    (folder / ".git").symlink_to(other / ".git")
-    assert one(tmp_path / "class").time_from == UNTRUSTED
-    (folder / ".git").unlink()
-    write(folder / ".git", f"gitdir: {other / '.git'}\n")
-    assert one(tmp_path / "class").time_from == UNTRUSTED
-
-
-@pytest.mark.parametrize(
-    "head",
-    ["", "ref: refs/../../../../etc/passwd", "ref: /etc/passwd", "ref: refs/heads/none", "0" * 40, "ref: " + "a/" * 5000, "\0\xff", "ref: refs/heads/main\n" * 10_000],
-)
-def test_a_clone_with_an_invalid_head_has_no_commit_time(tmp_path, head):
-    folder = clone(tmp_path / "alpha")
-    write(folder / ".git" / "HEAD", head.encode("latin-1"))
-    assert read_commit_time(folder) is None
-
-
-def test_a_clone_with_damaged_objects_or_pipes_has_no_commit_time(tmp_path):
-    folder = clone(tmp_path / "alpha")
-    git(folder, "gc", "-q")
-    for path in (folder / ".git" / "objects" / "pack").iterdir():
-        path.chmod(0o644)
-        data = path.read_bytes()
-        for cut in (0, 4, 8, 300, 1032, len(data) - 60):
-            path.write_bytes(data[:cut])
-            assert read_commit_time(folder) is None or cut > 0 or path.suffix == ".rev"
-        path.write_bytes(data)
-    assert read_commit_time(folder) is not None
-    (folder / ".git" / "HEAD").unlink()
-    os.mkfifo(folder / ".git" / "HEAD")
-    assert read_commit_time(folder) is None
+    found = read_submissions(tmp_path)
+    assert {submission.submitted for submission in found} == {None}
+    assert describe_unknown_times(found)[0].startswith("the times of all submissions are unknown, so they count as on time; ")
+    dated = [replace(one, submitted=datetime(2026, 11, 20, tzinfo=UTC)) for one in found[1:]]
+    assert describe_unknown_times([found[0], *dated])[0].startswith("the time of alpha's submission is unknown, so it counts as on time; ")
+    assert describe_unknown_times(dated) == []
 
 
 # A table
@@ -104,7 +37,7 @@ def test_a_table_maps_people_to_paths(tmp_path):
     found = read_submissions(tmp_path / "class.csv")
     assert {(s.name, s.sources["ch03_attention"]) for s in found if not s.problem} == {("Alpha, One", "a"), ("Beta", "a"), ("Beta", "b"), ("Chi", "c")}
     assert [s.name for s in found] == ["Alpha, One", "Beta", "Beta", "Chi", "Delta", "Epsilon"]
-    assert found[0].submitted == datetime(2026, 11, 20, 9, tzinfo=UTC) and found[0].time_from == "roster"
+    assert found[0].submitted == datetime(2026, 11, 20, 9, tzinfo=UTC)
     assert {s.name: s.problem for s in found if s.problem} == {
         "Delta": "the path in line 6 of the table does not exist",
         "Epsilon": "nothing was submitted: line 7 of the table has no path",
@@ -119,7 +52,6 @@ def test_a_table_maps_people_to_paths(tmp_path):
 @pytest.mark.parametrize(
     "text, sentence",
     [
-        (b"", "class.csv, line 1: the column name is missing; the first line names the columns: name,path or name,path,submitted"),
         (b"Alpha,x\n", "class.csv, line 1: the column name is missing; the first line names the columns: name,path or name,path,submitted"),
         (b"name,path,grade\nAlpha,x,1\n", "class.csv, line 1: the column 'grade' is unknown; the first line names the columns: name,path or name,path,submitted"),
         (b"name,path,path\n", "class.csv, line 1: the column path appears twice; the first line names the columns: name,path or name,path,submitted"),

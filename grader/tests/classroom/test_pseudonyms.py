@@ -11,11 +11,8 @@ from example_class import submission
 from grader.classroom.anonymous.key_file import KeyEntry, read_key
 from grader.classroom.anonymous.pseudonyms import Pseudonyms, Scrubber, add_people, hide_names
 from grader.classroom.intake.problems import GradingProblem
-from grader.classroom.intake.submissions import ChapterVersion
 from grader.classroom.judging.rules import Rules
-from grader.classroom.report import marks_page
 from grader.classroom.term.course import Course
-from grader.classroom.term.marks import compute_term_marks
 from grader.classroom.term.roster import Roster, RosterPerson
 
 
@@ -24,12 +21,10 @@ def test_a_hidden_course_has_the_order_of_the_pseudonyms_and_says_nothing_that_i
     course = Course(tmp_path / "course.toml", "A term", Roster(tuple(people)), (), ())
     hidden = Pseudonyms.read(add_people(tmp_path / "key.csv", [])[0].path).hide_course(course)
     names = [person.name for person in hidden.roster.people]
-    assert names == sorted(names) and hidden.is_anonymous
+    assert names == sorted(names)
     assert sorted(person.section for person in hidden.roster.people) == [""] * 3 + ["big"] * 9
     groups = Counter(person.group for person in hidden.roster.people)
     assert set(groups.values()) == {2} and all(group.startswith("group of Learner ") for group in groups)
-    page = marks_page.render(compute_term_marks(hidden, {}))
-    assert "sections of fewer than 5 people are left out" in page and "Team" not in page
 
 
 def test_people_are_found_again_by_id_and_then_by_name(tmp_path):
@@ -45,14 +40,6 @@ def test_people_are_found_again_by_id_and_then_by_name(tmp_path):
     assert stranger.pseudonym not in (first.pseudonym, second.pseudonym)
 
 
-def test_a_key_with_a_quote_that_does_not_end_is_refused(tmp_path):
-    path = tmp_path / "key.csv"
-    add_people(path, [("Alpha", {})])
-    path.write_text(path.read_text() + '"' + "x" * 200_000)
-    with pytest.raises(GradingProblem, match="is not a key of pseudonyms, or somebody has changed it"):
-        read_key(path)
-
-
 def test_pseudonyms_differ_and_contain_no_number_of_a_person(tmp_path):
     numbers = [f"{number}" for number in range(1000, 9000, 3)]
     _, entries = add_people(tmp_path / "key.csv", [(f"Person {number}", {"number": number}) for number in numbers])
@@ -60,13 +47,7 @@ def test_pseudonyms_differ_and_contain_no_number_of_a_person(tmp_path):
     assert not {entry.pseudonym.split()[1] for entry in entries} & set(numbers)
 
 
-def test_the_order_of_pseudonyms_says_nothing_about_the_names(tmp_path):
-    _, entries = add_people(tmp_path / "key.csv", [(f"Person {chr(65 + number)}", {}) for number in range(26)])
-    pseudonyms = [entry.pseudonym for entry in entries]
-    assert pseudonyms != sorted(pseudonyms) and pseudonyms != sorted(pseudonyms, reverse=True)
-
-
-@pytest.mark.parametrize("content", ["", "pseudonym,name\nLearner 1,Alpha\n", "name\nAlpha\n", "\0\xff"])
+@pytest.mark.parametrize("content", ["", "pseudonym,name\nLearner 1,Alpha\n", "\0\xff", '"' + "x" * 200_000])
 def test_a_key_that_is_damaged_is_named_and_never_replaced(tmp_path, content):
     path = tmp_path / "key.csv"
     path.write_bytes(content.encode("latin-1"))
@@ -96,7 +77,6 @@ def test_a_name_that_a_spreadsheet_would_run_is_text_in_the_key(tmp_path):
         ("write to a.one@example.edu", "write to L1"),
         ("s1234 has no row", "L1 has no row"),
         ("will.py is read as ch03_attention.py", "L3.py is read as ch03_attention.py"),
-        ("it will be graded; one file", "it will be graded; one file"),
         ("not in the roster: will, Beta Two", "not in the roster: L3, L2"),
         ("will is one of several submissions of will", "L3 is one of several submissions of L3"),
         ("Will has no submission", "L3 has no submission"),
@@ -109,19 +89,12 @@ def test_names_are_found_in_sentences_and_file_names(text, seen):
     assert Scrubber(people).scrub(text) == seen
 
 
-def test_parts_of_a_name_are_found_in_the_file_names_of_its_owner(tmp_path):
-    alpha = KeyEntry("L1", "Alpha One")
-    assert Scrubber([alpha]).scrub("homework_alpha.py and alpha", alpha) == "homework_L1.py and alpha"
-    assert Scrubber([alpha]).scrub("homework_alpha.py") == "homework_alpha.py"
-
-
 def test_submissions_rules_and_notes_lose_their_names(tmp_path):
     until = datetime.fromisoformat("2026-10-09T20:00:00+00:00")
     roster = Roster((RosterPerson("Alpha One", email="alpha@example.edu"), RosterPerson("Beta Two")))
     people = [
         replace(
             submission("Alpha One", slug="Alpha_One"), notes=("alpha_one.py is chapter 3",), ids={"canvas_id": "77"},
-            versions=(ChapterVersion("ch03_attention", "one_alpha/ch03 (2).py", "", ("read from alpha.py",)),),
         ),
         replace(submission("Gamma", "b", slug="Gamma"), problem="gamma.zip is empty", broken={"ch05": "Gamma's file is damaged"}),
     ]  # fmt: skip
@@ -131,7 +104,6 @@ def test_submissions_rules_and_notes_lose_their_names(tmp_path):
     alpha, gamma = by_name["Alpha One"], by_name["Gamma"]
     beta = key.find("Beta Two")
     assert alpha.notes == (f"{alpha.name}.py is chapter 3",) and alpha.slug == alpha.name.replace(" ", "_") and alpha.ids == {}
-    assert alpha.versions == (ChapterVersion("ch03_attention", f"{alpha.name}/ch03 (2).py", "", (f"read from {alpha.name}.py",)),)
     assert gamma.problem == f"{gamma.name}.zip is empty" and gamma.broken == {"ch05": f"{gamma.name}'s file is damaged"}
     assert rules.extensions == {alpha.name: until}
     assert notes[:2] == [f"no submission from {beta}", f"not in the roster: {gamma.name}"] and beta in notes[2]

@@ -8,9 +8,8 @@ import traceback
 
 import pytest
 from grader.course.chapter_source import ChapterSource
-from grader.execution.chapter_package import ChapterPackage
+from grader.execution.chapter_package import ChapterPackage, replacement_module
 from grader.execution.reference_parts import is_reference_definition, reference_definitions, replaceable
-from grader.execution.replacing import replacement_module
 from grader.execution.target import Target, reference_of, resolve, uses
 
 REFERENCE = ChapterSource("ch01_one", textwrap.dedent('''

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from boundaries import forks, make_boundary
 from grader.course.syllabus import ROOT
-from grader.execution.errors import HostDied, LearnerError, OutOfTime
+from grader.execution.errors import HostDied, OutOfTime
 from grader.execution.proxy import Implementation
-from grader.execution.sandbox import system_calls
+from grader.execution.sandbox import seccomp
 from grader.quality.benchmarks.processes import alive, living_children
 from grader.system import kernel
 from hostile import ATTACKS
@@ -74,12 +74,6 @@ def test_files_cannot_be_read(attack, path):
     path = path.replace("JUDGE", str(os.getpid())).replace("PARENT", str(os.getppid()))
     refused(attack.read, path, kinds=("PermissionError", "FileNotFoundError", "NotADirectoryError"))  # the last: .git is a file in a worktree
     assert attack.read_by_number(path) in ("EACCES", "EPERM", "ENOENT", "ENOTDIR")
-
-
-def test_another_submission_cannot_be_read(attack, tmp_path):
-    (tmp_path / "ch03_attention.py").write_text("another learner's work")
-    refused(attack.read, str(tmp_path / "ch03_attention.py"))
-    refused(attack.names, str(tmp_path))
 
 
 @pytest.mark.parametrize("folder", ["/", "/proc", "/tmp", "/home", "/dev", "/dev/shm", "/proc/self/fd", ".", str(ROOT), str(ROOT / "solutions")])
@@ -195,12 +189,6 @@ def test_no_new_processes(attack, boundary):
     assert living_children(boundary.connection.process) == []
 
 
-def test_threads_come_to_an_end_of_room(boundary):
-    with pytest.raises((LearnerError, HostDied, OutOfTime)):
-        Implementation(boundary).bomb_of_threads()
-    boundary.connection.abandon()
-
-
 def test_no_signals_to_others(attack, pool, victim):
     for pid in (victim.pid, os.getpid(), pool.zygote.pid, 1, -1, 0, -os.getpid()):
         refused(attack.signal_to, pid, 0)
@@ -208,20 +196,11 @@ def test_no_signals_to_others(attack, pool, victim):
     refused(attack.signal_to_group, victim.pid)
 
 
-def test_no_signals_to_the_sibling(attack, pool):
-    sibling = make_boundary("fork", pool, ATTACKS)
-    sibling.begin(1)
-    refused(attack.signal_to, sibling.connection.process, 9)
-    refused(attack.peek, sibling.connection.process, kinds=("PermissionError", "FileNotFoundError"))
-    assert Implementation(sibling).answer(1, 2) == 3
-    sibling.connection.close()
-
-
 def test_no_call_that_is_not_on_the_list_by_its_number(attack):
     column = kernel.MACHINES[platform.machine()]
     uprobes = {335, 336}  # of x86_64: the kernel answers these with SIGILL before it asks the filter
-    allowed = {numbers[column] for numbers in system_calls.NUMBERS.values()} | uprobes
-    answers = attack.refused_calls(allowed, system_calls.LATEST)
+    allowed = {numbers[column] for numbers in seccomp.NUMBERS.values()} | uprobes
+    answers = attack.refused_calls(allowed, seccomp.LATEST)
     assert {number: answer for number, answer in answers.items() if answer not in ("EPERM", "ENOSYS")} == {}
     assert len(answers) > 300
 
@@ -233,13 +212,6 @@ def test_no_calls_of_another_processor(boundary):
 
 
 # ---- eating
-
-
-@pytest.mark.parametrize("how", ["tensor", "list", "mapped", "string"])
-def test_memory_has_an_end(boundary, how):
-    with pytest.raises((LearnerError, HostDied)) as caught:
-        Implementation(boundary).memory(how)
-    assert getattr(caught.value, "type_name", "") in ("MemoryError", "RuntimeError", "OSError", "")
 
 
 def test_every_limit_is_set_for_good(attack):
@@ -257,12 +229,6 @@ def test_limits_cannot_be_raised(attack):
     refused(attack.raise_limits, kinds=("PermissionError", "ValueError"))
 
 
-def test_descriptors_have_an_end(boundary):
-    with pytest.raises((LearnerError, HostDied)):
-        Implementation(boundary).descriptors()
-    boundary.connection.abandon()
-
-
 @pytest.mark.parametrize("how", ["loop_in_c", "deaf", "stop"])
 def test_what_does_not_end_is_ended(pool, how):
     boundary = make_boundary("fork", pool, ATTACKS, seconds=2.5)
@@ -274,8 +240,3 @@ def test_what_does_not_end_is_ended(pool, how):
     boundary.begin(2)
     assert Implementation(boundary).answer(1, 2) == 3
     boundary.connection.close()
-
-
-def test_a_flood_of_output_goes_nowhere(attack, capfd):
-    assert attack.flood() == "written"
-    assert capfd.readouterr() == ("", "")

@@ -11,10 +11,10 @@ import time
 import pytest
 import torch
 from boundaries import TOY, forks, make_boundary
-from grader.execution.errors import HostDied, LearnerError, OutOfTime
+from grader.execution.errors import HostDied
 from grader.execution.proxy import Implementation
 from grader.execution.values import MAX_BYTES, MAX_KEYS, MAX_NODES, MAX_TEXT, CannotCross, pack, unpack
-from grader.execution.wire import MAX_EXAMPLE, MAX_HEAD, Allowance, DeadlinePassed, MalformedFrame, receive, send
+from grader.execution.wire import MAX_EXAMPLE, MAX_HEAD, Allowance, DeadlinePassed, MalformedFrame, receive
 from grader.execution.worker import WorkerPool
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -91,14 +91,6 @@ def test_noise_is_refused(data):
         receive_bytes(data)
     with pytest.raises((MalformedFrame, EOFError)):
         receive_bytes(struct.pack("<4sI", b"hdwy", len(data)) + data + b"[]")
-
-
-@settings(max_examples=100)
-@given(value=st.recursive(plain | st.binary(max_size=9), lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3)))
-def test_what_is_packed_comes_out_as_it_was(value):
-    tree, buffers = pack(value, lambda _: [0, "x"])
-    body, out = receive_bytes(frame(tree, map(len, buffers), b"".join(buffers)))
-    assert repr(unpack(body, out, lambda handle: handle)) == repr(value)
 
 
 # ---- small answers that would cost much
@@ -224,7 +216,7 @@ def pool():
     pool.close()
 
 
-LARGE = TOY + "\n\ndef large(n):\n    return torch.zeros(n)\n\n\ndef many(n):\n    return {i: 0 for i in range(n)}\n"
+LARGE = TOY + "\n\ndef large(n):\n    return torch.zeros(n)\n"
 
 
 @forks
@@ -242,40 +234,6 @@ def test_an_example_with_too_large_answers_affects_only_itself(pool):
 
 
 @forks
-def test_too_large_an_answer_gives_a_clear_message(pool):
-    boundary = make_boundary("fork", pool, LARGE)
-    boundary.begin(1)
-    toy = Implementation(boundary)
-    with pytest.raises(LearnerError, match="32 MiB"):
-        toy.large(MAX_BYTES // 4 + 1)
-    with pytest.raises(LearnerError, match="more than 4000 entries"):
-        toy.many(MAX_KEYS + 1)
-    assert toy.add(1, 2) == 3
-    boundary.connection.close()
-
-
-@forks
-@pytest.mark.parametrize(
-    "data",
-    [
-        pytest.param(frame({"value": [{"tensor": ["float32", [0, 10**9], "cpu", 0]}]}, [0]), id="an empty giant"),
-        pytest.param(frame({"value": [{"bytes": 0}] * 1000}, [1000], b"x" * 1000), id="one buffer a thousand times"),
-        pytest.param(frame({"value": {"dict": [[n * (2**61 - 1), 0] for n in range(50_000)]}}), id="keys that collide"),
-        pytest.param(struct.pack("<4sI", b"hdwy", 4 * 1024 * 1024), id="a head that never comes"),
-        pytest.param(frame({"value": 1}, [MAX_BYTES]), id="a buffer that never comes"),
-    ],
-)
-def test_a_worker_that_sends_it_costs_one_call(pool, data):
-    boundary = make_boundary("fork", pool, TOY, seconds=3.0)
-    boundary.begin(1)
-    with pytest.raises((HostDied, OutOfTime)):
-        Implementation(boundary).says(data)
-    boundary.begin(2)
-    assert Implementation(boundary).add(1, 2) == 3
-    boundary.connection.close()
-
-
-@forks
 @pytest.mark.parametrize(
     "tree",
     [{"device": "\x1b[31mmars\x07" * 99}, {"tensor": ["\x1b[31m" * 9999, [1], "cpu", 0]}, {"\x1b[2J": 1}, {"handle": ["\x9b31m" * 99, "x"]}],
@@ -288,20 +246,3 @@ def test_a_malformed_answer_gives_a_plain_message(pool, tree):
         Implementation(boundary).says(frame({"value": tree}))
     assert str(caught.value).replace("\n", "").isprintable() and len(str(caught.value)) < 300
     boundary.connection.close()
-
-
-@forks
-def test_the_name_of_an_object_has_plain_words_only(pool):
-    boundary = make_boundary("fork", pool, TOY)
-    boundary.begin(1)
-    thing = Implementation(boundary).says(frame({"value": {"handle": [3, "\x1b]0;title\x07" * 999]}}))
-    label = object.__getattribute__(thing, "_handle")[1]
-    assert label.isprintable() and len(label) <= 80
-    boundary.connection.close()
-
-
-def test_values_from_the_server_arrive_unchanged():
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        send(theirs, {"value": {"bytes": 0}}, [b"abc"])
-        assert receive(ours, time.monotonic() + 20) == ({"value": {"bytes": 0}}, [b"abc"])

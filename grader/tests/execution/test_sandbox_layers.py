@@ -13,7 +13,7 @@ import pytest
 from boundaries import forks
 from grader.cli.commands import doctor
 from grader.course.syllabus import EXERCISES, ROOT, SOLUTIONS, TESTS
-from grader.execution.sandbox import bubblewrap, isolation, paths, seccomp, system_calls
+from grader.execution.sandbox import bubblewrap, isolation, paths, seccomp
 from grader.execution.sandbox.isolation import Isolation, Layer
 from grader.system import kernel
 
@@ -46,19 +46,19 @@ def run_filter(request):
     assert len(program) % 8 == 0 and len(program) // 8 <= 4096, "the kernel accepts no longer program"
 
     def run(name: str | int, *arguments: int, of: int = architecture) -> int:
-        return decided(program, of, system_calls.NUMBERS[name][column] if isinstance(name, str) else name, *arguments)
+        return decided(program, of, seccomp.NUMBERS[name][column] if isinstance(name, str) else name, *arguments)
 
     run.column = column
     return run
 
 
 def test_every_call_of_the_list_is_allowed_and_no_other(run_filter):
-    listed = {numbers[run_filter.column]: name for name, numbers in system_calls.NUMBERS.items() if numbers[run_filter.column] is not None}
-    absent = {numbers[run_filter.column] for numbers in system_calls.NOT_IMPLEMENTED}
-    for number in range(system_calls.LATEST + 40):
-        if number in listed and listed[number] not in system_calls.CHECKED:
+    listed = {numbers[run_filter.column]: name for name, numbers in seccomp.NUMBERS.items() if numbers[run_filter.column] is not None}
+    absent = {numbers[run_filter.column] for numbers in seccomp.NOT_IMPLEMENTED}
+    for number in range(seccomp.LATEST + 40):
+        if number in listed and listed[number] not in seccomp.CHECKED:
             assert run_filter(number) == ALLOW, listed[number]
-        elif number in absent or number > system_calls.LATEST:
+        elif number in absent or number > seccomp.LATEST:
             assert run_filter(number) == ENOSYS
         elif number not in listed:
             assert run_filter(number) == EPERM
@@ -90,7 +90,7 @@ def test_only_private_memory_and_harmless_advice_are_allowed(run_filter):
         assert run_filter("mmap", 0, 4096, 3, flags) == ALLOW
     for flags in (0x01, 0x03, 0x21, 0x20, 0x28, 0x122, 0x2022, 0x8022, 0x10022, 0x40022, 0x80023, 0x200022):
         assert run_filter("mmap", 0, 4096, 3, flags) == EPERM
-    assert {run_filter("madvise", 0, 4096, advice) for advice in system_calls.CHECKED["madvise"][0].values} == {ALLOW}
+    assert {run_filter("madvise", 0, 4096, advice) for advice in seccomp.CHECKED["madvise"][0].values} == {ALLOW}
     assert {run_filter("madvise", 0, 4096, advice) for advice in (1, 2, 3, 5, 6, 7, 9, 12, 13, 20, 21, 22, 23, 24, 25, 100, 101, -1, 2**31)} == {EPERM}
 
 
@@ -115,7 +115,7 @@ def test_dangerous_calls_are_not_on_the_list():
         "mincore cachestat readahead fadvise64 preadv preadv2 sync_file_range process_madvise getrusage sysinfo flock futex_waitv shmat semget msgget mq_open "
         "mlock mlockall mlock2 memfd_secret remap_file_pages move_pages get_mempolicy capget get_robust_list set_tid_address ioprio_set setpriority statfs"
     ).split()
-    assert not set(dangerous) & set(system_calls.NUMBERS) and set(system_calls.CHECKED) <= set(system_calls.NUMBERS)
+    assert not set(dangerous) & set(seccomp.NUMBERS) and set(seccomp.CHECKED) <= set(seccomp.NUMBERS)
 
 
 @pytest.mark.parametrize(
@@ -127,8 +127,8 @@ def test_numbers_match_the_kernel(header, column, pattern):
         pytest.skip(f"no {header} to compare with")
     known = {name: int(number) for name, number in re.findall(rf"#define {pattern}", Path(header).read_text())}
     known |= {"newfstatat": known.get("newfstatat", known.get("fstatat"))}
-    wrong = {name: numbers[column] for name, numbers in system_calls.NUMBERS.items() if name in known and numbers[column] != known[name]}
-    assert not wrong and len(set(system_calls.NUMBERS) & set(known)) > 80
+    wrong = {name: numbers[column] for name, numbers in seccomp.NUMBERS.items() if name in known and numbers[column] != known[name]}
+    assert not wrong and len(set(seccomp.NUMBERS) & set(known)) > 80
 
 
 # ---- paths

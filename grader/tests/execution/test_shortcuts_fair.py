@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from grader.course.source_check import forbidden_calls
 from grader.course.syllabus import load_syllabus
-from grader.execution.forbidden.shortcuts import restore, watching
+from grader.execution.forbidden.shortcuts import watching
 from torch import nn
 
 X = torch.linspace(-3, 3, 24).reshape(2, 3, 4)
@@ -173,12 +173,6 @@ CASES = {
         lambda x: F.scaled_dot_product_attention(x, x, x, attn_mask=MASK),
     ),
 }  # fmt: skip
-
-
-@pytest.fixture(scope="module", autouse=True)
-def restored():
-    yield
-    restore()
 
 
 @pytest.mark.parametrize(("name", "style"), [(name, style) for name, (styles, *_) in CASES.items() for style in styles])

@@ -8,7 +8,7 @@ SENT = {  # its source is sent to the implementation's side, where only torch ca
     "grader/verdict/memory.py": ["torch.utils._python_dispatch", "torch.UntypedStorage._expired", "torch.UntypedStorage._free_weak_ref"],
 }
 ALLOWED = ROOT / "grader" / "course" / "torch_internals.py"
-OF_OPERATORS = {"_op_dk", "_schema", "_destroy"}  # private attributes of torch's objects; no other object in the kit has them
+OF_OPERATORS = {"_op_dk", "_schema"}  # private attributes of torch's objects; no other object in the kit has them
 
 
 def private_parts(text: str) -> list[str]:
@@ -39,6 +39,6 @@ def test_only_one_module_uses_private_interfaces_of_torch():
 
 
 def test_a_private_interface_is_found():
-    text = "import torch\nfrom torch.utils._python_dispatch import Mode\ntorch._C._nn.gelu(torch.__version__)\nlibrary._destroy()\n"
-    assert sorted(private_parts(text)) == ["library._destroy", "torch._C", "torch._C._nn", "torch.utils._python_dispatch.Mode"]
+    text = "import torch\nfrom torch.utils._python_dispatch import Mode\ntorch._C._nn.gelu(torch.__version__)\noverload._op_dk()\n"
+    assert sorted(private_parts(text)) == ["overload._op_dk", "torch._C", "torch._C._nn", "torch.utils._python_dispatch.Mode"]
     assert len(private_parts(ALLOWED.read_text(encoding="utf-8"))) > 10

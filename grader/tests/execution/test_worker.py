@@ -13,10 +13,11 @@ import time
 from pathlib import Path
 
 import pytest
-from boundaries import FILENAME, TOY, forks, make_boundary
+from boundaries import forks, make_boundary
 from grader.execution.errors import ChapterBroken, HostDied, LearnerError, OutOfTime
 from grader.execution.proxy import Implementation
 from grader.execution.sandbox.isolation import Isolation
+from grader.execution.values import MAX_BYTES
 from grader.execution.wire import MAX_HEAD
 from grader.execution.worker import WorkerPool
 from grader.quality.benchmarks.processes import alive, living_children
@@ -90,21 +91,12 @@ def test_the_rest_of_an_example_is_lost_with_its_worker(boundary):
     assert goes_on(boundary)
 
 
-def test_sys_exit_is_only_an_error(boundary):
-    toy = Implementation(boundary)
-    pid = toy.whoami()
-    with pytest.raises(LearnerError, match="it ended the program"):
-        toy.fails("exit")
-    assert toy.whoami() == pid
-
-
 @pytest.mark.parametrize("how", ["sleep", "spin", "stubborn"])
 def test_a_worker_that_stalls_is_killed(boundary, how):
     toy = Implementation(boundary)
-    pid, began = toy.whoami(), time.monotonic()
+    pid = toy.whoami()
     with pytest.raises(OutOfTime, match="did not end within 1.5 s"):
         toy.stall(how)
-    assert time.monotonic() - began < LIMIT + 2
     assert goes_on(boundary) and not alive(pid)
 
 
@@ -144,10 +136,20 @@ def test_a_chapter_that_ends_or_blocks_the_process_at_import(pool, text, words):
         pytest.param(frame({"shortcut": "softmax"}), id="a shortcut that is not forbidden"),
         pytest.param(frame({"shortcut": "gelu"}, [4], b"1234"), id="a shortcut with data"),
         pytest.param(frame({"error": {"kind": "raised", "type": "A", "message": "b", "where": 7}}), id="nowhere"),
+        pytest.param(frame({"value": [{"tensor": ["float32", [0, 10**9], "cpu", 0]}]}, [0]), id="an empty giant"),
+        pytest.param(frame({"value": [{"bytes": 0}] * 1000}, [1000], b"x" * 1000), id="one buffer a thousand times"),
+        pytest.param(frame({"value": {"dict": [[n * (2**61 - 1), 0] for n in range(50_000)]}}), id="keys that collide"),
     ],
 )
 def test_a_malformed_frame_costs_one_call(boundary, data):
     with pytest.raises(HostDied, match="malformed"):
+        Implementation(boundary).says(data)
+    assert goes_on(boundary)
+
+
+@pytest.mark.parametrize("data", [frame({"value": 1})[:-3], frame({"value": 1}, [MAX_BYTES])], ids=["of a head", "of a buffer"])
+def test_half_a_frame_is_too_late(boundary, data):
+    with pytest.raises(OutOfTime):
         Implementation(boundary).says(data)
     assert goes_on(boundary)
 
@@ -161,22 +163,6 @@ def test_the_server_accepts_only_shortcuts_of_the_exercise(boundary):
     with pytest.raises(HostDied, match="more than 64 MiB in one example"):
         Implementation(boundary).says(frame(b'[{"shortcut": "gelu"},' + b" " * 1_000_000 + b"[]]") * 9)
     assert boundary.connection.shortcuts == {"gelu"} and goes_on(boundary)
-
-
-def test_half_a_frame(boundary):
-    toy = Implementation(boundary)
-    with pytest.raises(OutOfTime):
-        toy.says(frame({"value": 1})[:-3])
-    assert goes_on(boundary)
-    with pytest.raises(HostDied, match="status 0"):
-        toy.says(frame({"value": 1})[:-3], "exit")
-    assert goes_on(boundary)
-
-
-def test_an_endless_frame(boundary):
-    with pytest.raises((OutOfTime, HostDied)):
-        Implementation(boundary).says(struct.pack("<4sI", b"hdwy", MAX_HEAD), again=1)
-    assert goes_on(boundary)
 
 
 def test_a_forged_error_has_plain_words_only(boundary):
@@ -250,10 +236,3 @@ def test_nothing_outlives_a_killed_server(tmp_path):
     while (alive(zygote) or alive(worker)) and time.monotonic() < deadline:
         time.sleep(0.02)
     assert not alive(zygote) and not alive(worker)
-
-
-def test_the_chapter_never_needs_its_file(boundary):
-    assert not Path(FILENAME).exists() and "def add" in TOY
-    with pytest.raises(ZeroDivisionError) as caught:
-        Implementation(boundary).divide(1, 0)
-    assert caught.value.where.code.startswith("return a / b")

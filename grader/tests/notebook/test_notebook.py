@@ -1,10 +1,10 @@
 """`%%check`, `check`, `hint` and `repro` in a notebook: cells that are really executed, in one kernel, in a folder outside the kit."""
 
 import json
+import re
 import subprocess
 import sys
 import threading
-from xml.etree import ElementTree
 
 import pytest
 import torch
@@ -46,6 +46,11 @@ def progress(notebook) -> str:
     return path.read_text() if path.exists() else ""
 
 
+def passes(shown, name="softmax") -> bool:
+    """Does the page say that this exercise passes?"""
+    return re.search(rf"^  {name} +(\d+)/\1   passed", shown.text, re.M) is not None
+
+
 def written(path, name: str) -> str:
     return definition(path.read_text(encoding="utf-8"), name).text
 
@@ -61,9 +66,8 @@ def test_importing_the_package_imports_no_torch():
 def test_a_correct_cell_is_written_tested_and_recorded(notebook, chapter):
     before = chapter.read_text(encoding="utf-8")
     shown = notebook.run("%%check softmax" + RIGHT)
-    assert "softmax works." in shown.text and "Next: causal_mask." in shown.text
+    assert "softmax works." in shown.text and 'Next: write causal_mask in' in shown.line and 'check("causal_mask")' in shown.text
     assert "exercises/ch03_attention.py: softmax." in shown.line and "saved in" not in shown.line
-    assert "softmax works" in shown.html and "color:#258750" in shown.html
     assert written(chapter, "softmax") == RIGHT.lstrip()
     assert chapter.read_text(encoding="utf-8").replace(RIGHT.lstrip(), "") == before.replace(definition(before, "softmax").text, "")
     assert "softmax 10/10" in progress(notebook)
@@ -74,7 +78,6 @@ def test_a_known_mistake_is_named(notebook, chapter):
     shown = notebook.run("%%check" + WRONG)
     assert "The whole tensor sums to 1, where every slice along `dim` should." in shown.text
     assert "FAILED  test_weights_are_exponentials_over_their_sum" in shown.text and 'For a hint: hint("softmax")' in shown.text
-    assert "promised" in shown.html and "expected" in shown.html and "T=2 V=3" in shown.html
     assert max(map(len, shown.text.splitlines())) <= 80
 
 
@@ -84,14 +87,13 @@ def test_what_an_exercise_needs_is_written_with_it(notebook, chapter):
     notebook.run("# the largest value\ndef largest_of(x: Tensor, dim):\n    return Shift(x).largest(dim)")
     notebook.run("%%time\nclass Shift:\n    def __init__(self, x):\n        self.x = x\n    def largest(self, dim):\n        return self.x.amax(dim, keepdim=True)")
     cell = RIGHT.replace("x.amax(dim, keepdim=True).clamp(min=-1e38)", "limited(largest_of(x, dim))").replace("(x - largest)", "op.sub(x, largest)")
-    shown = notebook.run("%%check\ndef limited(x):\n    return x.clamp(min=LOWEST)\n" + cell)
-    assert "softmax works." in shown.text
+    assert passes(notebook.run("%%check\ndef limited(x):\n    return x.clamp(min=LOWEST)\n" + cell))
     text = chapter.read_text(encoding="utf-8")
     assert "from torch import Tensor, nn\nimport operator as op\n" in text and "pi" not in text.partition("LOWEST")[0].split()
     assert find_definition(text, "total") is None and "# the largest value\ndef largest_of" in text
     assert text.index("LOWEST = -1e38") < text.index("def largest_of") < text.index("class Shift") < text.index("def limited") < text.index("def softmax")
-    shown = notebook.run("def largest_of(x, dim):\n    return x.amax(dim, keepdim=True)\ncheck(softmax)")
-    assert "softmax works." in shown.text and chapter.read_text(encoding="utf-8").count("def largest_of") == 1
+    notebook.run("def largest_of(x, dim):\n    return x.amax(dim, keepdim=True)")
+    assert passes(notebook.run("%%check" + cell)) and chapter.read_text(encoding="utf-8").count("def largest_of") == 1
     assert written(chapter, "largest_of") == "def largest_of(x, dim):\n    return x.amax(dim, keepdim=True)\n"
 
 
@@ -101,18 +103,17 @@ def test_other_exercises_of_the_notebook_are_written_where_the_file_has_the_stub
     for name in ("scaled_dot_product_attention", "split_heads"):
         notebook.run(reference("ch03_attention", name))
     shown = notebook.run("%%check\n" + reference("ch03_attention", "MultiHeadAttention"))
-    assert "MultiHeadAttention works." in shown.text
-    assert "Your split_heads fails its tests" in shown.line and "merge_heads is not written yet" in shown.line
+    assert passes(shown, "MultiHeadAttention")
+    assert re.search("with the reference's (split_heads and merge_heads|merge_heads and split_heads)", shown.line), shown.text
     assert written(chapter, "softmax") == RIGHT.lstrip() and "# mine" in written(chapter, "split_heads")
     assert "TODO" in written(chapter, "merge_heads"), "a stub of the notebook does not replace the stub in the file"
 
 
 def test_several_exercises_in_one_cell(notebook, chapter):
     shown = notebook.run("%%check\ndef causal_mask(q_len, k_len=None):\n    return None\n" + RIGHT)
-    assert "softmax works." in shown.text and "causal_mask: " not in shown.text and "FAILED" in shown.text
+    assert passes(shown) and not passes(shown, "causal_mask") and "FAILED" in shown.text
     assert "ch03_attention.py: softmax and causal_mask." in shown.line
-    shown = notebook.run("%%check ch03" + RIGHT)
-    assert "  softmax                                10/10   passed" in shown.text
+    assert passes(notebook.run("%%check ch03" + RIGHT))
 
 
 def test_an_earlier_chapter_is_imported(notebook, chapter):
@@ -160,47 +161,10 @@ def test_a_file_that_cannot_be_used_stays_as_it_is(notebook, chapter):
         assert shown.line.startswith("ch03_attention.py, line 1: this is not valid Python") and "correct the file first" in shown.line
     assert chapter.read_text(encoding="utf-8") == "def split_heads(:\n"
     chapter.unlink()
-    assert "There is no file" in notebook.run("%%check" + RIGHT).line and "!headway reset ch03 creates it" in notebook.run("check('softmax')").line
+    assert "There is no file" in notebook.run("%%check" + RIGHT).line and "to create it: `!headway reset ch03`" in notebook.run("check('softmax')").line
     chapter.write_text("import nowhere\n", encoding="utf-8")
     shown = notebook.run("check('softmax')")
-    assert "ch03_attention.py does not import" in shown.text and "nowhere" in shown.html
-
-
-# ---- an object
-
-
-def test_an_object_is_written_from_the_cell_that_defines_it(notebook, chapter):
-    notebook.run("def slices(x):\n    return x")
-    shown = notebook.run(RIGHT.replace("largest = x", "largest = slices(x)") + 'passed = check("softmax", softmax)\npassed')
-    assert "softmax works." in shown.text and notebook.run("bool(passed)").text == "True"
-    assert "slices(x)" in written(chapter, "softmax") and find_definition(chapter.read_text(encoding="utf-8"), "slices")
-    notebook.run("%%check" + WRONG)
-    assert notebook.run("bool(check(softmax))").text == "False"
-    assert written(chapter, "softmax") == WRONG.lstrip()
-
-
-def test_a_class_is_written_too(notebook, chapter):
-    text = reference("ch03_attention", "SelfAttentionHead")
-    notebook.run(text)
-    notebook.run("check(SelfAttentionHead)")
-    assert written(chapter, "SelfAttentionHead").strip() == text.strip()
-
-
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ("mine", "Your function is called mine, so Headway cannot write it as softmax; define softmax in a cell that begins with %%check softmax."),
-        ("F.softmax", "Headway cannot find the code of this function; put the definition of softmax into a cell that begins with %%check softmax."),
-        ("lambda x, dim=-1: x", "Headway cannot find the code of this function;"),
-        ("unread", "Headway cannot find the code of this function;"),
-    ],
-)
-def test_an_object_without_a_definition_is_not_written(notebook, chapter, given, said):
-    before = chapter.read_bytes()
-    notebook.run("def mine(x, dim=-1):\n    return x")
-    notebook.run("exec('def softmax(x, dim=-1): return x')\nunread = softmax")
-    assert notebook.run(f'check("softmax", {given})').line.startswith(said)
-    assert chapter.read_bytes() == before
+    assert "ch03_attention.py does not import" in shown.text and "nowhere" in shown.text
 
 
 def test_torchs_own_function_gets_no_points(notebook, chapter):
@@ -213,27 +177,18 @@ def test_torchs_own_function_gets_no_points(notebook, chapter):
 
 
 def test_a_name_checks_the_file(notebook, chapter):
-    assert "softmax is not implemented yet." in notebook.run('check("softmax")').text
+    assert "these exercises are not implemented yet" in notebook.run('check("softmax")').text
     chapter.write_text(chapter.read_text(encoding="utf-8") + RIGHT, encoding="utf-8")
-    assert "softmax works." in notebook.run('check("softmax")').text
+    assert passes(notebook.run('check("softmax")')) and notebook.run('bool(check("softmax"))').text == "True"
     assert "softmax 10/10" in progress(notebook)
-    assert "causal_mask is not implemented yet." in notebook.run("check()").text
     shown = notebook.run('check("ch03")')
-    assert "  softmax                                10/10   passed" in shown.text and "Next: write causal_mask." in shown.text
-    assert "Attention: 1 of 11 exercises work" in "".join(ElementTree.fromstring(shown.html).itertext())
-
-
-def test_output_of_code_is_escaped(notebook, chapter):
-    shown = notebook.run('%%check\ndef softmax(x, dim=-1):\n    print("<script>1 & 2</script>")\n    return x')
-    assert "<script>1 & 2</script>" in shown.text
-    assert "<script>" not in shown.html and "<script>1 & 2</script>" in "".join(ElementTree.fromstring(shown.html).itertext())
+    assert passes(shown) and "Next: write causal_mask" in shown.text
 
 
 def test_the_failed_call_is_code_for_a_cell(notebook, chapter):
     shown = notebook.run("%%check softmax" + WRONG)
-    assert 'run again repro("softmax")' in shown.line and 'repro("softmax")' in "".join(ElementTree.fromstring(shown.html).itertext())
+    assert 'run again repro("softmax")' in shown.line
     code = notebook.run('repro("softmax")')
-    assert "import torch" in "".join(ElementTree.fromstring(code.html).itertext())
     printed = notebook.run(code.text).printed
     assert "got\ntensor(" in printed and "expected\ntensor(" in printed
     assert notebook.run("torch.allclose(got, expected)").text == "False"
@@ -242,7 +197,7 @@ def test_the_failed_call_is_code_for_a_cell(notebook, chapter):
     notebook.run("%%check softmax" + RIGHT)
     notebook.run(code.text)
     assert notebook.run("torch.allclose(got, expected)").text == "True"
-    assert "There is no failed check of softmax to run again" in notebook.run("repro(softmax)").line
+    assert "There is no failed check of softmax to run again" in notebook.run('repro("softmax")').line
 
 
 def test_larger_tensors_of_a_failed_call_are_loaded(notebook):
@@ -263,7 +218,7 @@ def test_the_kernel_survives(notebook, chapter, line):
     shown = notebook.run(f"%%check softmax\ndef softmax(x, dim=-1):\n    {line}")
     assert ("ended the pro" if "_exit" in line else "The call did not end within 5 s.") in shown.line
     assert notebook.run("1 + 1").text == "2"
-    assert "softmax works." in notebook.run("%%check softmax" + RIGHT).text
+    assert passes(notebook.run("%%check softmax" + RIGHT))
 
 
 def test_the_stop_button_stops_it(notebook, chapter):
@@ -272,7 +227,7 @@ def test_the_stop_button_stops_it(notebook, chapter):
     shown = notebook.run("%%check softmax\ndef softmax(x, dim=-1):\n    while True:\n        pass")
     timer.join()
     assert shown.error == "Stopped" and shown.traceback == "The check was stopped."
-    assert "softmax works." in notebook.run("%%check softmax" + RIGHT).text
+    assert passes(notebook.run("%%check softmax" + RIGHT))
 
 
 def test_two_checks_at_once(notebook, chapter):
@@ -293,7 +248,7 @@ def test_hints_go_on_from_level_to_level(notebook):
     levels = notebook.kit.exercises / ".headway" / "hints.json"
     assert "split_qkv, hint 1 of 3" in notebook.run('hint("split_qkv")').text
     shown = notebook.run('hint("split_qkv")')
-    assert "hint 2 of 3" in shown.text and 'For the next hint: hint("split_qkv")' in shown.text and "hint 2 of 3" in shown.html
+    assert "hint 2 of 3" in shown.text and 'For the next hint: hint("split_qkv")' in shown.text
     assert "hint 1 of 3" in notebook.run('hint("split_qkv", 1)').text
     assert json.loads(levels.read_text())["split_qkv"] == 2
     assert "hint 3 of 3" in notebook.kit.run("hint", "split_qkv")
@@ -303,30 +258,21 @@ def test_hints_go_on_from_level_to_level(notebook):
 @pytest.mark.parametrize(
     ("cell", "said"),
     [
-        ('check("sofmax", softmax)', "There is no exercise or chapter called 'sofmax'; did you mean softmax?"),
-        ('check("softmax", softmax(torch.ones(2)))', 'check needs the function itself, but this is a Tensor; pass it without calling it: check("softmax", softmax).'),
-        ('check(softmax, "softmax")', 'The name is the first argument: check("softmax", softmax).'),
-        ("check(nameless)", 'No exercise is called nameless; give the name of the exercise: check("softmax", nameless).'),
-        ('check("ch03", softmax)', "ch03 is a chapter; give the name of one exercise with an object: check("),
-        ('check("softmax", None)', "check needs the function itself, but this is None"),
-        ('check("merge_heads", softmax)', 'softmax is another exercise; to test it: check("softmax", softmax).'),
-        ('check("LayerNorm", LayerNorm())', 'check needs the class itself, but this is an object of it: check("LayerNorm", LayerNorm).'),
-        ("check(42)", 'The first argument must be the name of an exercise in quotes, as in check("softmax", softmax); yours is an int.'),
+        ('check("sofmax")', "There is no exercise or chapter called 'sofmax'; did you mean softmax?"),
+        ("check(softmax)", 'The argument must be the name of an exercise in quotes: check("softmax"). To test what a cell defines, write `%%check` into'),
         ('hint("ch03")', 'Give the name of an exercise, not of a chapter: hint("softmax").'),
         ('hint("softmax", 0)', 'The level must be a number from 1 to 3: hint("softmax", 1).'),
         ('hint("softmx")', "There is no exercise or chapter called 'softmx'; did you mean softmax?"),
     ],
 )
 def test_wrong_use_gets_a_sentence(notebook, cell, said):
-    notebook.run(RIGHT + "def nameless(x):\n    return x\nclass LayerNorm(nn.Module):\n    pass")
+    notebook.run(RIGHT)
     shown = notebook.run(cell)
     assert not shown.error and shown.line.startswith(said) and len(shown.text.splitlines()) <= 2
     assert notebook.run(f"bool({cell})").text == "False"
 
 
 def test_a_prompt_without_a_notebook(kit):
-    """Text, and the same verdict; code from a prompt has no file, and the message says so."""
-    session = "from grader import check\ndef softmax(x, dim=-1):\n    return x\n\ncheck('softmax', softmax)\ncheck('softmax')\n"
+    session = "from grader import check\ncheck('softmax')\n"
     done = subprocess.run([sys.executable, "-i", "-q"], input=session, env=kit.environment(), capture_output=True, text=True)
-    assert "Headway cannot find the code of this function" in " ".join(done.stdout.split())
-    assert "softmax is not implemented yet." in done.stdout
+    assert "not implemented yet" in done.stdout and "headway" not in done.stdout.partition("Next")[0]

@@ -18,8 +18,6 @@ from grader.execution.target import NoTarget, Target, resolve
 from grader.runner import graded_run
 from grader.runner.graded_run import GradedRun
 from grader.runner.graded_tests import all_tests_of
-from grader.runner.run_page import keyword_note
-from grader.verdict.results import ExerciseResult, TestResult
 from grader.verdict.trial import Trial
 from kit_copy import posix
 from pytest_runs import Run, environment, grade, graded_exercises, module, solution
@@ -96,7 +94,6 @@ def runs(target, whole_target, template, tmp_path_factory):
         "chapter": ([here, "--chapter", "ch02"], {}),
         "with_reference": ([f"--target={whole_target}", "--exercise", "TokenEmbedding"], {}),
         "whole": ([f"--target={whole_target}", "--exercise", "TokenEmbedding", "--whole"], {}),
-        "keyword": (["-k", "train_bpe"], kit),
         "no exercise": (["--exercise", "sofmax"], {}),
         "no target": (["--target", str(elsewhere / "nowhere")], {}),
     }
@@ -223,18 +220,6 @@ def test_other_wrong_options(target, tmp_path):
         load_syllabus().chapter("ch33")
 
 
-def test_a_keyword_that_misses_tests_of_an_exercise_names_the_option(runs):
-    said = runs["keyword"].out
-    sentence = r"`-k train_bpe` looks in the names of the tests, so it ran 0 of the \d+ tests of train_bpe. To run all of them: pytest --exercise train_bpe"
-    assert re.search(f"^{sentence}$", said, re.M)
-    run = GradedRun(None, weights={"softmax": {"test_softmax_rows": 1, "test_rows": 1}})  # type: ignore[arg-type]
-    assert " 0 of the 2 tests of softmax" in keyword_note("Softmax", run)
-    run.results["softmax"] = ExerciseResult(load_syllabus().exercise("softmax"), [TestResult("test_softmax_rows", "passed", 0, 1)])
-    assert " 1 of the 2 tests of softmax" in keyword_note("softmax", run)
-    run.results["softmax"].tests.append(TestResult("test_rows", "passed", 0, 1))
-    assert keyword_note("softmax", run) == keyword_note("rows", run) == keyword_note("", run) == ""
-
-
 # ---- what a failure says
 
 
@@ -291,13 +276,6 @@ def test_every_field_is_described():
             yield from fields(value)
 
     assert not [name for name, value in fields(SCHEMA) if len(value.get("description", "")) < 10]
-
-
-def test_a_diagnosis_is_in_the_results(runs):
-    diagnosis = runs["all"].exercise("softmax")["diagnosis"]
-    if diagnosis is not None:
-        assert diagnosis["says"].split()[0] in runs["all"].out
-    assert runs["all"].exercise("causal_mask")["diagnosis"] is None
 
 
 def test_the_same_seed_gives_the_same_results(runs):

@@ -1,10 +1,6 @@
-"""`headway check` through the server equals `headway check`: the same words, record and exit status; without a server it works alone."""
+"""What a server answers: runs side by side, invalid callers, a changed kit, and in which order."""
 
-import json
-import os
-import shutil
 import socket
-import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -13,66 +9,9 @@ import pytest
 from grader.processes.client import NoServer
 from grader.processes.job import read
 from grader.verdict.summary import Verdict
-from warm_runs import CHAPTER, WarmKit, checked, until, write_softmax
+from warm_runs import CHAPTER, WarmKit, write_softmax
 
 pytestmark = [pytest.mark.alone, pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the server forks on Linux only, and /proc is Linux's")]
-
-WRONG = "x = x * 2"
-CASES = {
-    "passing": ("", "", "softmax", {}),
-    "failing": (WRONG, "", "softmax", {}),
-    "failing, in colour": (WRONG, "", "softmax", {"FORCE_COLOR": "1", "COLUMNS": "100"}),
-    "printing": (f"print('scores', x.shape)\n{WRONG}", "", "softmax", {"COLUMNS": "60"}),
-    "a shortcut": ("return torch.softmax(x, dim)", "", "softmax", {}),
-    "a broken import": ("", "import nowhere", "softmax", {}),
-    "a syntax error": ("", "def softmax(:", "softmax", {}),
-    "a stub": ("", "", "attention_map", {}),
-    "a chapter": (WRONG, "", "ch03", {"FORCE_COLOR": "1"}),
-}
-
-
-def was_asked(warm, kit, name="softmax"):
-    """Did the server answer this check? Its runs are its children, and the check's own process loads no torch."""
-    command = [sys.executable, "-X", "importtime", "-m", "grader.cli", "check", name]
-    done = subprocess.run(command, cwd=kit.root, env=kit.environment(), capture_output=True, text=True, stdin=subprocess.DEVNULL)
-    return "| torch\n" not in done.stderr and warm.alive
-
-
-EVERY_DAY = ("failing, in colour", "a syntax error", "a stub")  # a cold run takes some seconds
-
-
-@pytest.mark.parametrize("case", [pytest.param(case, marks=[pytest.mark.thorough] * (case not in EVERY_DAY)) for case in CASES])
-def test_the_server_prints_what_a_cold_run_prints(warm, case):
-    body, top, name, environment = CASES[case]
-    write_softmax(warm.kit, body, top)
-    aside = warm.file.with_suffix(".aside")
-    through_server = checked(warm.kit, name, **environment)
-    warm.file.rename(aside)
-    alone = checked(warm.kit, name, **environment)
-    aside.rename(warm.file)
-    assert through_server == alone
-
-
-def test_a_check_uses_the_server_whatever_options_pytest_would_get(warm):
-    write_softmax(warm.kit)
-    assert was_asked(warm, warm.kit)
-    assert warm.kit.run("check", "softmax", PYTEST_ADDOPTS="--nonsense") == warm.kit.run("check", "softmax")
-
-
-ANY_SERVER = """
-from grader.processes.client import AnyServer
-from grader.processes.job import CheckJob
-server = AnyServer()
-messages = list(server.answers(CheckJob("softmax", ".")))
-print(sum("begun" in message for message in messages), "done" in messages[-1], server.own)
-"""
-
-
-def test_a_run_in_the_server_of_a_watch_is_over_when_it_is_done(warm):
-    """Its connection closes then too, which does not mean that the server was lost."""
-    write_softmax(warm.kit)
-    done = subprocess.run([sys.executable, "-c", ANY_SERVER], cwd=warm.kit.root, env=warm.kit.environment(), capture_output=True, text=True)
-    assert done.stdout == f"{len(warm.ask().outcomes['softmax'])} True None\n", done.stderr
 
 
 def test_two_runs_at_once_both_come_out_right(warm):
@@ -81,11 +20,6 @@ def test_two_runs_at_once_both_come_out_right(warm):
         softmax, mask = pool.map(warm.ask, ["softmax", "causal_mask"])
     assert set(softmax.outcomes["softmax"]) == set(mask.outcomes["causal_mask"]) == {"passed"}
     assert list(softmax.outcomes) == ["softmax"] and list(mask.outcomes) == ["causal_mask"]
-
-
-def test_the_address_is_for_this_user_only(warm):
-    assert warm.file.stat().st_mode & 0o777 == 0o600
-    assert json.loads(warm.file.read_text())["pid"] == warm.process.pid
 
 
 def test_silent_or_invalid_callers_harm_no_other_run(warm):
@@ -114,42 +48,6 @@ def test_silent_or_invalid_callers_harm_no_other_run(warm):
     assert warm.alive and warm.quiet()
 
 
-def test_an_unknown_job_gets_a_message(warm):
-    output = warm.ask("no_such_exercise")
-    assert not output.outcomes and warm.alive and warm.quiet()
-
-
-@pytest.mark.parametrize("content", ["", "{", "[]", '{"port": 1}', "null", '{"port": "x", "token": 1, "pid": []}'])
-def test_a_file_that_is_not_an_address_is_removed(kit, content):
-    write_softmax(kit)
-    path = kit.exercises / ".headway" / "engine.json"
-    path.parent.mkdir()
-    path.write_text(content)
-    assert "Everything" not in kit.run("hint", "softmax")  # other commands ignore it
-    command = [sys.executable, "-c", "from grader.processes.client import find_running_server; print(find_running_server())"]
-    answer = subprocess.run(command, cwd=kit.root, env=kit.environment(), capture_output=True, text=True)
-    assert answer.stdout == "None\n" and not path.exists()
-
-
-def test_a_port_that_another_program_uses_now(kit):
-    write_softmax(kit)
-    path = kit.exercises / ".headway" / "engine.json"
-    path.parent.mkdir()
-    with socket.create_server(("127.0.0.1", 0)) as other, ThreadPoolExecutor() as pool:
-        path.write_text(json.dumps({"port": other.getsockname()[1], "token": "t", "pid": 1}))
-
-        def answer():
-            caller, _ = other.accept()
-            with caller:
-                caller.recv(1000)
-                caller.sendall(b"HTTP/1.0 400 Bad Request\r\n\r\n")
-
-        answering = pool.submit(answer)
-        assert " passed" in kit.run("check", "softmax")
-        answering.result()
-    assert not path.exists()
-
-
 @pytest.mark.thorough
 def test_the_server_of_a_changed_kit_does_not_answer(kit):
     write_softmax(kit)
@@ -161,23 +59,6 @@ def test_the_server_of_a_changed_kit_does_not_answer(kit):
         warm.ask()
     assert warm.gone()
     warm.close()
-
-
-@pytest.mark.thorough
-def test_a_crashed_server_is_removed_and_a_read_only_folder_works(kit):
-    write_softmax(kit)
-    warm = WarmKit(kit)
-    warm.process.kill()
-    warm.process.wait()
-    assert warm.file.exists()
-    assert " passed" in kit.run("check", "softmax") and not warm.file.exists()
-    warm.close()
-    shutil.rmtree(warm.file.parent)
-    warm.file.parent.write_text("a file where the folder should be")
-    warm = WarmKit(kit)
-    assert set(warm.ask().outcomes["softmax"]) == {"passed"} and not os.path.isdir(warm.file.parent)
-    warm.close()
-    assert until(lambda: not warm.descendants())
 
 
 def test_the_tests_that_failed_last_time_run_first_and_the_first_failure_is_sent_at_once(warm):

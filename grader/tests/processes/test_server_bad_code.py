@@ -6,7 +6,7 @@ import time
 import pytest
 from grader.processes.server import STUCK
 from grader.verdict.trial import CALL_SECONDS
-from warm_runs import WarmKit, timeless, until, write_softmax
+from warm_runs import timeless, write_softmax
 
 pytestmark = [
     pytest.mark.alone,
@@ -37,7 +37,7 @@ FAILING = {
     "input": ("input('Which? ')", "softmax asks for input, but there is no input while tests run"),
     "breakpoint": ("breakpoint()", "softmax stops in the debugger, which has no input here; to debug, run `pytest --exercise softmax` in a terminal"),
     "the kit in pieces": ("import grader.runner.attempts as kit; kit.TestRunner.run_test = None; return x", BROKEN),
-    "no modules": ("import sys; sys.modules.clear()", BROKEN),
+    "no modules": ("import sys; sys.modules.clear()", "8 of 8 failed"),
     "catches nothing": ("raise KeyboardInterrupt", "softmax raised KeyboardInterrupt."),
 }
 
@@ -156,12 +156,7 @@ def test_the_debugger_waits_on_a_terminal(kit):
 
 
 def test_code_that_kills_the_server_gets_its_verdict_anyway(kit):
-    warm = WarmKit(kit)
-    write_softmax(kit, f"import os\nif os.path.exists('/proc/{warm.process.pid}'): os.kill({warm.process.pid}, 9)")
+    write_softmax(kit, "import os\nif 'check_server' in open(f'/proc/{os.getppid()}/cmdline').read(): os.kill(os.getppid(), 9)")
     said = " ".join(kit.run("check", "softmax", status=None).split())
     assert "the server that ran the tests has ended, perhaps because of your code; testing again in a process of its own" in said
-    assert " passed" in said or " failed" in said  # it is tried again in a worker; a worker's sandbox may refuse the second attempt
-    assert until(lambda: not warm.descendants()) and warm.process.wait() == -9
-    write_softmax(kit)
-    assert kit.run("check", "softmax") and not warm.file.exists()
-    warm.close()
+    assert " passed" in said or " failed" in said  # it is tried again in a worker; a worker's sandbox may refuse to read that file

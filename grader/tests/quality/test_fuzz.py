@@ -25,7 +25,7 @@ from fuzzing import fuzzed, mutated, values
 from grader.classroom.gradebook.gradebook import Gradebook
 from grader.classroom.gradebook.sqlite_file import GradebookProblem
 from grader.classroom.intake.problems import GradingProblem
-from grader.classroom.intake.reading import read_submissions
+from grader.classroom.intake.reader import read_submissions
 from grader.classroom.judging.rules import Rules
 from grader.execution.values import MAX_NODES
 from grader.execution.wire import HEAD_WEIGHT, MAX_EXAMPLE, MAX_HEAD, Allowance, DeadlinePassed, MalformedFrame, receive
@@ -178,9 +178,6 @@ def test_reading_damaged_archives_keeps_no_memory(tmp_path):
 # ---- a gradebook
 
 
-CHAPTERS = sorted({exercise.module for exercise in EXERCISES})
-
-
 @cache
 def whole_book() -> bytes:
     """A small class's."""
@@ -188,7 +185,7 @@ def whole_book() -> bytes:
         with Gradebook(Path(folder)) as book:
             book.start_run(0, EXERCISES, VERSIONS)
             for submission in book.submissions_to_do(a_class(4)):
-                book.store_verdict(submission.digest, verdict_of(submission.digest), CHAPTERS)
+                book.store_verdict(submission.digest, verdict_of(submission.digest))
         return (Path(folder) / "gradebook.sqlite").read_bytes()
 
 
@@ -199,9 +196,7 @@ def use(folder: Path) -> None:
             book.list_people()
             book.start_run(0, EXERCISES, VERSIONS)
             for submission in book.submissions_to_do(a_class(4)):
-                book.store_verdict(submission.digest, verdict_of(submission.digest), CHAPTERS)
-            for chapter in CHAPTERS:
-                book.equal_results(chapter, EXERCISES)
+                book.store_verdict(submission.digest, verdict_of(submission.digest))
             book.graded_class(Rules())
             book.delete_verdicts(book.find_person("Learner 000").slug)
     except GradebookProblem as problem:
@@ -219,13 +214,10 @@ def test_a_gradebook_with_bytes_changed_is_used_or_refused_in_a_sentence(tmp_pat
 
 
 COLUMNS = {
-    "conditions": ["seed", "versions", "turn"],
-    "run": ["conditions", "exercises"],
-    "people": ["slug", "name", "digest", "problem", "notes", "submitted", "zone_known"],
-    "verdicts": ["exercises", "problem", "broken", "notes"],
+    "run": ["seed", "versions", "exercises"],
+    "people": ["slug", "name", "digest", "problem", "notes", "submitted"],
+    "verdicts": ["exercises", "problem", "verdict"],
     "secret": ["value"],
-    "judged_chapters": ["digest", "chapter"],
-    "results": ["exercise", "outcome", "tests", "diagnosis", "forbidden", "partial", "missing_weight"],
 }
 PLACES = [(table, column) for table, columns in COLUMNS.items() for column in columns]
 odd = st.one_of(values.map(json.dumps), st.binary(max_size=8), st.integers(-(2**63), 2**63 - 1), st.floats(), st.text(st.characters(codec="utf-8"), max_size=8))
@@ -238,7 +230,7 @@ def test_a_gradebook_with_something_else_in_a_column_is_used_or_refused_in_a_sen
     (folder / "gradebook.sqlite").write_bytes(whole_book())
     database = sqlite3.connect(folder / "gradebook.sqlite")
     try:
-        database.execute("UPDATE {0} SET {1} = ? WHERE rowid = (SELECT min(rowid) FROM {0})".format(*place) if place[0] in ("conditions", "run", "people", "secret")
+        database.execute("UPDATE {0} SET {1} = ? WHERE rowid = (SELECT min(rowid) FROM {0})".format(*place) if place[0] in ("run", "people", "secret")
                          else "UPDATE {0} SET {1} = ? WHERE digest = (SELECT min(digest) FROM {0})".format(*place), (value,))  # fmt: skip
         database.commit()
     except sqlite3.IntegrityError:

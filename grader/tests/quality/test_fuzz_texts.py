@@ -75,11 +75,11 @@ def test_rules_are_used_or_refused_in_a_sentence(folder, data):
         assert one_line(problem)
         return
     for name in ("Alpha One", "Bo"):
-        late = rules.compute_lateness(Submission(name, {}, submitted=LATE, zone_known=False))
+        late = rules.compute_lateness(Submission(name, {}, submitted=LATE))
         assert 0 <= late.factor <= 1
     course = load_syllabus().exercises
     assert compute_total(compute_marks([], course, rules.points_of).values()).points >= 0
-    assert all(isinstance(sentence, str) for sentence in rules.find_warnings([Submission("Bo", {}, time_from="file")]))
+    assert all(isinstance(sentence, str) for sentence in rules.find_warnings([Submission("Bo", {})]))
 
 
 # ---- the syllabus

@@ -7,7 +7,7 @@ import re
 import sys
 
 import pytest
-from grader.course.name_resolution import resolve, scope_of
+from grader.course.source_check import imported_paths
 from grader.course.syllabus import SOLUTIONS
 
 CHAPTERS = sorted(SOLUTIONS.glob("ch*.py"))
@@ -20,9 +20,10 @@ NOT_PLAIN = (
 def paths(text: str) -> set[str]:
     """Every dotted path that an expression of the module means."""
     tree = ast.parse(text)
-    scope = scope_of(tree.body)
-    nodes = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute | ast.Name)]
-    return {path for node in nodes for path in resolve(node, scope)}
+    imported = {name: path for node in ast.walk(tree) for name, (path, _) in imported_paths(node)}
+    spelled = [ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute | ast.Name)]
+    parts = [text.partition(".") for text in spelled]
+    return {f"{imported[base]}{dot}{rest}" for base, dot, rest in parts if base in imported}
 
 
 def used(text: str) -> set[str]:

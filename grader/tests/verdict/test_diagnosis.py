@@ -14,9 +14,10 @@ from grader.execution.target import Target, reference_of
 from grader.runner import graded_run
 from grader.runner.graded_run import GradedRun
 from grader.verdict import replay
-from grader.verdict.diagnosis import Candidate, SearchStopped, best_pair, diagnose
-from grader.verdict.evidence import CONFLICT, FULL, Match, values_match
-from grader.verdict.replay import Version, text_with_mistake
+from grader.verdict.candidates import Candidate, best_pair
+from grader.verdict.diagnosis import SearchStopped, diagnose
+from grader.verdict.evidence import CONFLICT, FULL, Match
+from grader.verdict.replay import Version, text_with_mistake, values_match
 from grader.verdict.results import ExerciseResult, TestResult
 from grader.verdict.trial import Trial
 

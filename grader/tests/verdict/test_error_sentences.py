@@ -4,7 +4,7 @@ import pytest
 import torch
 from boundaries import forks
 from grader.course.chapter_source import ChapterSource
-from grader.execution.error_notes import note_of
+from grader.execution.descriptions import note_of
 from grader.execution.errors import Todo
 from grader.execution.in_process import InProcessHost
 from grader.execution.proxy import Boundary, Implementation, gradients, parameters
@@ -19,12 +19,10 @@ from torch import nn
 
 def nothing(*args): torch.tensor(1)
 
-def helper(x, dimension): return x
 
 def near_name(largest): return larges
 def near_torch(x): return torch.expp(x)
 def near_tensor(x): return x.transposed(0, 1)
-def near_option(x): return helper(x, dimensions=1)
 def near_import(x):
     from torch.nn.functional import sofmax
 def far_name(x): return qqqqzzzz
@@ -135,7 +133,6 @@ def test_a_call_that_needs_no_result_is_not_blamed(boundary):
         (lambda toy: toy.near_name(X), "`largest`"),
         (lambda toy: toy.near_torch(X), "`exp`"),
         (lambda toy: toy.near_tensor(X), "`transpose`"),
-        (lambda toy: toy.near_option(X), "`dimension`"),
         (lambda toy: toy.near_import(X), "`softmax`"),
         (lambda toy: toy.Net()(X), "`weight`"),
     ],
@@ -168,7 +165,7 @@ def test_a_wrong_number_of_arguments_says_which_function_takes_how_many(boundary
 def test_an_error_in_another_definition_names_the_line_that_called_it(boundary):
     failure = failure_of(boundary, lambda toy: toy.passes_a_word(X))
     assert failure.where.endswith("def takes_one(x): return x.sum()")
-    assert failure.message.endswith('`takes_one` was called in ch03_toy.py, line 40: `return takes_one("x") # passes_a_word`.')
+    assert failure.message.endswith('`takes_one` was called in ch03_toy.py, line 38: `return takes_one("x") # passes_a_word`.')
 
 
 def test_two_dtypes_are_named_as_in_code(boundary):

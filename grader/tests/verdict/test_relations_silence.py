@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-import time
 
 import pytest
 import torch
-from grader.verdict.relations.engine import explain
+from grader.verdict.relations import explain
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from related import TOL, normal, seeds
-from torch import Tensor
+from related import TOL, seeds
 
 dtypes = st.sampled_from([torch.float32, torch.float64, torch.bfloat16, torch.complex64])
 
@@ -75,21 +73,6 @@ def test_nothing_raises(shape, types, fill, seed):
         for sentence in explain(got, expected, tol, (expected, got, torch.tensor(3), torch.zeros(2, 2).bool())):
             assert isinstance(sentence, str)
     explain(got, torch.zeros(2, 3), 1e-5)
-
-
-def test_the_search_for_relations_is_bounded():
-    x = normal(2, 3, 4, 21)
-    wrong = [normal(2, 3, 4, 21, seed=1), x.flatten().flip(0)[torch.randperm(504)].view_as(x), x * 2, torch.tanh(x)]
-    for got in wrong:
-        explain(got, x, TOL, (x,))
-        took = min(_seconds(got, x) for _ in range(5))
-        assert took < 1, took  # a few milliseconds on an idle machine
-
-
-def _seconds(got: Tensor, expected: Tensor) -> float:
-    start = time.perf_counter()
-    explain(got, expected, TOL, (got, expected))
-    return time.perf_counter() - start
 
 
 @pytest.mark.parametrize("shape", [(2, 3), (2, 4), (3, 2), (1, 3), (3,)])

@@ -91,8 +91,7 @@ def test_a_second_mistake_survives_storage():
     exercise = load_syllabus().exercise("softmax")
     result = ExerciseResult(exercise, [TestResult("test_a", "failed", 0.0, 1.0)], diagnosis)
     assert Verdict.from_data(json.loads(json.dumps(Verdict([result]).as_data()))).results[0].diagnosis == diagnosis
-    _, _, tests, stored, forbidden, partial, missing = records.make_result_row(result)
-    assert records.parse_result(exercise, tests, stored, forbidden, partial, missing).diagnosis == diagnosis
+    assert records.parse_verdict(records.format_verdict(Verdict([result])), [exercise]).results[0].diagnosis == diagnosis
     assert Diagnosis.from_data({"id": "one", "says": "It is one.", "hint": "Which?"}).mistakes == [Diagnosis("one", "It is one.", "Which?")]
     assert Diagnosis.from_data(asdict(diagnosis)).as_json()["also"] == {"id": "two", "says": "It is two.", "hint": "Why?", "also": None}
 

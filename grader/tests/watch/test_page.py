@@ -18,7 +18,7 @@ def shown(lines) -> str:
 @pytest.mark.parametrize("pinned", [False, True])
 @pytest.mark.parametrize("columns", [30, 44, 72, 80])
 def test_the_keys_fit_and_quit_is_always_one_of_them(columns, pinned):
-    line = _key_line(columns, False, pinned).plain
+    line = _key_line(columns, pinned).plain
     assert len(line) <= columns and line.startswith("h hint") and line.endswith("q quit")
     if columns == 80:
         assert all(f"{key} " in line for key, _ in KEYS) and ("p unpin" in line) == pinned and ("p pin" in line) != pinned

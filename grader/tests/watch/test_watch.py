@@ -8,7 +8,6 @@ import sys
 import time
 
 import pytest
-from grader.processes.forked import WAITING
 from kit_copy import posix
 from watching import SECONDS, headway_processes, nothing_remains, watching
 
@@ -93,9 +92,9 @@ def test_the_watch_tests_the_function_that_was_changed_unless_it_is_pinned(kit):
 
 
 def only_the_watch(kit) -> bool:
-    """Whether soon no process is left but the watch, its server, and the one that waits for the next run."""
+    """Whether soon no process is left but the watch and its server."""
     deadline = time.monotonic() + SECONDS
-    while (names := headway_processes(kit)) and (len(names) != 3 or WAITING not in names):
+    while (names := headway_processes(kit)) and len(names) != 2:
         if time.monotonic() > deadline:
             return False
         time.sleep(0.05)
@@ -141,38 +140,6 @@ def test_what_the_code_does_never_ends_the_watch(kit):
             terminal.wait(lambda frame, sentence=sentence: ("FAILED" in frame or "ERROR" in frame) and sentence in frame)
             terminal.save("ch03_attention", f"    {code}\n    return x", RIGHT)
         terminal.wait("softmax works")
-
-
-@pytest.mark.thorough
-def test_the_list_the_difference_and_the_picture(kit):
-    with watching(kit, "softmax", columns=100, DISPLAY="", WAYLAND_DISPLAY="", EDITOR="", PATH="/usr/bin:/bin") as terminal:
-        terminal.wait("Write the code and save the file")
-        terminal.press("o")
-        terminal.wait("Set $EDITOR to your editor, and o opens the file there.")
-        terminal.press("d")
-        terminal.wait("Press d again to see the reference anyway")
-        terminal.press("d")
-        assert "+    total = exps.sum(dim, keepdim=True)" in terminal.wait("+++ reference")
-        terminal.press("\x1b")
-        terminal.wait("Write the code and save the file")
-        terminal.press("s")
-        shown = terminal.wait("Your code is not implemented yet. This shows the reference's result.")
-        assert "softmax: scores as weights" in shown and "scores x 4  0 0 0 9 0 2 0" in shown and "esc: back to the verdict" in shown
-        terminal.press("\x1b")
-        terminal.wait("Write the code and save the file")
-        terminal.press("l")
-        terminal.wait("Which one?")
-        terminal.press(*"rope")
-        shown = terminal.wait("Which one? rope")
-        assert "rope_angles" in shown and "softmax" not in shown.partition("Which one?")[2]
-        terminal.press("\x1b[B", "\r")
-        assert terminal.wait("apply_rope 4 Positions").startswith("apply_rope")
-        terminal.press("l")
-        terminal.wait("Which one?")
-        terminal.press(*"zzz")
-        terminal.wait("No exercise has that in its name")
-        terminal.press("\x7f", "\x7f", "\x7f", "\x1b")
-        terminal.wait(lambda frame: frame.startswith("apply_rope") and "Which one?" not in frame)
 
 
 @pytest.mark.thorough
@@ -270,26 +237,6 @@ def test_without_a_terminal_it_prints_plain_lines(kit):
         rest = process.stdout.read()
         assert process.wait() == 0 and "softmax: passed, 10 of 10 points." in rest and "\x1b" not in rest
     assert nothing_remains(kit)
-
-
-@pytest.mark.thorough
-def test_without_file_events_the_files_are_polled(kit):
-    """The file is saved through another name, for which the watched folder gets no event."""
-    other = kit.root / "elsewhere.py"
-    os.link(kit.file("ch03_attention"), other)
-    with watching(kit, "softmax") as terminal:
-        terminal.wait("Write the code and save the file")
-        text = other.read_text()
-        for number, code in enumerate(("    return x", "    return x + 0", RIGHT)):
-            with open(other, "r+") as file:
-                file.truncate()
-                file.write(text.replace(STUB, code, 1))
-            terminal.wait(lambda frame, number=number: "FAILED" in frame if number < 2 else "softmax works" in frame)
-        assert "reports no file changes" in terminal.frame
-    with watching(kit, "softmax", WATCHFILES_FORCE_POLLING="1") as terminal:
-        terminal.wait("softmax works")
-        terminal.save("ch03_attention", RIGHT, STUB)
-        assert "reports no file changes" in terminal.wait("Write the code and save the file")
 
 
 @pytest.mark.thorough
