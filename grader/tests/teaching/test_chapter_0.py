@@ -1,8 +1,7 @@
-"""Chapter 0: the examples of the refresher run, and the overview agrees with the course."""
+"""Chapter 0: the refresher is right, and the overview agrees with the course."""
 
 from __future__ import annotations
 
-import doctest
 import re
 
 import torch
@@ -16,12 +15,6 @@ OVERVIEW = EXERCISES / "ch00_big_picture.md"
 def table_of_chapters() -> LessonTable:
     [table] = [table for table in tables_of(OVERVIEW) if table.rows[0][0] == "chapter"]
     return table
-
-
-def test_the_examples_of_the_refresher_give_what_it_shows():
-    with torch.random.fork_rng(devices=[]), torch.enable_grad():
-        failed, tried = doctest.testfile(str(REFRESHER), module_relative=False, encoding="utf-8")
-    assert tried > 30 and not failed, "the differences are printed above"
 
 
 def test_a_broadcasting_table_says_what_torch_does():
