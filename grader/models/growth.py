@@ -1,7 +1,7 @@
 """The line that grows: what a model of the learner's own parts would write now, and how good it is.
 
-Each stage is a language model of some chapters. All stages read the same stories, continue the same prompt, and are measured on the
-same held-out stories; each is trained for the same time, but for the first, which only counts.
+Each stage is a language model of some chapters. All stages read the same stories, continue the same prompt, and are
+measured on the same held-out stories. Each is trained for the same time, except the first, which only counts.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from grader.course.syllabus import EXERCISES
 from grader.files import write_whole
-from grader.models.design import Design, gpt_config, preset
+from grader.models.design import gpt_config, preset
 from grader.models.own_parts import ATTENDING, BLOCK, SAMPLING, TRAINING, WORDS, OwnParts
 from grader.models.training.corpora import StoryCorpus
 from grader.models.training.settings import RECIPES
@@ -46,7 +46,14 @@ class Bigrams(nn.Module):
 class Stack(nn.Module):
     """Embeddings, perhaps positions and one layer, and a linear head: ids (B, T) -> logits (B, T, V)."""
 
-    def __init__(self, embedding: nn.Module, positions: nn.Module | None, layer: nn.Module | None, norm: nn.Module | None, vocab_size: int) -> None:
+    def __init__(
+        self,
+        embedding: nn.Module,
+        positions: nn.Module | None,
+        layer: nn.Module | None,
+        norm: nn.Module | None,
+        vocab_size: int,
+    ) -> None:
         super().__init__()
         self.embedding, self.positions, self.layer, self.norm = embedding, positions, layer, norm
         self.head = nn.Linear(DESIGN.d_model, vocab_size)
@@ -71,19 +78,36 @@ class CausalResidual(nn.Module):
 
 def count_stories(parts: Any, corpus: StoryCorpus) -> nn.Module:
     """A bigram model, counted from the stories that a training would read."""
-    tokenizer = corpus.tokenizer
-    ids: list[int] = []
+    tokenizer, ids = corpus.tokenizer, []
     for text in corpus.texts(range(COUNTED_STORIES)):
-        ids += [*tokenizer.start_ids, *tokenizer.encode(text), *([] if tokenizer.end_id is None else [tokenizer.end_id])]
+        ids += [*tokenizer.start_ids, *tokenizer.encode(text), tokenizer.end_id]
     counts = parts.count_bigrams(ids, tokenizer.vocab_size)
     return Bigrams(parts.bigram_probabilities(counts, SMOOTHING))
 
 
-def _stack(parts: Any, vocab_size: int, *, positions: bool, layer: str) -> nn.Module:
-    width, heads = DESIGN.d_model, DESIGN.n_heads
-    layers = {"": lambda: None, "attention": lambda: CausalResidual(parts.MultiHeadAttention(width, heads), parts.causal_mask), "block": lambda: parts.PreNormBlock(width, heads)}
-    table = parts.LearnedPositions(DESIGN.max_len, width) if positions else None
-    return Stack(parts.TokenEmbedding(vocab_size, width), table, layers[layer](), parts.LayerNorm(width) if layer == "block" else None, vocab_size)
+def embedding_model(parts: Any, corpus: StoryCorpus) -> nn.Module:
+    vocab_size = corpus.tokenizer.vocab_size
+    return Stack(parts.TokenEmbedding(vocab_size, DESIGN.d_model), None, None, None, vocab_size)
+
+
+def attention_model(parts: Any, corpus: StoryCorpus) -> nn.Module:
+    layer = CausalResidual(parts.MultiHeadAttention(DESIGN.d_model, DESIGN.n_heads), parts.causal_mask)
+    return _with_positions(parts, corpus, layer, None)
+
+
+def block_model(parts: Any, corpus: StoryCorpus) -> nn.Module:
+    block = parts.PreNormBlock(DESIGN.d_model, DESIGN.n_heads)
+    return _with_positions(parts, corpus, block, parts.LayerNorm(DESIGN.d_model))
+
+
+def _with_positions(parts: Any, corpus: StoryCorpus, layer: nn.Module, norm: nn.Module | None) -> nn.Module:
+    vocab_size = corpus.tokenizer.vocab_size
+    embedding = parts.TokenEmbedding(vocab_size, DESIGN.d_model)
+    return Stack(embedding, parts.LearnedPositions(DESIGN.max_len, DESIGN.d_model), layer, norm, vocab_size)
+
+
+def whole_gpt(parts: Any, corpus: StoryCorpus) -> nn.Module:
+    return parts.GPT(gpt_config(parts, DESIGN, corpus.tokenizer.vocab_size))
 
 
 @dataclass(frozen=True)
@@ -92,33 +116,33 @@ class Stage:
 
     name: str
     title: str
-    chapter: str
+    chapter: int
     needs: tuple[str, ...]
     build: Callable[[Any, StoryCorpus], nn.Module]
     is_counted: bool = False
 
+    def missing(self, own: OwnParts) -> list[str]:
+        """The exercises that it needs and that are not the learner's own yet."""
+        learner = set(own.learner)
+        return [name for name in self.needs if name not in learner]
+
 
 ATTENTION = ("TokenEmbedding", "LearnedPositions", *ATTENDING, "MultiHeadAttention")
-WHOLE_BLOCK = ("TokenEmbedding", "LearnedPositions", *ATTENDING, *BLOCK, "gelu", "CausalSelfAttention", "PreNormBlock")
-
+BLOCK_PARTS = (
+    "TokenEmbedding", "LearnedPositions", *ATTENDING, *BLOCK, "gelu", "CausalSelfAttention", "PreNormBlock",
+)  # fmt: skip
 STAGES = (
-    Stage("bigrams", "bigrams, counted", "ch00", FIRST_MODEL, count_stories, is_counted=True),
-    Stage("embedding", "embedding and head", "ch02", ("TokenEmbedding",), lambda p, c: _stack(p, c.tokenizer.vocab_size, positions=False, layer="")),
-    Stage("attention", "one attention layer", "ch03", ATTENTION, lambda p, c: _stack(p, c.tokenizer.vocab_size, positions=True, layer="attention")),
-    Stage("block", "one block", "ch06", WHOLE_BLOCK, lambda p, c: _stack(p, c.tokenizer.vocab_size, positions=True, layer="block")),
-    Stage("gpt", "a GPT", "ch07", (*WHOLE_BLOCK, "GPT"), lambda p, c: p.GPT(gpt_config(p, DESIGN, c.tokenizer.vocab_size))),
+    Stage("bigrams", "Counted bigrams", 0, FIRST_MODEL, count_stories, is_counted=True),
+    Stage("embedding", "An embedding and a head", 2, ("TokenEmbedding",), embedding_model),
+    Stage("attention", "One attention layer", 3, ATTENTION, attention_model),
+    Stage("block", "One block", 6, BLOCK_PARTS, block_model),
+    Stage("gpt", "A GPT", 7, (*BLOCK_PARTS, "GPT"), whole_gpt),
 )
 
 
 def exercises_of(stages: tuple[Stage, ...]) -> set[str]:
     """Everything that runs when these stages are trained and write."""
     return {*WORDS, *TRAINING, *SAMPLING}.union(*(stage.needs for stage in stages))
-
-
-def missing(stage: Stage, own: OwnParts) -> list[str]:
-    """The exercises that this stage needs and that are not the learner's own yet."""
-    learner = set(own.learner)
-    return [name for name in stage.needs if name not in learner]
 
 
 @dataclass(frozen=True)
@@ -141,14 +165,17 @@ def load_lines() -> dict[str, Line]:
         return {}
 
 
-def keep_lines(lines: dict[str, Line]) -> None:
+def keep_line(line: Line) -> None:
+    lines = load_lines() | {line.stage: line}
     ordered = [asdict(lines[stage.name]) for stage in STAGES if stage.name in lines]
     KEPT_FILE.parent.mkdir(exist_ok=True)
     write_whole(KEPT_FILE, json.dumps(ordered, indent=1).encode())
 
 
-def measure(stage: Stage, parts: Any, minutes: float, seed: int = 0, advance: Callable[[float], None] = lambda share: None) -> Line:
-    """Build the model of a stage, train it, and let it write. `advance` is called with the share of the time that has passed."""
+def measure(
+    stage: Stage, parts: Any, minutes: float, seed: int = 0, advance: Callable[[float], None] = lambda share: None
+) -> Line:
+    """Build the model of a stage, train it, and let it write. `advance` gets the share of the time that has passed."""
     prepare_torch(seed)
     recipe = RECIPES["mini"]
     corpus = StoryCorpus(parts, "words", seed, recipe.rows, recipe.pieces, DESIGN.max_len)
@@ -164,12 +191,14 @@ def measure(stage: Stage, parts: Any, minutes: float, seed: int = 0, advance: Ca
 
 
 def _train(trainer: Trainer, seconds: float) -> Iterator[float]:
-    """Train for about this time; yields the share of it that has passed. The learning rate falls to the end, so the number of steps is estimated first."""
+    """Train for about this time; yield the share of it that has passed.
+
+    The learning rate falls towards the end, so the first steps estimate how many there will be.
+    """
     began = time.monotonic()
     for _ in range(STEPS_TO_MEASURE):
         trainer.step(None)
-    each = (time.monotonic() - began) / STEPS_TO_MEASURE
-    total = max(trainer.recipe.warmup + 2, int(seconds / each))
+    total = max(trainer.recipe.warmup + 2, int(seconds * STEPS_TO_MEASURE / (time.monotonic() - began)))
     while trainer.steps_done < total:
         trainer.step(total)
         yield trainer.steps_done / total
