@@ -25,6 +25,7 @@ def test_every_stage_names_exercises_of_its_chapter_and_of_earlier_ones():
         assert max(chapters) == stage.chapter, stage.name
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("stage", growth.STAGES, ids=lambda stage: stage.name)
 def test_a_stage_learns_and_writes(reference, stage):
     """A few seconds are enough to be better than a model that knows nothing, whose loss is ln 470."""
@@ -42,6 +43,7 @@ def test_lines_are_kept_and_a_damaged_file_is_as_none(monkeypatch, tmp_path):
     assert growth.load_lines() == {}
 
 
+@pytest.mark.thorough
 def test_headway_progress_shows_the_best_model_of_the_passed_parts(kit):
     out = " ".join(kit.run("progress").split())
     assert "Counted bigrams, chapter 0: needs count_bigrams, bigram_probabilities, average_loss and 1 more" in out
