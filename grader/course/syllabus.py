@@ -217,4 +217,13 @@ def _chapter(entry: dict) -> Chapter:
         for item in entry.get("exercise", ())
     )
     hidden = tuple(entry.get("hidden", ()))
-    return Chapter(entry["id"], entry["name"], entry["title"], entry["about"], exercises, shared, hidden, float(entry.get("hours", 0)))
+    return Chapter(
+        entry["id"],
+        entry["name"],
+        entry["title"],
+        entry["about"],
+        exercises,
+        shared,
+        hidden,
+        float(entry.get("hours", 0)),
+    )
