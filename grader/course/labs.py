@@ -31,18 +31,18 @@ from grader.course.syllabus import EXERCISES, Chapter, load_syllabus
 from grader.files import write_whole
 
 PREDICTIONS = EXERCISES / ".headway" / "predictions.json"
-LAB = re.compile(r"^## Lab ([\w-]+): (.+)\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
+LAB = re.compile(r"^## Lab ([\w-]+): ([^\n]+)\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 PARTS = re.compile(
-    r"""\s*(?P<question>.+?)
-    \n\n\*\*Predict\.\*\*\s(?P<predict>.+?)
-    \n\n(?P<experiment>(?:[ ]{4}.*\n|\n)+)(?P<look_at>.*?)
-    <details>\n<summary>What\ was\ found\ here</summary>\n(?P<found>.+?)\n</details>
-    \n\n\*\*Open\ question\.\*\*\s(?P<open_question>.+?)\s*\Z""",
+    r"""\s*(?P<question>\S.*?)
+    \n\n\*\*Predict\.\*\*\s(?P<predict>\S.*?)
+    \n\n+(?P<experiment>[ ]{4}\S[^\n]*\n(?:[ ]{4}[^\n]*\n|\n)*)(?P<look_at>.*?)
+    <details>\n<summary>What\ was\ found\ here</summary>\s+(?P<found>(?!</details>)\S.*?)\s+</details>
+    \n\n\*\*Open\ question\.\*\*\s(?P<open_question>\S.*?)\s*\Z""",
     re.VERBOSE | re.DOTALL,
 )
 
 
-class LabProblem(ValueError):
+class LabProblem(SourceProblem):
     """A lab is not written as the docstring above shows."""
 
 
@@ -70,18 +70,16 @@ def list_labs() -> dict[str, Lab]:
     """Return the labs by name, in the order of the course. A handout has those of its own lessons."""
     found: dict[str, Lab] = {}
     for chapter in load_syllabus().chapters:
-        try:
-            lesson = read_source(EXERCISES / f"{chapter.name}.md")
-        except (SourceProblem, OSError):
-            continue
-        found |= {match[1]: _read_lab(chapter, *match.groups()) for match in LAB.finditer(lesson)}
+        path = EXERCISES / f"{chapter.name}.md"
+        if path.is_file():
+            found |= {match[1]: _read_lab(chapter, *match.groups()) for match in LAB.finditer(read_source(path))}
     return found
 
 
 def _read_lab(chapter: Chapter, name: str, title: str, text: str) -> Lab:
     match = PARTS.match(text)
     if match is None:
-        raise LabProblem(f"the lab {name} of {chapter.name}.md lacks a part; grader/course/labs.py shows how one is written")
+        raise LabProblem(f"the lab {name} of {chapter.name}.md lacks a part; grader/course/labs.py shows all parts")
     parts = {part: words.strip() for part, words in match.groupdict().items() if part != "experiment"}
     experiment = "\n".join(line.removeprefix("    ") for line in match["experiment"].strip("\n").splitlines())
     return Lab(name, title, chapter, experiment=experiment, **parts)
