@@ -43,18 +43,21 @@ def lab(
         return 2
     chosen, console = labs[name], make_console()
     console.print(Text(f"Lab {name}: {chosen.title}", style="bold"))
-    print_wrapped(console, f"Chapter {chosen.chapter.number}, {chosen.chapter.title}\n", style="dim")
+    print_wrapped(console, f"Chapter {chosen.chapter.number}, {chosen.chapter.title}", style="dim")
+    console.print()
     console.print(Markdown(chosen.question))
     expected = _prediction(console, chosen, predict)
     if expected:
-        print_wrapped(console, f"\nYou expect: {expected}")
+        console.print()
+        print_wrapped(console, f"You expect: {expected}")
     status = _experiment(console, chosen)
     if not (expected or found):
-        console.print("\nWrite down what you expect, and you see what was found here:")
+        console.print()
+        print_wrapped(console, "Write down what you expect, and you see what was found here:")
         console.print(command_line(f'headway lab {name} --predict "..."'))
         return status
     for heading, text in (("What was found here", chosen.found), ("An open question", chosen.open_question)):
-        console.print(f"\n[bold]{heading}[/bold]")
+        console.print(Text(f"\n{heading}\n", style="bold"))
         console.print(Markdown(text))
     return status
 
@@ -68,7 +71,8 @@ def _list(labs: dict[str, Lab]) -> int:
     for each in labs.values():
         tick = "x" if each.name in predicted else " "
         console.print(Text(f"{tick} {each.name:<{width}}  {each.chapter.number:>2}  {each.title}"))
-    console.print("\nx: you have written down what you expect. The number is the chapter's. To open a lab:")
+    console.print()
+    print_wrapped(console, "x: you have written down what you expect. The number is the chapter's. To open a lab:")
     console.print(command_line("headway lab NAME"))
     return 0
 
