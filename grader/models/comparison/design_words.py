@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 from difflib import get_close_matches
@@ -11,7 +12,6 @@ from typing import Any
 from grader.models.design import KINDS, NORMS, POSITIONS, PRESETS, DesignProblem
 from grader.models.training.settings import Settings
 
-MOST_HEADS = 1024
 TOKENS = ("words", "bpe")
 
 _VALUES: dict[str, tuple[str, tuple[str, ...]]] = {  # name in a word -> (field of Settings, its values)
@@ -21,14 +21,23 @@ _VALUES: dict[str, tuple[str, tuple[str, ...]]] = {  # name in a word -> (field 
     "tokens": ("tokens", TOKENS),
     "preset": ("size", tuple(PRESETS)),
 }
+_WHOLE_NUMBERS: dict[str, tuple[str, int, int]] = {  # name in a word -> (field of Settings, smallest, largest)
+    "heads": ("heads", 1, 1024),
+    "layers": ("layers", 1, 100),
+    "batch": ("rows", 1, 1024),
+    "warmup": ("warmup", 0, 100_000),
+}
 ALONE = {value: {field: value} for field, values in _VALUES.values() for value in values} | {"dense": {"kind": "gpt"}}
-EXAMPLES = "learned, sinusoidal, rope, alibi, pre, post, dense, moe, heads=1, words, bpe, mini, tiny, small"
+EXAMPLES = (
+    "learned, sinusoidal, rope, alibi, pre, post, dense, moe, heads=1, layers=2, dropout=0.1, batch=8, warmup=0, "
+    "words, bpe, mini, tiny, small"
+)
 
 
 def is_design(word: str) -> bool:
     """Whether every part of the word is a change of the design, possible or not."""
     return all(
-        part in ALONE or part.partition("=")[0] in (*_VALUES, "heads") and "=" in part
+        part in ALONE or part.partition("=")[0] in (*_VALUES, *_WHOLE_NUMBERS, "dropout") and "=" in part
         for part in word.lower().split(",")
     )
 
@@ -55,10 +64,15 @@ def _changes(part: str) -> dict[str, Any]:
     if part in ALONE:
         return ALONE[part]
     name, _, value = part.partition("=")
-    if name == "heads":
-        if not (value.isascii() and value.isdigit() and 1 <= int(value[:9]) <= MOST_HEADS):
-            raise DesignProblem(f"heads is a whole number from 1 to {MOST_HEADS}, not {value!r}")
-        return {"heads": int(value[:9])}
+    if name in _WHOLE_NUMBERS:
+        field, smallest, largest = _WHOLE_NUMBERS[name]
+        if not (re.fullmatch(r"[0-9]{1,9}", value) and smallest <= int(value) <= largest):
+            raise DesignProblem(f"{name} is a whole number from {smallest} to {largest}, not {value!r}")
+        return {field: int(value)}
+    if name == "dropout":
+        if not re.fullmatch(r"0(\.[0-9]{1,9})?", value):
+            raise DesignProblem(f"dropout is a number from 0 up to but not including 1, such as 0.1, not {value!r}")
+        return {"dropout": float(value)}
     field, values = _VALUES[name]
     if value not in values:
         raise DesignProblem(f"{name} can be {', '.join(values[:-1])} or {values[-1]}, not {value!r}")

@@ -13,7 +13,7 @@ CLOSE = 0.01  # nats a token: two seeds of one design differ by more
 KINDS = {"gpt": "GPT", "moe": "GPT with experts", "translate": "translator"}
 DESIGN_ROWS = {  # field of a design -> what the table calls it
     "kind": "model", "positions": "positions", "norm": "normalisation", "n_heads": "heads", "n_layers": "layers",
-    "d_model": "width d_model",
+    "d_model": "width d_model", "dropout": "dropout",
     "max_len": "tokens read at once", "activation": "activation",
 }  # fmt: skip
 
@@ -44,6 +44,8 @@ def table_rows(comparison: Comparison) -> list[Row]:
         only_if_different=True,
     )
     add("trained on", lambda made: str(made.loaded.record.get("title", "")), only_if_different=True)
+    for name, shown in (("rows", "texts in a batch"), ("warmup", "steps of warm-up")):
+        add(shown, lambda made: _of_recipe(made, name), only_if_different=True)  # noqa: B023
     several = len(comparison.held_out) > 1
     for number, held_out in enumerate(comparison.held_out):
         on = f", {held_out.name}" if several else ""
@@ -66,6 +68,11 @@ def table_rows(comparison: Comparison) -> list[Row]:
     add("tokens a second, writing", lambda made: _rate(made.written, made.seconds))
     add("  with the KV cache", lambda made: "yes" if made.has_cache else "no", only_if_different=True)
     return rows
+
+
+def _of_recipe(made: Measured, name: str) -> str:
+    recipe = made.loaded.record.get("recipe")
+    return str(recipe.get(name, "")) if isinstance(recipe, dict) else ""
 
 
 def sentences(comparison: Comparison) -> list[str]:

@@ -15,7 +15,7 @@ from grader.models.design import DesignProblem
 from grader.models.training import run
 from grader.models.training.corpora import PAIRS, STORIES, fingerprint_of_text
 from grader.models.training.own_text import read_paragraphs
-from grader.models.training.settings import MINUTES, Settings
+from grader.models.training.settings import MINUTES, Recipe, Settings
 from grader.teaching.walks.progress_line import ProgressReporter
 
 PREFIX = "compare-"
@@ -149,7 +149,7 @@ def train_pair(
 
 
 def _essentials(settings: Settings) -> tuple[Any, ...]:
-    return settings.design(), settings.token_kind(), settings.size
+    return settings.design(), settings.token_kind(), settings.recipe()
 
 
 def _matches(data: dict[str, Any], settings: Settings) -> bool:
@@ -164,4 +164,6 @@ def _matches(data: dict[str, Any], settings: Settings) -> bool:
         and data["design"] == settings.design().to_data()
         and data["tokenizer"]["kind"] == tokens
         and record["seed"] == settings.seed
+        and Recipe.from_data(record["recipe"])
+        == replace(settings, steps=record["steps"], minutes=record["minutes"]).recipe()
     )

@@ -52,6 +52,13 @@ def test_two_designs_are_trained_alike_and_only_once(trainings):
     assert train_all(pair(steps=2)) == (True, []) and train_all(pair(steps=2, seed=1))[1] == ["compare-learned-seed-1", "compare-rope-seed-1"]
 
 
+def test_a_model_that_was_trained_in_another_way_is_not_taken_for_this_one(trainings):
+    """The number of warm-up steps and the size of a batch are in no design: only how it was trained tells them apart."""
+    assert train_all(pair("warmup=1", "batch=4", steps=2)) == (True, ["compare-warmup-1", "compare-batch-4"])
+    assert train_all(pair("learned", "warmup=1", steps=2)) == (True, ["compare-learned"])
+    assert [record_of(trainings.folder / f"compare-{name}")["recipe"]["rows"] for name in ("batch-4", "learned")] == [4, 32]
+
+
 def test_an_interrupted_pair_goes_on_as_if_nothing_had_happened(trainings):
     assert train_all(pair()) == (True, ["compare-learned", "compare-rope"])
     whole = [record_of(trainings.folder / name)["history"]["losses"] for name in ("compare-learned", "compare-rope")]
