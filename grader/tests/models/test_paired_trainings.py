@@ -54,9 +54,9 @@ def test_two_designs_are_trained_alike_and_only_once(trainings):
 
 def test_a_model_that_was_trained_in_another_way_is_not_taken_for_this_one(trainings):
     """The number of warm-up steps and the size of a batch are in no design: only how it was trained tells them apart."""
-    assert train_all(pair("warmup=1", "batch=4", steps=2)) == (True, ["compare-warmup-1", "compare-batch-4"])
+    assert train_all(pair("warmup=1", "batch=6", steps=2)) == (True, ["compare-warmup-1", "compare-batch-6"])
     assert train_all(pair("learned", "warmup=1", steps=2)) == (True, ["compare-learned"])
-    assert [record_of(trainings.folder / f"compare-{name}")["recipe"]["rows"] for name in ("batch-4", "learned")] == [4, 32]
+    assert [record_of(trainings.folder / f"compare-{name}")["recipe"]["rows"] for name in ("batch-6", "learned")] == [6, 4]
 
 
 def test_an_interrupted_pair_goes_on_as_if_nothing_had_happened(trainings):
