@@ -109,8 +109,10 @@ def test_each_row_is_smoothed_and_divided_by_its_own_sum(learner, vocab, smoothi
 @exercise("bigram_probabilities", weight=2)
 @given(vocab=st.integers(3, 6), seed=seeds)
 def test_without_smoothing_an_empty_row_is_uniform(learner, vocab, seed):
-    """With smoothing 0, a pair that never occurred has probability 0, and a row without counts is 1 / V everywhere, never NaN."""
+    """With smoothing 0, a pair that never occurred has probability 0, and a row without counts is 1 / V everywhere, never NaN.
+    A row with a single count has one probability of 1."""
     counts = some_counts(seed, vocab)
+    counts[(seed + 1) % vocab] = torch.arange(vocab) == 1  # one count and no more
     got, empty = learner.bigram_probabilities(counts, 0.0), learner.bigram_probabilities(torch.zeros(vocab, vocab, dtype=torch.int64), smoothing=0)
     sums = counts.sum(1, keepdim=True).double()
     expected = torch.where(sums > 0, counts / sums.clamp(min=1), torch.full_like(sums, 1 / vocab))
