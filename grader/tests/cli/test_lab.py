@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
+
 import pytest
 from grader.course import labs
 from grader.course.labs import LabProblem, list_labs
+from grader.course.syllabus import load_syllabus
+from grader.models.comparison.design_words import is_design, settings_for
+from grader.models.training.settings import Settings
+from grader.teaching.measurements import list_measurements
+from grader.teaching.walks import list_walks
 
 LESSON = """# A lesson
 
@@ -73,3 +80,32 @@ def test_a_prediction_is_kept_and_then_what_was_found_is_shown(kit):
 def test_an_unknown_lab_gets_a_suggestion(kit):
     name = next(iter(list_labs()))
     assert f"did you mean {name}?" in kit.run("lab", name + "x", status=2)
+
+
+LABS = list_labs()
+
+
+def test_every_chapter_from_3_on_ends_with_a_lab():
+    chapters = [chapter.number for chapter in load_syllabus().chapters if chapter.number >= 3]
+    assert {lab.chapter.number for lab in LABS.values()} >= set(chapters)
+
+
+@pytest.mark.parametrize("name", [name for name, lab in LABS.items() if lab.is_command])
+def test_the_command_of_a_lab_is_one_that_the_kit_accepts(name):
+    command, *words = shlex.split(LABS[name].experiment)[1:]
+    names, options = [word for word in words if not word.startswith("--")], [word for word in words if word.startswith("--")]
+    if command == "compare":
+        assert all(is_design(word) and settings_for(word, Settings()) for word in names[:2]) and set(options) <= {"--steps", "--text", "--seed"}
+    elif command == "measure":
+        assert names[0] in list_measurements()
+    elif command == "walk":
+        assert names[0] in list_walks()
+    else:
+        assert command in {"play", "show", "progress", "train"}, command
+
+
+@pytest.mark.parametrize("name", [name for name, lab in LABS.items() if not lab.is_command])
+def test_the_code_of_a_lab_runs_with_correct_functions(name, capsys):
+    code = LABS[name].experiment.replace("from exercises.", "from solutions.")
+    exec(compile(code, name, "exec"), {})
+    assert capsys.readouterr().out
