@@ -9,9 +9,9 @@ lesson ch01_tokenizer.md explains why, and `headway check` tests what you have w
 
 Rules for all exercises of this chapter; the tests check them:
 - Do not change an argument in place, unless the docstring says so.
-- A ValueError names the values that do not fit: raise ValueError(f"d_model = {d_model} is not possible with
-  n_heads = {n_heads}"). It may be raised when an object is made or at the first call. An assert with such a message is
-  accepted too.
+- A ValueError names the values that do not fit, as in
+  raise ValueError(f"d_model = {d_model} is not possible with n_heads = {n_heads}").
+  It may be raised when an object is made or at the first call. An assert with such a message is accepted too.
 """
 
 from __future__ import annotations

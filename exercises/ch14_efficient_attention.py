@@ -18,11 +18,9 @@ Rules for all exercises of this chapter; the tests check them:
 - The result has the dtype and device of the input, unless the docstring says otherwise. Compute float64 input in
   float64.
 - Gradients reach every input and parameter and are finite, unless the docstring says "without gradient".
-- The state dict holds the parameters that the docstring names and nothing else: register a mask or
-  a table as a buffer with persistent=False.
-- A ValueError names the values that do not fit: raise ValueError(f"d_model = {d_model} is not possible with
-  n_heads = {n_heads}"). It may be raised when an object is made or at the first call. An assert with such a message is
-  accepted too.
+- A ValueError names the values that do not fit, as in
+  raise ValueError(f"d_model = {d_model} is not possible with n_heads = {n_heads}").
+  It may be raised when an object is made or at the first call. An assert with such a message is accepted too.
 
 In this chapter, write attention yourself, without `F.scaled_dot_product_attention`, `nn.MultiheadAttention`,
 `nn.Transformer` and torch's other attention functions.

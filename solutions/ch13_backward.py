@@ -21,7 +21,7 @@ from .ch03_attention import scaled_dot_product_attention, softmax
 
 
 def numeric_gradient(f: Callable[[Tensor], Tensor | float], x: Tensor, eps: float = 1e-5) -> Tensor:
-    """Measure the gradient of f at x by central differences, (f(x + eps) - f(x - eps)) / (2 eps), one entry of x at a time.
+    """Measure the gradient of f at x by central differences: move one entry of x at a time, by eps up and by eps down.
 
     The result has the shape of x, and dtype float64. f gets float64 tensors with the shape of x, and returns one number: a
     float, or a tensor with one element. f may change its argument, so each call gets a tensor of its own. x may have any
@@ -64,9 +64,9 @@ def linear_backward(x: Tensor, weight: Tensor, grad_out: Tensor) -> tuple[Tensor
 def gelu_backward(x: Tensor, grad_out: Tensor, approximate: bool = False) -> Tensor:
     """grad_out times the slope of gelu at x, element by element, for any shape.
 
-    gelu(x) is x Φ(x), where Φ(x) = (1 + erf(x / sqrt(2))) / 2 is the normal probability below x. The slope is Φ(x) + x φ(x),
-    where φ(x) = e^(-x^2 / 2) / sqrt(2 pi) is the normal density. With approximate=True it is the slope of the tanh form,
-    x / 2 * (1 + tanh(u)), where u = sqrt(2 / pi) * (x + 0.044715 x^3). Far from 0 the slope is 0 or 1, never NaN.
+    gelu(x) is x Φ(x), where Φ(x) = (1 + erf(x / sqrt(2))) / 2 is the normal probability below x. The normal density is
+    φ(x) = e^(-x^2 / 2) / sqrt(2 pi). With approximate=True the slope is that of the tanh form, x / 2 * (1 + tanh(u)), where
+    u = sqrt(2 / pi) * (x + 0.044715 x^3). Far from 0 the slope is 0 or 1, never NaN.
     """
     # TODO 1: with approximate=True, compute tanh(u) and the derivative of u; tanh has the derivative 1 - tanh^2
     # TODO 2: add the two terms of the product rule, for x / 2 and for 1 + tanh(u)
@@ -86,7 +86,7 @@ def gelu_backward(x: Tensor, grad_out: Tensor, approximate: bool = False) -> Ten
 
 
 def softmax_backward(weights: Tensor, grad_out: Tensor, dim: int = -1) -> Tensor:
-    """The gradient of the scores, from weights = softmax(scores, dim) alone: w_i (g_i - Σ_j w_j g_j) in each slice along dim.
+    """The gradient of the scores, from weights = softmax(scores, dim) alone, for each slice along dim.
 
     weights, grad_out and the result have the same shape. A slice of zeros, where softmax had nothing to attend to, gets zeros.
     """
@@ -101,10 +101,9 @@ def softmax_backward(weights: Tensor, grad_out: Tensor, dim: int = -1) -> Tensor
 def cross_entropy_backward(logits: Tensor, targets: Tensor, ignore_index: int = -100) -> Tensor:
     """The gradient of the logits in chapter 8's cross_entropy: logits (..., V), targets (...) -> (..., V).
 
-    The loss is a mean over the kept targets, which are not ignore_index. So a kept row is (softmax(logits) - one_hot(target))
-    divided by the number of kept targets, and a row with an ignored target is zeros. If all are ignored, everything is
-    zeros. Logits around 10000, -10000 or of -inf give no NaN, if each row has a finite one. ignore_index may be any id, also
-    that of a real token or one beyond the vocabulary.
+    The loss is a mean over the kept targets, which are not ignore_index. A row with an ignored target gets zeros. If all are
+    ignored, everything is zeros. Logits around 10000, -10000 or of -inf give no NaN, if each row has a finite one.
+    ignore_index may be any id, also that of a real token or one beyond the vocabulary.
     """
     # TODO 1: find the kept targets; replace the others by any real id
     # TODO 2: compute the probabilities of each row, with the softmax of chapter 3
@@ -123,9 +122,8 @@ def layer_norm_backward(x: Tensor, weight: Tensor, grad_out: Tensor, eps: float 
     """The gradients (grad_x, grad_weight, grad_bias) of layer norm: x (..., D), weight (D,), grad_out (..., D).
 
     The layer computes n * weight + bias, where n = (x - mean) / std and std = sqrt(variance + eps), as in chapter 5. Mean and
-    std depend on x too. So g = grad_out * weight becomes grad_x = (g - mean(g) - n mean(g n)) / std, with the means over the
-    D features of each vector. grad_weight and grad_bias, (D,), are sums over all leading axes. A constant vector gives finite
-    gradients.
+    std depend on x too. grad_x is (..., D); grad_weight and grad_bias, (D,), are sums over all leading axes. A constant vector
+    gives finite gradients.
     """
     # TODO 1: compute std, (..., 1), and the normalised vectors n, (..., D), as chapter 5 does
     # TODO 2: multiply grad_out by the weight: g, the gradient of n
@@ -147,7 +145,7 @@ def layer_norm_backward(x: Tensor, weight: Tensor, grad_out: Tensor, eps: float 
 def embedding_backward(ids: Tensor, grad_out: Tensor, vocab_size: int) -> Tensor:
     """The gradient of an embedding's table: ids (...), grad_out (..., D) -> (V, D), where V is vocab_size.
 
-    Row i is the sum of grad_out over all places where ids is i. A row that was never looked up is zeros.
+    An id may occur at several places, and each of them counts. A row that was never looked up is zeros.
     """
     # TODO 1: begin with zeros, (vocab_size, D), in the dtype and on the device of grad_out
     # TODO 2: flatten ids to (N,) and grad_out to (N, D)

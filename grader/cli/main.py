@@ -20,9 +20,10 @@ COMMANDS = {  # name: where its function, or its group of commands, is
     "status": "status:status", "check": "check:check", "watch": "exercise:watch", "next": "status:show_next",
     "list": "status:list_all", "hint": "exercise:hint", "repro": "exercise:repro", "diff": "exercise:diff",
     "show": "show:show", "reset": "reset:reset", "open": "exercise:open_in_editor", "doctor": "doctor:doctor",
-    "book": "book:book", "measure": "measure:measure", "walk": "walk:walk", "train": "train:train", "play": "play:play",
-    "compare": "compare:compare", "stubs": "maintain:stubs", "dev-check": "maintain:dev_check", "grade": "grade:grade",
-    "regrade": "grade:regrade", "override": "correct:override", "note": "correct:note", "marks": "term:marks",
+    "book": "book:book", "measure": "measure:measure", "walk": "walk:walk", "train": "train:train",
+    "play": "play:play", "compare": "compare:compare", "progress": "progress:progress", "lab": "lab:lab",
+    "stubs": "maintain:stubs", "dev-check": "maintain:dev_check", "grade": "grade:grade", "regrade": "grade:regrade",
+    "override": "correct:override", "note": "correct:note", "marks": "term:marks",
     "similarity": "similarity:similarity", "handout": "handout:handout", "gradescope": "handout:gradescope",
     "course": "term:course_commands", "export": "export:export_commands",
 }  # fmt: skip

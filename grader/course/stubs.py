@@ -46,14 +46,17 @@ TENSOR_RULES = f"""\
 - `...` in a shape means any number of axes, also none. An argument may be a view (not contiguous), and so may a result.
 - The result has the dtype and device of the input, unless the docstring says otherwise. Compute float64 input in
   float64.
-{GRADIENT_RULE}- The state dict holds the parameters that the docstring names and nothing else: register a mask or
-  a table as a buffer with persistent=False.
+{GRADIENT_RULE}"""
+
+STATE_RULE = """\
+- The state dict holds the parameters that the docstring names and nothing else: register a mask or a table as a buffer
+  with persistent=False.
 """
 
 ERROR_RULE = """\
-- A ValueError names the values that do not fit: raise ValueError(f"d_model = {d_model} is not possible with
-  n_heads = {n_heads}"). It may be raised when an object is made or at the first call. An assert with such a message is
-  accepted too.
+- A ValueError names the values that do not fit, as in
+  raise ValueError(f"d_model = {d_model} is not possible with n_heads = {n_heads}").
+  It may be raised when an object is made or at the first call. An assert with such a message is accepted too.
 """
 
 FINGERPRINTS_HEADER = """\
@@ -268,8 +271,12 @@ def _with_sentence(text: str, node: Documented, sentence: str, file: str) -> str
 
 
 def _with_docstring(text: str, tree: ast.Module, name: str) -> str:
-    uses_torch = re.search(r"^(import|from) torch\b", text, re.MULTILINE) is not None
-    rules = STUB_INTRODUCTION.format(name=name) + "\n" + RULES + (TENSOR_RULES if uses_torch else "") + ERROR_RULE
+    rules = STUB_INTRODUCTION.format(name=name) + "\n" + RULES
+    if re.search(r"^(import|from) torch\b", text, re.MULTILINE):
+        rules += TENSOR_RULES
+    if re.search(r"^class \w+\(nn\.Module\)", text, re.MULTILINE):
+        rules += STATE_RULE
+    rules += ERROR_RULE
     if ast.get_docstring(tree) is None:
         return f'"""{name}\n\n{rules}"""\n\n{text}'
     return _extend_docstring(text, tree, rules.rstrip("\n"), "", f"{name}.py")

@@ -50,6 +50,7 @@ class Chapter:
     exercises: tuple[Exercise, ...] = field(default=())
     forbids: tuple[str, ...] = ()  # in each of its exercises
     hidden: tuple[str, ...] = ()  # in a handout: exercises that only the instructor can grade
+    hours: float = 0.0  # about so many, with the lesson
 
     @property
     def number(self) -> int:
@@ -216,4 +217,13 @@ def _chapter(entry: dict) -> Chapter:
         for item in entry.get("exercise", ())
     )
     hidden = tuple(entry.get("hidden", ()))
-    return Chapter(entry["id"], entry["name"], entry["title"], entry["about"], exercises, shared, hidden)
+    return Chapter(
+        entry["id"],
+        entry["name"],
+        entry["title"],
+        entry["about"],
+        exercises,
+        shared,
+        hidden,
+        float(entry.get("hours", 0)),
+    )

@@ -59,6 +59,17 @@ def _stored(path: Path) -> str | None:
 # ---- the pictures
 
 
+def _bigrams(chapter: ModuleType) -> str:
+    """Draw the probabilities of the lesson's text."""
+    words = "the cat sat . the cat ran . the dog sat .".split()
+    vocab = sorted(set(words))
+    counts = chapter.count_bigrams([vocab.index(word) for word in words], len(vocab))
+    title = "How probable each next token is"
+    return heatmap(
+        chapter.bigram_probabilities(counts, 0.0), vocab, vocab, title, row_name="this token", column_name="next token"
+    )
+
+
 def _sinusoidal_table(chapter: ModuleType) -> str:
     table = chapter.sinusoidal_positions(32, 16)
     rows, columns = ([str(number) for number in range(count)] for count in (32, 16))
@@ -174,6 +185,7 @@ def _softmax_slopes(chapter: ModuleType) -> str:
 
 
 DRAWN: dict[str, Callable[[ModuleType], str]] = {
+    "ch00_first_model": _bigrams,
     "ch02_embeddings": _sinusoidal_table,
     "ch03_attention": _causal_weights,
     "ch04_positions_in_attention": _weight_by_distance,

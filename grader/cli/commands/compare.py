@@ -51,9 +51,9 @@ def compare(
 
     `headway compare stories stories-2` compares two checkpoints. `headway compare learned rope` trains two designs for
     the same number of steps, on the same text with the same seed, and compares them. The designs are learned,
-    sinusoidal, rope, alibi; pre, post; dense, moe; heads=1, heads=4 (any number); words, bpe; mini, tiny, small.
-    Several changes are one word with commas: rope,heads=1. --minutes, --steps, --text and --seed are for the training
-    of two designs.
+    sinusoidal, rope, alibi; pre, post; dense, moe; heads=1, layers=6, batch=8, warmup=0, dropout=0.1 (any number);
+    words, bpe; mini, tiny, small. Several changes are one word with commas: rope,heads=1. --minutes, --steps, --text
+    and --seed are for the training of two designs.
 
     The models stay in checkpoints/, so the same command trains nothing the second time. After Control-C it goes on."""
     if names is None or len(names) != 2:

@@ -19,7 +19,7 @@ from grader.course.status import (
     read_course,
     short_path,
 )
-from grader.course.syllabus import EXERCISES, Chapter, is_handout
+from grader.course.syllabus import EXERCISES, Chapter, Syllabus, is_handout
 from rich.console import Console
 from rich.text import Text
 
@@ -43,15 +43,30 @@ def status() -> int:
         line = _chapter_line(chapter, scores, chapter is here, console.width, longest)
         console.print(line, no_wrap=True, overflow="ellipsis")
     console.print()
+    if left := _hours_left(course, scores):
+        print_wrapped(console, left)
     if not scores and here is not None:
         advice = "Each one needs a few lines of code; start with the first."
         print_wrapped(console, f"You have not passed an exercise yet. {advice}")
-        if (introduction := EXERCISES / "ch00_big_picture.md").is_file():
-            way = f"read {short_path(introduction)}, or open the book with `headway book`"
-            print_wrapped(console, f"What you are going to build: {way}.")
+        way = "or open the book with `headway book`"
+        if here.number == 0:
+            lesson = short_path(EXERCISES / f"{here.name}.md")
+            print_wrapped(console, f"In the first hour you watch a model learn, and write one: read {lesson}, {way}.")
+        elif (introduction := EXERCISES / "ch00_big_picture.md").is_file():
+            print_wrapped(console, f"What you are going to build: read {short_path(introduction)}, {way}.")
         console.print()
     _print_step(console, next_step(scores))
     return 0
+
+
+def _hours_left(course: Syllabus, scores: dict[str, Score]) -> str:
+    """A sentence about the time that the course still takes; empty if nothing is left or no chapter says its hours."""
+    chapters = [chapter for chapter in course.chapters if chapter.exercises and chapter.hours]
+    left = sum(chapter.hours * (1 - points_earned(chapter, scores) / chapter.points) for chapter in chapters)
+    total = sum(chapter.hours for chapter in chapters)
+    if left == total:
+        return f"The course takes about {round(total)} hours." if total else ""
+    return f"About {max(1, round(left))} of {round(total)} hours are left." if left else ""
 
 
 def show_next() -> int:

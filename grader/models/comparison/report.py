@@ -19,7 +19,8 @@ MOST_POINTS = 80  # of the training loss; each is a mean, because single steps j
 KINDS = {"gpt": "GPT", "moe": "GPT with experts"}
 DESIGN_ROWS = {  # field of a design -> what the table calls it
     "kind": "model", "positions": "positions", "norm": "normalisation", "n_heads": "heads", "n_layers": "layers",
-    "d_model": "width d_model", "max_len": "tokens read at once", "activation": "activation",
+    "d_model": "width d_model", "dropout": "dropout",
+    "max_len": "tokens read at once", "activation": "activation",
 }  # fmt: skip
 
 
@@ -48,6 +49,8 @@ def table_rows(comparison: Comparison) -> list[Row]:
         lambda made: f"{made.loaded.tokenizer.kind}, {made.loaded.tokenizer.vocab_size:,} tokens",
         only_if_different=True,
     )
+    for name, shown in (("rows", "texts in a batch"), ("warmup", "steps of warm-up")):
+        add(shown, lambda made: _of_recipe(made, name), only_if_different=True)  # noqa: B023 - called at once
     if comparison.same_tokenizer:
         add("validation loss", lambda made: f"{made.score.loss:.3f}")
         add("perplexity", lambda made: f"{made.score.perplexity:.2f}")
@@ -64,6 +67,11 @@ def table_rows(comparison: Comparison) -> list[Row]:
     add("tokens a second, writing", lambda made: _rate(made.written, made.seconds))
     add("  with the KV cache", lambda made: "yes" if made.has_cache else "no", only_if_different=True)
     return rows
+
+
+def _of_recipe(made: Measured, name: str) -> str:
+    recipe = made.loaded.record.get("recipe")
+    return str(recipe.get(name, "")) if isinstance(recipe, dict) else ""
 
 
 def sentences(comparison: Comparison) -> list[str]:

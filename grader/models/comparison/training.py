@@ -6,6 +6,7 @@ commas: `rope,heads=1`.
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -19,14 +20,22 @@ from grader.models.design import NORMS, POSITIONS, PRESETS, DesignProblem
 from grader.models.training import run
 from grader.models.training.corpora import fingerprint_of_text
 from grader.models.training.own_text import read_paragraphs
-from grader.models.training.settings import MINUTES, Settings
+from grader.models.training.settings import MINUTES, Recipe, Settings
 from grader.teaching.walks.progress_line import ProgressReporter
 
 PREFIX = "compare-"
-MOST_HEADS = 1024
+WHOLE_NUMBERS = {  # name in a word -> (field of Settings, smallest, largest)
+    "heads": ("heads", 1, 1024),
+    "layers": ("layers", 1, 100),
+    "batch": ("rows", 1, 1024),
+    "warmup": ("warmup", 0, 100_000),
+}
 FIELDS = {"positions": POSITIONS, "norm": NORMS, "kind": ("gpt", "moe"), "tokens": ("words", "bpe"), "size": PRESETS}
 WORDS = {word: (field, word) for field, words in FIELDS.items() for word in words} | {"dense": ("kind", "gpt")}
-EXAMPLES = "learned, sinusoidal, rope, alibi, pre, post, dense, moe, heads=1, words, bpe, mini, tiny, small"
+EXAMPLES = (
+    "learned, sinusoidal, rope, alibi, pre, post, dense, moe, heads=1, layers=2, dropout=0.1, batch=8, warmup=0, "
+    "words, bpe, mini, tiny, small"
+)
 
 
 # ---- designs
@@ -49,7 +58,8 @@ class Entry:
 
 def is_design(word: str) -> bool:
     """Whether every part of the word is a change of the design, possible or not."""
-    return all(part in WORDS or part.startswith("heads=") for part in word.lower().split(","))
+    numbers = tuple(f"{name}=" for name in (*WHOLE_NUMBERS, "dropout"))
+    return all(part in WORDS or part.startswith(numbers) for part in word.lower().split(","))
 
 
 def nearest_word(word: str, checkpoints: Iterable[str]) -> str | None:
@@ -61,7 +71,7 @@ def settings_for(word: str, base: Settings) -> Settings:
     """The base with the changes that the word names. DesignProblem if a value is not possible."""
     changes: dict[str, Any] = {}
     for part in word.lower().split(","):
-        field, value = WORDS[part] if part in WORDS else ("heads", _read_heads(part.removeprefix("heads=")))
+        field, value = WORDS[part] if part in WORDS else _read_number(*part.split("=", 1))
         if changes.get(field, value) != value:
             raise DesignProblem(f"{word} says two different things about {field}; keep one of them")
         changes[field] = value
@@ -70,10 +80,16 @@ def settings_for(word: str, base: Settings) -> Settings:
     return settings
 
 
-def _read_heads(value: str) -> int:
-    if not (value.isascii() and value.isdigit() and 1 <= int(value[:9]) <= MOST_HEADS):
-        raise DesignProblem(f"heads is a whole number from 1 to {MOST_HEADS}, not {value!r}")
-    return int(value[:9])
+def _read_number(name: str, value: str) -> tuple[str, int | float]:
+    """The field of Settings, and its value."""
+    if name == "dropout":
+        if not re.fullmatch(r"0(\.[0-9]{1,9})?", value):
+            raise DesignProblem(f"dropout is a number from 0 up to but not including 1, such as 0.1, not {value!r}")
+        return name, float(value)
+    field, smallest, largest = WHOLE_NUMBERS[name]
+    if not (re.fullmatch(r"[0-9]{1,9}", value) and smallest <= int(value) <= largest):
+        raise DesignProblem(f"{name} is a whole number from {smallest} to {largest}, not {value!r}")
+    return field, int(value)
 
 
 def entries_of(words: tuple[str, str], base: Settings) -> tuple[Entry, Entry]:
@@ -88,7 +104,7 @@ def entries_of(words: tuple[str, str], base: Settings) -> tuple[Entry, Entry]:
 
 
 def _essentials(settings: Settings) -> tuple[Any, ...]:
-    return settings.design(), settings.token_kind(), settings.size
+    return settings.design(), settings.token_kind(), settings.recipe()
 
 
 # ---- training
@@ -143,6 +159,8 @@ def _earlier_record(entry: Entry, steps: int | None, minutes: float | None) -> d
             and record["seed"] == settings.seed
             and record["steps"] == (steps or record["steps"])
             and record["minutes"] == (minutes or record["minutes"])
+            and Recipe.from_data(record["recipe"])
+            == replace(settings, steps=record["steps"], minutes=record["minutes"]).recipe()
         )
         return record if same else None
     except (CheckpointProblem, KeyError, TypeError):  # there is none, or it is damaged: the design is trained again

@@ -55,11 +55,13 @@ class StoryCorpus:
         return WordModelTokenizer.of_texts(self.parts, texts)
 
     def batch(self, step: int) -> list[Batch]:
-        numbers = range(step * self.rows, (step + 1) * self.rows)
-        texts = [
-            text for text in (story(self.seed, number) for number in numbers) if not self.parts.is_validation(text)
-        ]
-        return collate_by_length(self.parts, self._windows(texts), self.pieces)
+        return collate_by_length(
+            self.parts, self._windows(self.texts(range(step * self.rows, (step + 1) * self.rows))), self.pieces
+        )
+
+    def texts(self, numbers: range) -> list[str]:
+        """The stories with these numbers, without those that are held out."""
+        return [text for text in (story(self.seed, number) for number in numbers) if not self.parts.is_validation(text)]
 
     def validation(self) -> list[Batch]:
         texts = held_out_stories(self.parts, self.seed)

@@ -55,16 +55,32 @@ class Settings:
     positions: str | None = None
     norm: str | None = None
     heads: int | None = None
+    layers: int | None = None
+    dropout: float | None = None
+    rows: int | None = None  # of a batch, instead of the recipe's
+    warmup: int | None = None  # steps, instead of the recipe's
     minutes: float | None = None
     steps: int | None = None  # with minutes too: as many as another training planned for these minutes
     seed: int = 0
 
     def design(self) -> Design:
         """The model. DesignProblem if the choices do not fit together."""
-        return preset(self.size, self.kind, positions=self.positions, norm=self.norm, n_heads=self.heads)
+        return preset(
+            self.size,
+            self.kind,
+            positions=self.positions,
+            norm=self.norm,
+            n_heads=self.heads,
+            n_layers=self.layers,
+            dropout=self.dropout,
+        )
 
     def recipe(self) -> Recipe:
         recipe = TRANSLATE_RECIPE if self.kind == "translate" else RECIPES[self.size]
+        if self.rows is not None:
+            recipe = replace(recipe, rows=self.rows, pieces=min(recipe.pieces, self.rows))
+        if self.warmup is not None:
+            return replace(recipe, warmup=self.warmup)
         if self.steps is not None and self.minutes is None:
             return replace(recipe, warmup=min(recipe.warmup, self.steps // 5))
         return recipe
@@ -87,6 +103,10 @@ class Settings:
             f"{self.norm}-norm" if self.norm else "",
             self.tokens or "",
             (f"{self.heads}-head" + "s" * (self.heads > 1)) if self.heads else "",
+            (f"{self.layers}-layer" + "s" * (self.layers > 1)) if self.layers else "",
+            f"dropout-{self.dropout:g}" if self.dropout is not None else "",
+            f"batch-{self.rows}" if self.rows else "",
+            f"warmup-{self.warmup}" if self.warmup is not None else "",
         ]
         allowed = "".join(c if c.isalnum() or c in "-_." else "-" for c in "-".join(filter(None, words)))
         return allowed.strip("-.") or "model"

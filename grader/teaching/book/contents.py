@@ -65,11 +65,10 @@ def words_near() -> dict[str, list[str]]:
 
 @dataclass(frozen=True)
 class Introduction:
-    """Parts of chapter 0: `diagram` and `needs` are Markdown, `hours` has the hours by chapter number."""
+    """Parts of chapter 0, as Markdown."""
 
     diagram: str
     needs: str
-    hours: dict[int, float]
 
 
 def read_introduction() -> Introduction:
@@ -78,12 +77,7 @@ def read_introduction() -> Introduction:
     text = read_source(path) if path.is_file() else ""
     diagram = re.search(r"^!\[[^\]]*\]\(pictures/ch00_\w+\.svg\)$", text, re.MULTILINE)
     needs = re.search(r"^## What you need\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
-    hours = re.findall(r"^\| (\d+) \[.*\| *([\d.]+) *\|$", text, re.MULTILINE)
-    return Introduction(
-        diagram[0] if diagram else "",
-        needs[1].strip() if needs else "",
-        {int(number): float(taken) for number, taken in hours},
-    )
+    return Introduction(diagram[0] if diagram else "", needs[1].strip() if needs else "")
 
 
 # ---- walks

@@ -130,8 +130,9 @@ class _Book:
     @cached_property
     def _titles(self) -> dict[str, str]:
         """The titles of the pages that follow each other, by address."""
-        titles = {"index": "Headway"} | {name: page.title for name, page in self._before.items()}
-        titles |= {chapter.name: f"{chapter.number} {chapter.title}" for chapter in self._chapters}
+        chapters = {chapter.name: f"{chapter.number} {chapter.title}" for chapter in self._chapters}
+        first = {chapter.name: chapters[chapter.name] for chapter in self._chapters if not chapter.number}
+        titles = {"index": "Headway"} | first | {name: page.title for name, page in self._before.items()} | chapters
         titles |= {name: page.title for name, page in self._after.items()}
         return {f"{name}.html": title for name, title in titles.items()}
 
@@ -209,7 +210,7 @@ class _Book:
             chapters=self._chapters,
             before_first=self._before,
             others=self._after,
-            hours={one.number: intro.hours[one.number] for one in self._chapters if one.number in intro.hours},
+            hours={one.number: one.hours for one in self._chapters if one.hours},
             diagram=Markup(make_page(intro.diagram, links).body),
             needs=Markup(make_page(intro.needs, links).body),
         )

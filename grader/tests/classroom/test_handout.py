@@ -62,7 +62,7 @@ def run_there(kit: Kit, *arguments: str, results: Path) -> dict:
 
 def test_it_has_chapter_0_with_links_only_to_what_is_there(made):
     lesson = read_source(made.exercises / "ch00_big_picture.md")
-    assert "[Attention](ch03_attention.md)" in lesson and "| 1 Tokenizer |" in lesson
+    assert "[Attention](ch03_attention.md)" in lesson and "| 1 Tokenizer |" in lesson and "| 0 First model |" in lesson
     for name in ("ch00_big_picture", "ch00_refresher"):
         for target in re.findall(r"\]\((\S+)\)", read_source(made.exercises / f"{name}.md")):
             assert (made.exercises / target).is_file() or not (EXERCISES / target).is_file(), target

@@ -21,10 +21,10 @@ def test_a_fresh_clone_shows_every_chapter_and_one_next_thing(kit):
     out = kit.run()
     for chapter in load_syllabus().chapters:
         assert f"{chapter.number:>2}  {chapter.title}" in out
-    assert re.search(r"Next: build_vocab \(\d+ points\), exercises[/\\]ch01_tokenizer\.py:\d+", out)
+    assert re.search(r"Next: count_bigrams \(\d+ points\), exercises[/\\]ch00_first_model\.py:\d+", out)
     assert kit.run("status") == out
-    assert "headway check build_vocab" in out and "You have not passed an exercise yet" in out
-    assert "read exercises/ch00_big_picture.md, or open the book with `headway book`" in " ".join(out.split())
+    assert "headway check count_bigrams" in out and "You have not passed an exercise yet" in out
+    assert "read exercises/ch00_first_model.md, or open the book with `headway book`" in " ".join(out.split())
     assert max(map(len, out.splitlines())) <= 80 and "\x1b" not in out
     assert not (kit.exercises / "progress.txt").exists()
 

@@ -92,13 +92,20 @@ def test_the_stub_says_what_to_do():
 
 
 def test_the_stub_states_the_rules_that_all_tests_check():
-    """Dtype, gradients and buffers only if tensors are involved."""
-    plain, with_tensors = (ast.get_docstring(ast.parse(stub_text(text, "ch01_adding"))) for text in (SOLUTION, SOLUTION + "\n\nimport torch\n"))
-    for docstring in (plain, with_tensors):
-        assert "Do not change an argument in place" in docstring
-        assert 'raise ValueError(f"d_model = {d_model} is not possible with n_heads = {n_heads}")' in docstring
-    for rule in ("Compute float64 input in float64", "Gradients reach every input", "persistent=False"):
-        assert rule in with_tensors and rule not in plain
+    """Dtype and gradients only if tensors are involved, the state dict only if there is a module."""
+    with_tensors = SOLUTION + "\n\nimport torch\n"
+    with_a_module = with_tensors + "from torch import nn\n\n\nclass Adder(nn.Module):\n    size = 1\n"
+    texts = (SOLUTION, with_tensors, with_a_module)
+    docstrings = [" ".join(ast.get_docstring(ast.parse(stub_text(text, "ch01_adding"))).split()) for text in texts]
+    rules = {
+        "Do not change an argument in place": (True, True, True),
+        'raise ValueError(f"d_model = {d_model} is not possible with n_heads = {n_heads}")': (True, True, True),
+        "Compute float64 input in float64": (False, True, True),
+        "Gradients reach every input": (False, True, True),
+        "persistent=False": (False, False, True),
+    }
+    for rule, stated in rules.items():
+        assert tuple(rule in docstring for docstring in docstrings) == stated, rule
 
 
 def test_line_ends_of_the_solution_do_not_matter():

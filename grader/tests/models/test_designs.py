@@ -74,6 +74,9 @@ CHANGES = {
     "heads=1": dict(heads=1),
     "bpe": dict(tokens="bpe"),
     "small": dict(size="small"),
+    "layers=6": dict(layers=6),
+    "dropout=0.1": dict(dropout=0.1),
+    "batch=4,warmup=0": dict(rows=4, warmup=0),
     "rope,heads=1,post": dict(positions="rope", heads=1, norm="post"),
 }
 
@@ -87,6 +90,11 @@ WRONG = {
     "heads=three": "heads is a whole number from 1 to 1024, not 'three'",
     "heads=": "heads is a whole number",
     "heads=0": "heads is a whole number",
+    "layers=0": "layers is a whole number from 1 to 100",
+    "batch=": "batch is a whole number",
+    "warmup=-1": "warmup is a whole number from 0",
+    "dropout=1": "dropout is a number from 0 up to but not including 1, such as 0.1, not '1'",
+    "dropout=nan": "dropout is a number",
     "heads=3": "3 heads do not divide d_model",
     "rope,alibi": "rope,alibi says two different things about positions",
     "moe,rope": "experts have no rope positions",

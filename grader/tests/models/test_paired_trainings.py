@@ -43,6 +43,13 @@ def test_two_designs_are_trained_alike_and_only_once(trainings):
     assert train("alibi", "rope", steps=2, seed=1)[1] == ["compare-alibi-seed-1", "compare-rope-seed-1"]
 
 
+def test_a_model_that_was_trained_in_another_way_is_not_taken_for_this_one(trainings):
+    """The number of warm-up steps and the size of a batch are in no design: only how it was trained tells them apart."""
+    folders, trained = train("warmup=1", "batch=6", steps=2)
+    assert trained == ["compare-warmup-1", "compare-batch-6"] and [record_of(each)["recipe"]["rows"] for each in folders] == [4, 6]
+    assert train("learned", "warmup=1", steps=2)[1] == ["compare-learned"]
+
+
 def test_an_interrupted_pair_goes_on(trainings):
     assert train(stop=3) == (None, ["compare-learned"])
     assert train(stop=6)[1] == ["compare-learned", "compare-rope"]

@@ -77,8 +77,12 @@ def test_each_walk_is_mentioned_in_the_chapter_that_completes_it(site):
 
 
 def test_chapter_0_is_before_chapter_1_and_the_front_page_has_its_diagram_needs_and_hours(site):
-    big, refresher, front = (page_text(site / f"{name}.html") for name in ("ch00_big_picture", "ch00_refresher", "index"))
-    assert 'rel="prev" href="index.html"' in big and 'rel="next" href="ch01_tokenizer.html"' in refresher
+    names = ("ch00_first_model", "ch00_big_picture", "ch00_refresher", "ch01_tokenizer", "index")
+    begin, big, refresher, first, front = (page_text(site / f"{name}.html") for name in names)
+    assert 'rel="next" href="ch00_big_picture.html"' in begin and 'rel="prev" href="index.html"' in begin
+    assert 'rel="next" href="ch00_refresher.html"' in big and 'rel="prev" href="ch00_first_model.html"' in big
+    assert 'rel="next" href="ch01_tokenizer.html"' in refresher and 'rel="prev" href="ch00_refresher.html"' in first
+    assert 'href="ch03_attention.html">Attention</a>' in big
     assert '"ch00_refresher.html#broadcasting"' in page_text(site / "search-index.js")
     lesson = read_source(EXERCISES / "ch00_big_picture.md")
     hours = {int(number): hours for number, hours in re.findall(r"\| (\d+) \[.*\| (\S+) \|\n", lesson)}

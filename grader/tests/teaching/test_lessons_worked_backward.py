@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 from grader.teaching.circuits import CAPITAL, WORDS, capitals, ids_of
@@ -60,6 +62,20 @@ def cube(x):
     return x**3
 
 
+def result(cell):
+    """The number after the last equals sign of a cell."""
+    return cell.rpartition("=")[2]
+
+
+def test_a_sum_over_two_paths(ours):
+    paths, x = table_in("ch13", "How to derive a rule"), ours.Scalar(2)
+    y_0, y_1 = x**2, 3 * x
+    (y_0 * y_1).backward()
+    for (_, gradient, slope, product), y, by_x in zip(paths, (y_0, y_1), (2 * x.value, 3)):
+        assert shows(result(gradient), y.grad) and shows(result(slope), by_x) and shows(product, y.grad * by_x)
+    assert says("ch13", "The sum is {}. Check: L = 3x³ has the slope 9x² = {}.", x.grad, 9 * 2**2)
+
+
 def test_measured_slopes(ours):
     one_sided, central = table_in("ch13", "Measuring a slope")
     steps, one = (0.1, 0.5), T(1.0, dtype=torch.float64)
@@ -73,6 +89,10 @@ def test_a_linear_layer(ours):
     grad_x, grad_weight, grad_bias = ours.linear_backward(rows["x"], rows["W"], rows["grad_out"])
     assert torch.equal(grad_x, rows["grad_x"]) and torch.equal(grad_weight, rows["grad_W"])
     assert says("ch13", "grad_b is the sum of the rows of grad_out: {}, {}.", *grad_bias.tolist())
+    entries = [[float(result(cell)) for cell in row[1:]] for row in table_in("ch13", "A linear layer", 2)]
+    assert torch.equal(T(entries), torch.cat([grad_x, grad_weight, grad_bias[None]]))
+    sums = [[eval(cell.partition("=")[0].replace("·", "*")) for cell in row[1:]] for row in table_in("ch13", "A linear layer", 2)]
+    assert sums == entries
 
 
 def test_slopes_of_gelu(ours):
@@ -80,6 +100,7 @@ def test_slopes_of_gelu(ours):
     below, slope = torch.special.ndtr(x), ours.gelu_backward(x, torch.ones_like(x))
     tanh = ours.gelu_backward(x, torch.ones_like(x), approximate=True)
     assert show_rows(table_in("ch13", "gelu"), torch.stack([below, slope - below, slope, tanh]))
+    assert says("ch13", "At x = 1 the density is {} / {} = {}.", math.exp(-0.5), (2 * torch.pi) ** 0.5, (slope - below)[2].item())
     near = T([0.7515, 0.7525, 2**0.5, 2**0.5 - 0.01, 2**0.5 + 0.01], dtype=torch.float64)
     slopes = ours.gelu_backward(near, torch.ones_like(near))
     assert slopes[0] < 1 < slopes[1] and slopes[2] == slopes.max()
@@ -92,6 +113,13 @@ def test_the_formula_of_the_tanh_form(ours):
     slope = (1 + t) / 2 + x / 2 * (1 - t**2) * (2 / torch.pi) ** 0.5 * (1 + 3 * 0.044715 * x**2)
     torch.testing.assert_close(slope, ours.gelu_backward(x, torch.ones_like(x), approximate=True))
     assert says("ch13", "slope(x) = (1 + t) / 2 + x / 2 · (1 - t²) · √(2 / π) (1 + 3 · {} x²)", 0.044715)
+    scale, one = (2 / torch.pi) ** 0.5, T([1.0], dtype=torch.float64)
+    u, slope_of_u = scale * (one + 0.044715), scale * (one + 3 * 0.044715)
+    t = u.tanh()
+    steps = [u, t, slope_of_u, (1 + t) / 2, (1 - t**2) * slope_of_u / 2, ours.gelu_backward(one, one, approximate=True)]
+    assert show_rows(table_in("ch13", "gelu", 1), torch.stack(steps))
+    assert says("ch13", "where √(2/π) = {}:", scale)
+    assert shows(table_in("ch13", "gelu", 1)[0][0], scale, 1 + 0.044715) and shows(table_in("ch13", "gelu", 1)[2][0], scale, 1 + 3 * 0.044715)
 
 
 def test_the_gradient_of_an_rms_norm(ours):
@@ -121,6 +149,16 @@ def test_a_softmax(ours):
     mean = (weights * grad_out).sum()
     assert show_rows(rows[2:], torch.stack([weights * grad_out, grad_out - mean, ours.softmax_backward(weights, grad_out)]))
     assert says("ch13", "The weighted mean is the sum of the third row, {}.", mean.item())
+    slopes = torch.diag(weights) - weights[:, None] * weights
+    for row, line in zip(table_in("ch13", "softmax", 1), slopes, strict=True):
+        assert show_rows([row[:-1]], line[None]) and shows(result(row[-1]), (line * grad_out).sum().item())
+        terms = (line * grad_out).tolist()
+        assert shows(row[-1].partition("=")[0].replace("- ", "+ -"), *terms)
+    for place in range(3):  # autograd knows nothing of the rule
+        scores = weights.log().requires_grad_()
+        with torch.enable_grad():
+            [measured] = torch.autograd.grad(scores.softmax(0)[place], scores)
+        torch.testing.assert_close(measured, slopes[place])
 
 
 def test_the_loss(ours):
@@ -129,16 +167,26 @@ def test_the_loss(ours):
     assert says("ch13", "The gradient of the logits is {}, 0.2 - 1 = -0.8 and {}:", first, third)
     grad = ours.cross_entropy_backward(probs.log().repeat(3, 1), T([1, -100, 0]))
     assert show_rows(table_in("ch13", "The loss"), grad)
+    quotients = "The first row is 0.7 / 2, (0.2 - 1) / 2, 0.1 / 2. The last row is (0.7 - 1) / 2, 0.2 / 2, 0.1 / 2."
+    assert says("ch13", quotients)
+    shares = [[0.7 / 2, (0.2 - 1) / 2, 0.1 / 2], [(0.7 - 1) / 2, 0.2 / 2, 0.1 / 2]]
+    torch.testing.assert_close(T(shares), grad[[0, 2]])
 
 
 def test_a_layer_norm(ours):
     x, one, g = T([0.0, 3.0, 6.0], dtype=torch.float64), torch.ones(3, dtype=torch.float64), T([1.0, 0.0, 0.0], dtype=torch.float64)
     n = (x - 3) / 6**0.5
-    grad_x, grad_weight, _ = ours.layer_norm_backward(x, one, g, eps=0.0)
+    grad_x, grad_weight, grad_bias = ours.layer_norm_backward(x, one, g, eps=0.0)
     rows = table_in("ch13", "Backward through a layer norm")
     without_mean, along_std = g - g.mean(), n * (g * n).mean()
     assert show_rows([row[:1] + row[1:] for row in rows], torch.stack([g, without_mean, along_std, without_mean - along_std, grad_x]))
     assert shows(rows[1][0], g.mean().item()) and shows(rows[2][0], (g * n).mean().item())
+    by_paths = table_in("ch13", "Backward through a layer norm", 1)
+    brackets = T([1.0, 0, 0], dtype=torch.float64) - 1 / 3 - n[0] * n / 3
+    assert all(shows(result(row[1]), bracket) for row, bracket in zip(by_paths, brackets.tolist(), strict=True))
+    assert show_rows([row[:1] + row[2:] for row in by_paths], grad_x[:, None]) and torch.allclose(brackets / 6**0.5, grad_x)
+    assert says("ch13", "so n_0 n_0 = 9/6 = {} and n_0 n_2 = {}. √6 is {}:", *(n[0] * n[[0, 2]]).tolist(), 6**0.5)
+    assert says("ch13", "grad_bias is {}, {}, {}, and grad_weight", *grad_bias.tolist())
     assert says("ch13", "the normalised vector n is {}, 0, {}.", n[0].item(), n[2].item())
     assert says("ch13", "grad_weight is grad_out · n = {}, 0, 0.", grad_weight[0].item())
     assert says("ch13", "grad_x would be {}, 0, 0: six times too large", (g[0] / 6**0.5).item()) and (g[0] / 6**0.5 / grad_x[0]).item() == pytest.approx(6)
@@ -147,13 +195,15 @@ def test_a_layer_norm(ours):
 def test_an_embedding(ours):
     table = ours.embedding_backward(T([2, 0, 2]), T([[1.0, 1.0], [5.0, 0.0], [10.0, 20.0]]), 3)
     assert says("ch13", "Row 0 of the table gets {}, {}. Row 2 was looked up twice and gets the sum {}, {}. Row 1 gets {}, {}.", *table[[0, 2, 1]].flatten().tolist())
+    rows = table_in("ch13", "An embedding")
+    assert show_rows([(row[0], result(row[2])) for row in rows], table)
+    assert show_rows([row[:2] for row in rows], torch.nn.functional.one_hot(T([2, 0, 2]), 3).T)
 
 
 def test_an_attention(ours):
     rows = table_in("ch13", "Attention")
     q, v, grad_out = T([[1.0, 0.0]]), T([[8.0, 0.0], [0.0, 4.0]]), T([[1.0, 0.0]])
-    k = T([[3.0, 1.0], [0.0, 0.0]])
-    k[0, 0] = T(3.0).log() * 2**0.5
+    k = T([[math.log(3) * 2**0.5, 1.0], [0.0, 2.0]])
     grad_q, grad_k, grad_v = ours.attention_backward(q, k, v, grad_out)
     weights, grad_weights = T([0.75, 0.25]), (grad_out @ v.T)[0]
     mean = (weights * grad_weights).sum()
@@ -161,6 +211,13 @@ def test_an_attention(ours):
     assert show_rows(rows, torch.stack([weights, grad_weights, grad_weights - mean, scores, scores / 2**0.5]))
     assert shows(rows[2][0], mean.item()) and torch.allclose(grad_k[:, 0], scores / 2**0.5) and torch.allclose(grad_q, scores / 2**0.5 @ k)
     assert says("ch13", "grad_v is weightsᵀ grad_out: {}, 0 and {}, 0.", *grad_v[:, 0].tolist())
+    gradients = [[float(result(cell)) for cell in row[1:]] for row in table_in("ch13", "Attention", 1)]
+    torch.testing.assert_close(T(gradients), torch.cat([grad_q, grad_k]), rtol=0, atol=6e-7)
+    assert all(abs(eval(cell.partition("=")[0].replace("·", "*")) - float(result(cell))) < 1e-6 for row in table_in("ch13", "Attention", 1) for cell in row[1:])
+    assert shows(table_in("ch13", "Attention", 1)[0][1].split(" ")[2], k[0, 0].item())
+    hidden = ours.attention_backward(q, k, v, grad_out, T([[True, False]]))
+    assert says("ch13", "grad_q and grad_k are {}, and grad_v is 1, 0 and 0, 0.", 0) and not hidden[0].any() and not hidden[1].any()
+    assert torch.equal(hidden[2], T([[1.0, 0.0], [0.0, 0.0]]))
 
 
 def test_the_machine(ours):
@@ -172,6 +229,8 @@ def test_the_machine(ours):
     nodes = {"a": a, "b": b, "c": c, "d": d, "e": e}
     for name, value, _, gradient in table_in("ch13", "The machine"):
         assert shows(value, nodes[name].value) and shows(gradient, nodes[name].grad), name
+    assert says("ch13", "de / da = de / dd · (dd / dc · dc / da + 1) = {} · (1 · ({}) + 1) = {}", d.grad, b.value, a.grad)
+    assert says("ch13", "Its slope for a is 2 a (b + 1)² = 2 · 2 · 4 = {}. Its slope for b is a² · 2 (b + 1) = 4 · (-4) = {}.", a.grad, b.grad)
     x = ours.Scalar(3)
     h = 2 * x
     z = h**2 + h
@@ -183,3 +242,18 @@ def test_the_machine(ours):
     y = y * y
     y.backward(), y.backward()
     assert says("ch13", "</summary> {} and {}. Each call adds 1 to y.grad", y.grad, leaf.grad)
+
+
+def test_the_slopes_of_each_operation_of_the_machine(ours):
+    a, b, n = 2.0, -3.0, 3
+    slopes = {  # what the lesson says for each result, in Python
+        "a + b": (lambda a, b: a + b, 1, 1), "a b": (lambda a, b: a * b, b, a), "a / b": (lambda a, b: a / b, 1 / b, -a / b**2),
+        "a ** n": (lambda a, b: a**n, n * a ** (n - 1), 0), "exp(a)": (lambda a, b: a.exp(), math.exp(a), 0),
+        "log(a)": (lambda a, b: a.log(), 1 / a, 0),
+    }  # fmt: skip
+    said = {row[0]: row[2:] for row in table_in("ch13", "The machine", 1)}
+    assert said == {"a + b": ("1", "1"), "a b": ("b", "a"), "a / b": ("1/b", "-a/b²"), "a ** n": ("n a^(n - 1)", ""), "exp(a)": ("exp(a)", ""), "log(a)": ("1/a", "")}
+    for name, (operation, by_a, by_b) in slopes.items():
+        left, right = ours.Scalar(a), ours.Scalar(b)
+        operation(left, right).backward()
+        assert (left.grad, right.grad) == pytest.approx((by_a, by_b)), name

@@ -1,0 +1,56 @@
+"""The line that grows: what a model of the learner's own parts writes, and what is kept of it."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from grader.course.syllabus import load_syllabus
+from grader.models import growth
+from grader.models.own_parts import find_own_parts
+from grader.teaching.walks.progress_line import hide_progress
+
+
+@pytest.fixture(scope="module")
+def reference():
+    own = find_own_parts(growth.exercises_of(growth.STAGES), hide_progress)
+    yield own.parts
+    own.close()
+
+
+def test_every_stage_names_exercises_of_its_chapter_and_of_earlier_ones():
+    course = load_syllabus()
+    for stage in growth.STAGES:
+        chapters = [int(course.exercise(name).module[2:4]) for name in stage.needs]
+        assert max(chapters) == stage.chapter, stage.name
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("stage", growth.STAGES, ids=lambda stage: stage.name)
+def test_a_stage_learns_and_writes(reference, stage):
+    """A few seconds are enough to be better than a model that knows nothing, whose loss is ln 470."""
+    line = growth.measure(stage, reference, minutes=0.02)
+    assert line.loss < math.log(470) - 0.1 and line.text.startswith("One day") and line.parameters > 50_000
+
+
+def test_lines_are_kept_and_a_damaged_file_is_as_none(monkeypatch, tmp_path):
+    monkeypatch.setattr(growth, "KEPT_FILE", tmp_path / ".headway" / "growth.json")
+    assert growth.load_lines() == {}
+    for stage, loss in (("gpt", 1.5), ("bigrams", 2.5), ("gpt", 1.25)):
+        growth.keep_line(growth.Line(stage, loss, "One day.", 1.0, 7))
+    assert list(growth.load_lines()) == ["bigrams", "gpt"] and growth.load_lines()["gpt"].loss == 1.25
+    growth.KEPT_FILE.write_text("[{]")
+    assert growth.load_lines() == {}
+
+
+@pytest.mark.thorough
+def test_headway_progress_shows_the_best_model_of_the_passed_parts(kit):
+    out = " ".join(kit.run("progress").split())
+    assert "Counted bigrams, chapter 0: needs count_bigrams, bigram_probabilities, average_loss and 1 more" in out
+    kit.solve("ch00_first_model")
+    out = " ".join(kit.run("progress").split())
+    assert "Counted bigrams, chapter 0: loss 2.3" in out and "One day" in out
+    assert "An embedding and a head, chapter 2: needs TokenEmbedding" in out
+    kit.solve("ch02_embeddings")
+    out = " ".join(kit.run("progress", "--minutes", "0.05").split())
+    assert "An embedding and a head, chapter 2: loss" in out and "after 0.05 min" in out and "chapter 0: loss 2.3" in out
