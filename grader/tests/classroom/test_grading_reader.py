@@ -14,7 +14,7 @@ from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.intake.reader import ReadLimits, read_in_subprocess
 from grader.classroom.intake.reading import read_submissions
 from grader.course.syllabus import ROOT
-from grader.quality.benchmarks.processes import command_line, descendants
+from linux_processes import command_line, descendants
 from submission_archives import CHAPTER, clone, tar_header, tarred, write, zipped
 
 LONG_TUPLE = "x = (" + "a," * 99_000 + ")\n"

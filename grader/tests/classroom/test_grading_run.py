@@ -29,8 +29,8 @@ from grader.classroom.intake.reading import read_submissions
 from grader.classroom.judging.dispatch import Dispatcher
 from grader.course.known_mistakes import misconceptions
 from grader.execution.sandbox.isolation import Isolation, available
-from grader.quality.benchmarks.processes import command_line, descendants, still_running
 from grader.verdict.summary import Verdict
+from linux_processes import command_line, descendants, still_running
 from pytest_runs import environment, grade, solution
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="processes are looked up in /proc")

@@ -10,7 +10,6 @@ from decimal import Decimal
 
 import pytest
 from grade_command import command, count_graded, exports, headway, marks, until
-from grader.quality.benchmarks.processes import descendants, still_running
 from large_course import (
     ASKED,
     LEARNERS,
@@ -23,6 +22,7 @@ from large_course import (
     write_gradescope,
     write_moodle,
 )
+from linux_processes import descendants, still_running
 from pytest_runs import environment
 
 pytestmark = [pytest.mark.thorough, pytest.mark.skipif(not sys.platform.startswith("linux"), reason="processes are looked up in /proc")]
