@@ -153,28 +153,6 @@ def test_any_archive_is_read_or_refused_in_a_sentence_and_nothing_is_unpacked(tm
     assert time.monotonic() - began < LONG
 
 
-def test_reading_damaged_archives_keeps_no_memory(tmp_path):
-    """Hundreds, each of another content, cut and changed at fixed places."""
-    (tmp_path / "class").mkdir()
-
-    def read(number: int) -> None:
-        data = bytearray(ARCHIVES[number % len(ARCHIVES)])
-        data[number * 7919 % len(data)] ^= 1 + number % 255
-        (tmp_path / "class" / "alpha.zip").write_bytes(data[: len(data) - number % 3 * 40])
-        read_submissions(tmp_path / "class")
-
-    tracemalloc.start()
-    try:
-        for number in range(50):
-            read(number)
-        before = tracemalloc.get_traced_memory()[0]
-        for number in range(50, 250):
-            read(number)
-        assert tracemalloc.get_traced_memory()[0] - before < 500_000
-    finally:
-        tracemalloc.stop()
-
-
 # ---- a gradebook
 
 
