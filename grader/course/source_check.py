@@ -13,7 +13,6 @@ from grader.course.name_resolution import (
     Scope,
     Scoped,
     comprehension_scope,
-    constant_string,
     match_forbidden,
     resolve,
     scope_of,
@@ -25,10 +24,7 @@ from grader.course.syllabus import TESTS
 FORBIDDEN_ROOTS = ("solutions", "grader", "tests", "exercises", "conftest")
 _SUITES = frozenset(path.stem for path in TESTS.glob("*.py"))  # with their helpers, which may contain an answer too
 MAX_EXPRESSION_CHARACTERS = 200  # in a message
-IMPORTING = {
-    "importlib.import_module", "importlib.__import__", "builtins.__import__", "importlib.util.find_spec",
-    "runpy.run_module",
-}  # fmt: skip
+IMPORTING = {"importlib.import_module", "builtins.__import__"}
 _OWN_KIND = ("builtins", *sys.stdlib_module_names)
 
 
@@ -47,18 +43,13 @@ def forbidden_calls(text: str, exercise: str, forbids: Collection[str]) -> list[
     return _Checker(tree, frozenset(forbids)).check(exercise)
 
 
-def reference_imports(text: str) -> list[str]:
+@lru_cache(maxsize=16)  # read once for a chapter, not for each of its exercises
+def reference_imports(text: str) -> tuple[str, ...]:
     """A sentence for each import of the reference, the tests or the kit in a learner's chapter."""
-    return list(_reference_imports(text))
-
-
-@lru_cache(maxsize=16)
-def _reference_imports(text: str) -> list[str]:
-    """Cached: read once for a chapter, not for each of its exercises."""
     try:
         tree = parse(text)
     except SourceProblem:
-        return []
+        return ()
     found = []
     for node, scope in _walk_with_scopes(tree.body, scope_of(tree.body)):
         for line, module in _imported_modules(node, scope):
@@ -69,7 +60,7 @@ def _reference_imports(text: str) -> list[str]:
             elif root in FORBIDDEN_ROOTS or root in _SUITES or root.startswith("test_ch") or module.startswith(".."):
                 reason = "which contains the answer or the tests"
                 found.append(f"line {line} imports {module}, {reason}; remove this import")
-    return found
+    return tuple(found)
 
 
 class _Checker:
@@ -223,21 +214,15 @@ def _imported_modules(node: ast.AST, scope: Scope) -> list[tuple[int, str]]:
     if isinstance(node, ast.ImportFrom):
         start = "." * node.level + (node.module or "")
         return [(node.lineno, start)] if node.module else [(node.lineno, start + alias.name) for alias in node.names]
-    if isinstance(node, ast.Call) and node.args:
-        called = resolve(node.func, scope)
-        if called & IMPORTING:
-            return [(node.lineno, name)] if (name := _constant_prefix(node.args[0])) else []
-    if isinstance(node, ast.Subscript) and "sys.modules" in resolve(node.value, scope):
-        return [(node.lineno, name)] if (name := _constant_prefix(node.slice)) else []
+    if isinstance(node, ast.Call) and node.args and resolve(node.func, scope) & IMPORTING:
+        return [(node.lineno, name)] if (name := _constant_prefix(node.args[0])) else []
     return []
 
 
 def _constant_prefix(node: ast.expr) -> str | None:
-    """The start of a string expression: all of it if it is constant, or its first constant part."""
-    if (whole := constant_string(node)) is not None:
-        return whole
+    """The first constant part of a string expression."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value
     if isinstance(node, ast.BinOp):
         return _constant_prefix(node.left)
-    if isinstance(node, ast.JoinedStr) and node.values:
-        return constant_string(node.values[0])
-    return None
+    return _constant_prefix(node.values[0]) if isinstance(node, ast.JoinedStr) and node.values else None

@@ -19,7 +19,7 @@ from grader.classroom.handout.update import TEXTS, format_readme, write_manifest
 from grader.course.source import read_source
 from grader.course.stubs import FINGERPRINTS, FINGERPRINTS_HEADER, fingerprint, reference_stub
 from grader.course.syllabus import EXERCISES, ROOT, TESTS, Chapter, load_syllabus
-from grader.files import write_whole
+from grader.files import UserProblem, write_whole
 
 COPIED_FILES = ("LICENSE", "constraints.txt", "pyproject.toml", ".gitignore")
 TEXTS_BY_PLACE = {"Makefile": "Makefile", ".github/workflows/grade.yml": "github.yml", ".gitlab-ci.yml": "gitlab.yml"}
@@ -33,7 +33,7 @@ FOR_LEARNERS_NEVERTHELESS = (
 )
 
 
-class HandoutProblem(ValueError):
+class HandoutProblem(UserProblem, ValueError):
     """The handout cannot be made; the message is one sentence."""
 
 

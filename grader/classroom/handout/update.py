@@ -24,7 +24,7 @@ from pathlib import Path
 from grader.course.progress import format_points
 from grader.course.stubs import FINGERPRINTS, FINGERPRINTS_HEADER
 from grader.course.syllabus import Chapter, load_syllabus
-from grader.files import write_whole
+from grader.files import UserProblem, write_whole
 
 TEXTS = Path(__file__).parent / "texts"
 MANIFEST = ".handout.json"
@@ -32,7 +32,7 @@ SYLLABUS, LOCK_FILE, README = "exercises/syllabus.toml", f"exercises/{FINGERPRIN
 INSTALLED = ("pyproject.toml", "constraints.txt")  # when they change, the environment is installed again
 
 
-class UpdateProblem(ValueError):
+class UpdateProblem(UserProblem, ValueError):
     """The folder cannot be updated; the message is one sentence."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -23,7 +24,7 @@ from grader.classroom.term.course import Assignment
 from grader.classroom.term.roster import Roster
 from grader.cli.arguments import argument, option
 from grader.cli.commands.anonymity import StoredClass, stored_class
-from grader.cli.commands.grading_options import describe_problems, folder_of
+from grader.cli.commands.grading_options import folder_of
 from grader.cli.options import AssignmentName, CourseFile, Key, Out
 from grader.console.output import make_console
 from grader.files import problem, write_whole
@@ -31,24 +32,7 @@ from grader.files import problem, write_whole
 ALL_WRITTEN, SOME_NOT = 0, 1
 MAX_NAMES = 20  # of people without a mark
 
-export_commands = typer.Typer(
-    help="Write the marks into a platform's table (for instructors).", rich_markup_mode=None, no_args_is_help=True
-)
-
-PlatformFile = Annotated[Path, argument("FILE", "The file that you exported. It stays as it is.")]
-To = Annotated[
-    Path | None, option("The file to write (default: FILE-graded.csv, next to FILE).", "--to", metavar="FILE")
-]
-Force = Annotated[bool, option("Replace an earlier file.", "--force")]
-Scale = Annotated[
-    bool | None,
-    option(
-        "If the largest grade in the file is another one: convert the points, or write them unchanged.",
-        "--scale/--no-scale",
-    ),
-]
-Keep = Annotated[bool, option("Leave the grades that the file has already.", "--keep")]
-Zeros = Annotated[bool, option("Write 0 for people without a submission that can be graded.", "--zeros")]
+Platform = StrEnum("Platform", "canvas moodle gradescope plain")
 
 
 @dataclass(frozen=True)
@@ -60,68 +44,68 @@ class _Grades:
     assignment: Assignment | None
 
 
-@export_commands.command()
-@describe_problems
-def canvas(
-    file: PlatformFile,
+def export(
+    platform: Annotated[Platform, argument("PLATFORM", "canvas, moodle, gradescope, or plain: a table of your own.")],
+    file: Annotated[
+        Path | None, argument("FILE", "The file that you exported there; it stays as it is. Not for plain.")
+    ] = None,
     out: Out = None,
     assignment: AssignmentName = "",
     course: CourseFile = None,
-    to: To = None,
+    to: Annotated[
+        Path | None,
+        option("The file to write (default: FILE-graded.csv, next to FILE; plain.csv).", "--to", metavar="FILE"),
+    ] = None,
     column: Annotated[
-        str,
-        option("The assignment in Canvas (default: the name or title in course.toml).", "--column", metavar="TITLE"),
+        str, option("Canvas, Moodle: the column, if it has another title.", "--column", metavar="TITLE")
     ] = "",
-    new: Annotated[bool, option("Add a missing column; Canvas makes an assignment of it.", "--new")] = False,
-    scale: Scale = None,
-    keep: Keep = False,
-    zeros: Zeros = False,
-    force: Force = False,
+    new: Annotated[bool, option("Canvas: add a missing column; Canvas makes an assignment of it.", "--new")] = False,
+    scale: Annotated[
+        bool | None,
+        option(
+            "If the largest grade in the file is another one: convert the points, or write them unchanged.",
+            "--scale/--no-scale",
+        ),
+    ] = None,
+    keep: Annotated[bool, option("Leave the grades that the file has already.", "--keep")] = False,
+    zeros: Annotated[bool, option("Write 0 for people without a submission that can be graded.", "--zeros")] = False,
+    force: Annotated[bool, option("Replace an earlier file.", "--force")] = False,
     key: Key = None,
 ) -> int:
-    """Write the marks into a Canvas gradebook (CSV), to import there.
+    """Write the marks into a platform's table (for instructors).
 
-    Download it with Export in Canvas' gradebook. Only the cells of this assignment change.
-
-    Exit status: 0 if every mark is written, 1 if some fit no row or were not graded, 2 if nothing is written."""
-    grades = _read_grades(folder_of(out, course, assignment), file, to, force, key)
-    named = [grades.assignment.name, grades.assignment.title] if grades.assignment else []
-    sheet = sheets.open_canvas(file, [column] if column else named, new, grades.graded.points)
-    return _finish(grades.target, sheet, fill(sheet, grades.marks, Options(scale, keep, zeros)))
-
-
-@export_commands.command()
-@describe_problems
-def moodle(
-    file: PlatformFile,
-    out: Out = None,
-    assignment: AssignmentName = "",
-    course: CourseFile = None,
-    to: To = None,
-    column: Annotated[
-        str, option("The column of the grades, if it has another title.", "--column", metavar="TITLE")
-    ] = "",
-    scale: Scale = None,
-    keep: Keep = False,
-    zeros: Zeros = False,
-    force: Force = False,
-    key: Key = None,
-) -> int:
-    """Write the marks into a Moodle grading worksheet (CSV).
-
-    It also writes a zip with everybody's feedback, for "Upload multiple feedback files in a zip".
+    It fills a Canvas gradebook (Export in Canvas), a Moodle grading worksheet, or Gradescope's grades or roster. Only
+    the cells of this assignment change. For Moodle it also writes a zip with everybody's feedback, for "Upload multiple
+    feedback files in a zip". A plain table has everybody with all ids and the points.
 
     Exit status: 0 if every mark is written, 1 if some fit no row or were not graded, 2 if nothing is written."""
+    if (file is None) != (platform == Platform.plain):
+        reason = "a plain table fills no file; leave out FILE" if file else "name the file that you exported"
+        raise typer.BadParameter(reason, param_hint="FILE")
+    if (new and platform != Platform.canvas) or (column and platform in (Platform.gradescope, Platform.plain)):
+        raise GradingProblem(f"{'--new' if new else '--column'} does not go with {platform}; leave it out")
+    options = Options(scale, keep, zeros)
     grades = _read_grades(folder_of(out, course, assignment), file, to, force, key)
+    if file is None:
+        return _write_plain(grades)
+    if platform == Platform.moodle:
+        return _fill_moodle(grades, file, column, options, force)
+    if platform == Platform.canvas:
+        named = [grades.assignment.name, grades.assignment.title] if grades.assignment else []
+        sheet = sheets.open_canvas(file, [column] if column else named, new, grades.graded.points)
+    else:
+        sheet = sheets.open_gradescope(file, grades.graded.points)
+    return _finish(grades.target, sheet, fill(sheet, grades.marks, options))
+
+
+def _fill_moodle(grades: _Grades, file: Path, column: str, options: Options, force: bool) -> int:
     sheet = sheets.open_moodle(file, column)
     archive = grades.target.with_name(f"{grades.target.stem}-feedback.zip")
     _refuse_replacing(archive, file, force)
-    done = fill(sheet, grades.marks, Options(scale, keep, zeros))
+    done = fill(sheet, grades.marks, options)
     others = sheets.write_comments(sheet.table, done.pairs)
-    _write(
-        archive,
-        sheets.make_feedback_archive([(learner, page(mark.person, grades.graded)) for learner, mark in done.pairs]),
-    )
+    feedback = [(learner, page(mark.person, grades.graded)) for learner, mark in done.pairs]
+    _write(archive, sheets.make_feedback_archive(feedback))
     status = _finish(grades.target, sheet, done)
     _print(f"{archive} has the feedback of {format_count(len(done.pairs), 'person', 'people')}.")
     if sheet.table.column(sheets.COMMENTS) is None:
@@ -132,44 +116,7 @@ def moodle(
     return status
 
 
-@export_commands.command()
-@describe_problems
-def gradescope(
-    file: PlatformFile,
-    out: Out = None,
-    assignment: AssignmentName = "",
-    course: CourseFile = None,
-    to: To = None,
-    scale: Scale = None,
-    keep: Keep = False,
-    zeros: Zeros = False,
-    force: Force = False,
-    key: Key = None,
-) -> int:
-    """Write the marks into Gradescope's grades or roster (CSV).
-
-    Exit status: 0 if every mark is written, 1 if some fit no row or were not graded, 2 if nothing is written."""
-    grades = _read_grades(folder_of(out, course, assignment), file, to, force, key)
-    sheet = sheets.open_gradescope(file, grades.graded.points)
-    return _finish(grades.target, sheet, fill(sheet, grades.marks, Options(scale, keep, zeros)))
-
-
-@export_commands.command()
-@describe_problems
-def plain(
-    out: Out = None,
-    assignment: AssignmentName = "",
-    course: CourseFile = None,
-    to: Annotated[
-        Path | None, option("The file to write (default: plain.csv, with the grades).", "--to", metavar="FILE")
-    ] = None,
-    force: Force = False,
-    key: Key = None,
-) -> int:
-    """Write a table (CSV) of everybody with all ids and the points.
-
-    Exit status: 0 if it is written, 2 if not."""
-    grades = _read_grades(folder_of(out, course, assignment), None, to, force, key)
+def _write_plain(grades: _Grades) -> int:
     _write(grades.target, format_marks(grades.marks, grades.roster))
     graded = sum(mark.is_graded for mark in grades.marks)
     _print(f"{grades.target} has the marks of {format_count(graded, 'person', 'people')}.")

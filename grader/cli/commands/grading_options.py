@@ -6,11 +6,10 @@ The options of the last run are stored beside the gradebook, for the commands th
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from functools import wraps
 from pathlib import Path
-from typing import Any, ParamSpec
+from typing import Any
 
 from grader.classroom.anonymous import key_file
 from grader.classroom.intake.options import NEWEST
@@ -20,14 +19,12 @@ from grader.classroom.sanitize import line
 from grader.classroom.term.course import Assignment, Course
 from grader.classroom.term.course_file import find_course, read_course_file
 from grader.classroom.term.deliveries import Delivery
-from grader.console.output import print_error
 from grader.course.status import read_course
 from grader.course.syllabus import Exercise
 from grader.files import problem, write_whole
 
 OPTIONS_FILE = "asked.json"  # next to the gradebook
 WRONG_USE = 2
-P = ParamSpec("P")
 
 
 @dataclass(frozen=True)
@@ -170,17 +167,3 @@ def default_folder(chosen: tuple[Course, Assignment] | None) -> Path:
 def folder_of(out: Path | None, course: Path | None, assignment: str) -> Path:
     """The folder of a gradebook, for a command that reads or changes one."""
     return out or default_folder(choose_assignment(course, assignment, {}))
-
-
-def describe_problems(command: Callable[P, int]) -> Callable[P, int]:
-    """The command with a sentence and exit status 2 for what an instructor can fix."""
-
-    @wraps(command)
-    def run(*arguments: P.args, **options: P.kwargs) -> int:
-        try:
-            return command(*arguments, **options)
-        except GradingProblem as trouble:
-            print_error(str(trouble))
-            return WRONG_USE
-
-    return run

@@ -4,37 +4,43 @@ from __future__ import annotations
 
 import re
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
+from grader.classroom.handout.update import Update, update_folder
 from grader.cli.arguments import argument, complete_exercise, option
 from grader.cli.options import AssignmentName, Chapters, CourseFile, Exercises, Points, Seed, split_option
-from grader.console.output import make_console, print_error, print_wrapped
+from grader.console.output import make_console, print_wrapped
 from grader.course.progress import format_points
 from grader.course.status import read_course, short_path
 from grader.course.syllabus import ROOT, is_handout
-from grader.files import problem
+from grader.files import UserProblem, problem
 
-if TYPE_CHECKING:
-    from grader.classroom.handout.update import Update
+DONE = 0
 
-DONE, WRONG_USE = 0, 2
 
-Hidden = Annotated[
-    str,
-    option(
-        "Exercises that only you grade: the folder has neither their tests nor their reference.",
-        metavar="NAMES",
-        autocompletion=complete_exercise,
-    ),
-]
+def hidden_option(text: str) -> typer.models.OptionInfo:
+    return option(text, metavar="NAMES", autocompletion=complete_exercise)
+
+
+@contextmanager
+def described(doing: str) -> Iterator[None]:
+    """UserProblem, in a sentence, for a file that cannot be read or written."""
+    try:
+        yield
+    except OSError as trouble:
+        raise UserProblem(problem(trouble, doing)) from trouble
 
 
 def handout(
     folder: Annotated[Path | None, argument("DIR", "The folder to make.")] = None,
     chapters: Chapters = "",
-    hidden: Hidden = "",
+    hidden: Annotated[
+        str, hidden_option("Exercises that only you grade: the folder has neither their tests nor their reference.")
+    ] = "",
     force: Annotated[bool, option("Replace an earlier handout.", "--force")] = False,
     into: Annotated[
         Path | None, option("Update this earlier handout; its owner's work stays.", "--into", metavar="FOLDER")
@@ -47,22 +53,31 @@ def handout(
     It contains stubs, lessons and tests. The reference is sealed. With --assignment it has the chapters of the
     assignment's exercises, and hides those that course.toml calls hidden: their stubs are there, but neither their
     tests nor their reference."""
-    if into is not None:
-        return _update_handout(into, folder, chapters, hidden, course, assignment)
-    if folder is None:
+    if folder is None and into is None:
         raise typer.BadParameter("name the folder to make, or an earlier handout with --into", param_hint="DIR")
+    if folder is not None and into is not None:
+        raise UserProblem("--into updates a folder and makes no other; leave out DIR")
+    if into is not None and is_handout():
+        if chapters or hidden or course or assignment:
+            others = "leave out --chapters, --hidden, --assignment and --course"
+            raise UserProblem(f"this handout is used as it is; {others}")
+        return _update(ROOT, into)
     read_course()
-    from grader.classroom.handout.handout_folder import HandoutProblem, make_handout
-    from grader.classroom.intake.problems import GradingProblem
+    # here: a handout, which can only update another, lacks them
+    from grader.classroom.handout.handout_folder import make_handout
+    from grader.cli.commands.grading_options import choose_assignment
 
-    try:
-        made = make_handout(folder, *_choose(chapters, hidden, course, assignment), force)
-    except (HandoutProblem, GradingProblem) as trouble:
-        print_error(str(trouble))
-        return WRONG_USE
-    except OSError as trouble:
-        print_error(problem(trouble, f"make {short_path(folder)}"))
-        return WRONG_USE
+    chosen = choose_assignment(course, assignment, {"--chapters": chapters, "--hidden": hidden})
+    included, secret = split_option(chapters), split_option(hidden)
+    if chosen is not None:
+        term, one = chosen
+        included, secret = list(dict.fromkeys(exercise.chapter for exercise in one.exercises)), term.hidden_in(one)
+    if into is not None:
+        with tempfile.TemporaryDirectory(prefix="headway-") as place:
+            return _update(make_handout(Path(place) / "handout", included, secret).folder, into)
+    assert folder is not None
+    with described(f"make {short_path(folder)}"):
+        made = make_handout(folder, included, secret, force)
     console = make_console()
     for chapter in made.chapters:
         count = f"{len(chapter.exercises)} exercise{'s' * (len(chapter.exercises) != 1)}"
@@ -74,76 +89,21 @@ def handout(
     if made.hidden:
         contents = "the handout has their stubs, but neither their tests nor their reference"
         print_wrapped(console, f"Only you can grade hidden exercises, with this kit: {contents}.")
-    advice = "hide exercises whose solutions must stay secret"
-    print_wrapped(
-        console, f"The reference in it is sealed. That stops accidental reading but not a determined reader; {advice}."
-    )
+    sealed = "The reference in it is sealed. That stops accidental reading but not a determined reader"
+    print_wrapped(console, f"{sealed}; hide exercises whose solutions must stay secret.")
     return DONE
 
 
-def _choose(chapters: str, hidden: str, course: Path | None, assignment: str) -> tuple[list[str], list[str]]:
-    """The chapters and the hidden exercises: those that are named, or those of an assignment.
-
-    GradingProblem if both are named.
-    """
-    from grader.cli.commands.grading_options import choose_assignment
-
-    chosen = choose_assignment(course, assignment, {"--chapters": chapters, "--hidden": hidden})
-    if chosen is None:
-        return split_option(chapters), split_option(hidden)
-    term, one = chosen
-    return list(dict.fromkeys(exercise.chapter for exercise in one.exercises)), term.hidden_in(one)
-
-
-def _update_handout(
-    into: Path, folder: Path | None, chapters: str, hidden: str, course: Path | None, assignment: str
-) -> int:
-    """Update an earlier handout: from this one, or in the whole kit from one that is made for it.
-
-    Conflicts are no failure.
-    """
-    from grader.classroom.handout.update import UpdateProblem, update_folder
-
-    if folder is not None:
-        print_error("--into updates a folder and makes no other; leave out DIR")
-        return WRONG_USE
-    try:
-        if is_handout():
-            if chapters or hidden or course or assignment:
-                print_error("this handout is used as it is; leave out --chapters, --hidden, --assignment and --course")
-                return WRONG_USE
-            update = update_folder(ROOT, into)
-        else:
-            read_course()
-            from grader.classroom.handout.handout_folder import HandoutProblem, make_handout
-            from grader.classroom.intake.problems import GradingProblem
-
-            with tempfile.TemporaryDirectory(prefix="headway-") as place:
-                try:
-                    made = make_handout(Path(place) / "handout", *_choose(chapters, hidden, course, assignment))
-                except (HandoutProblem, GradingProblem) as trouble:
-                    print_error(str(trouble))
-                    return WRONG_USE
-                update = update_folder(made.folder, into)
-    except UpdateProblem as trouble:
-        print_error(str(trouble))
-        return WRONG_USE
-    except OSError as trouble:
-        print_error(problem(trouble, f"update {short_path(into)}") + "; the same command continues")
-        return WRONG_USE
-    _print_update(update)
-    return DONE
-
-
-def _print_update(update: Update) -> None:
-    console = make_console()
+def _update(source: Path, into: Path) -> int:
+    """Update an earlier handout from this one. Conflicts are no failure."""
+    with described(f"update {short_path(into)}"):
+        update: Update = update_folder(source, into)
+    console, folder = make_console(), short_path(update.folder)
     if not (update.added or update.replaced or update.conflicts):
-        print_wrapped(console, f"{short_path(update.folder)} is up to date.")
-        return
+        print_wrapped(console, f"{folder} is up to date.")
+        return DONE
     chapters = [Path(path).stem for path in update.added if re.fullmatch(r"exercises/ch\d\d_\w+\.py", path)]
-    print_wrapped(
-        console, f"{short_path(update.folder)}: {len(update.added)} files added, {len(update.replaced)} files updated."
-    )
+    print_wrapped(console, f"{folder}: {len(update.added)} files added, {len(update.replaced)} files updated.")
     if chapters:
         print_wrapped(console, f"New chapters: {', '.join(chapters)}.")
     for path in update.conflicts:
@@ -152,6 +112,7 @@ def _print_update(update: Update) -> None:
     if update.needs_installation:
         advice = "run `make learn` there once (or the pip command of README.md). The environment stays."
         print_wrapped(console, f"The required packages have changed: {advice}")
+    return DONE
 
 
 def gradescope(
@@ -159,12 +120,7 @@ def gradescope(
     chapters: Chapters = "",
     exercises: Exercises = "",
     hidden: Annotated[
-        str,
-        option(
-            "Exercises whose results students see after you publish the grades.",
-            metavar="NAMES",
-            autocompletion=complete_exercise,
-        ),
+        str, hidden_option("Exercises whose results students see after you publish the grades.")
     ] = "",
     points: Points = None,
     seed: Seed = None,
@@ -185,31 +141,20 @@ def gradescope(
 
     If the rules for late work have no due date, the due date in Gradescope counts. An extension in Gradescope always
     counts."""
-    read_course()
     from grader.classroom.handout.gradescope import rules_of_assignment, write_archive
-    from grader.classroom.intake.problems import GradingProblem
     from grader.classroom.judging.rules import read_rules
     from grader.cli.commands.grading_options import choose_assignment
 
-    try:
-        others = {"--chapters": chapters, "--exercises": exercises, "--hidden": hidden, "--points": points}
-        chosen = choose_assignment(course, assignment, others)
-        names, secret, rules = (
-            split_option(exercises),
-            split_option(hidden),
-            read_rules(points, needs_due=False) if points else None,
-        )
-        if chosen is not None:
-            names = [exercise.name for exercise in chosen[1].exercises]
-            secret, rules = list(chosen[1].hidden), rules_of_assignment(*chosen)
+    read_course()
+    others = {"--chapters": chapters, "--exercises": exercises, "--hidden": hidden, "--points": points}
+    chosen = choose_assignment(course, assignment, others)
+    names, secret = split_option(exercises), split_option(hidden)
+    rules = read_rules(points, needs_due=False) if points else None
+    if chosen is not None:
+        names, secret = [exercise.name for exercise in chosen[1].exercises], list(chosen[1].hidden)
+        rules = rules_of_assignment(*chosen)
+    with described(f"write {short_path(archive)}"):
         made = write_archive(archive, split_option(chapters), names, seed or 0, rules, secret, torch_index)
-    except GradingProblem as trouble:
-        print_error(str(trouble))
-        return WRONG_USE
-    except OSError as trouble:
-        print_error(problem(trouble, f"write {short_path(archive)}"))
-        return WRONG_USE
-    console = make_console()
     if chosen is not None:
         whole = chosen[1].title
     elif exercises:
@@ -241,5 +186,5 @@ def gradescope(
             "installation, and make the archive again with --torch-index ADDRESS."
         )
     for sentence in said:
-        print_wrapped(console, sentence)
+        print_wrapped(make_console(), sentence)
     return DONE

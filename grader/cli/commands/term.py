@@ -23,7 +23,7 @@ from grader.classroom.term.marks import compute_term_marks
 from grader.classroom.term.roster import FIELDS
 from grader.classroom.term.roster_table import parse_column_names
 from grader.cli.arguments import argument, option
-from grader.cli.commands.grading_options import describe_problems, read_options
+from grader.cli.commands.grading_options import read_options
 from grader.cli.options import CourseFile, Key
 from grader.console.output import make_console, print_error, print_wrapped
 from grader.course.status import short_path
@@ -39,7 +39,6 @@ course_commands = typer.Typer(
 
 
 @course_commands.command()
-@describe_problems
 def init(
     export: Annotated[
         Path | None,
@@ -79,7 +78,6 @@ def init(
 
 
 @course_commands.command()
-@describe_problems
 def check(
     file: Annotated[Path | None, argument("FILE", "The course file (default: course.toml in this folder).")] = None,
 ) -> int:
@@ -118,7 +116,6 @@ def _describe(one: Assignment) -> str:
 # ---- the marks of a term
 
 
-@describe_problems
 def marks(
     course: CourseFile = None,
     out: Annotated[

@@ -123,7 +123,6 @@ def test_the_version_with_more_points_is_graded_and_the_note_says_so(tmp_path):
     assert f"{MODULE}.py counts (7 points), because it has more points; not {MODULE} (2).py (" in rows["Alpha"]["notes"]
     assert "ch05_layers (2).py counts (12 points)" in rows["Alpha"]["notes"] and f"{MODULE} (2).py counts (7 points), because of those" in rows["Beta"]["notes"]
     before = exports(out)
-    assert headway(*asked, "--changed").out == "No submission is new or changed since the last run.\n"
     ran = headway(*asked)
     assert ran.status == 0 and ", 0 submissions graded now" in ran.out, ran.out
     assert headway("regrade", "Alpha", "--out", out, "-j", 1).status == 0
