@@ -111,11 +111,9 @@ def _describe_value(error: dict[str, Any]) -> str:
     given, kind = str(error["input"]), str(error["type"]).partition("_")[0]
     kind = "float" if given.strip().lower() == "nan" else kind
     limits = error.get("ctx", {}).values() if kind in ("less", "greater") else ()
-    return (
-        " ".join([repr(given), VALUE_PROBLEMS[kind], *(f"{limit:.15g}" for limit in limits)])
-        if kind in VALUE_PROBLEMS
-        else ""
-    )
+    if kind not in VALUE_PROBLEMS:
+        return ""
+    return " ".join([repr(given), VALUE_PROBLEMS[kind], *(f"{limit:.15g}" for limit in limits)])
 
 
 app = typer.Typer(
@@ -148,9 +146,8 @@ def main() -> None:
     replace_unencodable()
     name, updates = (sys.argv[1:2] or [""])[0], any(word.partition("=")[0] == "--into" for word in sys.argv)
     if is_handout() and name in WHOLE_KIT_ONLY and not (name == "handout" and updates):
-        print_error(
-            f"`headway {name}` does not work in a handout (the folder that learners get); it needs the whole kit"
-        )
+        what = "does not work in a handout (the folder that learners get); it needs the whole kit"
+        print_error(f"`headway {name}` {what}")
         sys.exit(2)
     try:
         app()

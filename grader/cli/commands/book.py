@@ -32,12 +32,8 @@ def book(
     from grader.teaching.book.serving import book_address, make_server
     from grader.teaching.book.site import FOLDER, is_current
 
-    try:
-        if not is_current() and not build():
-            return 1
-    except KeyboardInterrupt:
-        print_error("stopped before the book was built")
-        return 130
+    if not is_current() and not build():
+        return 1
     try:
         serving = make_server(FOLDER, port)
     except (OSError, OverflowError):

@@ -134,9 +134,9 @@ def _read_grades(folder: Path, file: Path | None, to: Path | None, force: bool, 
     stored = stored_class(folder, key)
     target = to or (file.with_name(f"{file.stem}-graded.csv") if file else _plain_target(stored))
     _refuse_replacing(target, file, force)
-    pseudonyms = stored.pseudonyms or (
-        Pseudonyms.read(stored.options.key_path(folder)) if stored.options.anonymous else None
-    )
+    pseudonyms = stored.pseudonyms
+    if stored.options.anonymous and not pseudonyms:
+        pseudonyms = Pseudonyms.read(stored.options.key_path(folder))
     _, _, course = stored.options.resolve()  # with the real names, unlike stored.course
     with Gradebook.read(folder) as book:
         graded, ids = book.graded_class(stored.rules), book.list_ids()
@@ -152,17 +152,15 @@ def _read_grades(folder: Path, file: Path | None, to: Path | None, force: bool, 
 def _plain_target(stored: StoredClass) -> Path:
     """For anonymous grades, the table with names is next to the key, and not among the files without names."""
     out, options = stored.out, stored.options
-    return (
-        options.key_path(out).with_name(f"{out.resolve().name}-plain.csv") if options.anonymous else out / "plain.csv"
-    )
+    beside_key = options.key_path(out).with_name(f"{out.resolve().name}-plain.csv")
+    return beside_key if options.anonymous else out / "plain.csv"
 
 
 def _refuse_replacing(target: Path, file: Path | None, force: bool) -> None:
     """The platform's file is never overwritten, and another one only if the instructor says so."""
     if file is not None and target.exists() and target.samefile(file):
-        raise GradingProblem(
-            f"{target} is the file that you exported, and it is never overwritten; choose another name with --to"
-        )
+        advice = "it is never overwritten; choose another name with --to"
+        raise GradingProblem(f"{target} is the file that you exported, and {advice}")
     if target.exists() and not force:
         raise GradingProblem(f"{target} exists already; add --force to replace it, or choose another name with --to")
 

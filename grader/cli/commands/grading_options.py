@@ -48,15 +48,13 @@ class GradingOptions:
 
     @property
     def deliveries(self) -> list[Delivery]:
-        return [
-            Delivery(Path(path), self.maps, self.copies or NEWEST, self.trust_file_dates) for path in self.submissions
-        ]
+        how = (self.maps, self.copies or NEWEST, self.trust_file_dates)
+        return [Delivery(Path(path), *how) for path in self.submissions]
 
     def key_path(self, out: Path) -> Path:
         """Usually next to the course file, for all its assignments; else next to the folder of the grades."""
-        return (
-            Path(self.key) if self.key else (Path(self.course) if self.course else out.resolve()).parent / key_file.NAME
-        )
+        beside = Path(self.course) if self.course else out.resolve()
+        return Path(self.key) if self.key else beside.parent / key_file.NAME
 
     def resolve(self) -> tuple[list[Exercise], Rules, Course | None]:
         """The exercises in the course's order (all if none is named), the rules, and the course.
@@ -118,9 +116,8 @@ def read_options(out: Path) -> GradingOptions | None:
         return None
     except (OSError, ValueError, TypeError, AttributeError, RecursionError):
         where = line(str(out / OPTIONS_FILE))
-        raise GradingProblem(
-            f"{where} is damaged; delete it, and run the `headway grade` command for this folder again"
-        ) from None
+        advice = "delete it, and run the `headway grade` command for this folder again"
+        raise GradingProblem(f"{where} is damaged; {advice}") from None
 
 
 def last_options(out: Path) -> GradingOptions:

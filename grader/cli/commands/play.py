@@ -176,13 +176,8 @@ def _run_prompt(session: Session) -> int:
     from grader.models.play.commands import invitation
     from grader.models.play.prompt import run_prompt
 
-    engine = session.engine
-    print_wrapped(
-        make_console(),
-        f"{invitation(engine)} /help lists the commands."
-        if engine.translates
-        else "Type a beginning; /help lists the commands.",
-    )
+    what = invitation(session.engine) if session.engine.translates else "Type a beginning;"
+    print_wrapped(make_console(), f"{what} /help lists the commands.")
     run_prompt(session, lambda problem: describe_problem(problem, session.engine.parts))
     return DONE
 

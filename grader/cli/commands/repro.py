@@ -30,7 +30,7 @@ from grader.verdict.comparing import tolerance
 from grader.verdict.value_text import first_difference
 from torch import Tensor
 
-RIGHT, WRONG, UNUSABLE, INTERRUPTED = 0, 1, 2, 130
+RIGHT, WRONG, UNUSABLE = 0, 1, 2
 SECONDS = 6.0  # for a call that did not end in the tests
 _KIT = f"{ROOT / 'grader'}{os.sep}"
 
@@ -54,10 +54,7 @@ def repro(named: Exercise | None, debug: bool) -> int:
     flush()
     if debug:
         return _debug(stored)
-    try:
-        run = run_script(stored.path, SECONDS if stored.facts.get("kind") == "time" else None)
-    except KeyboardInterrupt:
-        return INTERRUPTED
+    run = run_script(stored.path, SECONDS if stored.facts.get("kind") == "time" else None)
     if isinstance(run.error, NoTarget):
         print_error(str(run.error))
         return UNUSABLE

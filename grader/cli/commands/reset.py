@@ -55,10 +55,8 @@ def reset(
     elif not kept:
         console.print(f"{short_path(file)} now has the stub.")
     else:
-        print_wrapped(
-            console,
-            f"{shown} is the stub again. Your code is saved in {kept}. To restore it: headway reset {typed} --undo",
-        )
+        saved_in = f"Your code is saved in {kept}. To restore it: headway reset {typed} --undo"
+        print_wrapped(console, f"{shown} is the stub again. {saved_in}")
     return 0
 
 

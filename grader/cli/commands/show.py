@@ -21,7 +21,7 @@ from grader.teaching.show.svg import picture_to_svg
 from grader.teaching.show.terminal import find_colour_system, render_picture
 from rich.console import Console
 
-DRAWN, NOTHING, WRONG_USE, INTERRUPTED = 0, 1, 2, 130
+DRAWN, NOTHING, WRONG_USE = 0, 1, 2
 
 
 def complete_drawable(incomplete: str) -> list[str]:
@@ -33,13 +33,6 @@ def show(
     out: Annotated[Path | None, option("Write the picture to this file.", metavar="FILE.svg")] = None,
 ) -> int:
     """Draw your result of an exercise next to the reference's."""
-    try:
-        return _show(name, out)
-    except KeyboardInterrupt:
-        return INTERRUPTED
-
-
-def _show(name: str | None, out: Path | None) -> int:
     found = read_course().find(name) if name else find_exercise(None)
     if not isinstance(found, Exercise) or not has_picture(found.name):
         return _list_pictures(found, named=name is not None)

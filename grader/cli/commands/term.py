@@ -186,11 +186,8 @@ def _describe_unfinished(course: Course, classes: Mapping[str, GradedClass]) -> 
     for name, graded in classes.items():
         if waiting := sum(person.waiting for person in graded.people):
             options = read_options(course.folder(name))
-            command = (
-                f"continue with: {options.command}"
-                if options and options.command
-                else "run the same `headway grade` command again"
-            )
+            known = options.command if options else ""
+            command = f"continue with: {known}" if known else "run the same `headway grade` command again"
             many = format_count(waiting, "submission is", "submissions are")
             notes.append(f"{name}: {many} not graded yet and {'does' if waiting == 1 else 'do'} not count; {command}")
     return notes

@@ -173,12 +173,8 @@ def _conclude(training) -> None:
     judged = training.judgement()
     if judged in JUDGED:
         print_wrapped(console, JUDGED[judged])
-    print_wrapped(
-        console,
-        "Three translations of sentences that it has not seen:"
-        if trainer.design.kind == "translate"
-        else "Three texts that it writes now:",
-    )
+    translations = "Three translations of sentences that it has not seen:"
+    print_wrapped(console, translations if trainer.design.kind == "translate" else "Three texts that it writes now:")
     for seed in (1, 2, 3):
         print_wrapped(console, "- " + " ".join(trainer.write(seed).split()))
     console.print()

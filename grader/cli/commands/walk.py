@@ -39,9 +39,8 @@ def walk(
     name = match_name(typed, list_walks())
     if name is None:
         near = get_close_matches(typed, list_walks(), n=1)
-        print_error(
-            f"there is no walk {typed!r}; " + (f"did you mean {near[0]}?" if near else "`headway walk` lists them all")
-        )
+        advice = f"did you mean {near[0]}?" if near else "`headway walk` lists them all"
+        print_error(f"there is no walk {typed!r}; {advice}")
         return UNUSABLE
     if out is not None and (out.suffix.lower() != ".svg" or out.is_dir()):
         example = out.with_suffix(".svg").name if out.name else f"{name}.svg"

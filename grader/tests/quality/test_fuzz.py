@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import socket
-import sqlite3
 import struct
 import tempfile
 import threading
@@ -193,36 +192,6 @@ def test_a_gradebook_with_bytes_changed_is_used_or_refused_in_a_sentence(tmp_pat
     (folder / "gradebook.sqlite").write_bytes(data.draw(mutated([whole_book()])))
     if data.draw(st.booleans()):
         (folder / "gradebook.sqlite-journal").write_bytes(data.draw(st.binary(max_size=600)))
-    use(folder)
-
-
-COLUMNS = {
-    "conditions": ["seed", "versions", "turn"],
-    "run": ["conditions", "exercises"],
-    "people": ["slug", "name", "digest", "problem", "notes", "submitted", "zone_known"],
-    "verdicts": ["exercises", "problem", "broken", "notes"],
-    "secret": ["value"],
-    "judged_chapters": ["digest", "chapter"],
-    "results": ["exercise", "outcome", "tests", "diagnosis", "forbidden", "partial", "missing_weight"],
-}
-PLACES = [(table, column) for table, columns in COLUMNS.items() for column in columns]
-odd = st.one_of(values.map(json.dumps), st.binary(max_size=8), st.integers(-(2**63), 2**63 - 1), st.floats(), st.text(st.characters(codec="utf-8"), max_size=8))
-
-
-@fuzzed(120)
-@given(place=st.sampled_from(PLACES), value=odd)
-def test_a_gradebook_with_something_else_in_a_column_is_used_or_refused_in_a_sentence(tmp_path_factory, place, value):
-    folder = _fresh(tmp_path_factory)
-    (folder / "gradebook.sqlite").write_bytes(whole_book())
-    database = sqlite3.connect(folder / "gradebook.sqlite")
-    try:
-        database.execute("UPDATE {0} SET {1} = ? WHERE rowid = (SELECT min(rowid) FROM {0})".format(*place) if place[0] in ("conditions", "run", "people", "secret")
-                         else "UPDATE {0} SET {1} = ? WHERE digest = (SELECT min(digest) FROM {0})".format(*place), (value,))  # fmt: skip
-        database.commit()
-    except sqlite3.IntegrityError:
-        return
-    finally:
-        database.close()
     use(folder)
 
 
