@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from grader.course.syllabus import load_syllabus
 from grader.execution.errors import Where, message_of, printable
+from grader.files import UserProblem
 from grader.models.design import Design
 from grader.teaching.walks.exercise_status import ExerciseStatus, find_status
 from grader.teaching.walks.parts import NotInHandout, Parts, list_names
@@ -160,8 +161,10 @@ def describe_problem(problem: BaseException, parts: Parts) -> str:
     return f"{crash.sentence} ({crash.where})"
 
 
-class CodeProblem(Exception):
+class CodeProblem(UserProblem):
     """The learner's code, or the machine's memory, ended the work; the message is a sentence."""
+
+    exit_status = 1
 
 
 @contextlib.contextmanager

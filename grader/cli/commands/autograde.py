@@ -31,10 +31,8 @@ NOT_GRADED = (
 def main() -> int:
     base = Path(sys.argv[1])
     results = base / "results" / "results.json"
-    write_whole(
-        results,
-        json.dumps({"score": 0.0, "output": NOT_GRADED, "output_format": "text", "stdout_visibility": "hidden"}),
-    )
+    failed = {"score": 0.0, "output": NOT_GRADED, "output_format": "text", "stdout_visibility": "hidden"}
+    write_whole(results, json.dumps(failed))
     settings = json.loads((base / "source" / SETTINGS).read_text(encoding="utf-8"))
     rules = base / "source" / RULES
     with tempfile.TemporaryDirectory(prefix="headway-") as place:
@@ -43,15 +41,13 @@ def main() -> int:
         write_roster(roster, base / "submission", facts)
         points = Path(place) / RULES if rules.is_file() else None
         if points:
-            points.write_text(
-                format_rules(add_gradescope_dates(read_rules(rules, needs_due=False), facts)), encoding="utf-8"
-            )
+            dated = add_gradescope_dates(read_rules(rules, needs_due=False), facts)
+            points.write_text(format_rules(dated), encoding="utf-8")
         secret = _read_secret(base / "source" / SECRET)
         graded = tuple(settings["chapters"]), tuple(settings["exercises"]), settings["seed"]
         try:
-            status = run(
-                GradingOptions((str(roster),), *graded, absolute(points)), grades, RunOptions(jobs=1, secret=secret)
-            )
+            options = GradingOptions((str(roster),), *graded, absolute(points))
+            status = run(options, grades, RunOptions(jobs=1, secret=secret))
         except GradingProblem as problem:
             print_error(str(problem))
             status = WRONG_USE

@@ -13,7 +13,7 @@ from grader.course.names import match_name
 from grader.course.syllabus import is_handout
 from grader.teaching.walks import list_walks
 
-DONE, FAILED, UNUSABLE, INTERRUPTED = 0, 1, 2, 130
+DONE, FAILED, UNUSABLE = 0, 1, 2
 
 
 def complete_walk(incomplete: str) -> list[str]:
@@ -21,7 +21,7 @@ def complete_walk(incomplete: str) -> list[str]:
 
 
 def walk(
-    words: Annotated[list[str] | None, argument("NAME", "A tour.", complete_walk)] = None,
+    typed: Annotated[str | None, argument("NAME", "A tour.", complete_walk)] = None,
     seed: Annotated[
         int,
         option("Use other random numbers; the run stays repeatable (default: 0).", min=0, max=2**31 - 1, metavar="N"),
@@ -34,53 +34,30 @@ def walk(
     Without NAME it lists them.
 
     Exit status: 0 if the tour was taken, 1 if its picture was not saved, 2 if the command is wrong."""
-    if not words:
+    if typed is None:
         return _list()
-    typed = " ".join(words)
     name = match_name(typed, list_walks())
     if name is None:
         near = get_close_matches(typed, list_walks(), n=1)
-        print_error(
-            f"there is no walk {typed!r}; " + (f"did you mean {near[0]}?" if near else "`headway walk` lists them all")
-        )
+        advice = f"did you mean {near[0]}?" if near else "`headway walk` lists them all"
+        print_error(f"there is no walk {typed!r}; {advice}")
         return UNUSABLE
     if out is not None and (out.suffix.lower() != ".svg" or out.is_dir()):
         example = out.with_suffix(".svg").name if out.name else f"{name}.svg"
         print_error(f"--out: the picture is an SVG, so give a file that ends in .svg, as {example}")
         return UNUSABLE
-    if not _has_torch():
-        print_error("torch is not installed for this Python; `headway doctor` says what to do")
-        return UNUSABLE
-    try:
-        return _go(name, seed, pace and sys.stdin.isatty() and sys.stdout.isatty(), out)
-    except KeyboardInterrupt:
-        print(flush=True)
-        print_error("stopped")
-        return INTERRUPTED
-
-
-def _go(name: str, seed: int, pace: bool, out: Path | None) -> int:
+    # here: they import torch, which the list does not need
     from grader.teaching.walks.guide import PictureNotSaved, run_walk
-    from grader.teaching.walks.parts import NotInHandout
     from grader.teaching.walks.walk_page import WalkQuit
 
     try:
-        run_walk(name, seed, pace, out)
+        run_walk(name, seed, pace and sys.stdin.isatty() and sys.stdout.isatty(), out)
     except WalkQuit:
         return DONE
-    except NotInHandout as problem:
-        print_error(str(problem))
-        return UNUSABLE
     except PictureNotSaved as problem:
         print_error(str(problem))
         return FAILED
     return DONE
-
-
-def _has_torch() -> bool:
-    from importlib.util import find_spec
-
-    return find_spec("torch") is not None
 
 
 def _list() -> int:
@@ -99,8 +76,6 @@ def _list() -> int:
 
 def _possible() -> dict[str, str]:
     """The walks whose exercises are all in this handout."""
-    if not _has_torch():
-        return list_walks()
     from grader.teaching.walks.guide import load_available_walk
     from grader.teaching.walks.parts import NotInHandout
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from grader.files import problem
+from grader.files import UserProblem, problem
 
 SUFFIXES = (".txt", ".md", ".text", ".rst")
 MOST_BYTES = 8_000_000  # more would not be read in an evening
@@ -15,8 +15,10 @@ LEAST_CHARACTERS = 1000
 _MARKS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
 
 
-class TextProblem(Exception):
+class TextProblem(UserProblem):
     """The text cannot be trained on; the message is a sentence."""
+
+    exit_status = 1
 
 
 def read_paragraphs(path: Path) -> tuple[list[str], list[str]]:

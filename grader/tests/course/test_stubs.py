@@ -94,6 +94,7 @@ def test_the_stub_says_what_to_do():
 def test_the_stub_states_the_rules_that_all_tests_check():
     """Dtype, gradients and buffers only if tensors are involved."""
     plain, with_tensors = (ast.get_docstring(ast.parse(stub_text(text, "ch01_adding"))) for text in (SOLUTION, SOLUTION + "\n\nimport torch\n"))
+    plain, with_tensors = (" ".join(docstring.split()) for docstring in (plain, with_tensors))
     for docstring in (plain, with_tensors):
         assert "Do not change an argument in place" in docstring
         assert 'raise ValueError(f"d_model = {d_model} is not possible with n_heads = {n_heads}")' in docstring
