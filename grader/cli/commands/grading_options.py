@@ -88,21 +88,29 @@ def store_options(options: GradingOptions, out: Path) -> None:
 
 
 def read_options(out: Path) -> GradingOptions | None:
-    """The options of the last run into this folder; None if there was none. GradingProblem if the file is damaged."""
+    """The options of the last run into this folder; None if there was none.
+
+    GradingProblem if the file is damaged, or has options that this version does not have.
+    """
+    where = line(str(out / OPTIONS_FILE))
     try:
         stored: dict[str, Any] = json.loads((out / OPTIONS_FILE).read_text(encoding="utf-8"))
         values: dict[str, Any] = {
             name: tuple(map(str, value)) if isinstance(value, list) else value for name, value in stored.items()
         }
-        if any(type(value) is not type(getattr(GradingOptions(), name)) for name, value in values.items()):
+        defaults = vars(GradingOptions())
+        unknown = values.keys() - defaults.keys()
+        if any(type(values[name]) is not type(defaults[name]) for name in values.keys() - unknown):
             raise TypeError
-        return GradingOptions(**values)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError, TypeError, AttributeError, RecursionError):
-        where = line(str(out / OPTIONS_FILE))
         advice = "delete it, and run the `headway grade` command for this folder again"
         raise GradingProblem(f"{where} is damaged; {advice}") from None
+    if unknown:
+        advice = "to grade everything again, choose another folder with --out"
+        raise GradingProblem(f"{where} was written by another version of Headway; {advice}")
+    return GradingOptions(**values)
 
 
 def last_options(out: Path) -> GradingOptions:

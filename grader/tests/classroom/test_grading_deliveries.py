@@ -177,11 +177,20 @@ def test_options_are_stored_and_read_again(tmp_path):
     assert changed.differences(options) == ["--chapters", "--exercises"] and options.changed_by(given, 0).seed == 0
 
 
-@pytest.mark.parametrize("stored", ["[", "[]", '{"seed": "four"}', '{"unknown": 1}'])
+@pytest.mark.parametrize("stored", ["[", "[]", '{"seed": "four"}', '{"seed": "four", "copies": "newest"}'])
 def test_damaged_options_are_one_sentence(course, stored):
     (grades(course) / "asked.json").write_text(stored, encoding="utf-8")
     ran = run(course, "regrade", "Alpha One")
     assert ran.status == 2 and "asked.json is damaged; delete it" in ran.out and len(ran.out.splitlines()) == 1
+
+
+def test_options_of_another_version_are_not_called_damaged(course):
+    stored = json.loads((grades(course) / "asked.json").read_text(encoding="utf-8"))
+    (grades(course) / "asked.json").write_text(json.dumps(stored | {"maps": [], "copies": "newest", "trust_file_dates": False}), encoding="utf-8")
+    for command in (("regrade", "Alpha One"), ("grade", course / "first")):
+        ran = run(course, *command)
+        assert ran.status == 2 and "asked.json was written by another version of Headway; to grade everything again, choose another folder with --out" in ran.out, ran.out
+        assert len(ran.out.splitlines()) == 1
 
 
 def test_a_list_of_people_is_sorted_by_its_pseudonyms_before_it_is_cut_off():
