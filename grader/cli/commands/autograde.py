@@ -14,13 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from grader.classroom.handout.gradescope import RULES, SECRET, SETTINGS, add_gradescope_dates, hide_results
-from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.intake.roster import parse_time
 from grader.classroom.judging.rules import format_rules, read_rules
 from grader.cli.commands.grade import RunOptions, run
-from grader.cli.commands.grading_options import WRONG_USE, GradingOptions, absolute
+from grader.cli.commands.grading_options import GradingOptions, absolute
 from grader.console.output import print_error
-from grader.files import write_whole
+from grader.files import UserProblem, write_whole
 
 NOT_GRADED = (
     "Your submission could not be graded. This is not your fault; "
@@ -48,9 +47,9 @@ def main() -> int:
         try:
             options = GradingOptions((str(roster),), *graded, absolute(points))
             status = run(options, grades, RunOptions(jobs=1, secret=secret))
-        except GradingProblem as problem:
+        except UserProblem as problem:
             print_error(str(problem))
-            status = WRONG_USE
+            status = problem.exit_status
         if written := [path.read_bytes() for path in sorted(grades.glob("gradescope/*.json"))]:
             # a group has one score: with its latest extension
             best = max(map(json.loads, written), key=lambda found: found["score"])

@@ -21,7 +21,6 @@ from grader.course.syllabus import Exercise
 from grader.files import problem, write_whole
 
 OPTIONS_FILE = "asked.json"  # next to the gradebook
-WRONG_USE = 2
 
 
 @dataclass(frozen=True)
