@@ -18,7 +18,7 @@ from grader.classroom.term.roster import Roster
 from grader.cli.commands.grading_options import GradingOptions
 
 MAX_NAMES = 5  # in one sentence
-LEAVE_OUT = "add --fewer to leave them out (their results stay in the gradebook)"
+LEAVE_OUT = "run `headway grade` with --fewer to leave them out (their results stay in the gradebook)"
 
 
 def leave_out_missing_folders(
