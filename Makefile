@@ -2,9 +2,9 @@
 # make test    install the developer's extras too, and check what a change can break, in minutes
 # make test-all  check everything the kit promises, in an hour: make test, and then make test-rest
 # make book    build the lessons as a site of plain files, in build/book/; headway book serves it
-# make readme  remake the recorded pictures of the README, and two pages of the book, from real runs
+# make readme  remake the recorded pictures of the README from real runs
 # make bench   measure how quick it is; ONLY=feedback for one benchmark
-# make proof   try whether it keeps its promises, for hours; ONLY=steady for one proof
+# make proof   try whether it keeps its promises, for hours; ONLY=fair for one proof
 # make help    say this
 
 BIN := .venv/bin
@@ -34,7 +34,7 @@ test: .venv/.dev
 
 # What `make test` leaves out: dev-check without trusting any record, and the tests that take long or need a browser or a cluster.
 test-rest: .venv/.dev
-	$(BIN)/headway dev-check --fresh
+	$(BIN)/headway dev-check
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "thorough and not alone" grader/tests
 	$(BIN)/python -m pytest -m "thorough and alone" grader/tests
 	OMP_NUM_THREADS=1 $(MAKE) -j 2 test-lowest test-newest
@@ -63,7 +63,7 @@ book: .venv/.book
 	@$(BIN)/python -m grader.teaching.book.build
 
 readme: .venv/.dev
-	@$(BIN)/python -m grader.quality.readme.record
+	@$(BIN)/python -m grader.quality.readme_pictures
 
 bench: .venv/.learn
 	@$(BIN)/python -m grader.quality.benchmarks $(ONLY)

@@ -1,4 +1,4 @@
-"""Writing files whole or not at all."""
+"""Writing files whole or not at all, and what is said to the user if something cannot be done."""
 
 from __future__ import annotations
 
@@ -6,6 +6,12 @@ import contextlib
 import os
 import tempfile
 from pathlib import Path
+
+
+class UserProblem(Exception):
+    """A problem that the user can fix: `headway` prints the message, one sentence, and ends with `exit_status`."""
+
+    exit_status = 2
 
 
 def write_whole(path: Path, content: str | bytes, durable: bool = True) -> None:

@@ -11,8 +11,8 @@ from typing import Annotated, Any
 
 import typer
 from grader.console.output import print_error, replace_unencodable
-from grader.course.source import SourceProblem
-from grader.course.syllabus import UnknownName, is_handout
+from grader.course.syllabus import is_handout
+from grader.files import UserProblem
 from grader.version import __version__
 from typer.core import TyperCommand, TyperGroup
 
@@ -25,7 +25,7 @@ COMMANDS = {  # name: where its function, or its group of commands, is
     "stubs": "maintain:stubs", "dev-check": "maintain:dev_check", "grade": "grade:grade", "regrade": "grade:regrade",
     "override": "correct:override", "note": "correct:note", "marks": "term:marks",
     "similarity": "similarity:similarity", "handout": "handout:handout", "gradescope": "handout:gradescope",
-    "course": "term:course_commands", "export": "export:export_commands",
+    "course": "term:course_commands", "export": "export:export",
 }  # fmt: skip
 WHOLE_KIT_ONLY = (  # a handout, which learners have, cannot do these
     "stubs", "dev-check", "handout", "gradescope", "grade", "regrade", "override", "note", "marks", "similarity",
@@ -82,7 +82,17 @@ class LazyGroup(TyperGroup):
         return _load(cmd_name) if cmd_name in COMMANDS else None
 
     def invoke(self, ctx: Any) -> Any:
-        ctx.exit(super().invoke(ctx) or 0)
+        """Run the command; a problem that the user can fix is printed as one sentence, without a traceback."""
+        try:
+            status = super().invoke(ctx) or 0
+        except UserProblem as problem:
+            print_error(str(problem))
+            status = problem.exit_status
+        except KeyboardInterrupt:
+            print(flush=True)
+            print_error("stopped")
+            status = 130
+        ctx.exit(status)
 
 
 def _load(name: str) -> Any:
@@ -102,11 +112,9 @@ def _describe_value(error: dict[str, Any]) -> str:
     given, kind = str(error["input"]), str(error["type"]).partition("_")[0]
     kind = "float" if given.strip().lower() == "nan" else kind
     limits = error.get("ctx", {}).values() if kind in ("less", "greater") else ()
-    return (
-        " ".join([repr(given), VALUE_PROBLEMS[kind], *(f"{limit:.15g}" for limit in limits)])
-        if kind in VALUE_PROBLEMS
-        else ""
-    )
+    if kind not in VALUE_PROBLEMS:
+        return ""
+    return " ".join([repr(given), VALUE_PROBLEMS[kind], *(f"{limit:.15g}" for limit in limits)])
 
 
 app = typer.Typer(
@@ -135,19 +143,15 @@ def _status(
 
 
 def main() -> None:
-    """Run `headway`; a problem that the user can fix is printed as one sentence, without a traceback."""
+    """Run `headway`; a file that cannot be used is one sentence."""
     replace_unencodable()
     name = (sys.argv[1:2] or [""])[0]
     if is_handout() and name in WHOLE_KIT_ONLY:
-        print_error(
-            f"`headway {name}` does not work in a handout (the folder that learners get); it needs the whole kit"
-        )
+        what = "does not work in a handout (the folder that learners get); it needs the whole kit"
+        print_error(f"`headway {name}` {what}")
         sys.exit(2)
     try:
         app()
-    except (UnknownName, SourceProblem) as error:
-        print_error(str(error))
-        sys.exit(2 if isinstance(error, UnknownName) else 1)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         print_error(f"{where}{(error.strerror or str(error)).lower()}")

@@ -90,9 +90,8 @@ class Base:
 def _edited(text: str, old: str, new: str, mistake: Misconception) -> str:
     count = text.count(old)
     if count != 1:
-        raise StaleEdit(
-            f"{mistake.id}: its `replace` occurs {count} times in {mistake.exercise}, where it should occur once"
-        )
+        place = f"{count} times in {mistake.exercise}, where it should occur once"
+        raise StaleEdit(f"{mistake.id}: its `replace` occurs {place}")
     return text.replace(old, new)
 
 
@@ -134,10 +133,8 @@ def _tables(kind: str, module: str) -> dict[str, Any]:
         raise CatalogueProblem(f"tests/{kind}/{path.name}: {problem}") from None
     for name, table in tables.items():
         if not isinstance(table, dict):
-            raise CatalogueProblem(
-                f"tests/{kind}/{path.name}: `{name}` is outside every table; write headers like "
-                "[EXERCISE.name_of_the_mistake]"
-            )
+            advice = "write headers like [EXERCISE.name_of_the_mistake]"
+            raise CatalogueProblem(f"tests/{kind}/{path.name}: `{name}` is outside every table; {advice}")
     return tables
 
 
@@ -151,15 +148,10 @@ def catalogue(module: str, exercises: Iterable[str]) -> dict[str, dict[str, Any]
 
 
 def _misconception(module: str, exercise: str, name: str, table: Any) -> Misconception:
-    if (
-        not isinstance(table, dict)
-        or set(table) != set(KEYS)
-        or not all(isinstance(text, str) for text in table.values())
-    ):
-        raise CatalogueProblem(
-            f"tests/misconceptions/{module}.toml: [{exercise}.{name}] should hold the texts "
-            f"{', '.join(KEYS)}, and nothing else"
-        )
+    texts = isinstance(table, dict) and all(isinstance(text, str) for text in table.values())
+    if not texts or set(table) != set(KEYS):
+        where = f"tests/misconceptions/{module}.toml: [{exercise}.{name}]"
+        raise CatalogueProblem(f"{where} should hold the texts {', '.join(KEYS)}, and nothing else")
     return Misconception(name, exercise, table["replace"], table["with"], table["says"], table["hint"])
 
 
@@ -171,13 +163,6 @@ def _base(module: str, exercise: str, name: str, table: Any) -> Base:
     if unknown := {*table["lacks"], *edits} - known:
         raise CatalogueProblem(f"{wrong} names {', '.join(sorted(unknown))}, which is no known mistake of {exercise}")
     if not all(isinstance(edit, list) and len(edit) == 2 for edit in edits.values()):
-        raise CatalogueProblem(
-            f"{wrong}: each of its `edits` should be a list of two texts, what to replace and with what"
-        )
-    return Base(
-        name,
-        exercise,
-        table["code"],
-        tuple(table["lacks"]),
-        {mistake: (old, new) for mistake, (old, new) in edits.items()},
-    )
+        raise CatalogueProblem(f"{wrong}: each of its `edits` should be two texts, what to replace and with what")
+    pairs = {mistake: (old, new) for mistake, (old, new) in edits.items()}
+    return Base(name, exercise, table["code"], tuple(table["lacks"]), pairs)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from grader.files import write_whole
+from grader.files import UserProblem, write_whole
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
@@ -33,8 +33,10 @@ ENCODINGS = frozenset({
 DECLARATION_ADVICE = "save the file as UTF-8 and delete the line that declares it"
 
 
-class SourceProblem(ValueError):
+class SourceProblem(UserProblem, ValueError):
     """A chapter that cannot be read or understood; the message is one sentence naming file and line."""
+
+    exit_status = 1
 
     def __init__(
         self, message: str, *, file: str = "", line: int | None = None, column: int | None = None, width: int = 1,

@@ -10,7 +10,7 @@ from pathlib import Path
 from grader.course.progress import Score, load_scores
 from grader.course.source import SourceProblem, find_definition, read_source
 from grader.course.stubs import is_stub, modified_chapters
-from grader.course.syllabus import EXERCISES, Chapter, Exercise, Syllabus, load_syllabus
+from grader.course.syllabus import EXERCISES, Chapter, Exercise, Syllabus, UnknownName, load_syllabus
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ def is_passed(exercise: Exercise, scores: dict[str, Score]) -> bool:
 def find_exercise(name: str | None) -> Exercise | None:
     """The exercise of that name, or the first of that chapter that is not passed, or else its first one.
 
-    Without a name it is the next one, None when all are passed.
+    Without a name it is the next one, None when all are passed. UnknownName for a chapter without exercises here.
     """
     if name is None:
         step = next_step()
@@ -131,6 +131,8 @@ def find_exercise(name: str | None) -> Exercise | None:
     found, scores = read_course().find(name), current_scores()
     if isinstance(found, Exercise):
         return found
+    if not found.exercises:
+        raise UnknownName(f"{found.name} is not part of this handout; `headway list` shows what is")
     return next((exercise for exercise in found.exercises if not is_passed(exercise, scores)), found.exercises[0])
 
 

@@ -160,12 +160,11 @@ def write_stubs(
     fingerprints, outcomes = read_fingerprints(exercises), []
     made = dict(fingerprints)
     for module in _modules(modules, solutions):
-        path, shown = exercises / f"{module}.py", f"{exercises.name}/{module}.py"
+        shown = f"{exercises.name}/{module}.py"
         try:
-            text = reference_stub(module, solutions)
-            state = _compare(path, text, fingerprints.get(module))
+            text, state = _state(module, exercises, solutions, fingerprints)
             if state in ("missing", "older"):
-                write_whole(path, text)
+                write_whole(exercises / f"{module}.py", text)
             made[module] = fingerprint(text)
         except SourceProblem as error:
             outcomes.append(StubOutcome(module, "failed", str(error)))
@@ -190,33 +189,34 @@ def check_stubs(
 ) -> list[str]:
     """One sentence for each stub that does not match its solution or the file of fingerprints."""
     fingerprints, problems = read_fingerprints(exercises), []
+    wrong = {
+        "missing": "is missing; run `headway stubs`", "older": "is older than its solution; run `headway stubs`",
+        "edited": "was edited, so it is not the stub; `headway reset {chapter}` restores the stub",
+    }  # fmt: skip
     for module in _modules(modules, solutions):
-        shown = f"{exercises.name}/{module}.py"
         try:
-            text = reference_stub(module, solutions)
-            state = _compare(exercises / f"{module}.py", text, fingerprints.get(module))
+            text, state = _state(module, exercises, solutions, fingerprints)
         except SourceProblem as error:
             problems.append(str(error))
             continue
-        if state == "missing":
-            problems.append(f"{shown} is missing; run `headway stubs`")
-        elif state == "older" or (state == "unchanged" and fingerprints.get(module) != fingerprint(text)):
-            problems.append(f"{shown} is older than its solution; run `headway stubs`")
-        elif state == "edited":
-            advice = f"`headway reset {module[:4]}` restores the stub"
-            problems.append(f"{shown} was edited, so it is not the stub; {advice}")
+        if state == "unchanged" and fingerprints.get(module) != fingerprint(text):
+            state = "older"
+        if state in wrong:
+            problems.append(f"{exercises.name}/{module}.py {wrong[state].format(chapter=module[:4])}")
     return problems
 
 
-def _compare(path: Path, text: str, recorded: str | None) -> str:
-    """Whether the file is this stub ("unchanged"), the one that was recorded ("older"), "edited" or "missing"."""
+def _state(module: str, exercises: Path, solutions: Path, fingerprints: dict[str, str]) -> tuple[str, str]:
+    """The stub, and whether the file is this one ("unchanged"), the recorded one ("older"), "edited" or "missing"."""
+    path, text = exercises / f"{module}.py", reference_stub(module, solutions)
     if not path.exists():
-        return "missing"
+        return text, "missing"
     try:
         present = fingerprint(read_source(path))
     except SourceProblem:
-        return "edited"
-    return "unchanged" if present == fingerprint(text) else "older" if present == recorded else "edited"
+        return text, "edited"
+    known = {fingerprints.get(module): "older", fingerprint(text): "unchanged"}
+    return text, known.get(present, "edited")
 
 
 def read_fingerprints(exercises: Path = EXERCISES) -> dict[str, str]:

@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from grader.course.names import join_or, match_name, match_titles, normalise, unknown_name
+from grader.files import UserProblem
 
 ROOT = Path(__file__).resolve().parents[2]
 EXERCISES = ROOT / "exercises"
@@ -22,7 +23,7 @@ _MARKED_TEST = re.compile(
 )
 
 
-class UnknownName(ValueError):
+class UnknownName(UserProblem, ValueError):
     """No exercise or chapter has this name; the message suggests similar names."""
 
 
@@ -200,29 +201,19 @@ def _chapter(entry: dict) -> Chapter:
         if type(item["points"]) not in (int, float) or not 0 <= item["points"] < 1_000_000:
             raise TypeError(f"the points of {item['name']} must be a number")
     shared = tuple(entry.get("forbids", ()))
-    exercises = tuple(
-        Exercise(
-            name=item["name"],
-            chapter=entry["id"],
-            module=entry["name"],
-            points=item["points"],
-            promise=item["promise"],
-            why=item["why"],
-            unlocks=item["unlocks"],
-            hints=tuple(item["hints"]),
-            forbids=shared + tuple(item.get("forbids", ())),
-            own_forbids=tuple(item.get("forbids", ())),
-            gradient=item.get("gradient", False),
-        )
-        for item in entry.get("exercise", ())
-    )
+    exercises = []
+    for item in entry.get("exercise", ()):
+        own = tuple(item.get("forbids", ()))
+        words = (item["promise"], item["why"], item["unlocks"], tuple(item["hints"]), shared + own, own)
+        gradient = item.get("gradient", False)
+        exercises.append(Exercise(item["name"], entry["id"], entry["name"], item["points"], *words, gradient))
     hidden = tuple(entry.get("hidden", ()))
     return Chapter(
         entry["id"],
         entry["name"],
         entry["title"],
         entry["about"],
-        exercises,
+        tuple(exercises),
         shared,
         hidden,
         float(entry.get("hours", 0)),

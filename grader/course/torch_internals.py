@@ -18,7 +18,6 @@ from typing import Any
 import torch
 
 NATIVE = torch._C  # torch's module in C++
-NATIVE_FUNCTIONS = torch._C._nn  # functions that torch.nn.functional shows under the same names
 
 DispatchKeySet = torch._C.DispatchKeySet
 exclude_keys = torch._C._ExcludeDispatchKeyGuard

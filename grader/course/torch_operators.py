@@ -102,9 +102,8 @@ def family_of(operator: str) -> str:
     """The family of an operator ("softmax" of aten, or "quantized::softmax"): as listed; by its name where no list has
     it; else tools."""
     listed = next((family.name for family in families() if operator in family.operators), None)
-    return listed or next(
-        (family.name for family in families() if family.pattern and re.search(family.pattern, operator)), TOOLS
-    )
+    fitting = (family.name for family in families() if family.pattern and re.search(family.pattern, operator))
+    return listed or next(fitting, TOOLS)
 
 
 @cache
@@ -167,11 +166,8 @@ def describe_forbidden(forbids: Iterable[str]) -> str:
 
 def chapter_rule(forbids: Iterable[str]) -> str:
     """A sentence for the learners of a chapter in which these names are forbidden."""
-    return (
-        "In this chapter, "
-        + "; ".join(f"write {family.task} yourself, without {family.says}" for family in families_of(forbids))
-        + "."
-    )
+    rules = [f"write {family.task} yourself, without {family.says}" for family in families_of(forbids)]
+    return f"In this chapter, {'; '.join(rules)}."
 
 
 def describe_shortcuts(exercise: str, seen: Collection[str]) -> list[str]:

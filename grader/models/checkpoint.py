@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from grader.course.status import short_path
 from grader.course.syllabus import ROOT
-from grader.files import problem, write_whole
+from grader.files import UserProblem, problem, write_whole
 from grader.models.design import Design, DesignProblem, build_model, parameters_by_name
 from grader.models.tokenizers import ModelTokenizer, TokenizerProblem, tokenizer_from_data
 from torch import Tensor, nn
@@ -30,8 +30,10 @@ MODEL, OPTIMIZER, RECORD = "model.safetensors", "optimizer.safetensors", "checkp
 FORMAT = 1
 
 
-class CheckpointProblem(Exception):
+class CheckpointProblem(UserProblem):
     """The checkpoint cannot be read or written; the message is a sentence."""
+
+    exit_status = 1
 
 
 @dataclass

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 import torch
+from grader.files import UserProblem
 from torch import Tensor, nn
 
 KINDS = ("gpt", "moe", "translate")
@@ -17,7 +18,7 @@ ACTIVATIONS = ("gelu", "gelu_tanh", "relu")
 PAD_ID = 0  # the id that fills up short rows, with every tokenizer
 
 
-class DesignProblem(ValueError):
+class DesignProblem(UserProblem, ValueError):
     """The design cannot be built; the message is a sentence."""
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from grader.course.syllabus import load_syllabus
 from grader.execution.errors import Where, message_of, printable
+from grader.files import UserProblem
 from grader.models.design import Design
 from grader.teaching.walks.exercise_status import MAX_LISTED_NAMES, ExerciseStatus, find_status
 from grader.teaching.walks.parts import NotInHandout, Parts, list_names
@@ -122,8 +123,10 @@ def describe_problem(problem: BaseException, parts: Parts) -> str:
     return find_crash(problem, parts) or _what_was_raised(problem)
 
 
-class CodeProblem(Exception):
+class CodeProblem(UserProblem):
     """The learner's code, or the machine's memory, ended the work; the message is a sentence."""
+
+    exit_status = 1
 
 
 @contextlib.contextmanager

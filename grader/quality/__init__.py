@@ -3,5 +3,5 @@
 devcheck/     `headway dev-check`: what every exercise promises
 proof/        `make proof`: proofs that run for minutes or hours; the mutants
 benchmarks/   `make bench`: how fast the kit is
-readme/       `make readme`: pictures recorded from real runs
+readme_pictures.py  `make readme`: pictures recorded from real runs
 """

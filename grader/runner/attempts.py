@@ -38,10 +38,6 @@ class Attempt:
         return self.outcomes == {"passed"} and not any(self.shortcuts.values())
 
     @property
-    def ran_out_of_time(self) -> bool:
-        return "timeout" in self.outcomes
-
-    @property
     def cannot_change(self) -> bool:
         """Whether other definitions in the chapter cannot change this outcome: the exercise itself is a stub, or the
         chapter does not import."""

@@ -10,7 +10,7 @@ from grader.course.readme_table import check_readme_table, write_readme_table
 from grader.course.source import read_source
 from grader.course.syllabus import ROOT, load_syllabus
 from grader.quality.devcheck.subjects import variants
-from grader.quality.readme.record import FOLDER, unfinished_chapter
+from grader.quality.readme_pictures import FOLDER, unfinished_chapter
 from grader.teaching.corpora import ENGLISH_HINDI
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -115,7 +115,7 @@ def test_a_stale_table_of_the_readme_is_reported_and_written_again(tmp_path):
 
 
 def test_the_readme_and_the_figures_count_what_is_there():
-    """Changed with `headway dev-check --table`, which prints both numbers in its last line."""
+    """Changed with `headway dev-check`, which prints both numbers in its last line."""
     exercises = load_syllabus().exercises
     mistakes = sum(len(misconceptions(exercise.module, exercise.name)) for exercise in exercises)
     correct = sum(len(variants(exercise)) for exercise in exercises)

@@ -13,10 +13,10 @@ from pathlib import Path
 
 from grader.processes.client import Address
 from grader.processes.job import CheckJob, decode, read
-from grader.quality.benchmarks.processes import command_line
 from grader.verdict.results import ExerciseResult
 from grader.verdict.summary import Verdict
 from kit_copy import Kit
+from linux_processes import command_line
 
 CHAPTER = "ch03_attention"
 FIRST_STEP = "    # TODO 1: subtract each slice's largest"

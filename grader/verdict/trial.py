@@ -19,7 +19,7 @@ from grader.course.chapter_source import ChapterSource
 from grader.course.syllabus import Chapter, Exercise, load_syllabus
 from grader.course.torch_operators import reportable
 from grader.execution.call_watch import CallWatch
-from grader.execution.calls import Exchange, HostConnection
+from grader.execution.calls import HostConnection
 from grader.execution.chapter_package import without_text
 from grader.execution.errors import ChapterBroken, ExtendDeadline, NoWorker, OutOfTime, Todo
 from grader.execution.in_process import InProcessHost
@@ -271,11 +271,6 @@ class Trial:
     def current_boundary(self) -> Boundary | None:
         """The boundary with the calls of the running example; None before the chapter is loaded."""
         return self._boundaries.get(self._package(self._exercise.chapter))
-
-    def transcript(self) -> list[Exchange]:
-        """The requests of the last example to both sides, with the answers."""
-        boundaries = [*self._boundaries.values(), *self._references.values()]
-        return [exchange for boundary in boundaries for exchange in boundary.log]
 
     def end_chapter(self, chapter: str) -> None:
         """After the last test of a chapter: end its worker, and drop what needs no diagnosis."""

@@ -27,6 +27,7 @@ COPIED_FILES = ("LICENSE", "constraints.txt", "pyproject.toml", ".gitignore")
 TEXTS_BY_PLACE = {"Makefile": "Makefile", ".github/workflows/grade.yml": "github.yml", ".gitlab-ci.yml": "gitlab.yml"}
 NOT_FOR_LEARNERS = {"tests", "quality", "classroom", "teaching/pictures.py"}
 
+
 @dataclass(frozen=True)
 class Handout:
     """A handout that was made."""

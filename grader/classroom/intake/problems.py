@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from grader.files import UserProblem
 
-class GradingProblem(ValueError):
+
+class GradingProblem(UserProblem, ValueError):
     """Grading cannot start or go on; the message is one sentence for the instructor."""
 
 

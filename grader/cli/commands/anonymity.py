@@ -84,6 +84,5 @@ def refuse_mixing(options: GradingOptions, out: Path) -> None:
             strange = sorted({name for name, _ in book.list_people().values()} - known)
         if strange:
             place = f"{strange[0]} of {line(str(folder))}"
-            raise GradingProblem(
-                f"{line(str(path))} does not have {place}, so it is another key; name the right one with --key FILE"
-            )
+            wrong = f"{line(str(path))} does not have {place}, so it is another key"
+            raise GradingProblem(f"{wrong}; name the right one with --key FILE")

@@ -14,13 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from grader.classroom.handout.gradescope import RULES, SECRET, SETTINGS, add_gradescope_dates, hide_results
-from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.intake.roster import parse_time
 from grader.classroom.judging.rules import format_rules, read_rules
 from grader.cli.commands.grade import RunOptions, run
-from grader.cli.commands.grading_options import WRONG_USE, GradingOptions, absolute
+from grader.cli.commands.grading_options import GradingOptions, absolute
 from grader.console.output import print_error
-from grader.files import write_whole
+from grader.files import UserProblem, write_whole
 
 NOT_GRADED = (
     "Your submission could not be graded. This is not your fault; "
@@ -31,10 +30,8 @@ NOT_GRADED = (
 def main() -> int:
     base = Path(sys.argv[1])
     results = base / "results" / "results.json"
-    write_whole(
-        results,
-        json.dumps({"score": 0.0, "output": NOT_GRADED, "output_format": "text", "stdout_visibility": "hidden"}),
-    )
+    failed = {"score": 0.0, "output": NOT_GRADED, "output_format": "text", "stdout_visibility": "hidden"}
+    write_whole(results, json.dumps(failed))
     settings = json.loads((base / "source" / SETTINGS).read_text(encoding="utf-8"))
     rules = base / "source" / RULES
     with tempfile.TemporaryDirectory(prefix="headway-") as place:
@@ -43,18 +40,16 @@ def main() -> int:
         write_roster(roster, base / "submission", facts)
         points = Path(place) / RULES if rules.is_file() else None
         if points:
-            points.write_text(
-                format_rules(add_gradescope_dates(read_rules(rules, needs_due=False), facts)), encoding="utf-8"
-            )
+            dated = add_gradescope_dates(read_rules(rules, needs_due=False), facts)
+            points.write_text(format_rules(dated), encoding="utf-8")
         secret = _read_secret(base / "source" / SECRET)
         graded = tuple(settings["chapters"]), tuple(settings["exercises"]), settings["seed"]
         try:
-            status = run(
-                GradingOptions((str(roster),), *graded, absolute(points)), grades, RunOptions(jobs=1, secret=secret)
-            )
-        except GradingProblem as problem:
+            options = GradingOptions((str(roster),), *graded, absolute(points))
+            status = run(options, grades, RunOptions(jobs=1, secret=secret))
+        except UserProblem as problem:
             print_error(str(problem))
-            status = WRONG_USE
+            status = problem.exit_status
         if written := [path.read_bytes() for path in sorted(grades.glob("gradescope/*.json"))]:
             # a group has one score: with its latest extension
             best = max(map(json.loads, written), key=lambda found: found["score"])

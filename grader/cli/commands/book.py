@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from grader.cli.arguments import AnyName, join_optional, option
+from grader.cli.arguments import AnyName, option
 from grader.console.local_server import open_browser, print_address
 from grader.console.output import make_console, print_error
 from grader.course.status import current_chapter, current_scores, read_course
@@ -26,18 +26,14 @@ def book(
     """Read the lessons as a book in your browser.
 
     It opens at the current chapter, or at NAME; Control-C stops it."""
-    where = _page_of(join_optional(name))
+    where = _page_of(name)
     if is_extra_missing():
         return 1
     from grader.teaching.book.serving import book_address, make_server
     from grader.teaching.book.site import FOLDER, is_current
 
-    try:
-        if not is_current() and not build():
-            return 1
-    except KeyboardInterrupt:
-        print_error("stopped before the book was built")
-        return 130
+    if not is_current() and not build():
+        return 1
     try:
         serving = make_server(FOLDER, port)
     except (OSError, OverflowError):

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from grader.cli.arguments import AnyName, join_words
+from grader.cli.arguments import AnyName
 from grader.console.output import command_line, make_console, print_error, print_wrapped
 from grader.course.excerpt import excerpt_of, find_problem
 from grader.course.source import SourceProblem
@@ -35,7 +35,7 @@ def check(name: AnyName = None) -> int:
     if not name and step is None:
         make_console().print("You have passed every exercise. `pytest` tests them all again.")
         return PASSED
-    found = step.exercise if step and not name else read_course().find(join_words(name or []))
+    found = step.exercise if step and not name else read_course().find(name or "")
     exercises = found.exercises if isinstance(found, Chapter) else (found,)
     suites = suites_of(found.id if isinstance(found, Chapter) else found.chapter)
     if not exercises or not suites:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # before torch, as in `headway train`
-
-from grader.cli.arguments import argument, complete_model, option  # noqa: E402
-from grader.cli.commands.train import (  # noqa: E402
+from grader.cli.arguments import argument, complete_model, option
+from grader.cli.commands.train import (
     BOTH_LENGTHS,
     DONE,
     FAILED,
@@ -21,13 +18,11 @@ from grader.cli.commands.train import (  # noqa: E402
     Seed,
     Steps,
     Text,
-    describe_model_problems,
     find_device,
-    introduce,
-    what_is_saved,
-)
-from grader.console.output import command_line, make_console, print_error, print_wrapped  # noqa: E402
-from grader.models.packages import missing_packages  # noqa: E402
+    train_to_end,
+)  # fmt: skip
+from grader.console.output import command_line, make_console, print_error, print_wrapped
+from grader.models.packages import missing_packages
 
 if TYPE_CHECKING:
     from grader.models.comparison.measuring import Comparison
@@ -36,7 +31,6 @@ if TYPE_CHECKING:
 MAX_PICTURE_NAME_CHARACTERS = 80
 
 
-@describe_model_problems
 def compare(
     names: Annotated[list[str] | None, argument("A B", "Two checkpoints, or two designs.", complete_model)] = None,
     minutes: Minutes = None,
@@ -123,22 +117,9 @@ def _train_designs(words: tuple[str, str], options: dict[str, Any], device: str)
 
 
 def _train(training: Training) -> bool:
-    """Train to the end; False after Control-C. CheckpointProblem with what is saved if it fails."""
-    from grader.models.checkpoint import CheckpointProblem
-    from grader.models.own_parts import CodeProblem
-    from grader.models.training.live_page import control_c, make_page
-    from grader.models.training.run import run
-    from grader.models.training.trainer import NotANumber
-
     console = make_console()
     print_wrapped(console, f"Training {training.name}.", style="bold")
-    introduce(training)
-    try:
-        with control_c() as interrupted:
-            finished = run(training, make_page(), interrupted)
-    except (CodeProblem, NotANumber, CheckpointProblem) as problem:
-        raise CheckpointProblem(f"{str(problem).removesuffix('.')}. {what_is_saved(training)}") from problem
-    console.print()
+    finished = train_to_end(training)
     if not finished:
         steps = f"{training.trainer.steps_done:,} steps of {training.name}"
         print_wrapped(console, f"Stopped after {steps}, and saved. The same command goes on from there.")

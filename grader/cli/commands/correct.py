@@ -5,11 +5,11 @@ Both write all files again.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from grader.classroom import exports, report
@@ -21,7 +21,7 @@ from grader.classroom.report.page import read_context
 from grader.classroom.sanitize import line, shorten
 from grader.cli.arguments import argument, complete_exercise, option
 from grader.cli.commands.anonymity import StoredClass, stored_class
-from grader.cli.commands.grading_options import describe_problems, folder_of
+from grader.cli.commands.grading_options import folder_of
 from grader.cli.options import AssignmentName, CourseFile, Key, Out, Person
 from grader.console.output import make_console, print_error
 from grader.course.syllabus import load_syllabus
@@ -29,7 +29,6 @@ from grader.course.syllabus import load_syllabus
 DONE = 0
 
 
-@describe_problems
 def override(
     name: Person = "",
     exercise: Annotated[str, argument("EXERCISE", "An exercise.", complete_exercise)] = "",
@@ -72,7 +71,6 @@ def override(
     return _change(folder, change, key)
 
 
-@describe_problems
 def note(
     name: Person = "",
     text: Annotated[str, argument("TEXT", "The sentence, in quotes.")] = "",
@@ -109,22 +107,13 @@ def note(
 def _revoke_override(book: Gradebook, owner: Owner, exercise: str, now: datetime) -> str:
     if book.corrections.revoke_override(owner, exercise, now):
         return f"The verdict on {exercise} counts again for {line(owner.name)}."
-    overrides = book.corrections.overrides(revoked=True)
-    gone = [one.revoked for one in overrides if (one.owner, one.exercise) == (owner, exercise)]
-    was_revoked = f"the override of {exercise} was revoked already, on {_when(gone[-1])}" if gone else ""
-    why = was_revoked or f"there is no override of {exercise}"
-    raise GradingProblem(f"{line(owner.name)}: {why}; `headway override --list` shows all")
+    raise GradingProblem(f"{line(owner.name)}: there is no override of {exercise}; `headway override --list` shows all")
 
 
 def _revoke_note(book: Gradebook, number: int, now: datetime) -> str:
     if book.corrections.revoke_remark(number, now):
         return f"Note {number} is no longer in the feedback."
-    before = next((one for one in book.corrections.remarks(revoked=True) if one.number == number), None)
-    if before is None:
-        raise GradingProblem(f"there is no note {number}; `headway note --list` shows all with their numbers")
-    raise GradingProblem(
-        f"note {number} was revoked already, on {_when(before.revoked)}; `headway note --list` shows all"
-    )
+    raise GradingProblem(f"there is no note {number}; `headway note --list` shows all with their numbers")
 
 
 def _change(out: Path, change: Callable[[Gradebook, StoredClass, datetime], str], key: Path | None) -> int:
@@ -144,36 +133,32 @@ def _change(out: Path, change: Callable[[Gradebook, StoredClass, datetime], str]
 
 
 def _list_overrides(out: Path, name: str, key: Path | None) -> int:
-    with Gradebook.read(out) as book:
-        is_named = _owner_filter(book, out, name, key)
-        found = [one for one in book.corrections.overrides(revoked=True) if is_named(one.owner)]
-    for one in found:
-        given = f"{format_points(one.points)} points, {_when(one.given)}{_until(one.revoked)}"
-        make_console().print(f"{_who(one.owner)}, {one.exercise}: {given}: {line(one.because)}", soft_wrap=True)
-    if not found:
-        make_console().print("There are no overrides.")
-    return DONE
+    found = _corrections(out, name, key, lambda book: book.corrections.overrides(revoked=True))
+    return _list("overrides", [
+        f"{_who(one.owner)}, {one.exercise}: {format_points(one.points)} points, {_dates(one)}: {line(one.because)}"
+        for one in found
+    ])  # fmt: skip
 
 
 def _list_notes(out: Path, name: str, key: Path | None) -> int:
+    found = _corrections(out, name, key, lambda book: book.corrections.remarks(revoked=True))
+    return _list("notes", [f"{one.number}  {_who(one.owner)}, {_dates(one)}: {line(one.text)}" for one in found])
+
+
+def _corrections(out: Path, name: str, key: Path | None, read: Callable[[Gradebook], Iterable[Any]]) -> list[Any]:
+    """The corrections for the person of this name, or for everybody without a name."""
     with Gradebook.read(out) as book:
-        is_named = _owner_filter(book, out, name, key)
-        found = [one for one in book.corrections.remarks(revoked=True) if is_named(one.owner)]
-    for one in found:
-        when = f"{_when(one.given)}{_until(one.revoked)}"
-        make_console().print(f"{one.number}  {_who(one.owner)}, {when}: {line(one.text)}", soft_wrap=True)
-    if not found:
-        make_console().print("There are no notes.")
+        if not name:
+            return list(read(book))
+        stored = stored_class(out, key)
+        person = book.find_person(stored.find(name), stored.roster)
+        return [one for one in read(book) if one.owner.is_for(person.name, person.slug)]
+
+
+def _list(what: str, lines: list[str]) -> int:
+    for sentence in lines or [f"There are no {what}."]:
+        make_console().print(sentence, soft_wrap=True)
     return DONE
-
-
-def _owner_filter(book: Gradebook, out: Path, name: str, key: Path | None) -> Callable[[Owner], bool]:
-    """Whether an owner is the person of this name; everybody without a name."""
-    if not name:
-        return lambda owner: True
-    stored = stored_class(out, key)
-    person = book.find_person(stored.find(name), stored.roster)
-    return lambda owner: owner.is_for(person.name, person.slug)
 
 
 def _parse_points(text: str, most: Decimal, exercise: str) -> Decimal:
@@ -195,5 +180,6 @@ def _when(iso: str) -> str:
     return iso[:16].replace("T", " ")
 
 
-def _until(iso: str) -> str:
-    return f", revoked {_when(iso)}" if iso else ""
+def _dates(one: Any) -> str:
+    """When a correction was given, and when it was revoked."""
+    return f"{_when(one.given)}{f', revoked {_when(one.revoked)}' if one.revoked else ''}"

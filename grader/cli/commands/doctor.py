@@ -71,7 +71,7 @@ def examine() -> Iterator[Finding]:
     torch = _check_torch()
     yield torch
     if torch.state != "wrong":
-        yield from (_tests_reach_code(in_worker) for in_worker in (False, True))
+        yield _tests_reach_code()
 
 
 def _packages() -> Iterator[Finding]:
@@ -80,9 +80,8 @@ def _packages() -> Iterator[Finding]:
         try:
             version = metadata.version(name)
         except metadata.PackageNotFoundError:
-            yield Finding(
-                "wrong", f"{name} is not installed; run `make learn`, or `pip install -c constraints.txt -e .`"
-            )
+            advice = "run `make learn`, or `pip install -c constraints.txt -e .`"
+            yield Finding("wrong", f"{name} is not installed; {advice}")
             continue
         if name in tested and version.partition("+")[0] != tested[name]:
             other.append(f"{name} {version} (tested with {tested[name]})")
@@ -123,9 +122,8 @@ def _isolation() -> Iterator[Finding]:
     if not any(layer.on for layer in layers if layer.name == "landlock"):
         return
     if namespaces.available():
-        yield Finding(
-            "ok", "isolation, namespaces: a worker sees no other process, and reading a file changes no access time"
-        )
+        found = "a worker sees no other process, and reading a file changes no access time"
+        yield Finding("ok", f"isolation, namespaces: {found}")
     else:
         danger = "two workers can exchange information through access times"
         yield Finding("note", f"isolation, namespaces are off: this system allows no user namespaces; {danger}")
@@ -164,9 +162,8 @@ def _check_torch() -> Finding:
     return Finding("ok", f"torch {words[0]}, {threads} by default; tests use one")
 
 
-def _tests_reach_code(in_worker: bool) -> Finding:
-    """Point the tests at a generated chapter, and check that they call its code."""
-    way = "in a worker process" if in_worker else "in this process"
+def _tests_reach_code() -> Finding:
+    """Point the tests at a generated chapter, in a worker, and check that they call its code."""
     chapter = next((chapter for chapter in read_course().chapters if chapter.exercises and suites_of(chapter.id)), None)
     if chapter is None:
         return Finding("wrong", f"{short_path(TESTS)} has no graded tests; `git checkout tests` restores them")
@@ -176,23 +173,21 @@ def _tests_reach_code(in_worker: bool) -> Finding:
         (Path(folder) / f"{chapter.name}.py").write_text(text, encoding="utf-8")
         results = Path(folder) / "results.json"
         command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--target", folder, "--exercise", exercise]
-        command += [*["--worker"][:in_worker], "--results", str(results), *map(str, suites_of(chapter.id))]
+        command += ["--worker", "--results", str(results), *map(str, suites_of(chapter.id))]
         try:
             done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, errors="replace", timeout=300)
-        except (OSError, subprocess.TimeoutExpired) as error:
-            return Finding("wrong", f"the tests do not run: {error}")
-        try:
             tests = json.loads(results.read_text(encoding="utf-8"))["exercises"][0]["tests"]
+        except subprocess.TimeoutExpired as error:
+            return Finding("wrong", f"the tests do not run: {error}")
         except (OSError, ValueError, LookupError):
             last = ([line for line in (done.stderr + done.stdout).splitlines() if line.strip()] or ["no output"])[-1]
-            return Finding("wrong", f"the tests do not run {way}: {last.strip()}")
+            return Finding("wrong", f"the tests do not run: {last.strip()}")
     reached = {found for test in tests for found in re.findall(rf"{secret} reached <(.+?)>", test["message"])}
-    found = isolation.available(bubblewrap=False)
-    if in_worker and reached and found.landlock and found.seccomp:
-        found_there = f"code in a worker could use {', '.join(sorted(reached))}"
-        return Finding("wrong", f"the isolation does not work: {found_there}; do not grade other people's code here")
+    layers = isolation.available(bubblewrap=False)
+    if reached and layers.landlock and layers.seccomp:
+        danger = f"code in a worker could use {', '.join(sorted(reached))}"
+        return Finding("wrong", f"the isolation does not work: {danger}; do not grade other people's code here")
     if all(secret in test["message"] for test in tests):
-        return Finding("ok", f"tests call the code that they are given, {way}")
-    return Finding(
-        "wrong", f"{way}, tests call other code than they are given; run `pip install -e .` in {ROOT} to fix it"
-    )
+        return Finding("ok", "tests call the code that they are given")
+    advice = f"run `pip install -e .` in {ROOT} to fix it"
+    return Finding("wrong", f"tests call other code than they are given; {advice}")

@@ -6,37 +6,28 @@ import os
 import sys
 from typing import Annotated
 
-from grader.cli.arguments import AnyExercise, AnyName, RequiredExercise, join_optional, join_words, option
+from grader.cli.arguments import AnyExercise, AnyName, RequiredExercise, option
 from grader.console.editor import editor_for
 from grader.console.output import make_console, print_error, print_wrapped
 from grader.course.progress import reveal_hint
 from grader.course.solution_diff import diff_with_reference
 from grader.course.source import SourceProblem
 from grader.course.status import current_scores, find_exercise, is_passed, locate, next_step, read_course
-from grader.course.syllabus import Chapter, Exercise, UnknownName, is_handout
+from grader.course.syllabus import Exercise, is_handout
 from rich.text import Text
-
-
-def _find_exercise(name: str | None) -> Exercise | None:
-    """Like `find_exercise`; UnknownName for a chapter whose exercises are not in this handout."""
-    found = read_course().find(name) if name is not None else None
-    if isinstance(found, Chapter) and not found.exercises:
-        raise UnknownName(f"{found.name} is not part of this handout; `headway list` shows what is")
-    return find_exercise(name)
 
 
 def watch(name: AnyName = None) -> int:
     """Test the function that you changed, each time you save.
 
     With the name of an exercise, it tests only that exercise."""
-    typed = join_optional(name)
-    exercise = _find_exercise(typed)
+    exercise = find_exercise(name)
     if exercise is None:
         print_wrapped(make_console(), "You have passed every exercise. To watch one anyway: headway watch NAME")
         return 0
     from grader.watch.loop import watch as run_watch
 
-    pinned = typed is not None and isinstance(read_course().find(typed), Exercise)
+    pinned = name is not None and isinstance(read_course().find(name), Exercise)
     return run_watch(exercise, sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM") != "dumb", pinned)
 
 
@@ -47,7 +38,7 @@ def hint(
     ] = None,
 ) -> int:
     """Show the next hint; each says more than the one before."""
-    console, exercise = make_console(), _find_exercise(join_optional(name))
+    console, exercise = make_console(), find_exercise(name)
     if exercise is None:
         console.print("You have passed every exercise. `headway hint NAME` still shows the hints of one.")
         return 0
@@ -76,7 +67,7 @@ def repro(
     also open in your editor.
 
     Exit status: 0 if the result is right, 1 if it is still wrong, 2 if there is nothing to run."""
-    exercise = read_course().exercise(join_words(name)) if name else None
+    exercise = read_course().exercise(name) if name else None
     # here: it imports torch, which the other commands of this module do not need
     from grader.cli.commands.repro import repro
 
@@ -88,7 +79,7 @@ def diff(
     peek: Annotated[bool, option("Show the reference although your code does not pass yet.", "--peek")] = False,
 ) -> int:
     """Compare your code with the reference, after yours passes."""
-    exercise, console = read_course().exercise(join_words(name)), make_console()
+    exercise, console = read_course().exercise(name), make_console()
     if not peek and not is_handout() and not is_passed(exercise, current_scores()):
         advice = f"try your own way first. For a hint: headway hint {exercise.name}"
         print_wrapped(console, f"You have not passed {exercise.name} yet; {advice}")
@@ -102,11 +93,11 @@ def diff(
 
 def open_in_editor(name: AnyName = None) -> int:
     """Open an exercise in your editor, at its line."""
-    typed, step = join_optional(name), next_step()
-    if typed is None and step is None:
+    step = next_step()
+    if name is None and step is None:
         make_console().print("You have passed every exercise. To open one: headway open NAME")
         return 0
-    location = step.location if step and typed is None else locate(read_course().find(typed or ""))
+    location = step.location if step and name is None else locate(read_course().find(name or ""))
     if not location.file.exists():
         raise SourceProblem(location.problem or f"there is no file {location.file}")
     if location.problem:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
-import typer
 from grader.classroom.anonymous.pseudonyms import Pseudonyms
 from grader.classroom.exports.feedback import page
 from grader.classroom.gradebook.gradebook import Gradebook
@@ -22,7 +22,7 @@ from grader.classroom.term.course import Assignment
 from grader.classroom.term.roster import Roster
 from grader.cli.arguments import argument, option
 from grader.cli.commands.anonymity import stored_class
-from grader.cli.commands.grading_options import describe_problems, folder_of
+from grader.cli.commands.grading_options import folder_of
 from grader.cli.options import AssignmentName, CourseFile, Key, Out
 from grader.console.output import make_console
 from grader.files import problem, write_whole
@@ -30,23 +30,7 @@ from grader.files import problem, write_whole
 ALL_WRITTEN, SOME_NOT = 0, 1
 MAX_NAMES = 20  # of people without a mark
 
-export_commands = typer.Typer(
-    help="Write the marks into a platform's table (for instructors).", rich_markup_mode=None, no_args_is_help=True
-)
-
-PlatformFile = Annotated[Path, argument("FILE", "The file that you exported. It stays as it is.")]
-To = Annotated[
-    Path | None, option("The file to write (default: FILE-graded.csv, next to FILE).", "--to", metavar="FILE")
-]
-Force = Annotated[bool, option("Replace an earlier file.", "--force")]
-Scale = Annotated[
-    bool | None,
-    option(
-        "If the largest grade in the file is another one: convert the points, or write them unchanged.",
-        "--scale/--no-scale",
-    ),
-]
-Zeros = Annotated[bool, option("Write 0 for people without a submission that can be graded.", "--zeros")]
+Platform = StrEnum("Platform", "canvas moodle gradescope")
 
 
 @dataclass(frozen=True)
@@ -57,88 +41,57 @@ class _Grades:
     assignment: Assignment | None
 
 
-@export_commands.command()
-@describe_problems
-def canvas(
-    file: PlatformFile,
+def export(
+    platform: Annotated[Platform, argument("PLATFORM", "canvas, moodle or gradescope.")],
+    file: Annotated[Path, argument("FILE", "The file that you exported there; it stays as it is.")],
     out: Out = None,
     assignment: AssignmentName = "",
     course: CourseFile = None,
-    to: To = None,
+    to: Annotated[
+        Path | None, option("The file to write (default: FILE-graded.csv, next to FILE).", "--to", metavar="FILE")
+    ] = None,
     column: Annotated[
-        str,
-        option("The assignment in Canvas (default: the name or title in course.toml).", "--column", metavar="TITLE"),
+        str, option("Canvas, Moodle: the column, if it has another title.", "--column", metavar="TITLE")
     ] = "",
-    scale: Scale = None,
-    zeros: Zeros = False,
-    force: Force = False,
+    scale: Annotated[
+        bool | None,
+        option(
+            "If the largest grade in the file is another one: convert the points, or write them unchanged.",
+            "--scale/--no-scale",
+        ),
+    ] = None,
+    zeros: Annotated[bool, option("Write 0 for people without a submission that can be graded.", "--zeros")] = False,
+    force: Annotated[bool, option("Replace an earlier file.", "--force")] = False,
     key: Key = None,
 ) -> int:
-    """Write the marks into a Canvas gradebook (CSV), to import there.
+    """Write the marks into a platform's table (for instructors).
 
-    Download it with Export in Canvas' gradebook. Only the cells of this assignment change.
+    It fills a Canvas gradebook (Export in Canvas), a Moodle grading worksheet, or Gradescope's grades. Only the cells
+    of this assignment change. For Moodle it also writes a zip with everybody's feedback, for "Upload multiple feedback
+    files in a zip".
 
     Exit status: 0 if every mark is written, 1 if some fit no row or were not graded, 2 if nothing is written."""
+    if column and platform == Platform.gradescope:
+        raise GradingProblem(f"--column does not go with {platform}; leave it out")
     grades = _read_grades(folder_of(out, course, assignment), file, to, force, key)
     named = [grades.assignment.name, grades.assignment.title] if grades.assignment else []
-    sheet = sheets.open_canvas(file, [column] if column else named)
-    return _finish(grades.target, sheet, fill(sheet, grades.marks, scale, zeros))
-
-
-@export_commands.command()
-@describe_problems
-def moodle(
-    file: PlatformFile,
-    out: Out = None,
-    assignment: AssignmentName = "",
-    course: CourseFile = None,
-    to: To = None,
-    column: Annotated[
-        str, option("The column of the grades, if it has another title.", "--column", metavar="TITLE")
-    ] = "",
-    scale: Scale = None,
-    zeros: Zeros = False,
-    force: Force = False,
-    key: Key = None,
-) -> int:
-    """Write the marks into a Moodle grading worksheet (CSV).
-
-    It also writes a zip with everybody's feedback, for "Upload multiple feedback files in a zip".
-
-    Exit status: 0 if every mark is written, 1 if some fit no row or were not graded, 2 if nothing is written."""
-    grades = _read_grades(folder_of(out, course, assignment), file, to, force, key)
-    sheet = sheets.open_moodle(file, column)
-    archive = grades.target.with_name(f"{grades.target.stem}-feedback.zip")
-    _refuse_replacing(archive, file, force)
+    archive = None
+    if platform == Platform.canvas:
+        sheet = sheets.open_canvas(file, [column] if column else named)
+    elif platform == Platform.gradescope:
+        sheet = sheets.open_gradescope(file)
+    else:
+        sheet = sheets.open_moodle(file, column)
+        archive = grades.target.with_name(f"{grades.target.stem}-feedback.zip")
+        _refuse_replacing(archive, file, force)
     done = fill(sheet, grades.marks, scale, zeros)
-    _write(
-        archive,
-        sheets.make_feedback_archive([(learner, page(mark.person, grades.graded)) for learner, mark in done.pairs]),
-    )
+    if archive is None:
+        return _finish(grades.target, sheet, done)
+    feedback = [(learner, page(mark.person, grades.graded)) for learner, mark in done.pairs]
+    _write(archive, sheets.make_feedback_archive(feedback))
     status = _finish(grades.target, sheet, done)
     _print(f"{archive} has the feedback of {format_count(len(done.pairs), 'person', 'people')}.")
     return status
-
-
-@export_commands.command()
-@describe_problems
-def gradescope(
-    file: PlatformFile,
-    out: Out = None,
-    assignment: AssignmentName = "",
-    course: CourseFile = None,
-    to: To = None,
-    scale: Scale = None,
-    zeros: Zeros = False,
-    force: Force = False,
-    key: Key = None,
-) -> int:
-    """Write the marks into Gradescope's grades (CSV).
-
-    Exit status: 0 if every mark is written, 1 if some fit no row or were not graded, 2 if nothing is written."""
-    grades = _read_grades(folder_of(out, course, assignment), file, to, force, key)
-    sheet = sheets.open_gradescope(file)
-    return _finish(grades.target, sheet, fill(sheet, grades.marks, scale, zeros))
 
 
 def _read_grades(folder: Path, file: Path, to: Path | None, force: bool, key: Path | None) -> _Grades:
@@ -151,9 +104,9 @@ def _read_grades(folder: Path, file: Path, to: Path | None, force: bool, key: Pa
     stored = stored_class(folder, key)
     target = to or file.with_name(f"{file.stem}-graded.csv")
     _refuse_replacing(target, file, force)
-    pseudonyms = stored.pseudonyms or (
-        Pseudonyms.read(stored.options.key_path(folder)) if stored.options.anonymous else None
-    )
+    pseudonyms = stored.pseudonyms
+    if stored.options.anonymous and not pseudonyms:
+        pseudonyms = Pseudonyms.read(stored.options.key_path(folder))
     _, _, course = stored.options.resolve()  # with the real names, unlike stored.course
     with Gradebook.read(folder) as book:
         graded, ids = book.graded_class(stored.rules), book.list_ids()
@@ -169,9 +122,8 @@ def _read_grades(folder: Path, file: Path, to: Path | None, force: bool, key: Pa
 def _refuse_replacing(target: Path, file: Path, force: bool) -> None:
     """The platform's file is never overwritten, and another one only if the instructor says so."""
     if target.exists() and target.samefile(file):
-        raise GradingProblem(
-            f"{target} is the file that you exported, and it is never overwritten; choose another name with --to"
-        )
+        advice = "it is never overwritten; choose another name with --to"
+        raise GradingProblem(f"{target} is the file that you exported, and {advice}")
     if target.exists() and not force:
         raise GradingProblem(f"{target} exists already; add --force to replace it, or choose another name with --to")
 

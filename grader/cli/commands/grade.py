@@ -31,13 +31,12 @@ from grader.cli.commands.grading_options import (
     absolute,
     choose_assignment,
     default_folder,
-    describe_problems,
     folder_of,
     last_options,
     read_options,
     store_options,
 )
-from grader.cli.commands.grading_output import print_changed, print_left_out, print_summary, show_progress
+from grader.cli.commands.grading_output import print_left_out, print_summary, show_progress
 from grader.cli.commands.lost_grades import leave_out_missing_folders, refuse_losing
 from grader.cli.options import (
     AssignmentName,
@@ -62,7 +61,6 @@ from grader.execution.sandbox.isolation import available, missing_layers
 ALL_GRADED, SOME_NOT, INTERRUPTED = 0, 1, 130
 
 
-@describe_problems
 def grade(
     submissions: Annotated[
         Path, argument("SUBMISSIONS", "A folder, an archive, a table (CSV) of people and paths, or one file.")
@@ -84,12 +82,6 @@ def grade(
     jobs: Jobs = None,
     require_isolation: RequireIsolation = False,
     dask: Dask = None,
-    changed: Annotated[
-        bool,
-        option(
-            "Only list whose submission is new or changed. (Unchanged submissions are never graded twice.)", "--changed"
-        ),
-    ] = False,
     fewer: Fewer = False,
     anonymous: Annotated[
         bool, option("Write pseudonyms instead of names; the key is one file that you keep.", "--anonymous")
@@ -129,10 +121,9 @@ def grade(
     elif add and has_gradebook(folder):
         advice = "grade all of them in one folder"
         raise GradingProblem(f"{line(str(folder))} does not say which submissions were graded before; {advice}")
-    return run(options, folder, RunOptions(jobs, dask, changed=changed, fewer=fewer))
+    return run(options, folder, RunOptions(jobs, dask, fewer=fewer))
 
 
-@describe_problems
 def regrade(
     name: Person,
     out: Out = None,
@@ -141,32 +132,22 @@ def regrade(
     submissions: Annotated[
         Path | None, option("Where the submissions are, if they have moved; or newer ones.", metavar="SUBMISSIONS")
     ] = None,
-    chapters: Chapters = "",
-    exercises: Exercises = "",
-    points: Points = None,
-    seed: Seed = None,
     jobs: Jobs = None,
-    require_isolation: RequireIsolation = False,
     dask: Dask = None,
-    fewer: Fewer = False,
     key: Key = None,
 ) -> int:
     """Grade one person again (for instructors).
 
-    It uses the arguments of the last `headway grade`, except those that you give. Those are for the whole class, and
-    whose work they change is graded again too.
+    It uses the arguments of the last `headway grade`.
 
     Exit status: 0 if this person was graded, 1 if not, 2 if the command is wrong."""
     folder = folder_of(out, course, assignment)
-    given = GradingOptions(
-        (), tuple(split_option(chapters)), tuple(split_option(exercises)), seed or 0, absolute(points),
-        require_isolation=require_isolation, key=absolute(key),
-    )  # fmt: skip
-    before = last_options(folder)
-    options = before.changed_by(given, seed)
+    options = last_options(folder)
     if submissions:
-        earlier = tuple(path for path in options.submissions if path != absolute(submissions) and Path(path).exists())
-        options = replace(options, submissions=(*earlier, absolute(submissions)))
+        place = absolute(submissions)
+        earlier = tuple(path for path in options.submissions if path != place and Path(path).exists())
+        options = replace(options, submissions=(*earlier, place))
+    options = replace(options, key=absolute(key) or options.key)
     if options.anonymous:
         refuse_mixing(options, folder)
     known = stored_class(folder, key)
@@ -175,7 +156,7 @@ def regrade(
     if not person.slug:
         advice = "grade a folder that contains it in addition, with `headway grade FOLDER --add`"
         raise GradingProblem(f"{line(person.name)} has no submission in {line(str(folder))}; {advice}")
-    return run(options, folder, RunOptions(jobs, dask, fewer=fewer, again=person))
+    return run(options, folder, RunOptions(jobs, dask, again=person))
 
 
 @dataclass(frozen=True)
@@ -185,7 +166,6 @@ class RunOptions:
     jobs: int | None = None
     dask: str | None = None
     secret: str = ""
-    changed: bool = False  # only list what is new or changed
     fewer: bool = False  # exercises and people of the last run may be left out
     again: NamedPerson | None = None  # a person whose submission is graded again
 
@@ -202,7 +182,7 @@ def run(options: GradingOptions, out: Path, how: RunOptions) -> int:
     if before and (differences := options.differences(before)):
         verb = "differs" if len(differences) == 1 else "differ"
         notes.append(f"{' and '.join(differences)} {verb} from the last run into {line(str(out))}")
-    options = leave_out_missing_folders(options, out, before, how.fewer or how.changed, notes)
+    options = leave_out_missing_folders(options, out, before, how.fewer, notes)
     submissions, found_notes = read_class(options, out, course)
     notes += found_notes
     roster, said = course.roster if course else NO_ROSTER, list(map(str, notes))
@@ -212,9 +192,6 @@ def run(options: GradingOptions, out: Path, how: RunOptions) -> int:
         course = pseudonyms.hide_course(course) if course else None
         roster = course.roster if course else NO_ROSTER
         said.append(f"{line(str(path))} is the key of the pseudonyms; only you should have it")
-    if how.changed:
-        print_changed(_list_people(out), submissions)
-        return ALL_GRADED
     if not how.fewer:
         refuse_losing(out, options, [exercise.name for exercise in chosen], submissions, roster)
     said += describe_unknown_times(submissions) if rules.due else []
@@ -238,16 +215,9 @@ def _grade(
         store_options(options, out)
         try:
             with show_progress() as report:
+                how_many = how.jobs or at_once
                 outcome: GradingOutcome = grade_class(
-                    submissions,
-                    book,
-                    chosen,
-                    options.seed,
-                    rules,
-                    out,
-                    dispatcher,
-                    how.jobs or at_once,
-                    report,
+                    submissions, book, chosen, options.seed, rules, out, dispatcher, how_many, report,
                     context=read_context(course, options.assignment),
                 )
         except GradingStopped as trouble:
@@ -277,14 +247,6 @@ def read_class(options: GradingOptions, out: Path, course: Course | None) -> tup
         submissions, more = name_by_roster(submissions, course.roster, course.assignment(options.assignment).groups)
         notes += more
     return add_slugs(submissions), notes
-
-
-def _list_people(out: Path) -> dict[str, tuple[str, str]]:
-    """The people of the last run; none if there was none."""
-    if not has_gradebook(out):
-        return {}
-    with Gradebook.read(out) as book:
-        return book.list_people()
 
 
 def _delete_verdicts(book: Gradebook, person: NamedPerson, submissions: list[Submission]) -> set[str]:

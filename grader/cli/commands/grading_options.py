@@ -6,25 +6,21 @@ The options of the last run are stored beside the gradebook, for the commands th
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from functools import wraps
 from pathlib import Path
-from typing import Any, ParamSpec
+from typing import Any
 
 from grader.classroom.anonymous import key_file
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.judging.rules import Rules, read_rules
 from grader.classroom.sanitize import line
 from grader.classroom.term.course import Assignment, Course, find_course, read_course_file
-from grader.console.output import print_error
 from grader.course.status import read_course
 from grader.course.syllabus import Exercise
 from grader.files import problem, write_whole
 
 OPTIONS_FILE = "asked.json"  # next to the gradebook
-WRONG_USE = 2
-P = ParamSpec("P")
 
 
 @dataclass(frozen=True)
@@ -45,9 +41,8 @@ class GradingOptions:
 
     def key_path(self, out: Path) -> Path:
         """Usually next to the course file, for all its assignments; else next to the folder of the grades."""
-        return (
-            Path(self.key) if self.key else (Path(self.course) if self.course else out.resolve()).parent / key_file.NAME
-        )
+        beside = Path(self.course) if self.course else out.resolve()
+        return Path(self.key) if self.key else beside.parent / key_file.NAME
 
     def resolve(self) -> tuple[list[Exercise], Rules, Course | None]:
         """The exercises in the course's order (all if none is named), the rules, and the course.
@@ -92,22 +87,29 @@ def store_options(options: GradingOptions, out: Path) -> None:
 
 
 def read_options(out: Path) -> GradingOptions | None:
-    """The options of the last run into this folder; None if there was none. GradingProblem if the file is damaged."""
+    """The options of the last run into this folder; None if there was none.
+
+    GradingProblem if the file is damaged, or has options that this version does not have.
+    """
+    where = line(str(out / OPTIONS_FILE))
     try:
         stored: dict[str, Any] = json.loads((out / OPTIONS_FILE).read_text(encoding="utf-8"))
         values: dict[str, Any] = {
             name: tuple(map(str, value)) if isinstance(value, list) else value for name, value in stored.items()
         }
-        if any(type(value) is not type(getattr(GradingOptions(), name)) for name, value in values.items()):
+        defaults = vars(GradingOptions())
+        unknown = values.keys() - defaults.keys()
+        if any(type(values[name]) is not type(defaults[name]) for name in values.keys() - unknown):
             raise TypeError
-        return GradingOptions(**values)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError, TypeError, AttributeError, RecursionError):
-        where = line(str(out / OPTIONS_FILE))
-        raise GradingProblem(
-            f"{where} is damaged; delete it, and run the `headway grade` command for this folder again"
-        ) from None
+        advice = "delete it, and run the `headway grade` command for this folder again"
+        raise GradingProblem(f"{where} is damaged; {advice}") from None
+    if unknown:
+        advice = "to grade everything again, choose another folder with --out"
+        raise GradingProblem(f"{where} was written by another version of Headway; {advice}")
+    return GradingOptions(**values)
 
 
 def last_options(out: Path) -> GradingOptions:
@@ -154,17 +156,3 @@ def default_folder(chosen: tuple[Course, Assignment] | None) -> Path:
 def folder_of(out: Path | None, course: Path | None, assignment: str) -> Path:
     """The folder of a gradebook, for a command that reads or changes one."""
     return out or default_folder(choose_assignment(course, assignment, {}))
-
-
-def describe_problems(command: Callable[P, int]) -> Callable[P, int]:
-    """The command with a sentence and exit status 2 for what an instructor can fix."""
-
-    @wraps(command)
-    def run(*arguments: P.args, **options: P.kwargs) -> int:
-        try:
-            return command(*arguments, **options)
-        except GradingProblem as trouble:
-            print_error(str(trouble))
-            return WRONG_USE
-
-    return run

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from grader.classroom import sanitize
 from grader.classroom.grade import GradingOutcome
-from grader.classroom.intake.submissions import Submission
 from grader.classroom.report.tally import measure_distribution
 from grader.classroom.report.templates import format_count, format_number
 from grader.console.output import make_console, print_sentence
@@ -23,16 +22,11 @@ People = Mapping[str, tuple[str, str]]  # name and digest, by file name
 def show_progress() -> Iterator[Callable[[int, int, str], None]]:
     """A bar or lines. The function gets the number of graded submissions, of all, and the last name."""
     console = make_console()
-    columns = (
-        TextColumn("grading"),
-        BarColumn(24),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[last]}", markup=False),
-    )
     progress = Progress(
-        *columns, console=console, speed_estimate_period=600, transient=True, disable=not console.is_terminal
-    )
+        TextColumn("grading"), BarColumn(24), MofNCompleteColumn(), TimeRemainingColumn(),
+        TextColumn("{task.fields[last]}", markup=False),
+        console=console, speed_estimate_period=600, transient=True, disable=not console.is_terminal,
+    )  # fmt: skip
     task = progress.add_task("grading", total=None, last="")
 
     def report(done: int, of: int, last: str) -> None:
@@ -52,36 +46,24 @@ def print_summary(
     If only the people with the file names `asked` were to be graded again, others are only counted.
     """
     console = make_console()
-    people, points = (
-        [person for person in outcome.graded_class.people if not person.missing],
-        outcome.graded_class.points,
-    )
-    spread = measure_distribution([person for person in people if not person.problem])
-    counts = (
-        f"{format_count(len(people), 'person', 'people')}, {format_count(outcome.graded_now, 'submission')} graded now"
-    )
-    console.print(f"{counts}, {format_points(float(points))} points possible.")
-    if spread:
-        console.print(
-            f"lowest {format_number(spread.lowest)}, median {format_number(spread.median)}, "
-            f"highest {format_number(spread.highest)}"
-        )
+    people = [person for person in outcome.graded_class.people if not person.missing]
+    counts = format_count(len(people), "person", "people")
+    now = format_count(outcome.graded_now, "submission")
+    console.print(f"{counts}, {now} graded now, {format_points(float(outcome.graded_class.points))} points possible.")
+    if spread := measure_distribution([person for person in people if not person.problem]):
+        lowest, median, highest = map(format_number, (spread.lowest, spread.median, spread.highest))
+        console.print(f"lowest {lowest}, median {median}, highest {highest}")
     ungraded = [person for person in people if person.problem]
-    for person in ungraded:
-        if asked is None or person.slug in asked:
-            print_sentence(f"Not graded: {person.name}: {person.problem}.", style="yellow")
-    others = len([person for person in ungraded if asked is not None and person.slug not in asked])
-    if others:
-        print_sentence(
-            f"{format_count(others, 'other submission')} of the class could not be graded; report.html says why."
-        )
+    named = [person for person in ungraded if asked is None or person.slug in asked]
+    for person in named:
+        print_sentence(f"Not graded: {person.name}: {person.problem}.", style="yellow")
+    if others := len(ungraded) - len(named):
+        count = format_count(others, "other submission")
+        print_sentence(f"{count} of the class could not be graded; report.html says why.")
     for note in [*notes, *outcome.notes]:
         print_sentence(f"Note: {note}", style="yellow")
-    report = (
-        " report.html (open it before the lecture),"
-        if any(path.name == "report.html" for path in outcome.written)
-        else ""
-    )
+    has_report = any(path.name == "report.html" for path in outcome.written)
+    report = " report.html (open it before the lecture)," if has_report else ""
     print_sentence(f"{out} contains grades.csv,{report} feedback/, gradescope/ and the gradebook.")
 
 
@@ -91,18 +73,5 @@ def print_left_out(before: People, after: People) -> None:
     gone = sorted({name for name, _ in before.values()} - kept)
     if gone:
         result = "The table and the feedback leave them out; their results stay in the gradebook."
-        print_sentence(
-            f"Note: in the last run and not in this one: {sanitize.list_names(gone)}. {result}", style="yellow"
-        )
-
-
-def print_changed(before: People, submissions: Sequence[Submission]) -> None:
-    """Say whose submission is new or changed."""
-    digests = {name: digest for name, digest in before.values()}
-    names = sorted({one.name for one in submissions if digests.get(one.name) != one.digest})
-    words = ", ".join(map(sanitize.shorten, names))
-    print_sentence(
-        f"New or changed since the last run: {words}."
-        if names
-        else "No submission is new or changed since the last run."
-    )
+        names = sanitize.list_names(gone)
+        print_sentence(f"Note: in the last run and not in this one: {names}. {result}", style="yellow")

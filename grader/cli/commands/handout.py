@@ -2,32 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
+import typer
 from grader.cli.arguments import argument, complete_exercise, option
 from grader.cli.options import AssignmentName, Chapters, CourseFile, Exercises, Points, Seed, split_option
-from grader.console.output import make_console, print_error, print_wrapped
+from grader.console.output import make_console, print_wrapped
 from grader.course.progress import format_points
 from grader.course.status import read_course, short_path
-from grader.files import problem
+from grader.files import UserProblem, problem
 
-DONE, WRONG_USE = 0, 2
+DONE = 0
 
-Hidden = Annotated[
-    str,
-    option(
-        "Exercises that only you grade: the folder has neither their tests nor their reference.",
-        metavar="NAMES",
-        autocompletion=complete_exercise,
-    ),
-]
+
+def hidden_option(text: str) -> typer.models.OptionInfo:
+    return option(text, metavar="NAMES", autocompletion=complete_exercise)
+
+
+@contextmanager
+def described(doing: str) -> Iterator[None]:
+    """UserProblem, in a sentence, for a file that cannot be read or written."""
+    try:
+        yield
+    except OSError as trouble:
+        raise UserProblem(problem(trouble, doing)) from trouble
 
 
 def handout(
     folder: Annotated[Path, argument("DIR", "The folder to make.")],
     chapters: Chapters = "",
-    hidden: Hidden = "",
+    hidden: Annotated[
+        str, hidden_option("Exercises that only you grade: the folder has neither their tests nor their reference.")
+    ] = "",
     force: Annotated[bool, option("Replace an earlier handout.", "--force")] = False,
     assignment: AssignmentName = "",
     course: CourseFile = None,
@@ -39,16 +48,15 @@ def handout(
     tests nor their reference."""
     read_course()
     from grader.classroom.handout.handout_folder import make_handout
-    from grader.classroom.intake.problems import GradingProblem
+    from grader.cli.commands.grading_options import choose_assignment
 
-    try:
-        made = make_handout(folder, *_choose(chapters, hidden, course, assignment), force)
-    except GradingProblem as trouble:
-        print_error(str(trouble))
-        return WRONG_USE
-    except OSError as trouble:
-        print_error(problem(trouble, f"make {short_path(folder)}"))
-        return WRONG_USE
+    chosen = choose_assignment(course, assignment, {"--chapters": chapters, "--hidden": hidden})
+    included, secret = split_option(chapters), split_option(hidden)
+    if chosen is not None:
+        term, one = chosen
+        included, secret = list(dict.fromkeys(exercise.chapter for exercise in one.exercises)), term.hidden_in(one)
+    with described(f"make {short_path(folder)}"):
+        made = make_handout(folder, included, secret, force)
     console = make_console()
     for chapter in made.chapters:
         count = f"{len(chapter.exercises)} exercise{'s' * (len(chapter.exercises) != 1)}"
@@ -60,39 +68,16 @@ def handout(
     if made.hidden:
         contents = "the handout has their stubs, but neither their tests nor their reference"
         print_wrapped(console, f"Only you can grade hidden exercises, with this kit: {contents}.")
-    advice = "hide exercises whose solutions must stay secret"
-    print_wrapped(
-        console, f"The reference in it is sealed. That stops accidental reading but not a determined reader; {advice}."
-    )
+    sealed = "The reference in it is sealed. That stops accidental reading but not a determined reader"
+    print_wrapped(console, f"{sealed}; hide exercises whose solutions must stay secret.")
     return DONE
-
-
-def _choose(chapters: str, hidden: str, course: Path | None, assignment: str) -> tuple[list[str], list[str]]:
-    """The chapters and the hidden exercises: those that are named, or those of an assignment.
-
-    GradingProblem if both are named.
-    """
-    from grader.cli.commands.grading_options import choose_assignment
-
-    chosen = choose_assignment(course, assignment, {"--chapters": chapters, "--hidden": hidden})
-    if chosen is None:
-        return split_option(chapters), split_option(hidden)
-    term, one = chosen
-    return list(dict.fromkeys(exercise.chapter for exercise in one.exercises)), term.hidden_in(one)
 
 
 def gradescope(
     archive: Annotated[Path, argument("OUT.zip", "The archive to make.")],
     chapters: Chapters = "",
     exercises: Exercises = "",
-    hidden: Annotated[
-        str,
-        option(
-            "Exercises whose results students see after you publish the grades.",
-            metavar="NAMES",
-            autocompletion=complete_exercise,
-        ),
-    ] = "",
+    hidden: Annotated[str, hidden_option("Exercises whose results students see after you publish the grades.")] = "",
     points: Points = None,
     seed: Seed = None,
     torch_index: Annotated[
@@ -112,31 +97,20 @@ def gradescope(
 
     If the rules for late work have no due date, the due date in Gradescope counts. An extension in Gradescope always
     counts."""
-    read_course()
     from grader.classroom.handout.gradescope import rules_of_assignment, write_archive
-    from grader.classroom.intake.problems import GradingProblem
     from grader.classroom.judging.rules import read_rules
     from grader.cli.commands.grading_options import choose_assignment
 
-    try:
-        others = {"--chapters": chapters, "--exercises": exercises, "--hidden": hidden, "--points": points}
-        chosen = choose_assignment(course, assignment, others)
-        names, secret, rules = (
-            split_option(exercises),
-            split_option(hidden),
-            read_rules(points, needs_due=False) if points else None,
-        )
-        if chosen is not None:
-            names = [exercise.name for exercise in chosen[1].exercises]
-            secret, rules = list(chosen[1].hidden), rules_of_assignment(*chosen)
+    read_course()
+    others = {"--chapters": chapters, "--exercises": exercises, "--hidden": hidden, "--points": points}
+    chosen = choose_assignment(course, assignment, others)
+    names, secret = split_option(exercises), split_option(hidden)
+    rules = read_rules(points, needs_due=False) if points else None
+    if chosen is not None:
+        names, secret = [exercise.name for exercise in chosen[1].exercises], list(chosen[1].hidden)
+        rules = rules_of_assignment(*chosen)
+    with described(f"write {short_path(archive)}"):
         path, graded = write_archive(archive, split_option(chapters), names, seed or 0, rules, secret, torch_index)
-    except GradingProblem as trouble:
-        print_error(str(trouble))
-        return WRONG_USE
-    except OSError as trouble:
-        print_error(problem(trouble, f"write {short_path(archive)}"))
-        return WRONG_USE
-    console = make_console()
     whole = chosen[1].title if chosen else f"{len(graded)} exercise{'s' * (len(graded) != 1)}"
     said = [f"The autograder for {whole} is in {short_path(path)}. Upload this file under Configure Autograder."]
     if secret:
@@ -163,5 +137,5 @@ def gradescope(
             "installation, and make the archive again with --torch-index ADDRESS."
         )
     for sentence in said:
-        print_wrapped(console, sentence)
+        print_wrapped(make_console(), sentence)
     return DONE

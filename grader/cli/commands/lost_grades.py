@@ -18,7 +18,7 @@ from grader.classroom.term.roster import Roster
 from grader.cli.commands.grading_options import GradingOptions
 
 MAX_NAMES = 5  # in one sentence
-LEAVE_OUT = "add --fewer to leave them out (their results stay in the gradebook)"
+LEAVE_OUT = "run `headway grade` with --fewer to leave them out (their results stay in the gradebook)"
 
 
 def leave_out_missing_folders(
@@ -40,9 +40,8 @@ def leave_out_missing_folders(
     if before and len(before.submissions) > 1 and left_out and not fewer:
         places = " and ".join(shorten(Path(path).name) for path in left_out)
         ways = f"add --add to keep them, or --fewer to leave {places} out"
-        raise GradingProblem(
-            f"{line(str(out))} also has the grades of {places}, and this run would replace them; {ways}"
-        )
+        lost = f"also has the grades of {places}, and this run would replace them"
+        raise GradingProblem(f"{line(str(out))} {lost}; {ways}")
     return replace(options, submissions=(*(path for path in earlier if path not in gone), last))
 
 
@@ -54,17 +53,12 @@ def refuse_losing(
         return
     with Gradebook.read(out) as book:
         exercises, people, ids = book.exercises_of_last_run(), book.list_graded(), book.list_ids()
-    shown, elsewhere = (
-        line(str(out)),
-        "" if options.assignment else f"choose another folder (--out {line(str(out))}-2), ",
-    )
+    shown = line(str(out))
+    elsewhere = "" if options.assignment else f"choose another folder (--out {shown}-2), "
     if missing := [name for name in exercises if name not in chosen]:
         everything = ",".join(dict.fromkeys([*exercises, *chosen]))
-        way = (
-            "put them back into course.toml"
-            if options.assignment
-            else f"{elsewhere}grade all of them (--exercises {everything})"
-        )
+        all_of_them = f"{elsewhere}grade all of them (--exercises {everything})"
+        way = "put them back into course.toml" if options.assignment else all_of_them
         lost = f"this run leaves out {list_names(missing, MAX_NAMES)}, whose columns and feedback would disappear"
         graded = f"{shown} contains the grades of {format_count(len(exercises), 'exercise')}"
         raise GradingProblem(f"{graded}, and {lost}; {way}, or {LEAVE_OUT}")
@@ -84,6 +78,5 @@ def refuse_losing(
         who = f"{len(left_out)} of them, who are not in {place}: {list_names(left_out, MAX_NAMES)}"
         lost = f"this run would leave out {who}"
         ways = f"add --add to grade {place} in addition, {elsewhere}or {LEAVE_OUT}"
-        raise GradingProblem(
-            f"{shown} has the grades of {format_count(len(people), 'person', 'people')}, and {lost}; {ways}"
-        )
+        count = format_count(len(people), "person", "people")
+        raise GradingProblem(f"{shown} has the grades of {count}, and {lost}; {ways}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from grader.cli.arguments import argument, complete_name, option, split_names
+from grader.cli.arguments import argument, complete_name, option
 from grader.console.output import make_console, print_error, print_wrapped
 from grader.course.readme_table import check_readme_table, write_readme_table
 from grader.course.status import read_course
@@ -59,18 +59,11 @@ def dev_check(
     changed: Annotated[
         bool, option("Try only what has changed since tests/checked.toml was written.", "--changed")
     ] = False,
-    fresh: Annotated[bool, option("Test everything again, and ignore tests/checked.toml.", "--fresh")] = False,
-    table: Annotated[
-        bool, option("Print only the table, in Markdown, with totals for each chapter.", "--table")
-    ] = False,
 ) -> int:
     """Check the course itself (for maintainers).
 
     It checks that the tests catch and name every known mistake, and accept every correct variant."""
-    chosen, course = split_names(names), read_course()
-    for name in chosen:
-        course.find(name)
+    read_course().chosen(names or ())
     from grader.quality.devcheck.check import run
-    from grader.quality.proof.mutants import last_found
 
-    return run(chosen, full, fresh, table, last_found, changed)
+    return run(names or (), full, changed)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from grader.cli.arguments import argument, complete_checkpoint, option
-from grader.cli.commands.train import DONE, FAILED, UNUSABLE, describe_model_problems
+from grader.cli.commands.train import DONE, FAILED, UNUSABLE
 from grader.console.local_server import open_browser, print_address
 from grader.console.output import make_console, print_error, print_wrapped, supports_unicode
 from grader.models.packages import MODELS, TERMINAL, missing_packages
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from grader.models.play.session import Session
 
 
-@describe_model_problems
 def play(
     checkpoint: Annotated[
         str | None,
@@ -117,13 +116,8 @@ def _run_prompt(session: Session) -> int:
     from grader.models.play.commands import invitation
     from grader.models.play.prompt import run_prompt
 
-    engine = session.engine
-    print_wrapped(
-        make_console(),
-        f"{invitation(engine)} /help lists the commands."
-        if engine.translates
-        else "Type a beginning; /help lists the commands.",
-    )
+    what = invitation(session.engine) if session.engine.translates else "Type a beginning;"
+    print_wrapped(make_console(), f"{what} /help lists the commands.")
     run_prompt(session, lambda problem: describe_problem(problem, session.engine.parts))
     return DONE
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # before torch, as in `headway train`
 
 from grader.cli.arguments import option  # noqa: E402
-from grader.cli.commands.train import DONE, UNUSABLE, describe_model_problems  # noqa: E402
+from grader.cli.commands.train import DONE, UNUSABLE  # noqa: E402
 from grader.console.output import make_console, print_error, print_wrapped  # noqa: E402
 from grader.models.packages import missing_packages  # noqa: E402
 from rich.text import Text  # noqa: E402
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 MAX_MISSING_NAMES = 3
 
 
-@describe_model_problems
 def progress(
     minutes: Annotated[float, option("How long a model trains (default: 1).", min=0.05, max=1000, metavar="M")] = 1.0,
     again: Annotated[bool, option("Train the best model of your parts once more.", "--again")] = False,

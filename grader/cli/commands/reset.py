@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from grader.cli.arguments import RequiredName, join_words, option
+from grader.cli.arguments import RequiredName, option
 from grader.console.output import make_console, print_wrapped
 from grader.course.kept import keep, kept_versions, same_text
 from grader.course.source import (
@@ -29,7 +29,7 @@ def reset(
     name: RequiredName, undo: Annotated[bool, option("Restore the code that the last reset saved.", "--undo")] = False
 ) -> int:
     """Restore the stub of an exercise, and save your code."""
-    found, console = read_course().find(join_words(name)), make_console()
+    found, console = read_course().find(name), make_console()
     whole = isinstance(found, Chapter)
     file = EXERCISES / f"{found.name if isinstance(found, Chapter) else found.module}.py"
     shown, typed = (short_path(file), found.id) if isinstance(found, Chapter) else (found.name, found.name)
@@ -55,10 +55,8 @@ def reset(
     elif not kept:
         console.print(f"{short_path(file)} now has the stub.")
     else:
-        print_wrapped(
-            console,
-            f"{shown} is the stub again. Your code is saved in {kept}. To restore it: headway reset {typed} --undo",
-        )
+        saved_in = f"Your code is saved in {kept}. To restore it: headway reset {typed} --undo"
+        print_wrapped(console, f"{shown} is the stub again. {saved_in}")
     return 0
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-from grader.cli.arguments import argument, complete_exercise, join_optional, option
+from grader.cli.arguments import argument, complete_exercise, option
 from grader.console.output import make_console, print_error, print_wrapped
 from grader.course.status import find_exercise, read_course, short_path
 from grader.course.syllabus import Chapter, Exercise
@@ -21,7 +21,7 @@ from grader.teaching.show.svg import picture_to_svg
 from grader.teaching.show.terminal import find_colour_system, render_picture
 from rich.console import Console
 
-DRAWN, NOTHING, WRONG_USE, INTERRUPTED = 0, 1, 2, 130
+DRAWN, NOTHING, WRONG_USE = 0, 1, 2
 
 
 def complete_drawable(incomplete: str) -> list[str]:
@@ -29,17 +29,10 @@ def complete_drawable(incomplete: str) -> list[str]:
 
 
 def show(
-    name: Annotated[list[str] | None, argument("NAME", "An exercise.", complete_drawable)] = None,
+    name: Annotated[str | None, argument("NAME", "An exercise.", complete_drawable)] = None,
     out: Annotated[Path | None, option("Write the picture to this file.", metavar="FILE.svg")] = None,
 ) -> int:
     """Draw your result of an exercise next to the reference's."""
-    try:
-        return _show(join_optional(name), out)
-    except KeyboardInterrupt:
-        return INTERRUPTED
-
-
-def _show(name: str | None, out: Path | None) -> int:
     found = read_course().find(name) if name else find_exercise(None)
     if not isinstance(found, Exercise) or not has_picture(found.name):
         return _list_pictures(found, named=name is not None)
@@ -81,24 +74,21 @@ def drawn(exercise: Exercise) -> Picture:
 
 def _list_pictures(found: Exercise | Chapter | None, named: bool) -> int:
     """List the exercises that have a picture, of the given chapter or of all."""
-    console, course = make_console(), read_course()
+    console, course, status = make_console(), read_course(), DRAWN
     chapters: Sequence[Chapter] = course.chapters
     if isinstance(found, Exercise):
+        status = NOTHING if named else DRAWN
         which = found.name if named else f"The next exercise, {found.name},"
         print_wrapped(console, f"{which} has no picture. These exercises have one:")
-        chapters = (
-            [course.chapter(found.chapter)]
-            if named and exercises_with_pictures(course.chapter(found.chapter))
-            else chapters
-        )
-    elif isinstance(found, Chapter):
-        chapters = [found] if exercises_with_pictures(found) else chapters
+        found = course.chapter(found.chapter) if named else None
+    if found and exercises_with_pictures(found):
+        chapters = [found]
     for chapter in chapters:
         names = ", ".join(exercise.name for exercise in exercises_with_pictures(chapter))
         if names:
             print_wrapped(console, f"{chapter.number:>2} {chapter.title}: {names}")
     console.print("To see one: headway show NAME")
-    return NOTHING if named and isinstance(found, Exercise) else DRAWN
+    return status
 
 
 def _terminal() -> tuple[Console, str | None]:

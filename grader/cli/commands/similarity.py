@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from grader.classroom.anonymous.pseudonyms import Pseudonyms, hide_names
 from grader.classroom.intake.problems import GradingProblem
@@ -22,7 +22,6 @@ from grader.cli.commands.grading_options import (
     absolute,
     choose_assignment,
     default_folder,
-    describe_problems,
     read_options,
 )
 from grader.cli.options import AssignmentName, Chapters, CourseFile, Exercises, Key, Out, split_option
@@ -38,7 +37,6 @@ WARNING = (
 )
 
 
-@describe_problems
 def similarity(
     submissions: Annotated[
         Path | None,
@@ -72,17 +70,13 @@ def similarity(
             advice = "name the submissions, or that folder with --out"
             raise GradingProblem(f"{line(str(folder))} is not a folder that `headway grade` has written to; {advice}")
         gone = [path for path in stored.submissions[:-1] if not Path(path).exists()]
-        notes = [
-            f"{line(path)}, which an earlier run graded, does not exist any more and is not compared" for path in gone
-        ]
-        there = tuple(path for path in stored.submissions if path not in gone)
-        options = replace(
-            stored,
-            submissions=there,
-            chapters=options.chapters or stored.chapters,
-            exercises=options.exercises or stored.exercises,
-        )
-    comparison, said = _compare(options, folder, _key_path(stored, folder, key), notes)
+        lost = "which an earlier run graded, does not exist any more and is not compared"
+        notes = [f"{line(path)}, {lost}" for path in gone]
+        chosen_now = {"chapters": options.chapters, "exercises": options.exercises}
+        given: dict[str, Any] = {name: value for name, value in chosen_now.items() if value}
+        options = replace(stored, submissions=tuple(path for path in stored.submissions if path not in gone), **given)
+    key_path = (key or stored.key_path(folder)) if stored and stored.anonymous else None
+    comparison, said = _compare(options, folder, key_path, notes)
     written = [write_table(comparison, folder)]
     try:
         title = options.assignment or line(Path(options.submissions[-1]).name)
@@ -91,11 +85,6 @@ def similarity(
         print_error(str(trouble))
     _print(comparison, said, written)
     return DONE
-
-
-def _key_path(stored: GradingOptions | None, folder: Path, key: Path | None) -> Path | None:
-    """The key of the pseudonyms, if the grades in this folder are anonymous."""
-    return (key or stored.key_path(folder)) if stored and stored.anonymous else None
 
 
 def _compare(options: GradingOptions, folder: Path, key_path: Path | None, notes: list) -> tuple[Comparison, list[str]]:
@@ -112,9 +101,8 @@ def _compare(options: GradingOptions, folder: Path, key_path: Path | None, notes
         pseudonyms, submissions, _, said = hide_names(key_path, submissions, roster, Rules(), notes + found_notes)
         course = pseudonyms.hide_course(course) if course else None
     in_groups = course is not None and course.assignment(options.assignment).groups
-    groups = (
-        {person.name: person.group for person in course.roster.people if person.group} if course and in_groups else {}
-    )
+    people = course.roster.people if course and in_groups else ()
+    groups = {person.name: person.group for person in people if person.group}
     return compare(submissions, chosen, groups), said
 
 
@@ -124,10 +112,8 @@ def _print(comparison: Comparison, notes: list[str], written: list[Path]) -> Non
     console.print(f"{format_count(comparison.compared, 'person', 'people')} compared, {found} to look at.")
     for names in comparison.identical:
         many = f" and {len(names) - MAX_PAIRS} more" if len(names) > MAX_PAIRS else ""
-        console.print(
-            line(f"Identical files: {', '.join(map(shorten, names[:MAX_PAIRS]))}{many}.", MAX_LINE_CHARACTERS),
-            soft_wrap=True,
-        )
+        identical = f"Identical files: {', '.join(map(shorten, names[:MAX_PAIRS]))}{many}."
+        console.print(line(identical, MAX_LINE_CHARACTERS), soft_wrap=True)
     for pair in comparison.pairs[:MAX_PAIRS]:
         first, second = map(shorten, comparison.names(pair))
         alike = f"{pair.alike_exercises} of {format_count(pair.compared, 'exercise')} similar"

@@ -19,7 +19,7 @@ from grader.classroom.sanitize import line, list_names
 from grader.classroom.term.course import GRADES, Assignment, Course, find_course, read_course_file, write_course
 from grader.classroom.term.marks import compute_term_marks
 from grader.cli.arguments import argument, option
-from grader.cli.commands.grading_options import describe_problems, read_options
+from grader.cli.commands.grading_options import read_options
 from grader.cli.options import CourseFile, Key
 from grader.console.output import make_console, print_error, print_wrapped
 from grader.course.status import short_path
@@ -33,7 +33,6 @@ course_commands = typer.Typer(
 
 
 @course_commands.command()
-@describe_problems
 def init(
     export: Annotated[
         Path | None,
@@ -60,7 +59,6 @@ def init(
 
 
 @course_commands.command()
-@describe_problems
 def check(
     file: Annotated[Path | None, argument("FILE", "The course file (default: course.toml in this folder).")] = None,
 ) -> int:
@@ -97,7 +95,6 @@ def _describe(one: Assignment) -> str:
 # ---- the marks of a term
 
 
-@describe_problems
 def marks(
     course: CourseFile = None,
     out: Annotated[
@@ -162,11 +159,8 @@ def _describe_unfinished(course: Course, classes: Mapping[str, GradedClass]) -> 
     for name, graded in classes.items():
         if waiting := sum(person.waiting for person in graded.people):
             options = read_options(course.folder(name))
-            command = (
-                f"continue with: {options.command}"
-                if options and options.command
-                else "run the same `headway grade` command again"
-            )
+            known = options.command if options else ""
+            command = f"continue with: {known}" if known else "run the same `headway grade` command again"
             many = format_count(waiting, "submission is", "submissions are")
             notes.append(f"{name}: {many} not graded yet and {'does' if waiting == 1 else 'do'} not count; {command}")
     return notes

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import replace
 from enum import StrEnum
-from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, ParamSpec
+from typing import Annotated, Any
 
 # before torch: on a busy machine, threads that wait actively slow each other down
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -21,7 +19,6 @@ from grader.models.packages import missing_packages  # noqa: E402
 DONE, FAILED, UNUSABLE, INTERRUPTED = 0, 1, 2, 130
 BOTH_LENGTHS = "--steps and --minutes both say how long to train; give one of them"
 
-P = ParamSpec("P")
 Preset = StrEnum("Preset", "mini tiny small")
 Model = StrEnum("Model", "gpt moe translate")
 Positions = StrEnum("Positions", "learned sinusoidal rope alibi")
@@ -35,39 +32,6 @@ Seed = Annotated[int | None, option("Use other random numbers.", min=0, max=2**3
 DeviceName = Annotated[Device, typer.Option(help="Where the model is.")]
 
 
-def describe_model_problems(command: Callable[P, int]) -> Callable[P, int]:
-    """The command with a sentence and an exit status for what a user can fix: 1 for code and data, 2 for wrong use."""
-
-    @wraps(command)
-    def run(*arguments: P.args, **options: P.kwargs) -> int:
-        try:
-            return command(*arguments, **options)
-        except KeyboardInterrupt:
-            print(flush=True)
-            print_error("stopped")
-            return INTERRUPTED
-        except Exception as problem:
-            from grader.models.checkpoint import CheckpointProblem
-            from grader.models.comparison.measuring import ComparisonProblem
-            from grader.models.design import DesignProblem
-            from grader.models.own_parts import CodeProblem
-            from grader.models.play.settings import PlayProblem
-            from grader.models.training.own_text import TextProblem
-            from grader.teaching.walks.parts import NotInHandout
-
-            usage, failures = (
-                (DesignProblem, NotInHandout),
-                (TextProblem, CheckpointProblem, ComparisonProblem, CodeProblem, PlayProblem),
-            )
-            if not isinstance(problem, usage + failures):
-                raise
-            print_error(str(problem))
-            return UNUSABLE if isinstance(problem, usage) else FAILED
-
-    return run
-
-
-@describe_model_problems
 def train(
     text: Text = None,
     preset: Annotated[Preset | None, option("The size of the model. Default: tiny.")] = None,
@@ -147,27 +111,31 @@ def _make(name: str | None, resume: bool, device: str, chosen: dict[str, Any]):
     return run.begin(settings, name, device, show_progress)
 
 
-def _train(training) -> int:
+def train_to_end(training) -> bool:
+    """Train; False after Control-C. CheckpointProblem, with what is saved, if it fails."""
     from grader.models.checkpoint import CheckpointProblem
     from grader.models.own_parts import CodeProblem
     from grader.models.training.live_page import control_c, make_page
     from grader.models.training.run import run
     from grader.models.training.trainer import NotANumber
 
+    _introduce(training)
+    try:
+        with control_c() as interrupted:
+            finished = run(training, make_page(), interrupted)
+    except (CodeProblem, NotANumber, CheckpointProblem) as problem:
+        raise CheckpointProblem(f"{str(problem).removesuffix('.')}. {_what_is_saved(training)}") from problem
+    make_console().print()
+    return finished
+
+
+def _train(training) -> int:
     console = make_console()
     if training.is_finished:
         advice = "To train another model, leave out --resume."
         print_wrapped(console, f"{training.name} is trained to its end, {training.total:,} steps. {advice}")
         return DONE
-    introduce(training)
-    try:
-        with control_c() as interrupted:
-            finished = run(training, make_page(), interrupted)
-    except (CodeProblem, NotANumber, CheckpointProblem) as problem:
-        print_error(f"{str(problem).removesuffix('.')}. {what_is_saved(training)}")
-        return FAILED
-    console.print()
-    if not finished:
+    if not train_to_end(training):
         print_wrapped(console, f"Stopped after {training.trainer.steps_done:,} steps, and saved. To go on:")
         console.print(command_line(f"headway train --resume --name {training.name}"))
         return INTERRUPTED
@@ -175,7 +143,7 @@ def _train(training) -> int:
     return DONE
 
 
-def introduce(training) -> None:
+def _introduce(training) -> None:
     """Print what is trained, whose parts run, and notes about the text."""
     console = make_console()
     trainer, design = training.trainer, training.trainer.design
@@ -188,7 +156,7 @@ def introduce(training) -> None:
     console.print()
 
 
-def what_is_saved(training) -> str:
+def _what_is_saved(training) -> str:
     """What stays after a failure, and how to go on."""
     from grader.models.checkpoint import CheckpointProblem, read_record
 
@@ -208,12 +176,8 @@ def _conclude(training) -> None:
     judged = training.judgement()
     if judged in JUDGED:
         print_wrapped(console, JUDGED[judged])
-    print_wrapped(
-        console,
-        "Three translations of sentences that it has not seen:"
-        if trainer.design.kind == "translate"
-        else "Three texts that it writes now:",
-    )
+    translations = "Three translations of sentences that it has not seen:"
+    print_wrapped(console, translations if trainer.design.kind == "translate" else "Three texts that it writes now:")
     for seed in (1, 2, 3):
         print_wrapped(console, "- " + " ".join(trainer.write(seed).split()))
     console.print()

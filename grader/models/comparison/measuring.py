@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from grader.course.status import short_path
 from grader.course.syllabus import load_syllabus
+from grader.files import UserProblem
 from grader.models import checkpoint
 from grader.models.checkpoint import CheckpointProblem, Loaded
 from grader.models.comparison.scoring import HeldOut, Score, held_out_of, same_corpus, score
@@ -40,8 +41,10 @@ SAMPLE_TOKENS = 50
 RECORDED = {"corpus": dict, "history": dict, "parameters": int}  # what a record needs
 
 
-class ComparisonProblem(Exception):
+class ComparisonProblem(UserProblem):
     """These two cannot be compared; the message is a sentence."""
+
+    exit_status = 1
 
 
 @dataclass(frozen=True)

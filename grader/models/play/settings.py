@@ -7,12 +7,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from grader.files import UserProblem
+
 LONGEST = 10_000  # tokens of one text
 OFF = ("off", "none")
 
 
-class PlayProblem(Exception):
+class PlayProblem(UserProblem):
     """The user asked for something that is not possible; the message is a sentence."""
+
+    exit_status = 1
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from grader.files import problem
+from grader.files import UserProblem, problem
 
 SUFFIXES = (".txt", ".md", ".text", ".rst")
 MOST_BYTES = 8_000_000  # more would not be read in an evening
@@ -13,8 +13,10 @@ LONGEST = 1200  # characters of a paragraph; longer ones are cut between lines o
 LEAST_CHARACTERS = 1000
 
 
-class TextProblem(Exception):
+class TextProblem(UserProblem):
     """The text cannot be trained on; the message is a sentence."""
+
+    exit_status = 1
 
 
 def read_paragraphs(path: Path) -> tuple[list[str], list[str]]:

@@ -2,5 +2,5 @@
 
 A benchmark is a module of this folder with a function `run(arguments: list[str]) -> int` (an exit status): it
 measures and prints a table. Write one, and `make bench` runs it. `workplace.py` makes the copy of the kit that it
-measures in, `figures.py` has what all of them print, `processes.py` reads what Linux reports about processes.
+measures in, `figures.py` has what all of them print.
 """

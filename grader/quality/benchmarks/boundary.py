@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
+from statistics import median
 
 import torch
 from grader.course.syllabus import load_syllabus
@@ -16,7 +17,7 @@ from grader.execution.proxy import Implementation
 from grader.execution.sandbox.isolation import available
 from grader.execution.target import Target
 from grader.execution.worker import WorkerPool
-from grader.quality.benchmarks.figures import machine, median_or_nan, print_figure, table
+from grader.quality.benchmarks.figures import machine, print_figure
 from grader.quality.benchmarks.workplace import solved_chapter
 from grader.verdict.trial import Trial
 
@@ -28,13 +29,11 @@ def run(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m grader.quality.benchmarks boundary", description=description)
     parser.add_argument("--calls", type=int, default=1000, help="calls of each kind (default 1000)")
     calls = parser.parse_args(arguments).calls
-    print(f"boundary: {machine()}\nmedians of {calls} calls\n")
+    print(f"boundary: {machine()}\nmedians of {calls} calls of {NAME}\n")
     torch.set_num_threads(1)
     tensors = list(torch.randn(3, 2, 4, 8).unbind())
     direct = _direct(tensors, calls)
     local, worker = (_through(in_worker, tensors, calls) for in_worker in (False, True))
-    rows = [["made directly", f"{direct:.0f}"], ["in process", f"{local:.0f}"], ["in a worker", f"{worker:.0f}"]]
-    print(f"{table([f'a call of {NAME}', 'microseconds'], rows, words=1)}\n")
     parts = f"the call itself takes {direct:.0f} us"
     found = f"{local:.0f} us in process and {worker:.0f} us in a worker"
     print_figure(f"A call through the boundary takes {found}; {parts}.")
@@ -68,4 +67,4 @@ def _microseconds(function: Callable[[], object], count: int) -> float:
         began = time.perf_counter()
         function()
         took.append(time.perf_counter() - began)
-    return median_or_nan(took[10:]) * 1e6
+    return median(took[10:]) * 1e6

@@ -1,38 +1,30 @@
-"""feedback: measures the time from a save to the verdict, and compares it with a cold pytest run.
+"""feedback: measures the time from a save to the verdict.
 
 The clock starts before a chapter's file is written and stops when the verdict arrives; then the verdict is checked.
 Each exercise is saved correct and with a known mistake, which the diagnosis must name. As a learner does, the
 benchmark saves one exercise several times and reads each verdict before the next save. The first save after a change
-of exercise counts apart.
+of exercise does not count.
 """
 
 from __future__ import annotations
 
 import argparse
 import queue
-import subprocess
 import sys
 import time
 from dataclasses import dataclass, field
+from statistics import median
 
 from grader.course.known_mistakes import misconceptions
-from grader.course.syllabus import EXERCISES, ROOT, Exercise, UnknownName, load_syllabus
-from grader.quality.benchmarks.figures import format_seconds, machine, median_or_nan, print_figure, print_goal, table
-from grader.quality.benchmarks.workplace import (
-    copied_kit,
-    environment,
-    is_a_copy,
-    run_in_copy,
-    solved_chapter,
-    without_markers,
-)  # fmt: skip
+from grader.course.syllabus import EXERCISES, Exercise, UnknownName, load_syllabus
+from grader.quality.benchmarks.figures import format_seconds, machine, print_figure, print_goal, table
+from grader.quality.benchmarks.workplace import copied_kit, is_a_copy, run_in_copy, solved_chapter, without_markers
 from grader.verdict.replay import text_with_mistake
 from grader.verdict.results import ExerciseResult
 from grader.verdict.summary import Verdict
 from grader.watch.runs import Runs
 from grader.watch.saves import SaveWatcher
 
-GOAL_RATIO = 15  # times as fast as a cold pytest
 GOAL_VERDICT_SECONDS, GOAL_FIRST_LINE_SECONDS = 0.1, 0.08
 VERDICT_SECONDS = 120.0  # until a run counts as lost
 READING_SECONDS = 0.3  # between a verdict and the next save; learners take longer
@@ -47,13 +39,9 @@ class Times:
     """Seconds of one exercise, a list entry for each save."""
 
     exercise: Exercise
-    tests: int = 0
-    first: float = 0.0  # of the first save after a change of exercise
     right: list[float] = field(default_factory=list)
-    own: list[float] = field(default_factory=list)  # that the tests themselves took
     first_line: list[float] = field(default_factory=list)  # to the first failing line
     mistaken: list[float] = field(default_factory=list)
-    cold: list[float] = field(default_factory=list)  # of pytest, in the chapter's main exercise
     named: bool = False  # whether the diagnosis named the mistake
 
 
@@ -111,84 +99,42 @@ class Watched:
                 return message[wanted]
 
 
-def cold_seconds(exercise: Exercise) -> float:
-    """Seconds of `python -m pytest --exercise NAME` from its start to its end."""
-    began = time.perf_counter()
-    command = [sys.executable, "-m", "pytest", "-q", "--exercise", exercise.name]
-    done = subprocess.run(command, cwd=ROOT, env=environment(ROOT), capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise WrongVerdict(f"{exercise.name}: pytest ends with status {done.returncode}:\n{done.stdout}")
-    return time.perf_counter() - began
-
-
-def measure_exercise(watched: Watched, times: Times, runs: int, main: bool) -> None:
-    exercise, right = times.exercise, solved_chapter(times.exercise.module)
-    mistake = misconceptions(exercise.module, exercise.name)[0]
-    wrong = without_markers(text_with_mistake(exercise.module, mistake))
-    _, times.first = watched.save(exercise, right, "passed")
+def measure_exercise(watched: Watched, exercise: Exercise, runs: int) -> Times:
+    right, mistake = solved_chapter(exercise.module), misconceptions(exercise.module, exercise.name)[0]
+    wrong, times = without_markers(text_with_mistake(exercise.module, mistake)), Times(exercise)
+    watched.save(exercise, right, "passed")
     for _ in range(runs):
-        result, seconds = watched.save(exercise, right, "passed")
-        times.tests = len(result.tests)
-        times.right.append(seconds)
-        times.own.append(sum(test.seconds for test in result.tests))
-        if main:
-            times.cold.append(cold_seconds(exercise))
+        times.right.append(watched.save(exercise, right, "passed")[1])
         result, seconds = watched.save(exercise, wrong, "failed")
         times.named = result.diagnosis is not None and result.diagnosis.id == mistake.id
         times.mistaken.append(seconds)
         times.first_line.append(watched.first_line)
+    return times
 
 
 def measure(chosen: list[Exercise], runs: int) -> None:
     """Measure everything, and print it."""
-    print(f"feedback: {machine()}\nmedians of {runs}; pytest runs for the main exercise of each chapter\n", flush=True)
-    chapters = dict.fromkeys(exercise.chapter for exercise in chosen)
-    main = {max((e for e in chosen if e.chapter == chapter), key=lambda e: e.points).name for chapter in chapters}
-    everything = [Times(exercise) for exercise in chosen]
+    print(f"feedback: {machine()}\nmedians of {runs}\n", flush=True)
     with Watched() as watched:
-        start, second = (watched.save(chosen[0], solved_chapter(chosen[0].module), "passed")[1] for _ in range(2))
-        for times in everything:
-            measure_exercise(watched, times, runs, times.exercise.name in main)
-    heads = ["chapter", "exercise", "tests", "right", "tests' own", "first line", "mistaken", "named", "cold", "ratio"]
+        everything = [measure_exercise(watched, exercise, runs) for exercise in chosen]
     rows = []
     for each in everything:
-        measured = (each.right, each.own, each.first_line, each.mistaken)
-        seconds = [format_seconds(median_or_nan(found)) for found in measured]
-        compared = [format_seconds(median_or_nan(each.cold)), f"{_ratio(each):.1f}"] if each.cold else ["", ""]
-        named = "yes" if each.named else "no"
-        rows.append([each.exercise.chapter, each.exercise.name, str(each.tests), *seconds, named, *compared])
-    print(f"{table(heads, rows, words=2)}\n")
-    ratio = median_or_nan([_ratio(each) for each in everything if each.cold])
-    right = [median_or_nan(each.right) for each in everything]
-    first_line = median_or_nan([median_or_nan(each.first_line) for each in everything])
-    print_figure(
-        f"The watch's start takes {format_seconds(start)}, with a first verdict; the first save after it "
-        f"{format_seconds(second)}, a later one {format_seconds(right[0])} ({chosen[0].name})."
-    )
-    times_as_fast = f"{ratio:.1f} times as fast as a cold pytest"
-    fast_enough = ratio >= GOAL_RATIO
-    print_goal(f"From a save to the verdict, in the median chapter: {times_as_fast}", str(GOAL_RATIO), fast_enough)
-    goal = format_seconds(GOAL_VERDICT_SECONDS)
-    fast_enough = median_or_nan(right) < GOAL_VERDICT_SECONDS
-    print_goal(f"Right code: {_median_and_slowest(right)}", f"{goal} in the median", fast_enough)
-    print_goal(
-        f"The first failing line: {format_seconds(first_line)} in the median exercise",
-        format_seconds(GOAL_FIRST_LINE_SECONDS), first_line < GOAL_FIRST_LINE_SECONDS,
-    )  # fmt: skip
+        seconds = [format_seconds(median(found)) for found in (each.right, each.first_line, each.mistaken)]
+        rows.append([each.exercise.chapter, each.exercise.name, *seconds, "yes" if each.named else "no"])
+    print(f"{table(['chapter', 'exercise', 'right', 'first line', 'mistaken', 'named'], rows, words=2)}\n")
+    right = [median(each.right) for each in everything]
+    goal, met = f"{format_seconds(GOAL_VERDICT_SECONDS)} in the median", median(right) < GOAL_VERDICT_SECONDS
+    print_goal(f"Right code: {_median_and_slowest(right)}", goal, met)
+    first_line = median(median(each.first_line) for each in everything)
+    sentence, goal = f"The first failing line: {format_seconds(first_line)}", format_seconds(GOAL_FIRST_LINE_SECONDS)
+    print_goal(f"{sentence} in the median exercise", goal, first_line < GOAL_FIRST_LINE_SECONDS)
     named = f"{sum(each.named for each in everything)} of {len(everything)} mistakes named"
-    mistaken = [median_or_nan(each.mistaken) for each in everything]
+    mistaken = [median(each.mistaken) for each in everything]
     print_figure(f"With a known mistake: {_median_and_slowest(mistaken)}; {named}.")
-    first = [each.first for each in everything]
-    print_figure(f"The first save after a change of exercise: {_median_and_slowest(first)}.")
-
-
-def _ratio(times: Times) -> float:
-    return median_or_nan(times.cold) / median_or_nan(times.right)
 
 
 def _median_and_slowest(seconds: list[float]) -> str:
-    median = format_seconds(median_or_nan(seconds))
-    return f"{median} in the median exercise, {format_seconds(max(seconds))} in the slowest"
+    return f"{format_seconds(median(seconds))} in the median exercise, {format_seconds(max(seconds))} in the slowest"
 
 
 def parsed(arguments: list[str]) -> tuple[list[Exercise], int]:

@@ -7,19 +7,14 @@ import os
 import pkgutil
 import platform
 import sys
-from statistics import median
 from types import ModuleType
 
 import torch
 
-MARK = "→ "
-printed_figures: list[str] = []  # the figures printed by this process, in order
-
 
 def print_figure(sentence: str) -> None:
-    """Print a figure to be quoted; all figures of a run are repeated at its end."""
-    print(MARK + sentence, flush=True)
-    printed_figures.append(sentence)
+    """Print a figure to be quoted."""
+    print(f"→ {sentence}", flush=True)
 
 
 def print_goal(sentence: str, goal: str, met: bool) -> None:
@@ -34,32 +29,27 @@ def machine() -> str:
     return f"{system}, {os.cpu_count()} processors{load}, Python {platform.python_version()}, torch {torch.__version__}"
 
 
-def median_or_nan(seconds: list[float]) -> float:
-    return median(seconds) if seconds else float("nan")
-
-
 def format_seconds(seconds: float) -> str:
-    """ "4.12 s" or "180 ms"; an empty string for NaN, when nothing was measured."""
-    if seconds != seconds:
-        return ""
+    """ "4.12 s" or "180 ms"."""
     return f"{seconds:.2f} s" if seconds >= 1 else f"{seconds * 1000:.0f} ms"
 
 
 def table(heads: list[str], rows: list[list[str]], words: int) -> str:
-    """Columns as wide as their longest cell; the first `words` of them are left-aligned, the others right-aligned."""
-    widths = [max(len(row[column]) for row in [heads, *rows]) for column in range(len(heads))]
+    """A Markdown table with aligned columns; the first `words` of them have words, the others numbers."""
+    separators = [*["---"] * words, *["---:"] * (len(heads) - words)]
+    widths = [max(map(len, column)) for column in zip(heads, separators, *rows)]
     lines = []
-    for row in [heads, *rows]:
+    for row in [heads, separators, *rows]:
         cells = [cell.ljust(width) for cell, width in zip(row[:words], widths)]
         cells += [cell.rjust(width) for cell, width in zip(row[words:], widths[words:])]
-        lines.append("  ".join(cells).rstrip())
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
 def run_by_name(package: ModuleType, kind: str, arguments: list[str]) -> int:
     """Run all modules of the package that have a function `run`, or the one named, with the other arguments.
 
-    Returns the worst exit status. After all of them, their figures are repeated.
+    Returns the worst exit status.
     """
     names = sorted(module.name for module in pkgutil.iter_modules(package.__path__) if not module.name.startswith("__"))
     modules = {name: importlib.import_module(f"{package.__name__}.{name}") for name in names}
@@ -73,6 +63,4 @@ def run_by_name(package: ModuleType, kind: str, arguments: list[str]) -> int:
     for run in known.values():
         status = max(status, run([]))
         print(flush=True)
-    if printed_figures:
-        print("Summary:", *printed_figures, sep="\n- ")
     return status

@@ -10,11 +10,9 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from grader.course.stubs import write_stubs
 from grader.course.syllabus import EXERCISES, ROOT, SOLUTIONS, TESTS, load_syllabus
-from grader.quality.benchmarks.figures import MARK, printed_figures
 
 MARKER = ".measured-in"  # a file in exercises/ that marks such a copy
 
@@ -57,15 +55,9 @@ def without_markers(text: str) -> str:
 
 
 def run_in_copy(root: Path, module: str, arguments: list[str]) -> int:
-    """Run a module in the copy's own kit, show what it prints, and collect its figures; return its exit status."""
+    """Run a module in the copy's own kit; return its exit status."""
     command = [sys.executable, "-u", "-P", "-m", module, *arguments]
-    more: dict[str, Any] = {"cwd": root, "env": environment(root), "text": True, "encoding": "utf-8"}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, **more) as process:
-        for line in process.stdout or ():
-            print(line, end="", flush=True)
-            if line.startswith(MARK):
-                printed_figures.append(line.removeprefix(MARK).rstrip())
-    return process.returncode
+    return subprocess.call(command, cwd=root, env=environment(root))
 
 
 def environment(root: Path) -> dict[str, str]:

@@ -4,78 +4,108 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
 from grader.course.known_mistakes import StaleEdit
 from grader.course.source import SourceProblem
 from grader.course.syllabus import Exercise, load_syllabus
 from grader.files import problem
+from grader.quality.benchmarks.figures import table
 from grader.quality.devcheck import invariants
 from grader.quality.devcheck.pool import PoolBroken, try_all
 from grader.quality.devcheck.record import unchanged, write_record
 from grader.quality.devcheck.subjects import subjects
-from grader.quality.devcheck.table import Mutants, Row, for_a_page, for_a_terminal
 from grader.quality.devcheck.trying import Tried, TryJob
 
 SEEDS = (0, 1, 2)
 MAX_TRIVIAL_SHARE = 0.1  # of an exercise's points
 
 
-def run(
-    names: Sequence[str] = (),
-    full: bool = False,
-    fresh: bool = False,
-    table: bool = False,
-    mutants: Callable[[Exercise], Mutants | None] = lambda exercise: None,
-    changed: bool = False,
-) -> int:
+@dataclass
+class Row:
+    """One exercise's line in the table. The sets have names for which something was seen at some seed."""
+
+    exercise: Exercise
+    tests: int = 0
+    known: set[str] = field(default_factory=set)
+    missed: set[str] = field(default_factory=set)
+    unnamed: set[str] = field(default_factory=set)
+    behaviours: dict[tuple[str, ...], str] = field(default_factory=dict)  # failures → the first mistake with them
+    tried: set[str] = field(default_factory=set)  # variants
+    refused: set[str] = field(default_factory=set)
+    milliseconds: float = 0.0
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """Number of tests; of mistakes known, caught and named; of variants tried and accepted."""
+        known, tried = len(self.known), len(self.tried)
+        caught, named = known - len(self.missed), known - len(self.missed | self.unnamed)
+        return self.tests, known, caught, named, tried, tried - len(self.refused)
+
+
+def run(names: Sequence[str] = (), full: bool = False, changed: bool = False) -> int:
     """Check the whole kit, or the chapters and exercises named. 0 when every promise holds, 1 when one does not.
 
     `changed`: try only those that have changed since they were recorded as keeping every promise. Every result is
-    recorded. `table`: standard output has only the table, as Markdown for a page, with the known results of the
-    exercises' `mutants`; everything else is printed to standard error.
+    recorded.
     """
-    began, messages_to = time.monotonic(), sys.stderr if table else sys.stdout
+    began = time.monotonic()
     exercises = load_syllabus().chosen(names)
     in_files = {exercise.name: list(invariants.of_exercise(exercise)) for exercise in exercises}
     problems = [*_around(exercises, everything=not names), *(each for found in in_files.values() for each in found)]
     recorded = unchanged(exercises) if changed else set()
     tried_now = [exercise for exercise in exercises if exercise.name not in recorded and _can_be_tried(exercise)]
-    rows = {exercise.name: Row(exercise, mutants=mutants(exercise) if table else None) for exercise in tried_now}
+    rows = {exercise.name: Row(exercise) for exercise in tried_now}
     jobs, stale = _jobs(tried_now, full)
     problems += stale.values()
     broken = {name for name, sentences in in_files.items() if sentences} | set(stale)
     try:
-        for job, tried in try_all(jobs, fresh):
+        for job, tried in try_all(jobs):
             row, name = rows[job.exercise], job.exercise
             found = [f"{name}: {sentence}" for entry in tried for sentence in _problems_of(row, job, entry)]
             problems += found
             broken |= {job.exercise} if found else set()
     except PoolBroken as error:
-        print(f"dev-check cannot run the suites: {error}", file=messages_to)
+        print(f"dev-check cannot run the suites: {error}")
         return 1
     try:
         write_record([exercise for exercise in tried_now if exercise.name not in broken], broken)
     except OSError as error:
         print(problem(error, "write tests/checked.toml"), file=sys.stderr)
     if rows:
-        print((for_a_page if table else for_a_terminal)(list(rows.values())), flush=True)
+        print(_table(list(rows.values())), flush=True)
     for sentence in dict.fromkeys(problems):
-        print(f"✗ {sentence}", file=messages_to)
+        print(f"✗ {sentence}")
     for exercise in exercises:
         for sentence in invariants.missing_extras(exercise):
-            print(f"· {sentence}", file=messages_to)
+            print(f"· {sentence}")
     count = len(set(problems))
     verdict = f"{count} promise{'s' * (count > 1)} broken" if count else "every promise holds"
     seeds = "three seeds, in process and in workers" if full else "one seed"
     what = f"{len(exercises)} exercise{'s' * (len(exercises) > 1)}, {seeds}"
     if recorded:
         what += f"; {len(recorded)} unchanged since tests/checked.toml was written and not tried"
-    print(f"dev-check: {what}: {verdict} ({time.monotonic() - began:.0f} s)", file=messages_to)
-    if len(names) == 1 and not problems and not table:
-        command = f"python -m grader.quality.proof mutants {names[0]}"
-        print(f"For changes of the reference that no test catches: {command}", file=messages_to)
+    print(f"dev-check: {what}: {verdict} ({time.monotonic() - began:.0f} s)")
     return 1 if problems else 0
+
+
+def _table(rows: list[Row]) -> str:
+    heads = ["exercise", "tests", "known mistakes caught", "and named", "correct variants accepted", "milliseconds"]
+    lines = []
+    for chapter in load_syllabus().chapters:
+        if of_chapter := [row for row in rows if row.exercise.chapter == chapter.id]:
+            lines.append(_line(f"**{chapter.id} {chapter.title}**", of_chapter))
+            lines += [_line(f"`{row.exercise.name}`", [row]) for row in of_chapter]
+    lines.append(_line(f"**{len(rows)} exercise{'s' * (len(rows) > 1)}**", rows))
+    return table(heads, lines, words=1)
+
+
+def _line(name: str, rows: list[Row]) -> list[str]:
+    tests, known, caught, named, tried, accepted = (sum(numbers) for numbers in zip(*(row.numbers for row in rows)))
+    milliseconds = sum(row.milliseconds for row in rows)
+    shares = [f"{caught}/{known}", f"{named}/{known}", f"{accepted}/{tried}"]
+    return [name, str(tests), *shares, f"{milliseconds:.0f}"]
 
 
 def _can_be_tried(exercise: Exercise) -> bool:

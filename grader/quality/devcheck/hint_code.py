@@ -11,9 +11,7 @@ from __future__ import annotations
 import ast
 import keyword
 import re
-from collections import Counter
 from collections.abc import Iterator
-from copy import deepcopy
 
 from grader.course.source import find_definition
 from grader.course.syllabus import Exercise
@@ -62,12 +60,10 @@ def reference_code(text: str, name: str) -> dict[tuple[str, ...], str]:
     for function in ast.walk(ast.parse(found.text)):
         if not isinstance(function, ast.FunctionDef):
             continue
-        inline = _Inline(function)
         for statement in ast.walk(function):
             if isinstance(statement, ast.stmt) and statement.lineno in written:
                 for computed in _computed(statement):
                     _add(pieces, computed, MIN_STATEMENT_TOKENS)
-                    _add(pieces, inline.visit(deepcopy(computed)), MIN_STATEMENT_TOKENS)
                     for part in ast.walk(computed):
                         if isinstance(part, ast.expr):
                             _add(pieces, part, MIN_PART_TOKENS)
@@ -81,23 +77,6 @@ def _add(pieces: dict[tuple[str, ...], str], node: ast.expr, min_tokens: int) ->
     tokens = normalised(code)
     if len(tokens) >= min_tokens and not TRIVIAL.issuperset(tokens):
         pieces.setdefault(tokens, code)
-
-
-class _Inline(ast.NodeTransformer):
-    """Replaces each variable that is assigned once by its value, because a hint may write two statements as one."""
-
-    def __init__(self, function: ast.FunctionDef):
-        names = [node for node in ast.walk(function) if isinstance(node, ast.Name)]
-        stores = Counter(name.id for name in names if isinstance(name.ctx, ast.Store))
-        self._values: dict[str, ast.expr] = {}
-        for statement in ast.walk(function):
-            match statement:
-                case ast.Assign(targets=[ast.Name(id=name), *_], value=value) if stores[name] == 1:
-                    self._values[name] = value
-
-    def visit_Name(self, node: ast.Name) -> ast.expr:
-        value = self._values.get(node.id)
-        return node if value is None else deepcopy(value)
 
 
 def normalised(text: str) -> tuple[str, ...]:

@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import argparse
 import tomllib
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from grader.course.syllabus import TESTS, Chapter, Exercise, load_syllabus
-from grader.quality.devcheck.pool import stored_result
+from grader.quality.benchmarks.figures import table
 from grader.quality.devcheck.subjects import Subject, solution_of
-from grader.quality.devcheck.table import Mutants
 from grader.quality.devcheck.trying import Tried, TryJob
 from grader.quality.proof.mutator import Mutant, mutants
 from grader.quality.proof.running import parsed, parser, results_of, seconds_since
@@ -96,17 +96,6 @@ def results(changes: list[Mutant], tried: list[Tried]) -> list[MutantResult]:
     return found
 
 
-def last_found(exercise: Exercise) -> Mutants | None:
-    """The numbers of the exercise's mutants; None if they were not tried since something has changed."""
-    changes = mutants(solution_of(exercise), exercise.name)
-    tried: list[Tried] = []
-    for job in jobs_of(exercise, changes):
-        if (stored := stored_result(job)) is None:
-            return None
-        tried += stored
-    return Mutants(*classify(exercise, results(changes, tried), explanations(exercise.module)).numbers[:3])
-
-
 def run(arguments: list[str]) -> int:
     """Print the numbers of each exercise. Returns 0 if every survivor is explained."""
     options = parser("mutants", __doc__)
@@ -114,22 +103,20 @@ def run(arguments: list[str]) -> int:
     chosen = parsed(options, arguments)
     found = try_mutants({each: mutants(solution_of(each), each.name) for each in chosen.exercises}, chosen)
     classified = {each: classify(each, found[each], explanations(each.module)) for each in chosen.exercises}
-    print(f"{'exercise':<32}{'mutants':>8}{'caught':>8}{'equivalent':>12}{'unexplained':>13}")
+    rows: list[list[str]] = []
     stale = [sentence for row in classified.values() for sentence in row.stale]
     for chapter in load_syllabus().chapters:
         if of_chapter := {each: row for each, row in classified.items() if each.chapter == chapter.id}:
-            print(f"{chapter.id} {chapter.title}")
             stale += misplaced_explanations(chapter)
-            for exercise, row in of_chapter.items():
-                print(_line(f"  {exercise.name}", row.numbers))
-    sums = tuple(sum(numbers) for numbers in zip(*(row.numbers for row in classified.values())))
-    print(_line("all", sums))
+            rows.append([f"**{chapter.id} {chapter.title}**", *map(str, _sums(of_chapter.values()))])
+            rows += [[f"`{exercise.name}`", *map(str, row.numbers)] for exercise, row in of_chapter.items()]
+    print(table(["exercise", "mutants", "caught", "equivalent", "unexplained"], rows, words=1))
     for exercise, row in classified.items():
         for mutant in row.unexplained:
             print(f"✗ {exercise.name}, line {mutant.number}: nothing catches `{mutant.edit}` in\n    {mutant.line}")
     for sentence in stale:
         print(f"✗ {sentence}")
-    total, caught, equivalent, unexplained = sums
+    total, caught, equivalent, unexplained = _sums(classified.values())
     numbers = f"{caught} of {total} caught, {equivalent} equivalent, {unexplained} unexplained"
     print(f"mutants: {numbers}, in {seconds_since(chosen)}")
     if unexplained:
@@ -150,5 +137,5 @@ def try_mutants(
     return found
 
 
-def _line(name: str, numbers: tuple[int, ...]) -> str:
-    return "{:<32}{:>8}{:>8}{:>12}{:>13}".format(name, *numbers)
+def _sums(rows: Iterable[Classified]) -> list[int]:
+    return [sum(numbers) for numbers in zip(*(row.numbers for row in rows))]

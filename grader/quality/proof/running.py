@@ -1,4 +1,4 @@
-"""What the proofs share: their options, and jobs whose results are stored, so that an interrupted proof continues."""
+"""What the proofs share: their options, and how they run their jobs."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from grader.quality.devcheck.trying import Tried, TryJob
 PROGRESS_SECONDS = 60.0  # between two lines about the progress
 
 
-def parser(name: str, description: str, seeds: int = 0, jobs: bool = True) -> argparse.ArgumentParser:
-    """The options of a proof; those about seeds if it tries so many by default, those about jobs if it has any."""
+def parser(name: str, description: str, seeds: int = 0) -> argparse.ArgumentParser:
+    """The options of a proof; those about seeds if it tries so many by default."""
     prog, first_line = f"python -m grader.quality.proof {name}", description.partition("\n")[0]
     parser = argparse.ArgumentParser(prog=prog, description=first_line)
     parser.set_defaults(seeds=0, first=0)
@@ -24,9 +24,7 @@ def parser(name: str, description: str, seeds: int = 0, jobs: bool = True) -> ar
         parser.add_argument("--seeds", type=int, default=seeds, metavar="N", help=f"how many seeds ({seeds})")
         parser.add_argument("--from", dest="first", type=int, default=0, metavar="SEED", help="the first seed (0)")
     parser.add_argument("--exercise", action="append", metavar="NAME", help="only this one or its chapter; repeatable")
-    if jobs:
-        parser.add_argument("--jobs", "-j", type=int, default=2, metavar="N", help="how many exercises at once (2)")
-        parser.add_argument("--fresh", action="store_true", help="try again what was tried before and has not changed")
+    parser.add_argument("--jobs", "-j", type=int, default=2, metavar="N", help="how many exercises at once (2)")
     return parser
 
 
@@ -47,7 +45,7 @@ def results_of(jobs: Sequence[TryJob], options: argparse.Namespace) -> Iterator[
     """Each job with its results, in the order in which they end. Prints the progress."""
     last = time.monotonic()
     try:
-        for count, (job, tried) in enumerate(try_all(jobs, options.fresh, options.jobs), start=1):
+        for count, (job, tried) in enumerate(try_all(jobs, options.jobs), start=1):
             yield job, tried
             if time.monotonic() - last > PROGRESS_SECONDS:
                 last = time.monotonic()
@@ -58,13 +56,3 @@ def results_of(jobs: Sequence[TryJob], options: argparse.Namespace) -> Iterator[
 
 def seconds_since(options: argparse.Namespace) -> str:
     return f"{time.monotonic() - options.began:.0f} s"
-
-
-def shortfall(tried: Tried, points: float) -> str:
-    """Why an exercise did not get all of its points, in a line or two; empty if it did."""
-    if tried.outcome == "passed" and tried.earned == points:
-        return ""
-    failed = []
-    for test, message in tried.failed_tests.items():
-        failed.append(f"{test} ({tried.outcomes[test]}): {' '.join(message.split())[:300]}")
-    return "; ".join(tried.forbidden) or f"{tried.earned:g} of {points:g} points; {'; '.join(failed)}"

@@ -21,6 +21,7 @@ from grader.course.source import bound_names, parse
 from grader.course.syllabus import EXERCISES, Chapter, load_syllabus
 from grader.execution.chapter_package import ChapterPackage
 from grader.execution.target import Target, reference_of, uses
+from grader.files import UserProblem
 
 LEARNER = Target("exercises", EXERCISES)
 
@@ -30,7 +31,7 @@ def hidden_prints() -> AbstractContextManager:
     return redirect_stdout(io.StringIO())
 
 
-class NotInHandout(ValueError):
+class NotInHandout(UserProblem, ValueError):
     """A walk or a model needs exercises that this handout leaves out; the message is a sentence."""
 
 

@@ -225,8 +225,8 @@ def test_later_submissions_are_added_and_nothing_has_a_name(course):
     assert f"this is so for {beta}" in " ".join(ran.out.split())
     assert marks(course / "grades" / "week1")[beta]["total"] == marks(course / "grades" / "week1")[pseudonym(course, "Deltaname Fourfamily")]["total"] == "10"
     check_hidden(course)
-    ran = run(course, "regrade", "btwo77", "--seed", "3", assignment="week1")
-    assert ran.status == 0 and "--seed differs from the last run" in " ".join(ran.out.split()) and not found_in(ran.out), ran.out
+    ran = run(course, "grade", course / "week1late", "--add", "--seed", 3, assignment="week1")
+    assert ran.status == 1 and "--seed differs from the last run" in " ".join(ran.out.split()) and not found_in(ran.out), ran.out
     check_hidden(course)
 
 

@@ -1,6 +1,6 @@
 """Submissions that attack, graded in one class with honest ones between them, and also in process if the attack can be stopped there.
 
-The attacks are in grader/tests/attacks; grader/quality/proof/attacks.py says what their fields mean.
+The attacks are in grader/tests/attacks; grader/tests/attack_files.py says what their fields mean.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from attack_files import Attack, attacks
 from grade_command import PATIENCE, command, hand_in, marks, mistake
 from grader.classroom.gradebook.gradebook import Gradebook
 from grader.classroom.judging.dispatch import GradeJob
@@ -28,10 +29,9 @@ from grader.course.syllabus import ROOT, load_syllabus
 from grader.execution.sandbox.isolation import available
 from grader.processes.client import ServerProcess
 from grader.processes.job import read
-from grader.quality.benchmarks.processes import children_of, command_line, descendants, still_running
-from grader.quality.proof.attacks import Attack, attacks
 from grader.system import kernel
 from grader.verdict.summary import Verdict
+from linux_processes import children_of, command_line, descendants, still_running
 from pytest_runs import environment, grade, solution
 
 isolation = available()

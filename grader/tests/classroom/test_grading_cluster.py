@@ -20,8 +20,8 @@ from grade_command import PATIENCE, until
 from grader.classroom.judging import cluster as cluster_module
 from grader.cli.commands.grade import grade
 from grader.course.syllabus import SOLUTIONS
-from grader.quality.benchmarks.processes import alive
 from kit_copy import posix
+from linux_processes import alive
 
 pytestmark = [pytest.mark.thorough, posix]
 

@@ -190,9 +190,9 @@ def test_override_and_note_from_the_command_line(tmp_path):
     assert exports(out[1]) == plain
     assert "revoked" in headway("override", "--list", *out).out
     ran = headway("override", "Beta", "softmax", "--revoke", *out)
-    assert ran.status == 2 and "Beta: the override of softmax was revoked already, on 20" in ran.out
+    assert ran.status == 2 and "Beta: there is no override of softmax; " in ran.out
     ran = headway("note", "--revoke", 1, *out)
-    assert ran.status == 2 and "note 1 was revoked already, on 20" in ran.out
+    assert ran.status == 2 and "there is no note 1; " in ran.out
     ran = headway("override", "--list", "--out", tmp_path / "nowhere")
     assert ran.status == 2 and "has no gradebook" in ran.out
     ran = headway("note", "Beta", "x", "--out", tmp_path)

@@ -13,7 +13,7 @@ import pytest
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.intake.reader import ReadLimits, read_in_subprocess, read_submissions
 from grader.course.syllabus import ROOT
-from grader.quality.benchmarks.processes import command_line, descendants
+from linux_processes import command_line, descendants
 from submission_archives import CHAPTER, tar_header, tarred, write, zipped
 
 LONG_TUPLE = "x = (" + "a," * 99_000 + ")\n"

@@ -243,28 +243,10 @@ def test_a_broken_chapter_does_not_stop_the_pages(kit, work):
     kit.run("diff", "build_vocab", "--peek", status=1)
 
 
-@posix
-@pytest.mark.skipif(getattr(os, "geteuid", lambda: 1)() == 0, reason="the superuser may write anywhere")
-def test_a_read_only_folder_is_one_sentence(kit):
-    kit.edit("ch01_tokenizer", "    raise NotImplementedError", "    return 1")
-    kit.exercises.chmod(0o500)
-    try:
-        kit.run()
-        assert "could not write" in kit.run("hint")
-        assert "permission denied" in kit.run("reset", "ch01", status=1).lower()
-    finally:
-        kit.exercises.chmod(0o700)
-
-
-def test_if_nothing_can_be_saved_nothing_is_lost(kit):
-    kit.edit("ch01_tokenizer", "    raise NotImplementedError", "    return 1")
-    mine = kit.file("ch01_tokenizer").read_text()
+def test_a_hint_is_shown_although_its_level_cannot_be_saved(kit):
     (kit.exercises / ".headway").write_text("a file where a folder should be")
     out = kit.run("hint", "softmax")
     assert "hint 1 of 3" in out and "could not write exercises/.headway/hints.json" in out
-    kit.run("reset", "ch01", status=1)
-    kit.run("reset", "build_vocab", status=1)
-    assert kit.file("ch01_tokenizer").read_text() == mine
 
 
 # ---- for maintainers
@@ -340,11 +322,11 @@ def test_if_the_old_code_cannot_be_saved_nothing_is_changed(kit):
     assert kit.file("ch03_attention").read_bytes() == before
 
 
-@pytest.mark.parametrize(("command", "doing"), [("handout", "make"), ("gradescope", "write")])
-def test_output_that_cannot_be_written_is_one_sentence(kit, command, doing):
+@pytest.mark.parametrize(("command", "reason"), [("handout", "could not make file/out.zip: "), ("gradescope", "the folder file does not exist")])
+def test_output_that_cannot_be_written_is_one_sentence(kit, command, reason):
     (kit.root / "file").write_text("no folder")
     said = kit.run(command, "file/out.zip", "--chapters", "ch01", status=2)
-    assert said.startswith(f"headway: could not {doing} file/out.zip: ") and said.count("\n") == 1
+    assert said.startswith(f"headway: {reason}") and said.count("\n") == 1
 
 
 def test_every_command_describes_itself_in_one_whole_line(kit):

@@ -15,9 +15,9 @@ from grader.course.syllabus import ROOT
 from grader.execution.errors import HostDied, OutOfTime
 from grader.execution.proxy import Implementation
 from grader.execution.sandbox import seccomp
-from grader.quality.benchmarks.processes import alive, living_children
 from grader.system import kernel
 from hostile import ATTACKS
+from linux_processes import alive, living_children
 from sandboxed import LIMIT, SECRET, refused, sandboxed_pool
 
 pytestmark = forks

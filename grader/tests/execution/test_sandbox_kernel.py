@@ -17,8 +17,8 @@ from grader.execution.errors import HostDied
 from grader.execution.proxy import Implementation
 from grader.execution.sandbox.isolation import Isolation, available
 from grader.execution.worker import WorkerPool
-from grader.quality.benchmarks.processes import alive, children_of, living_children, parent_of
 from hostile import ATTACKS
+from linux_processes import alive, children_of, living_children, parent_of
 from sandboxed import LIMIT, refused, sandboxed_pool
 
 pytestmark = forks

@@ -20,7 +20,7 @@ from grader.execution.sandbox.isolation import Isolation
 from grader.execution.values import MAX_BYTES
 from grader.execution.wire import MAX_HEAD
 from grader.execution.worker import WorkerPool
-from grader.quality.benchmarks.processes import alive, living_children
+from linux_processes import alive, living_children
 
 pytestmark = forks
 LIMIT = 1.5
@@ -217,7 +217,7 @@ def test_nothing_outlives_a_killed_server(tmp_path):
     script = (
         "import sys, os\n"
         "from boundaries import make_boundary\n"
-        "from grader.quality.benchmarks.processes import living_children\n"
+        "from linux_processes import living_children\n"
         "from grader.execution.proxy import Implementation\n"
         "from grader.execution.worker import WorkerPool\n"
         "boundary = make_boundary('fork', WorkerPool(), seconds=600)\n"

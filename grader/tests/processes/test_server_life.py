@@ -8,7 +8,7 @@ import sys
 
 import pytest
 from grader.processes.client import NoServer
-from grader.quality.benchmarks.processes import alive
+from linux_processes import alive
 from warm_runs import CHAPTER, PATIENCE, WarmKit, until, write_softmax
 
 pytestmark = [

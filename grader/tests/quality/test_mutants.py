@@ -116,7 +116,7 @@ def met():
     }
     strange = [Mutant(exercise.name, 1, "", name, f"def merge_heads(x):\n{body}") for name, body in bad.items()]
     changed = mutants(reference_of(exercise.module).text, exercise.name) + strange
-    found = try_mutants({exercise: changed}, parsed(parser("mutants", ""), ["--fresh", "-j", "1"]))
+    found = try_mutants({exercise: changed}, parsed(parser("mutants", ""), ["-j", "1"]))
     return exercise, found[exercise]
 
 

@@ -13,22 +13,6 @@ from pytest_runs import environment
 pytestmark = pytest.mark.thorough
 
 MODULE = "ch03_attention"
-FLAKY = '''
-
-@exercise("causal_mask")
-def test_fails_once(learner):
-    """The first run of this test fails."""
-    from pathlib import Path
-    from grader.verdict.comparing import holds
-
-    try:
-        Path({marker!r}).touch(exist_ok=False)
-    except FileExistsError:
-        return
-    holds(False, "this is the first run")
-'''
-
-
 SUITE, PIN = "test_ch03_attention.py", "@example(n=at(B=1, T=2, V=3), dim=1, seed=0)"
 OF_LUCK = '''
 [softmax.of_luck]
@@ -60,29 +44,16 @@ def wrong():
 
 
 def test_a_course_that_does_not_get_its_points_is_named(wrong):
-    styles = ["--style", "right", "--style", "wrong"]
+    styles = ["--style", "right", "--style", "wrong", "--style", "reference"]
     done = prove("fair", "--seeds", "1", "--from", "3", *styles, "--exercise", "causal_mask", root=wrong)
     assert done.returncode == 1, done.stdout + done.stderr
     sentence = r"^✗ wrong, seed 3, in a worker: causal_mask: 0 of \d+ points; test_\w+ \(failed\): "
     assert re.search(sentence, done.stdout, re.M), done.stdout
-    table = dict(re.findall(r"^(\w+ +in (?:process|a worker)) +1 +([01])$", done.stdout, re.M))
-    full_marks = {" ".join(name.split()): full for name, full in table.items()}
-    right = {"right in process": "1", "right in a worker": "1"}
-    assert full_marks == right | {"wrong in process": "0", "wrong in a worker": "0"}
-    assert "1 exercise, seeds 3 to 3, in process and in workers: 2 of 4 runs earned full marks" in done.stdout
-
-
-def test_a_test_that_fails_the_reference_now_and_then_is_named(wrong, tmp_path):
-    suite = wrong / "tests" / "test_ch03_attention_heads.py"
-    with suite.open("a", encoding="utf-8") as file:
-        file.write(FLAKY.format(marker=str(tmp_path / "ran")))
-    done = prove("steady", "--seeds", "4", "--exercise", "causal_mask", root=wrong)
-    assert done.returncode == 1, done.stdout + done.stderr
-    again = r"python -m pytest --target solutions --exercise causal_mask --seed \d"
-    sentence = rf"(?mi)^✗ test_fails_once failed in 1 of 4 runs; {again}: .*the first run"
-    assert re.search(sentence, done.stdout), done.stdout
-    assert re.search(r"seeds 0 to 3: 4 runs, \d+ tests run, 1 failed \(1 different one;", done.stdout), done.stdout
-    assert done.stdout.count("✗") == 1
+    table = re.findall(r"^\| (\w+) +\| (in process|in a worker) +\| +1 \| +([01]) \|$", done.stdout, re.M)
+    full_marks = {f"{style} {place}": full for style, place, full in table}
+    marks = {"right": "1", "wrong": "0", "reference": "1"}
+    assert full_marks == {f"{style} in {place}": mark for style, mark in marks.items() for place in ("process", "a worker")}
+    assert "1 exercise, seeds 3 to 3, in process and in workers: 4 of 6 runs earned full marks" in done.stdout
 
 
 @pytest.fixture
@@ -118,7 +89,7 @@ def test_a_mistake_that_some_seeds_miss_is_found_and_a_pinned_example_catches_it
 
 
 def test_unknown_names():
-    done = prove("steadi")
-    assert done.returncode == 2 and "there is no proof called steadi; there are catches, fair" in done.stderr
+    done = prove("fairr")
+    assert done.returncode == 2 and "there is no proof called fairr; there are catches, fair" in done.stderr
     done = prove("fair", "--exercise", "causal_mas")
     assert done.returncode == 2 and "did you mean causal_mask" in done.stderr

@@ -153,7 +153,7 @@ def test_a_changed_lesson_rebuilds_it_and_control_c_meanwhile_keeps_the_old_book
             process.send_signal(signal.SIGINT)
             assert process.wait(PATIENCE) == 130
             said = process.stdout.read().decode()
-        assert "stopped before the book was built" in said and "Traceback" not in said
+        assert "headway: stopped" in said and "Traceback" not in said
         assert list(site.parent.iterdir()) == [site] and (site / "index.html").is_file()
     finally:
         lesson.write_text(before, encoding="utf-8")

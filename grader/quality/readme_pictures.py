@@ -1,13 +1,14 @@
 """Makes the README's two pictures (`make readme`): a session of `headway watch`, and a translator's attention.
 
 All come from real runs in a copy of the kit: one exercise fails and is fixed; a translator is trained with a solved
-course. `story_model.py` records a longer training for two pages of the book.
+course.
 """
 
 from __future__ import annotations
 
 import io
 import re
+import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -17,7 +18,6 @@ from grader.course.source import definition, read_source, replace_definition
 from grader.course.syllabus import ROOT
 from grader.files import write_whole
 from grader.quality.benchmarks.workplace import copied_kit, environment, solved_chapter
-from grader.quality.readme import story_model
 from grader.teaching.drawing.charts import MONO
 from rich.console import Console
 from rich.terminal_theme import TerminalTheme
@@ -25,20 +25,9 @@ from rich.text import Text
 
 FOLDER = ROOT / ".github" / "pictures"
 COLUMNS, ROWS, SCREEN_SECONDS = 80, 44, 300.0
-THEME = TerminalTheme(
-    (22, 25, 29),
-    (227, 231, 235),
-    [
-        (22, 25, 29),
-        (255, 155, 142),
-        (126, 226, 168),
-        (242, 204, 96),
-        (121, 189, 240),
-        (216, 162, 232),
-        (121, 200, 240),
-        (227, 231, 235),
-    ],  # fmt: skip
-)
+DARK, RED, GREEN, YELLOW = (22, 25, 29), (255, 155, 142), (126, 226, 168), (242, 204, 96)
+BLUE, MAGENTA, CYAN, LIGHT = (121, 189, 240), (216, 162, 232), (121, 200, 240), (227, 231, 235)
+THEME = TerminalTheme(DARK, LIGHT, [DARK, RED, GREEN, YELLOW, BLUE, MAGENTA, CYAN, LIGHT])
 WINDOW = f"""\
 <svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {{width}} {{height}}" width="720" role="img">
 <title>headway watch: an exercise fails, one line is fixed and saved, and it passes</title>
@@ -70,14 +59,12 @@ def session() -> str:
         file.write_text(unfinished_chapter(read_source(file)), encoding="utf-8")
         failing, passing = _watched(kit, file)
     saved = [Text(f"-   {MISTAKEN}", "red"), Text(f"+   {FIXED}", "green")]
-    after = [("saved in exercises/ch03_attention.py:", saved), ("headway watch, a moment later", passing)]
-    return draw_window([("$ headway watch", failing), *after])
-
-
-def draw_window(panes: Sequence[tuple[str, Sequence[Text]]]) -> str:
-    """Panes one below the other, each with its heading: the screen at one moment after another."""
+    panes = {
+        "$ headway watch": failing, "saved in exercises/ch03_attention.py:": saved,
+        "headway watch, a moment later": passing,
+    }  # fmt: skip
     console = Console(record=True, width=COLUMNS, file=io.StringIO())
-    for heading, lines in panes:
+    for heading, lines in panes.items():
         console.print(Text(heading.ljust(COLUMNS), "bold on #353d48"))
         console.print(*lines, "", sep="\n", no_wrap=True, overflow="crop")
     return console.export_svg(title="headway watch", theme=THEME, code_format=WINDOW, unique_id="session")
@@ -93,13 +80,9 @@ def unfinished_chapter(stub: str) -> str:
 def attention() -> str:
     """The cross-attention of a translator that a solved course has trained, for one sentence."""
     with copied_kit() as kit:
-        return story_model.output_of(kit, environment(kit), ["-c", TRANSLATE])
-
-
-def train() -> None:
-    """A story model, trained and played with."""
-    with copied_kit() as kit:
-        story_model.write_record(story_model.record(kit, environment(kit)))
+        command = [sys.executable, "-c", TRANSLATE]
+        done = subprocess.run(command, cwd=kit, env=environment(kit), stdout=subprocess.PIPE, check=True)
+    return done.stdout.decode("utf-8")
 
 
 def _watched(kit: Path, file: Path) -> tuple[list[Text], list[Text]]:
@@ -149,16 +132,7 @@ def _lines(frame: str) -> list[Text]:
     return folded
 
 
-def main(names: list[str]) -> int:
-    for name, make in (("session", session), ("attention", attention)):
-        if not names or name in names:
-            print(f"making {name}.svg ...", flush=True)
-            write_whole(FOLDER / f"{name}.svg", make())
-    if not names or "train" in names:
-        print("training a model for the book: some minutes ...", flush=True)
-        train()
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    for name, make in {"session": session, "attention": attention}.items():
+        print(f"making {name}.svg ...", flush=True)
+        write_whole(FOLDER / f"{name}.svg", make())
