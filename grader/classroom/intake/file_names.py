@@ -115,8 +115,11 @@ def is_skipped(part: str) -> bool:
 
 
 def is_wanted(path: tuple[str, ...]) -> bool:
-    """Should this path be read? Paths that lead out of their archive are included, so that they are reported."""
-    return ".." in path or not any(is_skipped(part) for part in path)
+    """Should this path be read? Paths that lead out of their archive are included, so that they are reported.
+
+    The path is empty for the entry "./" that `tar` writes for the whole folder.
+    """
+    return ".." in path or (bool(path) and not any(is_skipped(part) for part in path))
 
 
 def replace_undecodable(name: str) -> str:

@@ -103,6 +103,14 @@ def test_an_incomplete_archive_gives_a_clear_message(tmp_path, pack, mode):
         assert found.problem == (DAMAGED if cut > 20 or mode != "w:" else "this file is not a valid archive; submit a zip or tar archive"), (mode, cut)
 
 
+def test_a_class_packed_with_its_own_folder_is_read(tmp_path):
+    """`tar czf class.tgz .` begins with an entry "./", which has no name."""
+    packed = tar_member(b"./", b"", b"5") + tar_member(b"./alpha/ch03_attention.py", b"a") + tar_member(b"./beta/ch03_attention.py", b"b") + bytes(1024)
+    assert list(by_name(write(tmp_path / "class.tar", packed))) == ["alpha", "beta"]
+    empty = zipped({"": "x", ".": "y", f"alpha/{CHAPTER}": "a"})
+    assert list(by_name(write(tmp_path / "class.zip", empty))) == ["alpha"]
+
+
 def test_the_format_is_detected_from_the_bytes_and_not_from_the_name(tmp_path):
     write(tmp_path / "alpha.zip", tarred({CHAPTER: "a"}))
     write(tmp_path / "beta.tar.gz", zipped({CHAPTER: "b"}))
