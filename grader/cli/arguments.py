@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
-from grader.course.names import join_or
+from grader.course.names import join_or, normalise
 from grader.course.status import read_course
 from grader.course.syllabus import ROOT, Chapter, Exercise, UnknownName, load_syllabus
 
@@ -99,7 +99,8 @@ def split_names(words: list[str] | None) -> list[str]:
         size = next((size for size in sizes if _find(" ".join(left[:size]))), 1)
         name = " ".join(left[:size])
         meant, apart = _find(name), [_find(word) for word in left[:size]]
-        if size > 1 and all(apart) and apart != [meant] * size:
+        is_title = isinstance(meant, Chapter) and normalise(meant.title) == normalise(name)
+        if size > 1 and not is_title and all(apart) and apart != [meant] * size:
             ways = f"{_describe(meant)}, or {' and '.join(map(_describe, apart))}"
             raise UnknownName(f"{name!r} may mean {ways}; use the ids of the chapters")
         names.append(name)

@@ -33,7 +33,7 @@ def progress(kit):
 def test_the_state_of_an_exercise_is_its_last_verdict_until_its_code_changes(kit):
     fresh = progress(kit)
     assert {one["state"] for one in fresh["exercises"].values()} == {"untried"}
-    assert (fresh["begun"], fresh["earned"], fresh["next"]["name"]) == (False, "0", "build_vocab")
+    assert (fresh["begun"], fresh["earned"], fresh["next"]["name"]) == (False, "0", "count_bigrams")
     kit.run("check", "softmax", status=1)
     assert not (kit.exercises / ".headway" / "verdicts.json").exists()  # a stub has no verdict
 
