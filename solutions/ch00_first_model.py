@@ -35,7 +35,7 @@ def count_bigrams(ids: Sequence[int] | Tensor, vocab_size: int) -> Tensor:
 
 
 def bigram_probabilities(counts: Tensor, smoothing: float = 1.0) -> Tensor:
-    """Turn counts (V, V) into probabilities (V, V), float32: row a says how probable each next id is after a.
+    """Turn whole-number counts (V, V) into probabilities (V, V), float32: row a says how probable each next id is after a.
 
     `smoothing` is added to every count first, so that a pair that never occurred is not impossible. Then each row is divided by
     its own sum. A row whose sum is 0 (an id that nothing follows, with smoothing 0) becomes uniform: 1 / V everywhere. A

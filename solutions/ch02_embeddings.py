@@ -95,7 +95,7 @@ class SinusoidalPositions(nn.Module):
     """A layer that adds the table of sinusoidal_positions to its input, and has nothing to train.
 
     It has no parameters. The table is a buffer, so it moves with the model to another device. It is not in the state dict,
-    because it can be computed again at any time. In half precision, too, every row is right up to rounding, also after
+    because it can be computed again at any time. In float16 and bfloat16, too, every row is right up to rounding, also after
     module.bfloat16().
     """
 

@@ -57,6 +57,13 @@ def test_overlapping_pairs_count_and_the_ends_are_not_joined(learner):
 
 
 @exercise("count_bigrams")
+def test_a_frequent_pair_is_counted_in_full(learner):
+    """A pair that occurs 300 times has the count 300: counts do not end at 255, and are not rounded."""
+    got = learner.count_bigrams([1] * 301 + [0], 2)
+    same(got, torch.tensor([[0, 0], [1, 300]]), "the table of counts of 301 ids 1 and then a 0")
+
+
+@exercise("count_bigrams")
 def test_the_table_has_a_row_and_a_column_for_every_id(learner):
     """The table has vocab_size rows and columns, also for ids that do not occur; a second text is counted from zero again."""
     first, second = learner.count_bigrams([1, 0, 1, 0], 6), learner.count_bigrams(torch.tensor([0, 1, 1]), 3)
@@ -193,6 +200,15 @@ def test_a_long_text_has_a_loss_too(learner):
 
 
 @exercise("average_loss")
+def test_a_float64_table_is_measured_in_float64(learner):
+    """Probabilities in float64 keep their precision: 1e-60, which would be 0 in float32, has the loss 138.155."""
+    table = torch.tensor([[0.5, 0.5], [1e-60, 1.0]], dtype=torch.float64)
+    rare, usual = learner.average_loss(table, [0, 1, 0]), learner.average_loss(table, [0, 0, 1])
+    number(usual, math.log(2), "the average loss of [0, 0, 1] with a float64 table")
+    number(rare, (math.log(2) - math.log(1e-60)) / 2, "the average loss of [0, 1, 0], a step of 0.5 and one of 1e-60 in a float64 table,")
+
+
+@exercise("average_loss")
 def test_a_text_without_a_step_is_refused(learner):
     """A text of one id, or of none, has no step: a ValueError, for lists and tensors. Two ids are enough."""
     table = torch.tensor([[0.25, 0.75], [0.5, 0.5]])
@@ -240,9 +256,10 @@ def test_each_id_comes_from_the_row_of_the_id_before_it(learner, n, seed):
 def test_ids_are_drawn_with_the_probabilities_of_the_row(learner):
     """The next id is drawn with the probabilities of the row: likely ids come often, unlikely ones seldom, impossible ones never."""
     table = torch.tensor([[0.1, 0.6, 0.3], [0.45, 0.0, 0.55], [0.7, 0.25, 0.05]])
-    text = learner.bring(seeded)(learner.write, table, 2, 4000, 4)[0]
-    holds(len(text) == 4001 and text[0] == 2, f"the text should be 2 and 4,000 more ids; it has {len(text)} ids and begins with {text[0]}")
-    steps = Counter(zip(text, text[1:]))
+    texts = learner.bring(seeded)(learner.write, table, 2, 2000, 4, 5)
+    for text in texts:
+        holds(len(text) == 2001 and text[0] == 2, f"the text should be 2 and 2,000 more ids; it has {len(text)} ids and begins with {text[0]}")
+    steps = Counter(step for text in texts for step in zip(text, text[1:]))
     for row in range(3):
         with check:
             seen = {b: times for (a, b), times in steps.items() if a == row}

@@ -51,7 +51,7 @@ def status() -> int:
         way = "or open the book with `headway book`"
         if here.number == 0:
             lesson = short_path(EXERCISES / f"{here.name}.md")
-            print_wrapped(console, f"In the first hour you watch a model learn, and write one: read {lesson}, {way}.")
+            print_wrapped(console, f"In chapter 0 you watch a model learn, and write one: read {lesson}, {way}.")
         elif (introduction := EXERCISES / "ch00_big_picture.md").is_file():
             print_wrapped(console, f"What you are going to build: read {short_path(introduction)}, {way}.")
         console.print()

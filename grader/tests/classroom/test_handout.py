@@ -152,7 +152,7 @@ def test_it_contains_only_what_a_learner_needs(made):
     unwanted = ("solutions", "tests/misconceptions", "variants", "grader/tests", "devcheck", ".git/", ".pyc", "progress.txt")
     assert not any(part in name for name in names for part in unwanted)
     assert {name for name in names if name.startswith("reference/")} == {
-        "reference/ch01_tokenizer.sealed", "reference/ch02_embeddings.sealed", f"reference/{MODULE}.sealed", f"reference/{MODULE}.mistakes",
+        "reference/ch00_first_model.sealed", "reference/ch01_tokenizer.sealed", "reference/ch02_embeddings.sealed", f"reference/{MODULE}.sealed", f"reference/{MODULE}.mistakes",
         f"reference/{MODULE}.stub",
     }  # fmt: skip
     assert {".gitlab-ci.yml", "README.md", "Makefile", ".github/workflows/grade.yml", f"exercises/{MODULE}.md", f"exercises/pictures/{MODULE}.svg"} <= names
