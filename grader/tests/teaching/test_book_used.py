@@ -10,7 +10,7 @@ pytestmark = [pytest.mark.thorough, needs_chromium]
 FOUND = {  # what a reader types: the address, or its beginning, of the first hit
     "weight tying": "ch07_models.html",
     "backpropagation": "",
-    "vanishing gradient": "ch06_blocks.html",
+    "vanishing gradient": "ch08_training.html",
     "why divide by sqrt": "ch03_attention.html#why-divide-by",
     "attention": "ch03_attention.html",
     "attenton": "ch03_attention.html",
