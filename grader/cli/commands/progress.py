@@ -25,9 +25,8 @@ MAX_MISSING_NAMES = 3
 def progress(
     minutes: Annotated[
         float | None,
-        option("Train the best model of your parts again, for so long.", min=0.05, max=1000, metavar="M"),
+        option("Train the best model of your parts, also if it was trained before.", min=0.05, max=1000, metavar="M"),
     ] = None,
-    again: Annotated[bool, option("Train the best model of your parts again.", "--again")] = False,
 ) -> int:
     """See what a model of your own parts writes now.
 
@@ -50,7 +49,7 @@ def progress(
     try:
         lines = load_lines()
         possible = [stage for stage in STAGES if not stage.missing(own)]
-        if possible and (again or minutes is not None or possible[-1].name not in lines):
+        if possible and (minutes is not None or possible[-1].name not in lines):
             lines[possible[-1].name] = _measure(possible[-1], own, minutes or USUAL_MINUTES)
         _print_lines(lines, own)
     finally:
