@@ -43,28 +43,6 @@ class Bigrams(nn.Module):
         return self.log_probabilities[ids]
 
 
-class Stack(nn.Module):
-    """Embeddings, perhaps positions and one layer, and a linear head: ids (B, T) -> logits (B, T, V)."""
-
-    def __init__(
-        self,
-        embedding: nn.Module,
-        positions: nn.Module | None,
-        layer: nn.Module | None,
-        norm: nn.Module | None,
-        vocab_size: int,
-    ) -> None:
-        super().__init__()
-        self.embedding, self.positions, self.layer, self.norm = embedding, positions, layer, norm
-        self.head = nn.Linear(DESIGN.d_model, vocab_size)
-
-    def forward(self, ids: Tensor) -> Tensor:
-        x = self.embedding(ids)
-        for part in (self.positions, self.layer, self.norm):
-            x = x if part is None else part(x)
-        return self.head(x)
-
-
 class CausalResidual(nn.Module):
     """x + attention(x), where each position sees itself and earlier ones."""
 
@@ -86,24 +64,26 @@ def count_stories(parts: Any, corpus: StoryCorpus) -> nn.Module:
 
 
 def embedding_model(parts: Any, corpus: StoryCorpus) -> nn.Module:
-    vocab_size = corpus.tokenizer.vocab_size
-    return Stack(parts.TokenEmbedding(vocab_size, DESIGN.d_model), None, None, None, vocab_size)
+    return _between_embedding_and_head(parts, corpus)
 
 
 def attention_model(parts: Any, corpus: StoryCorpus) -> nn.Module:
-    layer = CausalResidual(parts.MultiHeadAttention(DESIGN.d_model, DESIGN.n_heads), parts.causal_mask)
-    return _with_positions(parts, corpus, layer, None)
+    positions = parts.LearnedPositions(DESIGN.max_len, DESIGN.d_model)
+    attention = CausalResidual(parts.MultiHeadAttention(DESIGN.d_model, DESIGN.n_heads), parts.causal_mask)
+    return _between_embedding_and_head(parts, corpus, positions, attention)
 
 
 def block_model(parts: Any, corpus: StoryCorpus) -> nn.Module:
+    positions = parts.LearnedPositions(DESIGN.max_len, DESIGN.d_model)
     block = parts.PreNormBlock(DESIGN.d_model, DESIGN.n_heads)
-    return _with_positions(parts, corpus, block, parts.LayerNorm(DESIGN.d_model))
+    return _between_embedding_and_head(parts, corpus, positions, block, parts.LayerNorm(DESIGN.d_model))
 
 
-def _with_positions(parts: Any, corpus: StoryCorpus, layer: nn.Module, norm: nn.Module | None) -> nn.Module:
+def _between_embedding_and_head(parts: Any, corpus: StoryCorpus, *layers: nn.Module) -> nn.Module:
+    """An embedding, these layers, and a linear head: ids (B, T) -> logits (B, T, V)."""
     vocab_size = corpus.tokenizer.vocab_size
     embedding = parts.TokenEmbedding(vocab_size, DESIGN.d_model)
-    return Stack(embedding, parts.LearnedPositions(DESIGN.max_len, DESIGN.d_model), layer, norm, vocab_size)
+    return nn.Sequential(embedding, *layers, nn.Linear(DESIGN.d_model, vocab_size))
 
 
 def whole_gpt(parts: Any, corpus: StoryCorpus) -> nn.Module:
@@ -153,7 +133,6 @@ class Line:
     loss: float
     text: str
     minutes: float
-    parameters: int
 
 
 def load_lines() -> dict[str, Line]:
@@ -186,8 +165,7 @@ def measure(
     if not stage.is_counted:
         for share in _train(trainer, minutes * 60):
             advance(share)
-    parameters = sum(parameter.numel() for parameter in model.parameters())
-    return Line(stage.name, trainer.validate(), trainer.write(seed), 0.0 if stage.is_counted else minutes, parameters)
+    return Line(stage.name, trainer.validate(), trainer.write(seed), 0.0 if stage.is_counted else minutes)
 
 
 def _train(trainer: Trainer, seconds: float) -> Iterator[float]:

@@ -19,6 +19,7 @@ from grader.execution.chapter_package import ChapterPackage
 from grader.files import write_whole
 from grader.teaching.circuits import CAPITAL, capitals, ids_of
 from grader.teaching.drawing.charts import curves, heatmap
+from grader.teaching.show.kinds.first_model import TEXT, TOKENS
 from grader.teaching.walks.initialization import measure_way
 
 PICTURES = EXERCISES / "pictures"
@@ -61,13 +62,10 @@ def _stored(path: Path) -> str | None:
 
 def _bigrams(chapter: ModuleType) -> str:
     """Draw the probabilities of the lesson's text."""
-    words = "the cat sat . the cat ran . the dog sat .".split()
-    vocab = sorted(set(words))
-    counts = chapter.count_bigrams([vocab.index(word) for word in words], len(vocab))
+    counts = chapter.count_bigrams(TEXT, len(TOKENS))
     title = "How probable each next token is"
-    return heatmap(
-        chapter.bigram_probabilities(counts, 0.0), vocab, vocab, title, row_name="this token", column_name="next token"
-    )
+    table = chapter.bigram_probabilities(counts, 0.0)
+    return heatmap(table, TOKENS, TOKENS, title, row_name="this token", column_name="next token")
 
 
 def _sinusoidal_table(chapter: ModuleType) -> str:

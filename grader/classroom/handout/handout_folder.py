@@ -139,8 +139,7 @@ def _write_exercises(folder: Path, selected: list[Chapter], hidden: Collection[s
             _copy(path, folder / "pictures" / path.name)
     for path in sorted(EXERCISES.glob("walks/*.md")):
         _copy(path, folder / "walks" / path.name)
-    lessons = {chapter.name for chapter in load_syllabus().chapters}
-    for path in sorted(path for path in EXERCISES.glob("ch00_*.md") if path.stem not in lessons):
+    for path in _introductions():
         write_whole(folder / path.name, _without_lost_links(read_source(path), folder))
     write_whole(folder / FINGERPRINTS, lock)
     syllabus = course_subset.reduce_syllabus(read_source(EXERCISES / "syllabus.toml"), ids, last, hidden)
@@ -149,12 +148,18 @@ def _write_exercises(folder: Path, selected: list[Chapter], hidden: Collection[s
         _copy(EXERCISES / "AFTERWARDS.md", folder / "AFTERWARDS.md")
 
 
+def _introductions() -> list[Path]:
+    """The pages that are read before chapter 1 and have no exercises, so every handout has them."""
+    chapters = {chapter.name for chapter in load_syllabus().chapters}
+    return sorted(path for path in EXERCISES.glob("ch00_*.md") if path.stem not in chapters)
+
+
 def _without_lost_links(lesson: str, folder: Path) -> str:
     """Return a lesson of chapter 0 without links to lessons that are not in the handout: their titles stay."""
+    introductions = {path.name for path in _introductions()}
 
     def link(match: re.Match) -> str:
-        there = match[2] in ("ch00_big_picture.md", "ch00_refresher.md") or (folder / match[2]).is_file()
-        return match[0] if there else match[1]
+        return match[0] if match[2] in introductions or (folder / match[2]).is_file() else match[1]
 
     return re.sub(r"\[([^\]]+)\]\((\w+\.md)\)", link, lesson)
 

@@ -17,18 +17,22 @@ if TYPE_CHECKING:
     from grader.models.growth import Line, Stage
     from grader.models.own_parts import OwnParts
 
+USUAL_MINUTES = 1.0
 MAX_MISSING_NAMES = 3
 
 
 def progress(
-    minutes: Annotated[float, option("How long a model trains (default: 1).", min=0.05, max=1000, metavar="M")] = 1.0,
-    again: Annotated[bool, option("Train the best model of your parts once more.", "--again")] = False,
+    minutes: Annotated[
+        float | None,
+        option("Train the best model of your parts, also if it was trained before.", min=0.05, max=1000, metavar="M"),
+    ] = None,
 ) -> int:
     """See what a model of your own parts writes now.
 
     It builds the best language model that your passed exercises allow: bigrams, an embedding with a head, one attention
     layer, one block, or a GPT. It trains the model on little stories, and keeps its loss on other stories and a text
-    that it writes. All models continue the same words, so you see how each chapter changes the text.
+    that it writes. All models continue the same words, so you see how each chapter changes the text. Without --minutes
+    it trains for one minute, and only a model that it has not trained yet.
 
     What trains the model is yours where it passes, and the reference's elsewhere.
 
@@ -44,8 +48,8 @@ def progress(
     try:
         lines = load_lines()
         possible = [stage for stage in STAGES if not stage.missing(own)]
-        if possible and (again or possible[-1].name not in lines):
-            lines[possible[-1].name] = _measure(possible[-1], own, minutes)
+        if possible and (minutes is not None or possible[-1].name not in lines):
+            lines[possible[-1].name] = _measure(possible[-1], own, minutes or USUAL_MINUTES)
         _print_lines(lines, own)
     finally:
         own.close()

@@ -55,9 +55,8 @@ class StoryCorpus:
         return WordModelTokenizer.of_texts(self.parts, texts)
 
     def batch(self, step: int) -> list[Batch]:
-        return collate_by_length(
-            self.parts, self._windows(self.texts(range(step * self.rows, (step + 1) * self.rows))), self.pieces
-        )
+        texts = self.texts(range(step * self.rows, (step + 1) * self.rows))
+        return collate_by_length(self.parts, self._windows(texts), self.pieces)
 
     def texts(self, numbers: range) -> list[str]:
         """The stories with these numbers, without those that are held out."""
