@@ -47,10 +47,11 @@ def collect_pinned(test: Any) -> None:
 
 def run_pinned(test: Any, fixtures: dict[str, Any]) -> None:
     """Run the test on each of its pinned examples."""
-    for pinned in test.hypothesis.pinned:
+    handle = getattr(test, "hypothesis", None)
+    for pinned in handle.pinned if handle else ():
         comparing.current.sizes.clear()
         arguments = {name: value.make() if isinstance(value, Pinned) else value for name, value in pinned.items()}
-        test.hypothesis.inner_test(**fixtures, **arguments)
+        handle.inner_test(**fixtures, **arguments)
 
 
 def seed_examples(test: Any, name: str, seed: int) -> None:
