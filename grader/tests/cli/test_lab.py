@@ -10,7 +10,7 @@ import pytest
 from grader.course import labs
 from grader.course.labs import LabProblem, list_labs
 from grader.course.syllabus import ROOT, load_syllabus
-from grader.models.comparison.design_words import is_design, settings_for
+from grader.models.comparison.training import is_design, settings_for
 from grader.models.training.settings import Settings
 from grader.teaching.measurements import list_measurements
 from grader.teaching.walks import list_walks
