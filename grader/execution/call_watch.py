@@ -6,6 +6,7 @@ instructions: a function in C that does not return is never interrupted. Only th
 
 from __future__ import annotations
 
+import math
 import mmap
 import struct
 import time
@@ -15,8 +16,14 @@ from faulthandler import cancel_dump_traceback_later, dump_traceback_later
 GRACE_SECONDS = 0.25  # after its time limit, for a call in Python to end with an exception
 
 
+MOST_PROCESSES = 4  # that work on one run
+
+
 class CallWatch:
     """Its methods are called when a call begins and when it has ended; these do nothing."""
+
+    def move_to(self, place: int) -> None:
+        """This process is a copy of the one that it was made for; the number tells it from other copies."""
 
     def begin(self, seconds: float) -> None:
         """A call begins, or continues, that may take so many seconds from now on."""
@@ -26,22 +33,26 @@ class CallWatch:
 
 
 class SharedDeadline(CallWatch):
-    """The deadline of the call that a forked process runs, on the monotonic clock, in memory that its parent sees
-    too."""
+    """The deadline of the call that a forked process runs, on the monotonic clock, in memory that its parent sees too;
+    copies of that process have places of their own."""
 
     def __init__(self) -> None:
-        self.memory = mmap.mmap(-1, 8)
+        self.memory = mmap.mmap(-1, 8 * MOST_PROCESSES)
+        self.place = 0
+
+    def move_to(self, place: int) -> None:
+        self.place = 8 * place
 
     def begin(self, seconds: float) -> None:
-        struct.pack_into("d", self.memory, 0, time.monotonic() + seconds)
+        struct.pack_into("d", self.memory, self.place, time.monotonic() + seconds)
 
     def end(self) -> None:
-        struct.pack_into("d", self.memory, 0, 0.0)
+        struct.pack_into("d", self.memory, self.place, 0.0)
 
     @property
     def is_over(self) -> bool:
-        (deadline,) = struct.unpack_from("d", self.memory)
-        return deadline > 0 and time.monotonic() > deadline + GRACE_SECONDS
+        earliest = min((found for (found,) in struct.iter_unpack("d", self.memory) if found), default=math.inf)
+        return time.monotonic() > earliest + GRACE_SECONDS
 
 
 class ExitWhenLate(CallWatch):

@@ -17,6 +17,7 @@ from grader.execution.worker import WorkerPool
 from grader.processes.job import CheckJob, PictureJob
 from grader.processes.limits import limit_this_process
 from grader.processes.report import CONCLUDING_SECONDS, Report
+from grader.processes.shared_tests import first_attempts
 from grader.reproduction.files import FOLDER
 from grader.runner.graded_tests import GradedTest, NoTests, all_tests_of
 from grader.runner.judging import Judge, judge_of
@@ -48,7 +49,11 @@ def check(job: CheckJob, report: Report, fork: bool = True) -> int:
     tests.sort(key=lambda test: test.name not in job.first)
     lines = _Lines(job, report)
 
-    judge.run_tests(tests, lambda test: report.message(begun=test.name), lines.decided)
+    if fork and not job.in_worker:
+        for test, found in zip(tests, first_attempts(judge, tests, report)):
+            lines.decided(test, judge.accept(judge.settle(test, found)))
+    else:
+        judge.run_tests(tests, lambda test: report.message(begun=test.name), lines.decided)
     report.extend_deadline(CONCLUDING_SECONDS)
     judge.run.conclude()
     lines.end_row()

@@ -1,0 +1,58 @@
+"""The tests of one run are divided among processes, and the results are those of one process."""
+
+import sys
+
+import pytest
+from grader.processes.shared_tests import count_processes
+from warm_runs import checked, write_softmax
+
+pytestmark = [
+    pytest.mark.alone,
+    pytest.mark.thorough,
+    pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the server forks on Linux only"),
+    pytest.mark.skipif(count_processes(8) == 1, reason="there is one processor: nothing is shared"),
+]
+
+SLOW = """import os, time; time.sleep(0.01)
+try: open('seen.txt', 'a').write(f'{os.getpid()}\\n')
+except OSError: pass  # in a worker
+"""
+LATE = "if x.isinf().any():"  # in the fifth to the seventh of eight tests
+
+
+@pytest.fixture
+def processes(warm):
+    """How many processes have run the learner's code since."""
+    file = warm.kit.root / "seen.txt"
+    file.unlink(missing_ok=True)
+    return lambda: len(set(file.read_text().split()))
+
+
+@pytest.mark.parametrize("fault", ["", f"{LATE} x = x * 2", "print('scores', x.shape)\nx = x + x.abs()", f"{LATE} raise ValueError('minus infinity')"])
+def test_shared_tests_are_reported_like_those_of_one_process(warm, processes, fault):
+    write_softmax(warm.kit, SLOW + fault)
+    shared = checked(warm.kit)
+    assert processes() > 1
+    aside = warm.file.with_suffix(".aside")
+    warm.file.rename(aside)
+    alone = checked(warm.kit)
+    aside.rename(warm.file)
+    assert shared == alone
+
+
+def test_a_crash_in_any_process_costs_only_the_tests_that_crash(warm, processes):
+    write_softmax(warm.kit, SLOW + f"{LATE} import ctypes; ctypes.string_at(0)")
+    output = warm.ask()
+    assert output.again == ["a crash inside native code (segmentation fault)"]
+    assert processes() > 1
+    assert output.outcomes["softmax"] == ["passed"] * 4 + ["error"] * 3 + ["passed"]
+    assert warm.quiet()
+
+
+def test_time_runs_out_as_often_as_in_one_process(warm, processes):
+    """Two endless tests are enough, in any process: the tests after them are not run."""
+    write_softmax(warm.kit, SLOW + f"{LATE}\n    while True: pass")
+    output = warm.ask()
+    assert processes() > 1
+    assert output.outcomes["softmax"] == ["passed"] * 4 + ["timeout"] * 4
+    assert warm.quiet()
