@@ -37,18 +37,12 @@ class Score:
 
     def __str__(self) -> str:
         """For the learner; the file has the exact points."""
-        return f"{format_earned(self.earned, self.points)}/{format_points(self.points)}"
+        return f"{format_points(self.earned)}/{format_points(self.points)}"
 
 
 def format_points(points: float) -> str:
     """Points with at most two decimals: 8, 7.5, 2.67; rounded down, so that full points always mean passed."""
     return f"{math.floor(points * 100 + 1e-6) / 100:g}"
-
-
-def format_earned(earned: float, points: float) -> str:
-    """Points earned, rounded down to half points: full only if they are full, and 0 only if nothing was earned."""
-    halves = max(0.5, math.floor(earned * 2 + 1e-6) / 2)
-    return format_points(earned) if earned <= 0 or earned >= points or halves >= points else f"{halves:g}"
 
 
 def load_scores(folder: Path = EXERCISES) -> dict[str, Score]:

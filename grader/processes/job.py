@@ -113,7 +113,7 @@ def read(sock: socket.socket) -> Iterator[dict[str, Any]]:
 
 def retry_sentence(why: str) -> str:
     """The sentence for a reader that says why a run starts once more."""
-    return f"Your code ended the process that tested it: {why}. Testing it once more, in a separate process:"
+    return f"The process that tested your code was lost: {why}. Testing it once more, in a separate process:"
 
 
 def request(job: Job, token: str = "") -> bytes:

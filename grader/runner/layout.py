@@ -15,8 +15,8 @@ ROW_MARKUP = {"problem": {"red": True}, "that is": {"bold": True}}
 # What is shortened, in this order, while there are more lines: a label, and the lines that are left of it.
 STEPS = (
     ("also", 1), ("printed", 2), ("called", 3), ("got", 3), ("expected", 3), ("problem", 3), ("differs", 1),
-    ("promised", 1),
     ("that is", 1), ("called", 1), ("got", 1), ("expected", 1), ("printed", 1), ("problem", 2), ("also", 0),
+    ("promised", 1),
 )  # fmt: skip
 
 

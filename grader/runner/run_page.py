@@ -120,7 +120,7 @@ def _points(page: Page, run: GradedRun) -> None:
 
 
 def _score(earned: float, points: float) -> str:
-    return f"{progress.format_earned(earned, points)}/{progress.format_points(points)}"
+    return f"{progress.format_points(earned)}/{progress.format_points(points)}"
 
 
 def _outcome_text(result: ExerciseResult, every: int) -> str:

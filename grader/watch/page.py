@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass, field
 
 from grader.console.output import wrap_text
-from grader.course.progress import format_earned, format_points
+from grader.course.progress import format_points
 from grader.course.source import SourceProblem
 from grader.course.status import current_score, locate, next_unpassed, short_path
 from grader.course.syllabus import EXERCISES, Exercise, load_syllabus
@@ -151,7 +151,7 @@ def result_line(state: State) -> str:
     if result is None:
         return f"{state.exercise.name}: no verdict yet."
     points = result.exercise.points
-    earned = f"{format_earned(result.earned, points)} of {format_points(points)} points"
+    earned = f"{format_points(result.earned)} of {format_points(points)} points"
     return f"{state.exercise.name}: {OUTCOMES.get(result.outcome, 'not passed yet')}, {earned}."
 
 
@@ -188,7 +188,7 @@ def _print_verdict(page: _Lines, state: State, verdict: Verdict) -> None:
             page.line(f"For a picture: headway show {exercise.name}")
     if result is not None and 0 < result.earned < exercise.points:
         page.blank()
-        earned = format_earned(result.earned, exercise.points)
+        earned = format_points(result.earned)
         page.line(f"So far: {earned} of {format_points(exercise.points)} points.")
     for note in verdict.notes:
         page.blank()

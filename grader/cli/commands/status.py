@@ -7,7 +7,7 @@ from pathlib import Path
 from shutil import which
 
 from grader.console.output import command_line, make_console, print_wrapped, progress_bar
-from grader.course.progress import Score, format_earned, format_points
+from grader.course.progress import Score, format_points
 from grader.course.status import (
     Step,
     current_chapter,
@@ -34,7 +34,7 @@ def status() -> int:
     mine = sum(points_earned(chapter, scores) for chapter in course.chapters)
     all_points = sum(chapter.points for chapter in course.chapters)
     heading = Text.assemble(("Headway", "bold"), ": a transformer, built by hand")
-    total = f"{format_earned(mine, all_points)} of {format_points(all_points)} points"
+    total = f"{format_points(mine)} of {format_points(all_points)} points"
     beside = console.width - len(heading) - 1
     console.print(Text.assemble(heading, total.rjust(beside) if beside >= len(total) + 2 else f"\n{total}"))
     console.print()
@@ -103,7 +103,7 @@ def _chapter_line(chapter: Chapter, scores: dict[str, Score], here: bool, width:
     if not chapter.exercises:
         return line.append(_why_empty(), "dim")
     points = points_earned(chapter, scores)
-    tally = f"{format_earned(points, chapter.points):>5}/{format_points(chapter.points)}"
+    tally = f"{format_points(points):>6}/{format_points(chapter.points)}"
     if (room := width - len(line) - len(tally) - 4) > 3:
         share = 1.0 if is_complete(chapter, scores) else points / chapter.points
         line.append("  ").append_text(progress_bar(share, min(room, 20 - max(longest - TITLE_COLUMNS, 0)))).append("  ")

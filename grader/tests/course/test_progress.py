@@ -3,7 +3,6 @@
 from grader.course.progress import (
     HEADER,
     Score,
-    format_earned,
     format_points,
     load_hint_levels,
     load_scores,
@@ -24,11 +23,10 @@ def test_a_line_an_exercise_sorted(tmp_path):
     assert load_scores(tmp_path)["softmax"].passed and not load_scores(tmp_path)["causal_mask"].passed
 
 
-def test_learners_see_half_points_and_the_file_has_all(tmp_path):
-    shown = {0: "0", 0.01: "0.5", 0.99: "0.5", 1: "1", 1.25: "1", 1.5: "1.5", 7.99: "7.5", 9.99: "9.5", 10: "10"}
-    assert {earned: format_earned(earned, 10) for earned in shown} == shown
-    assert format_earned(0.2, 0.5) == "0.2" and format_earned(2.67, 2.67) == "2.67" and format_earned(2.66, 2.67) == "2.5"
-    assert str(Score(1.25, 10)) == "1/10"
+def test_learners_see_the_points_that_are_graded_and_full_ones_only_for_all_tests(tmp_path):
+    shown = {0: "0", 0.01: "0.01", 1: "1", 1.25: "1.25", 7.5: "7.5", 18.75: "18.75", 9.999: "9.99", 2.67: "2.67", 10: "10"}
+    assert {earned: format_points(earned) for earned in shown} == shown
+    assert str(Score(1.25, 10)) == "1.25/10"
     record_scores({"softmax": 1.25}, tmp_path)
     assert (tmp_path / "progress.txt").read_text() == f"{HEADER}softmax 1.25/{SOFTMAX:g}\n"
 

@@ -11,7 +11,7 @@ import sys
 
 import pytest
 from boundaries import forks
-from grader.course.progress import format_earned
+from grader.course.progress import format_points
 from grader.course.source import replace_definition
 from grader.course.syllabus import ROOT, UnknownName, load_syllabus
 from grader.execution.target import NoTarget, Target, resolve
@@ -178,10 +178,10 @@ def test_points_are_reported_by_exercise(runs):
     run = runs["all"]
     for exercise in run.results["exercises"]:
         if exercise["chapter"] in ("ch02", "ch03"):
-            shown = re.escape(format_earned(exercise["earned"], exercise["points"]))
+            shown = re.escape(format_points(exercise["earned"]))
             assert re.search(rf"^  {exercise['name']} +{shown}/{exercise['points']:g} ", run.out, re.M)
     assert abs(sum(e["earned"] for e in run.results["exercises"]) - run.results["earned"]) < 0.01
-    assert re.search(rf"^total +{format_earned(run.results['earned'], run.results['points'])}/{run.results['points']:g}$", run.out, re.M)
+    assert re.search(rf"^total +{format_points(run.results['earned'])}/{run.results['points']:g}$", run.out, re.M)
     assert 0 < run.exercise("causal_mask")["earned"] and run.exercise("split_heads")["earned"] == 0
 
 

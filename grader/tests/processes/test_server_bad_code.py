@@ -132,7 +132,7 @@ def test_bad_code_at_import(warm, usual, top, words):
 def test_headway_check_prints_it_too(warm, usual):
     write_softmax(warm.kit, "import ctypes; ctypes.string_at(0)")
     said = " ".join(warm.kit.run("check", "softmax", status=1).split())
-    assert f"Your code ended the process that tested it: a crash inside native code ({CRASH}). Testing it once more" in said
+    assert f"The process that tested your code was lost: a crash inside native code ({CRASH}). Testing it once more" in said
     assert f"Your code ended the process it ran in: a crash inside native code ({CRASH})." in said
     assert goes_on(warm, usual)
 
