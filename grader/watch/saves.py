@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-POLL_SECONDS = 0.1
+POLL_SECONDS = 0.03
 
 
 class SaveWatcher:

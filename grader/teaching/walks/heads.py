@@ -62,7 +62,7 @@ def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Simpl
             heads.append(Head(layer, number, *names, *(weights.mean().item() for weights in places)))
     by_rule = {"all heads": _by_rule(model, exam, rules)}
     for name in sorted({head.name for head in heads} - {"mixed"}):
-        with _without(model, [head for head in heads if head.name == name]):
+        with without_heads(model, [(head.layer, head.number) for head in heads if head.name == name]):
             by_rule[f"without {name}"] = _by_rule(model, exam, rules)
     example = exam[0, :LENGTH]
     return SimpleNamespace(
@@ -129,14 +129,14 @@ def _by_rule(model: nn.Module, exam: Tensor, rules: Tensor) -> list[float]:
 
 
 @contextmanager
-def _without(model: nn.Module, heads: list[Head]) -> Iterator[None]:
-    """Remove the output of these heads for a while: their columns of W_out are 0."""
-    d_head = WIDTH // HEADS
+def without_heads(model: nn.Module, heads: list[tuple[int, int]]) -> Iterator[None]:
+    """Remove the output of these heads, each a layer and a number, for a while: their columns of W_out are 0."""
+    d_head = model.blocks[0].attn.W_out.weight.shape[1] // HEADS
     kept = [(block.attn.W_out.weight, block.attn.W_out.weight.detach().clone()) for block in model.blocks]
     try:
         with torch.no_grad():
-            for head in heads:
-                model.blocks[head.layer].attn.W_out.weight[:, head.number * d_head : (head.number + 1) * d_head] = 0.0
+            for layer, number in heads:
+                model.blocks[layer].attn.W_out.weight[:, number * d_head : (number + 1) * d_head] = 0.0
         yield
     finally:
         with torch.no_grad():

@@ -109,7 +109,7 @@ def test_check_hint_reset_list_and_the_notebook_work_in_a_handout(handout):
     assert handout.run("hint", "softmax")
     assert "is the stub again" in handout.run("reset", "softmax")
     assert handout.file(MODULE).read_text() == stub
-    code = f"from grader import check; print('causal_mask is not implemented yet.' in check('causal_mask').text, {MODULE!r})"
+    code = f"from grader import check; print('Next: write causal_mask in exercises/' in check('causal_mask').text, {MODULE!r})"
     done = subprocess.run([sys.executable, "-c", code], cwd=handout.root, env=handout.environment(), capture_output=True, text=True, timeout=300)
     assert done.stdout == f"True {MODULE}\n", done.stdout + done.stderr
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 
 import pytest
-from grader.cli.commands.play import play
 from grader.models.design import Design
 from grader.models.play.commands import COMMANDS, answer, harmless, run_plain
 from grader.models.play.session import Session
@@ -176,9 +175,9 @@ def test_control_characters_of_a_model_do_not_reach_the_terminal():
     assert harmless("a\x1b[2J\x07\tb\nc\x9b é") == "a\ufffd[2J\ufffd\tb\nc\ufffd é"
 
 
-def test_a_wrong_call_is_a_sentence_and_a_status(tmp_path, capsys):
-    assert play("tiny", tmp_path) == 2 and "not both" in capsys.readouterr().err
-    assert play(None, tmp_path / "nowhere") == 1
-    assert "download model.safetensors, vocab.json, merges.txt and config.json of openai-community/gpt2 from Hugging Face" in capsys.readouterr().err
-    assert play(str(tmp_path)) == 1 and "is not a checkpoint" in capsys.readouterr().err
-    assert play("no such name") == 1 and "there is no checkpoint 'no such name'" in capsys.readouterr().err
+def test_a_wrong_call_is_a_sentence_and_a_status(kit, tmp_path):
+    assert "not both" in kit.run("play", "tiny", "--gpt2", str(tmp_path), status=2)
+    missing = " ".join(kit.run("play", "--gpt2", str(tmp_path / "nowhere"), status=1).split())
+    assert "download model.safetensors, vocab.json, merges.txt and config.json of openai-community/gpt2 from Hugging Face" in missing
+    assert "is not a checkpoint" in " ".join(kit.run("play", str(tmp_path), status=1).split())
+    assert "there is no checkpoint 'no such name'" in " ".join(kit.run("play", "no such name", status=1).split())

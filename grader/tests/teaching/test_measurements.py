@@ -8,7 +8,7 @@ import pytest
 import torch
 from grader.course.syllabus import EXERCISES
 from grader.teaching.measurements import list_measurements, run_measurement
-from grader.teaching.walks import cache_speed, positions, training
+from grader.teaching.walks import cache_speed, positions, pronouns, training
 from grader.teaching.walks.small_models import names_of
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -65,7 +65,7 @@ def test_what_cannot_be_measured_is_one_sentence(capsys, tmp_path):
 
 def test_a_seed_gives_the_same_numbers_and_leaves_the_random_state_alone(capsys):
     before = torch.get_rng_state()
-    for words in (["balance", "--steps", "10"], ["extrapolation", "--steps", "2"], ["induction", "--steps", "2"]):
+    for words in (["balance", "--steps", "10"], ["extrapolation", "--steps", "2"], ["induction", "--steps", "2"], ["pronouns", "--steps", "2"]):
         once, again, other = (printed(capsys, *words, "--seed", seed) for seed in "334")
         assert once == again != other
     assert torch.equal(before, torch.get_rng_state())
@@ -152,3 +152,25 @@ def test_the_lessons_counts_are_those_of_the_formula_and_its_speeds_the_promised
 
 
 # ---- lesson 15
+
+
+# ---- lesson 12
+
+
+def test_a_pronoun_means_the_name_of_its_kind_and_only_the_text_says_whose_thing_is_whose():
+    texts, meant = pronouns.make_texts(4000, torch.Generator().manual_seed(0))
+    kinds = texts[:, [0, 2]] // pronouns.NAMES
+    assert kinds.sum(1).eq(1).all() and (texts[:, 1] != texts[:, 3]).all()
+    means = (kinds == texts[:, 4:5] - 2 * pronouns.NAMES - pronouns.THINGS).long().argmax(1)
+    rows = torch.arange(len(texts))
+    assert means.equal(meant) and texts[rows, 2 * means].equal(texts[:, 5]) and texts[rows, 2 * means + 1].equal(texts[:, 6])
+    for column in (meant, kinds[:, 0], texts[:, 4] % 2, texts[:, 6] % 2):  # nothing alone gives the answer away
+        assert abs(column.float().mean() - 0.5) < 0.05
+
+
+@pytest.mark.thorough
+def test_whom_a_pronoun_means_is_learned_when_it_is_said_and_not_otherwise(solutions):
+    for kept, last in (([0, 1, 2, 3, 4, 6], [0.5]), ([0, 1, 2, 3, 4, 5, 6], [1.0, 1.0])):
+        with torch.random.fork_rng(devices=[]):
+            _, history = pronouns.train(solutions("ch07_models"), 1, 400, kept, lambda: None)
+        assert history[-1] == pytest.approx(last, abs=0.1)

@@ -76,7 +76,7 @@ def test_two_mistakes_are_named_that_explain_no_answer_alone():
     [
         ({"lacks": [], "code": "", "why": ""}, "should have `lacks`, `code` and perhaps `edits`, and nothing else"),
         ({"lacks": ["softmax_of_nothing"], "code": ""}, "names softmax_of_nothing, which is no known mistake of softmax"),
-        ({"lacks": [], "code": "", "edits": {"softmax_base_two": ["exp"]}}, "each of its `edits` should be a list of two texts"),
+        ({"lacks": [], "code": "", "edits": {"softmax_base_two": ["exp"]}}, "each of its `edits` should be two texts, what to replace and with what"),
     ],
 )
 def test_a_base_that_cannot_be_read_is_one_sentence(monkeypatch, table, problem):
