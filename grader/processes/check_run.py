@@ -17,7 +17,7 @@ from grader.execution.worker import WorkerPool
 from grader.processes.job import CheckJob, PictureJob
 from grader.processes.limits import limit_this_process
 from grader.processes.report import CONCLUDING_SECONDS, Report
-from grader.processes.shared_tests import first_attempts
+from grader.processes.shared_tests import first_attempts, map_in_processes
 from grader.reproduction.files import FOLDER
 from grader.runner.graded_tests import GradedTest, NoTests, all_tests_of
 from grader.runner.judging import Judge, judge_of
@@ -77,7 +77,8 @@ def _judge_for(job: CheckJob, report: Report, fork: bool) -> Judge:
     exercises = _exercises(load_syllabus().find(job.name))
     if job.hurried and len(exercises) == 1:
         trial.short_limit.add(exercises[0].name)
-    return judge_of(trial, course_recordings(), chosen=True, scripts=FOLDER)
+    each = map_in_processes if fork else map
+    return judge_of(trial, course_recordings(), chosen=True, scripts=FOLDER, map_mistakes=each)
 
 
 class _Lines:

@@ -1,5 +1,5 @@
-"""Shares the first attempts at a run's tests among processes that are forked from it before it imports the learner's
-code.
+"""Shares the work of a run among processes that are forked from it: the first attempts at its tests, before it imports
+the learner's code, and the search for a known mistake, which runs the reference's.
 
 A test that another process lost by a crash, and every test behind one that ran out of time, is run again in this
 process: such an accident then has the same consequences as without sharing.
@@ -8,9 +8,10 @@ process: such an accident then has the same consequences as without sharing.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from multiprocessing.connection import wait
-from os import close, getpid, pipe, read, write  # the learner's code may replace them in os
+from os import close, getpid, listdir, pipe, read, write  # the learner's code may replace them in os
+from typing import Any
 
 from grader.execution.call_watch import MOST_PROCESSES
 from grader.processes.report import Report
@@ -63,6 +64,26 @@ def first_attempts(judge: Judge, tests: Sequence[GradedTest], report: Report) ->
     late = min((place for place, each in found.items() if _ran_out_of_time(each)), default=len(tests))
     for place in range(settled, len(tests)):
         yield found[place] if place in found and place <= late else attempt(place)
+
+
+def map_in_processes(function: Callable[[Any], Any], things: Iterable[Any]) -> list[Any]:
+    """Like `map`. A copy of this process would lack the threads that the learner's code has started, and might wait for
+    them: then it is one process."""
+    things = list(things)
+    count = count_processes(len(things)) if len(listdir("/proc/self/task")) == 1 else 1
+    others = {
+        n: Fork(lambda line, n=n: line.send([function(thing) for thing in things[n::count]]))  # type: ignore[misc]
+        for n in range(1, count)
+    }
+    found: list[Any] = [None] * len(things)
+    found[::count] = [function(thing) for thing in things[::count]]
+    for n, other in others.items():
+        try:
+            found[n::count] = other.receive()
+        except EOFError:
+            found[n::count] = [function(thing) for thing in things[n::count]]
+        other.end()
+    return found
 
 
 def _received(others: list[Fork], seconds: float | None) -> dict[int, Attempt]:

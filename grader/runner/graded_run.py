@@ -18,7 +18,7 @@ from grader.reproduction.example import FailedExample, keep_example
 from grader.reproduction.files import leave_script
 from grader.runner.graded_tests import GradedTest
 from grader.verdict import comparing
-from grader.verdict.diagnosis import SearchStopped, diagnose
+from grader.verdict.diagnosis import Map, SearchStopped, diagnose
 from grader.verdict.explanation import explain_failure
 from grader.verdict.leading_test import mark_leading_test
 from grader.verdict.results import NOT_IMPLEMENTED, ExerciseResult, Failure, RunResult, TestResult
@@ -51,6 +51,7 @@ def outcome_of(problem: BaseException | None) -> str:
 class GradedRun:
     trial: Trial
     chosen: bool = False  # whether the learner has asked for some exercises, not for all
+    map_mistakes: Map = map  # calls a function for each known mistake, perhaps in parallel
     # for the known mistake of an exercise, where neither a learner nor a class waits for it
     search_seconds: float | None = None
     weights: dict[str, dict[str, float]] = field(default_factory=dict)
@@ -164,7 +165,7 @@ class GradedRun:
             try:
                 seconds = self.search_seconds or (SEARCH_SECONDS if self.trial.learner_waits else CLASS_SEARCH_SECONDS)
                 result.diagnosis = diagnose(
-                    result.exercise, self.trial.records.get(result.exercise.name, []), seconds=seconds
+                    result.exercise, self.trial.records.get(result.exercise.name, []), self.map_mistakes, seconds
                 )
             except SearchStopped:
                 self.notes.append(
