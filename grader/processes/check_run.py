@@ -50,8 +50,8 @@ def check(job: CheckJob, report: Report, fork: bool = True) -> int:
     lines = _Lines(job, report)
 
     if fork and not job.in_worker:
-        for test, found in zip(tests, first_attempts(judge, tests, report)):
-            lines.decided(test, judge.accept(judge.settle(test, found)))
+        for test, attempt in zip(tests, first_attempts(judge, tests, report)):
+            lines.decided(test, judge.accept(judge.settle(test, attempt)))
     else:
         judge.run_tests(tests, lambda test: report.message(begun=test.name), lines.decided)
     report.extend_deadline(CONCLUDING_SECONDS)

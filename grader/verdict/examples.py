@@ -47,7 +47,7 @@ def collect_pinned(test: Any) -> None:
 
 def run_pinned(test: Any, fixtures: dict[str, Any]) -> None:
     """Run the test on each of its pinned examples."""
-    handle = getattr(test, "hypothesis", None)
+    handle: Any = getattr(test, "hypothesis", None)
     for pinned in handle.pinned if handle else ():
         comparing.current.sizes.clear()
         arguments = {name: value.make() if isinstance(value, Pinned) else value for name, value in pinned.items()}

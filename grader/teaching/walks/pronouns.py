@@ -71,25 +71,26 @@ def share_right(model: nn.Module, exam: Tensor) -> list[float]:
 
 
 def report_pronouns(chapters: ChapterPackage, seed: int, *, steps: int = 1000) -> Iterator[Table | str]:
-    """Lesson 12: how a GPT learns whom a pronoun means, with and without saying it; and which heads look at the name."""
+    """Lesson 12: how a GPT learns whom a pronoun means, with and without saying it, and which heads look at names."""
     models, interpretability = chapters.module("ch07_models"), chapters.module("ch12_interpretability")
-    with torch.random.fork_rng(devices=[]), torch.enable_grad(), show_progress("training two models", 2 * steps) as step:
+    with torch.random.fork_rng(devices=[]), torch.enable_grad(), show_progress("training", 2 * steps) as step:
         _, at_once = train(models, seed, steps, [0, 1, 2, 3, 4, 6], step)
         model, in_steps = train(models, seed, steps, [0, 1, 2, 3, 4, 5, 6], step)
     shown = [
         [f"{EVERY * i}", *(f"{share:.0%}" for share in (*first, *second))]
         for i, (first, second) in enumerate(zip(at_once, in_steps))
     ]
-    columns = ("step", "the thing at once", "the name", "then the thing")
-    yield result_table(f"right answers in {EXAM_TEXTS} new texts; a guess of one of both is right in 50%", columns, shown)
+    title = f"right answers in {EXAM_TEXTS} new texts; a guess of one of both: 50%"
+    yield result_table(title, ("step", "the thing at once", "the name", "then the thing"), shown)
     exam, meant = make_texts(EXAM_TEXTS, torch.Generator().manual_seed(seed + 1))
     weights = interpretability.attention_patterns(model, exam[:, :-1])[:, :, :, PRONOUN]  # (layers, B, H, 6)
     rows = []
     for layer in range(len(model.blocks)):
         for head in range(HEADS):
-            own, other = (weights[layer, torch.arange(EXAM_TEXTS), head, 2 * side].mean() for side in (meant, 1 - meant))
+            looks = weights[layer, :, head]  # (B, 6)
+            own, other = (looks.gather(1, 2 * side[:, None]).mean() for side in (meant, 1 - meant))
             with without_heads(model, [(layer, head)]):
                 name, thing = share_right(model, exam)
             rows.append([f"layer {layer}, head {head}", f"{own:.2f}", f"{other:.2f}", f"{name:.0%}", f"{thing:.0%}"])
-    columns = ("", "at the name", "at the other", "name without", "thing without")
-    yield result_table("where heads look from the pronoun, and right answers without each of them", columns, rows)
+    title = "where heads look from the pronoun, and right answers without each of them"
+    yield result_table(title, ("", "at the name", "at the other", "name without", "thing without"), rows)
