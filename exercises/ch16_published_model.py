@@ -1,0 +1,253 @@
+"""Chapter 16: a published model, from your own parts.
+
+Llama, Mistral, Qwen and SmolLM are the model of chapters 3 to 7 with other choices: RMSNorm, SwiGLU, RoPE, fewer key heads and
+no biases. Here you read their weights and their vocabulary, and let the model answer.
+
+B batch, T new positions, P past positions, D = d_model, H = n_heads, d = D / H.
+
+Write your own code wherever NotImplementedError is raised, from top to bottom. The TODO steps say what to do, the lesson
+ch16_published_model.md explains why, and `headway check` tests what you have written.
+
+Rules for all exercises of this chapter; the tests check them:
+- Do not change an argument in place, unless the docstring says so.
+- `...` in a shape means any number of axes, also none. An argument may be a view (not contiguous), and so may a result.
+- The result has the dtype and device of the input, unless the docstring says otherwise. Compute float64 input in float64.
+- Gradients reach every input and parameter and are finite, unless the docstring says "without gradient".
+- The state dict holds the parameters that the docstring names and nothing else: register a mask or a table as a buffer
+  with persistent=False.
+- A ValueError names the values that do not fit: raise ValueError(f"d_model = {d_model} is not possible with n_heads = {n_heads}").
+  It may be raised when an object is made or at the first call. An assert with such a message is accepted too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from .ch01_tokenizer import split_for_bpe
+from .ch02_embeddings import TokenEmbedding
+from .ch03_attention import causal_mask, merge_heads, scaled_dot_product_attention, split_heads
+from .ch04_positions_in_attention import apply_rope
+from .ch05_layers import RMSNorm, SwiGLU
+from .ch09_sampling import looking_at, sample_next_token
+from .ch10_kv_cache import KVCache
+
+START, END = "<|im_start|>", "<|im_end|>"  # around each message of a chat
+ROLES = ("system", "user", "assistant")
+SYSTEM = "You are a helpful AI assistant named SmolLM, trained by Hugging Face"  # if the messages begin with another role
+
+
+def dequantize_q8_0(blocks: Tensor) -> Tensor:
+    """Turn blocks of 8-bit weights into numbers: uint8 (N, 34) -> float32 (N, 32).
+
+    Each row is a block: two bytes with the scale, a little-endian float16, and then 32 signed bytes. A weight is scale · byte.
+    """
+    # TODO 1: read bytes 0 and 1 as a float16, (N, 1), and convert it to float32
+    # TODO 2: read the other 32 bytes as signed numbers, from -128 to 127
+    # TODO 3: multiply
+    raise NotImplementedError
+
+
+def dequantize_q4_1(blocks: Tensor) -> Tensor:
+    """Turn blocks of 4-bit weights into numbers: uint8 (N, 20) -> float32 (N, 32).
+
+    Each row is a block: two bytes with the scale and two with the minimum, both little-endian float16, and then 16 bytes. The
+    low four bits of these bytes are the weights 0 to 15, the high four bits are the weights 16 to 31. A weight is
+    scale · number + minimum, with the number from 0 to 15.
+    """
+    # TODO 1: read the scale and the minimum, each (N, 1), and convert them to float32
+    # TODO 2: take the low four bits and the high four bits of the other 16 bytes, each (N, 16)
+    # TODO 3: put them together, (N, 32), low bits first; multiply and add
+    raise NotImplementedError
+
+
+def byte_names() -> dict[int, str]:
+    """Return the character by which vocabulary files write each byte: a dict from 0 ... 255 to 256 different characters.
+
+    A byte whose Latin-1 character is printable and not a space is written as that character: 33 to 126, 161 to 172, 174 to 255.
+    The others, in increasing order, are written as the characters U+0100, U+0101, and so on. So a space (32) is "Ġ".
+    """
+    # TODO 1: give the printable bytes their own characters, with chr
+    # TODO 2: give the others the characters from 256 on, in order
+    raise NotImplementedError
+
+
+class PublishedTokenizer:
+    """The tokenizer of a published model, from its vocabulary file.
+
+    `tokens` are the V tokens, written with byte_names; the id of a token is its place. `merges` are strings "left right", in the
+    order in which they apply. `special` are the special tokens, such as "<|im_end|>", each also one of `tokens`.
+    """
+
+    def __init__(self, tokens: Sequence[str], merges: Sequence[str], special: Sequence[str] = ()) -> None:
+        # TODO 1: keep the tokens, and a dict from token to id
+        # TODO 2: make a dict from pair (left, right) to its place in `merges`
+        # TODO 3: keep the special tokens and the names of the bytes, in both directions
+        raise NotImplementedError
+
+    def encode(self, text: str, allow_special: bool = False) -> list[int]:
+        """Return the ids of `text`.
+
+        The text is cut before and after every digit (str.isnumeric), and each part is split as GPT-2 does. Inside a piece, the
+        merges apply, earliest first. A byte without a token vanishes before the merges. With allow_special, each special
+        token in the text is one id, and the text around it is encoded by itself; otherwise it is text like any other.
+        """
+        # TODO 4: with allow_special, cut the text at the special tokens; each of them is one id
+        # TODO 5: cut the rest at every digit, and split the parts with split_for_bpe; an END_OF_TEXT in it is ordinary text here
+        # TODO 6: turn each piece into the names of its bytes, and leave out those that are no token
+        # TODO 7: among the neighbouring pairs, merge the one with the earliest merge, everywhere; repeat until none is left
+        # TODO 8: look up the ids
+        raise NotImplementedError
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text of `ids`; bytes that are not valid UTF-8 become U+FFFD."""
+        # TODO 9: join the tokens, turn each character back into its byte, and decode all bytes at once
+        raise NotImplementedError
+
+
+def interleave_rows(weight: Tensor, n_heads: int) -> Tensor:
+    """Reorder the rows of a query or key weight that was made for RoPE on halves, for RoPE on neighbours.
+
+    Hugging Face's models rotate feature i of a head with feature i + d/2; apply_rope rotates feature 2i with feature 2i + 1. In
+    each head, row i goes to place 2i, and row i + d/2 to place 2i + 1. `weight` is (H · d, D), or a bias (H · d,); the result is a
+    new tensor of the same shape. Raises a ValueError that names n_heads if the rows cannot be cut into n_heads heads of even width.
+    """
+    # TODO 1: check the number of rows
+    # TODO 2: cut them into heads and halves, (H, 2, d/2, ...)
+    # TODO 3: exchange the two axes, and put the rows together again
+    raise NotImplementedError
+
+
+class LlamaAttention(nn.Module):
+    """Causal attention with RoPE and fewer key heads, which can continue from a cache: (B, T, D) -> (B, T, D).
+
+    Query head h reads key head h // (n_heads // n_kv_heads). Parameters, all without a bias: `W_q` and `W_out`, D -> D, and `W_k`
+    and `W_v`, D -> n_kv_heads * d. Raises a ValueError that names both numbers if n_heads does not divide d_model or n_kv_heads
+    does not divide n_heads, and one that names d_head if that is odd.
+    """
+
+    def __init__(self, d_model: int, n_heads: int, n_kv_heads: int, base: float = 10_000.0) -> None:
+        super().__init__()
+        # TODO 1: check the sizes; name them in the errors
+        # TODO 2: keep what forward needs; make the four linear layers
+        raise NotImplementedError
+
+    def forward(self, x: Tensor, cache: KVCache | None = None) -> Tensor:
+        """Attend from each new position to the cache, earlier new positions and itself; add the new ones to the cache.
+
+        The cache has n_kv_heads heads: each key and value once. Without a cache, x is a whole sequence.
+        """
+        # TODO 3: project; split the queries into n_heads heads, keys and values into n_kv_heads
+        # TODO 4: rotate queries and keys by their positions, which begin after those in the cache, with self.base
+        # TODO 5: append keys and values to the cache, and use those of all positions
+        # TODO 6: give each query head the key head of its group, attend with a causal mask, merge the heads, and apply W_out
+        raise NotImplementedError
+
+
+class LlamaBlock(nn.Module):
+    """A pre-norm block with RMSNorm and SwiGLU: (B, T, D) -> (B, T, D).
+
+    Its parts: `ln1`, `attn` (a LlamaAttention), `ln2`, `ffn` (a SwiGLU). `eps` is that of both norms.
+    """
+
+    def __init__(
+        self, d_model: int, n_heads: int, n_kv_heads: int, d_ff: int, base: float = 10_000.0, eps: float = 1e-5
+    ) -> None:
+        super().__init__()
+        # TODO 1: make the four parts
+        raise NotImplementedError
+
+    def forward(self, x: Tensor, cache: KVCache | None = None) -> Tensor:
+        # TODO 2: add the attention of the normalised x, and then the feed-forward of the normalised sum
+        raise NotImplementedError
+
+
+class Llama(nn.Module):
+    """A model of the Llama family: ids (B, T) -> logits (B, T, V).
+
+    Its parts: `token_emb` (a TokenEmbedding that does not scale), `blocks` (a ModuleList of n_layers LlamaBlocks), `ln_f` (an
+    RMSNorm), and `lm_head`, D -> V without a bias. If `tied`, the weight of lm_head *is* the embedding's: one Parameter.
+    """
+
+    def __init__(
+        self,
+        vocab_size: int,
+        d_model: int,
+        n_heads: int,
+        n_kv_heads: int,
+        n_layers: int,
+        d_ff: int,
+        base: float = 10_000.0,
+        eps: float = 1e-5,
+        tied: bool = True,
+    ) -> None:
+        super().__init__()
+        # TODO 1: make the parts; all norms have eps
+        # TODO 2: if tied, make both weights the same Parameter
+        raise NotImplementedError
+
+    def new_caches(self) -> list[KVCache]:
+        """Return a list with an empty cache for each block."""
+        # TODO 3: a separate cache for each block
+        raise NotImplementedError
+
+    def forward(self, ids: Tensor, caches: list[KVCache] | None = None) -> Tensor:
+        """Return the logits of the new tokens `ids`, which follow the tokens in the caches; add them to the caches."""
+        # TODO 4: look up the tokens, run every block with its own cache, and apply the last norm and the head
+        raise NotImplementedError
+
+
+def load_llama(model: Llama, state: Mapping[str, Tensor]) -> None:
+    """Copy the tensors of a Hugging Face Llama into `model`.
+
+    `model.embed_tokens.weight` is the token embedding, `model.norm.weight` the last norm, `lm_head.weight` the head; it may be
+    absent if the model is tied, and is not used then. Block i is `model.layers.i`: `input_layernorm`, `self_attn.q_proj`, `k_proj`,
+    `v_proj` and `o_proj`, `post_attention_layernorm`, `mlp.gate_proj`, `up_proj` and `down_proj`, each with `.weight`. The rows of
+    q_proj and k_proj are interleaved. A tensor that is missing, one that the model has no place for, and one of a wrong shape raise a
+    ValueError that names it; then nothing in the model has changed.
+    """
+    # TODO 1: list which name of theirs belongs to which parameter of yours
+    # TODO 2: check that nothing is missing, that nothing is left over, and that each shape fits
+    # TODO 3: interleave the rows of queries and keys
+    # TODO 4: copy everything
+    raise NotImplementedError
+
+
+def chat_ids(tokenizer: PublishedTokenizer, messages: Sequence[Mapping[str, str]]) -> list[int]:
+    """Return the ids of a chat, ending where the assistant begins to answer.
+
+    Each message has a "role" (one of ROLES) and a "content", and is written as START, the role, a line end, the content, END, and
+    a line end. If the first message is no system message, one with SYSTEM comes before it. At the end come START, "assistant"
+    and a line end. START and END are special tokens; what looks like one inside a content is ordinary text. An empty list or an
+    unknown role raises a ValueError; the error names the role.
+    """
+    # TODO 1: check the messages, and put the system message in front if there is none
+    # TODO 2: for each message: the id of START, the ids of role and content, the id of END, the ids of the line end
+    # TODO 3: begin the assistant's message
+    raise NotImplementedError
+
+
+def stream_answer(
+    model: Llama,
+    tokenizer: PublishedTokenizer,
+    messages: Sequence[Mapping[str, str]],
+    max_new_tokens: int = 200,
+    temperature: float = 0.0,
+    top_p: float = 1.0,
+    generator: torch.Generator | None = None,
+) -> Iterator[str]:
+    """Yield the answer to a chat piece by piece, as soon as a piece is whole characters.
+
+    The prompt goes through the model in one pass, and then each new token in a pass of its own, with caches. sample_next_token
+    chooses the tokens. The answer ends before END, or after max_new_tokens tokens. The pieces joined are the decoded answer; a
+    character of several tokens is yielded when its last byte has come, and bytes that never become a character are
+    yielded at the end. Runs in eval mode without gradient, and between two pieces the caller's own modes hold.
+    """
+    # TODO 1: make the ids of the chat, and empty caches
+    # TODO 2: inside looking_at, run the new ids through the model and choose the next token; never yield inside looking_at
+    # TODO 3: stop at END; otherwise decode the answer so far, and yield what is new and certain: no U+FFFD at its end
+    # TODO 4: at the end, yield the rest
+    raise NotImplementedError
