@@ -50,16 +50,16 @@ def test_groups_of_query_heads_share_a_key_head(learner, reference, n, seed):
 @exercise("LlamaAttention")
 @few
 @given(n=attention_sizes, seed=seeds)
-def test_the_linear_layers_have_no_bias(learner, n, seed):
+def test_the_linear_layers_have_no_bias(learner, reference, n, seed):
     """W_q and W_out are D -> D, W_k and W_v D -> n_kv_heads · d, and none of them has a bias; the base is 10,000 unless given."""
     D, mine = n.H * n.d, learner.LlamaAttention(n.H * n.d, n.H, n.K)
     shapes = {name: tuple(value.shape) for name, value in parameters(mine).items()}
     expected = {"W_q.weight": (D, D), "W_k.weight": (n.K * n.d, D), "W_v.weight": (n.K * n.d, D), "W_out.weight": (D, D)}
     same(dict(sorted(shapes.items())), dict(sorted(expected.items())), "the shapes of the parameters")
     values, x = randomise(mine, seed), tensor(seed + 1, n.B, n.T, D)
-    again = learner.LlamaAttention(D, n.H, n.K, 10_000.0)
-    load(again, values)
-    close(mine(x), again(x), "the output with the default base")
+    model = reference.LlamaAttention(D, n.H, n.K, 10_000.0)
+    load(model, values)
+    close(mine(x), model(x), "the output with the default base", tol=1e-4)
 
 
 @exercise("LlamaAttention", weight=2)
@@ -116,9 +116,10 @@ def test_piece_by_piece_from_a_cache_equals_one_pass(learner, reference, n, seed
 @given(n=attention_sizes, seed=seeds)
 def test_the_cache_has_each_key_once(learner, reference, n, seed):
     """The cache gets n_kv_heads heads, (B, n_kv_heads, T, d): keys and values are repeated for their groups after they were stored."""
-    mine, _ = attentions(learner, reference, n, seed)
-    cache = learner.bring(noting_cache)()
-    mine(tensor(seed + 1, n.B, n.T, n.H * n.d), cache)
+    mine, model = attentions(learner, reference, n, seed)
+    cache, x = learner.bring(noting_cache)(), tensor(seed + 1, n.B, n.T, n.H * n.d)
+    got = mine(x, cache)
+    close(got, model(x), "the output of a whole text with an empty cache", tol=1e-4)
     same([list(map(list, shapes)) for shapes in cache.shapes], [[[n.B, n.K, n.T, n.d]] * 2], "the shapes of the keys and values that the cache got")
 
 
@@ -141,10 +142,11 @@ def test_gradients_reach_the_input_and_every_weight(learner, reference, n, seed)
 
 
 @exercise("LlamaAttention")
-def test_sizes_that_do_not_fit_are_named(learner):
+def test_sizes_that_do_not_fit_are_named(learner, reference):
     """n_heads must divide d_model, n_kv_heads must divide n_heads, and d_head must be even; a ValueError names what does not fit."""
-    x = tensor(1, 2, 3, 24)
-    same(list(learner.LlamaAttention(24, 6, 3)(x).shape), [2, 3, 24], "the shape of the output")
+    x, mine, model = tensor(1, 2, 3, 24), learner.LlamaAttention(24, 6, 3), reference.LlamaAttention(24, 6, 3)
+    load(mine, randomise(model, 4))
+    close(mine(x), model(x), "the output with sizes that fit", tol=1e-4)
     refuses(lambda: learner.LlamaAttention(24, 5, 5)(x), naming={"d_model": 24, "n_heads": 5}, because="the width cannot be cut into heads")
     refuses(lambda: learner.LlamaAttention(24, 6, 4)(x), naming={"n_heads": 6, "n_kv_heads": 4}, because="the groups would differ")
     refuses(lambda: learner.LlamaAttention(24, 8, 4)(x), naming={"d_head": 3}, because="features are turned in pairs")
@@ -175,19 +177,19 @@ def test_both_halves_add_to_the_stream(learner, reference, n, seed):
 @exercise("LlamaBlock")
 @few
 @given(n=block_sizes, seed=seeds)
-def test_the_parts_have_their_names(learner, n, seed):
+def test_the_parts_have_their_names(learner, reference, n, seed):
     """The parameters are those of ln1, attn, ln2 and ffn, and none has a bias; base and eps have the usual defaults."""
     D, kv = n.H * n.d, n.K * n.d
-    mine, given = learner.LlamaBlock(D, n.H, n.K, n.F), learner.LlamaBlock(D, n.H, n.K, n.F, 10_000.0, 1e-5)
+    mine, model = learner.LlamaBlock(D, n.H, n.K, n.F), reference.LlamaBlock(D, n.H, n.K, n.F, 10_000.0, 1e-5)
     shapes = {name: tuple(value.shape) for name, value in parameters(mine).items()}
     expected = {
         "attn.W_k.weight": (kv, D), "attn.W_out.weight": (D, D), "attn.W_q.weight": (D, D), "attn.W_v.weight": (kv, D),
         "ffn.down.weight": (D, n.F), "ffn.gate.weight": (n.F, D), "ffn.up.weight": (n.F, D), "ln1.weight": (D,), "ln2.weight": (D,),
     }  # fmt: skip
     same(dict(sorted(shapes.items())), expected, "the shapes of the parameters")
-    load(given, randomise(mine, seed))
+    load(model, randomise(mine, seed))
     x = tensor(seed + 1, n.B, n.T, D, scale=0.003)
-    close(mine(x), given(x), "the output with the defaults, of a small x")
+    close(mine(x), model(x), "the output with the defaults, of a small x", tol=1e-4)
 
 
 @exercise("LlamaBlock", weight=2)
@@ -237,10 +239,12 @@ def test_ids_become_logits(learner, reference, n, seed):
 @exercise("Llama")
 @few
 @given(n=model_sizes, seed=seeds)
-def test_a_tied_head_is_the_embedding(learner, n, seed):
+def test_a_tied_head_is_the_embedding(learner, reference, n, seed):
     """If tied, the head's weight is the embedding's own Parameter: one change reaches both. Otherwise they are two. The default is tied."""
     usual, tied, untied = (learner.Llama(n.V, n.H * n.d, n.H, n.K, n.N, n.F, **options) for options in ({}, {"tied": True}, {"tied": False}))
-    new = tensor(seed, n.V, n.H * n.d)
+    new, ids = tensor(seed, n.V, n.H * n.d), token_ids(seed + 1, n.B, n.T, vocab=n.V)
+    mine, theirs = models(learner, reference, n, seed)
+    close(mine(ids), theirs(ids), "the logits of a tied model", tol=1e-4)
     for model, which in ((usual, "the default model"), (tied, "a tied model")):
         load(model, {"token_emb.weight": new})
         close(parameters(model)["lm_head.weight"], new, f"lm_head.weight of {which} after the embedding was loaded")

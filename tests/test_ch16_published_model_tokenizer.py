@@ -55,8 +55,8 @@ def test_merges_apply_in_their_order_inside_pieces(learner, text):
 def test_the_earliest_merge_wins(learner):
     """Of two merges that overlap, the earlier one applies, also if the other one is further left or longer; equal pairs merge from left to right."""
     tokenizer = tokenizer_of(learner)
-    found = {text: tokenizer.encode(text) for text in ("the", "aba", "lll", "inging", "hello", "ababa")}
-    expected = {"the": ["t", "he"], "aba": ["ab", "a"], "lll": ["ll", "l"], "inging": ["ing", "ing"], "hello": ["hello"], "ababa": ["ab", "ab", "a"]}
+    found = {text: tokenizer.encode(text) for text in ("the", "aba", "lll", "inging", "hello", "ababa", "hellor")}
+    expected = {"the": ["t", "he"], "aba": ["ab", "a"], "lll": ["ll", "l"], "inging": ["ing", "ing"], "hello": ["hello"], "ababa": ["ab", "ab", "a"], "hellor": ["hell", "or"]}
     for text, got in found.items():
         same_ids(got, [IDS[token] for token in expected[text]], text)
 
@@ -65,9 +65,10 @@ def test_the_earliest_merge_wins(learner):
 def test_every_digit_is_a_piece_of_its_own(learner):
     """The text is cut before and after each digit: no merge joins two digits or a digit and a space, and a space in front stays alone."""
     tokenizer = tokenizer_of(learner)
-    found = {text: tokenizer.encode(text) for text in ("12", " 3", "in 312 th", "a1b", "7  the", "½²")}
+    found = {text: tokenizer.encode(text) for text in ("12", " 3", "in 312 th", "a1b", "7  the", "½²", "²³")}
     expected = {
         "12": "1 2", " 3": "Ġ 3", "in 312 th": "in Ġ 3 1 2 Ġth", "a1b": "a 1 b", "7  the": "7 Ġ Ġthe", "½²": " ".join(NAMES[byte] for byte in "½²".encode()),
+        "²³": " ".join(NAMES[byte] for byte in "²³".encode()),
     }  # fmt: skip
     for text, got in found.items():
         same_ids(got, [IDS[token] for token in expected[text].split(" ")], text)
@@ -97,7 +98,7 @@ def test_a_byte_without_a_token_vanishes(learner):
 def test_a_special_token_is_text_unless_it_is_allowed(learner):
     """What looks like a special token is ordinary text, split as GPT-2 does. With allow_special it is one id, and the text around it is encoded by itself."""
     tokenizer = tokenizer_of(learner)
-    texts = ("the<|im_end|>the", "<|im_start|><|im_end|>", "a <|endoftext|> b", "ab<file_sep>ab", "th<|im_end|")
+    texts = ("the<|im_end|>the", "<|im_start|><|im_end|>", "a <|endoftext|> b", "ab<file_sep>ab", "th<|im_end|", "ab<|endoftext|>ab")
     plain, allowed = [tokenizer.encode(text) for text in texts], [tokenizer.encode(text, allow_special=True) for text in texts]
     for text, got in zip(texts, plain):
         ids = as_list(got)
@@ -106,6 +107,7 @@ def test_a_special_token_is_text_unless_it_is_allowed(learner):
     inside = [
         expected_ids("the") + [END] + expected_ids("the"), [START, END], expected_ids("a ") + [IDS["<|endoftext|>"]] + expected_ids(" b"),
         expected_ids("ab") + [IDS["<file_sep>"]] + expected_ids("ab"), expected_ids("th<|im_end|"),
+        expected_ids("ab") + [IDS["<|endoftext|>"]] + expected_ids("ab"),
     ]  # fmt: skip
     for text, got, expected in zip(texts, allowed, inside):
         same(as_list(got), expected, f"the ids of {text!r} with allow_special=True")
