@@ -136,8 +136,9 @@ def split_for_bpe(text: str) -> list[str]:
     - a run of white space. If the part goes on behind it, it leaves its last character to the next piece. A run of a single
       character is a piece.
 
-    Letters, digits and white space are what str.isalpha, str.isnumeric and str.isspace say, in every language. (For GPT-2 the
-    control characters U+001C to U+001F are others; here they may be either.)
+    Letters, digits and white space are what str.isalpha, str.isnumeric and str.isspace say, in every language. What is both a
+    letter and numeric, such as the Chinese five, is a letter. (For GPT-2 the control characters U+001C to U+001F are others;
+    here they may be either.)
     """
     # TODO 1: cut the text at each END_OF_TEXT, which is a piece; split each part in between with the next steps
     # TODO 2: if the rest of the part begins with one of ENDINGS, that is the next piece

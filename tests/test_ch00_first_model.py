@@ -259,6 +259,8 @@ def test_ids_are_drawn_with_the_probabilities_of_the_row(learner):
     texts = learner.bring(seeded)(learner.write, table, 2, 2000, 4, 5)
     for text in texts:
         holds(len(text) == 2001 and text[0] == 2, f"the text should be 2 and 2,000 more ids; it has {len(text)} ids and begins with {text[0]}")
+        strange = next((place for place, i in enumerate(text) if not isinstance(i, int)), 0)
+        holds(isinstance(text[strange], int), f"each id in the list should be an int, and item {strange} is a {type(text[strange]).__name__}")
     steps = Counter(step for text in texts for step in zip(text, text[1:]))
     for row in range(3):
         with check:

@@ -21,7 +21,7 @@ from grader.system.handshake import Listener, connect, read_token
 from grader.system.process_tree import redirect_to_null
 
 START_SECONDS = 120.0
-COLD = "the tests could not be loaded; `pytest --collect-only` or `headway doctor` shows why"
+TESTS_NOT_LOADED = "the tests could not be loaded; `pytest --collect-only` or `headway doctor` shows why"
 
 
 class NeverReady(Exception):
@@ -69,7 +69,7 @@ class PrestartedProcess:
         """The connection to it, after everything is loaded. NeverReady if that fails."""
         self.line = self.line or self.listener.wait_for(self.process)
         if self.line is None:
-            raise NeverReady(COLD)
+            raise NeverReady(TESTS_NOT_LOADED)
         return self.line
 
     def run(self, job: Job) -> None:

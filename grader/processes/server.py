@@ -49,7 +49,7 @@ class Server:
         self.service, self.starter, self.token = service, starter, token
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.lifeline = lifeline  # closes when the process that started the server has ended
-        self.stamp: Stamp = stamp()
+        self.kit_times: FileTimes = read_kit_times()
         self.selector = selectors.DefaultSelector()
         self.runs: list[Run] = []
         self.callers: dict[socket.socket, float] = {}  # connections without a request yet -> the deadline for it
@@ -131,7 +131,7 @@ class Server:
         job = requested(whole[0], self.service.runners, self.token) if whole else None
         if job is None:
             self._hang_up(caller)
-        elif stamp() != self.stamp:
+        elif read_kit_times() != self.kit_times:
             self.open = False
             _send(caller, stale=True)
             self._hang_up(caller)
@@ -231,12 +231,12 @@ def _send(client: socket.socket, **message: object) -> None:
     _send_line(client, encode(message).rstrip(b"\n"))
 
 
-Stamp = dict[str, tuple[int, int]]
+FileTimes = dict[str, tuple[int, int]]
 
 
-def stamp() -> Stamp:
+def read_kit_times() -> FileTimes:
     """Modification time and size of each file that a server loads."""
-    found: Stamp = {}
+    found: FileTimes = {}
     for folder in (ROOT / "grader", SOLUTIONS, REFERENCE, TESTS):
         for place, folders, names in os.walk(folder):
             folders[:] = [
@@ -252,7 +252,7 @@ def stamp() -> Stamp:
     return found
 
 
-def _note(found: Stamp, path: str) -> None:
+def _note(found: FileTimes, path: str) -> None:
     try:
         status = os.stat(path)
     except OSError:

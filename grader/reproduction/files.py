@@ -32,7 +32,7 @@ class StoredScript:
     facts: dict[str, Any]
 
 
-def leave_script(
+def write_repro_script(
     result: ExerciseResult, examples: Mapping[tuple[str, str], FailedExample], trial: Trial, folder: Path
 ) -> None:
     """After a run: store the script of the failed test that is shown in full, and note its command in the result."""

@@ -15,7 +15,7 @@ from grader.course.torch_operators import describe_shortcuts
 from grader.execution.errors import ChapterBroken, HostDied, OutOfTime, Todo, printable
 from grader.execution.target import uses
 from grader.reproduction.example import FailedExample, keep_example
-from grader.reproduction.files import leave_script
+from grader.reproduction.files import write_repro_script
 from grader.runner.graded_tests import GradedTest
 from grader.verdict import comparing
 from grader.verdict.diagnosis import Map, SearchStopped, diagnose
@@ -176,7 +176,7 @@ class GradedRun:
         if any(test.message == NOT_IMPLEMENTED for test in result.tests):
             result.written = describe_written(self._text_of(result.exercise), result.exercise.name)
         if self.scripts:
-            leave_script(result, self.examples, self.trial, self.scripts)
+            write_repro_script(result, self.examples, self.trial, self.scripts)
 
     def _mark_consequences(self, result: ExerciseResult) -> None:
         """With --whole: mark the failures of an exercise that uses, directly or through others, one that fails earlier

@@ -45,7 +45,7 @@ class Limits:
 
 
 PERSON = Limits(100 * MB, 300 * MB, 20_000)
-CLASS = Limits(20_000 * MB, 50_000 * MB, 1_000_000)
+CLASS_LIMITS = Limits(20_000 * MB, 50_000 * MB, 1_000_000)
 
 
 def _no_file(most: int) -> NoReturn:

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from grader.classroom.intake.class_layout import ClassFiles, PersonFiles, divide_class
 from grader.classroom.intake.file_names import parse_code_name, replace_undecodable, strip_archive_suffix
-from grader.classroom.intake.files import CLASS, describe_entry, is_archive, list_members, walk_folder
+from grader.classroom.intake.files import CLASS_LIMITS, describe_entry, is_archive, list_members, walk_folder
 from grader.classroom.intake.problems import GradingProblem, UnreadableSubmission, describe_error
 from grader.classroom.intake.roster import RosterRow, read_roster
 from grader.classroom.intake.submission_content import read_content, unreadable
@@ -218,7 +218,7 @@ def _find_submissions(path: Path, add_note: NoteCallback, report: Callable[[str]
     elif is_archive(describe_entry(path.resolve(), (path.name,))):
         with path.open("rb") as file:
             try:
-                members = list_members(file, path.stat().st_size, CLASS)
+                members = list_members(file, path.stat().st_size, CLASS_LIMITS)
             except UnreadableSubmission as problem:
                 raise GradingProblem(f"{path.name}: {problem}") from None
             stem = strip_archive_suffix(path.name) or path.name

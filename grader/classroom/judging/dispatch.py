@@ -13,7 +13,7 @@ from grader.course.syllabus import load_syllabus
 from grader.execution.sandbox.isolation import Isolation
 from grader.processes.client import NoServer, ServerProcess
 from grader.processes.job import Job, moved_to_worker
-from grader.processes.server import stamp
+from grader.processes.server import read_kit_times
 from grader.verdict.results import ExerciseResult, Failure, TestResult
 from grader.verdict.summary import Verdict
 
@@ -75,7 +75,7 @@ class Dispatcher:
 
     def __init__(self, isolation: Isolation, seconds: float = SUBMISSION_SECONDS, *options: str) -> None:
         self.isolation, self.seconds, self.options = isolation, seconds, options
-        self.kit = stamp()
+        self.kit = read_kit_times()
         self.starting, self.turns = threading.Lock(), threading.Condition()
         self.under_way = 0  # submissions that are being graded
         self.is_reserved = False  # does a submission run alone, or wait for that?
@@ -135,7 +135,7 @@ class Dispatcher:
     def _start(self) -> ServerProcess:
         if self.is_closed:
             raise GradingStopped(STOPPED)
-        if stamp() != self.kit:  # marks found by another kit do not belong with the others
+        if read_kit_times() != self.kit:  # marks found by another kit do not belong with the others
             raise GradingStopped(CHANGED)
         server = ServerProcess(*self.options, str(self.isolation), module="grader.classroom.judging.server")
         self.servers.append(server)

@@ -155,7 +155,7 @@ def _compare(folders: tuple[Path, Path], prompts: list[str], picture: Path | Non
 
 def _print_comparison(comparison: Comparison) -> None:
     from grader.models.comparison.report import sample_lines, sentences, table_rows
-    from grader.models.play.commands import harmless
+    from grader.models.play.commands import without_controls
     from rich.table import Table
     from rich.text import Text
 
@@ -163,9 +163,9 @@ def _print_comparison(comparison: Comparison) -> None:
     table = Table(box=None, pad_edge=False, show_header=True, header_style="bold")
     table.add_column("")
     for made in comparison.both:
-        table.add_column(Text(harmless(made.name), overflow="fold"), justify="right", overflow="fold")
+        table.add_column(Text(without_controls(made.name), overflow="fold"), justify="right", overflow="fold")
     for row in table_rows(comparison):
-        table.add_row(row.name, *(Text(harmless(value), overflow="fold") for value in row.values))
+        table.add_row(row.name, *(Text(without_controls(value), overflow="fold") for value in row.values))
     console.print(table)
     console.print()
     for sentence in sentences(comparison):
@@ -173,5 +173,5 @@ def _print_comparison(comparison: Comparison) -> None:
     for sample in comparison.samples:
         console.print()
         for number, line in enumerate(sample_lines(sample, comparison, console.width)):
-            console.print(Text(harmless(line), style="cyan" if number == 0 else ""), soft_wrap=True)
+            console.print(Text(without_controls(line), style="cyan" if number == 0 else ""), soft_wrap=True)
     console.print()

@@ -212,10 +212,10 @@ def run_plain(
 def write(pieces: Iterator[Shown], out: TextIO, notes: TextIO) -> None:
     for piece in pieces:
         stream = notes if piece.style in NOTES else out
-        stream.write(harmless(piece.text))
+        stream.write(without_controls(piece.text))
         stream.flush()
 
 
-def harmless(text: str) -> str:
+def without_controls(text: str) -> str:
     """The text with a replacement character for each control character, which a terminal might obey."""
     return "".join(c if c in "\n\t" or not (ord(c) < 32 or 127 <= ord(c) < 160) else "\ufffd" for c in text)

@@ -9,7 +9,7 @@ from typing import Any
 
 from grader.console.output import make_console, print_wrapped
 from grader.models.checkpoint import CHECKPOINTS, list_checkpoints
-from grader.models.play.commands import COMMANDS, NOTES, answer, harmless, is_quit
+from grader.models.play.commands import COMMANDS, NOTES, answer, is_quit, without_controls
 from grader.models.play.session import Session, Shown
 from grader.models.play.settings import PlayProblem
 from prompt_toolkit import PromptSession
@@ -92,12 +92,12 @@ def _print(console: Console, wrap: WordWrap, piece: Shown) -> None:
 
 
 def _write(console: Console, text: str, style: Any = "") -> None:
-    console.print(Text(harmless(text), style=style), end="", soft_wrap=True)
+    console.print(Text(without_controls(text), style=style), end="", soft_wrap=True)
 
 
 def _say_problem(console: Console, sentence: str) -> None:
     end = "" if sentence.endswith((".", "?")) else "."
-    print_wrapped(console, harmless(f"{sentence[:1].upper()}{sentence[1:]}{end}"), style="yellow")
+    print_wrapped(console, without_controls(f"{sentence[:1].upper()}{sentence[1:]}{end}"), style="yellow")
 
 
 _PARTS = re.compile(r"\n|[^\S\n]+|\S+")

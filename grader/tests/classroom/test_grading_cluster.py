@@ -19,7 +19,9 @@ from distributed import Client, LocalCluster
 from grade_command import PATIENCE, until
 from grader.classroom.judging import cluster as cluster_module
 from grader.cli.commands.grade import grade
+from grader.console.output import print_error
 from grader.course.syllabus import SOLUTIONS
+from grader.files import UserProblem
 from kit_copy import posix
 from linux_processes import alive
 
@@ -27,7 +29,12 @@ pytestmark = [pytest.mark.thorough, posix]
 
 
 def graded(people, out, address=None, sandboxed=False):
-    return grade(people, out, exercises="softmax", require_isolation=sandboxed, dask=address)
+    """The status of `headway grade`, which prints a problem as one sentence."""
+    try:
+        return grade(people, out, exercises="softmax", require_isolation=sandboxed, dask=address)
+    except UserProblem as problem:
+        print_error(str(problem))
+        return problem.exit_status
 
 
 @pytest.fixture(scope="module")

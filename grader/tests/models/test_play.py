@@ -6,7 +6,7 @@ import io
 
 import pytest
 from grader.models.design import Design
-from grader.models.play.commands import COMMANDS, answer, harmless, run_plain
+from grader.models.play.commands import COMMANDS, answer, run_plain, without_controls
 from grader.models.play.session import Session
 from grader.models.play.settings import PlayProblem, Settings
 from grader.models.play.views import bar
@@ -172,7 +172,7 @@ def test_without_a_terminal_every_line_is_answered_and_a_mistake_does_not_end_it
 
 
 def test_control_characters_of_a_model_do_not_reach_the_terminal():
-    assert harmless("a\x1b[2J\x07\tb\nc\x9b é") == "a\ufffd[2J\ufffd\tb\nc\ufffd é"
+    assert without_controls("a\x1b[2J\x07\tb\nc\x9b é") == "a\ufffd[2J\ufffd\tb\nc\ufffd é"
 
 
 def test_a_wrong_call_is_a_sentence_and_a_status(kit, tmp_path):

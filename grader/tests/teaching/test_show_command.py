@@ -9,7 +9,7 @@ from grader.course.syllabus import load_syllabus
 from grader.runner.layout import Page, print_result
 from grader.verdict.results import ExerciseResult, Failure, TestResult
 from kit_copy import posix
-from watching import ESCAPE, SECONDS, watching
+from watching import ESCAPE, SECONDS
 
 STUB = "    raise NotImplementedError"
 WRONG = "    return torch.ones(q_len, k_len or q_len, dtype=torch.bool).tril()"
@@ -94,30 +94,3 @@ def test_a_failing_test_offers_it():
     assert last_lines("causal_mask", "failed")[-2:] == [hint, picture]
     assert last_lines("causal_mask", "timeout")[-1] == last_lines("causal_mask", "error")[-1] == hint
     assert last_lines("is_validation", "failed")[-1] == "For a hint: headway hint is_validation"
-
-
-@posix
-@pytest.mark.alone
-@pytest.mark.thorough
-def test_in_the_watch_it_is_the_key_s(kit):
-    write_wrong_mask(kit)
-    with watching(kit, "causal_mask", columns=100, rows=60, COLORTERM="truecolor") as terminal:
-        terminal.wait("For a picture: press s")
-        terminal.press("s")
-        shown = terminal.wait("Your result differs from the reference's in 12 of 70 numbers.")
-        assert "yours - reference" in shown and "FAILED" not in shown and ";48;2;8;48;107" in terminal.raw
-        terminal.press("\x1b")
-        terminal.wait("FAILED")
-        terminal.save("ch03_attention", WRONG, "    import ctypes; ctypes.string_at(0)")
-        terminal.verdict()
-        terminal.press("s")
-        terminal.wait("so this shows the reference's. Your code ended the process it ran in:")
-        terminal.press("l")
-        terminal.wait("Which one?")
-        terminal.press(*"is_valid", "\r")
-        terminal.wait("is_validation 8 Training")
-        terminal.verdict()
-        terminal.press("s")
-        terminal.wait("is_validation has no picture. Its chapter has one, exercises/pictures/ch08_training.svg")
-        terminal.press("q")
-        assert terminal.ended == 0
