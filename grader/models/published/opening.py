@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from grader.files import UserProblem
 from grader.models.own_parts import OwnParts
 from grader.models.published.gguf import GgufFile, GgufProblem
 from torch import nn
@@ -33,7 +34,7 @@ _GGUF_PARTS = {
 }  # fmt: skip
 
 
-class PublishedProblem(Exception):
+class PublishedProblem(UserProblem):
     """The model cannot be used; the message is a sentence."""
 
 
