@@ -20,7 +20,10 @@ from pathlib import Path
 from grader.course.source import read_source
 from grader.course.syllabus import load_syllabus
 
-PACKAGES = ("grader.teaching.walks", "grader.models.published")  # the second one imports this room, so it is only named here
+PACKAGES = (
+    "grader.teaching.walks",
+    "grader.models.published",
+)  # the second one imports this room, so it is only named here
 REPORT = re.compile(r'^def report_(\w+)\(.*?"""(Lesson (\d+): .*?)(?:"""|\n).*?(?=^\S|\Z)', re.MULTILINE | re.DOTALL)
 
 

@@ -24,7 +24,9 @@ from grader.teaching.show.kinds.first_model import TEXT, TOKENS
 from grader.teaching.walks.initialization import measure_way
 
 PICTURES = EXERCISES / "pictures"
-PUBLISHED_BLOCK = bytes.fromhex("0f30d8b9458765406f6565164b6776645022675a")  # SmolLM2's first one of blk.0.attn_q.weight
+PUBLISHED_BLOCK = bytes.fromhex(
+    "0f30d8b9458765406f6565164b6776645022675a"
+)  # SmolLM2's first one of blk.0.attn_q.weight
 FIVE_WORDS = {"mat": 0.4, "rug": 0.3, "sofa": 0.15, "roof": 0.1, "moon": 0.05}  # with their probabilities
 
 

@@ -94,14 +94,20 @@ def report_published_induction(chapters: ChapterPackage, seed: int) -> Iterator[
     with show_progress("removing heads", 2 + DRAWS) as step:
         whole, without_best, *without_others = (_loss_without(model, heads, ids, step) for heads in ([], best, *draws))
     means = [sum(losses) / DRAWS for losses in zip(*without_others)]
-    named = (("whole", whole), (f"without the {BEST_HEADS} best", without_best), (f"without {BEST_HEADS} others", means))
+    named = (
+        ("whole", whole),
+        (f"without the {BEST_HEADS} best", without_best),
+        (f"without {BEST_HEADS} others", means),
+    )
     rows = [[name, *(f"{loss:.1f}" for loss in losses)] for name, losses in named]
     yield result_table("Loss per token", ("model", "first half", "second half"), rows)
     yield f"Second half without {BEST_HEADS} others, draw by draw: {', '.join(f'{second:.1f}' for _, second in without_others)}."
 
 
 @torch.no_grad()
-def _loss_without(model: nn.Module, heads: Sequence[tuple[int, int]], ids: Tensor, step: Callable[[], None]) -> list[float]:
+def _loss_without(
+    model: nn.Module, heads: Sequence[tuple[int, int]], ids: Tensor, step: Callable[[], None]
+) -> list[float]:
     """The loss in both halves of the texts without these heads, each a block and its number."""
     kept = [(block, model.blocks[block].attn.W_out.weight.clone()) for block in {block for block, _ in heads}]
     for block, head in heads:
@@ -138,7 +144,12 @@ def report_published_patching(chapters: ChapterPackage, seed: int) -> Iterator[T
     with show_progress("patching", len(PATCHED_BLOCKS)) as step:
         for block in PATCHED_BLOCKS:
             patched = (difference(parts.patch_residual(model, clean, corrupted, block, place)) for place in places)
-            rows.append([str(block), *(f"{parts.recovery(*ends, one, 0) + 0.0:.2f}".replace("-0.00", "0.00") for one in patched)])
+            rows.append(
+                [
+                    str(block),
+                    *(f"{parts.recovery(*ends, one, 0) + 0.0:.2f}".replace("-0.00", "0.00") for one in patched),
+                ]
+            )
             step()
     words = [published.tokenizer.decode([i]).strip() for i in corrupted[0, first:].tolist()]
     yield result_table("The share that a state brings back", ("after block", *words), rows)
@@ -162,7 +173,9 @@ def report_published_bits(chapters: ChapterPackage, seed: int) -> Iterator[Table
         ("3 bits, blocks of 32", 4.0, lambda weight: rounded_blocks(weight, 3)),
         ("2 bits, blocks of 32", 3.0, lambda weight: rounded_blocks(weight, 2)),
     )
-    linears = [module for block in published.model.blocks for module in block.modules() if isinstance(module, nn.Linear)]
+    linears = [
+        module for block in published.model.blocks for module in block.modules() if isinstance(module, nn.Linear)
+    ]
     originals = [linear.weight.clone() for linear in linears]
     size = sum(weight.square().sum().item() for weight in originals)
     rows = []
@@ -175,7 +188,9 @@ def report_published_bits(chapters: ChapterPackage, seed: int) -> Iterator[Table
             loss = cross_entropy(published.model(ids)[0, :-1], ids[0, 1:])
             rows.append([name, f"{bits:.1f}", f"{(error / size) ** 0.5:.1%}", f"{loss.exp().item():,.1f}"])
             step()
-    yield result_table(f"A text of {ids.size(1)} tokens", ("matrices stored as", "bits a weight", "error", "perplexity"), rows)
+    yield result_table(
+        f"A text of {ids.size(1)} tokens", ("matrices stored as", "bits a weight", "error", "perplexity"), rows
+    )
 
 
 def rounded_blocks(weight: Tensor, bits: int, length: int = 32) -> Tensor:
