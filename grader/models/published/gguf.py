@@ -54,7 +54,7 @@ class GgufFile:
         self.path = path
         try:
             with path.open("rb") as file:
-                self._memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+                self._memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         except (OSError, ValueError) as problem:
             raise GgufProblem(f"{path} cannot be read ({getattr(problem, 'strerror', None) or problem})") from None
         self._at = 0

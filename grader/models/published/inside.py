@@ -50,13 +50,10 @@ def look_inside(published: Published, ids: list[int]) -> Inside:
 
 def last_weights(published: Published, x: Tensor) -> Tensor:
     """The attention weights of the last position in the last block, averaged over its heads: (T,)."""
-    return attention_weights(published.own.parts, published.model.blocks[-1].attn, x)[0, :, -1].mean(0)
-
-
-def attention_weights(parts: Any, attention: Any, x: Tensor) -> Tensor:
-    """The weights of a LlamaAttention on the normalised stream x, (B, T, D): (B, H, T, T)."""
-    where = torch.arange(x.shape[1])
-    q = parts.apply_rope(parts.split_heads(attention.W_q(x), attention.n_heads), where, attention.base)  # (B, H, T, d)
-    k = parts.apply_rope(parts.split_heads(attention.W_k(x), attention.n_kv_heads), where, attention.base)
-    k = k.repeat_interleave(attention.n_heads // attention.n_kv_heads, dim=1)  # (B, H, T, d)
-    return parts.scaled_dot_product_attention(q, k, k, parts.causal_mask(x.shape[1]))[1]
+    parts: Any = published.own.parts
+    attention, where = published.model.blocks[-1].attn, torch.arange(x.shape[1])
+    q = parts.apply_rope(parts.split_heads(attention.W_q(x), attention.n_heads), where, attention.base)[0, :, -1]  # (H, d)
+    k = parts.apply_rope(parts.split_heads(attention.W_k(x), attention.n_kv_heads), where, attention.base)[0]  # (K, T, d)
+    k = k.repeat_interleave(attention.n_heads // attention.n_kv_heads, dim=0)  # (H, T, d)
+    scores = (k @ q[:, :, None])[..., 0] / q.shape[-1] ** 0.5  # (H, T)
+    return torch.softmax(scores, -1).mean(0)

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from grader.files import UserProblem
 from grader.models.own_parts import OwnParts
 from grader.models.published.gguf import GgufFile, GgufProblem
 from torch import nn
@@ -34,7 +33,7 @@ _GGUF_PARTS = {
 }  # fmt: skip
 
 
-class PublishedProblem(UserProblem):
+class PublishedProblem(Exception):
     """The model cannot be used; the message is a sentence."""
 
 
