@@ -29,14 +29,14 @@ NAMES = (" Mary", " John")
 PATCHED_BLOCKS = (0, 6, 12, 18, 19, 20, 21, 22, 23, 24, 29)
 
 TEXT = """\
-A bridge has to carry more than the people who cross it. It carries itself, the wind, the snow of a bad winter, and every \
-mistake of those who built it. When the old stone bridge near our village was closed, an engineer came and walked over it \
-for two days. She tapped the stones with a small hammer and wrote numbers into a notebook. The children asked her what she \
-was listening for. "A stone that is tired sounds different," she said. In the end she found only three of them, all on the \
-side where the river had washed away the ground. The repair took four weeks and cost less than a new roof for the school. \
-On the first day after it was finished, a farmer drove his tractor across, stopped in the middle, and got out to look at \
-the water. He said that he had crossed this bridge all his life and had never once thought about it. That, said the \
-engineer, is how you know that a bridge is good.
+A bridge has to carry more than the people who cross it. It carries itself, the wind, the snow of a bad winter, and \
+every mistake of those who built it. When the old stone bridge near our village was closed, an engineer came and \
+walked over it for two days. She tapped the stones with a small hammer and wrote numbers into a notebook. The \
+children asked her what she was listening for. "A stone that is tired sounds different," she said. In the end she \
+found only three of them, all on the side where the river had washed away the ground. The repair took four weeks and \
+cost less than a new roof for the school. On the first day after it was finished, a farmer drove his tractor across, \
+stopped in the middle, and got out to look at the water. He said that he had crossed this bridge all his life and \
+had never once thought about it. That, said the engineer, is how you know that a bridge is good.
 """
 
 
@@ -51,12 +51,12 @@ def _ids(published: Published, text: str) -> Tensor:
     return torch.tensor([published.tokenizer.encode(text)])
 
 
-def _attention_weights(parts: Any, attention: Any, x: Tensor) -> Tensor:
+def _attention_weights(published: Published, attention: Any, x: Tensor) -> Tensor:
     """The weights of a LlamaAttention on the normalised stream x, (B, T, D): (B, H, T, T)."""
-    where = torch.arange(x.size(1))
-    q = parts.apply_rope(parts.split_heads(attention.W_q(x), attention.n_heads), where, attention.base)  # (B, H, T, d)
-    k = parts.apply_rope(parts.split_heads(attention.W_k(x), attention.n_kv_heads), where, attention.base)
-    k = k.repeat_interleave(attention.n_heads // attention.n_kv_heads, dim=1)  # (B, H, T, d)
+    parts, sizes, where = published.own.parts, published.sizes, torch.arange(x.size(1))
+    q = parts.apply_rope(parts.split_heads(attention.W_q(x), sizes.n_heads), where, sizes.base)  # (B, H, T, d)
+    k = parts.apply_rope(parts.split_heads(attention.W_k(x), sizes.n_kv_heads), where, sizes.base)
+    k = k.repeat_interleave(sizes.n_heads // sizes.n_kv_heads, dim=1)  # (B, H, T, d)
     return parts.scaled_dot_product_attention(q, k, k, parts.causal_mask(x.size(1)))[1]
 
 
@@ -77,19 +77,20 @@ def report_published_lens(chapters: ChapterPackage, seed: int) -> Iterator[Table
 
 
 def report_published_induction(chapters: ChapterPackage, seed: int) -> Iterator[Table | str]:
-    """Lesson 16: the induction scores of all heads of SmolLM2, on random tokens that repeat, and the loss without heads.
+    """Lesson 16: the induction scores of all heads of SmolLM2 on random tokens that repeat, and the loss without some heads.
 
-    A head is removed by setting the columns of W_out that read it to 0. The other heads are drawn from those that are not
-    among the best ones; their loss is the mean of several draws.
+    A head is removed by setting the columns of W_out that read it to 0. The other heads are drawn from those that are
+    not among the best ones; their loss is the mean of several draws.
     """
     published = _open(chapters, "ch12_interpretability")
     parts, model = published.own.parts, published.model
     generator = torch.Generator().manual_seed(seed)
-    vocabulary = len(published.tokenizer.tokens)
-    ids = torch.stack([torch.randperm(vocabulary, generator=generator)[:PERIOD] for _ in range(TEXTS)]).repeat(1, 2)
+    ids = torch.stack(
+        [torch.randperm(published.sizes.vocab_size, generator=generator)[:PERIOD] for _ in range(TEXTS)]
+    ).repeat(1, 2)
     scores = []
     for block, x in zip(model.blocks, parts.residual_stream(model, ids)):
-        patterns = _attention_weights(parts, block.attn, block.ln1(x))  # (TEXTS, H, T, T)
+        patterns = _attention_weights(published, block.attn, block.ln1(x))  # (TEXTS, H, T, T)
         heads = [[parts.induction_score(pattern, PERIOD) for pattern in one] for one in patterns]
         scores.append(torch.tensor(heads).mean(0))
     table = torch.stack(scores)  # (n_layers, H)
@@ -101,7 +102,9 @@ def report_published_induction(chapters: ChapterPackage, seed: int) -> Iterator[
     best, others = order[:BEST_HEADS], order[BEST_HEADS:]
     draws = [[others[i] for i in torch.randperm(len(others), generator=generator)[:BEST_HEADS]] for _ in range(DRAWS)]
     with show_progress("removing heads", 2 + DRAWS) as step:
-        whole, without_best, *without_others = (_loss_without(model, heads, ids, step) for heads in ([], best, *draws))
+        whole, without_best, *without_others = (
+            _loss_without(published, heads, ids, step) for heads in ([], best, *draws)
+        )
     means = [sum(losses) / DRAWS for losses in zip(*without_others)]
     named = (
         ("whole", whole),
@@ -110,18 +113,19 @@ def report_published_induction(chapters: ChapterPackage, seed: int) -> Iterator[
     )
     rows = [[name, *(f"{loss:.1f}" for loss in losses)] for name, losses in named]
     yield result_table("Loss per token", ("model", "first half", "second half"), rows)
-    yield f"Second half without {BEST_HEADS} others, draw by draw: {', '.join(f'{second:.1f}' for _, second in without_others)}."
+    draw_by_draw = ", ".join(f"{second:.1f}" for _, second in without_others)
+    yield f"Second half without {BEST_HEADS} others, draw by draw: {draw_by_draw}."
 
 
 @torch.no_grad()
 def _loss_without(
-    model: nn.Module, heads: Sequence[tuple[int, int]], ids: Tensor, step: Callable[[], None]
+    published: Published, heads: Sequence[tuple[int, int]], ids: Tensor, step: Callable[[], None]
 ) -> list[float]:
     """The loss in both halves of the texts without these heads, each a block and its number."""
+    model, n_heads = published.model, published.sizes.n_heads
     kept = [(block, model.blocks[block].attn.W_out.weight.clone()) for block in {block for block, _ in heads}]
     for block, head in heads:
-        attention = model.blocks[block].attn
-        attention.W_out.weight.unflatten(1, (attention.n_heads, -1))[:, head] = 0
+        model.blocks[block].attn.W_out.weight.unflatten(1, (n_heads, -1))[:, head] = 0
     losses = cross_entropy(model(ids)[:, :-1].transpose(1, 2), ids[:, 1:], reduction="none").mean(0)
     for block, weight in kept:
         model.blocks[block].attn.W_out.weight.copy_(weight)
@@ -132,8 +136,8 @@ def _loss_without(
 def report_published_patching(chapters: ChapterPackage, seed: int) -> Iterator[Table | str]:
     """Lesson 16: where in SmolLM2 is the name that decides who gets the drink.
 
-    The two sentences differ in one name. One state of the run on the second is replaced by that of the run on the first. The
-    table shows which share of the logit difference comes back.
+    The two sentences differ in one name. One state of the run on the second is replaced by that of the run on the
+    first. The table shows which share of the logit difference comes back.
     """
     published = _open(chapters, "ch12_interpretability")
     parts, model = published.own.parts, published.model

@@ -43,7 +43,7 @@ def find_source(place: Path | None) -> Source:
     """The model in this folder or GGUF file, or that of the installed package. PublishedProblem if there is none, or it
     is of another kind."""
     if place is None:
-        return read_gguf(_installed_file())
+        return read_gguf(installed_file())
     if place.is_dir():
         return read_folder(place)
     if not place.exists():
@@ -51,7 +51,7 @@ def find_source(place: Path | None) -> Source:
     return read_gguf(place)
 
 
-def _installed_file() -> Path:
+def installed_file() -> Path:
     package = importlib.util.find_spec(PACKAGE)
     roots = (package.submodule_search_locations or ()) if package else ()
     files = sorted(path for root in roots for path in Path(root).glob("*.gguf"))
