@@ -2,8 +2,8 @@
 
 To add one, write a function `report_NAME(chapters, seed)` in a module of one of PACKAGES, if possible beside the walk
 that shows the same. Its docstring begins with "Lesson N: " and what it measures; `--help` prints it. It yields tables
-and sentences. `chapters.module("ch03_attention")` is a chapter, the reference's or that of `--target`. Each keyword-only
-parameter is an option: `steps: int = 700` becomes `--steps`, a tuple takes several numbers.
+and sentences. `chapters.module("ch03_attention")` is a chapter, the reference's or that of `--target`. Each keyword-
+only parameter is an option: `steps: int = 700` becomes `--steps`, a tuple takes several numbers.
 """
 
 from __future__ import annotations

@@ -6,8 +6,11 @@ import struct
 from pathlib import Path
 
 import torch
-from tests.published_vocabulary import MERGES, SPECIAL, TOKENS
 
+SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
+BYTES = [chr(code) for code in (*range(33, 127), *range(161, 173), *range(174, 256), *range(256, 324))]  # written as vocabulary files do
+MERGES = ["h e", "t he", "Ġ the", "i n", "a s", "as s", "e r", "us er", "i s", "Ġ is"]
+TOKENS = [*SPECIAL, *BYTES, *(merge.replace(" ", "") for merge in MERGES)]
 WIDTH, HEADS, KEY_HEADS, LAYERS, D_FF, ALIGNMENT = 64, 4, 2, 2, 96, 32
 F32, Q4_1, Q8_0 = 0, 3, 8
 SCALE, MINIMUM = 0.04, -0.3

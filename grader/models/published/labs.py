@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from types import SimpleNamespace
 from typing import Any
 
 import torch
 from grader.execution.chapter_package import ChapterPackage
+from grader.models.own_parts import OwnParts
 from grader.models.published.opening import Published, build, find_source
 from grader.teaching.measurements import result_table
 from grader.teaching.walks.progress_line import show_progress
@@ -44,7 +44,7 @@ def _open(chapters: ChapterPackage, *names: str) -> Published:
     """SmolLM2 on these chapters; PublishedProblem, with a sentence, if its weights are not installed."""
     source = find_source(None)
     parts = names_of(*(chapters.module(name) for name in (*names, "ch16_published_model")))
-    return build(source, SimpleNamespace(parts=parts))
+    return build(source, OwnParts(parts))
 
 
 def _ids(published: Published, text: str) -> Tensor:
@@ -77,7 +77,7 @@ def report_published_lens(chapters: ChapterPackage, seed: int) -> Iterator[Table
 
 
 def report_published_induction(chapters: ChapterPackage, seed: int) -> Iterator[Table | str]:
-    """Lesson 16: the induction scores of all heads of SmolLM2 on random tokens that repeat, and the loss without some heads.
+    """Lesson 16: the induction scores of SmolLM2's heads on random tokens that repeat, and the loss without some heads.
 
     A head is removed by setting the columns of W_out that read it to 0. The other heads are drawn from those that are
     not among the best ones; their loss is the mean of several draws.

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
+from grader.models.own_parts import OwnParts
 from grader.models.published.gguf import GgufFile
 from grader.models.published.opening import Published, build, find_source, installed_file
 from grader.models.published.source import PublishedProblem
@@ -43,7 +44,7 @@ def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Simpl
     if layout.name != "Q4_1":
         raise PublishedProblem(f"{file.name} stores {TENSOR} as {layout.name}; this walk takes apart a block of Q4_1")
     with report_progress("reading the weights", 1) as step:
-        published = build(source, SimpleNamespace(parts=parts))
+        published = build(source, OwnParts(parts))
         step()
     model, tokenizer, sizes = published.model, published.tokenizer, source.sizes
     ids = list(parts.chat_ids(tokenizer, MESSAGES))

@@ -5,11 +5,11 @@ from __future__ import annotations
 import importlib.util
 import io
 from contextlib import redirect_stdout
-from types import SimpleNamespace
 
 import pytest
 import torch
 from grader.course.syllabus import EXERCISES
+from grader.models.own_parts import OwnParts
 from grader.models.published import labs
 from grader.models.published.gguf import read_gguf
 from grader.models.published.opening import EARLIER, PACKAGE, Published, build
@@ -24,7 +24,7 @@ TABLES = {"capital": "lens", "repeats": "induction", "drink": "patching", "bits"
 @pytest.fixture(scope="module")
 def published(tmp_path_factory) -> Published:
     parts = Parts((*EARLIER, *NEEDED), ())
-    yield build(read_gguf(write_gguf(tmp_path_factory.mktemp("small") / "small.gguf")), SimpleNamespace(parts=parts))
+    yield build(read_gguf(write_gguf(tmp_path_factory.mktemp("small") / "small.gguf")), OwnParts(parts))
     parts.close()
 
 
