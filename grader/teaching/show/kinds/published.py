@@ -60,7 +60,7 @@ def published_tokenizer(side: Implementation) -> list[Panel]:
         start += len(piece)
     return [
         make_grid(
-            "the tokens of a text",
+            f"the tokens of {TEXT!r}",
             table,
             [repr(piece) for piece in pieces],
             list(TEXT),
@@ -71,14 +71,14 @@ def published_tokenizer(side: Implementation) -> list[Panel]:
 
 def interleave_rows(side: Implementation) -> list[Panel]:
     """The rows of an identity matrix show where each row comes from."""
-    rows = side.interleave_rows(torch.eye(16), 2)
-    labels = [f"head {head}, feature {i}" for head in range(2) for i in range(8)]
+    rows = side.interleave_rows(torch.eye(8), 2)
+    labels = [f"head {head}, feature {i}" for head in range(2) for i in range(4)]
     return [
         make_grid(
             "interleave_rows(identity, 2)",
             rows,
             labels,
-            16,
+            8,
             ("place", "stored row"),
             words=("another row", "from here"),
         )
