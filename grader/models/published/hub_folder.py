@@ -115,7 +115,7 @@ def _fill(parts: Any, model: nn.Module, files: list[Path]) -> None:
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
-    tensors = {}
+    tensors: dict[str, Any] = {}
     for file in files:
         try:
             tensors |= load_file(file)
