@@ -46,7 +46,8 @@ def read_folder(folder: Path) -> Source:
     tokens = [""] * (last + 1)
     for token, place in places.items():
         tokens[place] = token
-    context = config.get("max_position_embeddings", 2048)
+    said = config.get("max_position_embeddings")
+    context = said if isinstance(said, int) else 2048
     weights = _weight_files(folder)
     return Source(
         folder.resolve().name,
