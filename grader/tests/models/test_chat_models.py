@@ -11,7 +11,7 @@ import pytest
 import torch
 from grader.models.published.opening import build, find_source
 from grader.models.published.source import PublishedProblem
-from grader.tests.models.published_models import metadata_of, gguf_bytes, reference_parts, write_model
+from grader.tests.models.published_models import gguf_bytes, metadata_of, reference_parts, write_model
 
 TEXTS = ("The causal mask hides 1234 later keys.", "  two  spaces\n\n\tand a tab", "naïve café, 小猫 हिन्दी 🙂", "it's 7", "")
 
