@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from grader.cli.arguments import argument, option
 from grader.cli.commands.train import DONE, UNUSABLE
 from grader.console.output import make_console, print_error, print_wrapped
+from grader.console.word_wrap import WordWrap
 from grader.models.packages import MODELS, missing_packages
 
 if TYPE_CHECKING:
@@ -98,8 +99,9 @@ def _talk(talk: Chat) -> int:
             continue
         try:
             with explaining_crashes(talk.published.own.parts, (ChatProblem,)):
+                wrap = WordWrap(make_console().width) if is_terminal and not line.lstrip().startswith("/") else None
                 for piece in talk.reply(line):
-                    print(piece, end="", flush=True)
+                    print(wrap.feed(piece) if wrap else piece, end="", flush=True)
             print(flush=True)
         except KeyboardInterrupt:
             print("\nStopped.", flush=True)

@@ -13,10 +13,10 @@ from grader.models.published.inside import look_inside, show_token
 from grader.models.published.opening import Published
 from grader.teaching.walks.parts import hidden_prints
 
-MOST_NEW = 500  # tokens of an answer
+MOST_NEW = 300  # tokens of an answer
 MOST_READ = 4096  # tokens of a conversation: attention needs memory for the square of it
 HIGHEST_TEMPERATURE = 10.0
-SHOWN_PLACES = 8
+SHOWN_PLACES = 6
 HELP = f"""\
 Type to the model. A line that begins with / is a command:
   /system TEXT      begin again, and tell the model how to behave

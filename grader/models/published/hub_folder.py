@@ -46,7 +46,8 @@ def read_folder(folder: Path) -> Source:
     tokens = [""] * (last + 1)
     for token, place in places.items():
         tokens[place] = token
-    context = config.get("max_position_embeddings", 2048)
+    said = config.get("max_position_embeddings")
+    context = said if isinstance(said, int) else 2048
     weights = _weight_files(folder)
     return Source(
         folder.resolve().name,
@@ -115,7 +116,7 @@ def _fill(parts: Any, model: nn.Module, files: list[Path]) -> None:
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
-    tensors = {}
+    tensors: dict[str, Any] = {}
     for file in files:
         try:
             tensors |= load_file(file)

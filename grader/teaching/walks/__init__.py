@@ -1,8 +1,8 @@
 """`headway walk NAME`: guided tours through the parts that the learner has built, with the numbers of this run.
 
 A walk is a template and a module. The template `exercises/walks/chNN_name.md` is what a reader sees; `template.py` says
-how it is written. Its number is the last chapter that the walk needs. The module here has the same name without the
-number. It has
+how it is written. Its number is the last chapter that the walk needs. The module has the same name without the
+number, and is here or, if it needs a room that imports this one, named in ELSEWHERE. It has
 
     REQUIRED_EXERCISES  the names of all exercises whose code runs, also of those that other exercises call; `parts.py`
                         decides whether each one is the learner's or the reference's

@@ -9,23 +9,19 @@ from contextlib import redirect_stdout
 import pytest
 import torch
 from grader.course.syllabus import EXERCISES
-from grader.models.own_parts import OwnParts
 from grader.models.published import labs
 from grader.models.published.gguf import read_gguf
-from grader.models.published.opening import EARLIER, PACKAGE, Published, build
-from grader.models.published.opening import EXERCISES as NEEDED
+from grader.models.published.opening import PACKAGE, Published, build
 from grader.teaching.measurements import run_measurement
-from grader.teaching.walks.parts import Parts
-from small_gguf import write_gguf
+from grader.tests.models.published_models import reference_parts, write_model
 
 TABLES = {"capital": "lens", "repeats": "induction", "drink": "patching", "bits": "bits"}
 
 
 @pytest.fixture(scope="module")
 def published(tmp_path_factory) -> Published:
-    parts = Parts((*EARLIER, *NEEDED), ())
-    yield build(read_gguf(write_gguf(tmp_path_factory.mktemp("small") / "small.gguf")), OwnParts(parts))
-    parts.close()
+    with reference_parts() as own:
+        yield build(read_gguf(write_model(tmp_path_factory.mktemp("small")).gguf), own)
 
 
 def test_attention_weights_are_those_that_the_layer_uses(published):

@@ -38,8 +38,13 @@ HEADERS = {
 class PageApi(Protocol):
     """What a page can ask for. Each name is a method, which gets what `read` makes of the request's body."""
 
-    questions: Mapping[str, Collection[str]]  # those with one answer, and the fields that a request may have
-    streams: Mapping[str, Collection[str]]  # those that are answered by a generator of events
+    @property
+    def questions(self) -> Mapping[str, Collection[str]]:
+        """Those with one answer, and the fields that a request may have."""
+
+    @property
+    def streams(self) -> Mapping[str, Collection[str]]:
+        """Those that are answered by a generator of events."""
 
     def describe(self) -> Data: ...
 
