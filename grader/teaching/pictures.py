@@ -18,11 +18,15 @@ from grader.course.syllabus import EXERCISES, SOLUTIONS
 from grader.execution.chapter_package import ChapterPackage
 from grader.files import write_whole
 from grader.teaching.circuits import CAPITAL, capitals, ids_of
-from grader.teaching.drawing.charts import curves, heatmap
+from grader.teaching.drawing.charts import card, curves, heatmap, write
+from grader.teaching.drawing.palette import CURVES, FAINT, LINE, paint
 from grader.teaching.show.kinds.first_model import TEXT, TOKENS
 from grader.teaching.walks.initialization import measure_way
 
 PICTURES = EXERCISES / "pictures"
+PUBLISHED_BLOCK = bytes.fromhex(
+    "0f30d8b9458765406f6565164b6776645022675a"
+)  # SmolLM2's first one of blk.0.attn_q.weight
 FIVE_WORDS = {"mat": 0.4, "rug": 0.3, "sofa": 0.15, "roof": 0.1, "moon": 0.05}  # with their probabilities
 
 
@@ -182,6 +186,35 @@ def _softmax_slopes(chapter: ModuleType) -> str:
     return heatmap(slopes, list(FIVE_WORDS), list(FIVE_WORDS), title, row_name="weight", column_name="score")
 
 
+def _published_block(chapter: ModuleType) -> str:
+    """Draw 32 weights of SmolLM2 on the sixteen levels of their block."""
+    [weights] = chapter.dequantize_q4_1(torch.tensor([list(PUBLISHED_BLOCK)], dtype=torch.uint8)).tolist()
+    low, step = min(weights), (max(weights) - min(weights)) / 15  # this block uses the numbers 0 and 15
+    left, top, across, down = 96, 84, 15, 17
+    right = left + across * len(weights)
+    marks = [
+        write(left - 40, 60, "number", anchor="middle", colour=FAINT),
+        write(right + 8, 60, "weight", colour=FAINT),
+        write((left + right) / 2, top + 16 * down + 34, "place in the block", anchor="middle", colour=FAINT),
+    ]
+    for number in range(16):
+        y = top + down * (15 - number)
+        marks += [
+            f'<line x1="{left}" y1="{y}" x2="{right}" y2="{y}" {paint(None, LINE)}/>',
+            write(left - 10, y + 4, str(number), anchor="end"),
+            write(right + 8, y + 4, f"{low + step * number:.2f}"),
+        ]
+    for place, weight in enumerate(weights):
+        x, y = left + across * (place + 0.5), top + down * (15 - round((weight - low) / step))
+        marks.append(f'<circle cx="{x:g}" cy="{y}" r="4.5" {paint(CURVES[place // 16])}/>')
+        if place % 8 == 0 or place == 31:
+            marks.append(write(x, top + 16 * down + 8, str(place), anchor="middle", colour=FAINT))
+    for half, name in enumerate(("low bits", "high bits")):
+        x = left + across * (16 * half + 5)
+        marks += [f'<circle cx="{x}" cy="56" r="4.5" {paint(CURVES[half])}/>', write(x + 10, 60, name)]
+    return card(marks, right + 72, top + 16 * down + 50, "One block of SmolLM2: 32 weights on 16 levels")
+
+
 DRAWN: dict[str, Callable[[ModuleType], str]] = {
     "ch00_first_model": _bigrams,
     "ch02_embeddings": _sinusoidal_table,
@@ -194,4 +227,5 @@ DRAWN: dict[str, Callable[[ModuleType], str]] = {
     "ch11_moe": _routing_table,
     "ch12_interpretability": _patched_capitals,
     "ch13_backward": _softmax_slopes,
+    "ch16_published_model": _published_block,
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from grader.models.play.engine import Engine
     from grader.models.play.opening import Opener
     from grader.models.play.session import Session
+    from grader.models.play.web.server import PageApi
 
 
 def play(
@@ -87,26 +89,35 @@ def _print_models(engine: Engine, opener: Opener, with_cache: bool) -> None:
 def _run_web(engine: Engine, opener: Opener, port: int, browser: bool) -> int:
     from grader.models.play.web.api import Api
     from grader.models.play.web.page_models import PageModels
-    from grader.models.play.web.server import PageServer
+    from grader.models.play.web.server import FILES
 
     def open_other(name: str) -> tuple[Engine, list[str]]:
         return opener.open_other(name), opener.own[-1].sentences()
 
     api = Api(PageModels(engine, opener.own[-1].sentences(), open_other))
+    return run_page(api, FILES, port, browser, "play", opener.close)
+
+
+def run_page(
+    api: PageApi, files: Mapping[str, Path], port: int, browser: bool, purpose: str, close: Callable[[], None]
+) -> int:
+    """Serve a page until Control-C."""
+    from grader.models.play.web.server import PageServer
+
     try:
-        serving = PageServer(api, port)
+        serving = PageServer(api, port, files)
     except (OSError, OverflowError):
         print_error(f"port {port} is in use or not allowed; leave out --port to use a free one")
         return FAILED
     with serving:
         try:
-            print_address(serving.address, "The page", browser and open_browser(serving.address), "play")
+            print_address(serving.address, "The page", browser and open_browser(serving.address), purpose)
             serving.serve_forever(poll_interval=0.2)
         except KeyboardInterrupt:
             pass
     # Other threads may still write texts. What is printed meanwhile is hidden, and Python's own end would abort a
     # thread that is inside torch.
-    opener.close()
+    close()
     print("\nStopped.", file=sys.__stdout__, flush=True)
     os._exit(DONE)
 

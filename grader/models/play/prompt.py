@@ -3,11 +3,11 @@ written."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from grader.console.output import make_console, print_wrapped
+from grader.console.word_wrap import WordWrap
 from grader.models.checkpoint import CHECKPOINTS, list_checkpoints
 from grader.models.play.commands import COMMANDS, NOTES, answer, is_quit, without_controls
 from grader.models.play.session import Session, Shown
@@ -16,7 +16,6 @@ from prompt_toolkit import PromptSession
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
-from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
@@ -98,32 +97,3 @@ def _write(console: Console, text: str, style: Any = "") -> None:
 def _say_problem(console: Console, sentence: str) -> None:
     end = "" if sentence.endswith((".", "?")) else "."
     print_wrapped(console, without_controls(f"{sentence[:1].upper()}{sentence[1:]}{end}"), style="yellow")
-
-
-_PARTS = re.compile(r"\n|[^\S\n]+|\S+")
-
-
-class WordWrap:
-    """Gets a text piece by piece, and begins a new line before a word that would not fit. A word that comes in several
-    pieces may still be broken."""
-
-    def __init__(self, width: int) -> None:
-        self.width = width
-        self.column = 0
-        self._space = ""  # it is printed with the next word, or becomes a line break
-
-    def feed(self, piece: str) -> str:
-        """What to print for this piece."""
-        printed = ""
-        for part in _PARTS.findall(piece):
-            if part == "\n":
-                printed, self.column, self._space = printed + part, 0, ""
-            elif part.isspace():
-                self._space += part
-            else:
-                if self._space and self.column + cell_len(self._space + part) > self.width:
-                    printed, self.column = printed + "\n", 0
-                else:
-                    printed, self.column = printed + self._space, self.column + cell_len(self._space)
-                printed, self.column, self._space = printed + part, self.column + cell_len(part), ""
-        return printed

@@ -1,30 +1,42 @@
-"""Reads a GGUF file: its metadata, and its tensors as float32. The format is that of llama.cpp, version 2 and 3."""
+"""Reads a model from a GGUF file, as llama.cpp uses it: the format's versions 2 and 3."""
 
 from __future__ import annotations
 
 import mmap
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from grader.models.published.source import (
+    CHAT_TOKENS,
+    PublishedProblem,
+    Sizes,
+    Source,
+    other_kind,
+    other_sizes,
+    other_texts,
+)
+from torch import Tensor, nn
 
 MAGIC = b"GGUF"
 VERSIONS = (2, 3)
-DEFAULT_ALIGNMENT = 32
-MAX_ENTRIES = 1_000_000
-MAX_STRING_BYTES = 1 << 20
+ALIGNMENT = 32
+MOST_ENTRIES = 1_000_000
+MOST_BYTES = 1 << 20  # of a string
+CONTROL_TOKEN = 3  # a kind of token
 
 _NUMBERS = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q", 12: "<d"}
 _STRING, _ARRAY = 8, 9
 
-
-class GgufProblem(Exception):
-    """The file cannot be read; the message is a sentence."""
+_WHOLE = {"token_embd": "token_emb", "output_norm": "ln_f", "output": "lm_head"}
+_IN_BLOCKS = {
+    "attn_norm": "ln1", "attn_q": "attn.W_q", "attn_k": "attn.W_k", "attn_v": "attn.W_v", "attn_output": "attn.W_out",
+    "ffn_norm": "ln2", "ffn_gate": "ffn.gate", "ffn_up": "ffn.up", "ffn_down": "ffn.down",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -46,86 +58,88 @@ class _Place:
     layout: Layout
     offset: int
 
+    @property
+    def bytes(self) -> int:
+        return prod(self.shape) // self.layout.weights * self.layout.bytes
+
+
+class _Damaged(Exception):
+    pass
+
 
 class GgufFile:
     """An open file. Tensors are read when they are asked for."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self.name = path.name
         try:
             with path.open("rb") as file:
-                self._memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        except (OSError, ValueError) as problem:
-            raise GgufProblem(f"{path} cannot be read ({getattr(problem, 'strerror', None) or problem})") from None
+                self._memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)  # torch takes no read-only memory
+        except ValueError:
+            raise PublishedProblem(f"{self.name} is empty; download it again") from None
+        except OSError as problem:
+            raise PublishedProblem(f"{path} cannot be read: {(problem.strerror or str(problem)).lower()}") from None
         self._at = 0
         try:
             self._read_header()
-        except (struct.error, UnicodeDecodeError, KeyError):
-            raise GgufProblem(f"{path.name} is damaged or cut off; download it again") from None
+        except (struct.error, UnicodeDecodeError, KeyError, _Damaged):
+            raise PublishedProblem(f"{self.name} is damaged or cut off; download it again") from None
 
     def _read_header(self) -> None:
         if self._memory[:4] != MAGIC:
-            raise GgufProblem(f"{self.path.name} is not a GGUF file")
+            raise PublishedProblem(f"{self.name} is not a GGUF file")
         self._at = 4
         version = self._number("<I")
         if version not in VERSIONS:
-            raise GgufProblem(f"{self.path.name} has version {version} of GGUF; this reads {VERSIONS[0]} and {VERSIONS[1]}")
+            known = " and ".join(map(str, VERSIONS))
+            raise PublishedProblem(f"{self.name} has version {version} of GGUF; Headway reads the versions {known}")
         tensors, entries = self._count(), self._count()
         self.metadata: dict[str, Any] = {}
         for _ in range(entries):
             name = self._string()
             self.metadata[name] = self._value(self._number("<I"))
-        self._places: dict[str, _Place] = {}
-        for _ in range(tensors):
-            name = self._string()
-            shape = tuple(reversed([self._number("<Q") for _ in range(self._number("<I"))]))
-            kind, offset = self._number("<I"), self._number("<Q")
-            if kind not in LAYOUTS:
-                known = ", ".join(layout.name for layout in LAYOUTS.values())
-                raise GgufProblem(f"{name} in {self.path.name} is stored in a way that this does not read; it reads {known}")
-            self._places[name] = _Place(shape, LAYOUTS[kind], offset)
-        alignment = int(self.metadata.get("general.alignment", DEFAULT_ALIGNMENT))
+        self._places = dict(self._read_place() for _ in range(tensors))
+        alignment = self.metadata.get("general.alignment", ALIGNMENT)
+        if type(alignment) is not int or alignment < 1:
+            raise _Damaged
         self._data = -(-self._at // alignment) * alignment
         for name, place in self._places.items():
-            if self._data + place.offset + self._size(place) > len(self._memory):
-                raise GgufProblem(f"{self.path.name} ends before {name}: it is cut off; download it again")
+            if self._data + place.offset + place.bytes > len(self._memory):
+                raise PublishedProblem(f"{self.name} ends before {name}: it is cut off; download it again")
+
+    def _read_place(self) -> tuple[str, _Place]:
+        name = self._string()
+        shape = tuple(reversed([self._number("<Q") for _ in range(self._number("<I"))]))
+        kind, offset = self._number("<I"), self._number("<Q")
+        if kind not in LAYOUTS:
+            known = ", ".join(layout.name for layout in LAYOUTS.values())
+            what = f"{self.name} stores {name} in a way that Headway does not read"
+            raise PublishedProblem(f"{what}; take a file with {known}")
+        if not shape or 0 in shape or shape[-1] % LAYOUTS[kind].weights:
+            raise _Damaged
+        return name, _Place(shape, LAYOUTS[kind], offset)
 
     @property
-    def names(self) -> list[str]:
-        return list(self._places)
-
-    def shape(self, name: str) -> tuple[int, ...]:
-        return self._places[name].shape
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        return {name: place.shape for name, place in self._places.items()}
 
     def blocks(self, name: str) -> tuple[Layout, Tensor]:
-        """How a tensor is stored, and its blocks: uint8 (N, bytes)."""
+        """How a tensor is stored, and its blocks: uint8 (N, bytes), in the memory of the file."""
         place = self._places[name]
         start = self._data + place.offset
-        data = torch.frombuffer(self._memory, dtype=torch.uint8, count=self._size(place), offset=start)
+        data = torch.frombuffer(self._memory, dtype=torch.uint8, count=place.bytes, offset=start)
         return place.layout, data.view(-1, place.layout.bytes)
 
-    def tensor(self, name: str, dequantize: dict[str, Dequantize]) -> Tensor:
+    def tensor(self, name: str, dequantize: Mapping[str, Dequantize]) -> Tensor:
         """A tensor as float32, in its shape. `dequantize` has the functions for Q4_1 and Q8_0."""
         layout, blocks = self.blocks(name)
-        if layout.name == "F32":
-            values = blocks.clone().view(torch.float32)
-        elif layout.name == "F16":
-            values = blocks.clone().view(torch.float16).float()
-        else:
+        if layout.name in dequantize:
             values = dequantize[layout.name](blocks)
-        return values.reshape(self.shape(name))
-
-    def close(self) -> None:
-        """Forget the file; tensors that share its memory keep it open until they are gone."""
-        try:
-            self._memory.close()
-        except BufferError:
-            pass
+        else:
+            values = blocks.clone().view(torch.float32 if layout.name == "F32" else torch.float16).float()
+        return values.reshape(self._places[name].shape)
 
     # ---- reading from the current place on
-
-    def _size(self, place: _Place) -> int:
-        return prod(place.shape) // place.layout.weights * place.layout.bytes
 
     def _number(self, kind: str) -> Any:
         [value] = struct.unpack_from(kind, self._memory, self._at)
@@ -134,26 +148,99 @@ class GgufFile:
 
     def _count(self) -> int:
         count = self._number("<Q")
-        if count > MAX_ENTRIES:
-            raise KeyError
+        if count > MOST_ENTRIES:
+            raise _Damaged
         return count
 
     def _string(self) -> str:
         length = self._number("<Q")
-        if length > MAX_STRING_BYTES or self._at + length > len(self._memory):
-            raise KeyError
+        if length > MOST_BYTES or self._at + length > len(self._memory):
+            raise _Damaged
         self._at += length
         return self._memory[self._at - length : self._at].decode("utf-8")
 
     def _value(self, kind: int) -> Any:
         if kind == _STRING:
             return self._string()
-        if kind == _ARRAY:
-            inner, count = self._number("<I"), self._count()
-            if inner in _NUMBERS:
-                form = f"<{count}{_NUMBERS[inner][1]}"
-                values = struct.unpack_from(form, self._memory, self._at)
-                self._at += struct.calcsize(form)
-                return list(values)
-            return [self._value(inner) for _ in range(count)]
-        return self._number(_NUMBERS[kind])
+        if kind != _ARRAY:
+            return self._number(_NUMBERS[kind])
+        inner, count = self._number("<I"), self._count()
+        if inner == _ARRAY:  # the format allows it, no model has it, and a damaged file could nest them without end
+            raise _Damaged
+        if inner == _STRING:
+            return [self._string() for _ in range(count)]
+        form = f"<{count}{_NUMBERS[inner][1]}"
+        values = struct.unpack_from(form, self._memory, self._at)
+        self._at += struct.calcsize(form)
+        return list(values)
+
+
+def read_gguf(path: Path) -> Source:
+    """The model in this file. PublishedProblem, with a sentence, if it is none that chapter 16 can run."""
+    file = GgufFile(path)
+    data = file.metadata
+    kind = data.get("general.architecture")
+    if kind != "llama":
+        raise other_kind(path.name, kind)
+    try:
+        tokens, merges, kinds = (list(data[f"tokenizer.ggml.{name}"]) for name in ("tokens", "merges", "token_type"))
+        heads = data["llama.attention.head_count"]
+        sizes = Sizes(
+            int(data.get("llama.vocab_size", len(tokens))), int(data["llama.embedding_length"]), int(heads),
+            int(data.get("llama.attention.head_count_kv", heads)), int(data["llama.block_count"]),
+            int(data["llama.feed_forward_length"]), float(data.get("llama.rope.freq_base", 10_000.0)),
+            float(data["llama.attention.layer_norm_rms_epsilon"]), "output.weight" not in file.shapes,
+        )  # fmt: skip
+        context = int(data.get("llama.context_length", 2048))
+    except KeyError as missing:
+        raise PublishedProblem(f"{path.name} does not say {missing.args[0]}; take another file") from None
+    except (TypeError, ValueError):
+        raise other_sizes(path.name) from None
+    if data.get("tokenizer.ggml.pre") != "smollm" or not set(CHAT_TOKENS) <= set(tokens):
+        raise other_texts(path.name)
+    if not sizes.are_possible() or len(tokens) > sizes.vocab_size:
+        raise other_sizes(path.name)
+    _require_tensors(file, sizes)
+    special = [token for token, kind in zip(tokens, kinds) if kind == CONTROL_TOKEN]
+    name = path.stem.partition(".")[0]
+    return Source(name, sizes, context, tokens, merges, special, lambda parts, model: _fill(parts, model, file))
+
+
+def _require_tensors(file: GgufFile, sizes: Sizes) -> None:
+    """PublishedProblem unless the file has exactly the tensors that a model of these sizes has."""
+    D, d_kv = sizes.d_model, sizes.d_model // sizes.n_heads * sizes.n_kv_heads
+    table = (sizes.vocab_size, D)
+    expected = {"token_embd.weight": table, "output_norm.weight": (D,)}
+    if not sizes.tied:
+        expected["output.weight"] = table
+    shapes = {
+        "attn_norm": (D,), "attn_q": (D, D), "attn_k": (d_kv, D), "attn_v": (d_kv, D), "attn_output": (D, D),
+        "ffn_norm": (D,), "ffn_gate": (sizes.d_ff, D), "ffn_up": (sizes.d_ff, D), "ffn_down": (D, sizes.d_ff),
+    }  # fmt: skip
+    for block in range(min(sizes.n_layers, len(file.shapes) + 1)):  # the number may be damaged
+        expected |= {f"blk.{block}.{name}.weight": shape for name, shape in shapes.items()}
+    found = file.shapes
+    if missing := next((name for name in expected if name not in found), None):
+        raise PublishedProblem(f"{file.name} has no tensor {missing}; download it again, or take another file")
+    if spare := next((name for name in found if name not in expected), None):
+        raise PublishedProblem(f"{file.name} has a tensor {spare}, for which chapter 16's model has no place")
+    if wrong := next((name for name in expected if found[name] != expected[name]), None):
+        what = f"{file.name} says that {wrong} has the shape {found[wrong]}"
+        raise PublishedProblem(f"{what}, and its other numbers ask for {expected[wrong]}; download it again")
+
+
+def _fill(parts: Any, model: nn.Module, file: GgufFile) -> None:
+    """Copy every tensor. A GGUF file has the rows of queries and keys interleaved already."""
+    dequantize = {"Q4_1": parts.dequantize_q4_1, "Q8_0": parts.dequantize_q8_0}
+    own = dict(model.named_parameters(remove_duplicate=False))
+    with torch.no_grad():
+        for name in file.shapes:
+            own[_place_of(name)].copy_(file.tensor(name, dequantize))
+
+
+def _place_of(name: str) -> str:
+    name = name.removesuffix(".weight")
+    if name in _WHOLE:
+        return f"{_WHOLE[name]}.weight"
+    _, block, kind = name.split(".")
+    return f"blocks.{block}.{_IN_BLOCKS[kind]}.weight"

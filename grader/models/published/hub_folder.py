@@ -1,4 +1,5 @@
-"""Reads a model of the Llama family from a folder as Hugging Face publishes it: config.json, tokenizer.json and safetensors."""
+"""Reads a model of the Llama family from a folder as Hugging Face publishes it: config.json, tokenizer.json and
+safetensors."""
 
 from __future__ import annotations
 
@@ -6,71 +7,125 @@ import json
 from pathlib import Path
 from typing import Any
 
-from grader.models.published.opening import CHAT_TOKENS, PublishedProblem, Sizes, Source
+from grader.models.published.source import (
+    CHAT_TOKENS,
+    PublishedProblem,
+    Sizes,
+    Source,
+    other_kind,
+    other_sizes,
+    other_texts,
+)
 from torch import nn
 
-CONFIG, TOKENIZER, WEIGHTS, INDEX = "config.json", "tokenizer.json", "model.safetensors", "model.safetensors.index.json"
+CONFIG, TOKENIZER, WEIGHTS = "config.json", "tokenizer.json", "model.safetensors"
+INDEX = "model.safetensors.index.json"
+USUAL = {"rope_scaling": None, "attention_bias": False, "mlp_bias": False, "hidden_act": "silu"}
 
 
 def read_folder(folder: Path) -> Source:
     """The model in this folder. PublishedProblem, with a sentence, if it is none that chapter 16 can run."""
-    if not folder.is_dir():
-        raise PublishedProblem(f"there is no folder {folder}; give one with {CONFIG}, {TOKENIZER} and {WEIGHTS}")
-    config, vocabulary = _read_json(folder, CONFIG), _read_json(folder, TOKENIZER)
+    config = _read_json(folder, CONFIG)
     if config.get("model_type") != "llama":
-        raise PublishedProblem(f"{folder} has a model of the kind {config.get('model_type')!r}; chapter 16's model has the kind 'llama'")
-    differences = {"rope_scaling": None, "attention_bias": False, "mlp_bias": False, "hidden_act": "silu"}
-    for name, usual in differences.items():
-        if config.get(name, usual) != usual:
-            raise PublishedProblem(f"{folder}: {CONFIG} says {name} = {config[name]!r}, which chapter 16's model does not have")
+        raise other_kind(folder.name, config.get("model_type"))
+    vocabulary = _read_json(folder, TOKENIZER)
+    sizes = _read_sizes(folder, config)
     try:
-        heads = config["num_attention_heads"]
-        sizes = Sizes(
-            config["vocab_size"], config["hidden_size"], heads, config.get("num_key_value_heads", heads), config["num_hidden_layers"],
-            config["intermediate_size"], float(config.get("rope_theta", 10_000.0)), float(config.get("rms_norm_eps", 1e-6)),
-            bool(config.get("tie_word_embeddings", False)),
-        )  # fmt: skip
-        model = vocabulary["model"]
-        places = dict(model["vocab"]) | {entry["content"]: entry["id"] for entry in vocabulary.get("added_tokens", [])}
-        merges = [merge if isinstance(merge, str) else " ".join(merge) for merge in model["merges"]]
-    except (KeyError, TypeError, ValueError) as missing:
-        raise PublishedProblem(f"{folder} does not say {missing}; download {CONFIG} and {TOKENIZER} again") from None
-    if not _splits_like_smollm(vocabulary) or not set(CHAT_TOKENS) <= set(places):
-        raise PublishedProblem(f"{folder} splits or frames its texts in another way than SmolLM2; chapter 16's tokenizer cannot read it")
-    tokens = [""] * max(sizes.vocab_size, 1 + max(places.values()))
+        added = {entry["content"]: entry["id"] for entry in vocabulary.get("added_tokens", [])}
+        special = [entry["content"] for entry in vocabulary.get("added_tokens", []) if entry.get("special")]
+        places = {**vocabulary["model"]["vocab"], **added}
+        merges = [merge if isinstance(merge, str) else " ".join(merge) for merge in vocabulary["model"]["merges"]]
+        frames = _splits_like_smollm(vocabulary) and set(CHAT_TOKENS) <= set(places)
+        last = max(places.values(), default=0)
+    except (KeyError, TypeError, AttributeError):
+        raise other_texts(folder.name) from None
+    if not frames:
+        raise other_texts(folder.name)
+    if last >= sizes.vocab_size:
+        raise other_sizes(folder.name)
+    tokens = [""] * (last + 1)
     for token, place in places.items():
         tokens[place] = token
-    special = [entry["content"] for entry in vocabulary.get("added_tokens", []) if entry.get("special")]
-    return Source(folder.name, sizes, tokens, merges, special, lambda parts, model: _fill(parts, model, folder))
+    said = config.get("max_position_embeddings")
+    context = said if isinstance(said, int) else 2048
+    weights = _weight_files(folder)
+    return Source(
+        folder.resolve().name,
+        sizes,
+        context,
+        tokens,
+        merges,
+        special,
+        lambda parts, model: _fill(parts, model, weights),
+    )
+
+
+def _read_sizes(folder: Path, config: dict[str, Any]) -> Sizes:
+    rope = config.get("rope_parameters") or {}  # transformers 5 writes it
+    try:
+        heads, width = int(config["num_attention_heads"]), int(config["hidden_size"])
+        unusual = {name: config[name] for name, usual in USUAL.items() if config.get(name, usual) != usual}
+        if rope.get("rope_type", "default") != "default":
+            unusual["rope_type"] = rope["rope_type"]
+        if (config.get("head_dim") or width // max(heads, 1)) * heads != width:
+            unusual["head_dim"] = config["head_dim"]
+        sizes = Sizes(
+            int(config["vocab_size"]), width, heads, int(config.get("num_key_value_heads") or heads),
+            int(config["num_hidden_layers"]), int(config["intermediate_size"]),
+            float(rope.get("rope_theta", config.get("rope_theta", 10_000.0))), float(config.get("rms_norm_eps", 1e-6)),
+            bool(config.get("tie_word_embeddings", False)),
+        )  # fmt: skip
+    except KeyError as missing:
+        raise PublishedProblem(f"{folder / CONFIG} does not say {missing.args[0]}; download it again") from None
+    except (TypeError, ValueError, AttributeError):
+        raise other_sizes(folder.name) from None
+    for name, value in unusual.items():
+        what = f"{folder / CONFIG} says {name} = {value!r}"
+        raise PublishedProblem(f"{what}, which chapter 16's model does not have; take another model")
+    if not sizes.are_possible():
+        raise other_sizes(folder.name)
+    return sizes
 
 
 def _splits_like_smollm(vocabulary: dict[str, Any]) -> bool:
     steps = (vocabulary.get("pre_tokenizer") or {}).get("pretokenizers", [])
     kinds = [step.get("type") for step in steps]
-    return kinds == ["Digits", "ByteLevel"] and steps[0].get("individual_digits") is True and not steps[1].get("add_prefix_space")
+    return (
+        kinds == ["Digits", "ByteLevel"]
+        and steps[0].get("individual_digits") is True
+        and not steps[1].get("add_prefix_space")
+    )
 
 
-def _fill(parts: Any, model: nn.Module, folder: Path) -> None:
+def _weight_files(folder: Path) -> list[Path]:
+    if (folder / WEIGHTS).is_file():
+        return [folder / WEIGHTS]
+    if not (folder / INDEX).is_file():
+        raise PublishedProblem(f"{folder} has no {WEIGHTS}; download it from the model's page into this folder")
+    names = _read_json(folder, INDEX).get("weight_map")
+    if not isinstance(names, dict) or not all(isinstance(name, str) for name in names.values()):
+        raise PublishedProblem(f"{folder / INDEX} does not describe a model; download it again")
+    files = [folder / Path(name).name for name in sorted(set(names.values()))]
+    if missing := next((file for file in files if not file.is_file()), None):
+        what = f"the weights in {folder} are in {len(files)} files"
+        raise PublishedProblem(f"{what}, and {missing.name} is missing; download it into this folder")
+    return files
+
+
+def _fill(parts: Any, model: nn.Module, files: list[Path]) -> None:
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
-    names = [WEIGHTS]
-    if not (folder / WEIGHTS).is_file():
-        if not (folder / INDEX).is_file():
-            raise PublishedProblem(f"{folder} has no {WEIGHTS}; download it from the model's page into this folder")
-        names = sorted(set(_read_json(folder, INDEX).get("weight_map", {}).values()))
-    tensors = {}
-    for name in names:
+    tensors: dict[str, Any] = {}
+    for file in files:
         try:
-            tensors |= load_file(folder / Path(name).name)
-        except FileNotFoundError:
-            raise PublishedProblem(f"{folder}: the weights are in {len(names)} files, and {name} is missing; download it into this folder") from None
+            tensors |= load_file(file)
         except (SafetensorError, ValueError, OSError):
-            raise PublishedProblem(f"{folder / name} is damaged or is not a safetensors file; download it again") from None
+            raise PublishedProblem(f"{file} is damaged, cut off, or no safetensors file; download it again") from None
     try:
         parts.load_llama(model, tensors)
     except ValueError as problem:
-        raise PublishedProblem(f"{folder}: load_llama refuses these weights: {problem}") from None
+        raise PublishedProblem(f"load_llama refuses the weights of {files[0].parent}: {problem}") from None
 
 
 def _read_json(folder: Path, name: str) -> dict[str, Any]:

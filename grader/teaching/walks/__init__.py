@@ -1,8 +1,8 @@
 """`headway walk NAME`: guided tours through the parts that the learner has built, with the numbers of this run.
 
 A walk is a template and a module. The template `exercises/walks/chNN_name.md` is what a reader sees; `template.py` says
-how it is written. Its number is the last chapter that the walk needs. The module here has the same name without the
-number. It has
+how it is written. Its number is the last chapter that the walk needs. The module has the same name without the
+number, and is here or, if it needs a room that imports this one, named in ELSEWHERE. It has
 
     REQUIRED_EXERCISES  the names of all exercises whose code runs, also of those that other exercises call; `parts.py`
                         decides whether each one is the learner's or the reference's
@@ -15,6 +15,8 @@ number. It has
                         often as announced
     describe(numbers)   returns what the template needs besides these numbers and the module's constants: tables, grids,
                         curves (see walk_page.py), and numbers that follow from others
+
+A module may have `require()`, which raises a UserProblem if the walk cannot run on this machine.
 
 `guide.py` does the rest. The learner's code runs only in `measure`. Its prints are suppressed. If it raises an
 exception, `guide.py` measures again with the reference's code for that exercise and reports it. So `measure` must keep
@@ -32,6 +34,7 @@ from grader.course.source import read_source
 from grader.course.syllabus import EXERCISES
 
 TEMPLATES = EXERCISES / "walks"
+ELSEWHERE = {"published": "grader.models.published.walk"}  # that room imports this one, so it is only named here
 
 
 def list_walks() -> dict[str, str]:
@@ -49,4 +52,4 @@ def _templates() -> dict[str, Path]:
 
 def load(name: str) -> ModuleType:
     """Import the walk's module."""
-    return import_module(f".{name.replace('-', '_')}", __name__)
+    return import_module(ELSEWHERE.get(name) or f"{__name__}.{name.replace('-', '_')}")

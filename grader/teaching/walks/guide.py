@@ -34,8 +34,11 @@ class Measured:
 
 
 def run_walk(name: str, seed: int) -> None:
-    """Run the whole walk. Raises NotInHandout if this handout lacks an exercise that the walk needs."""
+    """Run the whole walk. Raises NotInHandout if this handout lacks an exercise that the walk needs, and another
+    UserProblem if it cannot run on this machine."""
     walk, template = load_available_walk(name), read_template(template_path(name))
+    if hasattr(walk, "require"):
+        walk.require()
     walk_page = WalkPage(make_console())
     walk_page.title(f"headway walk {name}")
     walk_page.say(template.title)

@@ -66,9 +66,16 @@ def test_a_timed_verdict_must_be_correct():
 
 
 @pytest.mark.thorough
+def test_chat_is_compared_with_transformers_where_the_weights_are():
+    done = bench("chat", "--tokens", "8", "--rounds", "1")
+    measured = "of transformers' speed" in done.stdout and "Reading the file and building the model take" in done.stdout
+    assert done.returncode == 0 and (measured or "chat: not measured, the weights of SmolLM2 are not installed" in done.stdout), done.stdout + done.stderr
+
+
+@pytest.mark.thorough
 def test_wrong_use_changes_no_file_of_the_kit():
     done = bench("feedbak")
-    assert done.returncode == 2 and "there are boundary, feedback, grading" in done.stderr
+    assert done.returncode == 2 and "there are boundary, chat, feedback, grading" in done.stderr
     done = bench("feedback", "--exercise", "causal_mas")
     assert done.returncode == 2 and "did you mean causal_mask" in done.stderr
     done = bench(*SOME, module="grader.quality.benchmarks.feedback")

@@ -136,6 +136,34 @@ def test_tables(pictures):
     assert table(pictures["split_heads"], 1)[:3].tolist() == [[0, 1, 2, 3], [8, 9, 10, 11], [16, 17, 18, 19]]
 
 
+def test_parts_of_a_published_model(pictures):
+    by_byte, by_place = ([y for _, y in [*panel(pictures[name], at).lines.values()][0]] for name, at in (("dequantize_q8_0", 0), ("dequantize_q4_1", 1)))
+    assert by_byte[:2] == [0, 0.5] and by_byte[127:130] == [63.5, -64, -63.5] and by_byte[-1] == -0.5
+    assert by_place == [0.5 * number - 3 for number in (*range(16), *reversed(range(16)))]
+    tokens = panel(pictures["PublishedTokenizer"])
+    assert tokens.rows == ["'The'", "' year'", "' '", "'2'", "'0'", "'2'", "'4'", "' '", "'ended'"] and "".join(tokens.columns) == "The year 2024 ended"
+    assert table(pictures["PublishedTokenizer"]).sum(0).tolist() == [1] * 19
+    places = table(pictures["interleave_rows"]).argmax(1).tolist()
+    assert places == [0, 2, 1, 3, 4, 6, 5, 7]
+    assert table(pictures["LlamaAttention"]).round(decimals=4).tolist() == [[1, 0]] * 3 + [[0, 1]] * 3
+    assert (table(pictures["Llama"]).triu(1).abs() < 1e-4).all()
+
+
+@pytest.mark.parametrize(
+    "name, edit, verdict",
+    [
+        ("dequantize_q8_0", (".view(torch.int8)", ""), "differs from the reference's in 128 of 256 numbers."),
+        ("dequantize_q4_1", ("[packed & 15, packed >> 4]", "[packed >> 4, packed & 15]"), "in 32 of 32 numbers."),
+        ("PublishedTokenizer", ("if character.isnumeric():", "if False:"), "does not have the size of the reference's result."),
+        ("interleave_rows", ("halves.transpose(1, 2)", "halves"), "in 8 of 64 numbers."),
+        ("LlamaAttention", ("k.repeat_interleave(group, dim=1), v.repeat_interleave(group, dim=1)", "k.repeat(1, group, 1, 1), v.repeat(1, group, 1, 1)"),
+         "in 32 of 61 numbers."),
+    ],
+)  # fmt: skip
+def test_a_wrong_part_of_a_published_model_is_visible(name, edit, verdict):
+    assert verdict in drawn(name, edit).verdict
+
+
 # ---- in the terminal
 
 

@@ -11,9 +11,10 @@ import json
 import threading
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import torch
+from grader.files import UserProblem
 from grader.models.own_parts import describe_problem
 from grader.models.play.engine import CONTEXT, MOST_READ, PART, REPLACEMENT, Candidate, Ending, Engine, Piece
 from grader.models.play.session import full_note, left_out_note, reading_notes, unknown_note
@@ -72,10 +73,53 @@ def read_request(body: bytes, fields: Collection[str]) -> Request:
     return replace(Request(), **{**data, "settings": settings, "ids": ids})
 
 
-class Api:
-    def __init__(self, models: PageModels) -> None:
-        self._models = models
+class HasParts(Protocol):
+    parts: Any
+
+
+class Turns:
+    """One request at a time uses a model. What cannot be done is an answer with a sentence."""
+
+    def __init__(self) -> None:
         self.turn = threading.Lock()
+
+    def _answer(self, model: HasParts, work: Callable[[], Any]) -> Any:
+        """What `work` returns, in a turn; a sentence if it is not possible."""
+        with self.turn:
+            try:
+                return work()
+            except UserProblem as problem:
+                says = str(problem)
+            # also a sys.exit in the learner's code; Control-C arrives in the main thread only
+            except BaseException as problem:
+                says = describe_problem(problem, model.parts)
+        return {"event": "problem", "problem": _sentence(says)}
+
+    def _in_turns(self, model: HasParts, events: Iterator[Data]) -> Generator[Data, None, None]:
+        """Each event needs a turn of its own, so that texts of several tabs are written side by side."""
+        while True:
+            event = self._answer(model, lambda: next(events, None))
+            if event is None:
+                return
+            yield event
+            if "problem" in event:
+                return
+
+
+class Api(Turns):
+    questions = {
+        "open": ("model",),
+        "likeliest": ("model", "settings", "ids"),
+        "attention": ("model", "ids"),
+        "lens": ("model", "ids"),
+        "translate": ("model", "settings", "text"),
+    }
+    streams = {"write": ("model", "settings", "text", "ids")}
+    read = staticmethod(read_request)
+
+    def __init__(self, models: PageModels) -> None:
+        super().__init__()
+        self._models = models
 
     # ---- answers
 
@@ -175,29 +219,7 @@ class Api:
                 ids.append(piece.id)
                 yield _token(engine, ids, piece)
 
-    def _in_turns(self, engine: Engine, events: Iterator[Data]) -> Generator[Data, None, None]:
-        """Each event needs a turn of its own, so that texts of several tabs are written side by side."""
-        while True:
-            event = self._answer(engine, lambda: next(events, None))
-            if event is None:
-                return
-            yield event
-            if "problem" in event:
-                return
-
     # ---- both
-
-    def _answer(self, engine: Engine, work: Callable[[], Any]) -> Any:
-        """What `work` returns, in a turn; a sentence if it is not possible."""
-        with self.turn:
-            try:
-                return work()
-            except PlayProblem as problem:
-                says = str(problem)
-            # also a sys.exit in the learner's code; Control-C arrives in the main thread only
-            except BaseException as problem:
-                says = describe_problem(problem, engine.parts)
-        return {"event": "problem", "problem": _sentence(says)}
 
     def _engine(self, request: Request) -> Engine:
         try:

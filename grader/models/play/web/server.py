@@ -1,5 +1,5 @@
-"""HTTP for the page of `headway play --web`: on this machine only, with a token in the address, and with no request to
-elsewhere."""
+"""HTTP for the pages of `headway play --web` and `headway chat --web`: on this machine only, with a token in the
+address, and with no request to elsewhere."""
 
 from __future__ import annotations
 
@@ -9,23 +9,22 @@ import json
 import secrets
 import select
 import socket
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Collection, Generator, Mapping
 from functools import partial
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from grader.console.local_server import HOST, POLICY, LocalServer, is_own_host
-from grader.models.play.web.api import Api, Data, Request, WrongRequest, read_request
+from grader.models.play.web.api import Data, WrongRequest
 from grader.teaching import book
 
 LARGEST = 1 << 20  # bytes of a request
 STATIC = Path(__file__).parent / "static"
 BOOK = Path(book.__file__).parent / "static"
 KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
-FILES = {"": STATIC / "page.html"} | {
-    path.name: path for path in (*sorted(STATIC.glob("*.*")), BOOK / "icon.svg", BOOK / "theme.js")
-}
+SHARED = {path.name: path for path in (*sorted(STATIC.glob("*.*")), BOOK / "icon.svg", BOOK / "theme.js")}
+FILES = {"": STATIC / "page.html"} | SHARED
 HEADERS = {
     "Content-Security-Policy": POLICY,
     "X-Content-Type-Options": "nosniff",
@@ -34,6 +33,22 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
+
+
+class PageApi(Protocol):
+    """What a page can ask for. Each name is a method, which gets what `read` makes of the request's body."""
+
+    @property
+    def questions(self) -> Mapping[str, Collection[str]]:
+        """Those with one answer, and the fields that a request may have."""
+
+    @property
+    def streams(self) -> Mapping[str, Collection[str]]:
+        """Those that are answered by a generator of events."""
+
+    def describe(self) -> Data: ...
+
+    def read(self, body: bytes, fields: Collection[str]) -> Any: ...
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -45,8 +60,8 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = 60  # seconds that a browser may take to send a request or to read an answer
     disable_nagle_algorithm = True  # a token is sent at once
 
-    def __init__(self, *arguments: Any, api: Api, token: str, **more: Any) -> None:
-        self._api, self._token = api, token
+    def __init__(self, *arguments: Any, api: PageApi, files: Mapping[str, Path], token: str, **more: Any) -> None:
+        self._api, self._files, self._token = api, files, token
         super().__init__(*arguments, **more)
 
     # ---- who may ask
@@ -65,7 +80,7 @@ class _Handler(BaseHTTPRequestHandler):
             return "this page is read at 127.0.0.1"
         first = self.path.partition("?")[0].removeprefix("/").partition("/")[0]
         if not hmac.compare_digest(first.encode("utf-8", "replace"), self._token.encode()):
-            return "the address is not complete; open the one that `headway play --web` printed"
+            return "the address is not complete; open the one that the command printed"
         origin = self.headers.get("Origin")
         if origin is not None and origin != f"http://{self.headers['Host']}":
             return "another page may not use this one"
@@ -77,8 +92,8 @@ class _Handler(BaseHTTPRequestHandler):
         path = self.path.partition("?")[0].removeprefix(f"/{self._token}")
         if path == "/api/model":
             self._guarded(lambda: self._send(200, self._api.describe()))
-        elif path.removeprefix("/") in FILES and path:
-            file = FILES[path.removeprefix("/")]
+        elif path.removeprefix("/") in self._files and path:
+            file = self._files[path.removeprefix("/")]
             self._send_bytes(200, file.read_bytes(), KINDS[file.suffix])
         elif not path:
             self._send_bytes(308, b"", "text/plain", Location=f"/{self._token}/")
@@ -87,23 +102,14 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         name = self.path.partition("?")[0].removeprefix(f"/{self._token}/api/")
-        questions: dict[str, tuple[tuple[str, ...], Callable[[Request], Data]]] = {
-            "open": (("model",), self._api.open),
-            "likeliest": (("model", "settings", "ids"), self._api.likeliest),
-            "attention": (("model", "ids"), self._api.attention),
-            "lens": (("model", "ids"), self._api.lens),
-            "translate": (("model", "settings", "text"), self._api.translate),
-        }
         body = self._read_body()
         if body is None:
             return
-        if name == "write":
-            self._guarded(
-                lambda: self._stream(self._api.write(read_request(body, ("model", "settings", "text", "ids"))))
-            )
-        elif name in questions:
-            fields, answer = questions[name]
-            self._guarded(lambda: self._send(200, answer(read_request(body, fields))))
+        api = self._api
+        if name in api.streams:
+            self._guarded(lambda: self._stream(getattr(api, name)(api.read(body, api.streams[name]))))
+        elif name in api.questions:
+            self._guarded(lambda: self._send(200, getattr(api, name)(api.read(body, api.questions[name]))))
         else:
             self._refuse(404, "there is no such question")
 
@@ -183,10 +189,10 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 class PageServer(LocalServer):
-    def __init__(self, api: Api, port: int = 0) -> None:
+    def __init__(self, api: PageApi, port: int = 0, files: Mapping[str, Path] = FILES) -> None:
         """OSError if the port is in use."""
         self.token = secrets.token_urlsafe(16)
-        super().__init__((HOST, port), partial(_Handler, api=api, token=self.token))
+        super().__init__((HOST, port), partial(_Handler, api=api, files=files, token=self.token))
 
     @property
     def address(self) -> str:

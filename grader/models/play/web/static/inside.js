@@ -161,10 +161,10 @@ export class Heads {
 
 // ---- logit lens
 
-export function showLens(layers, drawn) {
+export function showLens(layers, drawn, name = "layer") {
   const rows = layers.map((candidates, i) => {
     const row = make("tr", "");
-    const head = make("th", "", i ? `layer ${i}` : "embeddings");
+    const head = make("th", "", i ? `${name} ${i}` : "embeddings");
     head.scope = "row";
     row.append(head);
     for (const candidate of candidates) {

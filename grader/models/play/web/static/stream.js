@@ -2,7 +2,7 @@
 
 export class Problem extends Error {}
 
-const GONE = "The server does not answer. Is `headway play --web` still running?";
+const GONE = "The server does not answer. Is the command that opened this page still running?";
 
 async function send(name, body, signal) {
   let answer;

@@ -1,0 +1,112 @@
+"""`headway chat`: a conversation with a published model that runs on the learner's own parts."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from grader.cli.arguments import argument, option
+from grader.cli.commands.train import DONE, UNUSABLE
+from grader.console.output import make_console, print_error, print_wrapped
+from grader.console.word_wrap import WordWrap
+from grader.models.packages import MODELS, missing_packages
+
+if TYPE_CHECKING:
+    from grader.models.published.chat import Chat
+
+
+def chat(
+    place: Annotated[
+        Path | None,
+        argument("FOLDER", "A folder from Hugging Face with a model of the Llama type, or a GGUF file."),
+    ] = None,
+    temperature: Annotated[
+        float, option("0 always takes the likeliest token; 0.7 varies.", min=0.0, max=10.0, metavar="N")
+    ] = 0.0,
+    web: Annotated[
+        bool, option("Talk on a page in your browser, which also shows the inside of the model.", "--web")
+    ] = False,
+    port: Annotated[
+        int | None,
+        option("With --web: the port of the page's server; 0 is any free port.", min=0, max=65535, metavar="N"),
+    ] = None,
+    browser: Annotated[
+        bool, option("With --web: open your browser, or only print the address.", "--browser/--no-browser")
+    ] = True,
+) -> int:
+    """Talk to a published model that runs on your own code.
+
+    Without FOLDER the model is SmolLM2 with 135 million parameters. /help lists the commands. Without a terminal, each
+    line of the input is answered. With --web, Control-C stops the page."""
+    if not web and (port is not None or not browser):
+        print_error("--port and --no-browser are about the page of --web; add --web, or leave them out")
+        return UNUSABLE
+    if missing := missing_packages("chat", MODELS if place and place.is_dir() else ()):
+        print_error(missing)
+        return UNUSABLE
+    from grader.models.own_parts import explaining_crashes, find_own_parts
+    from grader.models.published.chat import Chat
+    from grader.models.published.opening import EARLIER, EXERCISES, build, find_source
+    from grader.models.published.source import PublishedProblem
+    from grader.teaching.walks.progress_line import show_progress
+
+    source = find_source(place)
+    own = find_own_parts((*EARLIER, *EXERCISES), show_progress)
+    with contextlib.closing(own):
+        console = make_console(stderr=True)
+        print_wrapped(console, f"Reading {source.name} ...", style="dim")
+        with explaining_crashes(own.parts, (PublishedProblem,)):
+            published = build(source, own)
+        parameters = sum(parameter.numel() for parameter in published.model.parameters())
+        said = [f"{source.name}: {source.sizes.n_layers} blocks and {parameters:,} parameters.", *own.sentences()]
+        for sentence in said:
+            print_wrapped(console, sentence, style="dim")
+        if web:
+            from grader.cli.commands.play import run_page
+            from grader.models.published.web.api import FILES, ChatApi
+
+            return run_page(ChatApi(published, said, temperature), FILES, port or 0, browser, "chat", own.close)
+        return _talk(Chat(published, temperature))
+
+
+def _talk(talk: Chat) -> int:
+    """Answer lines until the input ends or /quit. Without a terminal, each line of the input is answered."""
+    from grader.models.own_parts import CodeProblem, explaining_crashes
+    from grader.models.play.commands import is_quit
+    from grader.models.published.chat import ChatProblem
+
+    is_terminal, status = sys.stdin.isatty() and sys.stdout.isatty(), DONE
+    if is_terminal:
+        with contextlib.suppress(ImportError):
+            import readline  # noqa: F401  # input() edits lines with it
+        print("Type to the model; /help lists the commands.")
+    while True:
+        try:
+            line = input("> " if is_terminal else "")
+        except EOFError:
+            print(end="\n" if is_terminal else "")
+            return status
+        except KeyboardInterrupt:
+            if not is_terminal:
+                raise
+            print("\nControl-D or /quit ends.")
+            continue
+        if is_quit(line):
+            return status
+        if not line.strip():
+            continue
+        try:
+            with explaining_crashes(talk.published.own.parts, (ChatProblem,)):
+                wrap = WordWrap(make_console().width) if is_terminal and not line.lstrip().startswith("/") else None
+                for piece in talk.reply(line):
+                    print(wrap.feed(piece) if wrap else piece, end="", flush=True)
+            print(flush=True)
+        except KeyboardInterrupt:
+            print("\nStopped.", flush=True)
+            if not is_terminal:
+                raise
+        except (ChatProblem, CodeProblem) as problem:
+            print_error(str(problem))
+            status = problem.exit_status
