@@ -58,7 +58,7 @@ def prompt_ids(published: Published, asked: Sequence[Message]) -> list[int]:
     most = max(min(published.context, MOST_READ) - MOST_NEW, 1)
     if len(ids) > most:
         says = f"the conversation has {len(ids):,} tokens, and {published.name} reads at most {most:,} here"
-        raise ChatProblem(f"{says}; begin a new one (/reset), or shorten the text")
+        raise ChatProblem(f"{says}; begin a new one, or shorten the text")
     return ids
 
 

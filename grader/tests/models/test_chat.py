@@ -128,7 +128,7 @@ def test_a_wrong_command_gets_a_sentence_and_changes_nothing(chat, line, sentenc
 def test_a_conversation_that_is_too_long_gets_a_sentence_and_stays(chat):
     said(chat, "hello")
     before = list(chat.messages)
-    assert re.search(r"the conversation has [\d,]+ tokens, and Tiny-Llama reads at most 3,796 here; begin a new one \(/reset\)", problem(chat, "word " * MOST_READ))
+    assert re.search(r"the conversation has [\d,]+ tokens, and Tiny-Llama reads at most 3,796 here; begin a new one, or shorten", problem(chat, "word " * MOST_READ))
     assert chat.messages == before
 
 
