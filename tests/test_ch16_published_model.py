@@ -248,7 +248,7 @@ def test_a_tensor_that_does_not_fit_is_named_and_nothing_changes(learner, n, see
     missing = {name: value for name, value in state.items() if name != down}
     more = state | {f"model.layers.{n.N}.input_layernorm.weight": state[norm]}
     bias = state | {"model.layers.0.self_attn.q_proj.bias": tensor(seed, n.H * n.d)}
-    shapes = {down: state[down].T.contiguous(), norm: state[norm][:-1], "model.layers.0.self_attn.k_proj.weight": state[f"model.layers.0.self_attn.q_proj.weight"]}
+    shapes = {down: state[down].T.contiguous(), norm: state[norm][:-1], "model.layers.0.self_attn.k_proj.weight": state["model.layers.0.self_attn.q_proj.weight"]}
     refuses(lambda: learner.load_llama(model, missing), naming={"name": down}, because="a tensor is missing")
     refuses(lambda: learner.load_llama(model, more), naming={"name": f"model.layers.{n.N}.input_layernorm.weight"}, because="the model has no place for it")
     refuses(lambda: learner.load_llama(model, bias), naming={"name": "model.layers.0.self_attn.q_proj.bias"}, because="the model has no place for it")

@@ -49,7 +49,6 @@ def answers(stream, tokenizer, messages, script, vocab, options, seed=None, prob
                 row[script[min(made, len(script) - 1)]] = 30.0
             return row.expand(1, ids.size(1), vocab)
 
-    from types import SimpleNamespace
 
     model = Scripted()
     generator = None if seed is None else torch.Generator().manual_seed(seed)
