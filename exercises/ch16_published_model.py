@@ -5,17 +5,19 @@ no biases. Here you read their weights and their vocabulary, and let the model a
 
 B batch, T new positions, P past positions, D = d_model, H = n_heads, d = D / H.
 
-Write your own code wherever NotImplementedError is raised, from top to bottom. The TODO steps say what to do, the lesson
-ch16_published_model.md explains why, and `headway check` tests what you have written.
+Write your own code wherever NotImplementedError is raised, from top to bottom. The TODO steps say what to do, the
+lesson ch16_published_model.md explains why, and `headway check` tests what you have written.
 
 Rules for all exercises of this chapter; the tests check them:
 - Do not change an argument in place, unless the docstring says so.
 - `...` in a shape means any number of axes, also none. An argument may be a view (not contiguous), and so may a result.
-- The result has the dtype and device of the input, unless the docstring says otherwise. Compute float64 input in float64.
+- The result has the dtype and device of the input, unless the docstring says otherwise. Compute float64 input in
+  float64.
 - Gradients reach every input and parameter and are finite, unless the docstring says "without gradient".
 - The state dict holds the parameters that the docstring names and nothing else: register a mask or a table as a buffer
   with persistent=False.
-- A ValueError names the values that do not fit: raise ValueError(f"d_model = {d_model} is not possible with n_heads = {n_heads}").
+- A ValueError names the values that do not fit, as in
+  raise ValueError(f"d_model = {d_model} is not possible with n_heads = {n_heads}").
   It may be raised when an object is made or at the first call. An assert with such a message is accepted too.
 """
 
@@ -243,8 +245,8 @@ def stream_answer(
 
     The prompt goes through the model in one pass, and then each new token in a pass of its own, with caches. sample_next_token
     chooses the tokens. The answer ends before END, or after max_new_tokens tokens. The pieces joined are the decoded answer; a
-    character of several tokens is yielded when its last byte has come, and bytes that never become a character are
-    yielded at the end. Runs in eval mode without gradient, and between two pieces the caller's own modes hold.
+    character of several tokens is yielded when its last byte has come. Bytes that never become a character are yielded
+    as U+FFFD, with the next character or at the end. Runs in eval mode without gradient, and between two pieces the caller's own modes hold.
     """
     # TODO 1: make the ids of the chat, and empty caches
     # TODO 2: inside looking_at, run the new ids through the model and choose the next token; never yield inside looking_at

@@ -226,6 +226,17 @@ def test_every_tensor_goes_to_its_place(learner, n, seed):
 
 
 @exercise("load_llama")
+@settings(max_examples=1)
+@given(n=llama_sizes, seed=seeds)
+def test_layers_of_two_digits_are_told_apart(learner, n, seed):
+    """In a model of 12 layers, `model.layers.1` and `model.layers.11` go to different blocks, in whatever order the file has them."""
+    n.N = 12
+    model, state = llama(learner, n, seed + 5), published_state(n, seed)
+    learner.load_llama(model, dict(reversed(state.items())))
+    compare_values(model, expected_values(state, n), "of a model of 12 layers")
+
+
+@exercise("load_llama")
 @settings(max_examples=2)
 @given(n=llama_sizes, seed=seeds)
 def test_the_head_of_a_tied_model_may_be_there(learner, n, seed):
@@ -240,22 +251,42 @@ def test_the_head_of_a_tied_model_may_be_there(learner, n, seed):
 @exercise("load_llama", weight=2)
 @settings(max_examples=2)
 @given(n=llama_sizes, seed=seeds)
-def test_a_tensor_that_does_not_fit_is_named_and_nothing_changes(learner, n, seed):
-    """A tensor that is missing, left over, or of a wrong shape raises a ValueError that names it, and no number of the model has changed."""
-    model, state = llama(learner, n), published_state(n, seed)
-    before = randomise(model, seed + 5)
+def test_a_tensor_that_does_not_fit_is_named(learner, n, seed):
+    """A tensor that is missing, left over, or of a wrong shape raises a ValueError that names it, also if its number of weights is right."""
+    model, state = llama(learner, n, seed + 5), published_state(n, seed)
     down, norm = f"model.layers.{n.N - 1}.mlp.down_proj.weight", "model.norm.weight"
     missing = {name: value for name, value in state.items() if name != down}
     more = state | {f"model.layers.{n.N}.input_layernorm.weight": state[norm]}
     bias = state | {"model.layers.0.self_attn.q_proj.bias": tensor(seed, n.H * n.d)}
-    shapes = {down: state[down].T.contiguous(), norm: state[norm][:-1], "model.layers.0.self_attn.k_proj.weight": state[f"model.layers.0.self_attn.q_proj.weight"]}
+    embedding, query = "model.embed_tokens.weight", "model.layers.0.self_attn.q_proj.weight"
+    shapes = {
+        down: state[down].T.contiguous(), embedding: state[embedding].T.contiguous(), norm: state[norm][:-1],
+        "model.layers.0.self_attn.k_proj.weight": state[query], "lm_head.weight": state[embedding][:-1],
+    }  # fmt: skip
     refuses(lambda: learner.load_llama(model, missing), naming={"name": down}, because="a tensor is missing")
     refuses(lambda: learner.load_llama(model, more), naming={"name": f"model.layers.{n.N}.input_layernorm.weight"}, because="the model has no place for it")
     refuses(lambda: learner.load_llama(model, bias), naming={"name": "model.layers.0.self_attn.q_proj.bias"}, because="the model has no place for it")
     for name, value in shapes.items():
         refuses(lambda name=name, value=value: learner.load_llama(model, state | {name: value}), naming={"name": name}, because="its shape does not fit")
-    compare_values(model, {name: value for name, value in before.items()}, "after calls that were refused")
     learner.load_llama(model, state)
+    compare_values(model, expected_values(state, n), "after loading what fits")
+
+
+@exercise("load_llama")
+@settings(max_examples=2)
+@given(n=llama_sizes, seed=seeds)
+def test_a_call_that_is_refused_changes_nothing(learner, n, seed):
+    """After a ValueError every number of the model is as before, whichever tensor did not fit."""
+    model, state = llama(learner, n), published_state(n, seed)
+    before = randomise(model, seed + 5)
+    last = f"model.layers.{n.N - 1}.post_attention_layernorm.weight"
+    missing = {name: value for name, value in state.items() if name != last}
+    for wrong in (missing, state | {last: state[last][:-1]}, state | {"rotary.weight": state[last]}):
+        refuses(lambda wrong=wrong: learner.load_llama(model, wrong), because="a tensor does not fit")
+    unchanged = parameters(model)
+    learner.load_llama(model, state)
+    for name, value in before.items():
+        close(unchanged.get(name), value, f"{name} after calls that were refused", tol=0.0)
     compare_values(model, expected_values(state, n), "after loading what fits")
 
 

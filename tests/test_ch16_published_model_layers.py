@@ -147,9 +147,9 @@ def test_sizes_that_do_not_fit_are_named(learner, reference):
     x, mine, model = tensor(1, 2, 3, 24), learner.LlamaAttention(24, 6, 3), reference.LlamaAttention(24, 6, 3)
     load(mine, randomise(model, 4))
     close(mine(x), model(x), "the output with sizes that fit", tol=1e-4)
-    refuses(lambda: learner.LlamaAttention(24, 5, 5)(x), naming={"d_model": 24, "n_heads": 5}, because="the width cannot be cut into heads")
-    refuses(lambda: learner.LlamaAttention(24, 6, 4)(x), naming={"n_heads": 6, "n_kv_heads": 4}, because="the groups would differ")
-    refuses(lambda: learner.LlamaAttention(24, 8, 4)(x), naming={"d_head": 3}, because="features are turned in pairs")
+    refuses(lambda: learner.LlamaAttention(24, 5, 5), naming={"d_model": 24, "n_heads": 5}, because="the width cannot be cut into heads")
+    refuses(lambda: learner.LlamaAttention(24, 6, 4), naming={"n_heads": 6, "n_kv_heads": 4}, because="the groups would differ")
+    refuses(lambda: learner.LlamaAttention(24, 8, 4), naming={"d_head": 3}, because="features are turned in pairs")
 
 
 # ---- LlamaBlock
@@ -205,7 +205,6 @@ def test_a_block_continues_from_a_cache(learner, reference, n, seed):
 
 
 # ---- Llama
-
 
 
 def with_layers(n):
