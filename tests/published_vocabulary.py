@@ -15,7 +15,7 @@ MERGES = [
     "h e", "Ġ t", "l l", "i n", "Ġt he", "Ġ w", "o r", "t h", "he ll", "hell o", "Ġw or", "1 2", "e r", "Ã ©", "a b", "b a", "in g",
     "Ġ 3", "Ċ Ċ", "u s", "us er", "Ġ Ġ", "s y", "s t", "Ġt h", "ĠĠ ĠĠ", "< |", "<| e", "| >", "e n", "en d", "n Ġ", "o f", "à ¤", "ðŁ ĺ", "ð Ł", "² Â", "t <", "st h",
 ]  # fmt: skip
-TOKENS = [*SPECIAL, *(NAMES[byte] for byte in reversed(range(256)) if byte not in WITHOUT_TOKEN), *(merge.replace(" ", "") for merge in reversed(MERGES))]
+TOKENS = [*SPECIAL, *(NAMES[byte] for byte in reversed(range(256)) if byte not in WITHOUT_TOKEN), *sorted(merge.replace(" ", "") for merge in MERGES)]
 IDS = {token: place for place, token in enumerate(TOKENS)}
 
 
