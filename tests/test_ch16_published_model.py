@@ -117,13 +117,21 @@ def test_row_i_of_a_head_goes_to_2i_and_its_partner_beside_it(learner, n, seed):
     close(got[1], bias[places], "the bias")
 
 
+def input_after(function, weight, heads):
+    """The weight after its result was filled with zeros."""
+    function(weight, heads).zero_()
+    return weight
+
+
 @exercise("interleave_rows")
 def test_one_head_and_heads_of_width_two(learner):
-    """With one head all rows are reordered; heads of width 2 stay as they are; the dtype stays, and the result is a copy."""
+    """With one head all rows are reordered; heads of width 2 stay as they are; the dtype stays, and the result is a new tensor."""
     weight = torch.arange(24.0).view(12, 2)
     got = learner.interleave_rows(weight, 1), learner.interleave_rows(weight, 6), learner.interleave_rows(weight[:, 0].half(), 3)
+    kept = learner.bring(input_after)(learner.interleave_rows, weight, 6)
     same(got[0], weight[[0, 6, 1, 7, 2, 8, 3, 9, 4, 10, 5, 11]], "the weight with one head")
     same(got[1], weight, "the weight with heads of width 2")
+    same(kept, weight, "the given weight after the result was changed")
     same(got[2], weight[:, 0].half()[[0, 2, 1, 3, 4, 6, 5, 7, 8, 10, 9, 11]], "the bias in float16")
 
 
@@ -265,7 +273,6 @@ def test_a_tensor_that_does_not_fit_is_named(learner, n, seed):
     """A tensor that is missing, left over, or of a wrong shape raises a ValueError that names it, also if its number of weights is right."""
     model, state = llama(learner, n, seed + 5), published_state(n, seed)
     down, norm = f"model.layers.{n.N - 1}.mlp.down_proj.weight", "model.norm.weight"
-    missing = {name: value for name, value in state.items() if name != down}
     more = state | {f"model.layers.{n.N}.input_layernorm.weight": state[norm]}
     bias = state | {"model.layers.0.self_attn.q_proj.bias": tensor(seed, n.H * n.d)}
     embedding, query = "model.embed_tokens.weight", "model.layers.0.self_attn.q_proj.weight"
@@ -273,7 +280,11 @@ def test_a_tensor_that_does_not_fit_is_named(learner, n, seed):
         down: state[down].T.contiguous(), embedding: state[embedding].T.contiguous(), norm: state[norm][:-1],
         "model.layers.0.self_attn.k_proj.weight": state[query], "lm_head.weight": state[embedding][:-1],
     }  # fmt: skip
-    refuses(lambda: learner.load_llama(model, missing), naming={"name": down}, because="a tensor is missing")
+    positions = state | {"model.embed_positions.weight": state["model.embed_tokens.weight"]}  # as large as the head
+    for name in (down, norm, "model.embed_tokens.weight"):
+        missing = {other: value for other, value in state.items() if other != name}
+        refuses(lambda missing=missing: learner.load_llama(model, missing), naming={"name": name}, because="a tensor is missing")
+    refuses(lambda: learner.load_llama(model, positions), naming={"name": "model.embed_positions.weight"}, because="the model has no place for it")
     refuses(lambda: learner.load_llama(model, more), naming={"name": f"model.layers.{n.N}.input_layernorm.weight"}, because="the model has no place for it")
     refuses(lambda: learner.load_llama(model, bias), naming={"name": "model.layers.0.self_attn.q_proj.bias"}, because="the model has no place for it")
     for name, value in shapes.items():

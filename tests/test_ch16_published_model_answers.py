@@ -70,7 +70,7 @@ def answer(learner, script, messages=MESSAGES, seed=None, probabilities=None, **
     return learner.bring(answers)(learner.stream_answer, tokenizer_of(learner), messages, script, len(TOKENS), options, seed, probabilities)
 
 
-TEXT = "hello the other 12"
+TEXT = "hello x the other 12"
 
 
 @exercise("stream_answer", weight=3)

@@ -257,6 +257,24 @@ def test_a_tied_head_is_the_embedding(learner, reference, n, seed):
     same(sorted(parameters(untied)), sorted(names), "the names of the parameters")
 
 
+@exercise("Llama")
+@few
+@given(n=model_sizes, seed=seeds)
+def test_base_and_eps_have_the_usual_defaults(learner, reference, n, seed):
+    """Unless given, the base is 10,000 and eps is 1e-5, also for token vectors that are so small that eps counts."""
+    ids = token_ids(seed + 1, n.B, n.T, vocab=n.V)
+    sizes_ = (n.V, n.H * n.d, n.H, n.K, n.N, n.F)
+    mine, model = learner.Llama(*sizes_, tied=False), reference.Llama(*sizes_, 10_000.0, 1e-5, False)
+    values = randomise(model, seed, scale=2.0)
+    logits = []
+    for size in (1.0, 0.003):
+        load(mine, values | {"token_emb.weight": size * values["token_emb.weight"]})
+        load(model, values | {"token_emb.weight": size * values["token_emb.weight"]})
+        logits.append((mine(ids), model(ids), f"the logits with the defaults, of token vectors times {size:g}"))
+    for got, expected, what in logits:
+        close(got, expected, what, tol=1e-4)
+
+
 @exercise("Llama", weight=3)
 @few
 @given(n=model_sizes, seed=seeds)

@@ -190,4 +190,5 @@ def test_an_unknown_role_and_an_empty_chat_are_refused(learner):
     good = [{"role": "user", "content": "hello"}]
     same(as_list(learner.chat_ids(tokenizer, good))[-len(ANSWER) :], ANSWER, "the end of the ids")
     refuses(lambda: learner.chat_ids(tokenizer, [*good, {"role": "tool", "content": "x"}]), naming={"role": "tool"}, because="the model knows three roles")
+    refuses(lambda: learner.chat_ids(tokenizer, [{"role": "me", "content": "x"}, *good]), naming={"role": "me"}, because="the model knows three roles")
     refuses(lambda: learner.chat_ids(tokenizer, []), because="there is nothing to answer")
