@@ -247,9 +247,9 @@ def test_layers_of_two_digits_are_told_apart(learner, n, seed):
     """In a model of 12 layers, `model.layers.1` and `model.layers.11` go to different blocks, in whatever order the file has them."""
     n.N = 12
     state = published_state(n, seed)
-    found = [(llama(learner, n, seed + 5), given) for given in (state, dict(reversed(state.items())))]
-    for model, given in found:
-        learner.load_llama(model, given)
+    found = [(llama(learner, n, seed + 5), order) for order in (state, dict(reversed(state.items())))]
+    for model, order in found:
+        learner.load_llama(model, order)
     for model, _ in found:
         compare_values(model, expected_values(state, n), "of a model of 12 layers")
 

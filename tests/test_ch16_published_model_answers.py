@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import torch
 from grader.execution.proxy import randomise
 from grader.runner.marks import exercise

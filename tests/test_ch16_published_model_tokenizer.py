@@ -5,7 +5,7 @@ from __future__ import annotations
 from calls import as_list
 from grader.runner.marks import exercise
 from grader.verdict.comparing import holds, refuses, same
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from published_vocabulary import IDS, MERGES, NAMES, SPECIAL, TEXTS, TOKENS, WITHOUT_TOKEN, expected_ids
 
@@ -124,6 +124,7 @@ def test_the_longest_special_token_counts(learner):
 
 
 @exercise("PublishedTokenizer", weight=2)
+@example(text="caf\u00e9 na\u00efve as\u00ed")
 @given(text=st.sampled_from([text for text in TEXTS if not any(byte in WITHOUT_TOKEN for byte in text.encode())]))
 def test_decoding_undoes_encoding(learner, text):
     """decode gives the text of any ids: whole characters, spaces and line ends, and special tokens as they are written."""
