@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 
 import torch
-from grader.execution.proxy import load, parameters, randomise
+from grader.execution.proxy import gradients, load, parameters, randomise
 from grader.runner.marks import exercise
 from grader.verdict.comparing import close, refuses, same
 from hypothesis import given, settings
@@ -106,15 +106,20 @@ def test_all_sixteen_numbers_are_unsigned(learner):
 # ---- interleave_rows
 
 
+def places_of(n):
+    return [head * 2 * n.half + i + part * n.half for head in range(n.H) for i in range(n.half) for part in (0, 1)]
+
+
 @exercise("interleave_rows", weight=2)
 @given(n=distinct("H", "half", "D", H=(2, 4), half=(2, 5), D=(3, 7)), seed=seeds)
 def test_row_i_of_a_head_goes_to_2i_and_its_partner_beside_it(learner, n, seed):
     """In each head, row i goes to place 2i and row i + d/2 to place 2i + 1; a bias is reordered in the same way."""
     weight, bias = tensor(seed, 2 * n.H * n.half, n.D), tensor(seed, 2 * n.H * n.half)
     got = learner.interleave_rows(weight, n.H), learner.interleave_rows(bias, n.H)
-    places = [head * 2 * n.half + i + part * n.half for head in range(n.H) for i in range(n.half) for part in (0, 1)]
-    close(got[0], weight[places], "the weight")
-    close(got[1], bias[places], "the bias")
+    slope = gradients(learner.interleave_rows, weight, n.H, cotangent=weight[places_of(n)])
+    close(got[0], weight[places_of(n)], "the weight")
+    close(got[1], bias[places_of(n)], "the bias")
+    close(slope.inputs[0], weight, "the gradient of the weight")
 
 
 def input_after(function, weight, heads):

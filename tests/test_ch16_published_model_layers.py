@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import torch
 from calls import call_without_gradient
+from devices_and_dtypes import check_device_of_result
 from grader.execution.proxy import gradients, load, parameters, randomise
 from grader.runner.marks import exercise
 from grader.verdict.comparing import close, holds, refuses, same, sizes
@@ -142,14 +145,24 @@ def test_gradients_reach_the_input_and_every_weight(learner, reference, n, seed)
 
 
 @exercise("LlamaAttention")
+def test_the_output_follows_dtype_and_device(learner, reference):
+    """In double precision the output is double, with its digits, and on another device no mask and no position stays behind."""
+    n = with_heads(SimpleNamespace(B=2, T=5, group=3))
+    mine, model = attentions(learner, reference, n, 7)
+    x = tensor(8, n.B, n.T, n.H * n.d, dtype=torch.float64)
+    close(mine.double()(x), model.double()(x), "the output in float64", tol=2e-5)
+    check_device_of_result(learner, x, mine, x)
+
+
+@exercise("LlamaAttention")
 def test_sizes_that_do_not_fit_are_named(learner, reference):
     """n_heads must divide d_model, n_kv_heads must divide n_heads, and d_head must be even; a ValueError names what does not fit."""
     x, mine, model = tensor(1, 2, 3, 24), learner.LlamaAttention(24, 6, 3), reference.LlamaAttention(24, 6, 3)
     load(mine, randomise(model, 4))
     close(mine(x), model(x), "the output with sizes that fit", tol=1e-4)
-    refuses(lambda: learner.LlamaAttention(24, 5, 5), naming={"d_model": 24, "n_heads": 5}, because="the width cannot be cut into heads")
-    refuses(lambda: learner.LlamaAttention(24, 6, 4), naming={"n_heads": 6, "n_kv_heads": 4}, because="the groups would differ")
-    refuses(lambda: learner.LlamaAttention(24, 8, 4), naming={"d_head": 3}, because="features are turned in pairs")
+    refuses(lambda: learner.LlamaAttention(24, 5, 5)(x), naming={"d_model": 24, "n_heads": 5}, because="the width cannot be cut into heads")
+    refuses(lambda: learner.LlamaAttention(24, 6, 4)(x), naming={"n_heads": 6, "n_kv_heads": 4}, because="the groups would differ")
+    refuses(lambda: learner.LlamaAttention(24, 8, 4)(x), naming={"d_head": 3}, because="features are turned in pairs")
 
 
 # ---- LlamaBlock
