@@ -245,8 +245,8 @@ def stream_answer(
 
     The prompt goes through the model in one pass, and then each new token in a pass of its own, with caches. sample_next_token
     chooses the tokens. The answer ends before END, or after max_new_tokens tokens. The pieces joined are the decoded answer; a
-    character of several tokens is yielded when its last byte has come, and bytes that never become a character are
-    yielded at the end. Runs in eval mode without gradient, and between two pieces the caller's own modes hold.
+    character of several tokens is yielded when its last byte has come. Bytes that never become a character are yielded as U+FFFD,
+    with the next character or at the end. Runs in eval mode without gradient, and between two pieces the caller's own modes hold.
     """
     # TODO 1: make the ids of the chat, and empty caches
     # TODO 2: inside looking_at, run the new ids through the model and choose the next token; never yield inside looking_at

@@ -154,7 +154,7 @@ def interleave_rows(weight: Tensor, n_heads: int) -> Tensor:
     # TODO 2: cut them into heads and halves, (H, 2, d/2, ...)
     # TODO 3: exchange the two axes, and put the rows together again
     ### BEGIN SOLUTION
-    if n_heads < 1 or weight.shape[0] % (2 * n_heads) != 0:
+    if weight.shape[0] % (2 * n_heads) != 0:
         raise ValueError(f"{weight.shape[0]} rows cannot be cut into n_heads = {n_heads} heads of even width")
     halves = weight.reshape(n_heads, 2, weight.shape[0] // n_heads // 2, *weight.shape[1:])  # (H, 2, d/2, ...)
     return halves.transpose(1, 2).reshape(weight.shape).clone()
@@ -314,7 +314,7 @@ def load_llama(model: Llama, state: Mapping[str, Tensor]) -> None:
     tied = model.lm_head.weight is model.token_emb.weight
     if not tied:
         places["lm_head.weight"] = "lm_head.weight"
-    own = dict(model.named_parameters(remove_duplicate=False))
+    own = dict(model.named_parameters())
     for name in places:
         if name not in state:
             raise ValueError(f"the state has no {name}")
@@ -324,14 +324,13 @@ def load_llama(model: Llama, state: Mapping[str, Tensor]) -> None:
             raise ValueError(f"the model has no place for {name}")
         if tensor.shape != expected.shape:
             raise ValueError(f"{name} has the shape {tuple(tensor.shape)}, and the model needs {tuple(expected.shape)}")
-    attention = model.blocks[0].attn if len(model.blocks) else None
     with torch.no_grad():
         for name, place in places.items():
             tensor = state[name]
             if "q_proj" in name:
-                tensor = interleave_rows(tensor, attention.n_heads)
+                tensor = interleave_rows(tensor, model.blocks[0].attn.n_heads)
             if "k_proj" in name:
-                tensor = interleave_rows(tensor, attention.n_kv_heads)
+                tensor = interleave_rows(tensor, model.blocks[0].attn.n_kv_heads)
             own[place].copy_(tensor)
     ### END SOLUTION
 
@@ -376,8 +375,8 @@ def stream_answer(
 
     The prompt goes through the model in one pass, and then each new token in a pass of its own, with caches. sample_next_token
     chooses the tokens. The answer ends before END, or after max_new_tokens tokens. The pieces joined are the decoded answer; a
-    character of several tokens is yielded when its last byte has come, and bytes that never become a character are
-    yielded at the end. Runs in eval mode without gradient, and between two pieces the caller's own modes hold.
+    character of several tokens is yielded when its last byte has come. Bytes that never become a character are yielded as U+FFFD,
+    with the next character or at the end. Runs in eval mode without gradient, and between two pieces the caller's own modes hold.
     """
     # TODO 1: make the ids of the chat, and empty caches
     # TODO 2: inside looking_at, run the new ids through the model and choose the next token; never yield inside looking_at

@@ -9,12 +9,13 @@ NAMES = {byte: chr(byte) for byte in PRINTABLE} | {byte: chr(256 + i) for i, byt
 SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|im_end|>!", "<file_sep>"]
 WITHOUT_TOKEN = (0, 1, 2, 192, 255)
 
-# In the order learned. "h e" comes before "t h"; "he l" needs the first; "1 2" and "Ġ 3" can never apply, because digits stand alone.
+# In the order learned. "h e" comes before "t h"; "hell o" needs "h e"; "1 2" and "Ġ 3" can never apply, because digits stand alone;
+# "<| e" and "t <" cannot, because a piece ends between them; "st h" cannot, because "t h" comes first, so "s" and "th" stay apart.
 MERGES = [
     "h e", "Ġ t", "l l", "i n", "Ġt he", "Ġ w", "o r", "t h", "he ll", "hell o", "Ġw or", "1 2", "e r", "Ã ©", "a b", "b a", "in g",
-    "Ġ 3", "Ċ Ċ", "u s", "us er", "Ġ Ġ", "s y", "s t", "Ġt h", "ĠĠ ĠĠ", "< |", "| >", "e n", "en d", "n Ġ", "o f", "à ¤", "ðŁ ĺ", "ð Ł", "² Â", "<| e", "t <",
+    "Ġ 3", "t <", "st h", "Ċ Ċ", "u s", "us er", "Ġ Ġ", "s y", "s t", "Ġt h", "ĠĠ ĠĠ", "< |", "<| e", "| >", "e n", "en d", "n Ġ", "à ¤", "ðŁ ĺ", "ð Ł", "² Â", "o f",
 ]  # fmt: skip
-TOKENS = [*SPECIAL, *(NAMES[byte] for byte in reversed(range(256)) if byte not in WITHOUT_TOKEN), *(merge.replace(" ", "") for merge in MERGES)]
+TOKENS = [*SPECIAL, *(NAMES[byte] for byte in reversed(range(256)) if byte not in WITHOUT_TOKEN), *sorted(merge.replace(" ", "") for merge in MERGES)]
 IDS = {token: place for place, token in enumerate(TOKENS)}
 
 
@@ -49,6 +50,6 @@ def expected_ids(text):
 
 
 TEXTS = (
-    "hello world", "  the   other\n\n  thing", "the then hell", "caf\u00e9 na\u00efve", "users' system isn't ending", "abab baba ab", "",
+    "hello world", "  the   other\n\n  thing", "the then hell", "caf\u00e9 na\u00efve as\u00ed", "users' system isn't ending", "abab baba ab", "",
     "\U0001f600 \U0001f642!", "\u0939\u093f\u0928\u094d\u0926\u0940", "a_b <|end of|>", "the 12th in 3, 45", "hellor, hellor", "th<|endoftext|>the",
 )  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 
 import torch
-from grader.execution.proxy import load, parameters, randomise
+from grader.execution.proxy import gradients, load, parameters, randomise
 from grader.runner.marks import exercise
 from grader.verdict.comparing import close, refuses, same
 from hypothesis import given, settings
@@ -28,6 +28,11 @@ def with_halves(blocks, seed, count):
     return torch.cat([halves.view(torch.uint8), blocks[:, 2 * count :]], dim=1)
 
 
+def of_columns(function, wide, start, stop):
+    """The function of a slice, made on the far side: what crosses the boundary arrives contiguous."""
+    return function(wide[:, start:stop])
+
+
 # ---- dequantize_q8_0
 
 
@@ -41,16 +46,17 @@ def test_a_weight_is_the_scale_times_a_signed_byte(learner):
 
 
 @exercise("dequantize_q8_0", weight=2)
-@given(rows=st.integers(1, 5), seed=seeds)
+@given(rows=st.integers(2, 5), seed=seeds)
 def test_every_block_has_its_own_scale_of_8_bits(learner, reference, rows, seed):
     """(N, 34) bytes give (N, 32) weights, each row with its own scale, also one block, none, and a slice of a larger tensor."""
     blocks = with_halves(random_bytes(seed, rows, 34), seed, 1)
     wide = torch.cat([blocks, random_bytes(seed + 1, rows, 3)], dim=1)
-    got = learner.dequantize_q8_0(blocks), learner.dequantize_q8_0(wide[:, :34]), learner.dequantize_q8_0(blocks[:0])
+    got = learner.dequantize_q8_0(blocks), learner.bring(of_columns)(learner.dequantize_q8_0, wide, 0, 34), learner.dequantize_q8_0(blocks[:0]), learner.dequantize_q8_0(blocks[:1])
     expected = blocks[:, :2].clone().view(torch.float16).float() * blocks[:, 2:].clone().view(torch.int8).float()
     close(got[0], expected, "the weights")
     close(got[1], expected, "the weights of a slice")
     close(got[2], torch.zeros(0, 32), "the weights of no blocks")
+    close(got[3], expected[:1], "the weights of one block")
 
 
 @exercise("dequantize_q8_0")
@@ -74,18 +80,19 @@ def test_low_bits_are_the_first_half_of_the_weights(learner):
 
 
 @exercise("dequantize_q4_1", weight=2)
-@given(rows=st.integers(1, 5), seed=seeds)
+@given(rows=st.integers(2, 5), seed=seeds)
 def test_every_block_has_its_own_scale_and_minimum(learner, rows, seed):
     """(N, 20) bytes give (N, 32) weights, float32; the scale comes before the minimum; also one block, none, and a slice."""
     blocks = with_halves(random_bytes(seed, rows, 20), seed, 2)
-    wide = torch.cat([random_bytes(seed + 1, rows, 2), blocks], dim=1)
-    got = learner.dequantize_q4_1(blocks), learner.dequantize_q4_1(wide[:, 2:]), learner.dequantize_q4_1(blocks[:0])
+    wide = torch.cat([random_bytes(seed + 1, rows, 3), blocks], dim=1)
+    got = learner.dequantize_q4_1(blocks), learner.bring(of_columns)(learner.dequantize_q4_1, wide, 3, 23), learner.dequantize_q4_1(blocks[:0]), learner.dequantize_q4_1(blocks[:1])
     halves = blocks[:, :4].clone().view(torch.float16).float()
     numbers = torch.cat([blocks[:, 4:] % 16, blocks[:, 4:] // 16], dim=1).float()
     expected = halves[:, :1] * numbers + halves[:, 1:]
     close(got[0], expected, "the weights")
     close(got[1], expected, "the weights of a slice")
     close(got[2], torch.zeros(0, 32), "the weights of no blocks")
+    close(got[3], expected[:1], "the weights of one block")
 
 
 @exercise("dequantize_q4_1")
@@ -99,24 +106,37 @@ def test_all_sixteen_numbers_are_unsigned(learner):
 # ---- interleave_rows
 
 
+def places_of(n):
+    return [head * 2 * n.half + i + part * n.half for head in range(n.H) for i in range(n.half) for part in (0, 1)]
+
+
 @exercise("interleave_rows", weight=2)
 @given(n=distinct("H", "half", "D", H=(2, 4), half=(2, 5), D=(3, 7)), seed=seeds)
 def test_row_i_of_a_head_goes_to_2i_and_its_partner_beside_it(learner, n, seed):
     """In each head, row i goes to place 2i and row i + d/2 to place 2i + 1; a bias is reordered in the same way."""
     weight, bias = tensor(seed, 2 * n.H * n.half, n.D), tensor(seed, 2 * n.H * n.half)
     got = learner.interleave_rows(weight, n.H), learner.interleave_rows(bias, n.H)
-    places = [head * 2 * n.half + i + part * n.half for head in range(n.H) for i in range(n.half) for part in (0, 1)]
-    close(got[0], weight[places], "the weight")
-    close(got[1], bias[places], "the bias")
+    slope = gradients(learner.interleave_rows, weight, n.H, cotangent=weight[places_of(n)])
+    close(got[0], weight[places_of(n)], "the weight")
+    close(got[1], bias[places_of(n)], "the bias")
+    close(slope.inputs[0], weight, "the gradient of the weight")
+
+
+def input_after(function, weight, heads):
+    """The weight after its result was filled with zeros."""
+    function(weight, heads).zero_()
+    return weight
 
 
 @exercise("interleave_rows")
 def test_one_head_and_heads_of_width_two(learner):
-    """With one head all rows are reordered; heads of width 2 stay as they are; the dtype stays, and the result is a copy."""
+    """With one head all rows are reordered; heads of width 2 stay as they are; the dtype stays, and the result is a new tensor."""
     weight = torch.arange(24.0).view(12, 2)
     got = learner.interleave_rows(weight, 1), learner.interleave_rows(weight, 6), learner.interleave_rows(weight[:, 0].half(), 3)
+    kept = learner.bring(input_after)(learner.interleave_rows, weight, 6)
     same(got[0], weight[[0, 6, 1, 7, 2, 8, 3, 9, 4, 10, 5, 11]], "the weight with one head")
     same(got[1], weight, "the weight with heads of width 2")
+    same(kept, weight, "the given weight after the result was changed")
     same(got[2], weight[:, 0].half()[[0, 2, 1, 3, 4, 6, 5, 7, 8, 10, 9, 11]], "the bias in float16")
 
 
@@ -202,7 +222,7 @@ def expected_values(state, n, tied=True):
     return found
 
 
-llama_sizes = distinct(N=(2, 2), H=(4, 4), d=(6, 6), F=(9, 11), V=(13, 17)).map(lambda n: setattr(n, "K", 2) or n)
+llama_sizes = distinct(N=(2, 2), H=(4, 4), d=(8, 8), F=(9, 11), V=(13, 17)).map(lambda n: setattr(n, "K", 2) or n)
 
 
 def compare_values(model, expected, what):
@@ -226,6 +246,20 @@ def test_every_tensor_goes_to_its_place(learner, n, seed):
 
 
 @exercise("load_llama")
+@settings(max_examples=1)
+@given(n=llama_sizes, seed=seeds)
+def test_layers_of_two_digits_are_told_apart(learner, n, seed):
+    """In a model of 12 layers, `model.layers.1` and `model.layers.11` go to different blocks, in whatever order the file has them."""
+    n.N = 12
+    state = published_state(n, seed)
+    found = [(llama(learner, n, seed + 5), order) for order in (state, dict(reversed(state.items())))]
+    for model, order in found:
+        learner.load_llama(model, order)
+    for model, _ in found:
+        compare_values(model, expected_values(state, n), "of a model of 12 layers")
+
+
+@exercise("load_llama")
 @settings(max_examples=2)
 @given(n=llama_sizes, seed=seeds)
 def test_the_head_of_a_tied_model_may_be_there(learner, n, seed):
@@ -240,22 +274,45 @@ def test_the_head_of_a_tied_model_may_be_there(learner, n, seed):
 @exercise("load_llama", weight=2)
 @settings(max_examples=2)
 @given(n=llama_sizes, seed=seeds)
-def test_a_tensor_that_does_not_fit_is_named_and_nothing_changes(learner, n, seed):
-    """A tensor that is missing, left over, or of a wrong shape raises a ValueError that names it, and no number of the model has changed."""
-    model, state = llama(learner, n), published_state(n, seed)
-    before = randomise(model, seed + 5)
+def test_a_tensor_that_does_not_fit_is_named(learner, n, seed):
+    """A tensor that is missing, left over, or of a wrong shape raises a ValueError that names it, also if its number of weights is right."""
+    model, state = llama(learner, n, seed + 5), published_state(n, seed)
     down, norm = f"model.layers.{n.N - 1}.mlp.down_proj.weight", "model.norm.weight"
-    missing = {name: value for name, value in state.items() if name != down}
     more = state | {f"model.layers.{n.N}.input_layernorm.weight": state[norm]}
     bias = state | {"model.layers.0.self_attn.q_proj.bias": tensor(seed, n.H * n.d)}
-    shapes = {down: state[down].T.contiguous(), norm: state[norm][:-1], "model.layers.0.self_attn.k_proj.weight": state["model.layers.0.self_attn.q_proj.weight"]}
-    refuses(lambda: learner.load_llama(model, missing), naming={"name": down}, because="a tensor is missing")
+    embedding, query = "model.embed_tokens.weight", "model.layers.0.self_attn.q_proj.weight"
+    shapes = {
+        down: state[down].T.contiguous(), embedding: state[embedding].T.contiguous(), norm: state[norm][:-1],
+        "model.layers.0.self_attn.k_proj.weight": state[query], "lm_head.weight": state[embedding][:-1],
+    }  # fmt: skip
+    positions = state | {"model.embed_positions.weight": state["model.embed_tokens.weight"]}  # as large as the head
+    for name in (down, norm, "model.embed_tokens.weight"):
+        missing = {other: value for other, value in state.items() if other != name}
+        refuses(lambda missing=missing: learner.load_llama(model, missing), naming={"name": name}, because="a tensor is missing")
+    refuses(lambda: learner.load_llama(model, positions), naming={"name": "model.embed_positions.weight"}, because="the model has no place for it")
     refuses(lambda: learner.load_llama(model, more), naming={"name": f"model.layers.{n.N}.input_layernorm.weight"}, because="the model has no place for it")
     refuses(lambda: learner.load_llama(model, bias), naming={"name": "model.layers.0.self_attn.q_proj.bias"}, because="the model has no place for it")
     for name, value in shapes.items():
         refuses(lambda name=name, value=value: learner.load_llama(model, state | {name: value}), naming={"name": name}, because="its shape does not fit")
-    compare_values(model, {name: value for name, value in before.items()}, "after calls that were refused")
     learner.load_llama(model, state)
+    compare_values(model, expected_values(state, n), "after loading what fits")
+
+
+@exercise("load_llama")
+@settings(max_examples=2)
+@given(n=llama_sizes, seed=seeds)
+def test_a_call_that_is_refused_changes_nothing(learner, n, seed):
+    """After a ValueError every number of the model is as before, whichever tensor did not fit."""
+    model, state = llama(learner, n), published_state(n, seed)
+    before = randomise(model, seed + 5)
+    last = f"model.layers.{n.N - 1}.post_attention_layernorm.weight"
+    missing = {name: value for name, value in state.items() if name != last}
+    for wrong in (missing, state | {last: state[last][:-1]}, state | {"rotary.weight": state[last]}):
+        refuses(lambda wrong=wrong: learner.load_llama(model, wrong), because="a tensor does not fit")
+    unchanged = parameters(model)
+    learner.load_llama(model, state)
+    for name, value in before.items():
+        close(unchanged.get(name), value, f"{name} after calls that were refused", tol=0.0)
     compare_values(model, expected_values(state, n), "after loading what fits")
 
 

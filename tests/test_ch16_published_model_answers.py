@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import torch
 from grader.execution.proxy import randomise
 from grader.runner.marks import exercise
@@ -69,7 +67,7 @@ def answer(learner, script, messages=MESSAGES, seed=None, probabilities=None, **
     return learner.bring(answers)(learner.stream_answer, tokenizer_of(learner), messages, script, len(TOKENS), options, seed, probabilities)
 
 
-TEXT = "hello the other 12"
+TEXT = "hello x the other 12"
 
 
 @exercise("stream_answer", weight=3)
@@ -87,6 +85,7 @@ def test_a_piece_comes_before_the_next_pass(learner):
     """A piece is yielded as soon as its token is chosen: the model has made one pass for the first piece, two for the second, and so on."""
     found = answer(learner, [*expected_ids(TEXT), END])
     passes = [made for made, _, _ in found["between"]]
+    same("".join(found["pieces"]), TEXT, "the pieces joined")
     same(passes, list(range(1, len(passes) + 1)), "the passes that the model had made at each piece")
 
 
@@ -97,6 +96,7 @@ def test_the_prompt_is_read_once_and_then_one_token_a_pass(learner):
     longer = PROMPT + len(expected_ids("assistant\nth") + expected_ids("user\nthe")) + 6
     script = [*expected_ids("in the"), END]
     found = answer(learner, script, chat), answer(learner, script)
+    same(["".join(one["pieces"]) for one in found], ["in the"] * 2, "the answers to two chats")
     same(found[0]["passes"], [longer, *[1] * (len(script) - 1)], "the numbers of tokens in the passes, for a longer chat,")
     same(found[1]["passes"], [PROMPT, *[1] * (len(script) - 1)], "the numbers of tokens in the passes")
 
@@ -127,15 +127,18 @@ def test_no_half_character_is_yielded(learner):
 
 @exercise("stream_answer", weight=2)
 def test_bytes_that_become_no_character_are_not_lost(learner):
-    """If the answer ends within a character, or has bytes that are no character, the pieces joined are still what decode gives for the whole answer."""
+    """If the answer ends within a character, or has bytes that are no character, the pieces joined are still what decode gives for the whole answer; the text after such bytes comes at once."""
     smile = bytes_of("\U0001f600")
     cases = {"that ends within a character": [*bytes_of("ok"), *smile[:3], END], "with a stray byte": [IDS["a"], smile[2], IDS["b"], END], "of half a character": [smile[0], END]}
     found = {name: answer(learner, script) for name, script in cases.items()}
     cut = answer(learner, [*bytes_of("ok"), *smile, END], max_new_tokens=4)
+    after = answer(learner, [IDS["a"], smile[2], IDS["b"], IDS["e"], END])
     expected = {"that ends within a character": "ok\ufffd", "with a stray byte": "a\ufffdb", "of half a character": "\ufffd"}
     for name, one in found.items():
         same("".join(one["pieces"]), expected[name], f"the pieces joined of an answer {name}")
     same("".join(cut["pieces"]), "ok\ufffd", "the pieces joined of an answer that max_new_tokens ends within a character")
+    same("".join(after["pieces"]), "a\ufffdbe", "the pieces joined of an answer that goes on after a stray byte")
+    same(after["pieces"][-1], "e", "the last piece of an answer that goes on after a stray byte")
 
 
 @exercise("stream_answer", weight=2)
@@ -160,6 +163,7 @@ def test_temperature_top_p_and_generator_decide(learner):
 def test_the_callers_modes_hold_between_pieces(learner):
     """The model runs in eval mode without gradient. Between two pieces, and after the answer, its modes and the caller's autograd are as before."""
     found = answer(learner, [*expected_ids(TEXT), END])
+    same("".join(found["pieces"]), TEXT, "the pieces joined")
     holds(not any(training for training, _ in found["modes"]), "the model was not in eval mode while it ran")
     holds(not any(grad for _, grad in found["modes"]), "the model ran with gradient")
     holds(all(training and grad for _, training, grad in found["between"]), "between two pieces the model was in eval mode, or autograd was off")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import torch
 from calls import call_without_gradient
+from devices_and_dtypes import check_device_of_result
 from grader.execution.proxy import gradients, load, parameters, randomise
 from grader.runner.marks import exercise
 from grader.verdict.comparing import close, holds, refuses, same, sizes
@@ -142,6 +145,16 @@ def test_gradients_reach_the_input_and_every_weight(learner, reference, n, seed)
 
 
 @exercise("LlamaAttention")
+def test_the_output_follows_dtype_and_device(learner, reference):
+    """In double precision the output is double, with its digits, and on another device no mask and no position stays behind."""
+    n = with_heads(SimpleNamespace(B=2, T=5, group=3))
+    mine, model = attentions(learner, reference, n, 7)
+    x = tensor(8, n.B, n.T, n.H * n.d, dtype=torch.float64)
+    close(mine.double()(x), model.double()(x), "the output in float64", tol=2e-5)
+    check_device_of_result(learner, x, mine, x)
+
+
+@exercise("LlamaAttention")
 def test_sizes_that_do_not_fit_are_named(learner, reference):
     """n_heads must divide d_model, n_kv_heads must divide n_heads, and d_head must be even; a ValueError names what does not fit."""
     x, mine, model = tensor(1, 2, 3, 24), learner.LlamaAttention(24, 6, 3), reference.LlamaAttention(24, 6, 3)
@@ -207,7 +220,6 @@ def test_a_block_continues_from_a_cache(learner, reference, n, seed):
 # ---- Llama
 
 
-
 def with_layers(n):
     n.N = 2
     sizes(N=n.N)
@@ -256,6 +268,24 @@ def test_a_tied_head_is_the_embedding(learner, reference, n, seed):
         ("ln1", "ln2", "attn.W_q", "attn.W_k", "attn.W_v", "attn.W_out", "ffn.gate", "ffn.up", "ffn.down")
     }  # fmt: skip
     same(sorted(parameters(untied)), sorted(names), "the names of the parameters")
+
+
+@exercise("Llama")
+@few
+@given(n=model_sizes, seed=seeds)
+def test_base_and_eps_have_the_usual_defaults(learner, reference, n, seed):
+    """Unless given, the base is 10,000 and eps is 1e-5, also for token vectors that are so small that eps counts."""
+    ids = token_ids(seed + 1, n.B, n.T, vocab=n.V)
+    sizes_ = (n.V, n.H * n.d, n.H, n.K, n.N, n.F)
+    mine, model = learner.Llama(*sizes_, tied=False), reference.Llama(*sizes_, 10_000.0, 1e-5, False)
+    values = randomise(model, seed, scale=2.0)
+    logits = []
+    for size in (1.0, 0.003):
+        load(mine, values | {"token_emb.weight": size * values["token_emb.weight"]})
+        load(model, values | {"token_emb.weight": size * values["token_emb.weight"]})
+        logits.append((mine(ids), model(ids), f"the logits with the defaults, of token vectors times {size:g}"))
+    for got, expected, what in logits:
+        close(got, expected, what, tol=1e-4)
 
 
 @exercise("Llama", weight=3)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from calls import as_list
 from grader.runner.marks import exercise
 from grader.verdict.comparing import holds, refuses, same
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from published_vocabulary import IDS, MERGES, NAMES, SPECIAL, TEXTS, TOKENS, WITHOUT_TOKEN, expected_ids
 
@@ -53,10 +53,10 @@ def test_merges_apply_in_their_order_inside_pieces(learner, text):
 
 @exercise("PublishedTokenizer", weight=2)
 def test_the_earliest_merge_wins(learner):
-    """Of two merges that overlap, the earlier one applies, also if the other one is further left or longer; equal pairs merge from left to right."""
+    """Of two merges that overlap, the earlier one applies, also if the other one is further left or longer, or its token has a smaller id; equal pairs merge from left to right."""
     tokenizer = tokenizer_of(learner)
-    found = {text: tokenizer.encode(text) for text in ("the", "aba", "lll", "inging", "hello", "ababa", "hellor")}
-    expected = {"the": ["t", "he"], "aba": ["ab", "a"], "lll": ["ll", "l"], "inging": ["ing", "ing"], "hello": ["hello"], "ababa": ["ab", "ab", "a"], "hellor": ["hell", "or"]}
+    found = {text: tokenizer.encode(text) for text in ("the", "aba", "lll", "inging", "hello", "ababa", "hellor", "sth")}
+    expected = {"the": ["t", "he"], "aba": ["ab", "a"], "lll": ["ll", "l"], "inging": ["ing", "ing"], "hello": ["hello"], "ababa": ["ab", "ab", "a"], "hellor": ["hell", "or"], "sth": ["s", "th"]}
     for text, got in found.items():
         same_ids(got, [IDS[token] for token in expected[text]], text)
 
@@ -65,9 +65,10 @@ def test_the_earliest_merge_wins(learner):
 def test_every_digit_is_a_piece_of_its_own(learner):
     """The text is cut before and after each digit: no merge joins two digits or a digit and a space, and a space in front stays alone."""
     tokenizer = tokenizer_of(learner)
-    found = {text: tokenizer.encode(text) for text in ("12", " 3", "in 312 th", "a1b", "7  the", "½²", "²³")}
+    found = {text: tokenizer.encode(text) for text in ("12", " 3", "in 312 th", "a1b", "7  the", "in  3", "½²", "²³")}
     expected = {
-        "12": "1 2", " 3": "Ġ 3", "in 312 th": "in Ġ 3 1 2 Ġth", "a1b": "a 1 b", "7  the": "7 Ġ Ġthe", "½²": " ".join(NAMES[byte] for byte in "½²".encode()),
+        "12": "1 2", " 3": "Ġ 3", "in 312 th": "in Ġ 3 1 2 Ġth", "a1b": "a 1 b", "7  the": "7 Ġ Ġthe", "in  3": "in ĠĠ 3",
+        "½²": " ".join(NAMES[byte] for byte in "½²".encode()),
         "²³": " ".join(NAMES[byte] for byte in "²³".encode()),
     }  # fmt: skip
     for text, got in found.items():
@@ -123,6 +124,7 @@ def test_the_longest_special_token_counts(learner):
 
 
 @exercise("PublishedTokenizer", weight=2)
+@example(text="caf\u00e9 na\u00efve as\u00ed")
 @given(text=st.sampled_from([text for text in TEXTS if not any(byte in WITHOUT_TOKEN for byte in text.encode())]))
 def test_decoding_undoes_encoding(learner, text):
     """decode gives the text of any ids: whole characters, spaces and line ends, and special tokens as they are written."""
@@ -156,7 +158,7 @@ ANSWER = [START, *expected_ids("assistant\n")]
 def test_each_message_is_framed_and_the_assistant_begins(learner):
     """Each message is START, role, line end, content, END, line end; at the end the assistant's message begins, with its line end."""
     tokenizer = tokenizer_of(learner)
-    chat = [("system", "be brief"), ("user", "hello 12"), ("assistant", "the\nthing"), ("user", "")]
+    chat = [("system", "be brief"), ("user", " hello 12\n"), ("assistant", "the\nthing"), ("user", "")]
     got = learner.chat_ids(tokenizer, [{"role": role, "content": content} for role, content in chat])
     same(as_list(got), [i for role, content in chat for i in message_ids(role, content)] + ANSWER, "the ids of the chat")
 
@@ -167,8 +169,10 @@ def test_without_a_system_message_the_usual_one_comes_first(learner):
     tokenizer = tokenizer_of(learner)
     got = learner.chat_ids(tokenizer, [{"role": "user", "content": "hello"}])
     given = learner.chat_ids(tokenizer, [{"role": "system", "content": ""}, {"role": "user", "content": "hello"}])
+    later = learner.chat_ids(tokenizer, [{"role": "user", "content": "hello"}, {"role": "system", "content": "th"}])
     same(as_list(got), message_ids("system", SYSTEM) + message_ids("user", "hello") + ANSWER, "the ids of a chat without a system message")
     same(as_list(given), message_ids("system", "") + message_ids("user", "hello") + ANSWER, "the ids of a chat with an empty system message")
+    same(as_list(later), message_ids("system", SYSTEM) + message_ids("user", "hello") + message_ids("system", "th") + ANSWER, "the ids of a chat whose system message comes later")
 
 
 @exercise("chat_ids", weight=2)
@@ -187,4 +191,5 @@ def test_an_unknown_role_and_an_empty_chat_are_refused(learner):
     good = [{"role": "user", "content": "hello"}]
     same(as_list(learner.chat_ids(tokenizer, good))[-len(ANSWER) :], ANSWER, "the end of the ids")
     refuses(lambda: learner.chat_ids(tokenizer, [*good, {"role": "tool", "content": "x"}]), naming={"role": "tool"}, because="the model knows three roles")
+    refuses(lambda: learner.chat_ids(tokenizer, [{"role": "me", "content": "x"}, *good]), naming={"role": "me"}, because="the model knows three roles")
     refuses(lambda: learner.chat_ids(tokenizer, []), because="there is nothing to answer")

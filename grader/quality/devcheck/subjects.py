@@ -85,6 +85,8 @@ def _make_trivial(space, name, kind):
             return value * 0 if value.is_floating_point() else torch.zeros_like(value)
         if isinstance(value, list | tuple):
             return type(value)(zeros(item) for item in value)
+        if inspect.isgenerator(value):
+            return map(zeros, value)
         return type(value)() if isinstance(value, bool | int | float | str | bytes | dict) else value
 
     def replaced(original, method):

@@ -128,6 +128,13 @@ def test_trivial_code_keeps_the_names(kind):
         assert name in space
 
 
+def test_zeros_reach_what_a_generator_yields():
+    space = {"__name__": "trivial"}
+    text = trivial_code("def pieces():\n    yield 'a'\n    yield 2.0", "pieces", "zeros")
+    exec(compile(text, "trivial", "exec"), space)
+    assert list(space["pieces"]()) == ["", 0.0]
+
+
 def test_a_suite_is_tried_on_implementations_of_every_kind():
     exercise = load_syllabus().exercise("softmax")
     kinds = [subject.kind for subject in subjects(exercise)]

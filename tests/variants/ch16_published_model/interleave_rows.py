@@ -19,10 +19,10 @@ import torch
 def interleave_rows(weight, n_heads):
     if weight.shape[0] % n_heads or weight.shape[0] // n_heads % 2:
         raise ValueError(f"cannot cut into {n_heads} heads")
-    new = torch.empty_like(weight)
-    for old_head, new_head in zip(weight.chunk(n_heads), new.chunk(n_heads)):
-        first, second = old_head.chunk(2)
-        new_head[0::2], new_head[1::2] = first, second
+    new, d = torch.empty_like(weight), weight.shape[0] // n_heads
+    for head in range(0, weight.shape[0], d):
+        first, second = weight[head : head + d].chunk(2)
+        new[head : head + d : 2], new[head + 1 : head + d : 2] = first, second
     return new
 
 
