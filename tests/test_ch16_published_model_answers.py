@@ -19,6 +19,7 @@ def answers(stream, tokenizer, messages, script, vocab, options, seed=None, prob
 
     With `probabilities`, the model gives these after the prompt, whatever came before.
     """
+    import types
 
     class Scripted(nn.Module):
         def __init__(self):
@@ -28,7 +29,7 @@ def answers(stream, tokenizer, messages, script, vocab, options, seed=None, prob
             self.train()
 
         def new_caches(self):
-            cache = SimpleNamespace(length=0)
+            cache = types.SimpleNamespace(length=0)
             return [cache]
 
         def forward(self, ids, caches=None):
