@@ -1,10 +1,15 @@
-"""Lists the threads of this process, and those that started since an earlier list."""
+"""Lists the threads of this process, and those that started since an earlier list.
+
+A thread of a `ThreadPoolExecutor` that waits for work does not count: a pool keeps its threads for later calls.
+"""
 
 from __future__ import annotations
 
 import sys
 import threading
 import time
+from concurrent.futures import thread as pools
+from types import FrameType
 
 ROUNDS = 40  # on a busy machine, a thread that is about to end gets the processor as often as this one does
 PAUSE_SECONDS = 0.005
@@ -14,7 +19,19 @@ Threads = tuple[set[threading.Thread], set[int]]  # the threads of Python's thre
 
 def running_threads() -> Threads:
     """The threads that run now."""
-    return set(threading.enumerate()), set(sys._current_frames())
+    frames = sys._current_frames()
+    idle = {ident for ident, frame in frames.items() if _waits_for_work(frame)}
+    running = set(frames) - idle
+    frames.clear()  # it contains this function's frame, and would keep its callers' variables alive
+    return {thread for thread in threading.enumerate() if thread.ident not in idle}, running
+
+
+def _waits_for_work(frame: FrameType) -> bool:
+    """Is this the innermost frame of a pool's thread that has no work?"""
+    if frame.f_code is not pools._worker.__code__:  # type: ignore[attr-defined]
+        return False
+    names = frame.f_locals
+    return "work_queue" in names and names["work_queue"].empty() and names.get("work_item") is None
 
 
 def new_threads(before: Threads) -> set[str]:
@@ -29,5 +46,5 @@ def new_threads(before: Threads) -> set[str]:
 
 def _new_threads(before: Threads) -> set[str]:
     known, running = running_threads()
-    unknown = running - before[1] - {thread.ident for thread in known}
+    unknown = running - before[1] - {thread.ident for thread in threading.enumerate()}
     return {thread.name for thread in known - before[0] if thread.is_alive()} | ({"unnamed"} if unknown else set())
