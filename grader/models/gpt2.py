@@ -153,9 +153,8 @@ END_OF_TEXT = "<|endoftext|>"
 def byte_alphabet() -> dict[int, str]:
     """A printable character for each byte, as in the published files: itself where it is printable, else the next one
     from U+0100 on."""
-    printable = {*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)}
-    others = [byte for byte in range(256) if byte not in printable]
-    return {byte: chr(byte) if byte in printable else chr(256 + others.index(byte)) for byte in range(256)}
+    invisible = [*range(ord("!")), *range(ord("~") + 1, ord("¡")), 173]  # 173 is the soft hyphen
+    return {byte: chr(256 + invisible.index(byte)) if byte in invisible else chr(byte) for byte in range(256)}
 
 
 class GPT2Tokenizer:

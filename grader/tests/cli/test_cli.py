@@ -301,7 +301,7 @@ def test_the_points_are_read_on_a_narrow_terminal_too(kit, columns):
     kit.record(softmax=10, split_heads=1.25)
     page = kit.run(COLUMNS=str(columns)).splitlines()
     assert all(len(line) <= columns for line in page[:15]) and not any("…" in line for line in page[:15])
-    assert [line.strip() for line in page if " points" in line][0].endswith(f"11 of {sum(chapter.points for chapter in load_syllabus().chapters):g} points")
+    assert [line.strip() for line in page if " points" in line][0].endswith(f"11.25 of {sum(chapter.points for chapter in load_syllabus().chapters):g} points")
     line = next(line for line in page if " Attention " in line)
     assert " 11/100" in line and ("█" in line) == (columns > 40) and ("1 of 11 passed" in line) == (columns == 80)
 
