@@ -303,7 +303,7 @@ def test_the_points_are_read_on_a_narrow_terminal_too(kit, columns):
     assert all(len(line) <= columns for line in page[:15]) and not any("…" in line for line in page[:15])
     assert [line.strip() for line in page if " points" in line][0].endswith(f"11.25 of {sum(chapter.points for chapter in load_syllabus().chapters):g} points")
     line = next(line for line in page if " Attention " in line)
-    assert " 11/100" in line and ("█" in line) == (columns > 40) and ("1 of 11 passed" in line) == (columns == 80)
+    assert " 11.25/100" in line and ("█" in line) == (columns > 40) and ("1 of 11 passed" in line) == (columns == 80)
 
 
 def test_a_missing_chapter_is_reported_before_anything_is_tested(kit):
