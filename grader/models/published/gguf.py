@@ -176,7 +176,7 @@ class GgufFile:
 
 
 def read_gguf(path: Path) -> Source:
-    """The model in this file. PublishedProblem, with a sentence, if it is none that chapter 16 can run."""
+    """The model in this file. PublishedProblem, with a sentence, if chapter 16's model cannot run it."""
     file = GgufFile(path)
     data = file.metadata
     kind = data.get("general.architecture")

@@ -24,7 +24,7 @@ USUAL = {"rope_scaling": None, "attention_bias": False, "mlp_bias": False, "hidd
 
 
 def read_folder(folder: Path) -> Source:
-    """The model in this folder. PublishedProblem, with a sentence, if it is none that chapter 16 can run."""
+    """The model in this folder. PublishedProblem, with a sentence, if chapter 16's model cannot run it."""
     config = _read_json(folder, CONFIG)
     if config.get("model_type") != "llama":
         raise other_kind(folder.name, config.get("model_type"))

@@ -36,7 +36,7 @@ def look_inside(published: Published, ids: list[int]) -> Inside:
     x = model.token_emb(torch.tensor([ids]))  # (1, T, D)
     layers, attention = [_likeliest(published, x)], []
     for block in model.blocks:
-        attention.append(_last_weights(published, block.attn, block.ln1(x)))
+        attention.append(attention_weights(published, block.attn, block.ln1(x), first=len(ids) - 1)[0, :, 0])
         x = block(x)
         layers.append(_likeliest(published, x))
     return Inside(layers, torch.stack(attention))
@@ -56,12 +56,11 @@ def _likeliest(published: Published, x: Tensor) -> list[Likely]:
     ]
 
 
-def _last_weights(published: Published, attention: Any, x: Tensor) -> Tensor:
-    """The weights of the last position in each head: (H, T)."""
-    parts, sizes = published.own.parts, published.sizes
-    heads, kv_heads, where = sizes.n_heads, sizes.n_kv_heads, torch.arange(x.shape[1])
-    q = parts.apply_rope(parts.split_heads(attention.W_q(x), heads), where, sizes.base)[0, :, -1:]  # (H, 1, d)
-    k = parts.apply_rope(parts.split_heads(attention.W_k(x), kv_heads), where, sizes.base)[0]  # (n_kv_heads, T, d)
-    k = k.repeat_interleave(heads // kv_heads, dim=0)  # (H, T, d)
-    scores = q @ k.transpose(-1, -2) / q.shape[-1] ** 0.5  # (H, 1, T)
-    return torch.softmax(scores, -1)[:, 0]
+def attention_weights(published: Published, attention: Any, x: Tensor, first: int = 0) -> Tensor:
+    """The weights of a LlamaAttention on the normalised stream x, (B, T, D), for the positions from `first` on:
+    (B, H, T - first, T)."""
+    parts, sizes, where = published.own.parts, published.sizes, torch.arange(x.size(1))
+    q = parts.apply_rope(parts.split_heads(attention.W_q(x), sizes.n_heads), where, sizes.base)[:, :, first:]
+    k = parts.apply_rope(parts.split_heads(attention.W_k(x), sizes.n_kv_heads), where, sizes.base)
+    k = k.repeat_interleave(sizes.n_heads // sizes.n_kv_heads, dim=1)  # (B, H, T, d)
+    return parts.scaled_dot_product_attention(q, k, k, parts.causal_mask(q.size(2), k.size(2)))[1]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 import torch
 from grader.execution.chapter_package import ChapterPackage
 from grader.models.own_parts import OwnParts
+from grader.models.published.inside import attention_weights
 from grader.models.published.opening import Published, build, find_source
 from grader.teaching.measurements import result_table
 from grader.teaching.walks.progress_line import show_progress
@@ -51,15 +51,6 @@ def _ids(published: Published, text: str) -> Tensor:
     return torch.tensor([published.tokenizer.encode(text)])
 
 
-def _attention_weights(published: Published, attention: Any, x: Tensor) -> Tensor:
-    """The weights of a LlamaAttention on the normalised stream x, (B, T, D): (B, H, T, T)."""
-    parts, sizes, where = published.own.parts, published.sizes, torch.arange(x.size(1))
-    q = parts.apply_rope(parts.split_heads(attention.W_q(x), sizes.n_heads), where, sizes.base)  # (B, H, T, d)
-    k = parts.apply_rope(parts.split_heads(attention.W_k(x), sizes.n_kv_heads), where, sizes.base)
-    k = k.repeat_interleave(sizes.n_heads // sizes.n_kv_heads, dim=1)  # (B, H, T, d)
-    return parts.scaled_dot_product_attention(q, k, k, parts.causal_mask(x.size(1)))[1]
-
-
 def report_published_lens(chapters: ChapterPackage, seed: int) -> Iterator[Table | str]:
     """Lesson 16: what SmolLM2 would say after each block about the capital of France.
 
@@ -90,7 +81,7 @@ def report_published_induction(chapters: ChapterPackage, seed: int) -> Iterator[
     ).repeat(1, 2)
     scores = []
     for block, x in zip(model.blocks, parts.residual_stream(model, ids)):
-        patterns = _attention_weights(published, block.attn, block.ln1(x))  # (TEXTS, H, T, T)
+        patterns = attention_weights(published, block.attn, block.ln1(x))  # (TEXTS, H, T, T)
         heads = [[parts.induction_score(pattern, PERIOD) for pattern in one] for one in patterns]
         scores.append(torch.tensor(heads).mean(0))
     table = torch.stack(scores)  # (n_layers, H)

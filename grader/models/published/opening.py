@@ -40,8 +40,8 @@ class Published:
 
 
 def find_source(place: Path | None) -> Source:
-    """The model in this folder or GGUF file, or that of the installed package. PublishedProblem if there is none, or it
-    is of another kind."""
+    """The model in this folder or GGUF file, or that of the installed package. PublishedProblem if it is
+    missing or of another kind."""
     if place is None:
         return read_gguf(installed_file())
     if place.is_dir():

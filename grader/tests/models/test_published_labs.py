@@ -11,6 +11,7 @@ import torch
 from grader.course.syllabus import EXERCISES
 from grader.models.published import labs
 from grader.models.published.gguf import read_gguf
+from grader.models.published.inside import attention_weights
 from grader.models.published.opening import PACKAGE, Published, build
 from grader.teaching.measurements import run_measurement
 from grader.tests.models.published_models import reference_parts, write_model
@@ -27,7 +28,7 @@ def published(tmp_path_factory) -> Published:
 def test_attention_weights_are_those_that_the_layer_uses(published):
     parts, attention = published.own.parts, published.model.blocks[1].attn
     x = torch.randn(2, 7, published.sizes.d_model, generator=torch.Generator().manual_seed(0))
-    weights = labs._attention_weights(published, attention, x)
+    weights = attention_weights(published, attention, x)
     v = parts.split_heads(attention.W_v(x), published.sizes.n_kv_heads).repeat_interleave(2, dim=1)
     assert weights.shape == (2, 4, 7, 7) and torch.allclose(weights.sum(-1), torch.ones(()))
     assert torch.allclose(attention.W_out(parts.merge_heads(weights @ v)), attention(x), atol=1e-5)

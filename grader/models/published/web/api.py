@@ -83,7 +83,7 @@ class ChatApi(Turns):
     def answer(self, request: Request) -> Generator[Data, None, None]:
         """The model's answer: its pieces, then the end."""
         if request.messages[-1]["role"] != "user":
-            raise WrongRequest("a question is answered, and the last message is none")
+            raise WrongRequest("the last message must be a question of the user")
         return self._in_turns(self._published.own, self._pieces(request))
 
     def _pieces(self, request: Request) -> Iterator[Data]:
