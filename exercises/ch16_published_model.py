@@ -211,7 +211,7 @@ def load_llama(model: Llama, state: Mapping[str, Tensor]) -> None:
     q_proj and k_proj are interleaved. A tensor that is missing, one that the model has no place for, and one of a wrong shape raise a
     ValueError that names it; then nothing in the model has changed.
     """
-    # TODO 1: list which name of theirs belongs to which parameter of yours
+    # TODO 1: make a dict from each published name to the name of your parameter
     # TODO 2: check that nothing is missing, that nothing is left over, and that each shape fits
     # TODO 3: interleave the rows of queries and keys
     # TODO 4: copy everything
@@ -226,7 +226,7 @@ def chat_ids(tokenizer: PublishedTokenizer, messages: Sequence[Mapping[str, str]
     and a line end. START and END are special tokens; what looks like one inside a content is ordinary text. An empty list or an
     unknown role raises a ValueError; the error names the role.
     """
-    # TODO 1: check the messages, and put the system message in front if there is none
+    # TODO 1: check the messages; if the first one has another role than system, put the system message before it
     # TODO 2: for each message: the id of START, the ids of role and content, the id of END, the ids of the line end
     # TODO 3: begin the assistant's message
     raise NotImplementedError

@@ -1,4 +1,4 @@
-"""What a training shows: a few lines that are redrawn in a terminal, or a line now and then where there is none.
+"""What a training shows: a few lines that are redrawn in a terminal, or a line now and then in other outputs.
 
 Control-C is asked for here too.
 """
