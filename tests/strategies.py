@@ -17,22 +17,36 @@ from torch import Tensor
 seeds = st.integers(0, 9999)
 
 
-@st.composite
-def distinct(draw, *names: str, least: int = 2, most: int = 7, **ranges: tuple[int, int]) -> SimpleNamespace:
+def distinct(*names: str, least: int = 2, most: int = 7, **ranges: tuple[int, int]) -> st.SearchStrategy[SimpleNamespace]:
     """A different size for each name, within least..most (or its own range): `distinct("B", "T", V=(9, 13))`.
 
-    One number decides them all, and 0 makes them smallest: an example that fails shrinks in a step or two.
+    One number decides them all, and 0 makes them smallest: an example that fails shrinks in a step or two. Ranges that can leave a
+    name without a size raise a ValueError.
     """
     free = [name for name in names if name not in ranges]
     most = max(most, least + len(free) + len(ranges))
     spans = {name: range(low, high + 1) for name, (low, high) in {**ranges, **dict.fromkeys(free, (least, most))}.items()}
+    _check_choices(spans)
+    return _different_sizes(names, spans)
+
+
+def _check_choices(spans: dict[str, range]) -> None:
+    taken = {frozenset[int]()}  # each set of sizes that the names so far can have
+    for name, span in spans.items():
+        if any(sizes.issuperset(span) for sizes in taken):
+            raise ValueError(f"the other names can take every size of {name}, {span[0]} to {span[-1]}; widen its range")
+        taken = {sizes | {size} for sizes in taken for size in span if size not in sizes}
+
+
+@st.composite
+def _different_sizes(draw, names: tuple[str, ...], spans: dict[str, range]) -> SimpleNamespace:
     left = draw(st.integers(0, math.prod(map(len, spans.values())) - 1))
     chosen: dict[str, int] = {}
     for name, span in spans.items():
         possible = [size for size in span if size not in chosen.values()]
         left, which = divmod(left, len(possible))
         chosen[name] = possible[which]
-    sizes(**{name: chosen[name] for name in dict.fromkeys([*names, *ranges])})
+    sizes(**{name: chosen[name] for name in dict.fromkeys([*names, *spans])})
     return SimpleNamespace(**chosen)
 
 
