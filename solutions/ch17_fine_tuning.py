@@ -228,7 +228,7 @@ def group_advantages(rewards: Tensor, group_size: int, normalise: bool = True) -
 
     Every group_size neighbours are a group: answers to the same question. An advantage is the reward minus the mean of its group;
     with `normalise`, it is divided by the group's standard deviation (with n - 1, as torch.std). In a group whose rewards are all
-    equal, and in a group of one, all advantages are exactly 0. Raises a ValueError that names group_size if it does not divide B.
+    equal, and in a group of one, all advantages are 0. Raises a ValueError that names group_size if it does not divide B.
     """
     # TODO 1: check the size; give every group a row
     # TODO 2: subtract each group's mean
