@@ -207,7 +207,7 @@ def kl_estimate(policy: Tensor, reference: Tensor, kind: str = "k3") -> Tensor:
     """Estimate KL(policy ‖ reference) from tokens that the policy has drawn, one number for each: two (...) -> (...).
 
     `policy` and `reference` are the log probabilities that the two models give to the drawn tokens. With
-    d = policy - reference, "k1" is d, "k2" is d²/2, and "k3" is exp(-d) - 1 + d. Another kind raises a ValueError that names it.
+    d for policy - reference, "k1" is d, "k2" is d²/2, and "k3" is exp(-d) - 1 + d. Another kind raises a ValueError that names it.
     """
     # TODO 1: compute the difference
     # TODO 2: return the estimate of this kind, or raise the error

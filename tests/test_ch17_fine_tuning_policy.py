@@ -43,15 +43,16 @@ def test_without_normalising_only_the_mean_is_subtracted(learner, n, seed):
 @exercise("group_advantages", weight=3)
 def test_a_group_without_differences_has_no_advantages(learner):
     """If all rewards of a group are equal, its advantages are 0, also where the computed mean is rounded; other groups are not affected."""
-    for value, size in ((1.0, 4), (0.1, 3), (0.7, 7), (0.0, 5)):
+    for value, size in ((1.0, 4), (0.1, 7), (0.9, 3), (0.0, 5)):
         rewards = torch.cat([torch.full((size,), value), torch.arange(float(size)), torch.full((size,), -value)])
         for normalise in (True, False):
-            got = learner.group_advantages(rewards, size, normalise=normalise)
+            got, alone = learner.group_advantages(rewards, size, normalise=normalise), learner.group_advantages(rewards[:size], size, normalise=normalise)
             middle = torch.arange(float(size)) - (size - 1) / 2
             middle = middle / torch.arange(float(size)).std() if normalise else middle
             shaped(got, (3 * size,), "the advantages")
             small = 1e-3 if normalise else 1e-6  # what rounding leaves, also with a small number in the divisor
             holds(not bool(got[:size].abs().max() > small) and not got[:size].isnan().any(), f"{size} rewards of {value} have advantages of up to {float(got[:size].abs().max()):.3g}; they should be 0")
+            holds(not bool(alone.abs().max() > small) and not alone.isnan().any(), f"{size} rewards of {value} alone have advantages of up to {float(alone.abs().max()):.3g}; they should be 0")
             close(got[size : 2 * size], middle, f"the advantages of {size} different rewards beside a group of equal ones", tol=1e-3)
             holds(not bool(got[2 * size :].abs().max() > small), f"{size} rewards of {-value} should have advantages of 0")
 
@@ -279,7 +280,7 @@ def test_signs_belong_to_the_number(learner):
 def test_decimals_and_groups_of_thousands(learner):
     """12.5 and 1,234,567.5 are one number each; 1, 2, 3 are three; a full stop at the end belongs to the sentence; a group has exactly three digits."""
     graded(learner, [
-        ("It is 12.5 m.", 12.5, 1.0), ("12.5", 5, 0.0), ("It is 42.", 42, 1.0), ("1,234", 1234, 1.0), ("1,234", 234, 0.0),
+        ("It is 12.5 m.", 12.5, 1.0), ("12.5", 5, 0.0), ("12.4", 12, 0.0), ("12.6", 13, 0.0), ("It is 42.", 42, 1.0), ("1,234", 1234, 1.0), ("1,234", 234, 0.0),
         ("$1,234,567.5!", 1234567.5, 1.0), ("1, 2, 3", 3, 1.0), ("4,5", 5, 1.0), ("12,345", 12345, 1.0), ("1,2345", 2345, 1.0),
         ("-1,000", -1000, 1.0), ("2.50", 2.5, 1.0), ("007", 7, 1.0), ("1000", 1000, 1.0), ("4.", 4, 1.0),
     ])  # fmt: skip
