@@ -143,7 +143,7 @@ def kl_estimate(policy: Tensor, reference: Tensor, kind: str = "k3") -> Tensor:
     """Estimate KL(policy ‖ reference) from tokens that the policy has drawn, one number for each: two (...) -> (...).
 
     `policy` and `reference` are the log probabilities that the two models give to the drawn tokens. With
-    d = policy - reference, "k1" is d, "k2" is d²/2, and "k3" is exp(-d) - 1 + d. Another kind raises a ValueError that names it.
+    d for policy - reference, "k1" is d, "k2" is d²/2, and "k3" is exp(-d) - 1 + d. Another kind raises a ValueError that names it.
     """
     # TODO 1: compute the difference
     # TODO 2: return the estimate of this kind, or raise the error
@@ -155,7 +155,7 @@ def group_advantages(rewards: Tensor, group_size: int, normalise: bool = True) -
 
     Every group_size neighbours are a group: answers to the same question. An advantage is the reward minus the mean of its group;
     with `normalise`, it is divided by the group's standard deviation (with n - 1, as torch.std). In a group whose rewards are all
-    equal, and in a group of one, all advantages are exactly 0. Raises a ValueError that names group_size if it does not divide B.
+    equal, and in a group of one, all advantages are 0. Raises a ValueError that names group_size if it does not divide B.
     """
     # TODO 1: check the size; give every group a row
     # TODO 2: subtract each group's mean

@@ -124,7 +124,8 @@ class _Simulation:
         for rank in self.ranks:
             rank.may_run.set()
             if not self.ended.is_set() and rank.thread and rank.thread.ident:
-                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(rank.thread.ident), ctypes.py_object(_Stopped))
+                thread = ctypes.c_ulong(rank.thread.ident)
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, ctypes.py_object(_Stopped))
         for rank in self.ranks:
             if rank.thread:
                 rank.thread.join(timeout=1.0)
@@ -200,9 +201,10 @@ class _Simulation:
         for other, (call, theirs) in self.arrived.items():
             mine, yours = f"{name} of {_shape(t)} {_dtype(t)}", f"{call} of {_shape(theirs)} {_dtype(theirs)}"
             if mine != yours:
+                place = len(self.ranks[other].count.calls)
                 raise GroupProblem(
-                    f"the calls do not fit: rank {other} calls {yours} (call {len(self.ranks[other].count.calls)}), and "
-                    f"rank {number} calls {mine} (call {len(rank.count.calls)})"
+                    f"the calls do not fit: rank {other} calls {yours} (call {place}), and rank {number} calls {mine} "
+                    f"(call {len(rank.count.calls)})"
                 )
         self.arrived[number] = name, t
         if len(self.arrived) == len(self.ranks):
