@@ -58,3 +58,8 @@ class CountedGroup:
 
     def ring_bytes(self) -> float:
         return sum(message.ring_bytes(self.size) for message in self.messages)
+
+
+def count_calls(messages: Sequence[Message]) -> dict[str, int]:
+    calls = [message.call for message in messages]
+    return {call: calls.count(call) for call in dict.fromkeys(calls)}
