@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 Schedule = Sequence[Sequence[tuple[str, int]]]  # for each stage its steps, in their order
@@ -23,34 +23,34 @@ class TimedStep:
 def time_steps(schedule: Schedule, duration: Callable[[int, str, int], float]) -> list[list[TimedStep]]:
     """Return for each stage its steps with their times, if each begins as soon as it can.
 
-    A forward pass needs that of the stage before, a backward pass that of the stage after. Messages take no time.
-    `duration(stage, kind, micro)` is how long a step takes.
+    A forward pass needs that of the stage before; a backward pass needs that of the stage after, and its own forward
+    pass. Messages take no time. `duration(stage, kind, micro)` is how long a step takes.
     """
     done: list[list[TimedStep]] = [[] for _ in schedule]
     ends: dict[tuple[int, str, int], float] = {}
-    while any(len(timed) < len(steps) for timed, steps in zip(done, schedule)):
-        moved = False
-        for stage, (timed, steps) in enumerate(zip(done, schedule)):
-            while len(timed) < len(steps):
-                kind, micro = steps[len(timed)]
-                needed = stage - 1 if kind == "forward" else stage + 1
-                if 0 <= needed < len(schedule) and (needed, kind, micro) not in ends:
-                    break
-                start = max(timed[-1].end if timed else 0.0, ends.get((needed, kind, micro), 0.0))
-                timed.append(TimedStep(kind, micro, start, start + duration(stage, kind, micro)))
-                ends[stage, kind, micro] = timed[-1].end
-                moved = True
-        if not moved:
-            waiting = [
-                (stage, steps[len(done[stage])])
-                for stage, steps in enumerate(schedule)
-                if len(done[stage]) < len(steps)
-            ]
-            raise ScheduleProblem(
-                "no stage can go on: "
-                + ", ".join(f"stage {stage} waits to do {kind} {micro}" for stage, (kind, micro) in waiting)
-            )
+    for _ in range(sum(map(len, schedule))):
+        for stage, steps in enumerate(schedule):
+            if len(done[stage]) == len(steps):
+                continue
+            kind, micro = steps[len(done[stage])]
+            beside = stage - 1 if kind == "forward" else stage + 1
+            needed = [(beside, kind, micro)] if 0 <= beside < len(schedule) else []
+            needed += [(stage, "forward", micro)] if kind == "backward" else []
+            if all(step in ends for step in needed):
+                start = max([ends[step] for step in needed] + [step.end for step in done[stage][-1:]], default=0.0)
+                ends[stage, kind, micro] = start + duration(stage, kind, micro)
+                done[stage].append(TimedStep(kind, micro, start, ends[stage, kind, micro]))
+                break
+        else:
+            raise ScheduleProblem("no stage can go on: " + ", ".join(_waiting(schedule, done)))
     return done
+
+
+def _waiting(schedule: Schedule, done: Sequence[Sequence[TimedStep]]) -> Iterator[str]:
+    for stage, (steps, timed) in enumerate(zip(schedule, done)):
+        if len(timed) < len(steps):
+            kind, micro = steps[len(timed)]
+            yield f"stage {stage} waits to do {kind} {micro}"
 
 
 def pass_time(stage: int, kind: str, micro: int) -> float:

@@ -190,7 +190,7 @@ def report_machines_straggler(
     def draw(*shape: int) -> Tensor:
         return 1.0 + (times - 1) * (torch.rand(*shape, generator=generator) < percent / 100)
 
-    paused = torch.zeros(3)
+    paused = torch.zeros(3, dtype=torch.float64)
     for _ in range(STEPS):
         pauses = draw(ranks, STRAGGLER_MICRO, 2, BLOCKS // ranks).mean(-1).tolist()
 
@@ -198,7 +198,7 @@ def report_machines_straggler(
             return pauses[stage][micro][kind == "backward"] * pass_time(stage, kind, micro)
 
         piped = total_time(time_steps(schedule, with_pauses)) / work
-        paused += torch.tensor([*_waits(draw(ranks, 2 * BLOCKS)), piped]) / STEPS
+        paused += torch.tensor([*_waits(draw(ranks, 2 * BLOCKS)), piped], dtype=torch.float64) / STEPS
     even = (1.0, 1.0, total_time(time_steps(schedule, pass_time)) / work)
     rows = [
         [way, f"{before:.2f}", f"{time:.2f}", f"{time / before:.2f}"]
