@@ -56,6 +56,7 @@ class Group:
 
     def __init__(self, simulation: _Simulation, rank: int) -> None:
         self._simulation, self.rank, self.size = simulation, rank, len(simulation.ranks)
+        self.count = simulation.ranks[rank].count
 
     def all_reduce(self, t: Tensor) -> Tensor:
         every = self._collect("all_reduce", t)
