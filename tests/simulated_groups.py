@@ -1,4 +1,4 @@
-"""How many ranks an example has, as one of its sizes; the group itself is grader.models.machines.simulated."""
+"""How many ranks an example has, as one of its sizes; the group itself is grader.execution.simulated_group."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ group_sizes = st.integers(1, 4)
 
 
 def ring(ring_all_reduce, tensors):
-    from grader.models.machines.simulated import run_ranks
+    from grader.execution.simulated_group import run_ranks
 
     given = [t.clone() for t in tensors]
     results, counts = run_ranks(lambda group: ring_all_reduce(given[group.rank], group), len(given))
@@ -112,7 +112,7 @@ def test_rows_may_have_any_axes(learner):
 
 def averaged(average_gradients, gradients, bucket_bytes, tied=False, frozen=False):
     """The gradients of a small model on each rank after averaging; `gradients` has each rank's, None where there is none."""
-    from grader.models.machines.simulated import run_ranks
+    from grader.execution.simulated_group import run_ranks
     from torch import nn
 
     def model():
@@ -227,7 +227,7 @@ def test_ranks_together_equal_one_machine(learner, n, seed):
 
 
 def data_parallel(average_gradients, x, y, n):
-    from grader.models.machines.simulated import run_ranks
+    from grader.execution.simulated_group import run_ranks
 
     def one_rank(group):
         model = torch.nn.Linear(4, 2)
@@ -246,7 +246,7 @@ def data_parallel(average_gradients, x, y, n):
 
 def trained(ShardedAdamW, weights, gradients, n, rates, options):
     """The parameters on each rank after steps with these gradients, and what the optimizer keeps there."""
-    from grader.models.machines.simulated import run_ranks
+    from grader.execution.simulated_group import run_ranks
 
     def numbers_kept(optimizer):
         seen, pending, total = set(), [value for name, value in vars(optimizer).items() if name not in ("param_groups", "group")], 0

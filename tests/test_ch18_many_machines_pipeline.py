@@ -135,7 +135,7 @@ def pipeline(run_stage, weights, schedule, inputs, targets):
     """Losses, gradients and what was kept on each rank; stage s is tanh(x @ weights[s].T), and only rank 0 has real inputs."""
     import weakref
 
-    from grader.models.machines.simulated import run_ranks
+    from grader.execution.simulated_group import run_ranks
     from torch import nn
 
     class Stage(nn.Module):

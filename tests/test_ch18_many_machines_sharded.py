@@ -28,7 +28,7 @@ def shards_of(whole, n):
 
 def gathered(gather_parameters, shards, shapes):
     """What each rank gets; `shards` has each rank's."""
-    from grader.models.machines.simulated import run_ranks
+    from grader.execution.simulated_group import run_ranks
 
     results, counts = run_ranks(lambda group: gather_parameters(shards[group.rank], shapes, group), len(shards))
     return {"results": [list(found) for found in results], "calls": [list(c.calls) for c in counts], "bytes": [c.bytes for c in counts]}
@@ -82,7 +82,7 @@ def test_shapes_may_be_lists_and_tensors_may_be_single(learner):
 
 def sharded_layer(FullyShardedLinear, weight, bias, inputs, cotangents):
     """Outputs and gradients on each rank, what the layer holds, and what autograd keeps between forward and backward."""
-    from grader.models.machines.simulated import run_ranks
+    from grader.execution.simulated_group import run_ranks
 
     def one_rank(group):
         linear = torch.nn.Linear(weight.size(1), weight.size(0), bias is not None, dtype=weight.dtype)

@@ -18,7 +18,7 @@ group_sizes = st.integers(1, 4)
 
 def through_call(f, inputs, cotangents):
     """Result and gradient of each rank's input through f(x, group), and what was sent after the forward and after the backward pass."""
-    from grader.models.machines.simulated import run_ranks
+    from grader.execution.simulated_group import run_ranks
 
     def one_rank(group):
         x = inputs[group.rank].clone().requires_grad_()
@@ -89,7 +89,7 @@ def test_one_call_forward_and_nothing_backward(learner):
 
 def parallel_linear(Layer, weight, bias, inputs, cotangents):
     """Outputs, gradients and parameters of a parallel linear layer on each rank."""
-    from grader.models.machines.simulated import run_ranks
+    from grader.execution.simulated_group import run_ranks
 
     def one_rank(group):
         linear = torch.nn.Linear(weight.size(1), weight.size(0), bias is not None)
@@ -160,7 +160,7 @@ def test_gradients_of_rows_and_of_x_are_those_of_the_whole_layer(learner, s, n, 
 
 
 def linear_layer(Layer, n_in, n_out, n):
-    from grader.models.machines.simulated import run_ranks
+    from grader.execution.simulated_group import run_ranks
 
     return run_ranks(lambda group: Layer(torch.nn.Linear(n_in, n_out), group) and None, n)[0]
 
@@ -229,7 +229,7 @@ def parallel_part(Part, whole, n, x, cotangent, mask=None):
     """Output and gradients of a part that is made of a whole module, on each rank."""
     import copy
 
-    from grader.models.machines.simulated import run_ranks
+    from grader.execution.simulated_group import run_ranks
 
     def one_rank(group):
         part, own = Part(copy.deepcopy(whole), group), x.clone().requires_grad_()
