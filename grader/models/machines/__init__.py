@@ -1,11 +1,4 @@
-"""One model on several processes: a group of ranks, simulated in threads or made of real processes.
+"""Chapter 18's group of ranks made of real processes; the simulated one is grader/execution/simulated_group.py.
 
-Both kinds of group keep the same contract, which chapter 18 describes; tests run it against both.
-
-simulated.py  the simulated group: threads of which one runs at a time
-counting.py   what a rank sends, also if the ranks form a ring
-one_step.py   one training step in three ways, with what each rank keeps and sends
-one_block.py  a block divided among ranks by tensor parallelism
-walk.py       `headway walk machines`
-labs.py       `headway measure machines_...`: the measurements of lesson 18's labs
+Both keep the same contract, which chapter 18 describes; tests run it against both.
 """
