@@ -34,10 +34,7 @@ from grader.course.source import read_source
 from grader.course.syllabus import EXERCISES
 
 TEMPLATES = EXERCISES / "walks"
-ELSEWHERE = {  # that room imports this one, so its modules are only named here
-    "published": "grader.models.published.walk",
-    "machines": "grader.models.machines.walk",
-}
+ELSEWHERE = {"published": "grader.models.published.walk"}  # that room imports this one, so it is only named here
 
 
 def list_walks() -> dict[str, str]:

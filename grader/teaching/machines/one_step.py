@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from grader.models.machines.counting import CountedGroup, Message
-from grader.models.machines.simulated import Group, run_ranks
+from grader.execution.simulated_group import Group, run_ranks
+from grader.teaching.machines.counting import CountedGroup, Message
 from torch import Tensor, nn
 
 PLAIN, SHARDED_STATE, FULLY_SHARDED = WAYS = ("plain", "ShardedAdamW", "fully sharded")

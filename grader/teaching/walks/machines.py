@@ -7,11 +7,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
-from grader.models.machines.counting import CountedGroup, count_calls
-from grader.models.machines.one_block import make_block, parameter_bytes, run_block_in_parts
-from grader.models.machines.one_step import WAYS, train_one_step
-from grader.models.machines.simulated import Group, run_ranks
-from grader.teaching.pipeline import TimedStep, bubble, most_kept, pass_time, time_steps, total_time
+from grader.execution.simulated_group import Group, run_ranks
+from grader.teaching.machines.counting import CountedGroup, count_calls
+from grader.teaching.machines.one_block import make_block, parameter_bytes, run_block_in_parts
+from grader.teaching.machines.one_step import WAYS, train_one_step
+from grader.teaching.machines.pipeline import TimedStep, bubble, most_kept, pass_time, time_steps, total_time
 from grader.teaching.walks.parts import Parts
 from grader.teaching.walks.progress_line import ProgressReporter
 from grader.teaching.walks.small_models import GPT_PARTS, small_gpt

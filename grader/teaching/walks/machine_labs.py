@@ -8,13 +8,13 @@ from typing import Any
 
 import torch
 from grader.execution.chapter_package import ChapterPackage
+from grader.execution.simulated_group import Group, run_ranks
 from grader.files import UserProblem
-from grader.models.machines.counting import CountedGroup
-from grader.models.machines.one_block import Block, make_block, run_block_in_parts
-from grader.models.machines.one_step import WAYS, train_one_step
-from grader.models.machines.simulated import Group, run_ranks
+from grader.teaching.machines.counting import CountedGroup
+from grader.teaching.machines.one_block import Block, make_block, run_block_in_parts
+from grader.teaching.machines.one_step import WAYS, train_one_step
+from grader.teaching.machines.pipeline import Schedule, bubble, most_kept, pass_time, time_steps, total_time
 from grader.teaching.measurements import result_table
-from grader.teaching.pipeline import Schedule, bubble, most_kept, pass_time, time_steps, total_time
 from grader.teaching.walks.progress_line import show_progress
 from grader.teaching.walks.small_models import names_of, small_gpt
 from rich.table import Table

@@ -6,8 +6,8 @@ import copy
 from dataclasses import dataclass
 from typing import Any
 
-from grader.models.machines.counting import CountedGroup, count_calls
-from grader.models.machines.simulated import Group, run_ranks
+from grader.execution.simulated_group import Group, run_ranks
+from grader.teaching.machines.counting import CountedGroup, count_calls
 from torch import Tensor, nn
 
 
