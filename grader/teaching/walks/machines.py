@@ -170,7 +170,7 @@ def describe(n: SimpleNamespace) -> dict[str, Any]:
         "losses_text": ", ".join(f"{loss:.4f}" for loss in n.rank_losses),
         "mean_loss": sum(n.rank_losses) / len(n.rank_losses),
         "kept_table": table(kept, ["bytes on each rank", "weights", "gradients", "state", "together"]),
-        "call_table": table(calls, ["bytes that a rank sends", "its calls", "together"], left=2),
+        "call_table": table(calls, ["a rank", "its calls", "bytes sent"], left=2),
         "block_share": first.parameters / n.whole_block,
         "part_bytes": first.parameters,
         "parallel_calls": _calls(first.calls),

@@ -115,4 +115,5 @@ def _time_table(schedule_of: Handle, kind: str) -> Panel:
             sign = 1 if step.kind == "forward" else -1
             table[stage, int(step.start) : int(step.end)] = sign * (step.micro + 1)
     stages = [f"stage {stage}" for stage in range(STAGES)]
-    return make_grid(kind, table, stages, table.size(1), ("", "time"))
+    title = f"{kind}: m + 1 is forward of m, a negative number is backward"
+    return make_grid(title, table, stages, table.size(1), ("", "time"))
