@@ -1,39 +1,48 @@
-# variant: chapter 8's AdamW updates a piece
-import torch
-from torch import nn
+# variant: a state that a function turns into the next one
+from typing import NamedTuple
 
-from .ch08_training import AdamW
+import torch
+
+
+class _State(NamedTuple):
+    t: int
+    m: torch.Tensor
+    v: torch.Tensor
+
+
+def _next(weights, gradient, state, lr, betas, eps, weight_decay):
+    t = state.t + 1
+    m = torch.lerp(gradient, state.m, betas[0])
+    v = torch.lerp(gradient.square(), state.v, betas[1])
+    scale = (1 - betas[1] ** t) ** 0.5
+    step = lr * scale / (1 - betas[0] ** t) * m / (v.sqrt() + eps * scale)
+    return weights - lr * weight_decay * weights - step, _State(t, m, v)
 
 
 class ShardedAdamW:
     def __init__(self, parameters, group, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01):
         params = [*parameters]
-        self.group = group
+        self.ranks = group
         self.param_groups = [{"params": params, "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}]
         self.sizes = [p.numel() for p in params]
         self.k = (sum(self.sizes) + group.size - 1) // group.size
-        self.own = nn.Parameter(params[0].new_zeros(self.k))
-        self.inner = AdamW([self.own])
-        self.m, self.v = torch.zeros_like(self.own.data), torch.zeros_like(self.own.data)
+        self.state = _State(0, params[0].new_zeros(self.k), params[0].new_zeros(self.k))
+
+    m = property(lambda self: self.state.m)
+    v = property(lambda self: self.state.v)
 
     def cut(self, tensors):
         flat = torch.cat([t.reshape(-1) for t in tensors])
-        padding = flat.new_zeros(self.k * self.group.size - len(flat))
-        return torch.cat([flat, padding]).unflatten(0, (self.group.size, self.k))[self.group.rank]
+        padding = flat.new_zeros(self.k * self.ranks.size - len(flat))
+        return torch.cat([flat, padding]).unflatten(0, (self.ranks.size, self.k))[self.ranks.rank]
 
     @torch.no_grad()
     def step(self):
-        options = self.param_groups[0]
-        self.own.copy_(self.cut(options["params"]))
-        self.own.grad = self.cut([p.grad for p in options["params"]]).clone()
-        for name in ("lr", "betas", "eps", "weight_decay"):
-            self.inner.param_groups[0][name] = options[name]
-        b1, b2 = options["betas"]
-        self.m = b1 * self.m + (1 - b1) * self.own.grad
-        self.v = b2 * self.v + (1 - b2) * self.own.grad**2
-        self.inner.step()
-        new = torch.cat(self.group.all_gather(self.own.detach())).split([*self.sizes, self.k * self.group.size - sum(self.sizes)])
-        for p, numbers in zip(options["params"], new):
+        options = {**self.param_groups[0]}
+        params = options.pop("params")
+        own, self.state = _next(self.cut(params), self.cut([p.grad for p in params]), self.state, **options)
+        rest = self.k * self.ranks.size - sum(self.sizes)
+        for p, numbers in zip(params, torch.cat(self.ranks.all_gather(own)).split([*self.sizes, rest])):
             p.copy_(numbers.reshape(p.shape))
 
     def zero_grad(self):
@@ -57,26 +66,26 @@ class ShardedAdamW:
         k = total // group.size + (total % group.size > 0)
         self.low, self.high = group.rank * k, (group.rank + 1) * k
         self.starts = starts
-        self.weights = torch.zeros(k, dtype=self.param_groups[0]["params"][0].dtype)
-        self.gradient = self.weights.clone()
-        self.m, self.v = torch.zeros_like(self.weights), torch.zeros_like(self.weights)
+        self.m = torch.zeros(k, dtype=self.param_groups[0]["params"][0].dtype)
+        self.v = self.m.clone()
 
     def step(self):
         g = self.param_groups[0]
+        weights, gradient = torch.zeros_like(self.m), torch.zeros_like(self.m)
         with torch.no_grad():
             for p, start in zip(g["params"], self.starts):
                 a, b = max(start, self.low), min(start + p.numel(), self.high)
                 if a < b:
-                    self.weights[a - self.low : b - self.low] = p.flatten()[a - start : b - start]
-                    self.gradient[a - self.low : b - self.low] = p.grad.flatten()[a - start : b - start]
+                    weights[a - self.low : b - self.low] = p.flatten()[a - start : b - start]
+                    gradient[a - self.low : b - self.low] = p.grad.flatten()[a - start : b - start]
             self.count += 1
             b1, b2 = g["betas"]
-            self.m.mul_(b1).add_(self.gradient, alpha=1 - b1)
-            self.v.mul_(b2).addcmul_(self.gradient, self.gradient, value=1 - b2)
-            self.weights.mul_(1 - g["lr"] * g["weight_decay"])
+            self.m.mul_(b1).add_(gradient, alpha=1 - b1)
+            self.v.mul_(b2).addcmul_(gradient, gradient, value=1 - b2)
+            weights.mul_(1 - g["lr"] * g["weight_decay"])
             root = (self.v / (1 - b2**self.count)).sqrt_().add_(g["eps"])
-            self.weights.addcdiv_(self.m, root, value=-g["lr"] / (1 - b1**self.count))
-            everything = torch.cat(self.group.all_gather(self.weights))
+            weights.addcdiv_(self.m, root, value=-g["lr"] / (1 - b1**self.count))
+            everything = torch.cat(self.group.all_gather(weights))
             for p, start in zip(g["params"], self.starts):
                 p[...] = everything[start : start + p.numel()].view(p.shape)
 

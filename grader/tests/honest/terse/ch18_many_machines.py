@@ -65,7 +65,7 @@ class ShardedAdamW:
 
 def gather_parameters(shards, shapes, group) -> list[Tensor]:
     every = torch.stack(group.all_gather(torch.cat([*shards]))).split([len(s) for s in shards], 1)
-    return [e.reshape(-1)[: prod(shape)].view(*shape) for e, shape in zip(every, shapes)]
+    return [e.reshape(-1)[: prod(shape)].view(tuple(shape)) for e, shape in zip(every, shapes)]
 
 
 class FullyShardedLinear(nn.Module):
