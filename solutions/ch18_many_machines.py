@@ -5,12 +5,12 @@ has `group.rank`, `group.size` = n, and calls that all ranks make together, in t
 
     group.all_reduce(t)         the sum of all ranks' t
     group.all_gather(t)         the list of all ranks' t
-    group.reduce_scatter(t)     this rank's part of the sum: the first axis of t is cut into n equal parts
+    group.reduce_scatter(t)     this rank's part of the sum: the first axis of t, a multiple of n, is cut into n equal parts
     group.broadcast(t, source)  the t of rank `source`
 
 Two calls join two ranks: group.send(t, to), which does not wait, and group.receive(shape, source), which waits for what was sent and
-returns it. All of these return new tensors without a graph: gradients do not flow through them by themselves. The tests simulate
-a group; if its ranks do not make the same calls, they print which rank waits for what.
+returns it. The tensors that these calls return are new and have no graph: gradients do not flow through the calls by themselves. The
+tests simulate a group; if its ranks do not make the same calls, they print which rank waits for what.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ from .ch05_layers import FeedForward, gelu
 def ring_all_reduce(t: Tensor, group) -> Tensor:
     """Return the sum of all ranks' t, with group.send and group.receive only. Every rank sends to the next one, the last to rank 0.
 
-    The numbers of t are cut into n parts whose sizes differ by at most one. In n - 1 steps each rank sends one part, receives one,
-    and adds it to its own; then each rank has one part of the sum. In n - 1 more steps the finished parts go around. So a rank sends
-    2 (n - 1) parts, about 2 (n - 1) / n of t. The result, without gradient, has the shape and the dtype of t, and t does not change.
+    The numbers of t are cut into n parts whose sizes differ by at most one, on all ranks in the same way. In n - 1 steps each rank
+    sends one part, receives another one, and adds it to its own numbers of that part; then each rank has one part of the sum. In n - 1
+    more steps the finished parts go around. So a rank sends 2 (n - 1) parts, about 2 (n - 1) / n of t. The result, without gradient,
+    has the shape and the dtype of t, and t does not change.
     """
     # TODO 1: cut a flat t into n parts; find the ranks before and after this one
     # TODO 2: in step s, send part (rank - s) mod n, and add what arrives to part (rank - s - 1) mod n
@@ -238,7 +239,7 @@ class FullyShardedLinear(nn.Module):
 def copy_to_ranks(x: Tensor, group) -> Tensor:
     """Return x, which is the same on all ranks and which each rank will use for its own part of the work.
 
-    The gradient of x is the sum of all ranks' gradients, by one all_reduce in the backward pass.
+    The forward pass makes no call. The gradient of x is the sum of all ranks' gradients, by one all_reduce in the backward pass.
     """
     # TODO 1: define a torch.autograd.Function: forward returns x, backward returns the all-reduced gradient
     ### BEGIN SOLUTION
@@ -258,7 +259,8 @@ def copy_to_ranks(x: Tensor, group) -> Tensor:
 def sum_over_ranks(x: Tensor, group) -> Tensor:
     """Return the sum of all ranks' x, by one all_reduce in the forward pass.
 
-    What follows is the same on all ranks, so the gradient of the sum is the same too, and it is the gradient of x.
+    What follows is the same on all ranks, so the gradient of the sum is the same too, and it is the gradient of x. The backward pass
+    makes no call.
     """
     # TODO 1: define a torch.autograd.Function: forward returns the all-reduced x, backward returns the gradient
     ### BEGIN SOLUTION
@@ -431,7 +433,7 @@ def run_stage(
     inputs: Sequence[Tensor],
     loss: Callable[[Tensor, int], Tensor],
 ) -> list[Tensor]:
-    """Do one stage's part of a pipeline: rank s runs stage s with its own schedule. Gradients add up in the stage's parameters.
+    """Do one stage's part of a pipeline: rank s runs stage s with its list of pipeline_schedule. Gradients add up in `.grad`.
 
     A stage's output has the shape of its input. `inputs` are the micro-batches: rank 0 uses them, and the other ranks only their
     shapes. Each output is sent to the next rank, and each gradient of an input to the rank before. On the last rank loss(output, m) is

@@ -237,7 +237,9 @@ class FullyShardedLinear(nn.Module):
 
     def __init__(self, linear: nn.Linear, group: Group) -> None:
         super().__init__()
-        whole: list[Tensor] = [parameter.detach() for parameter in (linear.weight, linear.bias) if parameter is not None]
+        whole: list[Tensor] = [
+            parameter.detach() for parameter in (linear.weight, linear.bias) if parameter is not None
+        ]
         self._group: Group = group
         self._flat: Flat = Flat.like(whole)
         self.shard = nn.Parameter(self._flat.piece(whole, group).clone())
