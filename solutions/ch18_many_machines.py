@@ -5,11 +5,12 @@ has `group.rank`, `group.size` = n, and calls that all ranks make together, in t
 
     group.all_reduce(t)         the sum of all ranks' t
     group.all_gather(t)         the list of all ranks' t
-    group.reduce_scatter(t)     this rank's part of the sum: the first axis of t is cut into n equal parts
+    group.reduce_scatter(t)     this rank's part of the sum: the first axis of t, a multiple of n, is cut into n equal parts
     group.broadcast(t, source)  the t of rank `source`
 
 Two calls join two ranks: group.send(t, to), which does not wait, and group.receive(shape, source), which waits for what was sent and
-returns it. All of them return new tensors without a graph: gradients do not flow through them by themselves.
+returns it. The tensors that these calls return are new and have no graph: gradients do not flow through the calls by themselves. The
+tests simulate a group; if its ranks do not make the same calls, they print which rank waits for what.
 """
 
 from __future__ import annotations
@@ -28,9 +29,10 @@ from .ch05_layers import FeedForward, gelu
 def ring_all_reduce(t: Tensor, group) -> Tensor:
     """Return the sum of all ranks' t, with group.send and group.receive only. Every rank sends to the next one, the last to rank 0.
 
-    The numbers of t are cut into n parts whose sizes differ by at most one. In n - 1 steps each rank sends one part, receives one,
-    and adds it to its own; then each rank has one part of the sum. In n - 1 more steps the finished parts go around. So a rank sends
-    2 (n - 1) parts, about 2 (n - 1) / n of t. The result has the shape and the dtype of t, and t does not change.
+    The numbers of t are cut into n parts whose sizes differ by at most one, on all ranks in the same way. In n - 1 steps each rank
+    sends one part, receives another one, and adds it to its own numbers of that part; then each rank has one part of the sum. In n - 1
+    more steps the finished parts go around. So a rank sends 2 (n - 1) parts, about 2 (n - 1) / n of t. The result, without gradient,
+    has the shape and the dtype of t, and t does not change.
     """
     # TODO 1: cut a flat t into n parts; find the ranks before and after this one
     # TODO 2: in step s, send part (rank - s) mod n, and add what arrives to part (rank - s - 1) mod n
@@ -55,7 +57,8 @@ def ring_all_reduce(t: Tensor, group) -> Tensor:
 def shard_batch(ids: Tensor, rank: int, size: int) -> Tensor:
     """Return this rank's rows of a batch: (B, ...) -> (about B / size, ...).
 
-    The ranks get neighbouring rows, in their order. If size does not divide B, the first ranks get one row more than the others.
+    The ranks' rows, one after the other, are the batch. If size does not divide B, the first B mod size ranks get one row more than
+    the others; so with fewer rows than ranks, the last ranks get none.
     """
     # TODO 1: compute how many rows each rank gets at least, and how many ranks get one more
     # TODO 2: compute where this rank's rows begin and end
@@ -70,8 +73,8 @@ def average_gradients(model: nn.Module, group, bucket_bytes: int = 1 << 20) -> N
     """Replace each parameter's gradient by the mean over all ranks.
 
     Every parameter of model.parameters() that needs gradients takes part; one without a gradient on this rank counts as zeros, and
-    has a gradient afterwards. All gradients together are one long vector, which goes through group.all_reduce in pieces of
-    bucket_bytes, of which the last may be shorter. All gradients have one dtype.
+    has a gradient afterwards. All gradients together, in this order, are one long vector, which goes through group.all_reduce in
+    pieces of bucket_bytes, a multiple of one number's size; the last piece may be shorter. All gradients have one dtype.
     """
     # TODO 1: collect the parameters that need gradients; give those without a gradient zeros
     # TODO 2: put all gradients into one long vector
@@ -96,8 +99,9 @@ class ShardedAdamW:
     """Chapter 8's AdamW with its state cut into n pieces, one on each rank.
 
     All parameters together are one long vector of N numbers, padded with zeros to n · k, where k is N / n, rounded up. This rank
-    updates the numbers rank · k to (rank + 1) · k, and keeps `m` and `v`, each (k,), for them alone. One all_gather of k numbers
-    brings the others. `parameters` are all of one dtype, and every one has a gradient, the same on all ranks, when `step` is called.
+    updates the numbers rank · k to (rank + 1) · k. For them it keeps `m` and `v`, each (k,), and between two steps no other tensor of
+    that size. A step makes one call: an all_gather, to which each rank gives its k new numbers. `parameters` may be a generator;
+    all are of one dtype, and when `step` is called, each has a gradient, the same on all ranks.
     `param_groups` is a list of one dict with "params", "lr", "betas", "eps" and "weight_decay", and every step reads it.
     """
 
@@ -118,7 +122,7 @@ class ShardedAdamW:
         self.group, self.t = group, 0
         params = self.param_groups[0]["params"]
         self.k = math.ceil(sum(parameter.numel() for parameter in params) / group.size)
-        self.m, self.v = torch.zeros(self.k, dtype=params[0].dtype), torch.zeros(self.k, dtype=params[0].dtype)
+        self.m, self.v = params[0].new_zeros(self.k), params[0].new_zeros(self.k)
         ### END SOLUTION
 
     @torch.no_grad()
@@ -152,7 +156,7 @@ class ShardedAdamW:
         ### END SOLUTION
 
     def zero_grad(self) -> None:
-        """Clear every parameter's gradient."""
+        """Set every parameter's gradient to None."""
         # TODO 7: set each gradient to None
         ### BEGIN SOLUTION
         for parameter in self.param_groups[0]["params"]:
@@ -161,10 +165,11 @@ class ShardedAdamW:
 
 
 def gather_parameters(shards: Sequence[Tensor], shapes: Sequence[Sequence[int]], group) -> list[Tensor]:
-    """Return whole tensors of these shapes, of which each rank has one shard each, with a single all_gather.
+    """Return the whole tensors, of which each rank has a part, its shard; `shards` has this rank's shard of each tensor.
 
-    A tensor of N numbers is cut as one flat vector, padded with zeros to n · k: rank r has the numbers r · k to (r + 1) · k. So the
-    shards of one tensor are equally long, and what is behind the N numbers is cut off.
+    `shapes` has each tensor's shape, a tuple or a list, also an empty one. A tensor of N numbers was cut as one flat vector, padded
+    with zeros to n · k: rank r has the numbers r · k to (r + 1) · k, its shard, (k,). The padding is not part of the result. There is
+    one all_gather for all tensors together; they have one dtype. The results are without gradient.
     """
     # TODO 1: put this rank's shards into one vector, and gather those of all ranks
     # TODO 2: cut every rank's vector into its shards again
@@ -180,9 +185,10 @@ def gather_parameters(shards: Sequence[Tensor], shapes: Sequence[Sequence[int]],
 class FullyShardedLinear(nn.Module):
     """A linear layer of which each rank keeps only a part: (..., in) -> (..., out), the same function as the given layer.
 
-    It is made from a whole layer, the same on all ranks. Its only parameter is `shard`, this rank's k numbers of weight and bias as one
-    flat vector, cut as gather_parameters expects. The whole weight is gathered for the forward pass, and once more for the backward
-    pass; between them no rank keeps it. The gradient of the shard is the sum over all ranks, by one reduce_scatter.
+    It is made from a whole layer, the same on all ranks, and each rank has its own x. The only parameter is `shard`, this rank's k
+    numbers: a copy of its part of weight and bias as one flat vector, cut as gather_parameters expects. The whole weight is gathered
+    by one all_gather for the forward pass, and by another for the backward pass; between them no rank keeps it. The gradient of the
+    shard is the sum over all ranks, not the mean, by one reduce_scatter.
     """
 
     def __init__(self, linear: nn.Linear, group) -> None:
@@ -233,7 +239,7 @@ class FullyShardedLinear(nn.Module):
 def copy_to_ranks(x: Tensor, group) -> Tensor:
     """Return x, which is the same on all ranks and which each rank will use for its own part of the work.
 
-    The gradient of x is the sum of all ranks' gradients, by one all_reduce in the backward pass.
+    The forward pass makes no call. The gradient of x is the sum of all ranks' gradients, by one all_reduce in the backward pass.
     """
     # TODO 1: define a torch.autograd.Function: forward returns x, backward returns the all-reduced gradient
     ### BEGIN SOLUTION
@@ -253,7 +259,8 @@ def copy_to_ranks(x: Tensor, group) -> Tensor:
 def sum_over_ranks(x: Tensor, group) -> Tensor:
     """Return the sum of all ranks' x, by one all_reduce in the forward pass.
 
-    What follows is the same on all ranks, so the gradient of the sum is the same too, and it is the gradient of x.
+    What follows is the same on all ranks, so the gradient of the sum is the same too, and it is the gradient of x. The backward pass
+    makes no call.
     """
     # TODO 1: define a torch.autograd.Function: forward returns the all-reduced x, backward returns the gradient
     ### BEGIN SOLUTION
@@ -273,9 +280,9 @@ def sum_over_ranks(x: Tensor, group) -> Tensor:
 class ColumnParallelLinear(nn.Module):
     """A linear layer of which each rank computes some of the outputs: (..., in) -> (..., out / n).
 
-    It is made from a whole layer, the same on all ranks. Rank r keeps the rows r · out/n to (r + 1) · out/n of its weight, and these
-    numbers of its bias, as the Parameters `weight` and `bias` (None without one). x is the same on all ranks, and so is its
-    gradient. Raises a ValueError that names out_features and n if n does not divide out_features.
+    It is made from a whole layer, the same on all ranks. Rank r copies the rows r · out/n to (r + 1) · out/n of its weight, and these
+    numbers of its bias, into the Parameters `weight` and `bias` (None without one). x is the same on all ranks, and each rank gets the
+    whole gradient of x, by one all_reduce. Raises a ValueError that names out_features and n if n does not divide out_features.
     """
 
     def __init__(self, linear: nn.Linear, group) -> None:
@@ -300,9 +307,9 @@ class ColumnParallelLinear(nn.Module):
 class RowParallelLinear(nn.Module):
     """A linear layer of which each rank has some of the inputs: (..., in / n) -> (..., out), the same on all ranks.
 
-    It is made from a whole layer, the same on all ranks. Rank r keeps the columns r · in/n to (r + 1) · in/n of its weight as the
-    Parameter `weight`, and the whole `bias` (None without one). Its input is this rank's part of the features. Raises a ValueError
-    that names in_features and n if n does not divide in_features.
+    It is made from a whole layer, the same on all ranks. Rank r copies the columns r · in/n to (r + 1) · in/n of its weight into the
+    Parameter `weight`, and the whole bias into the Parameter `bias` (None without one). Its input is this rank's part of the features.
+    One all_reduce, forward. Raises a ValueError that names in_features and n if n does not divide in_features.
     """
 
     def __init__(self, linear: nn.Linear, group) -> None:
@@ -356,7 +363,8 @@ class TensorParallelAttention(nn.Module):
 
     It is made from a whole MultiHeadAttention without dropout, the same on all ranks. Rank r computes the heads r · H/n to
     (r + 1) · H/n. `W_q`, `W_k` and `W_v` are linear layers, D -> D / n, with these heads' rows, and `W_out` is a RowParallelLinear.
-    One all_reduce forward, and one backward. Raises a ValueError that names n_heads and n if n does not divide n_heads.
+    `mask` is that of chapter 3, the same for all heads: it broadcasts to (B, 1, T, T). One all_reduce forward, and one backward.
+    Raises a ValueError that names n_heads and n if n does not divide n_heads.
     """
 
     def __init__(self, attention: MultiHeadAttention, group) -> None:
@@ -376,7 +384,7 @@ class TensorParallelAttention(nn.Module):
         # TODO 3: copy the rows; you may also do it in __init__ and leave this out
         ### BEGIN SOLUTION
         n, rank = self.group.size, self.group.rank
-        part = nn.Linear(whole.in_features, whole.out_features // n, whole.bias is not None, dtype=whole.weight.dtype)
+        part = nn.Linear(whole.in_features, whole.out_features // n, whole.bias is not None).to(whole.weight)
         with torch.no_grad():
             for own, parameter in zip(part.parameters(), whole.parameters()):
                 own.copy_(parameter.chunk(n)[rank])
@@ -425,12 +433,12 @@ def run_stage(
     inputs: Sequence[Tensor],
     loss: Callable[[Tensor, int], Tensor],
 ) -> list[Tensor]:
-    """Do one stage's part of a pipeline: rank s runs stage s with its own schedule. Gradients add up in the stage's parameters.
+    """Do one stage's part of a pipeline: rank s runs stage s with its list of pipeline_schedule. Gradients add up in `.grad`.
 
-    The stage keeps the shape of its input. `inputs` are the micro-batches: rank 0 uses them, and the other ranks only their shapes.
-    Each result is sent to the next rank, and each gradient of an input to the rank before. On the last rank loss(output, m) is the
-    loss of micro-batch m, a scalar, with which its backward pass begins; all losses, detached, are returned there in the order of
-    the micro-batches, and an empty list elsewhere. After the backward pass of a micro-batch nothing of it is kept.
+    A stage's output has the shape of its input. `inputs` are the micro-batches: rank 0 uses them, and the other ranks only their
+    shapes. Each output is sent to the next rank, and each gradient of an input to the rank before. On the last rank loss(output, m) is
+    the loss of micro-batch m, a scalar, with which its backward pass begins; all losses, detached, are returned there in the order of
+    the micro-batches, and an empty list elsewhere. After the backward pass of a micro-batch nothing but its loss is kept.
     """
     # TODO 1: forward: take or receive the input, which needs gradients if it was received; run the stage; send the result or
     #   compute the loss; keep what backward needs
