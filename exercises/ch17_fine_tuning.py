@@ -90,8 +90,9 @@ def answer_labels(ids: Sequence[int], spans: Sequence[tuple[int, int]], ignore_i
 def pack(sequences: Sequence[Sequence[int]], length: int, pad_id: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Put several texts into each row of a batch: return (ids, targets, positions, mask) of R rows, each `length` long.
 
-    A text longer than `length` is cut into parts of that length, of which the last may be shorter; a part is then like a text. In
-    their order, each goes into the first row that has room, behind what is there, or else into a new row. Empty texts are left out.
+    A text longer than `length` is cut into parts of that length, of which the last may be shorter; any other text is one part. In
+    their order, each part goes into the first row that has room for it, behind what is there. If no row has room, it begins a new
+    row. Empty texts are left out.
 
     `ids` (R, length) ends with pad_id in rows that are not full. `targets` (R, length) has the next id of the text, also where that
     is in the next part; at the end of a text and at padding it is -100. `positions` (R, length) count from 0 in each part, and are 0
@@ -108,8 +109,8 @@ def pack(sequences: Sequence[Sequence[int]], length: int, pad_id: int) -> tuple[
 def sequence_log_prob(logits: Tensor, targets: Tensor, ignore_index: int = -100) -> Tensor:
     """Return the log probability of each text: (B, T, V) and (B, T) -> (B,).
 
-    It is the sum of log p(target) over the targets that are not ignore_index, and 0 for a text without one. The result has the
-    dtype of the logits, and is finite for logits of any size.
+    logits[b, t] predict targets[b, t], so nothing is shifted here. The result is the sum of log p(target) over the targets that
+    are not ignore_index, and 0 for a text without one. It has the dtype of the logits, and is finite for large logits, such as 1e4.
     """
     # TODO 1: compute log-probabilities over the vocabulary
     # TODO 2: look up each target's; an ignored target is no index, so look up another one there and do not count it
@@ -157,9 +158,10 @@ def kl_estimate(policy: Tensor, reference: Tensor, kind: str = "k3") -> Tensor:
 def group_advantages(rewards: Tensor, group_size: int, normalise: bool = True) -> Tensor:
     """Compare each reward with its group: (B,) -> (B,).
 
-    Every group_size neighbours are a group: answers to the same question. An advantage is the reward minus the mean of its group;
-    with `normalise`, it is divided by the group's standard deviation (with n - 1, as torch.std). In a group whose rewards are all
-    equal, and in a group of one, all advantages are 0. Raises a ValueError that names group_size if it does not divide B.
+    The first group_size rewards are a group, the next group_size another one, and so on; a group has the answers to one question.
+    An advantage is the reward minus the mean of its group; with `normalise`, it is divided by the group's standard deviation (with
+    n - 1, as torch.std). In a group whose rewards are all equal, and in a group of one, all advantages are 0. Raises a ValueError
+    that names group_size if it does not divide B.
     """
     # TODO 1: check the size; give every group a row
     # TODO 2: subtract each group's mean
@@ -180,10 +182,11 @@ def policy_loss(
 ) -> Tensor:
     """Return the clipped loss of a policy gradient, a scalar.
 
-    `log_probs` and `old_log_probs` (B, T) are those of the answers' tokens, now and when they were drawn; `advantages` (B,) belong
-    to whole answers. A token's ratio is exp(log_probs - old_log_probs), and its objective the smaller one of ratio · advantage and
-    of the same with the ratio clipped to 1 - clip ... 1 + clip. Its loss is minus the objective, plus kl_weight · kl if `kl` (B, T)
-    is given. `old_log_probs` and `advantages` get no gradients.
+    `log_probs` and `old_log_probs` (B, T) are the log probabilities of the tokens of B answers: from the model as it is now, and as
+    it was when it drew them. `advantages` (B,) belong to whole answers. A token's ratio is exp(log_probs - old_log_probs). Its
+    objective is the smaller one of ratio · advantage and clipped ratio · advantage, where the clipped ratio is at least 1 - clip and
+    at most 1 + clip. Its loss is minus the objective, plus kl_weight · kl if `kl` (B, T) is given. `old_log_probs` and `advantages`
+    get no gradients.
 
     `mask` (B, T) is True at tokens of answers; what is elsewhere has no effect, whichever number it is. With average="token", all
     these tokens count the same; with "sequence", each answer's mean counts the same, and answers without a token do not count.
