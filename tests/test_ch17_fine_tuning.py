@@ -136,7 +136,7 @@ def test_gradients_reach_a_and_b_only(learner, n, seed):
 def after_merging(lora, x, new):
     """What merged() gives, and what is left of both layers when each is changed afterwards."""
     merged = lora.merged()
-    kinds = [type(merged) is torch.nn.Linear, merged is not lora.linear, merged.weight.requires_grad]
+    kinds = [type(merged) is torch.nn.Linear, merged is not lora.linear, all(parameter.requires_grad for parameter in merged.parameters())]
     before = lora(x).detach(), merged(x).detach()
     with torch.no_grad():
         merged.weight.add_(1.0)
@@ -153,7 +153,7 @@ def after_merging(lora, x, new):
 @few
 @given(n=layer_sizes, seed=seeds)
 def test_the_merged_layer_is_the_same_function(learner, n, seed):
-    """merged() is one new nn.Linear, with a bias if the layer has one; it gives the same outputs, and neither layer changes when the other one does."""
+    """merged() is one new nn.Linear that can be trained, with a bias if the layer has one; it gives the same outputs, and neither layer changes when the other one does."""
     (weight, bias), x = layer(n, seed), tensor(seed + 2, n.T, n.n)
     found = []
     for own in (bias, None):
@@ -165,7 +165,7 @@ def test_the_merged_layer_is_the_same_function(learner, n, seed):
         what = "" if own is not None else " without a bias"
         holds(got["kinds"][0], "merged() should return an nn.Linear")
         holds(got["kinds"][1], "merged() should return a new layer, not the given one")
-        holds(got["kinds"][2], "the weight of the merged layer cannot be trained: it needs no gradient")
+        holds(got["kinds"][2], "the merged layer cannot be trained: its weight or its bias needs no gradient")
         same(got["names"], ["bias", "weight"] if own is not None else ["weight"], f"the parameters of the merged layer{what}")
         close(got["merged"], expected, f"the output of the merged layer{what}")
         close(got["lora"], expected, f"the output of the adapter after merging{what}")

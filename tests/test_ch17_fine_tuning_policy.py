@@ -225,14 +225,16 @@ def test_only_the_new_log_probabilities_get_gradients(learner, n, seed):
 
 @exercise("policy_loss")
 def test_an_unknown_average_is_refused_and_no_tokens_give_0(learner):
-    """An average other than "token" and "sequence" raises a ValueError that names it; if the mask is False everywhere, the loss is 0, and not NaN."""
+    """An average other than "token" and "sequence" raises a ValueError that names it; if the mask is False everywhere, the loss and its gradients are 0, and not NaN."""
     values = drawn(sizes_of(3, 5), 7)
-    fine, empty = learner.policy_loss(*values), [learner.policy_loss(*values[:3], torch.zeros_like(values[3]), average=average) for average in ("token", "sequence")]
+    nothing = *values[:3], torch.zeros_like(values[3])
+    fine, empty = learner.policy_loss(*values), [gradients(learner.policy_loss, *nothing, average=average) for average in ("token", "sequence")]
     for average in ("tokens", "mean"):
         refuses(lambda average=average: learner.policy_loss(*values, average=average), naming={"average": average}, because="there are only token and sequence")
     close(fine, clipped(*values), "the loss", tol=1e-4)
-    for loss in empty:
-        close(loss, torch.tensor(0.0), "the loss without any token")
+    for found in empty:
+        close(found.output, torch.tensor(0.0), "the loss without any token")
+        close(found.inputs[0], torch.zeros(3, 5), "the gradient of log_probs without any token")
 
 
 def sizes_of(B, T):
@@ -272,7 +274,7 @@ def test_signs_belong_to_the_number(learner):
     """A sign belongs to the number behind it, unless a letter, a digit or a closing bracket stands directly before the sign."""
     graded(learner, [
         ("the sum is -3", -3, 1.0), ("the sum is -3", 3, 0.0), ("(-3)", -3, 1.0), ("x = +5", 5, 1.0), ("-0.5", -0.5, 1.0),
-        ("10-3", 3, 1.0), ("10-3", -3, 0.0), ("x-3", 3, 1.0), ("(10)-3", 3, 1.0), ("5 - 3", 3, 1.0), ("7+5=-12", -12, 1.0), ("-7", 7, 0.0),
+        ("10-3", 3, 1.0), ("10-3", -3, 0.0), ("x-3", 3, 1.0), ("(10)-3", 3, 1.0), ("x^{10}-3", 3, 1.0), ("5 - 3", 3, 1.0), ("7+5=-12", -12, 1.0), ("-7", 7, 0.0),
     ])  # fmt: skip
 
 
