@@ -68,8 +68,7 @@ def test_the_tasks_change_what_they_say(small):
 
 def test_tuning_leaves_the_model_as_it_was_and_the_adapter_comes_off(small):
     before = {name: value.clone() for name, value in small.model.state_dict().items()}
-    texts = [text.ids for text in small.texts[:50]]
-    model = adapters.tuned(small, texts, 4, 3, 0, nothing)
+    model = adapters.tuned(small, adapters.backwards, adapters.ADAPTER, 3, 0, nothing)
     without = adapters.without_adapter(small, model)
     held_out = [text.ids for text in small.held_out[:50]]
     assert (
@@ -79,7 +78,7 @@ def test_tuning_leaves_the_model_as_it_was_and_the_adapter_comes_off(small):
     )
     for state in (small.model.state_dict(), without.state_dict()):
         assert list(state) == list(before) and all(state[name].equal(value) for name, value in before.items())
-    assert perplexity(small, adapters.tuned(small, texts, None, 3, 0, nothing), held_out) != perplexity(
+    assert perplexity(small, adapters.tuned(small, adapters.backwards, adapters.FULL, 3, 0, nothing), held_out) != perplexity(
         small, small.model, held_out
     )
 
@@ -129,7 +128,7 @@ def test_an_untrained_policy_prefers_half_and_a_trained_one_what_it_was_shown(sm
 
 
 def test_what_a_reward_model_does_not_see_does_not_change_its_reward(small):
-    one, other = (text for text in small.texts[:2])
+    one, other = small.texts[:2]
     assert preferences.only_answer(one.question, one.answer) == preferences.only_answer(other.question, one.answer)
     longer = preferences.only_length(one.question, [*one.answer, *one.answer])
     assert len(set(longer[:-1])) == 1 and len(longer) == 2 * len(one.answer) + 1
@@ -185,6 +184,7 @@ def numbers(command: str, row: str) -> list[float]:
     ]
 
 
+@pytest.mark.thorough
 def test_each_lab_runs_and_repeats_with_its_seed():
     assert {f"tuning_{name}" for name in LABS.values()} == {
         name for name in list_measurements() if name.startswith("tuning_")
@@ -203,21 +203,19 @@ def test_a_far_task_needs_rank_and_a_near_one_does_not():
         falling = [row[column] for row in (*ranks, full)]
         assert falling == sorted(falling, reverse=True) and falling[0] > 3 * falling[-2]
     for column in (1, 2):  # one name
-        assert (
-            max(row[column] for row in ranks)
-            < 1.05 * min(row[column] for row in ranks)
-            < 1.05 * numbers("tuning_rank", "before")[column]
-        )
+        near = [row[column] for row in ranks]
+        assert max(near) < 1.05 * min(near) < 0.95 * numbers("tuning_rank", "before")[column]
+        assert numbers("tuning_rank", "rank 1, the head alone")[column] < 1.05 * full[column] < 0.98 * min(near)
 
 
 @pytest.mark.thorough
-def test_all_weights_forget_more_and_stories_that_are_mixed_in_help():
+def test_what_learns_more_forgets_more_and_stories_that_are_mixed_in_help():
     command = "tuning_forgetting"
-    before, full, slow, mixed, adapter, adapter_mixed, off = (
+    before, full, slow, mixed, adapter, adapter_mixed, head, off = (
         numbers(command, row)
-        for row in ("before", "all weights", "a tenth of the learning rate", "all weights, stories mixed in", "rank 8", "rank 8, stories mixed in", "rank 8, the adapter taken off")
+        for row in ("before", "all weights", "a tenth of the learning rate", "all weights, stories mixed in", "rank 8", "rank 8, stories mixed in", "rank 1, the head alone", "rank 8, the adapter taken off")
     )  # fmt: skip
-    assert before == off and full[1] > 1.2 * slow[1] > 1.2 * before[1] and adapter[1] < 1.1 * before[1] < full[1]
+    assert before == off and full[1] > 1.2 * slow[1] > 1.2 * before[1] and adapter[1] < 1.1 * before[1] < 0.9 * head[1]
     assert adapter[3] > 100 * before[3] and full[3] > 100 * mixed[3] and adapter[3] > 100 * adapter_mixed[3]
 
 
@@ -243,20 +241,13 @@ def test_swapped_labels_are_learned_by_heart():
     assert [row[:2] for row in rows] == [[0, 400], [10, 400], [25, 400], [25, 1600], [50, 400]]
     clean, few, quarter, more, half = rows
     assert min(row[2] for row in (clean, few, quarter, half)) > 90 > more[2]
-    assert (
-        clean[3] > few[3] > quarter[3] > half[3]
-        and more[3] > quarter[3]
-        and abs(half[3] - 50) < 10 < clean[3] - quarter[3]
-    )
+    assert clean[3] > few[3] > quarter[3] > half[3] and more[3] > quarter[3]
+    assert abs(half[3] - 50) < 10 < clean[3] - quarter[3]
 
 
 @pytest.mark.thorough
 def test_a_biased_set_does_not_show_who_looks_at_the_question():
     for view in preferences.VIEWS:
-        biased, balanced = (
-            numbers("tuning_blind", f"{view}     biased"),
-            numbers("tuning_blind", f"{view}     balanced"),
-        )
         rows = [line.split() for line in printed("tuning_blind").splitlines() if line.strip().startswith(view)]
         biased, balanced = ([int(cell.strip("%")) for cell in row[-2:]] for row in rows)
         assert biased[0] > 95 and abs(biased[1] - 50) < 10
