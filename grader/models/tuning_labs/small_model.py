@@ -55,6 +55,7 @@ def train_small_model(
     sentences = [_three_sentences(story(seed, number)) for number in range(STORIES)]
     tokenizer = tokenizer or WordModelTokenizer.of_texts(parts, (" ".join(three) for three in sentences))
     start, end = tokenizer.start_ids[0], tokenizer.end_id
+    assert end is not None  # a tokenizer of words has one
     texts = [
         Text([start, *tokenizer.encode(question)], [*tokenizer.encode(answer), end])
         for question, answer in dict.fromkeys((" ".join(three[:2]), three[2]) for three in sentences if len(three) == 3)
