@@ -39,7 +39,7 @@ def write(small: SmallModel, model: nn.Module, prompts: Tensor, generator: torch
     ends = new == end
     mask = ends.cumsum(dim=1) - ends.long() == 0
     animals = torch.tensor(small.tokenizer.encode(ANIMALS))
-    return Written(ids, mask, (torch.isin(new, animals) & mask).float().sum(dim=1))
+    return Written(ids, mask, torch.isin(new, animals).float().sum(dim=1))
 
 
 def log_probs(model: nn.Module, written: Written) -> Tensor:
