@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
@@ -53,17 +53,14 @@ def prompts_of(small: SmallModel, count: int, generator: torch.Generator, held_o
     return torch.tensor([texts[i].ids[:PROMPT] for i in torch.randint(len(texts), (count,), generator=generator)])
 
 
-def train_policy(
-    small: SmallModel, kl_weight: float, steps: int, seed: int, each_step: Callable[[int, nn.Module], None]
-) -> None:
-    """Train a copy of the model for the reward; each_step gets it before each step, and at the end."""
+def train_policy(small: SmallModel, kl_weight: float, steps: int, seed: int) -> Iterator[tuple[int, nn.Module]]:
+    """Train a copy of the model for the reward; give it before each step and at the end, with the steps so far."""
     parts, policy, generator = small.parts, copy.deepcopy(small.model), torch.Generator().manual_seed(seed)
     optimizer = parts.AdamW(policy.parameters(), lr=LR, betas=(0.9, 0.98), weight_decay=0.0)
     for step in range(steps):
-        each_step(step, policy)
-        written = write(
-            small, policy, prompts_of(small, QUESTIONS, generator).repeat_interleave(GROUP, dim=0), generator
-        )
+        yield step, policy
+        prompts = prompts_of(small, QUESTIONS, generator).repeat_interleave(GROUP, dim=0)
+        written = write(small, policy, prompts, generator)
         advantages = parts.group_advantages(written.rewards, GROUP)
         with torch.no_grad():
             old, reference = log_probs(policy, written), log_probs(small.model, written)
@@ -72,7 +69,7 @@ def train_policy(
             kl = parts.kl_estimate(now, reference)
             loss = parts.policy_loss(now, old, advantages, written.mask, kl=kl, kl_weight=kl_weight)
             update(small, policy, optimizer, loss)
-    each_step(steps, policy)
+    yield steps, policy
 
 
 def examine(small: SmallModel, judge: nn.Module, policy: nn.Module, seed: int) -> tuple[list[str], str]:
@@ -106,18 +103,14 @@ def report_tuning_hacking(
         judge = train_small_model(chapters, seed + 1, pretraining, step, small.tokenizer)
         by_step, by_weight, samples = [], [], []
         for weight in KL_WEIGHTS:
-
-            def look(done: int, policy: nn.Module, weight: float = weight) -> None:
-                if done < steps:
-                    step()
+            for done, policy in train_policy(small, weight, steps, seed):
                 if weight == 0 and done in SHOWN_STEPS:
                     by_step.append([str(done), *examine(small, judge.model, policy, seed)[0]])
-                if done == steps:
-                    found, text = examine(small, judge.model, policy, seed)
-                    by_weight.append([f"{weight:g}", *found])
-                    samples.append(f"KL weight {weight:g}: {text}")
-
-            train_policy(small, weight, steps, seed, look)
+                if done:
+                    step()
+            found, text = examine(small, judge.model, policy, seed)
+            by_weight.append([f"{weight:g}", *found])
+            samples.append(f"KL weight {weight:g}: {text}")
     yield result_table("Without a KL penalty", ("step", *columns), by_step)
     yield result_table(f"After {steps} steps", ("KL weight", *columns), by_weight)
     yield from samples
