@@ -292,6 +292,7 @@ def test_fractions(learner):
     graded(learner, [
         ("3/4", 0.75, 1.0), ("3/4", 4, 0.0), ("so it is -1/2.", -0.5, 1.0), ("6/3", 2, 1.0), ("1,000/4", 250, 1.0), ("1.5/3", 0.5, 1.0),
         ("1/3", 1 / 3, 1.0), ("1/0", 1, 0.0), ("1/0", 0, 0.0), ("0/5", 0, 1.0), ("3 / 4", 4, 1.0),
+        ("5 or 1/0", 5, 0.0),
     ])  # fmt: skip
 
 
@@ -300,6 +301,7 @@ def test_the_expected_number_may_be_a_text(learner):
     """`expected` is a number, or a text whose last number is meant, in all the forms that an answer may have."""
     graded(learner, [
         ("0.75", "3/4", 1.0), ("3/4", "0.75", 1.0), ("1234", "1,234", 1.0), ("the answer is 5", "#### 5", 1.0), ("5", "-5", 0.0), ("2", "2.0", 1.0), ("0.1", 0.1, 1.0),
+        ("none", "no number", 0.0), ("0", "no number", 0.0), ("0.333", "1/3", 0.0), ("1,000,001", "1,000,000", 0.0),
     ])  # fmt: skip
 
 

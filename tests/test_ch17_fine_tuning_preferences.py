@@ -292,8 +292,8 @@ def test_the_gradient_reaches_the_policy(learner, n, seed):
 @exercise("kl_estimate")
 def test_an_unknown_kind_is_refused(learner):
     """A kind other than k1, k2 and k3 raises a ValueError that names it."""
-    policy = tensor(1, 3)
-    fine = learner.kl_estimate(policy, tensor(2, 3), kind="k1")
+    policy, fixed = tensor(1, 3), tensor(2, 3)
+    fine = learner.kl_estimate(policy, fixed, kind="k1")
     for kind in ("k4", "KL"):
-        refuses(lambda kind=kind: learner.kl_estimate(policy, policy, kind=kind), naming={"kind": kind}, because="there are only k1, k2 and k3")
-    close(fine, policy - tensor(2, 3), "the estimates with kind = 'k1'")
+        refuses(lambda kind=kind: learner.kl_estimate(policy, fixed, kind=kind), naming={"kind": kind}, because="there are only k1, k2 and k3")
+    close(fine, policy - fixed, "the estimates with kind = 'k1'")
