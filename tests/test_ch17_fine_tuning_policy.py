@@ -225,14 +225,20 @@ def test_only_the_new_log_probabilities_get_gradients(learner, n, seed):
 
 @exercise("policy_loss")
 def test_an_unknown_average_is_refused_and_no_tokens_give_0(learner):
-    """An average other than "token" and "sequence" raises a ValueError that names it; if the mask is False everywhere, the loss is 0, and not NaN."""
-    values = drawn(sizes_of(3, 5), 7)
-    fine, empty = learner.policy_loss(*values), [learner.policy_loss(*values[:3], torch.zeros_like(values[3]), average=average) for average in ("token", "sequence")]
+    """An average other than "token" and "sequence" raises a ValueError that names it; if the mask is False everywhere, the loss is 0, and not NaN. One token alone is its own mean."""
+    values, averages = drawn(sizes_of(3, 5), 7), ("token", "sequence")
+    nothing = torch.zeros_like(values[3])
+    single = nothing.clone()
+    single[1, 2] = True
+    fine, empty = learner.policy_loss(*values), [learner.policy_loss(*values[:3], nothing, average=average) for average in averages]
+    one = {average: learner.policy_loss(*values[:3], single, average=average) for average in averages}
     for average in ("tokens", "mean"):
         refuses(lambda average=average: learner.policy_loss(*values, average=average), naming={"average": average}, because="there are only token and sequence")
     close(fine, clipped(*values), "the loss", tol=1e-4)
     for loss in empty:
         close(loss, torch.tensor(0.0), "the loss without any token")
+    for average, loss in one.items():
+        close(loss, clipped(*values[:3], single), f"the loss of a single token with average = {average!r}", tol=1e-4)
 
 
 def sizes_of(B, T):
@@ -292,7 +298,7 @@ def test_fractions(learner):
     graded(learner, [
         ("3/4", 0.75, 1.0), ("3/4", 4, 0.0), ("so it is -1/2.", -0.5, 1.0), ("6/3", 2, 1.0), ("1,000/4", 250, 1.0), ("1.5/3", 0.5, 1.0),
         ("1/3", 1 / 3, 1.0), ("1/0", 1, 0.0), ("1/0", 0, 0.0), ("0/5", 0, 1.0), ("3 / 4", 4, 1.0),
-        ("5 or 1/0", 5, 0.0),
+        ("5 or 1/0", 5, 0.0), ("5/1,000", 0.005, 1.0),
     ])  # fmt: skip
 
 
