@@ -269,7 +269,7 @@ def test_the_last_number_is_the_answer(learner, first, second):
     both = f"{first} and then {second}."
     graded(learner, [
         (both, second, 1.0), (both, first, 0.0), (f"{second}", second, 1.0), (f"so x={first}, at last", first, 1.0),
-        (f"{second} = {first}", second, 0.0), (f"a{first}b", first, 1.0), ("no number at all", first, 0.0), ("", 0, 0.0),
+        (f"{second} = {first}", second, 0.0), (f"about {first}kg", first, 1.0), ("no number at all", first, 0.0), ("", 0, 0.0),
     ])  # fmt: skip
 
 
@@ -297,7 +297,7 @@ def test_fractions(learner):
     """A fraction of two numbers is one number, with a sign in front of it or without; a denominator of 0 is no answer, and no error."""
     graded(learner, [
         ("3/4", 0.75, 1.0), ("3/4", 4, 0.0), ("so it is -1/2.", -0.5, 1.0), ("6/3", 2, 1.0), ("1,000/4", 250, 1.0), ("1.5/3", 0.5, 1.0),
-        ("1/3", 1 / 3, 1.0), ("1/0", 1, 0.0), ("1/0", 0, 0.0), ("0/5", 0, 1.0), ("3 / 4", 4, 1.0),
+        ("1/3", 1 / 3, 1.0), ("1/0", 1, 0.0), ("1/0", 0, 0.0), ("0/5", 0, 1.0),
         ("5 or 1/0", 5, 0.0), ("5/1,000", 0.005, 1.0),
     ])  # fmt: skip
 
@@ -317,5 +317,5 @@ def test_nothing_is_computed_and_no_text_raises_an_error(learner):
     long = "9" * 5000
     graded(learner, [
         ("3 * 4", 12, 0.0), ("3 * 4", 4, 1.0), ("2**3", 8, 0.0), ("int('7')+1", 8, 0.0), ("10 // 3", 3, 1.0), (long, 9, 0.0), (f"{long} is large, 8 is not", 8, 1.0),
-        ("))((//--,,..", 0, 0.0), ("½ \x00 �", 0.5, 0.0), ("-", 0, 0.0), ("1" + ",000" * 200, 1, 0.0),
+        ("))((//--,,..", 0, 0.0), ("½ \x00 �", 0.5, 0.0), ("x²", 5, 0.0), ("-", 0, 0.0), ("1" + ",000" * 200, 1, 0.0),
     ])  # fmt: skip
