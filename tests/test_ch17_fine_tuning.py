@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 from devices_and_dtypes import load_meta_device
-from grader.execution.proxy import gradients, load, parameters, randomise
+from grader.execution.proxy import gradients, load, parameters, randomise, state
 from grader.runner.marks import exercise
 from grader.verdict.comparing import close, holds, refuses, same
 from hypothesis import given, settings
@@ -49,10 +49,10 @@ def test_it_begins_as_the_given_layer(learner, n, seed):
     """B begins with zeros, so before any training the output is that of the given layer, with a bias or without one."""
     (weight, bias), x = layer(n, seed), tensor(seed + 2, n.B, n.T, n.n)
     mine, plain = make(learner, weight, bias, n.rank, 8.0), make(learner, weight, None, n.rank, 8.0)
-    outputs, values = [mine(x), plain(x)], parameters(mine)
+    outputs, values = [mine(x), plain(x)], state(mine)
     close(outputs[0], x @ weight.T + bias, "the output before any training")
     close(outputs[1], x @ weight.T, "the output without a bias")
-    same(sorted(values), ["A", "B", "linear.bias", "linear.weight"], "the names of the parameters")
+    same(sorted(values), ["A", "B", "linear.bias", "linear.weight"], "the names in the state dict")
     close(values["B"], torch.zeros(n.m, n.rank), "B before any training")
     close(values["linear.weight"], weight, "the weight of the given layer")
 
@@ -68,13 +68,14 @@ def spread(LoRALinear, rank, width):
 def after_a_step(LoRALinear, x):
     """The output of an adapter before and after one step of gradient descent on its trained parameters."""
     torch.manual_seed(3)
-    lora = LoRALinear(torch.nn.Linear(x.size(-1), 5), 4, 4.0)
+    linear = torch.nn.Linear(x.size(-1), 5)
+    lora = LoRALinear(linear, 4, 4.0)
     before = lora(x)
     before.square().sum().backward()
     with torch.no_grad():
         for parameter in (lora.A, lora.B):
             parameter -= 0.1 * parameter.grad
-    return {"given": lora.linear(x).detach(), "before": before.detach(), "after": lora(x).detach()}
+    return {"itself": lora.linear is linear, "given": linear(x).detach(), "before": before.detach(), "after": lora(x).detach()}
 
 
 @exercise("LoRALinear")
@@ -84,6 +85,7 @@ def test_a_begins_with_random_numbers_of_the_right_size(learner):
     steps = learner.bring(after_a_step)(learner.LoRALinear, x)
     found = {width: learner.bring(spread)(learner.LoRALinear, 64, width) for width in (64, 1024)}
     close(steps["before"], steps["given"], "the output before the first step of training")
+    holds(steps["itself"], "`linear` should be the given layer, not a copy of it")
     holds(not torch.allclose(steps["after"], steps["given"], atol=1e-3), "a step of training has not changed the output")
     for width, (shape, mean, std, equal, rows) in found.items():
         same(shape, [64, width], "the shape of A")

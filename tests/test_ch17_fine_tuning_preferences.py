@@ -109,8 +109,10 @@ def test_the_loss_is_minus_the_log_sigmoid_of_the_difference(learner, B, seed):
     """The loss is the mean over the pairs of -log σ(chosen - rejected); it is ln 2 where both rewards are equal."""
     chosen, rejected = tensor(seed, B, scale=2.0), tensor(seed + 1, B)
     got, equal = learner.reward_loss(chosen, rejected), learner.reward_loss(chosen, chosen)
+    double = learner.reward_loss(chosen.double(), rejected.double())
     close(got, surprise(chosen - rejected).mean().float(), "the loss")
     close(equal, torch.tensor(math.log(2)), "the loss of equal rewards")
+    close(double, surprise(chosen.double() - rejected.double()).mean(), "the loss of float64 rewards")
 
 
 @exercise("reward_loss", weight=2)
