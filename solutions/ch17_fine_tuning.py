@@ -241,7 +241,7 @@ def group_advantages(rewards: Tensor, group_size: int, normalise: bool = True) -
     # TODO 3: with normalise, divide by each group's standard deviation
     # TODO 4: write zeros where a group's largest reward is its smallest; a computed mean may be rounded
     ### BEGIN SOLUTION
-    if group_size < 1 or len(rewards) % group_size != 0:
+    if len(rewards) % group_size != 0:
         raise ValueError(f"{len(rewards)} rewards cannot be cut into groups of group_size = {group_size}")
     groups = rewards.view(-1, group_size)  # (B / group_size, group_size)
     equal = groups.amax(dim=1, keepdim=True) == groups.amin(dim=1, keepdim=True)
