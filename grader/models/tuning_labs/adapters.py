@@ -51,7 +51,7 @@ class Way(NamedTuple):
 
 
 FULL = Way("all weights", lr=FULL_LR)
-HEAD_ALONE = Way("rank 1, the head alone", 1, HEAD)
+HEAD_ALONE = Way("rank 1, head only", 1, HEAD)
 RANKS = (*(Way(f"rank {rank}", rank) for rank in (1, 2, 4, 8)), HEAD_ALONE, FULL)
 ADAPTER = Way("rank 8", 8)
 FORGETTING = (
