@@ -281,4 +281,4 @@ def close(said: str, measured: str) -> bool:
         return False
     if said.endswith("%"):
         return measured.endswith("%") and abs(one - other) <= 12
-    return "." in said and abs(math.log((one + 0.1) / (other + 0.1))) <= math.log(10 if min(one, other) > 20 else 2)
+    return ("." in said or "," in said) and abs(math.log((one + 0.1) / (other + 0.1))) <= math.log(10 if min(one, other) > 20 else 2)
