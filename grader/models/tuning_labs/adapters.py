@@ -51,7 +51,7 @@ class Way(NamedTuple):
 
 
 FULL = Way("all weights", lr=FULL_LR)
-HEAD_ALONE = Way("rank 1, the head alone", 1, HEAD)
+HEAD_ALONE = Way("rank 1, head only", 1, HEAD)
 RANKS = (*(Way(f"rank {rank}", rank) for rank in (1, 2, 4, 8)), HEAD_ALONE, FULL)
 ADAPTER = Way("rank 8", 8)
 FORGETTING = (
@@ -90,11 +90,11 @@ def report_tuning_rank(
         rows = [["before", "0"], *([way.name] for way in RANKS)]
         for task in TASKS.values():
             held_out = [task(small, text.ids) for text in small.held_out]
-            rows[0] += [f"{perplexity(small, small.model, held_out):,.2f}"] * SEEDS
+            rows[0] += [_write(perplexity(small, small.model, held_out))] * SEEDS
             for row, way in zip(rows[1:], RANKS):
                 models = [tuned(small, task, way, steps, seed + i, step) for i in range(SEEDS)]
                 row[1:] = row[1:] or [f"{sum(parameter.numel() for parameter in trained_parameters(models[0])):,}"]
-                row += [f"{perplexity(small, model, held_out):,.2f}" for model in models]
+                row += [_write(perplexity(small, model, held_out)) for model in models]
     columns = [heading for name in TASKS for heading in (name, "again")]
     yield result_table("Perplexity on held-out texts of the task", ("", "trained numbers", *columns), rows)
 
@@ -115,9 +115,13 @@ def report_tuning_forgetting(
             shown = (small.model, *models.values(), without_adapter(small, models[ADAPTER]))
             for row, model in zip(rows, shown):
                 for texts in ([task(small, ids) for ids in stories], stories):
-                    row.append(f"{perplexity(small, model, texts):,.2f}")
+                    row.append(_write(perplexity(small, model, texts)))
     columns = [heading for name in TASKS for heading in (name, "stories")]
     yield result_table("Perplexity on held-out texts", ("", *columns), rows)
+
+
+def _write(number: float) -> str:
+    return f"{number:,.2f}" if number < 100 else f"{number:,.0f}"
 
 
 def without_adapter(small: SmallModel, model: nn.Module) -> nn.Module:

@@ -199,5 +199,5 @@ def report_tuning_blind(
                 with torch.no_grad():
                     shares = [_share_won(*_both_rewards(small, model, some, view)) for some in held_out]
                 rows.append([view_name, name, *(f"{share:.0%}" for share in shares)])
-    columns = ("what it sees", "trained on", "right on biased pairs", "right on balanced pairs")
-    yield result_table(f"Reward models after {steps} steps", columns, rows)
+    columns = ("what it sees", "trained on", "biased pairs", "balanced pairs")
+    yield result_table(f"Right on new pairs, after {steps} steps", columns, rows)
