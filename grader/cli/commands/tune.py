@@ -30,7 +30,7 @@ def tune(
         TaskName | None, option("Sums, or answers of a fixed form. Default: sums, without SmolLM2 format.")
     ] = None,
     minutes: Annotated[
-        float | None, option("How long, with all tests. Default: 9.", min=0.05, max=10_000, metavar="M")
+        float | None, option("How long, with all tests. Default: 9, for stories 3.", min=0.05, max=10_000, metavar="M")
     ] = None,
     steps: Annotated[
         int | None, option("How many steps of each phase, instead of minutes.", min=1, max=1_000_000, metavar="N")
@@ -74,7 +74,7 @@ def tune(
         if opened is None:
             return INTERRUPTED
         wanted = task or ("sums" if opened.kind == "published" else "format")
-        tuning = run.begin(opened, wanted, name, seed or 0, minutes or MINUTES, steps)
+        tuning = run.begin(opened, wanted, name, seed or 0, minutes or MINUTES[opened.kind], steps)
     with contextlib.closing(tuning):
         return _tune(tuning)
 
@@ -139,8 +139,9 @@ def _introduce(tuning: Tuning) -> None:
     every = sum(parameter.numel() for parameter in base.model.parameters())
     print_wrapped(
         console,
-        f"{base.name}, and adapters with {trained:,} numbers, {trained / every:.1%} of all. {tuning.task.title}",
+        f"{base.name}, and adapters with {trained:,} numbers, {100 * trained / every:.1f} % of all.",
     )
+    print_wrapped(console, f"It is asked {tuning.task.title}.")
     for sentence in base.own.sentences():
         print_wrapped(console, sentence)
     console.print()

@@ -35,7 +35,9 @@ class PlainReader:
 
     def read(self, ids: Tensor) -> Tensor:
         self.ids = ids if self.ids is None else torch.cat([self.ids, ids], 1)
-        return self.model(self.ids)[:, -ids.size(1) :]  # type: ignore[no-any-return]
+        result = self.model(self.ids)
+        logits = result[0] if isinstance(result, tuple) else result
+        return logits[:, -ids.size(1) :]  # type: ignore[no-any-return]
 
     def repeat(self, times: int) -> None:
         assert self.ids is not None

@@ -15,12 +15,12 @@ from grader.models.own_parts import OwnParts, explaining_crashes, find_own_parts
 from grader.models.published.opening import EARLIER, EXERCISES, build, find_source
 from grader.models.published.source import CHAT_TOKENS, PublishedProblem
 from grader.models.training.corpora import STORIES
+from grader.models.tuning.adapters import ADAPTERS
 from grader.models.tuning.answers import CachedReader, PlainReader, Reader
 from grader.models.tuning.tasks import TuneProblem
 from grader.teaching.walks.progress_line import ProgressReporter
 from torch import nn
 
-ADAPTERS = ("LoRALinear", "add_lora")
 TUNING = (
     *ADAPTERS, "answer_labels", "sequence_log_prob", "kl_estimate", "group_advantages", "policy_loss", "grade_answer",
     "cross_entropy", "clip_gradients", "accumulated_step", "AdamW", "is_validation", "apply_temperature",
@@ -37,7 +37,7 @@ class Base:
     name: str
     model: nn.Module
     own: OwnParts
-    prompt_ids: Callable[[str, str], list[int]]  # of a system message and a prompt
+    prompt_ids: Callable[[str], list[int]]
     answer_ids: Callable[[str], list[int]]  # of an answer, without its end
     decode: Callable[[Sequence[int]], str]
     end_id: int
@@ -70,6 +70,7 @@ def _is_stories_gpt(folder: Path) -> bool:
 
 
 def _open_published(place: str | None, report_progress: ProgressReporter) -> Base:
+    place = str(Path(place).resolve()) if place else None
     source = find_source(Path(place) if place else None)
     own = find_own_parts((*EARLIER, *EXERCISES, *TUNING), report_progress)
     with _closing_after_failure(own):
@@ -77,9 +78,8 @@ def _open_published(place: str | None, report_progress: ProgressReporter) -> Bas
         parts, tokenizer = own.parts, published.tokenizer
         [end_id] = tokenizer.encode(CHAT_TOKENS[1], allow_special=True)
 
-        def prompt_ids(system: str, prompt: str) -> list[int]:
-            messages = [{"role": "system", "content": system}, {"role": "user", "content": prompt}]
-            return list(parts.chat_ids(tokenizer, messages))
+        def prompt_ids(prompt: str) -> list[int]:
+            return list(parts.chat_ids(tokenizer, [{"role": "user", "content": prompt}]))
 
         return Base(
             "published", place, source.name, published.model, own, prompt_ids, tokenizer.encode, tokenizer.decode,
@@ -102,7 +102,7 @@ def _open_stories(place: str, report_progress: ProgressReporter) -> Base:
         assert tokenizer.end_id is not None
         return Base(
             "stories", place, folder.name, loaded.model, own,
-            lambda system, prompt: [*tokenizer.start_ids, *tokenizer.encode(prompt)], tokenizer.encode,
+            lambda prompt: [*tokenizer.start_ids, *tokenizer.encode(prompt)], tokenizer.encode,
             tokenizer.decode, tokenizer.end_id, lambda: PlainReader(loaded.model),
         )  # fmt: skip
 

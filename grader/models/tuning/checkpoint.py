@@ -7,17 +7,15 @@ beginning of the phase of rewards (`start.`), and the state of AdamW (`optimizer
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
 from grader.course.status import short_path
 from grader.files import problem, write_whole
 from grader.models import checkpoint
 from grader.models.tuning.tasks import TuneProblem
-from torch import Tensor, nn
+from torch import Tensor
 
 FILE = "adapters.safetensors"
 FORMAT = "1"
@@ -74,19 +72,14 @@ def read(name: str) -> Saved:
     for key, tensor in tensors.items():
         prefix = next(prefix for prefix in groups if key.startswith(prefix))
         groups[prefix][key.removeprefix(prefix)] = tensor
-    return Saved(name, json.loads(metadata["record"]), groups[""], groups[START], groups[OPTIMIZER])
+    try:
+        record = json.loads(metadata["record"])
+    except ValueError:
+        raise TuneProblem(f"the record in {where} is damaged; tune the model again") from None
+    return Saved(name, record, groups[""], groups[START], groups[OPTIMIZER])
 
 
 def list_tunings() -> list[Path]:
     """The folders with adapters, the newest first."""
     found = [path.parent for path in checkpoint.CHECKPOINTS.glob(f"*/{FILE}")]
     return sorted(found, key=lambda folder: (folder / FILE).stat().st_mtime, reverse=True)
-
-
-def fill(adapters: Mapping[str, nn.Parameter], saved: Saved) -> None:
-    """Give the adapters their saved values. TuneProblem if they belong to another model."""
-    if {name: each.shape for name, each in adapters.items()} != {name: t.shape for name, t in saved.adapters.items()}:
-        raise TuneProblem(f"the adapters {saved.name} do not fit this model; were they made for another one?")
-    with torch.no_grad():
-        for name, parameter in adapters.items():
-            parameter.copy_(saved.adapters[name])

@@ -32,12 +32,12 @@ class Evaluation:
         return cls([bool(one) for one in data["right"]], [(prompt, text) for prompt, text in data["samples"]])
 
 
-def held_out_questions(base: Base, task: Task, count: int = HELD_OUT) -> list[Question]:
+def held_out_questions(base: Base, task: Task) -> list[Question]:
     """Different held-out questions: always the same ones, whatever the seed of a tuning."""
     found: dict[str, Question] = {}
     for question in questions(task, base.parts, "evaluation", held_out=True):
         found.setdefault(question.prompt, question)
-        if len(found) == count:
+        if len(found) == HELD_OUT:
             return list(found.values())
     raise AssertionError("unreachable")
 
@@ -47,12 +47,12 @@ def evaluate(base: Base, task: Task, stopped: Callable[[], bool] = lambda: False
     asked = held_out_questions(base, task)
     by_length: dict[int, list[int]] = {}
     for place, question in enumerate(asked):
-        by_length.setdefault(len(base.prompt_ids(task.system, question.prompt)), []).append(place)
+        by_length.setdefault(len(base.prompt_ids(question.prompt)), []).append(place)
     texts, right = [""] * len(asked), [False] * len(asked)
     for places in (same[i : i + ROWS] for same in by_length.values() for i in range(0, len(same), ROWS)):
         if stopped():
             return None
-        prompts = torch.tensor([base.prompt_ids(task.system, asked[place].prompt) for place in places])
+        prompts = torch.tensor([base.prompt_ids(asked[place].prompt) for place in places])
         drawn = draw_answers(base, prompts, 1, task.most_tokens, temperature=0.0)
         for place, text, ended in zip(places, drawn.texts(base.decode), drawn.ended):
             texts[place], right[place] = text, task.grade(base.parts, asked[place], text, ended) == 1.0
@@ -81,7 +81,9 @@ def describe_shares(results: Sequence[tuple[str, Evaluation]]) -> list[str]:
     for name, result in results:
         right, count = sum(result.right), len(result.right)
         low, high = wilson_interval(right, count)
-        lines.append(f"{name:<27} {right:>3} of {count}  {right / count:>4.0%}  ({low:.0%} to {high:.0%})")
+        lines.append(
+            f"{name:<20} {right:>3} of {count}  {100 * right / count:>3.0f} %  ({100 * low:.0f} to {100 * high:.0f} %)"
+        )
     return lines
 
 

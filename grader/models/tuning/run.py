@@ -16,11 +16,12 @@ from grader.models.training.optimizer_state import read_state, restore_state
 from grader.models.training.run import free_name
 from grader.models.training.trainer import ClippingOptimizer, NotANumber, prepare_torch
 from grader.models.tuning import checkpoint as adapter_file
+from grader.models.tuning.adapters import Values, add_adapters, fill
 from grader.models.tuning.base import Base, open_base
 from grader.models.tuning.evaluation import evaluate
 from grader.models.tuning.page import View
 from grader.models.tuning.progress import ANSWERS, REWARDS, Progress
-from grader.models.tuning.steps import Values, add_adapters, make_optimizer, step_on_answers, step_on_rewards
+from grader.models.tuning.steps import make_optimizer, step_on_answers, step_on_rewards
 from grader.models.tuning.tasks import TASKS, Task, TuneProblem
 from grader.teaching.walks.parts import hidden_prints
 from grader.teaching.walks.progress_line import ProgressReporter
@@ -76,7 +77,7 @@ def begin(base: Base, task: str, name: str | None, seed: int, minutes: float, st
             raise TuneProblem(
                 f"there is a checkpoint {name} already; go on with it by --resume, or choose another --name"
             )
-        progress = Progress(base.place, base.name, task, seed, minutes, steps)
+        progress = Progress(base.kind, base.place, task, seed, minutes, steps)
         return _make(base, progress, folder)
 
 
@@ -93,22 +94,24 @@ def resume(name: str | None, report_progress: ProgressReporter) -> Tuning:
     base = open_base(progress.base, report_progress)
     with _closing_after_failure(base.own):
         tuning = _make(base, progress, checkpoint.CHECKPOINTS / saved.name)
-        adapter_file.fill(tuning.adapters, saved)
+        fill(tuning.adapters, saved)
         tuning.start = saved.start
-        if progress.steps_done(progress.phase):
-            _restore(tuning, saved.optimizer)
+        _restore(tuning, saved.optimizer)
         return tuning
 
 
 def _make(base: Base, progress: Progress, folder: Path) -> Tuning:
     task = find_task(base.kind, progress.task)
     prepare_torch(progress.seed)
-    adapters = add_adapters(base)
+    adapters = add_adapters(base.parts, base.model)
     return Tuning(folder, base, task, progress, adapters, make_optimizer(base, adapters), {})
 
 
 def _restore(tuning: Tuning, state: Values) -> None:
-    """Give AdamW its state; an update with the learning rate 0 makes the places for it, and changes nothing."""
+    """Give AdamW its state. If it has made updates, one with the learning rate 0 makes the places for their state; it
+    changes nothing."""
+    if restore_state(tuning.optimizer.optimizer, state):
+        return
     for parameter in tuning.adapters.values():
         parameter.grad = torch.zeros_like(parameter)
     tuning.optimizer.step()

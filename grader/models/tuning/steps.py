@@ -4,45 +4,21 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import torch
 from grader.models.training.trainer import ClippingOptimizer, NotANumber
+from grader.models.tuning.adapters import Values, values_of
 from grader.models.tuning.answers import answer_log_probs, draw_answers, read_rows, shared_length
 from grader.models.tuning.base import Base
 from grader.models.tuning.tasks import Question, Task, questions
 from torch import Tensor, nn
 
-NAMES = ("W_q", "W_k", "W_v", "W_out", "gate", "up", "down")  # of the linear layers that get adapters
-RANK, ALPHA = 8, 16
 ROWS = 16  # of a batch of right answers
 ANSWERS_RATE, REWARDS_RATE = 1e-3, 2e-4  # learning rates, after a warmup
 WARMUP = 5  # steps
 MAX_NORM = 1.0
 CLIP, KL_WEIGHT = 0.2, 0.02
 TEMPERATURE = 1.0
-
-Values = dict[str, Tensor]
-
-
-def add_adapters(base: Base) -> dict[str, nn.Parameter]:
-    """Put adapters into the model; return their parameters by name, such as "blocks.0.attn.W_q.A"."""
-    layers = base.parts.add_lora(base.model, RANK, ALPHA, NAMES)
-    return {f"{layer}.{part}": getattr(base.model.get_submodule(layer), part) for layer in layers for part in "AB"}
-
-
-@contextmanager
-def values_of(adapters: dict[str, nn.Parameter], values: Values) -> Iterator[None]:
-    """Inside, the adapters have these values: the model is as it was then. For passes without gradient."""
-    own = {name: parameter.data for name, parameter in adapters.items()}
-    try:
-        for name, parameter in adapters.items():
-            parameter.data = values[name]
-        yield
-    finally:
-        for name, parameter in adapters.items():
-            parameter.data = own[name]
 
 
 def make_optimizer(base: Base, adapters: dict[str, nn.Parameter]) -> ClippingOptimizer:
@@ -72,7 +48,7 @@ def step_on_answers(base: Base, task: Task, optimizer: ClippingOptimizer, seed: 
     asked = questions(task, base.parts, f"{seed} answers {step}", held_out=False)
     rows, targets = [], []
     for _, question in zip(range(ROWS), asked):
-        prompt = base.prompt_ids(task.system, question.prompt)
+        prompt = base.prompt_ids(question.prompt)
         answer = [*base.answer_ids(question.answer), base.end_id]
         rows.append(prompt + answer)
         targets.append(base.parts.answer_labels(rows[-1], [(len(prompt), len(prompt) + len(answer))]))
@@ -95,7 +71,7 @@ def step_on_rewards(
     Where all answers to a question have the same reward, there is nothing to learn: the update leaves them out.
     """
     parts, asked = base.parts, same_length_batch(base, task, f"{seed} rewards {step}")
-    prompts = torch.tensor([base.prompt_ids(task.system, question.prompt) for question in asked])
+    prompts = torch.tensor([base.prompt_ids(question.prompt) for question in asked])
     generator = torch.Generator().manual_seed(random.Random(f"{seed} draws {step}").getrandbits(40))
     drawn = draw_answers(base, prompts, task.group, task.most_tokens, TEMPERATURE, generator)
     graded = zip([one for one in asked for _ in range(task.group)], drawn.texts(base.decode), drawn.ended)
@@ -126,7 +102,7 @@ def same_length_batch(base: Base, task: Task, seed: str) -> list[Question]:
     batch: list[Question] = []
     for question in questions(task, base.parts, seed, held_out=False):
         batch.append(question)
-        if len({len(base.prompt_ids(task.system, one.prompt)) for one in (batch[0], question)}) > 1:
+        if len({len(base.prompt_ids(one.prompt)) for one in (batch[0], question)}) > 1:
             batch.pop()
         if len(batch) == task.prompts:
             break

@@ -37,8 +37,7 @@ class Question:
 
 
 class Task(Protocol):
-    title: str  # "The model is asked ..."
-    system: str  # the system message of a chat
+    title: str  # "It is asked ..."
     most_tokens: int  # of an answer, with its end token
     prompts: int  # of a batch in the phase of rewards
     group: int  # answers to each of them
@@ -51,8 +50,7 @@ class Task(Protocol):
 
 
 class Sums:
-    title = "sums of two numbers with three digits; the last number of an answer is graded"
-    system = "You calculate."
+    title = "for sums of two numbers with three digits; the last number of an answer is graded"
     most_tokens, prompts, group = 40, 8, 8
 
     def ask(self, draw: random.Random) -> Question:
@@ -64,8 +62,7 @@ class Sums:
 
 
 class Json:
-    title = "sentences to write as JSON; an answer is right if it is nothing but this JSON"
-    system = "You write JSON."
+    title = "to write sentences as JSON; an answer is right if it is the right JSON and nothing else"
     most_tokens, prompts, group = 40, 4, 8
 
     def ask(self, draw: random.Random) -> Question:
@@ -81,9 +78,8 @@ class Json:
 
 
 class Endings:
-    title = "first sentences of stories; an answer is right if it is one sentence about the same person"
-    system = ""  # the stories' model has no chats
-    most_tokens, prompts, group = 40, 8, 8
+    title = "to continue a story's first sentence; an answer is right if it is one sentence with the same person's name"
+    most_tokens, prompts, group = 24, 8, 8
 
     def ask(self, draw: random.Random) -> Question:
         while True:
