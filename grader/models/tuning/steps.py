@@ -14,10 +14,10 @@ from grader.models.tuning.tasks import Question, Task, questions
 from torch import Tensor, nn
 
 ROWS = 16  # of a batch of right answers
-ANSWERS_RATE, REWARDS_RATE = 1e-3, 2e-4  # learning rates, after a warmup
+ANSWERS_RATE, REWARDS_RATE = 1e-3, 3e-4  # learning rates, after a warmup
 WARMUP = 5  # steps
 MAX_NORM = 1.0
-CLIP, KL_WEIGHT = 0.2, 0.02
+CLIP, KL_WEIGHT = 0.2, 0.05
 TEMPERATURE = 1.0
 
 

@@ -9,12 +9,14 @@ from itertools import islice, product
 
 import pytest
 import torch
+from grader.models.own_parts import CodeProblem
 from grader.models.training import run as training_run
 from grader.models.tuning import adapters, answers, checkpoint, evaluation, run, steps, tasks
 from grader.models.tuning.evaluation import Evaluation
 from grader.models.tuning.progress import ANSWERS_SHARE
 from grader.models.tuning.tasks import Question, TuneProblem
 from grader.tests.models.published_models import write_model
+from own_models import solved
 from safetensors import safe_open
 from safetensors.torch import save_file
 from tunings import Quiet, Tunings, stop_after
@@ -22,7 +24,11 @@ from tunings import Quiet, Tunings, stop_after
 
 @pytest.fixture(scope="module")
 def gguf(tmp_path_factory):
-    return str(write_model(tmp_path_factory.mktemp("published"), tied=False, hidden_size=32, intermediate_size=32, num_hidden_layers=1).gguf)
+    return str(
+        write_model(
+            tmp_path_factory.mktemp("published"), tied=False, hidden_size=32, intermediate_size=32, num_hidden_layers=1
+        ).gguf
+    )
 
 
 @pytest.fixture
@@ -85,7 +91,11 @@ def test_drawn_answers_have_their_log_probabilities_and_end_where_the_model_ends
     for ids, mask, ended in zip(drawn.ids.tolist(), drawn.mask.tolist(), drawn.ended):
         length = sum(mask)
         assert mask == [True] * length + [False] * (len(mask) - length)
-        assert ended == (base.end_id in ids) and ids[:length].index(base.end_id) == length - 1 if ended else length == len(ids)
+        assert (
+            ended == (base.end_id in ids) and ids[:length].index(base.end_id) == length - 1
+            if ended
+            else length == len(ids)
+        )
 
 
 def test_only_adapters_change_and_the_loss_is_that_of_the_answers_tokens(tunings, place):
@@ -206,7 +216,14 @@ def test_the_form_of_an_answer_is_checked():
     assert {text: json_task.grade(None, person, text, True) for text in graded} == graded
     assert json_task.grade(None, person, '{"name": "Anna", "age": 31}', False) == 0
     ending, mia = tasks.Endings(), Question("", "", "Mia")
-    graded = {"Then Mia slept.": 1, "Mia slept": 0, "Then Mias slept.": 0, "Mia ran. She fell.": 0, "She slept.": 0, "Soon Mia was happy!": 1}
+    graded = {
+        "Then Mia slept.": 1,
+        "Mia slept": 0,
+        "Then Mias slept.": 0,
+        "Mia ran. She fell.": 0,
+        "She slept.": 0,
+        "Soon Mia was happy!": 1,
+    }
     assert {text: ending.grade(None, mia, text, True) for text in graded} == graded
     assert ending.grade(None, mia, "Then Mia slept.", False) == 0
 
@@ -222,7 +239,9 @@ def test_wilsons_limits_are_where_the_share_is_as_far_away_as_chance_allows(righ
 
 @pytest.mark.parametrize(("better", "worse"), [(0, 0), (1, 0), (3, 1), (2, 5), (4, 4), (9, 0)])
 def test_the_chance_of_a_difference_is_counted_over_all_outcomes(better, worse):
-    counted = [abs(2 * sum(coins) - better - worse) >= abs(better - worse) for coins in product((0, 1), repeat=better + worse)]
+    counted = [
+        abs(2 * sum(coins) - better - worse) >= abs(better - worse) for coins in product((0, 1), repeat=better + worse)
+    ]
     assert evaluation.chance_of_difference(better, worse) == pytest.approx(sum(counted) / len(counted))
 
 
@@ -232,7 +251,9 @@ def test_the_summary_says_whether_something_was_learned():
 
     describe = evaluation.describe_difference
     assert "no answer changed" in describe("Rewards", made(4, 4, True), made(4, 4, True))
-    assert "5 answers became right, and 0 became wrong" in (said := describe("Rewards", made(5, 0, False), made(5, 0, True)))
+    assert "5 answers became right, and 0 became wrong" in (
+        said := describe("Rewards", made(5, 0, False), made(5, 0, True))
+    )
     assert "is 0.06: this shows no learning" in said
     assert "less than 0.001: the model has learned" in describe("Rewards", made(20, 0, False), made(20, 0, True))
     assert "the model has become worse" in describe("Rewards", made(20, 0, True), made(20, 0, False))
@@ -254,7 +275,11 @@ def test_files_that_cannot_be_used_get_one_sentence(tunings, gguf):
         assert "is damaged" in said() and "tune the model again" in said()
     save_file({"a": torch.zeros(2)}, file)
     assert "was not written by `headway tune`" in said()
-    for metadata, sentence in (({"format": "9", "record": "{}"}, "another version"), ({"format": "1", "record": "{"}, "record"), ({"format": "1", "record": "{}"}, "record")):
+    for metadata, sentence in (
+        ({"format": "9", "record": "{}"}, "another version"),
+        ({"format": "1", "record": "{"}, "record"),
+        ({"format": "1", "record": "{}"}, "record"),
+    ):
         save_file({"a": torch.zeros(2)}, file, metadata)
         assert sentence in said()
     other = tunings.begin("stories", "other")
@@ -271,6 +296,17 @@ def test_files_that_cannot_be_used_get_one_sentence(tunings, gguf):
         tunings.begin(gguf, "mine")
     with pytest.raises(TuneProblem, match="has no digits, so it cannot learn sums"):
         tunings.begin("stories", "third", "sums")
+
+
+def test_a_crash_in_the_learners_code_names_the_line_and_the_checkpoint_stays(tunings, gguf):
+    """It works while the model answers, and not in training."""
+    old = "        return self.linear(x) + self.scale * (x @ self.A.T) @ self.B.T"
+    tunings.chapters["ch17_fine_tuning"] = solved("ch17_fine_tuning", (old, f"        assert not torch.is_grad_enabled(), 'gradients'\n{old}"))
+    tuning = tunings.begin(gguf)
+    assert "LoRALinear" in tuning.base.own.learner
+    with pytest.raises(CodeProblem, match=r"your LoRALinear raised AssertionError: gradients \(ch17_fine_tuning.py, line \d+"):
+        run.run(tuning, Quiet())
+    assert len(tunings.resume("one").progress.evaluations) == 1
 
 
 def test_time_is_divided_among_tests_and_phases(tunings, gguf):
