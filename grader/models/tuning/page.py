@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from grader.console.output import progress_bar, wrap_text
 from grader.models.training.live_page import CURVE_WIDTH, clock, recent_mean
-from grader.models.tuning.progress import ANSWERS, Progress
+from grader.models.tuning.progress import ANSWERS, REWARDS, Progress
 from grader.teaching.walks.walk_page import curve
 from rich.text import Text
 
@@ -46,7 +46,8 @@ class View:
 
     def _facts(self) -> list[str]:
         progress = self.progress
-        of = f" of {progress.steps:,}" if progress.steps else ""
+        most = progress.steps or (progress.answer_steps if progress.phase == ANSWERS else None)
+        of = f" of {most:,}" if most else ""
         facts = [f"step {progress.steps_done(progress.phase):,}{of}"]
         numbers = (
             {"loss": progress.losses}
@@ -54,7 +55,7 @@ class View:
             else {"mean reward": progress.rewards, "KL": progress.kls}
         )
         facts += [f"{name} {mean:.3f}" for name, values in numbers.items() if (mean := recent_mean(values)) is not None]
-        if progress.steps is None:
+        if progress.steps is None and progress.phase == REWARDS:
             left = progress.phase_seconds(progress.phase) - progress.seconds[progress.phase]
             facts.append(f"{clock(max(left, 0.0))} left")
         return facts

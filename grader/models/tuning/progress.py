@@ -10,7 +10,7 @@ from grader.version import __version__
 
 MINUTES = {"published": 9.0, "stories": 3.0}  # by the kind of the base
 ANSWERS, REWARDS = PHASES = ("answers", "rewards")
-ANSWERS_SHARE = 0.25  # of the time for training
+ANSWERS_SHARE = 0.25  # of the time for training, at most
 
 
 @dataclass
@@ -22,6 +22,7 @@ class Progress:
     task: str
     seed: int
     minutes: float
+    answer_steps: int  # at most
     steps: int | None  # of each phase, instead of minutes
     losses: list[float] = field(default_factory=list)
     rewards: list[float] = field(default_factory=list)  # means of the batches
@@ -52,7 +53,10 @@ class Progress:
     def share_done(self, phase: str) -> float:
         if self.steps is not None:
             return min(self.steps_done(phase) / self.steps, 1.0)
-        return min(self.seconds[phase] / max(self.phase_seconds(phase), 1e-9), 1.0)
+        share = self.seconds[phase] / max(self.phase_seconds(phase), 1e-9)
+        if phase == ANSWERS:
+            share = max(share, self.steps_done(phase) / self.answer_steps)
+        return min(share, 1.0)
 
     @classmethod
     def from_data(cls, data: dict[str, Any]) -> Progress:

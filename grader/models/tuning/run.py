@@ -77,7 +77,7 @@ def begin(base: Base, task: str, name: str | None, seed: int, minutes: float, st
             raise TuneProblem(
                 f"there is a checkpoint {name} already; go on with it by --resume, or choose another --name"
             )
-        progress = Progress(base.kind, base.place, task, seed, minutes, steps)
+        progress = Progress(base.kind, base.place, task, seed, minutes, find_task(base.kind, task).answer_steps, steps)
         return _make(base, progress, folder)
 
 

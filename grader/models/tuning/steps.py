@@ -14,7 +14,6 @@ from grader.models.tuning.tasks import Question, Task, questions
 from torch import Tensor, nn
 
 ROWS = 16  # of a batch of right answers
-ANSWERS_RATE, REWARDS_RATE = 1e-3, 3e-4  # learning rates, after a warmup
 WARMUP = 5  # steps
 MAX_NORM = 1.0
 CLIP, KL_WEIGHT = 0.2, 0.05
@@ -56,7 +55,7 @@ def step_on_answers(base: Base, task: Task, optimizer: ClippingOptimizer, seed: 
     ids = torch.tensor([row + [base.end_id] * (length - len(row)) for row in rows])[:, :-1]
     labels = torch.tensor([row + [-100] * (length - 1 - len(row)) for row in targets])
     labels = labels[:, shared_length(ids) :]
-    _set_rate(optimizer, ANSWERS_RATE, step)
+    _set_rate(optimizer, task.answers_rate, step)
     loss = float(base.parts.accumulated_step(_Rows(base), optimizer, [(ids, labels)]))
     base.model.eval()
     return _checked(loss, "loss", step)
@@ -90,7 +89,7 @@ def step_on_rewards(
             parts.kl_estimate(log_probs, reference[rows]), KL_WEIGHT,
         )  # fmt: skip
         _checked(float(loss.detach()), "loss", step)
-        _set_rate(optimizer, REWARDS_RATE, step)
+        _set_rate(optimizer, task.rewards_rate, step)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

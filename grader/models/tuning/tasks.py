@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from grader.files import UserProblem
-from grader.models.stories.cast import PEOPLE
 from grader.models.stories.corpus import story
 
 NAMES = (
@@ -39,6 +38,9 @@ class Question:
 class Task(Protocol):
     title: str  # "It is asked ..."
     most_tokens: int  # of an answer, with its end token
+    answer_steps: int  # of the phase of right answers: few, so that rewards have something left to teach
+    answers_rate: float  # the learning rates of both phases, after a warmup
+    rewards_rate: float
     prompts: int  # of a batch in the phase of rewards
     group: int  # answers to each of them
 
@@ -52,6 +54,7 @@ class Task(Protocol):
 class Sums:
     title = "for sums of two numbers with three digits; the last number of an answer is graded"
     most_tokens, prompts, group = 40, 8, 8
+    answer_steps, answers_rate, rewards_rate = 20, 1e-3, 3e-4
 
     def ask(self, draw: random.Random) -> Question:
         a, b = draw.randint(100, 999), draw.randint(100, 999)
@@ -64,6 +67,7 @@ class Sums:
 class Json:
     title = "to write sentences as JSON; an answer is right if it is the right JSON and nothing else"
     most_tokens, prompts, group = 40, 4, 8
+    answer_steps, answers_rate, rewards_rate = 4, 1e-3, 3e-4
 
     def ask(self, draw: random.Random) -> Question:
         person = {"name": draw.choice(NAMES), "age": draw.randint(10, 99)}
@@ -77,33 +81,31 @@ class Json:
             return 0.0
 
 
-class Endings:
-    title = "to continue a story's first sentence; an answer is right if it is one sentence with the same person's name"
+class SevenWords:
+    title = "to continue a story's first sentence; an answer is right if it is one sentence of seven words"
     most_tokens, prompts, group = 24, 8, 8
+    answer_steps, answers_rate, rewards_rate = 60, 5e-3, 1e-3
 
     def ask(self, draw: random.Random) -> Question:
         while True:
             first, *others = _SENTENCE_END.split(story(0, draw.getrandbits(30)))
-            person = next((person.name for person in PEOPLE if person.name in _words(first)), None)
-            answers = [one for one in others if person in _words(one) and '"' not in one]
-            if answers:
-                return Question(first, draw.choice(answers), person)
+            if answers := [sentence for sentence in others if self._is_right(sentence)]:
+                return Question(first, draw.choice(answers), None)
 
     def grade(self, parts: Any, question: Question, answer: str, ended: bool) -> float:
-        one_sentence = re.fullmatch(r"[^.!?]+[.!?]", answer.strip()) is not None
-        return float(ended and one_sentence and question.expected in _words(answer))
+        return float(ended and self._is_right(answer))
+
+    @staticmethod
+    def _is_right(text: str) -> bool:
+        return re.fullmatch(r"[^.!?]+[.!?]", text.strip()) is not None and len(re.findall(r"\w+", text)) == 7
 
 
 _SENTENCE_END = re.compile(r"(?<=[.!?]) ")
 
 
-def _words(text: str) -> list[str]:
-    return re.findall(r"\w+", text)
-
-
 TASKS: dict[str, dict[str, Task]] = {  # the kind of the base: name: task
     "published": {"sums": Sums(), "format": Json()},
-    "stories": {"format": Endings()},
+    "stories": {"format": SevenWords()},
 }
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import random
 from itertools import islice, product
 
@@ -120,7 +119,7 @@ def test_only_adapters_change_and_the_loss_is_that_of_the_answers_tokens(tunings
 class Letters:
     """Right is an answer that begins with a lower-case letter."""
 
-    title, most_tokens, prompts, group = "", 2, 2, 16
+    title, most_tokens, prompts, group, rewards_rate = "", 2, 2, 16, 1e-2
 
     def ask(self, draw: random.Random) -> Question:
         return Question(f"{draw.choice('abcdefgh')}{draw.choice('abcdefgh')}", "a", None)
@@ -129,8 +128,7 @@ class Letters:
         return float(answer[:1].islower())
 
 
-def test_rewards_make_right_answers_likelier(tunings, gguf, monkeypatch):
-    monkeypatch.setattr(steps, "REWARDS_RATE", 1e-2)
+def test_rewards_make_right_answers_likelier(tunings, gguf):
     base, task = tunings.open(gguf), Letters()
     made = adapters.add_adapters(base.parts, base.model)
     start = {name: parameter.detach().clone() for name, parameter in made.items()}
@@ -215,17 +213,13 @@ def test_the_form_of_an_answer_is_checked():
     }  # fmt: skip
     assert {text: json_task.grade(None, person, text, True) for text in graded} == graded
     assert json_task.grade(None, person, '{"name": "Anna", "age": 31}', False) == 0
-    ending, mia = tasks.Endings(), Question("", "", "Mia")
+    ending, story = tasks.SevenWords(), Question("", "", None)
     graded = {
-        "Then Mia slept.": 1,
-        "Mia slept": 0,
-        "Then Mias slept.": 0,
-        "Mia ran. She fell.": 0,
-        "She slept.": 0,
-        "Soon Mia was happy!": 1,
-    }
-    assert {text: ending.grade(None, mia, text, True) for text in graded} == graded
-    assert ending.grade(None, mia, "Then Mia slept.", False) == 0
+        "Then Mia slept in her own bed.": 1, "Then Mia slept in her own bed": 0, "Then Mia slept. It was very late.": 0,
+        "Soon it was as good as new!": 1, "Mia slept.": 0, "": 0,
+    }  # fmt: skip
+    assert {text: ending.grade(None, story, text, True) for text in graded} == graded
+    assert ending.grade(None, story, "Then Mia slept in her own bed.", False) == 0
 
 
 @pytest.mark.parametrize(("right", "count"), [(0, 96), (96, 96), (1, 2), (40, 96), (3, 7)])
@@ -301,19 +295,27 @@ def test_files_that_cannot_be_used_get_one_sentence(tunings, gguf):
 def test_a_crash_in_the_learners_code_names_the_line_and_the_checkpoint_stays(tunings, gguf):
     """It works while the model answers, and not in training."""
     old = "        return self.linear(x) + self.scale * (x @ self.A.T) @ self.B.T"
-    tunings.chapters["ch17_fine_tuning"] = solved("ch17_fine_tuning", (old, f"        assert not torch.is_grad_enabled(), 'gradients'\n{old}"))
+    tunings.chapters["ch17_fine_tuning"] = solved(
+        "ch17_fine_tuning", (old, f"        assert not torch.is_grad_enabled(), 'gradients'\n{old}")
+    )
     tuning = tunings.begin(gguf)
     assert "LoRALinear" in tuning.base.own.learner
-    with pytest.raises(CodeProblem, match=r"your LoRALinear raised AssertionError: gradients \(ch17_fine_tuning.py, line \d+"):
+    with pytest.raises(
+        CodeProblem, match=r"your LoRALinear raised AssertionError: gradients \(ch17_fine_tuning.py, line \d+"
+    ):
         run.run(tuning, Quiet())
     assert len(tunings.resume("one").progress.evaluations) == 1
 
 
 def test_time_is_divided_among_tests_and_phases(tunings, gguf):
     progress = tunings.begin(gguf).progress
-    progress.steps, progress.minutes = None, 10.0
+    progress.steps, progress.minutes, progress.answer_steps = None, 10.0, 20
     progress.seconds["evaluation"] = 60.0
     assert progress.phase_seconds("answers") == pytest.approx(ANSWERS_SHARE * 480)
-    progress.seconds["answers"] = 130.0
-    assert progress.phase_seconds("rewards") == pytest.approx(350)
-    assert math.isclose(progress.share_done("answers"), 1.0)
+    progress.losses, progress.seconds["answers"] = [1.0] * 5, ANSWERS_SHARE * 240
+    assert progress.share_done("answers") == pytest.approx(0.5), "half of the time, a quarter of the steps"
+    progress.losses = [1.0] * 20
+    assert progress.share_done("answers") == 1.0
+    assert progress.phase_seconds("rewards") == pytest.approx(480 - ANSWERS_SHARE * 240)
+    progress.seconds["rewards"] = 1000.0
+    assert progress.share_done("rewards") == 1.0
