@@ -172,9 +172,7 @@ def _conclude(tuning: Tuning) -> None:
         print_wrapped(console, f"- {prompt} → {_short(old)} → {_short(new)}")
     console.print()
     file = tuning.folder / FILE
-    print_wrapped(
-        console, f"The adapters are in {short_path(file)}, {file.stat().st_size / 1e6:.1f} MB with the optimizer."
-    )
+    print_wrapped(console, f"The adapters are in {short_path(file)}, {file.stat().st_size / 1e6:.1f} MB.")
     if tuning.base.kind == "published":
         console.print(command_line(f"headway chat --adapter {tuning.name}"))
 

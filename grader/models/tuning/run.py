@@ -48,10 +48,12 @@ class Tuning:
         return self.folder.name
 
     def save(self) -> None:
+        """Write the checkpoint; a finished tuning needs only its adapters."""
         adapters = {name: parameter.data for name, parameter in self.adapters.items()}
-        state = read_state(self.optimizer.optimizer)
+        going_on = not self.progress.is_finished
+        start, state = (self.start, read_state(self.optimizer.optimizer)) if going_on else ({}, {})
         record = asdict(self.progress)
-        adapter_file.save(self.folder, adapter_file.Saved(self.name, record, adapters, self.start, state))
+        adapter_file.save(self.folder, adapter_file.Saved(self.name, record, adapters, start, state))
 
     def close(self) -> None:
         self.base.own.close()
@@ -96,7 +98,8 @@ def resume(name: str | None, report_progress: ProgressReporter) -> Tuning:
         tuning = _make(base, progress, checkpoint.CHECKPOINTS / saved.name)
         fill(tuning.adapters, saved)
         tuning.start = saved.start
-        _restore(tuning, saved.optimizer)
+        if not progress.is_finished:
+            _restore(tuning, saved.optimizer)
         return tuning
 
 
