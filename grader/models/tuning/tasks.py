@@ -54,7 +54,7 @@ class Task(Protocol):
 class Sums:
     title = "for sums of two numbers with three digits; the last number of an answer is graded"
     most_tokens, prompts, group = 40, 8, 8
-    answer_steps, answers_rate, rewards_rate = 20, 1e-3, 2e-4
+    answer_steps, answers_rate, rewards_rate = 20, 1e-3, 1e-4
 
     def ask(self, draw: random.Random) -> Question:
         a, b = draw.randint(100, 999), draw.randint(100, 999)
@@ -67,7 +67,7 @@ class Sums:
 class Json:
     title = "to write sentences as JSON; an answer is right if it is the right JSON and nothing else"
     most_tokens, prompts, group = 40, 4, 8
-    answer_steps, answers_rate, rewards_rate = 4, 1e-3, 2e-4
+    answer_steps, answers_rate, rewards_rate = 4, 1e-3, 1e-4
 
     def ask(self, draw: random.Random) -> Question:
         person = {"name": draw.choice(NAMES), "age": draw.randint(10, 99)}
