@@ -62,7 +62,13 @@ def test_what_rows_share_is_read_once_and_gives_the_same_logits_and_gradients(tu
     base = tunings.open(place)
     made = randomised(base)
     rows = torch.tensor([[5, 6, 7, 8, 9, 10], [5, 6, 7, 20, 21, 22], [5, 6, 7, 20, 9, 11]])
-    for ids, shared in ((rows, 3), (rows[:1], 0), (rows[:, 3:], 0), (torch.ones(2, 4, dtype=torch.int64), 3)):
+    for ids, shared in (
+        (rows, 3),
+        (rows[:1], 0),
+        (rows[:, 3:], 0),
+        (torch.ones(2, 4, dtype=torch.int64), 3),
+        (torch.tensor([[5, 6, 7, 8], [5, 9, 7, 8]]), 1),
+    ):
         assert answers.shared_length(ids) == shared
         weights = torch.randn(len(ids), ids.size(1) - shared, 1)
         found = []

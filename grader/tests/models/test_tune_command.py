@@ -44,7 +44,12 @@ def test_a_tuning_its_end_and_a_chat_with_the_result(kit: Kit, gguf):
     kit.solve("ch05_layers")
     kit.edit("ch05_layers", "torch.sigmoid(gate) * self.up(x)", "torch.sigmoid(gate) + self.up(x)")
     said = " ".join(kit.run("tune", "--base", gguf, "--task", "format", "--steps", "1", "--name", "one").split())
-    assert "Tiny-Llama" in said and "Your own code: 1 of 40 parts." in said and "SwiGLU fails its tests" in said and "write sentences as JSON" in said
+    assert (
+        "Tiny-Llama" in said
+        and "Your own code: 1 of 40 parts." in said
+        and "SwiGLU fails its tests" in said
+        and "write sentences as JSON" in said
+    )
     assert (
         "training on answers, step 1 of 1, loss" in said
         and "training on rewards, step 1 of 1, mean reward 0.000, KL 0.000" in said
