@@ -47,7 +47,10 @@ class LoRALinear(nn.Module):
         ### END SOLUTION
 
     def merged(self) -> nn.Linear:
-        """Return one new nn.Linear of the same function; this layer does not change, also if the new one is trained."""
+        """Return one new nn.Linear of the same function.
+
+        Its parameters are its own and get gradients: a later change of one of the two layers does not change the other.
+        """
         # TODO 5: make a linear layer of the same size, with a bias if the layer has one
         # TODO 6: copy the bias, and the weight plus the scaled product of B and A, without gradient
         ### BEGIN SOLUTION
@@ -109,13 +112,15 @@ def answer_labels(ids: Sequence[int], spans: Sequence[tuple[int, int]], ignore_i
 def pack(sequences: Sequence[Sequence[int]], length: int, pad_id: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Put several texts into each row of a batch: return (ids, targets, positions, mask) of R rows, each `length` long.
 
-    A text longer than `length` is cut into parts of that length, of which the last may be shorter; a part is then like a text. In
-    their order, each goes into the first row that has room, behind what is there, or else into a new row. Empty texts are left out.
+    A text longer than `length` is cut into parts of that length, of which the last may be shorter; any other text is one part. In
+    their order, each part goes into the first row that has room for it, behind what is there. If no row has room, it begins a new
+    row. Empty texts are left out.
 
     `ids` (R, length) ends with pad_id in rows that are not full. `targets` (R, length) has the next id of the text, also where that
     is in the next part; at the end of a text and at padding it is -100. `positions` (R, length) count from 0 in each part, and are 0
     at padding. `mask` (R, length, length) is True where a query may attend to a key: both in the same part, and the key not later.
-    Ids, targets and positions are int64. A length below 1 raises a ValueError that names length.
+    Padding is in no part, so its rows and columns of the mask are False. Ids, targets and positions are int64. Without any token,
+    R is 0. A length below 1 raises a ValueError that names length.
     """
     # TODO 1: check the length; cut every text into parts, each with its targets
     # TODO 2: put each part into the first row with room; keep for every row which parts it has
@@ -156,8 +161,8 @@ def pack(sequences: Sequence[Sequence[int]], length: int, pad_id: int) -> tuple[
 def sequence_log_prob(logits: Tensor, targets: Tensor, ignore_index: int = -100) -> Tensor:
     """Return the log probability of each text: (B, T, V) and (B, T) -> (B,).
 
-    It is the sum of log p(target) over the targets that are not ignore_index, and 0 for a text without one. The result has the
-    dtype of the logits, and is finite for logits of any size.
+    logits[b, t] predict targets[b, t], so nothing is shifted here. The result is the sum of log p(target) over the targets that
+    are not ignore_index, and 0 for a text without one. It has the dtype of the logits, and is finite for large logits, such as 1e4.
     """
     # TODO 1: compute log-probabilities over the vocabulary
     # TODO 2: look up each target's; an ignored target is no index, so look up another one there and do not count it
@@ -206,8 +211,8 @@ def dpo_loss(
 def kl_estimate(policy: Tensor, reference: Tensor, kind: str = "k3") -> Tensor:
     """Estimate KL(policy ‖ reference) from tokens that the policy has drawn, one number for each: two (...) -> (...).
 
-    `policy` and `reference` are the log probabilities that the two models give to the drawn tokens. With
-    d for policy - reference, "k1" is d, "k2" is d²/2, and "k3" is exp(-d) - 1 + d. Another kind raises a ValueError that names it.
+    `policy` and `reference` are the log probabilities that the two models give to the drawn tokens. If d is
+    policy - reference, "k1" is d, "k2" is d²/2, and "k3" is exp(-d) - 1 + d. Another kind raises a ValueError that names it.
     """
     # TODO 1: compute the difference
     # TODO 2: return the estimate of this kind, or raise the error
@@ -226,16 +231,17 @@ def kl_estimate(policy: Tensor, reference: Tensor, kind: str = "k3") -> Tensor:
 def group_advantages(rewards: Tensor, group_size: int, normalise: bool = True) -> Tensor:
     """Compare each reward with its group: (B,) -> (B,).
 
-    Every group_size neighbours are a group: answers to the same question. An advantage is the reward minus the mean of its group;
-    with `normalise`, it is divided by the group's standard deviation (with n - 1, as torch.std). In a group whose rewards are all
-    equal, and in a group of one, all advantages are 0. Raises a ValueError that names group_size if it does not divide B.
+    The first group_size rewards are a group, the next group_size another one, and so on; a group has the answers to one question.
+    An advantage is the reward minus the mean of its group; with `normalise`, it is divided by the group's standard deviation (with
+    n - 1, as torch.std). In a group whose rewards are all equal, and in a group of one, all advantages are 0. Raises a ValueError
+    that names group_size if it does not divide B.
     """
     # TODO 1: check the size; give every group a row
     # TODO 2: subtract each group's mean
     # TODO 3: with normalise, divide by each group's standard deviation
     # TODO 4: write zeros where a group's largest reward is its smallest; a computed mean may be rounded
     ### BEGIN SOLUTION
-    if group_size < 1 or len(rewards) % group_size != 0:
+    if len(rewards) % group_size != 0:
         raise ValueError(f"{len(rewards)} rewards cannot be cut into groups of group_size = {group_size}")
     groups = rewards.view(-1, group_size)  # (B / group_size, group_size)
     equal = groups.amax(dim=1, keepdim=True) == groups.amin(dim=1, keepdim=True)
@@ -258,14 +264,15 @@ def policy_loss(
 ) -> Tensor:
     """Return the clipped loss of a policy gradient, a scalar.
 
-    `log_probs` and `old_log_probs` (B, T) are those of the answers' tokens, now and when they were drawn; `advantages` (B,) belong
-    to whole answers. A token's ratio is exp(log_probs - old_log_probs), and its objective the smaller one of ratio · advantage and
-    of the same with the ratio clipped to 1 - clip ... 1 + clip. Its loss is minus the objective, plus kl_weight · kl if `kl` (B, T)
-    is given. `old_log_probs` and `advantages` get no gradients.
+    `log_probs` and `old_log_probs` (B, T) are the log probabilities of the tokens of B answers: from the model as it is now, and as
+    it was when it drew them. `advantages` (B,) belong to whole answers. A token's ratio is exp(log_probs - old_log_probs). Its
+    objective is the smaller one of ratio · advantage and clipped ratio · advantage, where the clipped ratio is at least 1 - clip and
+    at most 1 + clip. Its loss is minus the objective, plus kl_weight · kl if `kl` (B, T) is given. `old_log_probs` and `advantages`
+    get no gradients.
 
     `mask` (B, T) is True at tokens of answers; what is elsewhere has no effect, whichever number it is. With average="token", all
     these tokens count the same; with "sequence", each answer's mean counts the same, and answers without a token do not count.
-    Without any token the loss is 0. Another average raises a ValueError that names it.
+    Without any token the loss is 0, and so are its gradients. Another average raises a ValueError that names it.
     """
     # TODO 1: check `average`; compute the ratios, safe where the mask is False
     # TODO 2: compute both products, and take the smaller one of them
@@ -292,17 +299,18 @@ def policy_loss(
 def grade_answer(text: str, expected: float | str) -> float:
     """Return 1.0 if the last number in `text` is the expected one, and 0.0 if it is another or if there is none.
 
-    A number is written with digits: 12, 1,234,567 (groups of three after the first), 3.5, 1,000.25, or a fraction of two such numbers,
-    3/4. A sign, + or -, belongs to it if no letter, digit or closing bracket stands directly before the sign: the last number of
-    "10-3" is 3. A fraction whose denominator is 0 is no answer: 0.0. `expected` is a number, or a text that is graded in the same
-    way. No text raises an error, and nothing in it is executed.
+    A number begins with a digit: 12, 1,234,567 (groups of exactly three digits after the first), 3.5, 1,000.25, or a fraction of two
+    such numbers without a space, 3/4. Any other comma ends a number: the last one of "1,2345" is 2345. A sign, + or -, directly before
+    a number belongs to it if no letter, digit or closing bracket stands directly before the sign: the last number of "10-3" is 3. A
+    fraction whose denominator is 0 is no answer: 0.0. `expected` is a number, or a text whose last number is read in the same way.
+    No text raises an error, and nothing in it is executed.
     """
     # TODO 1: find the last number, for example with a regular expression
     # TODO 2: turn it into a float; remove the commas; divide, if it is a fraction
     # TODO 3: compare it with the expected number
     ### BEGIN SOLUTION
     digits = r"(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?"
-    pattern = rf"((?:(?<![\w)\]])[-+])?)({digits})(?:/({digits}))?"
+    pattern = rf"((?:(?<![\w)\]}}])[-+])?)({digits})(?:/({digits}))?"
 
     def last_number(words: str) -> float | None:
         matches = re.findall(pattern, words)

@@ -157,7 +157,9 @@ def test_a_later_text_may_go_into_an_earlier_row(learner):
     got = learner.pack(texts_of([4, 3, 2, 1]), 5, 0)
     same(got[0], torch.tensor([[1, 2, 3, 4, 10], [5, 6, 7, 8, 9]]), "`ids` of texts with 4, 3, 2 and 1 ids")
     again = learner.pack(texts_of([2, 5, 3, 4]), 5, 9)
+    choice = learner.pack(texts_of([3, 5, 4, 1]), 6, 0)
     same(again[0], torch.tensor([[1, 2, 8, 9, 10], [3, 4, 5, 6, 7], [11, 12, 13, 14, 9]]), "`ids` of texts with 2, 5, 3 and 4 ids")
+    same(choice[0], torch.tensor([[1, 2, 3, 13, 0, 0], [4, 5, 6, 7, 8, 0], [9, 10, 11, 12, 0, 0]]), "`ids` of texts with 3, 5, 4 and 1 ids")
 
 
 @exercise("pack", weight=3)

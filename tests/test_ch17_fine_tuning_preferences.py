@@ -109,8 +109,10 @@ def test_the_loss_is_minus_the_log_sigmoid_of_the_difference(learner, B, seed):
     """The loss is the mean over the pairs of -log σ(chosen - rejected); it is ln 2 where both rewards are equal."""
     chosen, rejected = tensor(seed, B, scale=2.0), tensor(seed + 1, B)
     got, equal = learner.reward_loss(chosen, rejected), learner.reward_loss(chosen, chosen)
+    double = learner.reward_loss(chosen.double(), rejected.double())
     close(got, surprise(chosen - rejected).mean().float(), "the loss")
     close(equal, torch.tensor(math.log(2)), "the loss of equal rewards")
+    close(double, surprise(chosen.double() - rejected.double()).mean(), "the loss of float64 rewards")
 
 
 @exercise("reward_loss", weight=2)
@@ -292,8 +294,8 @@ def test_the_gradient_reaches_the_policy(learner, n, seed):
 @exercise("kl_estimate")
 def test_an_unknown_kind_is_refused(learner):
     """A kind other than k1, k2 and k3 raises a ValueError that names it."""
-    policy = tensor(1, 3)
-    fine = learner.kl_estimate(policy, tensor(2, 3), kind="k1")
+    policy, fixed = tensor(1, 3), tensor(2, 3)
+    fine = learner.kl_estimate(policy, fixed, kind="k1")
     for kind in ("k4", "KL"):
-        refuses(lambda kind=kind: learner.kl_estimate(policy, policy, kind=kind), naming={"kind": kind}, because="there are only k1, k2 and k3")
-    close(fine, policy - tensor(2, 3), "the estimates with kind = 'k1'")
+        refuses(lambda kind=kind: learner.kl_estimate(policy, fixed, kind=kind), naming={"kind": kind}, because="there are only k1, k2 and k3")
+    close(fine, policy - fixed, "the estimates with kind = 'k1'")

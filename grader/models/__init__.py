@@ -8,7 +8,9 @@
     gpt2.py         GPT-2's own tokenizer and weights in the learner's GPT
     play/           a model goes on with what the user types
     training/       `headway train`: batches, steps, schedule, what the terminal shows
+    tuning/         `headway tune`: adapters, trained on right answers and then on rewards
     comparison/     `headway compare`: two models measured on the same text; two designs trained alike
+    tuning_labs/    the labs of lesson 17, on a small model of the stories
     stories/        an endless corpus of small stories, written for this course
 
 Begin with `design.py`. The learner's code runs in this process: it is theirs, on their machine. Only `cli/` and

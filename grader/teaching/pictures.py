@@ -216,6 +216,23 @@ def _published_block(chapter: ModuleType) -> str:
     return card(marks, right + 72, top + 16 * down + 50, "One block of SmolLM2: 32 weights on 16 levels")
 
 
+def _clipped_objective(chapter: ModuleType) -> str:
+    """Draw the objective of one token for both signs of the advantage, and what it would be without clipping."""
+    ratios = [i / 20 for i in range(5, 36)]
+    lines: dict[str, list[tuple[float, float]]] = {}
+    for advantage in (1.0, -1.0):
+        drawn = []
+        for ratio in ratios:
+            log_probs, mask = torch.tensor([[math.log(ratio)]]), torch.ones(1, 1, dtype=torch.bool)
+            loss = chapter.policy_loss(log_probs, torch.zeros(1, 1), torch.tensor([advantage]), mask)
+            drawn.append((ratio, -float(loss)))
+        lines[f"advantage {advantage:g}"] = drawn
+        lines[f"{advantage:g}, not clipped"] = [(ratio, ratio * advantage) for ratio in ratios]
+    title = "The objective of one token, clipped at 0.8 and 1.2"
+    looks = [(0, 0), (0, 2), (1, 0), (1, 2)]
+    return curves(lines, title, x_name="ratio", y_name="objective", looks=looks)
+
+
 def _pipeline_times(chapter: ModuleType) -> str:
     """Draw what four stages do with eight micro-batches, by both schedules; what is empty is the bubble."""
     n_stages, n_micro, unit, tall, left, top = 4, 8, 17, 26, 84, 84
@@ -258,5 +275,6 @@ DRAWN: dict[str, Callable[[ModuleType], str]] = {
     "ch12_interpretability": _patched_capitals,
     "ch13_backward": _softmax_slopes,
     "ch16_published_model": _published_block,
+    "ch17_fine_tuning": _clipped_objective,
     "ch18_many_machines": _pipeline_times,
 }

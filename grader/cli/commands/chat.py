@@ -25,6 +25,9 @@ def chat(
     temperature: Annotated[
         float, option("0 always takes the likeliest token; 0.7 varies.", min=0.0, max=10.0, metavar="N")
     ] = 0.0,
+    adapter: Annotated[
+        str | None, option("Use the adapters that `headway tune` made under this name.", metavar="NAME")
+    ] = None,
     web: Annotated[
         bool, option("Talk on a page in your browser, which also shows the inside of the model.", "--web")
     ] = False,
@@ -43,24 +46,32 @@ def chat(
     if not web and (port is not None or not browser):
         print_error("--port and --no-browser are about the page of --web; add --web, or leave them out")
         return UNUSABLE
-    if missing := missing_packages("chat", MODELS if place and place.is_dir() else ()):
+    if missing := missing_packages("chat", MODELS if adapter or (place and place.is_dir()) else ()):
         print_error(missing)
         return UNUSABLE
     from grader.models.own_parts import explaining_crashes, find_own_parts
     from grader.models.published.chat import Chat
     from grader.models.published.opening import EARLIER, EXERCISES, build, find_source
     from grader.models.published.source import PublishedProblem
+    from grader.models.tuning.adapters import ADAPTERS, find_place, merge
+    from grader.models.tuning.checkpoint import read
+    from grader.models.tuning.tasks import TuneProblem
     from grader.teaching.walks.progress_line import show_progress
 
-    source = find_source(place)
-    own = find_own_parts((*EARLIER, *EXERCISES), show_progress)
+    saved = read(adapter) if adapter else None
+    source = find_source(find_place(saved, place) if saved else place)
+    own = find_own_parts((*EARLIER, *EXERCISES, *(ADAPTERS if saved else ())), show_progress)
     with contextlib.closing(own):
         console = make_console(stderr=True)
         print_wrapped(console, f"Reading {source.name} ...", style="dim")
-        with explaining_crashes(own.parts, (PublishedProblem,)):
+        with explaining_crashes(own.parts, (PublishedProblem, TuneProblem)):
             published = build(source, own)
+            if saved:
+                merge(own.parts, published.model, saved)
         parameters = sum(parameter.numel() for parameter in published.model.parameters())
         said = [f"{source.name}: {source.sizes.n_layers} blocks and {parameters:,} parameters.", *own.sentences()]
+        if adapter:
+            said.insert(1, f"The adapters {adapter} are merged into it.")
         for sentence in said:
             print_wrapped(console, sentence, style="dim")
         if web:

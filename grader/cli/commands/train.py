@@ -71,13 +71,13 @@ def train(
 def _wrong_use(name: str | None, resume: bool, chosen: dict[str, Any]) -> str | None:
     if chosen["steps"] is not None and chosen["minutes"] is not None:
         return BOTH_LENGTHS
-    if name is not None and not _is_plain_name(name):
+    if name is not None and not is_plain_name(name):
         return f"--name is the name of a folder in checkpoints/, of letters, digits, hyphens and dots, not {name!r}"
     given = next((option for option, value in chosen.items() if value is not None), None)
     return f"--resume goes on with the settings of the checkpoint; leave out --{given}" if resume and given else None
 
 
-def _is_plain_name(name: str) -> bool:
+def is_plain_name(name: str) -> bool:
     return bool(name) and len(name) <= 80 and not name.startswith(".") and all(c.isalnum() or c in "-_." for c in name)
 
 

@@ -10,6 +10,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from grader.console.output import make_console, print_wrapped, progress_bar, wrap_text
 from grader.models.training.trainer import History
@@ -41,25 +42,50 @@ class View:
 
     @property
     def loss(self) -> float | None:
-        return _recent_mean(self.history.losses)
+        return recent_mean(self.history.losses)
 
     @property
     def norm(self) -> float | None:
-        return _recent_mean(self.history.norms)
+        return recent_mean(self.history.norms)
 
     @property
     def tokens_per_second(self) -> float | None:
         seconds = sum(self.recent_seconds)
         return sum(self.recent_tokens) / seconds if seconds else None
 
+    @property
+    def samples(self) -> list[tuple[int, str]]:
+        return self.history.samples
+
+    def describe(self) -> str:
+        facts = [f"step {self.steps_done}" + (f" of {self.total}" if self.total else ""), *_facts(self)]
+        if self.seconds_left is not None:
+            facts.append(f"{clock(self.seconds_left)} left")
+        return ", ".join(facts)
+
+    def lines(self, width: int) -> list[Text]:
+        return page_lines(self, width)
+
     def note_step(self, seconds: float, tokens: int) -> None:
         self.recent_seconds = [*self.recent_seconds[-RECENT + 1 :], seconds]
         self.recent_tokens = [*self.recent_tokens[-RECENT + 1 :], tokens]
 
 
-def _recent_mean(values: list[float]) -> float | None:
+def recent_mean(values: list[float]) -> float | None:
     recent = values[-RECENT:]
     return sum(recent) / len(recent) if recent else None
+
+
+class Shown(Protocol):
+    """What a page shows of a training or a tuning."""
+
+    @property
+    def samples(self) -> list[tuple[int, str]]:
+        """Texts of the model, with the number of the step."""
+        ...
+
+    def describe(self) -> str: ...
+    def lines(self, width: int) -> list[Text]: ...
 
 
 class Page:
@@ -70,24 +96,21 @@ class Page:
         self.console = make_console()
         self._samples = 0
 
-    def update(self, view: View) -> None:
+    def update(self, view: Shown) -> None:
         pass
 
-    def moment(self, view: View) -> None:
-        facts = [f"step {view.steps_done}" + (f" of {view.total}" if view.total else ""), *_facts(view)]
-        if view.seconds_left is not None:
-            facts.append(f"{_clock(view.seconds_left)} left")
-        self.console.print(", ".join(facts), soft_wrap=True)
+    def moment(self, view: Shown) -> None:
+        self.console.print(view.describe(), soft_wrap=True)
         for sample in self.new_samples(view):
             self.console.print(f"  {sample}", soft_wrap=True)
 
-    def close(self, view: View) -> None:
+    def close(self, view: Shown) -> None:
         pass
 
-    def new_samples(self, view: View) -> list[str]:
+    def new_samples(self, view: Shown) -> list[str]:
         """The samples that were not shown yet, each on one line."""
-        new = view.history.samples[self._samples :]
-        self._samples = len(view.history.samples)
+        new = view.samples[self._samples :]
+        self._samples = len(view.samples)
         return [f"at step {step}: {_one_line(text)}" for step, text in new]
 
 
@@ -99,23 +122,23 @@ class LivePage(Page):
         self._live = Live(console=self.console, auto_refresh=False, redirect_stdout=False, redirect_stderr=False)
         self._drawn = 0.0
 
-    def update(self, view: View) -> None:
+    def update(self, view: Shown) -> None:
         if time.monotonic() - self._drawn >= REDRAW_SECONDS:
             self._draw(view)
 
-    def moment(self, view: View) -> None:
+    def moment(self, view: Shown) -> None:
         self._draw(view)
         for sample in self.new_samples(view):
             print_wrapped(self.console, sample)
 
-    def close(self, view: View) -> None:
+    def close(self, view: Shown) -> None:
         self._draw(view)
         self._live.stop()
 
-    def _draw(self, view: View) -> None:
+    def _draw(self, view: Shown) -> None:
         self._live.start()  # does nothing after the first time
         width = make_console().width  # the terminal may have another width now
-        self._live.update(Group(*page_lines(view, width)), refresh=True)
+        self._live.update(Group(*view.lines(width)), refresh=True)
         self._drawn = time.monotonic()
 
 
@@ -130,7 +153,7 @@ def page_lines(view: View, width: int) -> list[Text]:
     lines = [Text(f"step {view.steps_done:,}{of_total}, {view.name}", style="bold")]
     if view.total:
         share = view.steps_done / view.total
-        left = f"{_clock(view.seconds_left)} left" if view.seconds_left is not None else ""
+        left = f"{clock(view.seconds_left)} left" if view.seconds_left is not None else ""
         lines.append(Text.assemble(progress_bar(share, min(30, max(width - 30, 8))), f" {int(100 * share)} %  {left}"))
     else:
         lines.append(Text("measuring the speed, to plan the training", style="dim"))
@@ -164,7 +187,7 @@ def _one_line(text: str) -> str:
     return " ".join("".join(c if c.isprintable() or c.isspace() else "\ufffd" for c in text).split())
 
 
-def _clock(seconds: float) -> str:
+def clock(seconds: float) -> str:
     whole = max(int(seconds + 0.5), 0)
     hours, minutes = divmod(whole // 60, 60)
     return f"{hours}:{minutes:02}:{whole % 60:02}" if hours else f"{minutes}:{whole % 60:02}"

@@ -164,6 +164,27 @@ def test_a_wrong_part_of_a_published_model_is_visible(name, edit, verdict):
     assert verdict in drawn(name, edit).verdict
 
 
+def test_fine_tuning(pictures):
+    assert panel(pictures["LoRALinear"]).values == [0] * 5
+    assert [int(torch.linalg.matrix_rank(table(pictures["LoRALinear"], rank), rtol=1e-5)) for rank in (1, 2)] == [1, 2]
+    pairs = [(panel(pictures["answer_labels"]).rows[i], panel(pictures["answer_labels"]).columns[j]) for i, j in table(pictures["answer_labels"]).nonzero().tolist()]
+    assert pairs == [("model", "four"), ("four", "end"), ("model", "two"), ("two", "pairs"), ("pairs", "end")]
+    texts, positions, targets, mask = (table(pictures["pack"], number) for number in range(4))
+    assert texts.tolist() == [[1, 1, 1, 2, 2, 2, 2, 5], [3] * 8, [3, 3, 4, 4, 0, 0, 0, 0]]
+    assert positions.tolist() == [[0, 1, 2, 0, 1, 2, 3, 0], [*range(8)], [0, 1, 0, 1, 0, 0, 0, 0]]
+    assert targets.sum(1).tolist() == [5, 8, 2] and mask.tolist() == torch.block_diag(*(torch.ones(n, n).tril() for n in (3, 4, 1))).tolist()
+    for name, lines in (("reward_loss", {"margin 0": 0.0, "margin 1": 1.0}), ("dpo_loss", dict.fromkeys(("beta 0.1", "beta 0.5", "beta 1"), 0.0))):
+        for line, middle in lines.items():
+            assert dict(panel(pictures[name]).lines[line])[middle] == pytest.approx(math.log(2), abs=1e-5)
+    assert panel(pictures["dpo_loss"], 1).values == panel(pictures["dpo_loss"], 2).values[::-1] == [3, 1, 0, -3]
+    estimates = {kind: dict(points) for kind, points in panel(pictures["kl_estimate"]).lines.items()}
+    assert min(estimates["k1"].values()) == -3 and min(estimates["k2"].values()) == min(estimates["k3"].values()) == 0
+    advantages = torch.tensor(panel(pictures["group_advantages"], 1).values).view(3, 4)
+    assert advantages[:, 0].tolist() == [1.5, 0.5, 0] and advantages.sum(1).tolist() == [0, 0, 0]
+    flat = {name: [x for x, y in points if y == 0] for name, points in panel(pictures["policy_loss"], 1).lines.items()}
+    assert all(x > 1.2 for x in flat["advantage 1"]) and all(x < 0.8 for x in flat["advantage -1"]) and {len(xs) for xs in flat.values()} == {15}
+
+
 def test_parts_of_many_machines(pictures):
     assert table(pictures["ring_all_reduce"]).tolist() == [[1, 2, 3, 4, 4, 4]] * 4
     sums = table(pictures["ring_all_reduce"], 1)
@@ -176,6 +197,23 @@ def test_parts_of_many_machines(pictures):
         times = table(pictures["pipeline_schedule"], number)
         assert times.shape == (3, 18) and all((times == value).sum() == (3 if value > 0 else 6) for value in (1, 2, 3, 4, -1, -2, -3, -4))
     assert table(pictures["pipeline_schedule"], 1)[2].tolist() == [0, 0, 1, -1, -1, 2, -2, -2, 3, -3, -3, 4, -4, -4, 0, 0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    "name, edit, verdict",
+    [
+        ("LoRALinear", ("self.scale * self.B @ self.A", "self.B @ self.A"), "in 80 of 85 numbers."),
+        ("answer_labels", ("targets[i - 1] = ids[i]", "targets[i - 1] = ids[i - 1]"), "in 10 of 182 numbers."),
+        ("pack", ("positions[r, start:stop] = torch.arange(len(text))", "positions[r, start:stop] = torch.arange(start, stop)"), "in 7 of 136 numbers."),
+        ("reward_loss", ("logsigmoid(chosen - rejected - margin)", "logsigmoid(chosen - rejected + margin)"), "in 101 of 202 numbers."),
+        ("dpo_loss", ("beta * (policy_rejected - reference_rejected.detach())", "beta * policy_rejected"), "differs from the reference's in"),
+        ("kl_estimate", ("torch.expm1(-d) + d", "torch.expm1(d) - d"), "in 58 of 183 numbers."),
+        ("group_advantages", ("groups - groups.mean(dim=1, keepdim=True)", "groups - groups.mean()"), "in 16 of 24 numbers."),
+        ("policy_loss", ("torch.minimum", "torch.maximum"), "differs from the reference's in"),
+    ],
+)  # fmt: skip
+def test_a_wrong_part_of_fine_tuning_is_visible(name, edit, verdict):
+    assert verdict in drawn(name, edit).verdict
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,181 @@
+"""`headway tune`: fine-tunes a model with the learner's own parts of chapter 17."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+# before torch: on a busy machine, threads that wait actively slow each other down
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+from grader.cli.arguments import option  # noqa: E402
+from grader.cli.commands.train import DONE, INTERRUPTED, UNUSABLE, is_plain_name, train_to_end  # noqa: E402
+from grader.console.output import command_line, make_console, print_error, print_wrapped  # noqa: E402
+from grader.models.packages import missing_packages  # noqa: E402
+
+if TYPE_CHECKING:
+    from grader.models.tuning.base import Base
+    from grader.models.tuning.run import Tuning
+
+STORIES_MINUTES = 1.0  # to train a model, if there is none
+SHOWN = 60  # characters of an answer
+
+TaskName = StrEnum("TaskName", "sums format")
+
+
+def tune(
+    task: Annotated[
+        TaskName | None, option("Sums, or answers of a fixed form. Default: sums, without SmolLM2 format.")
+    ] = None,
+    minutes: Annotated[
+        float | None, option("How long, with all tests. Default: 9, for stories 3.", min=0.05, max=10_000, metavar="M")
+    ] = None,
+    steps: Annotated[
+        int | None, option("How many steps of each phase, instead of minutes.", min=1, max=1_000_000, metavar="N")
+    ] = None,
+    base: Annotated[
+        str | None,
+        option("A checkpoint of `headway train` on stories, or a model as for `headway chat`.", metavar="NAME|FOLDER"),
+    ] = None,
+    name: Annotated[str | None, option("The adapters are in checkpoints/NAME.", metavar="NAME")] = None,
+    seed: Annotated[int | None, option("Use other random numbers.", min=0, max=2**31 - 1, metavar="N")] = None,
+    resume: Annotated[bool, option("Go on with an interrupted tuning: NAME's, or the latest.", "--resume")] = False,
+) -> int:
+    """Fine-tune a model on your own code of chapter 17: with adapters, first on right answers, then on rewards.
+
+    The model is SmolLM2, or, if its weights are not installed, a GPT that `headway train` made from stories. Before,
+    between and after the phases it answers held-out questions. Control-C saves, and --resume goes on from there."""
+    chosen = {"task": task, "minutes": minutes, "steps": steps, "base": base, "seed": seed}
+    if steps is not None and minutes is not None:
+        print_error("--steps and --minutes both say how long to tune; give one of them")
+        return UNUSABLE
+    if name is not None and not is_plain_name(name):
+        print_error(
+            f"--name is the name of a folder in checkpoints/, of letters, digits, hyphens and dots, not {name!r}"
+        )
+        return UNUSABLE
+    given = next((each for each, value in chosen.items() if value is not None), None)
+    if resume and given:
+        print_error(f"--resume goes on with the settings of the checkpoint; leave out --{given}")
+        return UNUSABLE
+    if missing := missing_packages("tune"):
+        print_error(missing)
+        return UNUSABLE
+    from grader.models.tuning import run
+    from grader.models.tuning.progress import MINUTES
+    from grader.teaching.walks.progress_line import show_progress
+
+    if resume:
+        tuning = run.resume(name, show_progress)
+    else:
+        opened = _open(base)
+        if opened is None:
+            return INTERRUPTED
+        wanted = task or ("sums" if opened.kind == "published" else "format")
+        tuning = run.begin(opened, wanted, name, seed or 0, minutes or MINUTES[opened.kind], steps)
+    with contextlib.closing(tuning):
+        return _tune(tuning)
+
+
+def _open(place: str | None) -> Base | None:
+    """The model to tune; without weights and without a stories' model, one is trained. None after Control-C."""
+    from grader.models.published.opening import installed_file
+    from grader.models.published.source import PublishedProblem
+    from grader.models.training import run
+    from grader.models.training.settings import Settings
+    from grader.models.tuning.base import find_stories, open_base
+    from grader.teaching.walks.progress_line import show_progress
+
+    console = make_console()
+    if place is None:
+        try:
+            installed_file()
+        except PublishedProblem as problem:
+            print_wrapped(console, f"{str(problem)[0].upper()}{str(problem)[1:]}. So a GPT on stories is tuned.")
+            place = find_stories()
+            if place is None:
+                print_wrapped(console, f"There is none yet, so it is trained first, for {STORIES_MINUTES:g} minute.")
+                console.print()
+                with contextlib.closing(
+                    run.begin(Settings(minutes=STORIES_MINUTES), None, "cpu", show_progress)
+                ) as training:
+                    place = training.name
+                    if not train_to_end(training):
+                        print_wrapped(console, "Stopped, and saved. To go on with this training, and then tune:")
+                        console.print(command_line(f"headway train --resume --name {place}"))
+                        return None
+    return open_base(place, show_progress)
+
+
+def _tune(tuning: Tuning) -> int:
+    from grader.models.training.live_page import control_c, make_page
+    from grader.models.training.trainer import NotANumber
+    from grader.models.tuning.run import run
+    from grader.models.tuning.tasks import TuneProblem
+
+    console = make_console()
+    if not tuning.progress.is_finished:
+        _introduce(tuning)
+        try:
+            with control_c() as interrupted:
+                finished = run(tuning, make_page(), interrupted)
+        except NotANumber as problem:
+            raise TuneProblem(f"{problem}; the last checkpoint stays, and another --seed may go better") from None
+        console.print()
+        if not finished:
+            print_wrapped(console, "Stopped, and saved. To go on:")
+            console.print(command_line(f"headway tune --resume --name {tuning.name}"))
+            return INTERRUPTED
+    _conclude(tuning)
+    return DONE
+
+
+def _introduce(tuning: Tuning) -> None:
+    """Print what is tuned and on what, and whose parts run."""
+    console, base = make_console(), tuning.base
+    trained = sum(parameter.numel() for parameter in tuning.adapters.values())
+    every = sum(parameter.numel() for parameter in base.model.parameters())
+    print_wrapped(
+        console,
+        f"{base.name}, and adapters with {trained:,} numbers, {100 * trained / every:.1f} % of all.",
+    )
+    print_wrapped(console, f"It is asked {tuning.task.title}.")
+    for sentence in base.own.sentences():
+        print_wrapped(console, sentence)
+    console.print()
+
+
+def _conclude(tuning: Tuning) -> None:
+    """Print what it has learned, or that it has not; some answers; and where the adapters are."""
+    from grader.course.status import short_path
+    from grader.models.tuning.checkpoint import FILE
+    from grader.models.tuning.evaluation import describe_difference, describe_shares
+
+    console = make_console()
+    before, between, after = tuning.progress.evaluations
+    print_wrapped(console, "Right answers to questions that were never trained on:")
+    named = (("before", before), ("after right answers", between), ("after rewards", after))
+    for line in describe_shares(named):
+        console.print(f"  {line}", soft_wrap=True, highlight=False)
+    print_wrapped(console, "In brackets: where the true share is in 95 of 100 such tests (Wilson's interval).")
+    console.print()
+    for sentence in (
+        describe_difference("Right answers", before, between),
+        describe_difference("Rewards", between, after),
+    ):
+        print_wrapped(console, sentence)
+    console.print()
+    print_wrapped(console, "What the model answered before, and what it answers now:")
+    for (prompt, old), (_, new) in zip(before.samples, after.samples):
+        print_wrapped(console, f"- {prompt} → {_short(old)} → {_short(new)}")
+    console.print()
+    file = tuning.folder / FILE
+    print_wrapped(console, f"The adapters are in {short_path(file)}, {file.stat().st_size / 1e6:.1f} MB.")
+    if tuning.base.kind == "published":
+        console.print(command_line(f"headway chat --adapter {tuning.name}"))
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= SHOWN else text[:SHOWN] + " ...")
