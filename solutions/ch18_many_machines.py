@@ -173,7 +173,7 @@ def gather_parameters(shards: Sequence[Tensor], shapes: Sequence[Sequence[int]],
     vectors = group.all_gather(torch.cat([shard.flatten() for shard in shards]))
     lengths = [shard.numel() for shard in shards]
     by_tensor = zip(*(vector.split(lengths) for vector in vectors))
-    return [torch.cat(parts)[: math.prod(shape)].view(*shape) for parts, shape in zip(by_tensor, shapes)]
+    return [torch.cat(parts)[: math.prod(shape)].view(tuple(shape)) for parts, shape in zip(by_tensor, shapes)]
     ### END SOLUTION
 
 

@@ -14,6 +14,8 @@ Whose code runs:
     reference_parts.py             the reference's definitions that replace some of the learner's
     names_used.py                  which definitions use which others
 
+For chapter 18: `simulated_group.py`, a group of ranks that tests run inside the implementation's side.
+
 What is noticed meanwhile: the calls (`calls.py`, `inner_calls.py`), changed arguments, threads, forbidden functions
 (`forbidden/`), the line where time ran out (`stuck_line.py`), and errors (`errors.py`, `descriptions.py`).
 """

@@ -1,4 +1,4 @@
-"""One model on several processes: a group of ranks, simulated in threads or made of real processes.
+"""Chapter 18's group of ranks made of real processes; the simulated one is grader/execution/simulated_group.py.
 
-Both kinds of group keep the same contract, which chapter 18 describes; tests run it against both.
+Both keep the same contract, which chapter 18 describes; tests run it against both.
 """

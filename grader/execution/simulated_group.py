@@ -31,6 +31,7 @@ class CallCount:
 
     calls: list[str] = field(default_factory=list)  # names, in their order
     bytes: int = 0  # of the tensors that it gave to send and to collective calls
+    sent_to: list[int] = field(default_factory=list)  # ranks, one for each send
 
 
 @dataclass
@@ -55,6 +56,7 @@ class Group:
 
     def __init__(self, simulation: _Simulation, rank: int) -> None:
         self._simulation, self.rank, self.size = simulation, rank, len(simulation.ranks)
+        self.count = simulation.ranks[rank].count
 
     def all_reduce(self, t: Tensor) -> Tensor:
         return _sum(self._collect("all_reduce", t))
@@ -181,7 +183,7 @@ class _Simulation:
         return rank
 
     def send(self, number: int, to: int, t: Tensor) -> None:
-        self._begin(number, "send", t)
+        self._begin(number, "send", t).count.sent_to.append(to)
         self.mailboxes.setdefault((number, to), deque()).append(t)
 
     def receive(self, number: int, shape: tuple[int, ...], source: int) -> Tensor:

@@ -1,0 +1,196 @@
+"""Chapter 18, second part: weights that are spread over the ranks."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from grader.runner.marks import exercise
+from grader.verdict.comparing import close, holds, same
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pytest_check import check
+from simulated_groups import ranks_of
+from strategies import distinct, seeds, tensor
+
+few = settings(max_examples=3)
+group_sizes = st.integers(1, 4)
+
+
+def shards_of(whole, n):
+    """Each rank's shard of one tensor: equal parts of the flat numbers, padded with zeros at the end."""
+    k = math.ceil(whole.numel() / n)
+    return list(torch.cat([whole.flatten(), torch.zeros(n * k - whole.numel(), dtype=whole.dtype)]).split(k)) if k else [whole.flatten()] * n
+
+
+# ---- gather_parameters
+
+
+def gathered(gather_parameters, shards, shapes):
+    """What each rank gets; `shards` has each rank's."""
+    from grader.execution.simulated_group import run_ranks
+
+    results, counts = run_ranks(lambda group: gather_parameters(shards[group.rank], shapes, group), len(shards))
+    return {"results": [list(found) for found in results], "calls": [list(c.calls) for c in counts], "bytes": [c.bytes for c in counts]}
+
+
+WHOLE_SHAPES = ((3, 5), (4,), (2, 1, 3), (1,))
+
+
+@exercise("gather_parameters", weight=3)
+@few
+@given(n=group_sizes, seed=seeds)
+def test_whole_tensors_come_back_in_their_shapes(learner, n, seed):
+    """Each rank gets every tensor whole: the ranks' shards in their order, without the padding, in the given shape."""
+    whole = [tensor(seed + i, *shape) for i, shape in enumerate(WHOLE_SHAPES)]
+    by_rank = [list(parts) for parts in zip(*(shards_of(w, ranks_of(n)) for w in whole))]
+    got = learner.bring(gathered)(learner.gather_parameters, by_rank, WHOLE_SHAPES)
+    for rank, found in enumerate(got["results"]):
+        same(len(found), len(whole), f"the number of tensors on rank {rank}")
+        for mine, right in zip(found, whole):
+            close(mine, right, f"the tensor of shape {tuple(right.shape)} on rank {rank} of {n}")
+
+
+@exercise("gather_parameters", weight=2)
+@few
+@given(n=st.integers(2, 4), seed=seeds)
+def test_one_call_gathers_all_of_them(learner, n, seed):
+    """However many tensors there are, each rank makes one all_gather of its own shards."""
+    whole = [tensor(seed + i, *shape) for i, shape in enumerate(WHOLE_SHAPES)]
+    by_rank = [list(parts) for parts in zip(*(shards_of(w, ranks_of(n)) for w in whole))]
+    got = learner.bring(gathered)(learner.gather_parameters, by_rank, WHOLE_SHAPES)
+    close(got["results"][0][2], whole[2], "the third tensor on rank 0")
+    for rank in range(n):
+        same(got["calls"][rank], ["all_gather"], f"the calls of rank {rank}")
+        same(got["bytes"][rank], 4 * sum(shard.numel() for shard in by_rank[rank]), f"the bytes that rank {rank} sends")
+
+
+@exercise("gather_parameters")
+def test_shapes_may_be_lists_and_tensors_may_be_single(learner):
+    """A shape may be a list, a tuple or empty; one tensor alone works too, and float64 stays float64."""
+    whole = [tensor(1, 5, dtype=torch.float64), tensor(2, 1, dtype=torch.float64).view(())]
+    by_rank = [list(parts) for parts in zip(*(shards_of(w, ranks_of(3)) for w in whole))]
+    got = learner.bring(gathered)(learner.gather_parameters, by_rank, [[5], []])
+    alone = learner.bring(gathered)(learner.gather_parameters, [[shard] for shard in shards_of(whole[0], 2)], [[5]])
+    for mine, right in zip(got["results"][2], whole):
+        close(mine, right, f"the tensor of shape {tuple(right.shape)}")
+    close(alone["results"][1][0], whole[0], "one tensor alone")
+
+
+# ---- FullyShardedLinear
+
+
+def sharded_layer(FullyShardedLinear, weight, bias, inputs, cotangents):
+    """Outputs and gradients on each rank, what the layer holds, and what autograd keeps between forward and backward."""
+    from grader.execution.simulated_group import run_ranks
+
+    def one_rank(group):
+        linear = torch.nn.Linear(weight.size(1), weight.size(0), bias is not None, dtype=weight.dtype)
+        with torch.no_grad():
+            linear.weight.copy_(weight)
+            if bias is not None:
+                linear.bias.copy_(bias)
+        layer = FullyShardedLinear(linear, group)
+        held = [p.numel() for p in layer.parameters()]
+        held += [v.numel() for m in layer.modules() for v in [*vars(m).values(), *m._buffers.values()] if isinstance(v, torch.Tensor)]
+        x, kept = inputs[group.rank].clone().requires_grad_(), []
+
+        def pack(t):
+            kept.append((t.untyped_storage().data_ptr(), t.untyped_storage().nbytes() // t.element_size()))
+            return t
+
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
+            y = layer(x)
+        between = sum(dict(kept).values())
+        (y * cotangents[group.rank]).sum().backward()
+        return {
+            "y": y.detach(), "x": x.grad, "names": [name for name, _ in layer.named_parameters()], "shard": layer.shard.detach().clone(),
+            "gradient": layer.shard.grad, "held": sum(held), "between": between, "given": linear.weight.detach().clone(),
+        }  # fmt: skip
+
+    results, counts = run_ranks(one_rank, len(inputs))
+    return {"ranks": results, "calls": [list(c.calls) for c in counts], "bytes": [c.bytes for c in counts]}
+
+
+def whole_layer(weight, bias, inputs, cotangents):
+    """The same on one machine: outputs, gradients of the inputs, and the sum of the gradients of weight and bias, as one vector."""
+    w, b = weight.clone().requires_grad_(), None if bias is None else bias.clone().requires_grad_()
+    xs = [x.clone().requires_grad_() for x in inputs]
+    ys = [torch.nn.functional.linear(x, w, b) for x in xs]
+    sum((y * c).sum() for y, c in zip(ys, cotangents)).backward()
+    flat = torch.cat([part.flatten() for part in (w.grad, None if b is None else b.grad) if part is not None])
+    return [y.detach() for y in ys], [x.grad for x in xs], flat
+
+
+layers = distinct("T", "m", "n", T=(3, 4), m=(5, 7), n=(5, 7))
+
+
+def layer_problem(s, seed, n):
+    """Weight, bias, and each rank's own input (with another number of rows on each) and cotangent."""
+    weight, bias = tensor(seed, s.m, s.n), tensor(seed + 1, s.m)
+    inputs = [tensor(seed + 2 + rank, 1 + rank, s.T, s.n) for rank in range(n)]
+    return weight, bias, inputs, [tensor(seed + 20 + rank, 1 + rank, s.T, s.m) for rank in range(n)]
+
+
+@exercise("FullyShardedLinear", weight=3)
+@few
+@given(s=layers, n=group_sizes, seed=seeds)
+def test_each_rank_computes_the_whole_layer(learner, s, n, seed):
+    """Every rank gives its own input the outputs of the whole layer, and its input the right gradient, with and without a bias."""
+    weight, bias, inputs, cotangents = layer_problem(s, seed, ranks_of(n))
+    for own in (bias, None):
+        got = learner.bring(sharded_layer)(learner.FullyShardedLinear, weight, own, inputs, cotangents)
+        outputs, slopes, _ = whole_layer(weight, own, inputs, cotangents)
+        what = "" if own is not None else " without a bias"
+        for rank, found in enumerate(got["ranks"]):
+            with check:
+                close(found["y"], outputs[rank], f"the output on rank {rank} of {n}{what}", tol=1e-4)
+            with check:
+                close(found["x"], slopes[rank], f"the gradient of the input on rank {rank} of {n}{what}", tol=1e-4)
+
+
+@exercise("FullyShardedLinear", weight=3)
+@few
+@given(s=layers, n=group_sizes, seed=seeds)
+def test_a_shard_gets_the_sum_of_all_ranks_gradients(learner, s, n, seed):
+    """The gradient of a rank's shard is its part of the gradient of weight and bias, added up over all ranks' inputs; it is not a mean."""
+    weight, bias, inputs, cotangents = layer_problem(s, seed, ranks_of(n))
+    got = learner.bring(sharded_layer)(learner.FullyShardedLinear, weight, bias, inputs, cotangents)
+    _, _, flat = whole_layer(weight, bias, inputs, cotangents)
+    whole = torch.cat([weight.flatten(), bias])
+    for rank, found in enumerate(got["ranks"]):
+        close(found["shard"], shards_of(whole, n)[rank], f"the shard of rank {rank} of {n}")
+        close(found["gradient"], shards_of(flat, n)[rank], f"the gradient of the shard of rank {rank} of {n}", tol=1e-4)
+
+
+@exercise("FullyShardedLinear", weight=3)
+@few
+@given(s=layers, n=st.integers(2, 4), seed=seeds)
+def test_no_rank_keeps_the_whole_weight(learner, s, n, seed):
+    """A rank's layer holds its shard and nothing else; between the forward and the backward pass, autograd keeps the input and the shard only."""
+    weight, bias, inputs, cotangents = layer_problem(s, seed, ranks_of(n))
+    got = learner.bring(sharded_layer)(learner.FullyShardedLinear, weight, bias, inputs, cotangents)
+    outputs, _, _ = whole_layer(weight, bias, inputs, cotangents)
+    k = math.ceil((s.m * s.n + s.m) / n)
+    for rank, found in enumerate(got["ranks"]):
+        close(found["y"], outputs[rank], f"the output on rank {rank}", tol=1e-4)
+        same(found["names"], ["shard"], f"the parameters on rank {rank}")
+        holds(found["held"] <= k, f"the layer on rank {rank} of {n} holds {found['held']} numbers; its shard has {k}")
+        most = inputs[rank].numel() + k
+        holds(found["between"] <= most, f"between forward and backward rank {rank} of {n} keeps {found['between']} numbers; input and shard have {most}")
+
+
+@exercise("FullyShardedLinear", weight=2)
+@few
+@given(s=layers, n=st.integers(2, 4), seed=seeds)
+def test_two_gathers_and_one_reduce_scatter(learner, s, n, seed):
+    """A step makes one all_gather forward and one backward, and one reduce_scatter for the gradient; the given layer does not change."""
+    weight, bias, inputs, cotangents = layer_problem(s, seed, ranks_of(n))
+    got = learner.bring(sharded_layer)(learner.FullyShardedLinear, weight, bias, inputs, cotangents)
+    outputs, _, _ = whole_layer(weight, bias, inputs, cotangents)
+    k = math.ceil((s.m * s.n + s.m) / n)
+    for rank, found in enumerate(got["ranks"]):
+        close(found["y"], outputs[rank], f"the output on rank {rank}", tol=1e-4)
+        same(sorted(got["calls"][rank]), ["all_gather", "all_gather", "reduce_scatter"], f"the calls of rank {rank}, sorted")
+        same(got["bytes"][rank], 4 * (2 * k + n * k), f"the bytes that rank {rank} gives to its calls")
+        close(found["given"], weight, "the weight of the given layer afterwards")
