@@ -13,7 +13,7 @@ from datetime import timedelta
 
 import torch
 import torch.distributed as distributed
-from grader.models.machines.simulated import GroupProblem
+from grader.execution.simulated_group import GroupProblem
 from torch import Tensor
 
 PATIENCE = timedelta(minutes=5)  # that a rank waits for another one, which may be writing a checkpoint

@@ -164,7 +164,7 @@ class Refusals:
 
 
 def problem_of(call) -> str:
-    from grader.models.machines.simulated import GroupProblem
+    from grader.execution.simulated_group import GroupProblem
 
     try:
         call()

@@ -9,7 +9,7 @@ import sys
 import pytest
 import torch
 from grader.course.syllabus import ROOT
-from grader.models.machines.simulated import run_ranks
+from grader.execution.simulated_group import run_ranks
 from group_laws import LAWS
 
 REAL = [pytest.param(size, marks=pytest.mark.thorough) for size in (2, 3)]

@@ -9,8 +9,8 @@ import torch
 from boundaries import QUICK_KINDS, make_boundary
 from grader.execution.errors import LearnerError, OutOfTime
 from grader.execution.proxy import Implementation
+from grader.execution.simulated_group import GroupProblem, run_ranks
 from grader.execution.worker import WorkerPool
-from grader.models.machines.simulated import GroupProblem, run_ranks
 
 
 def ones(*shape):
@@ -157,20 +157,20 @@ def toy(request):
 
 
 def on_ranks(function, size, *values):
-    from grader.models.machines.simulated import run_ranks
+    from grader.execution.simulated_group import run_ranks
 
     results, counts = run_ranks(lambda group: group.all_reduce(function(torch.ones(2) * group.rank, *values)), size)
     return results, [count.bytes for count in counts]
 
 
 def one_too_few(function):
-    from grader.models.machines.simulated import run_ranks
+    from grader.execution.simulated_group import run_ranks
 
     return run_ranks(lambda group: group.rank and group.all_reduce(function(torch.ones(1))), 2)[0]
 
 
 def endless(function):
-    from grader.models.machines.simulated import run_ranks
+    from grader.execution.simulated_group import run_ranks
 
     def rank(group):
         group.all_reduce(torch.ones(1))
