@@ -90,19 +90,17 @@ class ProcessGroup:
 
     def close(self) -> None:
         """Wait until what was sent has been received, and leave the group."""
-        try:
-            if not self._problem:
-                with self._call("the end"):
-                    while self._unfinished:
-                        self._finish_oldest_send()
-        finally:
-            self._problem = self._problem or "the group is closed"
+        with self._call("close"):
+            while self._unfinished:
+                self._finish_oldest_send()
+        self.leave()
+
+    def leave(self) -> None:
+        """Leave the group at once. Another rank that waits for this one gets a problem."""
+        if distributed.is_initialized():
+            self._problem = self._problem or "this rank has left the group"
             self._unfinished.clear()
             distributed.destroy_process_group()
-
-    @property
-    def is_usable(self) -> bool:
-        return not self._problem
 
     def _finish_oldest_send(self) -> None:
         work, _ = self._unfinished.popleft()

@@ -1,0 +1,94 @@
+"""The ranks 1 and up of a training on this machine: processes that this one starts, and ends.
+
+`python -m grader.models.training.followers METHOD RANK SIZE PARENT` is one of them. It prints a line when it has loaded
+everything, and one more if its own code ended it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from grader.files import UserProblem
+from grader.processes.prestarted import python_process
+from grader.system.process_tree import die_with_parent, end_subprocess
+
+READY = b"ready"
+ENDING_SECONDS = 10.0  # for a follower whose work is done
+
+
+class Followers:
+    """The processes, and how they find each other: by a file in a folder of their own."""
+
+    def __init__(self, size: int, threads: int) -> None:
+        self._folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+        self.method, self.size = (Path(self._folder.name) / "group").as_uri(), size
+        self._processes = [
+            python_process(
+                "grader.models.training.followers", self.method, str(rank), str(size), str(os.getpid()),
+                environment={"OMP_NUM_THREADS": str(threads)}, stdout=subprocess.PIPE,
+            )
+            for rank in range(1, size)
+        ]  # fmt: skip
+
+    def wait_until_ready(self) -> str | None:
+        """Wait until all have loaded everything; the reason if one has ended instead."""
+        for process in self._processes:
+            assert process.stdout is not None
+            if process.stdout.readline().strip() != READY:
+                return self.why_one_ended()
+        return None
+
+    def why_one_ended(self) -> str | None:
+        """A part of a sentence about a process that has ended before its work was done; None if all are running."""
+        for rank, process in enumerate(self._processes, 1):
+            try:
+                status = process.wait(1.0)  # one that dies closes its connections a moment before it has ended
+            except subprocess.TimeoutExpired:
+                continue
+            assert process.stdout is not None
+            said = process.stdout.read().decode(errors="replace").strip()
+            if said or status < 0:
+                return f"process {rank}: {said}" if said else f"process {rank} was ended by {_signal_name(-status)}"
+        return None
+
+    def close(self, seconds: float) -> None:
+        """End all; each gets so many seconds to end by itself."""
+        for process in self._processes:
+            end_subprocess(process, seconds)
+            for pipe in (process.stdin, process.stdout):
+                if pipe is not None:
+                    pipe.close()
+        self._folder.cleanup()
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return f"the signal {signal.Signals(number).name}"
+    except ValueError:
+        return f"signal {number}"
+
+
+def main(method: str, rank: str, size: str, parent: str) -> None:
+    die_with_parent(int(parent))
+    from grader.execution.simulated_group import GroupProblem
+    from grader.models.machines.processes import join_group
+    from grader.models.training.data_parallel import follow
+    from grader.models.training.trainer import NotANumber
+
+    print(READY.decode(), flush=True)
+    try:
+        follow(join_group(method, int(rank), int(size)))
+    except (GroupProblem, NotANumber):  # rank 0 says it, or has ended
+        sys.exit(1)
+    except UserProblem as problem:
+        print(" ".join(str(problem).split()), flush=True)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
