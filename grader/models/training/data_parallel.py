@@ -4,9 +4,10 @@ others follow it: they get its checkpoint, and before each step its plan. So any
 
 from __future__ import annotations
 
+import signal
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -36,6 +37,8 @@ def started_followers(training: Training, size: int) -> Iterator[None]:
         with leading(training, join_group(followers.method, 0, size), followers.why_one_ended):
             yield
         followers.close(ENDING_SECONDS)
+    except GroupProblem as problem:
+        raise GroupProblem(followers.why_one_ended() or str(problem)) from problem
     finally:
         followers.close(0.0)
 
@@ -52,14 +55,17 @@ def leading(
                 _broadcast_bytes(group, (Path(folder) / name).read_bytes())
         training.trainer.team = team = Team(group, training.own.parts, why_one_ended)
         yield
-        team.announce_plan(STOP)
-        group.close()
+        with suppress(GroupProblem):  # of one that has ended after the last step
+            team.announce_plan(STOP)
+            group.close()
     finally:  # after a failure the others may be anywhere in a step, so nothing can be announced
         group.leave()
 
 
 def follow(group: ProcessGroup) -> None:
-    """Another rank: get the training of rank 0, and make every step with it until rank 0 ends."""
+    """Another rank: get the training of rank 0, and make every step with it until rank 0 ends. Control-C is for rank 0
+    alone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     with tempfile.TemporaryDirectory() as folder:
         for name in FILES:
             write_whole(Path(folder) / name, _broadcast_bytes(group, b""))

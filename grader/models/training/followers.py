@@ -18,6 +18,7 @@ from grader.processes.prestarted import python_process
 from grader.system.process_tree import die_with_parent, end_subprocess
 
 READY = b"ready"
+LEFT_ALONE = 3  # exit status of a follower because another process has ended
 ENDING_SECONDS = 10.0  # for a follower whose work is done
 
 
@@ -44,7 +45,7 @@ class Followers:
         return None
 
     def why_one_ended(self) -> str | None:
-        """A part of a sentence about a process that has ended before its work was done; None if all are running."""
+        """A part of a sentence about the process whose end ended the work of the others; None if there is none."""
         for rank, process in enumerate(self._processes, 1):
             try:
                 status = process.wait(1.0)  # one that dies closes its connections a moment before it has ended
@@ -52,13 +53,17 @@ class Followers:
                 continue
             assert process.stdout is not None
             said = process.stdout.read().decode(errors="replace").strip()
-            if said or status < 0:
-                return f"process {rank}: {said}" if said else f"process {rank} was ended by {_signal_name(-status)}"
+            if said:
+                return f"process {rank}: {said}"
+            if status not in (0, LEFT_ALONE):
+                how = f"was ended by {_signal_name(-status)}" if status < 0 else f"ended with the status {status}"
+                return f"process {rank} {how}"
         return None
 
     def close(self, seconds: float) -> None:
         """End all; each gets so many seconds to end by itself."""
-        for process in self._processes:
+        while self._processes:
+            process = self._processes.pop()
             end_subprocess(process, seconds)
             for pipe in (process.stdin, process.stdout):
                 if pipe is not None:
@@ -83,10 +88,11 @@ def main(method: str, rank: str, size: str, parent: str) -> None:
     print(READY.decode(), flush=True)
     try:
         follow(join_group(method, int(rank), int(size)))
-    except (GroupProblem, NotANumber):  # rank 0 says it, or has ended
-        sys.exit(1)
-    except UserProblem as problem:
-        print(" ".join(str(problem).split()), flush=True)
+    except (GroupProblem, NotANumber):  # rank 0 says what happened, or has ended
+        sys.exit(LEFT_ALONE)
+    except Exception as problem:
+        name = "" if isinstance(problem, UserProblem) else f"{type(problem).__name__}: "
+        print(name + " ".join(str(problem).split()), flush=True)
         sys.exit(1)
 
 
