@@ -142,7 +142,8 @@ def _print_torchrun(hosts: int, processes: int, name: str | None, resume: bool, 
         f"To train in {hosts * processes} processes on {hosts} hosts, run this on the first host, in a folder with "
         "this kit. It prints and saves the training:",
     )
-    console.print(command_line(shlex.join([*start, "-m", "grader.cli.main", "train", "--torchrun", *words])))
+    command = shlex.join([*start, "-m", "grader.cli.main", "train", "--torchrun", *words])
+    console.print(command_line(command), soft_wrap=True)  # in one piece, to be copied
     print_wrapped(
         console,
         "On each other host run the same with --node-rank 1, 2 and so on. All need the same exercises, and the same "

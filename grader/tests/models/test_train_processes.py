@@ -146,7 +146,7 @@ def test_more_processes_than_rows_is_a_sentence(kit):
 def test_the_printed_command_trains_on_two_hosts(kit):
     """Both are this machine, at its loopback address."""
     kit.run("train", *MINI, "--steps", "4", "--name", "alone")
-    said = kit.run("train", *MINI, "--steps", "4", "--name", "hosts", "--hosts", "2", "--processes", "2", COLUMNS="2000")
+    said = kit.run("train", *MINI, "--steps", "4", "--name", "hosts", "--hosts", "2", "--processes", "2")
     command = next(shlex.split(line) for line in said.splitlines() if line.strip().startswith("torchrun"))
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
