@@ -16,7 +16,7 @@ import torch.distributed as distributed
 from grader.execution.simulated_group import GroupProblem
 from torch import Tensor
 
-PATIENCE = timedelta(minutes=5)  # that a rank waits for another one, which may be writing a checkpoint
+PATIENCE = timedelta(minutes=10)  # that a rank waits for another one, which may be writing a checkpoint
 DTYPES = (
     torch.float32, torch.float64, torch.float16, torch.bfloat16,
     torch.int64, torch.int32, torch.int8, torch.uint8, torch.bool,

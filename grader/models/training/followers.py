@@ -1,21 +1,16 @@
-"""The ranks 1 and up of a training on this machine: processes that this one starts, and ends.
-
-`python -m grader.models.training.followers METHOD RANK SIZE PARENT` is one of them. It prints a line when it has loaded
-everything, and one more if its own code ended it.
-"""
+"""The ranks 1 and up of a training on this machine: processes that this one starts, and ends. Each runs
+`follower_process.py`."""
 
 from __future__ import annotations
 
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
-from grader.files import UserProblem
 from grader.processes.prestarted import python_process
-from grader.system.process_tree import die_with_parent, end_subprocess
+from grader.system.process_tree import end_subprocess
 
 READY = b"ready"
 LEFT_ALONE = 3  # exit status of a follower because another process has ended
@@ -30,7 +25,7 @@ class Followers:
         self.method, self.size = (Path(self._folder.name) / "group").as_uri(), size
         self._processes = [
             python_process(
-                "grader.models.training.followers", self.method, str(rank), str(size), str(os.getpid()),
+                "grader.models.training.follower_process", self.method, str(rank), str(size), str(os.getpid()),
                 environment={"OMP_NUM_THREADS": str(threads)}, stdout=subprocess.PIPE,
             )
             for rank in range(1, size)
@@ -76,25 +71,3 @@ def _signal_name(number: int) -> str:
         return f"the signal {signal.Signals(number).name}"
     except ValueError:
         return f"signal {number}"
-
-
-def main(method: str, rank: str, size: str, parent: str) -> None:
-    die_with_parent(int(parent))
-    from grader.execution.simulated_group import GroupProblem
-    from grader.models.machines.processes import join_group
-    from grader.models.training.data_parallel import follow
-    from grader.models.training.trainer import NotANumber
-
-    print(READY.decode(), flush=True)
-    try:
-        follow(join_group(method, int(rank), int(size)))
-    except (GroupProblem, NotANumber):  # rank 0 says what happened, or has ended
-        sys.exit(LEFT_ALONE)
-    except Exception as problem:
-        name = "" if isinstance(problem, UserProblem) else f"{type(problem).__name__}: "
-        print(name + " ".join(str(problem).split()), flush=True)
-        sys.exit(1)
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])
