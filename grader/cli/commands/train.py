@@ -42,7 +42,7 @@ Hosts = Annotated[
     int | None,
     option("Print the command that trains on N machines, each with --processes.", min=2, max=1000, metavar="N"),
 ]
-ByTorchrun = Annotated[bool, typer.Option("--torchrun", hidden=True)]  # one of the processes that torchrun started
+ByTorchrun = Annotated[bool, option("This is one of the processes that torchrun started.", "--torchrun", hidden=True)]
 DeviceName = Annotated[Device, typer.Option(help="Where the model is.")]
 
 

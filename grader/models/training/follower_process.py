@@ -1,6 +1,8 @@
-"""One process of a training, of rank 1 or more: `python -m grader.models.training.follower_process METHOD RANK SIZE PARENT`.
+"""One process of a training, of rank 1 or more.
 
-It prints a line when it has loaded everything, and one more if something ends it that is not the end of another process.
+`python -m grader.models.training.follower_process METHOD RANK SIZE PARENT` runs it.
+
+It prints a line when it has loaded everything, and one more if it ends for a reason of its own.
 """
 
 from __future__ import annotations
