@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import tempfile
+import time
 from pathlib import Path
 
 from grader.processes.prestarted import python_process
@@ -14,7 +15,7 @@ from grader.system.process_tree import end_subprocess
 
 READY = b"ready"
 LEFT_ALONE = 3  # exit status of a follower because another process has ended
-ENDING_SECONDS = 10.0  # for a follower whose work is done
+ENDING_SECONDS = 10.0  # for a follower that ends by itself
 
 
 class Followers:
@@ -41,19 +42,23 @@ class Followers:
 
     def why_one_ended(self) -> str | None:
         """A part of a sentence about the process whose end ended the work of the others; None if there is none."""
-        for rank, process in enumerate(self._processes, 1):
-            try:
-                status = process.wait(1.0)  # one that dies closes its connections a moment before it has ended
-            except subprocess.TimeoutExpired:
-                continue
-            assert process.stdout is not None
-            said = process.stdout.read().decode(errors="replace").strip()
-            if said:
-                return f"process {rank}: {said}"
-            if status not in (0, LEFT_ALONE):
-                how = f"was ended by {_signal_name(-status)}" if status < 0 else f"ended with the status {status}"
-                return f"process {rank} {how}"
+        deadline = time.monotonic() + ENDING_SECONDS  # one that dies closes its connections some time before its end
+        while time.monotonic() < deadline:
+            statuses = [process.poll() for process in self._processes]
+            for rank, status in enumerate(statuses, 1):
+                if status not in (None, 0, LEFT_ALONE):
+                    return f"process {rank}{self._how_it_ended(rank, status)}"
+            if None not in statuses:
+                break
+            time.sleep(0.02)
         return None
+
+    def _how_it_ended(self, rank: int, status: int) -> str:
+        output = self._processes[rank - 1].stdout
+        assert output is not None
+        if said := output.read().decode(errors="replace").strip():
+            return f": {said}"
+        return f" was ended by {_signal_name(-status)}" if status < 0 else f" ended with the status {status}"
 
     def close(self, seconds: float) -> None:
         """End all; each gets so many seconds to end by itself."""
