@@ -37,7 +37,7 @@ class Followers:
         for process in self._processes:
             assert process.stdout is not None
             if process.stdout.readline().strip() != READY:
-                return self.why_one_ended()
+                return self.why_one_ended() or "a process ended before it had begun"
         return None
 
     def why_one_ended(self) -> str | None:
