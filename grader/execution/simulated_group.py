@@ -59,8 +59,7 @@ class Group:
         self.count = simulation.ranks[rank].count
 
     def all_reduce(self, t: Tensor) -> Tensor:
-        every = self._collect("all_reduce", t)
-        return torch.stack(every).sum(dim=0) if every[0].is_floating_point() else sum(every[1:], every[0])
+        return _sum(self._collect("all_reduce", t))
 
     def all_gather(self, t: Tensor) -> list[Tensor]:
         return [part.clone() for part in self._collect("all_gather", t)]
@@ -68,7 +67,7 @@ class Group:
     def reduce_scatter(self, t: Tensor) -> Tensor:
         if t.dim() == 0 or t.size(0) % self.size:
             raise GroupProblem(f"reduce_scatter cuts the first axis of {_shape(t)} into {self.size} equal parts")
-        return torch.stack(self._collect("reduce_scatter", t)).sum(dim=0).chunk(self.size)[self.rank].clone()
+        return _sum(self._collect("reduce_scatter", t)).chunk(self.size)[self.rank].clone()
 
     def broadcast(self, t: Tensor, source: int) -> Tensor:
         self._check_rank(source, "broadcast")
@@ -216,6 +215,10 @@ class _Simulation:
             return every
         self._wait(rank, name, lambda: number in self.collected)
         return self.collected.pop(number)
+
+
+def _sum(every: list[Tensor]) -> Tensor:
+    return torch.stack(every).sum(dim=0, dtype=every[0].dtype)
 
 
 def _shape(t: Tensor) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 # before torch: on a busy machine, threads that wait actively slow each other down
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -16,7 +17,11 @@ from grader.cli.arguments import option  # noqa: E402
 from grader.console.output import command_line, make_console, print_error, print_wrapped  # noqa: E402
 from grader.models.packages import missing_packages  # noqa: E402
 
+if TYPE_CHECKING:
+    from grader.models.training.run import Training
+
 DONE, FAILED, UNUSABLE, INTERRUPTED = 0, 1, 2, 130
+PORT = 29500  # torchrun's own choice too
 BOTH_LENGTHS = "--steps and --minutes both say how long to train; give one of them"
 
 Preset = StrEnum("Preset", "mini tiny small")
@@ -29,6 +34,15 @@ Text = Annotated[Path | None, option("Your own text. Without it: little stories.
 Minutes = Annotated[float | None, option("How long. Default: 2, for small 20.", min=0.05, max=100_000, metavar="M")]
 Steps = Annotated[int | None, option("How many steps, instead of minutes.", min=1, max=10_000_000, metavar="N")]
 Seed = Annotated[int | None, option("Use other random numbers.", min=0, max=2**31 - 1, metavar="N")]
+Processes = Annotated[
+    int | None,
+    option("Share each batch among N processes, by your code of chapter 18.", min=1, max=64, metavar="N"),
+]
+Hosts = Annotated[
+    int | None,
+    option("Print the command that trains on N machines, each with --processes.", min=2, max=1000, metavar="N"),
+]
+ByTorchrun = Annotated[bool, option("This is one of the processes that torchrun started.", "--torchrun", hidden=True)]
 DeviceName = Annotated[Device, typer.Option(help="Where the model is.")]
 
 
@@ -46,6 +60,9 @@ def train(
     seed: Seed = None,
     resume: Annotated[bool, option("Go on with an interrupted training: NAME's, or the latest.", "--resume")] = False,
     device: DeviceName = Device.auto,
+    processes: Processes = None,
+    hosts: Hosts = None,
+    torchrun: ByTorchrun = False,
 ) -> int:
     """Train a language model of your own parts on text.
 
@@ -61,11 +78,79 @@ def train(
     if missing := missing_packages("train"):
         print_error(missing)
         return FAILED
+    if hosts is not None:
+        return _print_torchrun(hosts, processes or 1, name, resume, chosen)
+    if torchrun or (processes or 1) > 1:
+        return _train_in_processes(processes or 1, torchrun, name, resume, device, chosen)
     training = _make(name, resume, find_device(device), chosen)
     try:
         return _train(training)
     finally:
         training.close()
+
+
+def _train_in_processes(
+    size: int, torchrun: bool, name: str | None, resume: bool, device: Device, chosen: dict[str, Any]
+) -> int:
+    """Train in `size` processes on this machine, or as one of those that torchrun has started."""
+    from contextlib import closing
+
+    from grader.execution.simulated_group import GroupProblem
+    from grader.models.design import DesignProblem
+    from grader.models.machines.processes import STARTED_BY_TORCHRUN, join_group, missing_gloo
+    from grader.models.training.data_parallel import follow, leading, started_followers
+    from grader.models.training.team import EXERCISES
+
+    if device == "cuda":
+        raise DesignProblem("several processes train on the CPU; leave out --device cuda")
+    if problem := missing_gloo():
+        raise DesignProblem(problem)
+    try:
+        group = join_group(STARTED_BY_TORCHRUN) if torchrun else None
+        if group and group.rank > 0:
+            follow(group)
+            return DONE
+        with closing(_make(name, resume, "cpu", chosen, EXERCISES)) as training:
+            size, rows = group.size if group else size, training.trainer.recipe.rows
+            if size > rows:
+                raise DesignProblem(
+                    f"{size} processes cannot share a batch of {rows} rows; use at most {rows} processes"
+                )
+            training.notes.append(f"{size} processes train it: each computes the gradients of its rows of every batch.")
+            if training.is_finished and not group:
+                return _train(training)
+            with leading(training, group) if group else started_followers(training, size):
+                return _train(training)
+    except GroupProblem as problem:
+        print_error(str(problem))
+        return FAILED
+
+
+def _print_torchrun(hosts: int, processes: int, name: str | None, resume: bool, chosen: dict[str, Any]) -> int:
+    """Print the command that runs this training on several hosts."""
+    import shlex
+    import socket
+
+    options = {"name": name} | chosen
+    words = [word for option, value in options.items() if value is not None for word in (f"--{option}", str(value))]
+    words += ["--resume"] if resume else []
+    address = ["--master-addr", socket.gethostname(), "--master-port", str(PORT)]
+    start = ["torchrun", "--nnodes", str(hosts), "--node-rank", "0", "--nproc-per-node", str(processes), *address]
+    console = make_console()
+    print_wrapped(
+        console,
+        f"To train in {hosts * processes} processes on {hosts} hosts, run this on the first host, in a folder with "
+        "this kit. It prints and saves the training:",
+    )
+    command = shlex.join([*start, "-m", "grader.cli.main", "train", "--torchrun", *words])
+    console.print(command_line(command), soft_wrap=True)  # in one piece, to be copied
+    print_wrapped(
+        console,
+        "On each other host run the same with --node-rank 1, 2 and so on. All need the same exercises, and the same "
+        f"text in the same place. {socket.gethostname()} must be a name or an address of this machine that they reach; "
+        "whoever reaches the port can join the training, so use a network of your own.",
+    )
+    return DONE
 
 
 def _wrong_use(name: str | None, resume: bool, chosen: dict[str, Any]) -> str | None:
@@ -93,7 +178,9 @@ def find_device(word: str) -> str:
     return word
 
 
-def _make(name: str | None, resume: bool, device: str, chosen: dict[str, Any]):
+def _make(
+    name: str | None, resume: bool, device: str, chosen: dict[str, Any], more_exercises: Collection[str] = ()
+) -> Training:
     from grader.models.training import run
     from grader.models.training.settings import MINUTES, Settings
     from grader.teaching.walks.progress_line import show_progress
@@ -101,18 +188,19 @@ def _make(name: str | None, resume: bool, device: str, chosen: dict[str, Any]):
     if resume:
         from grader.models.checkpoint import find_checkpoint
 
-        return run.resume(find_checkpoint(name), device, show_progress)
+        return run.resume(find_checkpoint(name), device, show_progress, more_exercises)
     other = {option: value for option, value in chosen.items() if option not in ("model", "preset", "seed")}
     settings = Settings(
         kind=chosen["model"] or "gpt", size=chosen["preset"] or "tiny", seed=chosen["seed"] or 0, **other
     )
     if settings.steps is None and settings.minutes is None:
         settings = replace(settings, minutes=MINUTES[settings.size])
-    return run.begin(settings, name, device, show_progress)
+    return run.begin(settings, name, device, show_progress, more_exercises)
 
 
 def train_to_end(training) -> bool:
     """Train; False after Control-C. CheckpointProblem, with what is saved, if it fails."""
+    from grader.execution.simulated_group import GroupProblem
     from grader.models.checkpoint import CheckpointProblem
     from grader.models.own_parts import CodeProblem
     from grader.models.training.live_page import control_c, make_page
@@ -125,6 +213,9 @@ def train_to_end(training) -> bool:
             finished = run(training, make_page(), interrupted)
     except (CodeProblem, NotANumber, CheckpointProblem) as problem:
         raise CheckpointProblem(f"{str(problem).removesuffix('.')}. {_what_is_saved(training)}") from problem
+    except GroupProblem as problem:  # before the update of a step, so the model is whole
+        training.save()
+        raise CheckpointProblem(f"{training.trainer.team.explain(problem)}. {_what_is_saved(training)}") from problem
     make_console().print()
     return finished
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from grader.execution.simulated_group import GroupProblem
 from grader.models import checkpoint
 from grader.models.checkpoint import CheckpointProblem
 from grader.models.design import Design, DesignProblem, build_model
@@ -30,6 +31,7 @@ from grader.models.training.optimizer_state import read_state
 from grader.models.training.own_text import TextProblem
 from grader.models.training.settings import Recipe, Settings
 from grader.models.training.trainer import History, NotANumber, Trainer, prepare_torch
+from grader.teaching.walks.parts import Parts
 from grader.teaching.walks.progress_line import ProgressReporter
 from grader.version import __version__
 
@@ -115,7 +117,13 @@ class Training:
 # ---- making it
 
 
-def begin(settings: Settings, name: str | None, device: str, report_progress: ProgressReporter) -> Training:
+def begin(
+    settings: Settings,
+    name: str | None,
+    device: str,
+    report_progress: ProgressReporter,
+    more_exercises: Collection[str] = (),
+) -> Training:
     """A new training. DesignProblem, TextProblem, NotInHandout or CheckpointProblem (the name is taken) if it cannot
     begin."""
     design = settings.design()
@@ -126,7 +134,8 @@ def begin(settings: Settings, name: str | None, device: str, report_progress: Pr
         raise CheckpointProblem(
             f"there is a checkpoint {name} already; go on with it by --resume, or choose another --name"
         )
-    own = find_own_parts(training_exercises(design, settings.token_kind()), report_progress)
+    exercises = training_exercises(design, settings.token_kind())
+    own = find_own_parts(exercises.union(more_exercises), report_progress)
     with _closing_after_failure(own):
         prepare_torch(settings.seed)
         described = {"kind": settings.corpus_kind, "seed": settings.seed, "path": settings.text}
@@ -140,16 +149,32 @@ def begin(settings: Settings, name: str | None, device: str, report_progress: Pr
         )
 
 
-def resume(folder: Path, device: str, report_progress: ProgressReporter) -> Training:
+def resume(
+    folder: Path, device: str, report_progress: ProgressReporter, more_exercises: Collection[str] = ()
+) -> Training:
     """The training of this checkpoint, where it was interrupted. CheckpointProblem or TextProblem if it cannot go
     on."""
     data = checkpoint.read_record(folder)
     try:
         design = Design.from_data(data["design"])
-        record = data["record"]
-        own = find_own_parts(training_exercises(design, data["tokenizer"].get("kind", "")), report_progress)
+        exercises = training_exercises(design, data["tokenizer"].get("kind", ""))
+        own = find_own_parts(exercises.union(more_exercises), report_progress)
     except (DesignProblem, KeyError) as problem:
         raise CheckpointProblem(f"{folder.name} is damaged ({problem}); train the model again") from None
+    return _go_on(folder, data, design, own, device)
+
+
+def reopen(folder: Path, device: str) -> Training:
+    """The training of a checkpoint that was saved a moment ago, with the parts that it names, which are not tested
+    again."""
+    data = checkpoint.read_record(folder)
+    learner, reference = (data["record"]["parts"][author] for author in ("learner", "reference"))
+    own = OwnParts(Parts([*learner, *reference], learner))
+    return _go_on(folder, data, Design.from_data(data["design"]), own, device)
+
+
+def _go_on(folder: Path, data: dict[str, Any], design: Design, own: OwnParts, device: str) -> Training:
+    record = data["record"]
     with _closing_after_failure(own):
         prepare_torch(record["seed"])
         loaded = checkpoint.load(folder, own.parts)
@@ -215,9 +240,10 @@ def free_name(name: str) -> str:
 def run(training: Training, page: Page, interrupted: Callable[[], bool] = lambda: False) -> bool:
     """Train to the end, or until `interrupted`; return whether the end was reached. Saves on the way and at the end.
 
-    CodeProblem if the learner's code raises an exception; the last checkpoint stays.
+    CodeProblem if the learner's code raises an exception; the last checkpoint stays. GroupProblem if another process of
+    a team has ended.
     """
-    with explaining_crashes(training.own.parts, (CheckpointProblem, NotANumber)):
+    with explaining_crashes(training.own.parts, (CheckpointProblem, NotANumber, GroupProblem)):
         return _run(training, page, interrupted)
 
 
@@ -239,6 +265,8 @@ def _run(training: Training, page: Page, interrupted: Callable[[], bool]) -> boo
                 training.save()
                 return False
             before = trainer.history.tokens, trainer.history.seconds
+            if trainer.team:
+                trainer.team.announce_plan(training.total)
             trainer.step(training.total)
             view.note_step(trainer.history.seconds - before[1], trainer.history.tokens - before[0])
             if training.total is None:

@@ -6,7 +6,7 @@ import math
 import os
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +15,7 @@ from grader.models.design import Design
 from grader.models.training.corpora import Corpus, PairCorpus, count_targets
 from grader.models.training.optimizer_state import restore_state
 from grader.models.training.settings import Recipe
+from grader.models.training.team import Team
 from grader.teaching.walks.parts import hidden_prints
 from grader.teaching.walks.small_models import SideBySide
 from torch import Tensor, nn
@@ -73,6 +74,7 @@ class Trainer:
             self.parameters, lr=recipe.peak, betas=recipe.betas, weight_decay=recipe.weight_decay
         )
         self.clipping = ClippingOptimizer(self.optimizer, self.parameters, parts.clip_gradients, recipe.max_norm)
+        self.team: Team | None = None  # the processes that train this model, if there are several
         self.steps_done = 0
         self.history = History()
         with hidden_prints():
@@ -96,6 +98,8 @@ class Trainer:
     def go_on_from(self, history: History, state: dict[str, Tensor]) -> bool:
         """Continue a training of this history; return whether AdamW has the state, or begins with new averages."""
         self.history, self.steps_done = history, len(history.losses)
+        if not self.steps_done:
+            return True
         for group in self.optimizer.param_groups:
             group["lr"] = 0.0  # the update makes the places for the state, and changes no parameter
         batches = [self._moved(batch) for batch in self.corpus.batch(0)]
@@ -109,11 +113,16 @@ class Trainer:
         with hidden_prints():
             batches = [self._moved(batch) for batch in self.corpus.batch(self.steps_done)]
             tokens = count_targets(batches)
+            if team := self.team:
+                batches = team.own_rows(batches)
+                self.clipping.before_clipping = lambda: team.average_gradients(self.model)
             for group in self.optimizer.param_groups:
                 group["lr"] = self.learning_rate(total)
             if isinstance(self.whole, WithBalanceLoss):
                 self.whole.pieces = len(batches)
             loss = float(self.parts.accumulated_step(self.whole, self.clipping, batches))
+        if team:
+            loss = team.loss_of_all(loss)
         if not math.isfinite(loss):
             raise NotANumber(f"the loss of step {self.steps_done + 1} is {loss}")
         self.steps_done += 1
@@ -238,10 +247,12 @@ class ClippingOptimizer:
             max_norm,
         )
         self.norm = 0.0
+        self.before_clipping: Callable[[], None] = lambda: None
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.optimizer, name)
 
     def step(self, *arguments: Any) -> Any:
+        self.before_clipping()
         self.norm = float(self.clip_gradients(self.parameters, self.max_norm))
         return self.optimizer.step(*arguments)

@@ -55,8 +55,8 @@ class Trainings:
         passed = {name for name in names if load_syllabus().exercise(name).module in self.chapters}
         return OwnParts(Parts(list(names), passed, Target("theirs", texts=self.chapters)))
 
-    def begin(self, name: str = "one", **changes) -> run.Training:
-        self._made.append(run.begin(replace(Settings(steps=8), **changes), name, "cpu", hide_progress))
+    def begin(self, name: str = "one", more_exercises=(), **changes) -> run.Training:
+        self._made.append(run.begin(replace(Settings(steps=8), **changes), name, "cpu", hide_progress, more_exercises))
         return self._made[-1]
 
     def resume(self, name: str = "one") -> run.Training:
