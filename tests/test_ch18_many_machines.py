@@ -111,16 +111,16 @@ def test_rows_may_have_any_axes(learner):
 # ---- average_gradients
 
 
-def averaged(average_gradients, gradients, bucket_bytes, tied=False, frozen=False):
+def averaged(average_gradients, gradients, bucket_bytes, tied=False, frozen=False, dtype=torch.float32):
     """The gradients of a small model on each rank after averaging; `gradients` has each rank's, None where there is none."""
     from grader.execution.simulated_group import run_ranks
     from torch import nn
 
     def model():
         made = nn.Module()
-        made.first = nn.Parameter(torch.ones(3, 4))
-        made.second = nn.Parameter(torch.ones(5))
-        made.third = nn.Parameter(torch.ones(2, 1))
+        made.first = nn.Parameter(torch.ones(3, 4, dtype=dtype))
+        made.second = nn.Parameter(torch.ones(5, dtype=dtype))
+        made.third = nn.Parameter(torch.ones(2, 1, dtype=dtype))
         if tied:
             made.part = nn.Module()
             made.part.again = made.first
@@ -188,6 +188,8 @@ def test_a_missing_gradient_counts_as_zeros(learner, seed):
 
 @exercise("average_gradients", weight=3)
 @few
+@example(n=2, numbers=1, seed=0)
+@example(n=2, numbers=4, seed=0)
 @given(n=st.integers(2, 4), numbers=st.integers(3, 21), seed=seeds)
 def test_the_numbers_go_in_few_large_pieces(learner, n, numbers, seed):
     """All gradients together go through all_reduce in pieces of bucket_bytes: as few calls as possible, and no number twice."""
@@ -197,6 +199,34 @@ def test_the_numbers_go_in_few_large_pieces(learner, n, numbers, seed):
     for rank in range(n):
         same(got["calls"][rank], ["all_reduce"] * math.ceil(NUMBERS / numbers), f"the calls of rank {rank} for {NUMBERS * 4} bytes with bucket_bytes = {bucket}")
         same(got["bytes"][rank], NUMBERS * 4, f"the bytes that rank {rank} sends")
+
+
+def calls_by_default(average_gradients, numbers):
+    """The calls of one rank for a parameter with so many float32 numbers, without the argument bucket_bytes."""
+    from grader.execution.simulated_group import run_ranks
+
+    def one_rank(group):
+        model = torch.nn.Module()
+        model.weight = torch.nn.Parameter(torch.zeros(numbers))
+        model.weight.grad = torch.full((numbers,), float(group.rank))
+        average_gradients(model, group)
+        return model.weight.grad[[0, -1]]
+
+    results, counts = run_ranks(one_rank, 2)
+    return results[0], list(counts[0].calls)
+
+
+@exercise("average_gradients")
+def test_pieces_are_counted_in_bytes(learner):
+    """bucket_bytes counts bytes: a float64 number has 8. The default is 2^20 bytes."""
+    gradients = [[g.double() / 3 for g in own] for own in drawn_gradients(4, 2)]
+    got = learner.bring(averaged)(learner.average_gradients, gradients, 40, False, False, torch.float64)
+    ends, calls = learner.bring(calls_by_default)(learner.average_gradients, 2**18 + 1)
+    for i, name in enumerate(SHAPES):
+        close(got["gradients"][0][name], (gradients[0][i] + gradients[1][i]) / 2, f"the float64 gradient of `{name}`", tol=1e-10)
+    same(got["calls"][0], ["all_reduce"] * 4, "the calls of rank 0 for 19 float64 numbers with bucket_bytes = 40")
+    close(ends, torch.full((2,), 0.5), "the first and the last gradient of a long parameter")
+    same(calls, ["all_reduce"] * 2, "the calls of rank 0 for 2^18 + 1 float32 numbers with the default bucket_bytes")
 
 
 @exercise("average_gradients", weight=2)

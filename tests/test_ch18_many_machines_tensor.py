@@ -16,14 +16,16 @@ few = settings(max_examples=3)
 group_sizes = st.integers(1, 4)
 
 
-def through_call(f, inputs, cotangents):
-    """Result and gradient of each rank's input through f(x, group), and what was sent after the forward and after the backward pass."""
+def through_call(f, inputs, cotangents, beside=None):
+    """Result and gradient of each rank's input through f(x, group), and what was sent after the forward and after the backward pass.
+
+    With `beside`, x is also used directly, and its gradient there is `beside`."""
     from grader.execution.simulated_group import run_ranks
 
     def one_rank(group):
         x = inputs[group.rank].clone().requires_grad_()
         y = f(x, group)
-        (y * cotangents[group.rank]).sum().backward()
+        (y * cotangents[group.rank] + (0 if beside is None else x * beside)).sum().backward()
         return y.detach().clone(), x.grad
 
     def forward_only(group):
@@ -57,6 +59,15 @@ def test_nothing_is_sent_forward_and_one_call_backward(learner):
     close(got["x"][0], 3 * x, "the gradient of x on rank 0")
     same(got["forward"], [[]] * 3, "the calls of the forward pass on each rank")
     same(got["calls"], [["all_reduce"]] * 3, "the calls of both passes on each rank")
+
+
+@exercise("copy_to_ranks")
+def test_other_uses_of_x_keep_their_gradient(learner):
+    """Where x itself is used too, as in a residual connection, the gradient of that use is added once, not n times."""
+    x, beside, cotangents = tensor(1, 2, 3), tensor(2, 2, 3), [tensor(3 + rank, 2, 3) for rank in range(3)]
+    got = learner.bring(through_call)(learner.copy_to_ranks, [x] * 3, cotangents, beside)
+    for rank in range(3):
+        close(got["x"][rank], sum(cotangents) + beside, f"the gradient of x on rank {rank}, which is also used directly")
 
 
 # ---- sum_over_ranks
