@@ -87,6 +87,7 @@ def test_fewer_numbers_than_ranks_and_other_types(learner):
 
 @exercise("shard_batch", weight=3)
 @few
+@example(B=9, n=4)
 @example(B=5, n=4)
 @given(B=st.integers(1, 11), n=group_sizes)
 def test_every_row_has_one_rank(learner, B, n):
@@ -188,6 +189,7 @@ def test_a_missing_gradient_counts_as_zeros(learner, seed):
 
 @exercise("average_gradients", weight=3)
 @few
+@example(n=2, numbers=18, seed=0)
 @example(n=2, numbers=1, seed=0)
 @example(n=2, numbers=4, seed=0)
 @given(n=st.integers(2, 4), numbers=st.integers(3, 21), seed=seeds)
@@ -385,10 +387,20 @@ def test_one_call_a_step_brings_the_others_numbers(learner, n, seed):
 def test_every_step_reads_the_options(learner, seed):
     """The defaults are those of chapter 8's AdamW, and a new lr in param_groups acts from the next step on."""
     weights, gradients = problem(seed)
-    rates = [0.1, 0.02, 0.3]
+    rates = [None, 0.02, 0.3]
     plain = learner.bring(trained)(learner.ShardedAdamW, weights, gradients, ranks_of(2), [None] * STEPS, {})
-    changed = learner.bring(trained)(learner.ShardedAdamW, weights, gradients, ranks_of(2), rates, {})
+    changed = learner.bring(trained)(learner.ShardedAdamW, weights, gradients, ranks_of(2), rates, {"lr": 0.1})
     for i, right in enumerate(adamw(weights, gradients, [None] * STEPS)):
         close(plain["ranks"][1]["parameters"][i] - weights[i], right - weights[i], f"the change of parameter {i} with the default options", tol=1e-2)
-    for i, right in enumerate(adamw(weights, gradients, rates)):
+    for i, right in enumerate(adamw(weights, gradients, rates, lr=0.1)):
         close(changed["ranks"][0]["parameters"][i], right, f"parameter {i} with the rates 0.1, 0.02 and 0.3", tol=1e-4)
+
+
+@exercise("ShardedAdamW")
+def test_fewer_numbers_to_update_than_ranks(learner):
+    """With two numbers on four ranks, the last ranks update padding only, and every rank gets both numbers."""
+    weights, gradients = [tensor(1, 2)], [[tensor(2 + step, 2)] for step in range(STEPS)]
+    got = learner.bring(trained)(learner.ShardedAdamW, weights, gradients, 4, [None] * STEPS, {"lr": 0.05})
+    [expected] = adamw(weights, gradients, [None] * STEPS, lr=0.05)
+    for rank, found in enumerate(got["ranks"]):
+        close(found["parameters"][0], expected, f"the parameter on rank {rank} of 4", tol=1e-4)
