@@ -239,7 +239,8 @@ class FullyShardedLinear(nn.Module):
 def copy_to_ranks(x: Tensor, group) -> Tensor:
     """Return x, which is the same on all ranks and which each rank will use for its own part of the work.
 
-    The forward pass makes no call. The gradient of x is the sum of all ranks' gradients, by one all_reduce in the backward pass.
+    The forward pass makes no call. The gradient of the result is summed over all ranks, by one all_reduce in the backward pass. Where x
+    itself is used too, as in a residual connection, the gradient of that use is not summed.
     """
     # TODO 1: define a torch.autograd.Function: forward returns x, backward returns the all-reduced gradient
     ### BEGIN SOLUTION

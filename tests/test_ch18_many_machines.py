@@ -87,6 +87,7 @@ def test_fewer_numbers_than_ranks_and_other_types(learner):
 
 @exercise("shard_batch", weight=3)
 @few
+@example(B=9, n=4)
 @example(B=5, n=4)
 @given(B=st.integers(1, 11), n=group_sizes)
 def test_every_row_has_one_rank(learner, B, n):
@@ -111,16 +112,16 @@ def test_rows_may_have_any_axes(learner):
 # ---- average_gradients
 
 
-def averaged(average_gradients, gradients, bucket_bytes, tied=False, frozen=False):
+def averaged(average_gradients, gradients, bucket_bytes, tied=False, frozen=False, dtype=torch.float32):
     """The gradients of a small model on each rank after averaging; `gradients` has each rank's, None where there is none."""
     from grader.execution.simulated_group import run_ranks
     from torch import nn
 
     def model():
         made = nn.Module()
-        made.first = nn.Parameter(torch.ones(3, 4))
-        made.second = nn.Parameter(torch.ones(5))
-        made.third = nn.Parameter(torch.ones(2, 1))
+        made.first = nn.Parameter(torch.ones(3, 4, dtype=dtype))
+        made.second = nn.Parameter(torch.ones(5, dtype=dtype))
+        made.third = nn.Parameter(torch.ones(2, 1, dtype=dtype))
         if tied:
             made.part = nn.Module()
             made.part.again = made.first
@@ -188,7 +189,10 @@ def test_a_missing_gradient_counts_as_zeros(learner, seed):
 
 @exercise("average_gradients", weight=3)
 @few
-@given(n=st.integers(2, 4), numbers=st.integers(3, 21), seed=seeds)
+@example(n=2, numbers=1, seed=0)
+@example(n=3, numbers=4, seed=0)
+@example(n=2, numbers=21, seed=0)
+@given(n=st.integers(2, 4), numbers=st.integers(17, 18), seed=seeds)
 def test_the_numbers_go_in_few_large_pieces(learner, n, numbers, seed):
     """All gradients together go through all_reduce in pieces of bucket_bytes: as few calls as possible, and no number twice."""
     gradients, bucket = drawn_gradients(seed, ranks_of(n)), numbers * 4
@@ -197,6 +201,34 @@ def test_the_numbers_go_in_few_large_pieces(learner, n, numbers, seed):
     for rank in range(n):
         same(got["calls"][rank], ["all_reduce"] * math.ceil(NUMBERS / numbers), f"the calls of rank {rank} for {NUMBERS * 4} bytes with bucket_bytes = {bucket}")
         same(got["bytes"][rank], NUMBERS * 4, f"the bytes that rank {rank} sends")
+
+
+def calls_by_default(average_gradients, numbers):
+    """The calls of one rank for a parameter with so many float32 numbers, without the argument bucket_bytes."""
+    from grader.execution.simulated_group import run_ranks
+
+    def one_rank(group):
+        model = torch.nn.Module()
+        model.weight = torch.nn.Parameter(torch.zeros(numbers))
+        model.weight.grad = torch.full((numbers,), float(group.rank))
+        average_gradients(model, group)
+        return model.weight.grad[[0, -1]]
+
+    results, counts = run_ranks(one_rank, 2)
+    return results[0], list(counts[0].calls)
+
+
+@exercise("average_gradients")
+def test_pieces_are_counted_in_bytes(learner):
+    """bucket_bytes counts bytes: a float64 number has 8. The default is 2^20 bytes."""
+    gradients = [[g.double() / 3 for g in own] for own in drawn_gradients(4, 2)]
+    got = learner.bring(averaged)(learner.average_gradients, gradients, 40, False, False, torch.float64)
+    ends, calls = learner.bring(calls_by_default)(learner.average_gradients, 2**18 + 1)
+    for i, name in enumerate(SHAPES):
+        close(got["gradients"][0][name], (gradients[0][i] + gradients[1][i]) / 2, f"the float64 gradient of `{name}`", tol=1e-10)
+    same(got["calls"][0], ["all_reduce"] * 4, "the calls of rank 0 for 19 float64 numbers with bucket_bytes = 40")
+    close(ends, torch.full((2,), 0.5), "the first and the last gradient of a long parameter")
+    same(calls, ["all_reduce"] * 2, "the calls of rank 0 for 2^18 + 1 float32 numbers with the default bucket_bytes")
 
 
 @exercise("average_gradients", weight=2)
@@ -355,10 +387,20 @@ def test_one_call_a_step_brings_the_others_numbers(learner, n, seed):
 def test_every_step_reads_the_options(learner, seed):
     """The defaults are those of chapter 8's AdamW, and a new lr in param_groups acts from the next step on."""
     weights, gradients = problem(seed)
-    rates = [0.1, 0.02, 0.3]
+    rates = [None, 0.02, 0.3]
     plain = learner.bring(trained)(learner.ShardedAdamW, weights, gradients, ranks_of(2), [None] * STEPS, {})
-    changed = learner.bring(trained)(learner.ShardedAdamW, weights, gradients, ranks_of(2), rates, {})
+    changed = learner.bring(trained)(learner.ShardedAdamW, weights, gradients, ranks_of(2), rates, {"lr": 0.1})
     for i, right in enumerate(adamw(weights, gradients, [None] * STEPS)):
         close(plain["ranks"][1]["parameters"][i] - weights[i], right - weights[i], f"the change of parameter {i} with the default options", tol=1e-2)
-    for i, right in enumerate(adamw(weights, gradients, rates)):
+    for i, right in enumerate(adamw(weights, gradients, rates, lr=0.1)):
         close(changed["ranks"][0]["parameters"][i], right, f"parameter {i} with the rates 0.1, 0.02 and 0.3", tol=1e-4)
+
+
+@exercise("ShardedAdamW")
+def test_fewer_numbers_to_update_than_ranks(learner):
+    """With two numbers on four ranks, the last ranks update padding only, and every rank gets both numbers."""
+    weights, gradients = [tensor(1, 2)], [[tensor(2 + step, 2)] for step in range(STEPS)]
+    got = learner.bring(trained)(learner.ShardedAdamW, weights, gradients, 4, [None] * STEPS, {"lr": 0.05})
+    [expected] = adamw(weights, gradients, [None] * STEPS, lr=0.05)
+    for rank, found in enumerate(got["ranks"]):
+        close(found["parameters"][0], expected, f"the parameter on rank {rank} of 4", tol=1e-4)

@@ -156,7 +156,7 @@ def pipeline(run_stage, weights, schedule, inputs, targets):
         left = sum(reference() is not None for reference in stage.outputs)
         return {
             "losses": list(losses), "attached": [loss.requires_grad for loss in losses], "gradient": stage.weight.grad,
-            "most": stage.most, "left": left, "inputs": own if group.rank == 0 else [],
+            "most": stage.most, "left": left, "inputs": own if group.rank == 0 else [], "touched": any(x.requires_grad for x in own),
         }  # fmt: skip
 
     results, counts = run_ranks(one_rank, len(weights))
@@ -233,7 +233,7 @@ def test_nothing_is_kept_after_a_backward_pass(learner, n, seed):
 @few
 @given(n=distinct("stages", "micro", stages=(2, 3), micro=(3, 5)), seed=seeds)
 def test_only_neighbours_exchange_activations_and_gradients(learner, n, seed):
-    """For each micro-batch an activation goes to the next stage and its gradient comes back, and nothing else is sent; the inputs do not change."""
+    """For each micro-batch an activation goes to the next stage and its gradient comes back, and nothing else is sent; the inputs do not change, and do not need gradients afterwards."""
     weights, inputs, targets = pipeline_problem(n, seed)
     losses, slopes = whole_model(weights, inputs, targets)
     got = learner.bring(pipeline)(learner.run_stage, weights, expected_schedule(n.stages, n.micro, "1f1b"), inputs, targets)
@@ -245,3 +245,4 @@ def test_only_neighbours_exchange_activations_and_gradients(learner, n, seed):
         same(sorted(got["calls"][rank]), ["receive"] * (ends * n.micro) + ["send"] * (ends * n.micro), f"the calls of rank {rank} of {n.stages}, sorted")
         same(got["bytes"][rank], ends * one_way, f"the bytes that rank {rank} sends")
     close(got["ranks"][0]["inputs"], inputs, "the inputs of rank 0 afterwards")
+    holds(not got["ranks"][0]["touched"], "run_stage has made its argument `inputs` need gradients on rank 0")

@@ -194,3 +194,16 @@ def test_two_gathers_and_one_reduce_scatter(learner, s, n, seed):
         same(sorted(got["calls"][rank]), ["all_gather", "all_gather", "reduce_scatter"], f"the calls of rank {rank}, sorted")
         same(got["bytes"][rank], 4 * (2 * k + n * k), f"the bytes that rank {rank} gives to its calls")
         close(found["given"], weight, "the weight of the given layer afterwards")
+
+
+@exercise("FullyShardedLinear")
+def test_fewer_weights_than_ranks(learner):
+    """A layer with two numbers on five ranks, in float64: the last ranks' shards are padding, and every rank computes the whole layer."""
+    weight, bias = tensor(1, 1, 1, dtype=torch.float64), tensor(2, 1, dtype=torch.float64)
+    inputs, cotangents = ([tensor(seed + rank, 2, 1, dtype=torch.float64) for rank in range(5)] for seed in (3, 9))
+    got = learner.bring(sharded_layer)(learner.FullyShardedLinear, weight, bias, inputs, cotangents)
+    outputs, slopes, flat = whole_layer(weight, bias, inputs, cotangents)
+    for rank, found in enumerate(got["ranks"]):
+        close(found["y"], outputs[rank], f"the output on rank {rank} of 5", tol=1e-10)
+        close(found["x"], slopes[rank], f"the gradient of the input on rank {rank} of 5", tol=1e-10)
+        close(found["gradient"], shards_of(flat, 5)[rank], f"the gradient of the shard of rank {rank} of 5", tol=1e-10)

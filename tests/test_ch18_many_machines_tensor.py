@@ -16,14 +16,16 @@ few = settings(max_examples=3)
 group_sizes = st.integers(1, 4)
 
 
-def through_call(f, inputs, cotangents):
-    """Result and gradient of each rank's input through f(x, group), and what was sent after the forward and after the backward pass."""
+def through_call(f, inputs, cotangents, beside=None):
+    """Result and gradient of each rank's input through f(x, group), and what was sent after the forward and after the backward pass.
+
+    With `beside`, x is also used directly, and its gradient there is `beside`."""
     from grader.execution.simulated_group import run_ranks
 
     def one_rank(group):
         x = inputs[group.rank].clone().requires_grad_()
         y = f(x, group)
-        (y * cotangents[group.rank]).sum().backward()
+        (y * cotangents[group.rank] + (0 if beside is None else x * beside)).sum().backward()
         return y.detach().clone(), x.grad
 
     def forward_only(group):
@@ -59,6 +61,15 @@ def test_nothing_is_sent_forward_and_one_call_backward(learner):
     same(got["calls"], [["all_reduce"]] * 3, "the calls of both passes on each rank")
 
 
+@exercise("copy_to_ranks")
+def test_other_uses_of_x_keep_their_gradient(learner):
+    """Where x itself is used too, as in a residual connection, the gradient of that use is added once, not n times."""
+    x, beside, cotangents = tensor(1, 2, 3), tensor(2, 2, 3), [tensor(3 + rank, 2, 3) for rank in range(3)]
+    got = learner.bring(through_call)(learner.copy_to_ranks, [x] * 3, cotangents, beside)
+    for rank in range(3):
+        close(got["x"][rank], sum(cotangents) + beside, f"the gradient of x on rank {rank}, which is also used directly")
+
+
 # ---- sum_over_ranks
 
 
@@ -92,7 +103,7 @@ def parallel_linear(Layer, weight, bias, inputs, cotangents):
     from grader.execution.simulated_group import run_ranks
 
     def one_rank(group):
-        linear = torch.nn.Linear(weight.size(1), weight.size(0), bias is not None)
+        linear = torch.nn.Linear(weight.size(1), weight.size(0), bias is not None, dtype=weight.dtype)
         with torch.no_grad():
             linear.weight.copy_(weight)
             if bias is not None:
@@ -106,7 +117,7 @@ def parallel_linear(Layer, weight, bias, inputs, cotangents):
         with torch.no_grad():
             for p in layer.parameters():
                 p.add_(1.0)
-        return {"y": y.detach(), "x": x.grad, "shapes": shapes, "slopes": slopes, "given": linear.weight.detach().clone()}
+        return {"y": y.detach(), "x": x.grad, "shapes": shapes, "slopes": slopes, "given": [p.detach().clone() for p in linear.parameters()]}
 
     results, counts = run_ranks(one_rank, len(inputs))
     return {"ranks": results, "calls": [list(c.calls) for c in counts]}
@@ -156,7 +167,7 @@ def test_gradients_of_rows_and_of_x_are_those_of_the_whole_layer(learner, s, n, 
         with check:
             same(got["calls"][rank], ["all_reduce"], f"the calls of rank {rank}")
         with check:
-            close(found["given"], weight, "the weight of the given layer, after the rank's own weight was changed")
+            close(found["given"], [weight, bias], "weight and bias of the given layer, after the rank's own were changed")
 
 
 def linear_layer(Layer, n_in, n_out, n, features):
@@ -168,12 +179,12 @@ def linear_layer(Layer, n_in, n_out, n, features):
 
 @exercise("ColumnParallelLinear")
 def test_outputs_that_cannot_be_divided_are_refused(learner):
-    """If n does not divide out_features, a ValueError names both; in_features need not be divisible."""
-    make, x = learner.bring(linear_layer), tensor(1, 4, 5)
-    fine = learner.bring(parallel_linear)(learner.ColumnParallelLinear, torch.ones(6, 5), None, [x] * 3, [torch.ones(4, 2)] * 3)
+    """If n does not divide out_features, a ValueError names both; in_features need not be divisible. float64 stays float64."""
+    make, x = learner.bring(linear_layer), tensor(1, 4, 5, dtype=torch.float64)
+    fine = learner.bring(parallel_linear)(learner.ColumnParallelLinear, torch.ones(6, 5).double(), None, [x] * 3, [torch.ones(4, 2)] * 3)
     for out, n in ((7, 2), (6, 4)):
         refuses(lambda out=out, n=n: make(learner.ColumnParallelLinear, 5, out, n, 5), naming={"out_features": out, "n": n}, because="each rank needs the same number of outputs")
-    close(fine["ranks"][2]["y"], x.sum(-1, keepdim=True).expand(4, 2), "the output on rank 2 of 3", tol=1e-4)
+    close(fine["ranks"][2]["y"], x.sum(-1, keepdim=True).expand(4, 2), "the output on rank 2 of 3, in float64", tol=1e-10)
 
 
 @exercise("RowParallelLinear", weight=3)
@@ -210,17 +221,17 @@ def test_gradients_of_columns_and_of_the_part_are_those_of_the_whole_layer(learn
         with check:
             same(got["calls"][rank], ["all_reduce"], f"the calls of rank {rank}")
         with check:
-            close(found["given"], weight, "the weight of the given layer, after the rank's own weight was changed")
+            close(found["given"], [weight, bias], "weight and bias of the given layer, after the rank's own were changed")
 
 
 @exercise("RowParallelLinear")
 def test_inputs_that_cannot_be_divided_are_refused(learner):
-    """If n does not divide in_features, a ValueError names both; out_features need not be divisible."""
-    make, x = learner.bring(linear_layer), tensor(1, 4, 2)
-    fine = learner.bring(parallel_linear)(learner.RowParallelLinear, torch.ones(5, 6), None, [x] * 3, [torch.ones(4, 5)] * 3)
+    """If n does not divide in_features, a ValueError names both; out_features need not be divisible. float64 stays float64."""
+    make, x = learner.bring(linear_layer), tensor(1, 4, 2, dtype=torch.float64)
+    fine = learner.bring(parallel_linear)(learner.RowParallelLinear, torch.ones(5, 6).double(), None, [x] * 3, [torch.ones(4, 5)] * 3)
     for width, n in ((7, 2), (6, 4)):
         refuses(lambda width=width, n=n: make(learner.RowParallelLinear, width, 5, n, width // n), naming={"in_features": width, "n": n}, because="each rank needs the same number of inputs")
-    close(fine["ranks"][0]["y"], 3 * x.sum(-1, keepdim=True).expand(4, 5), "the output on rank 0 of 3", tol=1e-4)
+    close(fine["ranks"][0]["y"], 3 * x.sum(-1, keepdim=True).expand(4, 5), "the output on rank 0 of 3, in float64", tol=1e-10)
 
 
 # ---- TensorParallelFeedForward and TensorParallelAttention
@@ -233,7 +244,7 @@ def parallel_part(Part, whole, n, x, cotangent, mask=None):
     from grader.execution.simulated_group import run_ranks
 
     def one_rank(group):
-        part, own = Part(copy.deepcopy(whole), group), x.clone().requires_grad_()
+        part, own = Part(copy.deepcopy(whole).to(x.dtype), group), x.clone().requires_grad_()
         y = part(own) if mask is None else part(own, mask)
         forward = list(group.count.calls)
         (y * cotangent).sum().backward()
@@ -246,7 +257,7 @@ def parallel_part(Part, whole, n, x, cotangent, mask=None):
 
 def whole_part(whole, x, cotangent, mask=None):
     """The same of the whole module."""
-    own = x.clone().requires_grad_()
+    whole, own = whole.to(x.dtype), x.clone().requires_grad_()
     y = whole(own) if mask is None else whole(own, mask=mask)
     (y * cotangent).sum().backward()
     return {"y": y.detach(), "x": own.grad, "slopes": {name: p.grad for name, p in whole.named_parameters()}}
@@ -338,12 +349,12 @@ def test_one_call_each_way_in_an_attention(learner, reference, n, seed):
 
 @exercise("TensorParallelAttention")
 def test_heads_that_cannot_be_divided_are_refused(learner, reference):
-    """If n does not divide n_heads, a ValueError names both, also where n divides the width."""
-    x = tensor(1, 1, 3, 8)
+    """If n does not divide n_heads, a ValueError names both, also where n divides the width. float64 is computed in float64."""
+    x = tensor(1, 1, 3, 8, dtype=torch.float64)
     got, whole = both_sides(learner, reference, lambda side: attention(side, 4, 2), "TensorParallelAttention", 2, x, x, 3)
     for heads, width, n in ((3, 3, 2), (3, 4, 2), (4, 3, 3)):
         mine, x = attention(learner, heads, width), tensor(1, 1, 3, heads * width)
         call = learner.bring(parallel_part)
         refuses(lambda mine=mine, n=n, x=x: call(learner.TensorParallelAttention, mine, n, x, x),
                 naming={"n_heads": heads, "n": n}, because="each rank needs the same number of heads")  # fmt: skip
-    close(got["ranks"][1]["y"], whole["y"], "the output on rank 1 of 2", tol=1e-4)
+    close(got["ranks"][1]["y"], whole["y"], "the output on rank 1 of 2, in float64", tol=1e-10)
