@@ -7,7 +7,7 @@ import math
 import torch
 from grader.runner.marks import exercise
 from grader.verdict.comparing import close, holds, same
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pytest_check import check
 from simulated_groups import ranks_of
@@ -87,6 +87,7 @@ def test_fewer_numbers_than_ranks_and_other_types(learner):
 
 @exercise("shard_batch", weight=3)
 @few
+@example(B=5, n=4)
 @given(B=st.integers(1, 11), n=group_sizes)
 def test_every_row_has_one_rank(learner, B, n):
     """The ranks' rows, one after the other, are the batch; their numbers differ by at most one, and the first ranks have more."""

@@ -192,6 +192,8 @@ def test_the_stages_together_are_the_whole_model(learner, n, seed):
     for kind in ("gpipe", "1f1b"):
         weights, inputs, targets = problem
         got = learner.bring(pipeline)(learner.run_stage, weights, expected_schedule(n.stages, n.micro, kind), inputs, targets)
+        with check:
+            close(got["ranks"][-1]["losses"], losses, f"the losses on the last rank with {kind}", tol=1e-4)
         for rank, found in enumerate(got["ranks"]):
             with check:
                 close(found["gradient"], slopes[rank], f"the gradient of stage {rank} of {n.stages} with {kind}", tol=1e-4)
@@ -217,8 +219,9 @@ def test_the_last_rank_returns_the_losses(learner, n, seed):
 def test_nothing_is_kept_after_a_backward_pass(learner, n, seed):
     """With "1f1b", stage s never keeps the outputs of more than n_stages - s micro-batches, and none at the end."""
     weights, inputs, targets = pipeline_problem(n, seed)
-    _, slopes = whole_model(weights, inputs, targets)
+    losses, slopes = whole_model(weights, inputs, targets)
     got = learner.bring(pipeline)(learner.run_stage, weights, expected_schedule(n.stages, n.micro, "1f1b"), inputs, targets)
+    close(got["ranks"][-1]["losses"], losses, "the losses on the last rank", tol=1e-4)
     for rank, found in enumerate(got["ranks"]):
         close(found["gradient"], slopes[rank], f"the gradient of stage {rank}", tol=1e-4)
         # one more may be in a variable of the function until the next step
@@ -232,8 +235,9 @@ def test_nothing_is_kept_after_a_backward_pass(learner, n, seed):
 def test_only_neighbours_exchange_activations_and_gradients(learner, n, seed):
     """For each micro-batch an activation goes to the next stage and its gradient comes back, and nothing else is sent; the inputs do not change."""
     weights, inputs, targets = pipeline_problem(n, seed)
-    _, slopes = whole_model(weights, inputs, targets)
+    losses, slopes = whole_model(weights, inputs, targets)
     got = learner.bring(pipeline)(learner.run_stage, weights, expected_schedule(n.stages, n.micro, "1f1b"), inputs, targets)
+    close(got["ranks"][-1]["losses"], losses, "the losses on the last rank", tol=1e-4)
     one_way = sum(4 * x.numel() for x in inputs)
     for rank, found in enumerate(got["ranks"]):
         close(found["gradient"], slopes[rank], f"the gradient of stage {rank}", tol=1e-4)

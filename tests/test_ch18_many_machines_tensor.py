@@ -338,9 +338,9 @@ def test_heads_that_cannot_be_divided_are_refused(learner, reference):
     """If n does not divide n_heads, a ValueError names both, also where n divides the width."""
     x = tensor(1, 1, 3, 8)
     got, whole = both_sides(learner, reference, lambda side: attention(side, 4, 2), "TensorParallelAttention", 2, x, x, 3)
-    for heads, width, n in ((3, 4, 2), (4, 3, 3)):
-        mine = attention(learner, heads, width)
+    for heads, width, n in ((3, 3, 2), (3, 4, 2), (4, 3, 3)):
+        mine, x = attention(learner, heads, width), tensor(1, 1, 3, heads * width)
         call = learner.bring(parallel_part)
-        refuses(lambda mine=mine, n=n: call(learner.TensorParallelAttention, mine, n, tensor(1, 1, 3, 12), tensor(2, 1, 3, 12)),
+        refuses(lambda mine=mine, n=n, x=x: call(learner.TensorParallelAttention, mine, n, x, x),
                 naming={"n_heads": heads, "n": n}, because="each rank needs the same number of heads")  # fmt: skip
     close(got["ranks"][1]["y"], whole["y"], "the output on rank 1 of 2", tol=1e-4)

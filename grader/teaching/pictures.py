@@ -18,8 +18,9 @@ from grader.course.syllabus import EXERCISES, SOLUTIONS
 from grader.execution.chapter_package import ChapterPackage
 from grader.files import write_whole
 from grader.teaching.circuits import CAPITAL, capitals, ids_of
-from grader.teaching.drawing.charts import card, curves, heatmap, write
-from grader.teaching.drawing.palette import CURVES, FAINT, LINE, paint
+from grader.teaching.drawing.charts import box, card, curves, heatmap, write
+from grader.teaching.drawing.palette import CURVES, EMPTY, FAINT, FIXED, LEARNED, LINE, paint
+from grader.teaching.machines.pipeline import bubble, most_kept, pass_time, time_steps, total_time
 from grader.teaching.show.kinds.first_model import TEXT, TOKENS
 from grader.teaching.walks.initialization import measure_way
 
@@ -215,6 +216,35 @@ def _published_block(chapter: ModuleType) -> str:
     return card(marks, right + 72, top + 16 * down + 50, "One block of SmolLM2: 32 weights on 16 levels")
 
 
+def _pipeline_times(chapter: ModuleType) -> str:
+    """Draw what four stages do with eight micro-batches, by both schedules; what is empty is the bubble."""
+    n_stages, n_micro, unit, tall, left, top = 4, 8, 17, 26, 84, 84
+    colours = {"forward": LEARNED[0], "backward": FIXED[0]}
+    marks, share, time = [], 0.0, 0.0
+    for kind in ("gpipe", "1f1b"):
+        schedule = chapter.pipeline_schedule(n_stages, n_micro, kind)
+        timed = time_steps(schedule, pass_time)
+        share, time = bubble(timed), total_time(timed)
+        kept = max(map(most_kept, schedule))
+        marks.append(write(20, top - 14, f"{kind}: a stage keeps at most {kept} micro-batches", bold=True))
+        for stage, steps in enumerate(timed):
+            y = top + tall * stage
+            marks += [write(left - 10, y + 18, f"stage {stage}", anchor="end", colour=FAINT)]
+            marks += [box(left, y, unit * time, tall, EMPTY)]
+            for step in steps:
+                x, wide = left + unit * step.start, unit * (step.end - step.start)
+                marks.append(box(x, y, wide, tall, colours[step.kind]))
+                marks.append(write(x + wide / 2, y + 18, str(step.micro), anchor="middle", size=12))
+        top += tall * n_stages + 52
+    x = left
+    for name, colour in (*colours.items(), ("bubble", EMPTY)):
+        marks += [box(x, top - 34, 20, 16, colour), write(x + 28, top - 21, name, colour=FAINT)]
+        x += 124
+    marks.append(write(left + unit * time, top - 21, "time", anchor="end", colour=FAINT))
+    title = f"{n_stages} stages, {n_micro} micro-batches: the bubble is {share:.0%} of the time"
+    return card(marks, left + unit * time + 20, top, title)
+
+
 DRAWN: dict[str, Callable[[ModuleType], str]] = {
     "ch00_first_model": _bigrams,
     "ch02_embeddings": _sinusoidal_table,
@@ -228,4 +258,5 @@ DRAWN: dict[str, Callable[[ModuleType], str]] = {
     "ch12_interpretability": _patched_capitals,
     "ch13_backward": _softmax_slopes,
     "ch16_published_model": _published_block,
+    "ch18_many_machines": _pipeline_times,
 }

@@ -7,6 +7,7 @@ import io
 import random
 import re
 import sys
+import threading
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -48,9 +49,11 @@ def run_once(name: str, seed: int = 0) -> FinishedWalk:
         random.seed(seed)
         torch.manual_seed(seed)
         sys.setprofile(note_exercise)
+        threading.setprofile(note_exercise)  # of simulated ranks
         numbers = walk.measure(parts, seed, hide_progress)
     finally:
         sys.setprofile(None)
+        threading.setprofile(None)
         torch.set_num_threads(threads)
         parts.close()
     return FinishedWalk(numbers, printed_text(name, numbers), frozenset(ran & EXERCISES))

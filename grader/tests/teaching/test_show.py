@@ -164,6 +164,39 @@ def test_a_wrong_part_of_a_published_model_is_visible(name, edit, verdict):
     assert verdict in drawn(name, edit).verdict
 
 
+def test_parts_of_many_machines(pictures):
+    assert table(pictures["ring_all_reduce"]).tolist() == [[1, 2, 3, 4, 4, 4]] * 4
+    sums = table(pictures["ring_all_reduce"], 1)
+    assert (sums == sums[0]).all() and sums.abs().max() > 1
+    rows = table(pictures["shard_batch"])
+    assert rows.sum(1).tolist() == [3, 3, 2, 2] and rows.sum(0).tolist() == [1] * 10
+    outputs, gradients = (table(pictures["ColumnParallelLinear"], number) for number in range(2))
+    assert outputs.tolist() == [[1, 2], [3, 4], [5, 6], [7, 8]] and (gradients == gradients[0]).all()
+    for number in range(2):
+        times = table(pictures["pipeline_schedule"], number)
+        assert times.shape == (3, 18) and all((times == value).sum() == (3 if value > 0 else 6) for value in (1, 2, 3, 4, -1, -2, -3, -4))
+    assert table(pictures["pipeline_schedule"], 1)[2].tolist() == [0, 0, 1, -1, -1, 2, -2, -2, 3, -3, -3, 4, -4, -4, 0, 0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    "name, edit, verdict",
+    [
+        ("ring_all_reduce", ("parts[added] + group.receive", "group.receive"), "differs from the reference's in 52 of 56 numbers."),
+        ("ring_all_reduce", ("group.send(parts[sent], after)", "pass"), "no rank can go on: rank 0 waits in receive from 3 (call 1)"),
+        ("shard_batch", ("min(rank, more)", "rank"), "in 1 of 40 numbers."),
+        ("ColumnParallelLinear", ("F.linear(copy_to_ranks(x, self.group)", "F.linear((x)"), "in 20 of 28 numbers."),
+        ("pipeline_schedule", ("n_stages - 1 - stage", "n_stages - stage"), "in 20 of 108 numbers."),
+        ("pipeline_schedule", ("n_stages - 1 - stage", "stage"), "No stage can go on: stage 0 waits to do backward 0, stage 1"),
+    ],
+)  # fmt: skip
+def test_a_wrong_part_of_many_machines_is_visible(name, edit, verdict):
+    assert verdict in drawn(name, edit).verdict
+
+
+def test_ranks_are_drawn_in_a_worker_too():
+    assert make_picture(EXERCISES["ring_all_reduce"], resolve("solutions"), in_worker=True).agrees
+
+
 # ---- in the terminal
 
 

@@ -1,0 +1,100 @@
+"""One training step of a small GPT on several ranks, in three ways, with what each rank keeps and sends."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from grader.execution.simulated_group import Group, run_ranks
+from grader.teaching.machines.counting import CountedGroup, Message
+from torch import Tensor, nn
+
+PLAIN, SHARDED_STATE, FULLY_SHARDED = WAYS = ("plain", "ShardedAdamW", "fully sharded")
+LEARNING_RATE = 1e-3
+
+
+@dataclass(frozen=True)
+class Rank:
+    """What one rank keeps, in bytes; what it has sent; and what it has computed."""
+
+    rows: int
+    loss: float
+    weights: int
+    gradients: int
+    state: int
+    messages: list[Message]
+    sent: float
+    gradient: Tensor  # of the whole model, as one vector
+    updated: Tensor  # the whole model after the step, as one vector
+
+    @property
+    def kept(self) -> int:
+        return self.weights + self.gradients + self.state
+
+
+def train_one_step(parts: Any, way: str, model: nn.Module, ids: Tensor, size: int) -> list[Rank]:
+    """Do one step on `size` simulated ranks, each with its rows of ids; return what each rank has done."""
+    return run_ranks(lambda group: _train(parts, way, copy.deepcopy(model), ids, group), size)[0]
+
+
+def _train(parts: Any, way: str, model: nn.Module, ids: Tensor, group: Group) -> Rank:
+    counted = CountedGroup(group)
+    lengths = {name: sum(own.numel() for own in part.parameters(recurse=False)) for name, part in model.named_modules()}
+    if way == FULLY_SHARDED:
+        shard_linears(parts, model, counted)
+    rows = parts.shard_batch(ids, group.rank, group.size)
+    _, loss = model(rows[:, :-1], rows[:, 1:])
+    loss.backward()
+    shards = [parameter for name, parameter in model.named_parameters() if name.endswith(".shard")]
+    for shard in shards:
+        shard.grad /= group.size  # the layer has added up the gradients of all ranks
+    whole = [parameter for name, parameter in model.named_parameters() if not name.endswith(".shard")]
+    parts.average_gradients(nn.ParameterList(whole), counted)
+    if way == SHARDED_STATE:
+        optimizer = parts.ShardedAdamW(model.parameters(), counted, lr=LEARNING_RATE)
+    else:
+        optimizer = parts.AdamW(model.parameters(), lr=LEARNING_RATE)
+    gradient = _whole_vector(parts, model, lengths, group, lambda parameter: parameter.grad)
+    optimizer.step()
+    kept = list(model.parameters())
+    state = [optimizer.m, optimizer.v] if way == SHARDED_STATE else [*kept, *kept]  # AdamW: m and v of each number
+    return Rank(
+        rows=len(rows),
+        loss=loss.item(),
+        weights=_bytes(kept),
+        gradients=_bytes([parameter.grad for parameter in kept]),
+        state=_bytes(state),
+        messages=counted.messages,
+        sent=counted.ring_bytes(),
+        gradient=gradient,
+        updated=_whole_vector(parts, model, lengths, group, lambda parameter: parameter.detach()),
+    )
+
+
+def shard_linears(parts: Any, model: nn.Module, group: Any) -> None:
+    """Replace every linear layer in the model's blocks by a FullyShardedLinear."""
+    for block in model.blocks:
+        for module in list(block.modules()):
+            for name, layer in list(module.named_children()):
+                if isinstance(layer, nn.Linear):
+                    setattr(module, name, parts.FullyShardedLinear(layer, group))
+
+
+def _bytes(tensors: list[Tensor]) -> int:
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+
+
+def _whole_vector(
+    parts: Any, model: nn.Module, lengths: dict[str, int], group: Group, of: Callable[[nn.Parameter], Tensor]
+) -> Tensor:
+    """What `of` gives for each parameter of the whole model, in an order that sharding does not change."""
+    pieces = []
+    for name, part in model.named_modules():
+        own = [of(parameter).flatten() for parameter in part.parameters(recurse=False)]
+        if hasattr(part, "shard"):
+            own = parts.gather_parameters(own, [(lengths[name],)], group)
+        pieces += own
+    return torch.cat(pieces)
