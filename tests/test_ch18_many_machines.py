@@ -398,8 +398,8 @@ def test_every_step_reads_the_options(learner, seed):
 
 @exercise("ShardedAdamW")
 def test_fewer_numbers_to_update_than_ranks(learner):
-    """With two numbers on four ranks, the last ranks update padding only, and every rank gets both numbers."""
-    weights, gradients = [tensor(1, 2)], [[tensor(2 + step, 2)] for step in range(STEPS)]
+    """With a single number on four ranks, three ranks update padding only, and every rank gets the number."""
+    weights, gradients = [tensor(1, 1)], [[tensor(2 + step, 1)] for step in range(STEPS)]
     got = learner.bring(trained)(learner.ShardedAdamW, weights, gradients, 4, [None] * STEPS, {"lr": 0.05})
     [expected] = adamw(weights, gradients, [None] * STEPS, lr=0.05)
     for rank, found in enumerate(got["ranks"]):
