@@ -183,7 +183,7 @@ def gather_parameters(shards: Sequence[Tensor], shapes: Sequence[Sequence[int]],
 
 
 class FullyShardedLinear(nn.Module):
-    """A linear layer of which each rank keeps only a part: (..., in) -> (..., out), the same function as the given layer.
+    """The same function as a given linear layer, of which each rank keeps only a part: (..., n_in) -> (..., n_out).
 
     It is made from a whole layer, the same on all ranks, and each rank has its own x. The only parameter is `shard`, this rank's k
     numbers: a copy of its part of weight and bias as one flat vector, cut as gather_parameters expects. The whole weight is gathered
@@ -279,9 +279,9 @@ def sum_over_ranks(x: Tensor, group) -> Tensor:
 
 
 class ColumnParallelLinear(nn.Module):
-    """A linear layer of which each rank computes some of the outputs: (..., in) -> (..., out / n).
+    """A linear layer of which each rank computes some of the outputs: (..., n_in) -> (..., n_out / n).
 
-    It is made from a whole layer, the same on all ranks. Rank r copies the rows r · out/n to (r + 1) · out/n of its weight, and these
+    It is made from a whole layer, the same on all ranks. Rank r copies the rows r · n_out/n to (r + 1) · n_out/n of its weight, and these
     numbers of its bias, into the Parameters `weight` and `bias` (None without one). x is the same on all ranks, and each rank gets the
     whole gradient of x, by one all_reduce. Raises a ValueError that names out_features and n if n does not divide out_features.
     """
@@ -306,9 +306,9 @@ class ColumnParallelLinear(nn.Module):
 
 
 class RowParallelLinear(nn.Module):
-    """A linear layer of which each rank has some of the inputs: (..., in / n) -> (..., out), the same on all ranks.
+    """A linear layer of which each rank has some of the inputs: (..., n_in / n) -> (..., n_out), the same on all ranks.
 
-    It is made from a whole layer, the same on all ranks. Rank r copies the columns r · in/n to (r + 1) · in/n of its weight into the
+    It is made from a whole layer, the same on all ranks. Rank r copies the columns r · n_in/n to (r + 1) · n_in/n of its weight into the
     Parameter `weight`, and the whole bias into the Parameter `bias` (None without one). Its input is this rank's part of the features.
     One all_reduce, forward. Raises a ValueError that names in_features and n if n does not divide in_features.
     """

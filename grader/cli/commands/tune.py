@@ -43,9 +43,9 @@ def tune(
     seed: Annotated[int | None, option("Use other random numbers.", min=0, max=2**31 - 1, metavar="N")] = None,
     resume: Annotated[bool, option("Go on with an interrupted tuning: NAME's, or the latest.", "--resume")] = False,
 ) -> int:
-    """Fine-tune a model on your own code of chapter 17: with adapters, first on right answers, then on rewards.
+    """Fine-tune a model on your own code of chapter 17.
 
-    The model is SmolLM2, or, if its weights are not installed, a GPT that `headway train` made from stories. Before,
+    Adapters are trained, first on right answers, then on rewards. The model is SmolLM2, or, if its weights are not installed, a GPT that `headway train` made from stories. Before,
     between and after the phases it answers held-out questions. Control-C saves, and --resume goes on from there."""
     chosen = {"task": task, "minutes": minutes, "steps": steps, "base": base, "seed": seed}
     if steps is not None and minutes is not None:
