@@ -45,8 +45,9 @@ def tune(
 ) -> int:
     """Fine-tune a model on your own code of chapter 17.
 
-    Adapters are trained, first on right answers, then on rewards. The model is SmolLM2, or, if its weights are not installed, a GPT that `headway train` made from stories. Before,
-    between and after the phases it answers held-out questions. Control-C saves, and --resume goes on from there."""
+    Adapters are trained, first on right answers, then on rewards. The model is SmolLM2, or, if its weights are not
+    installed, a GPT that `headway train` made from stories. Before, between and after the phases it answers held-out
+    questions. Control-C saves, and --resume goes on from there."""
     chosen = {"task": task, "minutes": minutes, "steps": steps, "base": base, "seed": seed}
     if steps is not None and minutes is not None:
         print_error("--steps and --minutes both say how long to tune; give one of them")
