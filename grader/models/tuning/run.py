@@ -115,8 +115,8 @@ def _restore(tuning: Tuning, state: Values) -> None:
     changes nothing."""
     if restore_state(tuning.optimizer.optimizer, state):
         return
-    for parameter in tuning.adapters.values():
-        parameter.grad = torch.zeros_like(parameter)
+    for adapter in tuning.adapters.values():
+        adapter.grad = torch.zeros_like(adapter)
     tuning.optimizer.step()
     if not restore_state(tuning.optimizer.optimizer, state):
         raise TuneProblem(f"the optimizer of {tuning.name} does not fit your AdamW any more; tune the model again")
