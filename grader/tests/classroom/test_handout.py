@@ -267,6 +267,6 @@ def lines_of_blocks(module: str) -> list[str]:
     for line in read_source(SOLUTIONS / f"{module}.py").splitlines():
         inside = (inside or "BEGIN SOLUTION" in line) and "END SOLUTION" not in line
         line = line.partition("  #")[0].strip()
-        if inside and len(line) > 24 and "SOLUTION" not in line and _is_statement(line):
+        if inside and len(line) > 28 and "SOLUTION" not in line and _is_statement(line):
             found.append(line)
     return found
