@@ -26,7 +26,7 @@ from grader.models.packages import missing_packages
 
 if TYPE_CHECKING:
     from grader.models.comparison.measuring import Comparison
-    from grader.models.training.run import Training
+    from grader.models.training.making import Training
 
 MAX_PICTURE_NAME_CHARACTERS = 80
 

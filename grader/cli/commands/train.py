@@ -18,7 +18,7 @@ from grader.console.output import command_line, make_console, print_error, print
 from grader.models.packages import missing_packages  # noqa: E402
 
 if TYPE_CHECKING:
-    from grader.models.training.run import Training
+    from grader.models.training.making import Training
 
 DONE, FAILED, UNUSABLE, INTERRUPTED = 0, 1, 2, 130
 PORT = 29500  # torchrun's own choice too
@@ -181,21 +181,21 @@ def find_device(word: str) -> str:
 def _make(
     name: str | None, resume: bool, device: str, chosen: dict[str, Any], more_exercises: Collection[str] = ()
 ) -> Training:
-    from grader.models.training import run
+    from grader.models.training import making
     from grader.models.training.settings import MINUTES, Settings
     from grader.teaching.walks.progress_line import show_progress
 
     if resume:
         from grader.models.checkpoint import find_checkpoint
 
-        return run.resume(find_checkpoint(name), device, show_progress, more_exercises)
+        return making.resume(find_checkpoint(name), device, show_progress, more_exercises)
     other = {option: value for option, value in chosen.items() if option not in ("model", "preset", "seed")}
     settings = Settings(
         kind=chosen["model"] or "gpt", size=chosen["preset"] or "tiny", seed=chosen["seed"] or 0, **other
     )
     if settings.steps is None and settings.minutes is None:
         settings = replace(settings, minutes=MINUTES[settings.size])
-    return run.begin(settings, name, device, show_progress, more_exercises)
+    return making.begin(settings, name, device, show_progress, more_exercises)
 
 
 def train_to_end(training) -> bool:

@@ -84,7 +84,7 @@ def _open(place: str | None) -> Base | None:
     """The model to tune; without weights and without a stories' model, one is trained. None after Control-C."""
     from grader.models.published.opening import installed_file
     from grader.models.published.source import PublishedProblem
-    from grader.models.training import run
+    from grader.models.training import making
     from grader.models.training.settings import Settings
     from grader.models.tuning.base import find_stories, open_base
     from grader.teaching.walks.progress_line import show_progress
@@ -100,7 +100,7 @@ def _open(place: str | None) -> Base | None:
                 print_wrapped(console, f"There is none yet, so it is trained first, for {STORIES_MINUTES:g} minute.")
                 console.print()
                 with contextlib.closing(
-                    run.begin(Settings(minutes=STORIES_MINUTES), None, "cpu", show_progress)
+                    making.begin(Settings(minutes=STORIES_MINUTES), None, "cpu", show_progress)
                 ) as training:
                     place = training.name
                     if not train_to_end(training):

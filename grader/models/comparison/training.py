@@ -17,7 +17,7 @@ from typing import Any
 from grader.models import checkpoint
 from grader.models.checkpoint import CheckpointProblem
 from grader.models.design import NORMS, POSITIONS, PRESETS, DesignProblem
-from grader.models.training import run
+from grader.models.training import making
 from grader.models.training.corpora import fingerprint_of_text
 from grader.models.training.own_text import read_paragraphs
 from grader.models.training.settings import MINUTES, Recipe, Settings
@@ -114,7 +114,7 @@ def train_pair(
     entries: tuple[Entry, Entry],
     steps: int | None,
     minutes: float | None,
-    train: Callable[[run.Training], bool],
+    train: Callable[[making.Training], bool],
     device: str,
     report_progress: ProgressReporter,
 ) -> tuple[Path, Path] | None:
@@ -130,11 +130,11 @@ def train_pair(
         if record and record["finished"] and record["steps"] == planned:
             continue
         if record and record["steps"] == planned:
-            training = run.resume(entry.folder, device, report_progress)
+            training = making.resume(entry.folder, device, report_progress)
         else:
             shutil.rmtree(entry.folder, ignore_errors=True)
             settings = replace(entry.settings, steps=planned, minutes=minutes)
-            training = run.begin(settings, entry.folder.name, device, report_progress)
+            training = making.begin(settings, entry.folder.name, device, report_progress)
         try:
             if not train(training):
                 return None

@@ -5,6 +5,7 @@
     corpora.py          batches by the number of the step: from stories, from a text, from pairs of sentences
     trainer.py          steps, validation, samples, their history; what the learner's functions expect
     optimizer_state.py  what a resumed training needs of the learner's AdamW
+    making.py           a new training, or one that goes on from its checkpoint
     run.py              the loop: schedule, checkpoints, Control-C, crashes
     team.py             a step that several processes make together
     data_parallel.py    what rank 0 and the other ranks do before, between and after the steps

@@ -18,7 +18,7 @@ from grader.models import checkpoint
 from grader.models.machines.processes import ProcessGroup, join_group
 from grader.models.own_parts import explaining_crashes
 from grader.models.training.followers import ENDING_SECONDS, Followers
-from grader.models.training.run import Training, reopen
+from grader.models.training.making import Training, reopen
 from grader.models.training.team import NO_PLAN, STOP, Team
 from grader.models.training.trainer import NotANumber, default_threads
 

@@ -12,8 +12,8 @@ import torch
 from grader.models import checkpoint
 from grader.models.own_parts import OwnParts, explaining_crashes
 from grader.models.training.live_page import Page
+from grader.models.training.making import free_name
 from grader.models.training.optimizer_state import read_state, restore_state
-from grader.models.training.run import free_name
 from grader.models.training.trainer import ClippingOptimizer, NotANumber, prepare_torch
 from grader.models.tuning import checkpoint as adapter_file
 from grader.models.tuning.adapters import Values, add_adapters, fill

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from grader.execution.simulated_group import GroupProblem, run_ranks
-from grader.models.training import run
+from grader.models.training import making, run
 from grader.models.training.team import EXERCISES, Team
 from grader.models.training.trainer import Trainer
 from grader.teaching.walks.parts import hidden_prints
@@ -100,7 +100,7 @@ def test_a_reopened_training_goes_on_exactly(trainings):
     """With the parts and the averages of the checkpoint, whatever number of processes has made it."""
     stopped = trainings.begin("stopped", more_exercises=EXERCISES)
     assert not run.run(stopped, Silent(), stop_after(stopped, 3))
-    reopened = run.reopen(stopped.folder, "cpu")
+    reopened = making.reopen(stopped.folder, "cpu")
     try:
         assert reopened.own.to_data() == stopped.own.to_data() and "shard_batch" in reopened.own.reference
         for trainer in (stopped.trainer, reopened.trainer):
@@ -113,7 +113,7 @@ def test_a_reopened_training_goes_on_exactly(trainings):
 def test_a_training_that_has_made_no_step_is_reopened_as_it_began(trainings):
     begun = trainings.begin("begun", more_exercises=EXERCISES)
     begun.save()
-    reopened = run.reopen(begun.folder, "cpu")
+    reopened = making.reopen(begun.folder, "cpu")
     try:
         for trainer in (begun.trainer, reopened.trainer):
             for _ in range(2):

@@ -13,9 +13,9 @@ from grader.models import checkpoint
 from grader.models.checkpoint import CheckpointProblem
 from grader.models.design import DesignProblem
 from grader.models.own_parts import CodeProblem
-from grader.models.training import run
+from grader.models.training import making, run
+from grader.models.training.making import Training
 from grader.models.training.own_text import TextProblem
-from grader.models.training.run import Training
 from grader.models.training.trainer import NotANumber, default_threads
 from own_models import parameters, solved
 from trainings import Silent, stop_after
@@ -203,4 +203,4 @@ def test_a_taken_name_a_changed_text_and_a_wrong_design_are_sentences(trainings,
         trainings.begin("two", kind="moe", positions="rope")
     with pytest.raises(TextProblem, match="a translator needs pairs"):
         trainings.begin("two", kind="translate", text=text)
-    assert run.free_name("one") == "one-2" and run.free_name("two") == "two"
+    assert making.free_name("one") == "one-2" and making.free_name("two") == "two"

@@ -12,7 +12,7 @@ from grader.models import checkpoint, design
 from grader.models.comparison import measuring
 from grader.models.design import Design
 from grader.models.own_parts import OwnParts
-from grader.models.training import corpora, run, settings
+from grader.models.training import corpora, making, settings
 from grader.models.training.settings import Recipe, Settings
 from grader.teaching.walks.parts import Parts
 from grader.teaching.walks.progress_line import hide_progress
@@ -39,13 +39,13 @@ class Trainings:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
         self.folder, self.chapters = folder, {}
-        self._made: list[run.Training] = []
+        self._made: list[making.Training] = []
         monkeypatch.setattr(checkpoint, "CHECKPOINTS", folder)
         monkeypatch.setattr(checkpoint.list_checkpoints, "__defaults__", (folder,))
         monkeypatch.setitem(design.PRESETS, "tiny", SMALL)
         monkeypatch.setitem(settings.RECIPES, "tiny", Recipe(rows=4, pieces=2, peak=3e-3))
         monkeypatch.setattr(settings, "TRANSLATE_RECIPE", Recipe(rows=6, pieces=2, peak=3e-3))
-        monkeypatch.setattr(run, "find_own_parts", self._own)
+        monkeypatch.setattr(making, "find_own_parts", self._own)
         monkeypatch.setattr(measuring, "find_own_parts", self._own)
         for name, size in (("VOCABULARY_STORIES", 300), ("VALIDATION_STORIES", 8), ("BPE_SAMPLE", 3000), ("VALIDATION_TOKENS", 400)):
             monkeypatch.setattr(corpora, name, size)
@@ -55,12 +55,12 @@ class Trainings:
         passed = {name for name in names if load_syllabus().exercise(name).module in self.chapters}
         return OwnParts(Parts(list(names), passed, Target("theirs", texts=self.chapters)))
 
-    def begin(self, name: str = "one", more_exercises=(), **changes) -> run.Training:
-        self._made.append(run.begin(replace(Settings(steps=8), **changes), name, "cpu", hide_progress, more_exercises))
+    def begin(self, name: str = "one", more_exercises=(), **changes) -> making.Training:
+        self._made.append(making.begin(replace(Settings(steps=8), **changes), name, "cpu", hide_progress, more_exercises))
         return self._made[-1]
 
-    def resume(self, name: str = "one") -> run.Training:
-        self._made.append(run.resume(self.folder / name, "cpu", hide_progress))
+    def resume(self, name: str = "one") -> making.Training:
+        self._made.append(making.resume(self.folder / name, "cpu", hide_progress))
         return self._made[-1]
 
     def close(self) -> None:
@@ -68,5 +68,5 @@ class Trainings:
             training.close()
 
 
-def stop_after(training: run.Training, steps: int):
+def stop_after(training: making.Training, steps: int):
     return lambda: training.trainer.steps_done >= steps
