@@ -130,16 +130,16 @@ class CodeProblem(UserProblem):
 
 
 @contextlib.contextmanager
-def explaining_crashes(parts: Parts, sentences: tuple[type[Exception], ...] = ()) -> Iterator[None]:
-    """Turn an exception of the learner's code into a CodeProblem. The types `sentences` have a message for the user
-    already, and pass.
+def explaining_crashes(parts: Parts, *sentences: type[Exception]) -> Iterator[None]:
+    """Turn an exception of the learner's code into a CodeProblem. A UserProblem has a message for the user already and
+    passes; so do the types `sentences`.
 
     Without any code of the learner's, an exception is a mistake of the kit and passes too.
     """
     try:
         yield
     except (Exception, SystemExit) as problem:
-        if isinstance(problem, (CodeProblem, *sentences)):
+        if isinstance(problem, (UserProblem, *sentences)):
             raise
         if is_out_of_memory(problem):
             raise CodeProblem("there is not enough memory for this model; choose a smaller one") from None
@@ -154,6 +154,17 @@ def explaining_crashes(parts: Parts, sentences: tuple[type[Exception], ...] = ()
             raise CodeProblem(
                 f"your code passes its tests, but does not work here: {describe_problem(problem, parts)}"
             ) from problem
+        raise
+
+
+@contextlib.contextmanager
+def closing_after_failure(own: OwnParts) -> Iterator[None]:
+    """Explain crashes; after any exception, close the parts."""
+    try:
+        with explaining_crashes(own.parts):
+            yield
+    except BaseException:
+        own.close()
         raise
 
 

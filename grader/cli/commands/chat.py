@@ -52,10 +52,8 @@ def chat(
     from grader.models.own_parts import explaining_crashes, find_own_parts
     from grader.models.published.chat import Chat
     from grader.models.published.opening import EARLIER, EXERCISES, build, find_source
-    from grader.models.published.source import PublishedProblem
     from grader.models.tuning.adapters import ADAPTERS, find_place, merge
     from grader.models.tuning.checkpoint import read
-    from grader.models.tuning.tasks import TuneProblem
     from grader.teaching.walks.progress_line import show_progress
 
     saved = read(adapter) if adapter else None
@@ -64,7 +62,7 @@ def chat(
     with contextlib.closing(own):
         console = make_console(stderr=True)
         print_wrapped(console, f"Reading {source.name} ...", style="dim")
-        with explaining_crashes(own.parts, (PublishedProblem, TuneProblem)):
+        with explaining_crashes(own.parts):
             published = build(source, own)
             if saved:
                 merge(own.parts, published.model, saved)
@@ -109,7 +107,7 @@ def _talk(talk: Chat) -> int:
         if not line.strip():
             continue
         try:
-            with explaining_crashes(talk.published.own.parts, (ChatProblem,)):
+            with explaining_crashes(talk.published.own.parts):
                 wrap = WordWrap(make_console().width) if is_terminal and not line.lstrip().startswith("/") else None
                 for piece in talk.reply(line):
                     print(wrap.feed(piece) if wrap else piece, end="", flush=True)

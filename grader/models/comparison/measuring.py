@@ -28,7 +28,7 @@ from grader.models.own_parts import (
 )
 from grader.models.play.engine import Engine, Piece
 from grader.models.play.opening import CACHE
-from grader.models.play.settings import PlayProblem, Settings
+from grader.models.play.settings import Settings
 from grader.models.tokenizers import ModelTokenizer
 from grader.models.training import trainer
 from grader.models.training.own_text import TextProblem
@@ -118,7 +118,7 @@ def compare(
     own = _find_parts([_read(folder) for folder in folders], report_progress)
     try:
         with (
-            explaining_crashes(own.parts, (CheckpointProblem, ComparisonProblem, PlayProblem)),
+            explaining_crashes(own.parts),
             report_progress("measuring both models", 3) as advance,
         ):
             torch.set_num_threads(trainer.default_threads())

@@ -71,7 +71,7 @@ def follow(group: ProcessGroup) -> None:
             write_whole(Path(folder) / name, _broadcast_bytes(group, b""))
         training = reopen(Path(folder), "cpu")
     training.trainer.team = team = Team(group, training.own.parts, lambda: None)
-    with closing(training), explaining_crashes(training.own.parts, (GroupProblem, NotANumber)):
+    with closing(training), explaining_crashes(training.own.parts, GroupProblem, NotANumber):
         while (plan := team.receive_plan()) != STOP:
             training.trainer.step(None if plan == NO_PLAN else plan)
     group.close()

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from grader.models.own_parts import (
     SAMPLING,
     TRAINING,
     OwnParts,
-    explaining_crashes,
+    closing_after_failure,
     find_own_parts,
     model_exercises,
     tokenizer_exercises,
@@ -125,7 +124,7 @@ def begin(
         )
     exercises = training_exercises(design, settings.token_kind())
     own = find_own_parts(exercises.union(more_exercises), report_progress)
-    with _closing_after_failure(own):
+    with closing_after_failure(own):
         prepare_torch(settings.seed)
         described = {"kind": settings.corpus_kind, "seed": settings.seed, "path": settings.text}
         with report_progress("reading the text", 1):
@@ -164,7 +163,7 @@ def reopen(folder: Path, device: str) -> Training:
 
 def _go_on(folder: Path, data: dict[str, Any], design: Design, own: OwnParts, device: str) -> Training:
     record = data["record"]
-    with _closing_after_failure(own):
+    with closing_after_failure(own):
         prepare_torch(record["seed"])
         loaded = checkpoint.load(folder, own.parts)
         recipe = Recipe.from_data(record["recipe"])
@@ -174,16 +173,6 @@ def _go_on(folder: Path, data: dict[str, Any], design: Design, own: OwnParts, de
         if not trainer.go_on_from(History.from_data(record["history"]), checkpoint.read_optimizer(folder)):
             notes.append(f"{checkpoint.OPTIMIZER} is missing or does not fit, so AdamW begins with new averages.")
         return Training(folder, own, trainer, record["seed"], record["steps"], record["minutes"], notes)
-
-
-@contextlib.contextmanager
-def _closing_after_failure(own: OwnParts) -> Iterator[None]:
-    try:
-        with explaining_crashes(own.parts, (CheckpointProblem, TextProblem, DesignProblem)):
-            yield
-    except BaseException:
-        own.close()
-        raise
 
 
 def training_exercises(design: Design, tokens: str) -> set[str]:

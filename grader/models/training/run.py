@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable
 
 from grader.execution.simulated_group import GroupProblem
-from grader.models.checkpoint import CheckpointProblem
 from grader.models.own_parts import explaining_crashes
 from grader.models.training.live_page import Page, View
 from grader.models.training.making import EVALUATIONS, Training
@@ -25,7 +24,7 @@ def run(training: Training, page: Page, interrupted: Callable[[], bool] = lambda
     CodeProblem if the learner's code raises an exception; the last checkpoint stays. GroupProblem if another process of
     a team has ended.
     """
-    with explaining_crashes(training.own.parts, (CheckpointProblem, NotANumber, GroupProblem)):
+    with explaining_crashes(training.own.parts, NotANumber, GroupProblem):
         return _run(training, page, interrupted)
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,9 +10,15 @@ from typing import Any
 from grader.models import checkpoint
 from grader.models.checkpoint import CheckpointProblem, find_checkpoint, list_checkpoints, read_record
 from grader.models.design import Design
-from grader.models.own_parts import OwnParts, explaining_crashes, find_own_parts, model_exercises, tokenizer_exercises
+from grader.models.own_parts import (
+    OwnParts,
+    closing_after_failure,
+    find_own_parts,
+    model_exercises,
+    tokenizer_exercises,
+)
 from grader.models.published.opening import EARLIER, EXERCISES, build, find_source
-from grader.models.published.source import CHAT_TOKENS, PublishedProblem
+from grader.models.published.source import CHAT_TOKENS
 from grader.models.training.corpora import STORIES
 from grader.models.tuning.adapters import ADAPTERS
 from grader.models.tuning.answers import CachedReader, PlainReader, Reader
@@ -73,7 +78,7 @@ def _open_published(place: str | None, report_progress: ProgressReporter) -> Bas
     place = str(Path(place).resolve()) if place else None
     source = find_source(Path(place) if place else None)
     own = find_own_parts((*EARLIER, *EXERCISES, *TUNING), report_progress)
-    with _closing_after_failure(own):
+    with closing_after_failure(own):
         published = build(source, own)
         parts, tokenizer = own.parts, published.tokenizer
         [end_id] = tokenizer.encode(CHAT_TOKENS[1], allow_special=True)
@@ -96,7 +101,7 @@ def _open_stories(place: str, report_progress: ProgressReporter) -> Base:
         *model_exercises(Design.from_data(data["design"])), *tokenizer_exercises(data["tokenizer"].get("kind", "")),
     )  # fmt: skip
     own = find_own_parts({*exercises, *TUNING}, report_progress)
-    with _closing_after_failure(own):
+    with closing_after_failure(own):
         loaded = checkpoint.load(folder, own.parts)
         tokenizer = loaded.tokenizer
         assert tokenizer.end_id is not None
@@ -105,13 +110,3 @@ def _open_stories(place: str, report_progress: ProgressReporter) -> Base:
             lambda prompt: [*tokenizer.start_ids, *tokenizer.encode(prompt)], tokenizer.encode,
             tokenizer.decode, tokenizer.end_id, lambda: PlainReader(loaded.model),
         )  # fmt: skip
-
-
-@contextmanager
-def _closing_after_failure(own: OwnParts) -> Iterator[None]:
-    try:
-        with explaining_crashes(own.parts, (CheckpointProblem, PublishedProblem, TuneProblem)):
-            yield
-    except BaseException:
-        own.close()
-        raise

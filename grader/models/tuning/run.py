@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 from grader.models import checkpoint
-from grader.models.own_parts import OwnParts, explaining_crashes
+from grader.models.own_parts import closing_after_failure, explaining_crashes
 from grader.models.training.live_page import Page
 from grader.models.training.making import free_name
 from grader.models.training.optimizer_state import read_state, restore_state
@@ -73,7 +73,7 @@ def find_task(kind: str, name: str) -> Task:
 
 def begin(base: Base, task: str, name: str | None, seed: int, minutes: float, steps: int | None) -> Tuning:
     """A new tuning of this base, which it takes over. TuneProblem if it cannot begin."""
-    with _closing_after_failure(base.own):
+    with closing_after_failure(base.own):
         folder = checkpoint.CHECKPOINTS / (name or free_name(f"{task}-{base.kind}"))
         if folder.exists():
             raise TuneProblem(
@@ -94,7 +94,7 @@ def resume(name: str | None, report_progress: ProgressReporter) -> Tuning:
     except (KeyError, TypeError, ValueError):
         raise TuneProblem(f"the record of the adapters {saved.name} is damaged; tune the model again") from None
     base = open_base(progress.base, report_progress)
-    with _closing_after_failure(base.own):
+    with closing_after_failure(base.own):
         tuning = _make(base, progress, checkpoint.CHECKPOINTS / saved.name)
         fill(tuning.adapters, saved)
         tuning.start = saved.start
@@ -122,16 +122,6 @@ def _restore(tuning: Tuning, state: Values) -> None:
         raise TuneProblem(f"the optimizer of {tuning.name} does not fit your AdamW any more; tune the model again")
 
 
-@contextmanager
-def _closing_after_failure(own: OwnParts) -> Iterator[None]:
-    try:
-        with explaining_crashes(own.parts, (TuneProblem,)):
-            yield
-    except BaseException:
-        own.close()
-        raise
-
-
 # ---- running it
 
 
@@ -141,7 +131,7 @@ def run(tuning: Tuning, page: Page, interrupted: Callable[[], bool] = lambda: Fa
     CodeProblem if the learner's code raises an exception; the last checkpoint stays.
     """
     view = View(tuning.name, tuning.progress)
-    with explaining_crashes(tuning.base.parts, (TuneProblem, NotANumber)):
+    with explaining_crashes(tuning.base.parts, NotANumber):
         try:
             finished = _run(tuning, page, view, interrupted)
             tuning.save()
