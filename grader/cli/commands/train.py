@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 DONE, FAILED, UNUSABLE, INTERRUPTED = 0, 1, 2, 130
 PORT = 29500  # torchrun's own choice too
-BOTH_LENGTHS = "--steps and --minutes both say how long to train; give one of them"
+BOTH_LENGTHS = "--steps and --minutes both say how long it takes; give one of them"
 
 Preset = StrEnum("Preset", "mini tiny small")
 Model = StrEnum("Model", "gpt moe translate")
@@ -72,7 +72,7 @@ def train(
         text=text, preset=preset, minutes=minutes, steps=steps, model=model, positions=positions, norm=norm,
         tokens=tokens, heads=heads, seed=seed,
     )  # fmt: skip
-    if sentence := _wrong_use(name, resume, chosen):
+    if sentence := wrong_use(name, resume, chosen):
         print_error(sentence)
         return UNUSABLE
     if missing := missing_packages("train"):
@@ -153,16 +153,17 @@ def _print_torchrun(hosts: int, processes: int, name: str | None, resume: bool, 
     return DONE
 
 
-def _wrong_use(name: str | None, resume: bool, chosen: dict[str, Any]) -> str | None:
+def wrong_use(name: str | None, resume: bool, chosen: dict[str, Any]) -> str | None:
+    """What is wrong with these options of a training or a tuning."""
     if chosen["steps"] is not None and chosen["minutes"] is not None:
         return BOTH_LENGTHS
-    if name is not None and not is_plain_name(name):
+    if name is not None and not _is_plain_name(name):
         return f"--name is the name of a folder in checkpoints/, of letters, digits, hyphens and dots, not {name!r}"
     given = next((option for option, value in chosen.items() if value is not None), None)
     return f"--resume goes on with the settings of the checkpoint; leave out --{given}" if resume and given else None
 
 
-def is_plain_name(name: str) -> bool:
+def _is_plain_name(name: str) -> bool:
     return bool(name) and len(name) <= 80 and not name.startswith(".") and all(c.isalnum() or c in "-_." for c in name)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 from grader.cli.arguments import option  # noqa: E402
-from grader.cli.commands.train import DONE, INTERRUPTED, UNUSABLE, is_plain_name, train_to_end  # noqa: E402
+from grader.cli.commands.train import DONE, FAILED, INTERRUPTED, UNUSABLE, train_to_end, wrong_use  # noqa: E402
 from grader.console.output import command_line, make_console, print_error, print_wrapped  # noqa: E402
 from grader.models.packages import missing_packages  # noqa: E402
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from grader.models.tuning.base import Base
     from grader.models.tuning.run import Tuning
 
-STORIES_MINUTES = 1.0  # to train a model, if there is none
+STORIES_MINUTES = 1.0  # to train a model of the stories first
 SHOWN = 60  # characters of an answer
 
 TaskName = StrEnum("TaskName", "sums format")
@@ -49,21 +49,12 @@ def tune(
     installed, a GPT that `headway train` made from stories. Before, between and after the phases it answers held-out
     questions. Control-C saves, and --resume goes on from there."""
     chosen = {"task": task, "minutes": minutes, "steps": steps, "base": base, "seed": seed}
-    if steps is not None and minutes is not None:
-        print_error("--steps and --minutes both say how long to tune; give one of them")
-        return UNUSABLE
-    if name is not None and not is_plain_name(name):
-        print_error(
-            f"--name is the name of a folder in checkpoints/, of letters, digits, hyphens and dots, not {name!r}"
-        )
-        return UNUSABLE
-    given = next((each for each, value in chosen.items() if value is not None), None)
-    if resume and given:
-        print_error(f"--resume goes on with the settings of the checkpoint; leave out --{given}")
+    if sentence := wrong_use(name, resume, chosen):
+        print_error(sentence)
         return UNUSABLE
     if missing := missing_packages("tune"):
         print_error(missing)
-        return UNUSABLE
+        return FAILED
     from grader.models.tuning import run
     from grader.models.tuning.progress import MINUTES
     from grader.teaching.walks.progress_line import show_progress
@@ -97,7 +88,7 @@ def _open(place: str | None) -> Base | None:
             print_wrapped(console, f"{str(problem)[0].upper()}{str(problem)[1:]}. So a GPT on stories is tuned.")
             place = find_stories()
             if place is None:
-                print_wrapped(console, f"There is none yet, so it is trained first, for {STORIES_MINUTES:g} minute.")
+                print_wrapped(console, f"You have not trained one yet, so it is trained first, for {STORIES_MINUTES:g} minute.")
                 console.print()
                 with contextlib.closing(
                     making.begin(Settings(minutes=STORIES_MINUTES), None, "cpu", show_progress)
