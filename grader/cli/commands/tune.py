@@ -88,7 +88,7 @@ def _open(place: str | None) -> Base | None:
             print_wrapped(console, f"{str(problem)[0].upper()}{str(problem)[1:]}. So a GPT on stories is tuned.")
             place = find_stories()
             if place is None:
-                print_wrapped(console, f"You have not trained one yet, so it is trained first, for {STORIES_MINUTES:g} minute.")
+                print_wrapped(console, f"First such a GPT is trained, for {STORIES_MINUTES:g} minute.")
                 console.print()
                 with contextlib.closing(
                     making.begin(Settings(minutes=STORIES_MINUTES), None, "cpu", show_progress)

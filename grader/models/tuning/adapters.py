@@ -61,6 +61,5 @@ def merge(parts: Any, model: nn.Module, saved: Saved) -> None:
     fill(add_adapters(parts, model), saved)
     for name, layer in list(model.named_modules()):
         if isinstance(layer, parts.LoRALinear):
-            around, _, last = name.rpartition(".")
-            setattr(model.get_submodule(around), last, layer.merged())
+            model.set_submodule(name, layer.merged())
     model.eval().requires_grad_(False)

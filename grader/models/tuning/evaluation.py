@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -23,9 +23,6 @@ class Evaluation:
 
     right: list[bool]
     samples: list[tuple[str, str]]  # the first prompts and their answers
-
-    def to_data(self) -> dict[str, Any]:
-        return asdict(self)
 
     @classmethod
     def from_data(cls, data: dict[str, Any]) -> Evaluation:

@@ -185,7 +185,7 @@ def report_tuning_blind(
     """Lesson 17: reward models that see only the answer, or only its length, on biased and on balanced pairs.
 
     The chosen answer is the third sentence of a story; the rejected one is that of another story. In the biased set,
-    it is always the shorter one. Each model is trained on one of the sets and tested on new pairs of both.
+    the chosen one is always longer. Each model is trained on one of the sets and tested on new pairs of both.
     """
     sets = {"biased": longer_is_better, "balanced": make_pairs}
     with show_progress("training", pretraining + len(VIEWS) * len(sets) * steps) as step:

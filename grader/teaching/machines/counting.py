@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,31 +30,15 @@ class CountedGroup:
         self.rank, self.size, self._group = group.rank, group.size, group
         self.messages: list[Message] = []
 
-    def all_reduce(self, t: Tensor) -> Tensor:
-        self._note("all_reduce", t)
-        return self._group.all_reduce(t)
+    def __getattr__(self, call: str) -> Callable[..., Any]:
+        make_call = getattr(self._group, call)
 
-    def all_gather(self, t: Tensor) -> list[Tensor]:
-        self._note("all_gather", t)
-        return self._group.all_gather(t)
+        def counted(given: Any, *arguments: Any) -> Any:
+            if call != "receive":  # which is given a shape
+                self.messages.append(Message(call, given.detach().clone()))
+            return make_call(given, *arguments)
 
-    def reduce_scatter(self, t: Tensor) -> Tensor:
-        self._note("reduce_scatter", t)
-        return self._group.reduce_scatter(t)
-
-    def broadcast(self, t: Tensor, source: int) -> Tensor:
-        self._note("broadcast", t)
-        return self._group.broadcast(t, source)
-
-    def send(self, t: Tensor, to: int) -> None:
-        self._note("send", t)
-        self._group.send(t, to)
-
-    def receive(self, shape: Sequence[int], source: int) -> Tensor:
-        return self._group.receive(shape, source)
-
-    def _note(self, call: str, t: Tensor) -> None:
-        self.messages.append(Message(call, t.detach().clone()))
+        return counted
 
     def ring_bytes(self) -> float:
         return sum(message.ring_bytes(self.size) for message in self.messages)

@@ -6,6 +6,7 @@ import math
 
 import torch
 from grader.execution.simulated_group import run_ranks
+from grader.teaching.machines.pipeline import bubble, most_kept, time_steps, total_time
 from lesson_tables import says, shown, shows, table_in
 
 
@@ -84,32 +85,14 @@ def test_a_layer_that_two_ranks_compute_together(ours):
     assert says("ch18", "The second all-reduce gives ({}, {}).", *results[0][4]) and counts[0].calls == ["all_reduce"] * 2
 
 
-def ends_of(schedule):
-    """When each step ends: (stage, kind, m) → time, if each takes one unit and begins as soon as it can."""
-    done, clock, places = {}, [0] * len(schedule), [0] * len(schedule)
-    while any(place < len(steps) for place, steps in zip(places, schedule)):
-        for stage, steps in enumerate(schedule):
-            if places[stage] == len(steps):
-                continue
-            kind, m = steps[places[stage]]
-            before = stage - 1 if kind == "forward" else stage + 1
-            needed = (before, kind, m) if 0 <= before < len(schedule) else None
-            if needed is None or needed in done:
-                clock[stage] = max(clock[stage], done.get(needed, 0)) + 1
-                done[stage, kind, m], places[stage] = clock[stage], places[stage] + 1
-    return done
-
-
 def test_a_pipeline(ours):
     rows = {row[0]: row[1:] for row in table_in("ch18", "A pipeline")}
     for kind in ("1f1b", "gpipe"):
-        done = ends_of(ours.pipeline_schedule(3, 4, kind))
-        for stage in range(3):
-            drawn = {(stage, "forward" if cell[0] == "F" else "backward", int(cell[1:])): time for time, cell in enumerate(rows[f"{kind}, stage {stage}"], 1) if cell}
-            assert drawn == {step: time for step, time in done.items() if step[0] == stage}, (kind, stage)
-    assert says("ch18", "Each stage works {} of {} units.", 8, max(done.values()))
-    assert says("ch18", "(n_stages - 1) / (n_micro + n_stages - 1) = {} / {}.", 2, 6) and math.isclose(4 / 12, 2 / 6)
+        timed = time_steps(ours.pipeline_schedule(3, 4, kind), lambda stage, kind, micro: 1.0)
+        for stage, steps in enumerate(timed):
+            drawn = [(cell, time) for time, cell in enumerate(rows[f"{kind}, stage {stage}"], 1) if cell]
+            assert drawn == [(f"{step.kind[0].upper()}{step.micro}", step.end) for step in steps], (kind, stage)
+    assert says("ch18", "Each stage works {} of {} units.", 8, total_time(timed))
+    assert says("ch18", "(n_stages - 1) / (n_micro + n_stages - 1) = {} / {}.", 2, 6) and math.isclose(bubble(timed), 2 / 6)
     assert says("ch18", "With 100 micro-batches the bubble is {} / {}, gpipe keeps {}, and 1f1b still {}.", 2, 102, 100, 3)
-    for kind, most in (("gpipe", 100), ("1f1b", 3)):
-        kept = [sum(1 if step[0] == "forward" else -1 for step in ours.pipeline_schedule(3, 100, kind)[0][:i]) for i in range(201)]
-        assert max(kept) == most
+    assert [most_kept(ours.pipeline_schedule(3, 100, kind)[0]) for kind in ("gpipe", "1f1b")] == [100, 3]
