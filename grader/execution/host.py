@@ -3,6 +3,7 @@ a worker."""
 
 from __future__ import annotations
 
+import inspect
 import linecache
 import math
 import random
@@ -54,7 +55,7 @@ class Host:
         self.forbidden: tuple[str, ...] = ()
         self.differentiable = False  # must every result of the learner's code carry gradient?
         self.notice = notice  # called with each forbidden name that the code runs
-        self.inner_calls = InnerCalls(self._is_learners)
+        self.inner_calls = InnerCalls(self._runs_learners_code)
         self.pid = getpid()
 
     def answer(self, op: str, tree: Any, buffers: list[bytes]) -> Reply:
@@ -232,6 +233,11 @@ class Host:
 
     def _is_learners(self, target: Any) -> bool:
         return is_defined_in(self.package.name, target)
+
+    def _runs_learners_code(self, target: Any) -> bool:
+        """False for what an object of theirs inherits, such as `parameters`."""
+        own = is_defined_in(self.package.name, target.__func__) if inspect.ismethod(target) else True
+        return own and self._is_learners(target)
 
     def _no_thread_left(self, before: Threads, what: str) -> None:
         if left := new_threads(before):

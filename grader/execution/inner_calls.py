@@ -51,8 +51,8 @@ def _is_watch(definition: ast.FunctionDef | ast.ClassDef) -> bool:
 class InnerCalls:
     """The last call of the learner's code in each call of this example."""
 
-    def __init__(self, is_learners: Callable[[Any], bool]) -> None:
-        self.is_learners = is_learners
+    def __init__(self, runs_learners_code: Callable[[Any], bool]) -> None:
+        self.runs_learners_code = runs_learners_code
         self.number = 0  # of the running call
         # name, arguments, and whether its caller got None as a value
         self.last: dict[int, tuple[str, tuple, dict, bool]] = {}
@@ -70,7 +70,7 @@ class InnerCalls:
         return self._call(target, args, options, False)
 
     def _call(self, target: Any, args: tuple, options: dict, is_value: bool) -> Any:
-        if not self.is_learners(target):
+        if not self.runs_learners_code(target):
             return target(*args, **options)
         noted = _name_of(target), args, options
         self.last[self.number] = *noted, False

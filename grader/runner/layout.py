@@ -50,7 +50,9 @@ def _print_all(page: Page, result: ExerciseResult, verbose: bool, last: str) -> 
     for sentence in replaced_sentences(result.replaced):
         page.wrapped(sentence, yellow=True)
     failures, also = result.failures, page.few.get("also", ALSO)
-    for mistake in result.diagnosis.mistakes if result.diagnosis else ():
+    for number, mistake in enumerate(result.diagnosis.mistakes if result.diagnosis else ()):
+        if number > 0:
+            page.blank()
         page.wrapped(mistake.says, red=True)
         page.wrapped(mistake.hint)
     if failures and (result.forbidden or result.diagnosis):

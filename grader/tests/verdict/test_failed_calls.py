@@ -193,6 +193,18 @@ def test_a_helper_of_the_test_is_not_shown_but_the_call_in_it(learner):
     assert called(learner, test) == ["half(torch.tensor([5.0, 6.0, 7.0]))"]
 
 
+def test_what_an_object_inherits_is_no_call_of_the_learners_code(learner):
+    def helper(scale, n):
+        value = scale(torch.ones(n))
+        list(scale.parameters()), scale.train()
+        return value
+
+    def test():
+        close(learner.bring(helper)(learner.Scale(3), 5), torch.zeros(3), "the value")
+
+    assert called(learner, test) == ["Scale(…)(torch.ones(5))"]
+
+
 def test_a_helper_that_calls_an_object_shows_the_object(learner):
     def test():
         close(learner.bring(helper)(learner.Scale(3), 5), torch.zeros(3), "the value")
