@@ -1,4 +1,4 @@
-"""Chapter 17, first part: adapters. Data is in test_ch17_fine_tuning_data.py, the losses are in the files beside it."""
+"""Chapter 17, first part: adapters. Data is in test_ch17_fine_tuning_data.py, the losses are in two more files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ layer_sizes = distinct("B", "T", "rank", "m", "n", B=(1, 3), T=(3, 5), rank=(2, 
 
 
 def adapter(LoRALinear, weight, bias, rank, alpha):
-    """A LoRALinear around a linear layer with these numbers; brought to the far side."""
+    """A LoRALinear around a linear layer with these numbers."""
     linear = torch.nn.Linear(weight.size(1), weight.size(0), bias is not None, dtype=weight.dtype, device=weight.device)
     with torch.no_grad():
         linear.weight.copy_(weight)

@@ -113,7 +113,7 @@ def test_rows_may_have_any_axes(learner):
 
 
 def averaged(average_gradients, gradients, bucket_bytes, tied=False, frozen=False, dtype=torch.float32):
-    """The gradients of a small model on each rank after averaging; `gradients` has each rank's, None where there is none."""
+    """The gradients of a small model on each rank after averaging; `gradients` has each rank's, None for a missing one."""
     from grader.execution.simulated_group import run_ranks
     from torch import nn
 
@@ -299,6 +299,10 @@ def trained(ShardedAdamW, weights, gradients, n, rates, options):
     def one_rank(group):
         parameters = [torch.nn.Parameter(w.clone()) for w in weights]
         optimizer = ShardedAdamW((p for p in parameters), group, **options)
+        for p in parameters:
+            p.grad = torch.ones_like(p)
+        optimizer.zero_grad()
+        cleared = all(p.grad is None for p in parameters)
         for rate, own in zip(rates, gradients):
             if rate is not None:
                 optimizer.param_groups[0]["lr"] = rate
@@ -306,10 +310,9 @@ def trained(ShardedAdamW, weights, gradients, n, rates, options):
                 p.grad = g.clone()
             optimizer.step()
         unchanged = all(p.grad is not None and torch.equal(p.grad, g) for p, g in zip(parameters, gradients[-1]))
-        optimizer.zero_grad()
         return {
             "parameters": [p.detach().clone() for p in parameters], "m": list(optimizer.m.shape), "v": list(optimizer.v.shape),
-            "kept": numbers_kept(optimizer), "cleared": all(p.grad is None for p in parameters), "unchanged": unchanged,
+            "kept": numbers_kept(optimizer), "cleared": cleared, "unchanged": unchanged,
         }  # fmt: skip
 
     results, counts = run_ranks(one_rank, n)

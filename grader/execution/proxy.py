@@ -98,8 +98,9 @@ class Boundary:
             problem.call = call
             raise
         call.result, call.returned_none = result, result is None
-        if isinstance(result, Handle):  # an object of a helper class
-            object.__setattr__(result, "_is_helper", callee._is_helper)
+        if isinstance(result, Handle) and callee._is_helper:  # an object that a helper of the test has made
+            object.__setattr__(result, "_is_helper", True)
+            object.__setattr__(result, "_path", f"{result._handle[1]}(…)")
         return result
 
     def read(self, owner: Handle, op: str, *arguments: Any, path: str = "") -> Any:
