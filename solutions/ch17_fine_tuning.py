@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 
 class LoRALinear(nn.Module):
-    """A frozen linear layer with a small trained change beside it: y = linear(x) + alpha/rank · (x Aᵀ) Bᵀ.
+    """A frozen linear layer plus a small trained change: y = linear(x) + alpha/rank · (x Aᵀ) Bᵀ.
 
     Its parts: `linear` (the given layer, whose parameters no longer get gradients) and the parameters `A` (rank, in_features) and
     `B` (out_features, rank), with the dtype and the device of the layer's weight. A begins with random numbers, normal with
@@ -73,7 +73,7 @@ def add_lora(model: nn.Module, rank: int, alpha: float, names: Sequence[str]) ->
     and the model stays as it was.
     """
     # TODO 1: list the linear layers whose dotted name is one of the names, or ends with a dot and one of the names
-    # TODO 2: if there is none, raise the error
+    # TODO 2: if no layer is found, raise the error
     # TODO 3: switch off the gradients of the whole model
     # TODO 4: in the parent of each layer, put a LoRALinear in its place
     ### BEGIN SOLUTION
@@ -297,7 +297,7 @@ def policy_loss(
 
 
 def grade_answer(text: str, expected: float | str) -> float:
-    """Return 1.0 if the last number in `text` is the expected one, and 0.0 if it is another or if there is none.
+    """Return 1.0 if the last number in `text` is the expected one, else 0.0. A text without a number gets 0.0.
 
     A number begins with a digit: 12, 1,234,567 (groups of exactly three digits after the first), 3.5, 1,000.25, or a fraction of two
     such numbers without a space, 3/4. Any other comma ends a number: the last one of "1,2345" is 2345. A sign, + or -, directly before

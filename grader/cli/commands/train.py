@@ -148,7 +148,7 @@ def _print_torchrun(hosts: int, processes: int, name: str | None, resume: bool, 
         console,
         "On each other host run the same with --node-rank 1, 2 and so on. All need the same exercises, and the same "
         f"text in the same place. {socket.gethostname()} must be a name or an address of this machine that they reach; "
-        "whoever reaches the port can join the training, so use a network of your own.",
+        "anyone who reaches the port can join the training, so use a network of your own.",
     )
     return DONE
 

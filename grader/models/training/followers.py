@@ -41,7 +41,7 @@ class Followers:
         return None
 
     def why_one_ended(self) -> str | None:
-        """A part of a sentence about the process whose end ended the work of the others; None if there is none."""
+        """Which process has failed, and how, as a part of a sentence; None if no process has."""
         deadline = time.monotonic() + ENDING_SECONDS  # one that dies closes its connections some time before its end
         while time.monotonic() < deadline:
             statuses = [process.poll() for process in self._processes]

@@ -44,8 +44,8 @@ class Team:
         self.parts.average_gradients(model, self.group)
 
     def loss_of_all(self, loss: float) -> float:
-        """The loss of the whole batch. The update is made already: if a rank has ended since then, this rank's own
-        loss stands for it, and the next step reports the problem."""
+        """The loss of the whole batch. The update is made already: if a rank has ended since then, this is this
+        rank's own loss, and the next step reports the problem."""
         with contextlib.suppress(GroupProblem):
             return float(self.group.all_reduce(torch.tensor(loss * self.share, dtype=torch.float64)))
         return loss

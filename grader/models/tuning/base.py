@@ -62,7 +62,7 @@ def open_base(place: str | None, report_progress: ProgressReporter) -> Base:
 
 
 def find_stories() -> str | None:
-    """The newest GPT that was trained on stories; None if there is none."""
+    """The newest GPT that was trained on stories; None without one."""
     return next((folder.name for folder in list_checkpoints() if _is_stories_gpt(folder)), None)
 
 

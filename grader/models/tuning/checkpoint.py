@@ -47,7 +47,7 @@ def save(folder: Path, saved: Saved) -> None:
 
 
 def read(name: str) -> Saved:
-    """The tuning of this name. TuneProblem if there is none, or if the file is damaged or of another kind."""
+    """The tuning of this name. TuneProblem if it does not exist, or if the file is damaged or of another kind."""
     from safetensors import SafetensorError, safe_open
 
     folder = checkpoint.CHECKPOINTS / name

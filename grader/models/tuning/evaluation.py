@@ -93,7 +93,7 @@ def describe_difference(phase: str, before: Evaluation, after: Evaluation) -> st
     chance = chance_of_difference(became_right, became_wrong)
     changed = f"{phase}: {became_right} answers became right, and {became_wrong} became wrong."
     odds = "less than 0.001" if chance < 0.001 else f"{chance:.3f}" if chance < SURE else f"{chance:.2f}"
-    probability = f"The probability of such a difference by chance is {odds}"
+    probability = f"If nothing was learned, the probability of such a difference is {odds}"
     if chance >= SURE:
         return f"{changed} {probability}: this shows no learning."
     return f"{changed} {probability}: the model has {'learned' if became_right > became_wrong else 'become worse'}."

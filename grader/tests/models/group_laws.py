@@ -98,7 +98,7 @@ class Messages:
 
     def run(self, group):
         others = [rank for rank in range(group.size) if rank != group.rank]
-        for to in others:  # nobody has called receive yet; the first is larger than what a socket stores
+        for to in others:  # no rank has called receive yet; the first is larger than what a socket stores
             long = torch.full((1_000_000,), float(group.rank))
             group.send(long, to)
             long.fill_(-1.0)
