@@ -1,0 +1,200 @@
+"""Chapter 19: what to train on, and how much.
+
+The first half cleans and mixes texts; the second half counts what a training costs, and predicts what a larger one brings.
+
+Write your own code wherever NotImplementedError is raised, from top to bottom. The TODO steps say what to do, the
+lesson ch19_data_and_scale.md explains why, and `headway check` tests what you have written.
+
+Rules for all exercises of this chapter; the tests check them:
+- Do not change an argument in place, unless the docstring says so.
+- `...` in a shape means any number of axes, also none. An argument may be a view (not contiguous), and so may a result.
+- The result has the dtype and device of the input, unless the docstring says otherwise. Compute float64 input in
+  float64.
+- Gradients reach every input and parameter and are finite, unless the docstring says "without gradient".
+- A ValueError names the values that do not fit, as in
+  raise ValueError(f"d_model = {d_model} is not possible with n_heads = {n_heads}").
+  It may be raised when an object is made or at the first call. An assert with such a message is accepted too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import combinations
+
+import torch
+from torch import Tensor, nn
+
+from .ch07_models import GPT, GPTConfig, count_parameters
+from .ch09_sampling import looking_at
+from .ch15_serving import logits_of
+
+Run = tuple[float, int, int, float]  # (FLOPs, parameters, tokens, loss) of one training
+
+
+def seeded_hash(text: str, seed: int) -> int:
+    """Return a number from 0 to 2^64 - 1 that looks random, but is the same for the same text and seed in every process."""
+    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8, salt=(seed % 2**64).to_bytes(8, "big"))
+    return int.from_bytes(digest.digest(), "big")
+
+
+def jaccard(one: set[str], other: set[str]) -> float:
+    """Return how alike two sets are: the size of what they share, divided by the size of both together; 1.0 for two empty sets."""
+    return len(one & other) / len(one | other) if one or other else 1.0
+
+
+def shingles(text: str, n: int) -> set[str]:
+    """Return every run of n words that follow each other in the text, each as words with one space between them.
+
+    Words are what white space separates, in lower case. A text of fewer than n words, but at least one, has one shingle: all of
+    its words. A text without words has none. An n below 1 raises a ValueError that names n.
+    """
+    # TODO 1: check n; cut the lower-case text into words
+    # TODO 2: join every run of n words; a shorter text gives one run
+    raise NotImplementedError
+
+
+def minhash(shingles: set[str], seeds: Sequence[int]) -> list[int]:
+    """Return the signature of a set: for each seed, the smallest seeded_hash of its shingles.
+
+    The share of seeds at which two signatures agree estimates the Jaccard similarity of the two sets. An empty set has 2^64 at
+    every seed, which is larger than any hash.
+    """
+    # TODO 1: for each seed, hash every shingle, and keep the smallest number
+    raise NotImplementedError
+
+
+def candidate_pairs(signatures: Sequence[Sequence[int]], bands: int) -> list[tuple[int, int]]:
+    """Return the pairs (i, j), with i < j, of signatures that agree in at least one whole band. Each pair is there once, in order.
+
+    A signature of k numbers is cut into `bands` bands of k / bands numbers each. Pairs are found by putting equal bands together,
+    not by comparing all signatures. Raises a ValueError that names bands if it is below 1 or does not divide the length of the
+    signatures.
+    """
+    # TODO 1: check that the bands divide a signature
+    # TODO 2: for each band, group the signatures by its numbers; the same numbers in another band mean nothing
+    # TODO 3: collect all pairs within a group, each once, and sort them
+    raise NotImplementedError
+
+
+def deduplicate(texts: Sequence[str], threshold: float, n: int = 3, seeds: Sequence[int] = range(64), bands: int = 16) -> list[int]:
+    """Return the indices of the texts that stay, in order: of texts that are nearly the same, the first one stays.
+
+    Only candidate pairs of the texts' signatures (their shingles of n words, these seeds and bands) are looked at. Going through
+    the texts in order, a text is left out if the exact Jaccard similarity of its shingles with those of an earlier text that stays
+    is at least `threshold`; an earlier text that was left out itself decides nothing.
+    """
+    # TODO 1: make shingles and signatures, and find the candidates
+    # TODO 2: for each text in order, compare its shingles with those of its earlier candidates that stay
+    raise NotImplementedError
+
+
+def quality_reasons(text: str) -> list[str]:
+    """Return why a web page is not good enough to train on, by rules published with the model Gopher; [] if it is.
+
+    Words are what white space separates; lines are those of text.splitlines() that are not blank, without white space at both ends.
+    The reasons, in this order:
+    - "words": fewer than 50 words, or more than 100,000
+    - "word length": the mean number of characters of a word is below 3 or above 10
+    - "symbols": "#" occurs more than 0.1 times a word, or an ellipsis ("..." or "…") does
+    - "bullets": more than 90 % of the lines begin with "-", "*" or "•"
+    - "ellipses": more than 30 % of the lines end with "..." or "…"
+    - "letters": fewer than 80 % of the words contain a letter (str.isalpha of a character)
+    - "stop words": fewer than two different ones of the, be, to, of, and, that, have, with occur, as whole words in lower case
+    - "repeated lines": more than 30 % of the lines are equal to an earlier line
+    - "repeated n-grams": the n words in a row that occur most often hold too large a part of all characters of words: more than 20 %
+      for n = 2, 18 % for n = 3, or 16 % for n = 4. They hold their characters (without spaces) times how often they occur; of
+      several that occur equally often, the longest counts. What occurs once is not repeated.
+    A share of nothing is 0; the mean word length of a text without words is 0.
+    """
+    # TODO 1: cut the text into words and into lines
+    # TODO 2: check every rule; `more than` does not include the limit itself
+    # TODO 3: for n-grams, count every run of n words, and find the most frequent one
+    raise NotImplementedError
+
+
+def mixture(streams: Sequence[Iterable], weights: Sequence[float], generator: torch.Generator) -> Iterator:
+    """Yield the items of several streams, mixed: each next item comes from a stream drawn with a probability proportional to its weight.
+
+    Within a stream, items stay in order, and each is yielded once. A stream that has ended is not drawn any more; the others keep
+    their weights. The mixture ends when all streams of positive weight have ended; a stream of weight 0 is never read. Streams may
+    be endless: an item is taken from its stream only when it is to be yielded. Draws use `generator`, and no other random numbers.
+    Before anything is read, a ValueError that names weights is raised if there is not one weight for each stream, if one is
+    negative, or if all are 0.
+    """
+    # TODO 1: check the weights, in the call itself: code of a function with `yield` runs only when the first item is asked for
+    # TODO 2: draw a stream by its weight, and yield its next item
+    # TODO 3: when a stream has ended, set its weight to 0, and draw again
+    raise NotImplementedError
+
+
+def bits_per_byte(loss_sum: float, n_bytes: int) -> float:
+    """Turn a loss into a measure that does not depend on the tokenizer: the bits that the model needs for a byte of the text.
+
+    `loss_sum` is the sum of the cross-entropy (natural logarithm) of all tokens of a text, which has n_bytes bytes in UTF-8. An
+    n_bytes below 1 raises a ValueError that names n_bytes.
+    """
+    # TODO 1: check n_bytes
+    # TODO 2: turn nats into bits, and divide by the bytes
+    raise NotImplementedError
+
+
+def training_flops(config: GPTConfig, n_tokens: int, length: int) -> tuple[int, int]:
+    """Return what it costs to train this GPT on n_tokens tokens, in rows of `length` tokens: (exact, 6 N D), in FLOPs.
+
+    `exact` counts all matrix products of your GPT, and nothing else: (m, k) @ (k, n) costs 2mkn. Forward, a token goes through the
+    linear layers of every block and through the head, and each head compares it with all `length` positions (the mask saves
+    nothing) and averages their values. Backward, every product costs twice as much as forward. 6 N D is the usual estimate, with
+    N parameters (as count_parameters counts them) and D tokens.
+    """
+    # TODO 1: count the FLOPs of one token through the linear layers of a block, and through its attention
+    # TODO 2: add the blocks and the head; add the backward pass
+    # TODO 3: count the parameters; a model on the device "meta" costs no memory
+    raise NotImplementedError
+
+
+def fit_power_law(x: Sequence[float], y: Sequence[float]) -> tuple[float, float, float]:
+    """Fit y = a + b · x^(-c) by least squares in y: return (a, b, c), with c from 0.01 to 3.
+
+    The x are positive, of any size, such as 1e18. Raises a ValueError that says how many points there are if fewer than three of
+    the x are different: a law with three numbers needs as many points.
+    """
+    # TODO 1: check the points; compute in float64, with x divided by their geometric mean, so that no power is too small
+    # TODO 2: for one c, find the best a and b: a straight line through the points (x^(-c), y)
+    # TODO 3: find the best c: try many, and look closer around the best one
+    # TODO 4: turn b back to x as it was
+    raise NotImplementedError
+
+
+def compute_optimal(runs: Sequence[Run]) -> tuple[tuple[float, float], Callable[[float], tuple[float, float]]]:
+    """From trainings at several budgets, find how model and data should grow: return ((a, b), predict).
+
+    A run is (FLOPs, parameters, tokens, loss); runs with equal FLOPs are one budget. At each budget, fit a parabola to the loss over
+    log(parameters), by least squares: its lowest point is the best size. A second parabola over log(tokens) gives the best number
+    of tokens in the same way. Over the budgets C, fit straight lines to the logarithms: parameters = k · C^a and tokens = k' · C^b.
+    predict(C) returns (parameters, tokens) for a budget C, as floats.
+
+    Raises a ValueError if there are fewer than two budgets, or if a budget has fewer than three different sizes, or a parabola
+    that has no lowest point; the last two name the budget's FLOPs as they were given.
+    """
+    # TODO 1: group the runs by budget, and check that there are enough
+    # TODO 2: fit both parabolas of each budget, and find their lowest points
+    # TODO 3: fit a straight line to the logarithms of the best sizes over those of the budgets, and another one for the tokens
+    # TODO 4: return the slopes, and a function that goes along both lines
+    raise NotImplementedError
+
+
+def memorised(model: nn.Module, texts: Sequence[Sequence[int]], n_prompt: int) -> list[int]:
+    """Return, for each text, how many tokens the model repeats word for word after the first n_prompt tokens of it.
+
+    The model is given the first n_prompt ids, and then always chooses the most probable token; what counts are its tokens before the
+    first one that differs from the text. The model returns logits or a tuple that begins with them. It is looked at in eval mode
+    without gradient, and each module's mode is restored. Raises a ValueError that names n_prompt if it is below 1, or if a text
+    is not longer than it.
+    """
+    # TODO 1: check n_prompt
+    # TODO 2: one pass over a text is enough: as long as the model repeats it, what it has read is the text itself
+    # TODO 3: count how many tokens in a row it would have chosen
+    raise NotImplementedError
