@@ -105,8 +105,8 @@ def quality_reasons(text: str) -> list[str]:
     - "stop words": fewer than two different ones of the, be, to, of, and, that, have, with occur, as whole words in lower case
     - "repeated lines": more than 30 % of the lines are equal to an earlier line
     - "repeated n-grams": the n words in a row that occur most often hold too large a part of all characters of words: more than 20 %
-      for n = 2, 18 % for n = 3, or 16 % for n = 4. They hold their characters (without spaces) times how often they occur; of
-      several that occur equally often, the longest counts. What occurs once is not repeated.
+      for n = 2, 18 % for n = 3, or 16 % for n = 4. A run begins at every word, so runs overlap. It holds its characters (without
+      spaces) times how often it occurs; of several that occur equally often, the longest counts. What occurs once is not repeated.
     A share of nothing is 0; the mean word length of a text without words is 0.
     """
     # TODO 1: cut the text into words and into lines
