@@ -27,7 +27,7 @@ from itertools import combinations
 import torch
 from torch import Tensor, nn
 
-from .ch07_models import GPT, GPTConfig, count_parameters
+from .ch07_models import GPTConfig
 from .ch09_sampling import looking_at
 from .ch15_serving import logits_of
 
@@ -151,7 +151,7 @@ def training_flops(config: GPTConfig, n_tokens: int, length: int) -> tuple[int, 
     """
     # TODO 1: count the FLOPs of one token through the linear layers of a block, and through its attention
     # TODO 2: add the blocks and the head; add the backward pass
-    # TODO 3: count the parameters; a model on the device "meta" costs no memory
+    # TODO 3: count the parameters: by hand, as below, or of a GPT that you make
     raise NotImplementedError
 
 

@@ -14,7 +14,7 @@ from itertools import combinations
 import torch
 from torch import Tensor, nn
 
-from .ch07_models import GPT, GPTConfig, count_parameters
+from .ch07_models import GPTConfig
 from .ch09_sampling import looking_at
 from .ch15_serving import logits_of
 
@@ -213,14 +213,17 @@ def training_flops(config: GPTConfig, n_tokens: int, length: int) -> tuple[int, 
     """
     # TODO 1: count the FLOPs of one token through the linear layers of a block, and through its attention
     # TODO 2: add the blocks and the head; add the backward pass
-    # TODO 3: count the parameters; a model on the device "meta" costs no memory
+    # TODO 3: count the parameters: by hand, as below, or of a GPT that you make
     ### BEGIN SOLUTION
-    D = config.d_model
+    D, V = config.d_model, config.vocab_size
     d_ff = config.d_ff if config.d_ff is not None else 4 * D
-    block = 2 * (4 * D * D + 2 * D * d_ff) + 2 * (2 * length * D)  # linear layers; scores and averages
-    forward = config.n_layers * block + 2 * D * config.vocab_size
-    with torch.device("meta"):
-        n_parameters = count_parameters(GPT(config))
+    matrices = 4 * D * D + 2 * D * d_ff  # of a block
+    forward = config.n_layers * (2 * matrices + 2 * 2 * length * D) + 2 * D * V  # attention: scores and averages
+    biases_and_norms = 4 * D + (d_ff + D) + 4 * D
+    n_parameters = config.n_layers * (matrices + biases_and_norms) + 2 * D  # with the last norm
+    n_parameters += V * D * (1 if config.tie_weights else 2)
+    if config.positions == "learned":
+        n_parameters += config.max_len * D
     return 3 * forward * n_tokens, 6 * n_parameters * n_tokens
     ### END SOLUTION
 
