@@ -426,6 +426,6 @@ def test_something_must_be_left_after_the_prompt(learner):
     table = next_token_table(2, 5)
     text = greedy_text(table, [1, 2], 6)
     fine = counts(learner, table, [text], 5)["counts"]
-    for n_prompt in (0, -1, 6, 9):
+    for n_prompt in (-1, 0, 9, 6):
         refuses(lambda n_prompt=n_prompt: counts(learner, table, [text, text + [1, 1, 1]], n_prompt), naming={"n_prompt": n_prompt}, because="a prompt should leave something of every text")
     same(fine, [1], "the count of a text of 6 tokens with n_prompt = 5")

@@ -212,7 +212,10 @@ def test_an_empty_page_is_too_short(learner):
 
 
 def mixed(mixture, streams, weights, seed, most=None):
-    """The first items of the mixture of these lists, all of them if it ends before; what was read of each stream; and whether other random numbers were used."""
+    """The first items of the mixture of these lists, all of them if it ends before; what was read of each stream; and whether other random numbers were used.
+
+    A list that begins with "endless" is repeated: 4,000 items are more than any test asks for, and they do end.
+    """
     read = [0] * len(streams)
 
     def reading(number, items):
@@ -221,8 +224,7 @@ def mixed(mixture, streams, weights, seed, most=None):
             yield item
 
     def endless(number, items):
-        while True:
-            yield from reading(number, items)
+        yield from reading(number, items * 4000)
 
     made = [endless(number, items[1:]) if items[:1] == ["endless"] else reading(number, items) for number, items in enumerate(streams)]
     generator = torch.Generator().manual_seed(seed)
@@ -295,6 +297,7 @@ def test_nothing_is_read_before_it_is_yielded(learner):
     """Streams may be endless: before the first item is asked for nothing is read, and then one item at a time."""
     got = mix(learner, [["endless", 1, 2, 3], ["endless", 4]], [1, 1], 2, 30)
     holds(len(got["items"]) == 30, f"30 items were asked for; {len(got['items'])} came")
+    same(sorted(set(got["items"])), [1, 2, 3, 4], "the different items, sorted")
     holds(got["early"] == 0, f"{got['early']} items were read before the first one was asked for")
     holds(got["behind"] <= 0, f"{got['behind']} more items were read than were yielded")
 
@@ -336,23 +339,39 @@ def same_list_twice(mixture):
     return found if weights == [0.5, 0.5] else "the list of weights has changed"
 
 
-@exercise("mixture", weight=2)
-def test_wrong_weights_are_refused_at_once(learner):
-    """A weight below 0, only zeros, or another number of weights than of streams raises a ValueError that names weights, in the call itself."""
-    fine = mix(learner, [[1], [2]], [0, 3], 1)["items"]
-    for streams, weights, why in (
-        ([[1], [2]], [2, -1], "no weight may be below 0"),
-        ([[1], [2]], [0, 0], "one weight must be above 0"),
-        ([[1], [2]], [1], "there must be one weight for each stream"),
-        ([[1], [2]], [1, 2, 3], "there must be one weight for each stream"),
-        ([[1], [2]], [], "there must be one weight for each stream"),
-    ):
-        refuses(lambda streams=streams, weights=weights: learner.bring(only_called)(learner.mixture, streams, weights), naming=("weights",), because=why)
-    same(fine, [2], "the items of [[1], [2]] with the weights [0, 3]")
+WRONG_WEIGHTS = (
+    ([[1], [2]], [2, -1], "no weight may be below 0"),
+    ([[1], [2]], [0, 0], "one weight must be above 0"),
+    ([[1], [2]], [1], "there must be one weight for each stream"),
+    ([[1], [2]], [1, 2, 3], "there must be one weight for each stream"),
+    ([[1], [2]], [], "there must be one weight for each stream"),
+)
+
+
+def all_of(mixture, streams, weights):
+    """All items."""
+    return list(mixture(streams, weights, torch.Generator()))
 
 
 def only_called(mixture, streams, weights):
     """The call, without asking for an item."""
-    sizes_before = [len(stream) for stream in streams]
     mixture(streams, weights, torch.Generator())
-    return sizes_before
+    return "an iterator"
+
+
+@exercise("mixture", weight=2)
+def test_wrong_weights_are_refused(learner):
+    """A weight below 0, only zeros, or another number of weights than of streams raises a ValueError that names weights."""
+    fine = mix(learner, [[1], [2]], [0, 3], 1)["items"]
+    for streams, weights, why in WRONG_WEIGHTS:
+        refuses(lambda streams=streams, weights=weights: learner.bring(all_of)(learner.mixture, streams, weights), naming=("weights",), because=why)
+    same(fine, [2], "the items of [[1], [2]] with the weights [0, 3]")
+
+
+@exercise("mixture")
+def test_wrong_weights_are_refused_at_once(learner):
+    """The error comes from the call itself, before an item is asked for."""
+    fine = mix(learner, [[1], [2]], [3, 0], 1)["items"]
+    for streams, weights, why in WRONG_WEIGHTS:
+        refuses(lambda streams=streams, weights=weights: learner.bring(only_called)(learner.mixture, streams, weights), naming=("weights",), because=why)
+    same(fine, [1], "the items of [[1], [2]] with the weights [3, 0]")

@@ -87,7 +87,7 @@ def _make_trivial(space, name, kind):
             return type(value)(zeros(item) for item in value)
         if inspect.isgenerator(value):
             return map(zeros, value)
-        return type(value)() if isinstance(value, bool | int | float | str | bytes | dict) else value
+        return type(value)() if isinstance(value, bool | int | float | str | bytes | dict | set) else value
 
     def replaced(original, method):
         changes_its_arguments = inspect.signature(original).return_annotation in (None, "None")
