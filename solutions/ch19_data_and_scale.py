@@ -231,8 +231,8 @@ def training_flops(config: GPTConfig, n_tokens: int, length: int) -> tuple[int, 
 def fit_power_law(x: Sequence[float], y: Sequence[float]) -> tuple[float, float, float]:
     """Fit y = a + b · x^(-c) by least squares in y: return (a, b, c), with c from 0.01 to 3.
 
-    The x are positive, of any size, such as 1e18. Raises a ValueError that says how many points there are if fewer than three of
-    the x are different: a law with three numbers needs as many points.
+    The x are positive, of any size, such as 1e18. Raises a ValueError that names how many different x there are if they are
+    fewer than three: a law with three numbers needs as many points.
     """
     # TODO 1: check the points; compute in float64, with x divided by their geometric mean, so that no power is too small
     # TODO 2: for one c, find the best a and b: a straight line through the points (x^(-c), y)

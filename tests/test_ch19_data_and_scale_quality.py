@@ -98,6 +98,7 @@ def test_symbols_are_counted_for_each_word(learner):
         a_page_with_7_hash_signs_in_one_word=page(59, per_line=59) + " #######x",
         a_page_with_3_ellipses_of_each_kind=words.replace(" b", " ...b", 3).replace(" c", " …c", 3) + " aaaaa eeeee",
         a_page_with_4_and_3_ellipses=words.replace(" b", " ...b", 4).replace(" c", " …c", 3) + " aaaaa eeeee",
+        a_page_with_9_times_two_dots=ten.replace(" b", " b..", 9),
         a_page_with_4_hash_signs_and_4_ellipses=ten.replace(" b", " #b", 4).replace(" c", " …c", 4),
     )  # fmt: skip
 
@@ -110,7 +111,7 @@ def test_too_many_lines_may_not_be_bullets(learner):
     ten = "\n\n".join(f"  - {line}" for line in lines)
     compare_reasons(
         learner, a_page_with_9_bullets_in_10_lines=nine, a_page_of_bullets_only=ten, a_page_of_three_kinds_of_bullets=nine[:-1].replace(lines[9][:-1], f"• {lines[9]}"),
-        a_page_with_9_bullets_and_blank_lines=nine.replace("\n", "\n\n \n"), a_page_with_hyphens_inside=page(60).replace(" b", " - b"),
+        a_page_with_9_bullets_and_blank_lines=nine.replace("\n", "\n\n \n"), a_page_with_hyphens_inside="\n".join(f"{line} - a*b" for line in lines),
     )  # fmt: skip
 
 
@@ -149,6 +150,7 @@ def test_too_many_lines_may_not_be_repeated(learner):
     lines = page(100).splitlines()
     compare_reasons(
         learner,
+        a_page_with_2_repeated_lines_in_10="\n".join([*lines[:8], lines[0], lines[1]]),
         a_page_with_3_repeated_lines_in_10="\n".join([*lines[:7], lines[0], f"  {lines[1]}", lines[2]]),
         a_page_with_4_repeated_lines_in_10="\n".join([*lines[:6], lines[0], f"  {lines[1]}", lines[2], lines[3]]),
         a_page_with_a_line_five_times_in_10="\n".join([*lines[:6], *lines[:1] * 4]),
