@@ -262,6 +262,20 @@ def _pipeline_times(chapter: ModuleType) -> str:
     return card(marks, left + unit * time + 20, top, title)
 
 
+def _singular_values(chapter: ModuleType) -> str:
+    """Draw what becomes of each singular value between 0 and 1, after one step of newton_schulz and after several."""
+    values = [i / 250 for i in range(1, 251)]
+    lines: dict[str, list[tuple[float, float]]] = {}
+    for steps in (1, 3, 5):
+        drawn = []
+        for value in values:  # beside another one that makes the norm 1
+            matrix = torch.diag(torch.tensor([value, math.sqrt(1 - value**2)], dtype=torch.float64))
+            drawn.append((value, float(chapter.newton_schulz(matrix, steps)[0, 0])))
+        lines["1 step" if steps == 1 else f"{steps} steps"] = drawn
+    title = "Singular values under newton_schulz"
+    return curves(lines, title, x_name="singular value before", y_name="after", looks=[(2, 2), (1, 1), (0, 0)])
+
+
 DRAWN: dict[str, Callable[[ModuleType], str]] = {
     "ch00_first_model": _bigrams,
     "ch02_embeddings": _sinusoidal_table,
@@ -277,4 +291,5 @@ DRAWN: dict[str, Callable[[ModuleType], str]] = {
     "ch16_published_model": _published_block,
     "ch17_fine_tuning": _clipped_objective,
     "ch18_many_machines": _pipeline_times,
+    "ch20_modern_block": _singular_values,
 }
