@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from masks import key_padding, lower_triangle, random_mask
 from module_pairs import compare_parameter_gradients
 from pytest_check import check
+from rotations import rotated
 from strategies import at, distinct, seeds, tensor
 
 few = settings(max_examples=3)
@@ -224,12 +225,6 @@ def layer(learner, n, values, *positions):
     mine = learner.QKNormAttention(n.D, n.H, *positions)
     load(mine, values)
     return mine
-
-
-def rotated(x):
-    """Each pair of neighbouring features turned by position · 10000^(-2i / d) radians."""
-    angles = torch.arange(x.size(-2))[:, None] * 10000.0 ** (-torch.arange(0, x.size(-1), 2, dtype=torch.float64) / x.size(-1))
-    return torch.view_as_real(torch.view_as_complex(x.unflatten(-1, (-1, 2))) * torch.polar(torch.ones_like(angles), angles)).flatten(-2)
 
 
 def layer_by_hand(x, values, H, positions="none", bias=None):
