@@ -9,7 +9,7 @@ from devices_and_dtypes import check_device_of_result
 from grader.runner.marks import exercise
 from grader.verdict.comparing import close, holds, refuses, same, sizes
 from grader.verdict.memory import watch_call
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pytest_check import check
 from strategies import distinct, seeds, tensor
@@ -44,7 +44,7 @@ def test_a_polynomial_acts_on_the_singular_values(learner, n, seed):
     got = {shape: learner.newton_schulz(m) for shape, m in given_matrices.items()}
     for shape, m in given_matrices.items():
         with check:
-            close(got[shape], pushed(m), f"the result for a matrix of shape {shape}", tol=1e-7)
+            close(got[shape], pushed(m), f"the result for a matrix of shape {shape}", tol=1e-5)
 
 
 @exercise("newton_schulz", weight=2)
@@ -55,7 +55,7 @@ def test_steps_are_counted(learner, n, seed):
     m = matrix(seed, n.low, n.high)
     got = {steps: learner.newton_schulz(m, steps) for steps in (0, 1, 2, 7)}
     for steps, result in got.items():
-        close(result, pushed(m, steps), f"the result after {steps} steps", tol=1e-7)
+        close(result, pushed(m, steps), f"the result after {steps} steps", tol=1e-5)
 
 
 @exercise("newton_schulz", weight=2)
@@ -66,7 +66,7 @@ def test_all_singular_values_come_near_1(learner, seed, high):
     U, _, Vh = torch.linalg.svd(matrix(seed, 4, 7), full_matrices=False)
     m = (U * torch.tensor([1.0, 0.3, 0.1, 0.02], dtype=torch.float64)) @ Vh
     got = learner.newton_schulz(m.mT if high else m)
-    close(got, pushed(m.mT if high else m), "the result", tol=1e-7)
+    close(got, pushed(m.mT if high else m), "the result", tol=1e-5)
     values = torch.linalg.svdvals(got)
     holds(bool((values > 0.6).all() and (values < 1.3).all()), f"the singular values of the result go from {float(values.min()):.3f} to {float(values.max()):.3f}")
 
@@ -77,10 +77,10 @@ def test_all_singular_values_come_near_1(learner, seed, high):
 def test_the_size_of_a_matrix_does_not_matter(learner, n, seed):
     """A matrix that is ten thousand times as large has the same result; 1e-7 is added to the norm, which shows for a tiny matrix, and zeros stay zeros."""
     m = matrix(seed, n.low, n.high)
-    cases = {"a large matrix": 1e4 * m, "a matrix with a norm of 1e-7": 1e-7 * m / m.norm(), "a negative matrix": -m, "zeros": 0 * m}
+    cases = {"a large matrix": 1e4 * m, "a matrix with a norm of 5e-8": 5e-8 * m / m.norm(), "a negative matrix": -m, "zeros": 0 * m}
     got = {what: learner.newton_schulz(case) for what, case in cases.items()}
     for what, case in cases.items():
-        close(got[what], pushed(case), f"the result for {what}", tol=1e-7)
+        close(got[what], pushed(case), f"the result for {what}", tol=1e-5)
 
 
 @exercise("newton_schulz")
@@ -88,8 +88,8 @@ def test_high_matrices_need_no_large_product(learner):
     """For 60 rows and 3 columns, no tensor has 60 × 60 entries: the matrix is transposed before the steps, and after them."""
     m = matrix(3, 60, 3)
     watched, wide = watch_call(learner, learner.newton_schulz, m, largest=1000), watch_call(learner, learner.newton_schulz, m.T.contiguous(), largest=1000)
-    close(watched.result, pushed(m), "the result for 60 rows and 3 columns", tol=1e-7)
-    close(wide.result, pushed(m.T), "the result for 3 rows and 60 columns", tol=1e-7)
+    close(watched.result, pushed(m), "the result for 60 rows and 3 columns", tol=1e-5)
+    close(wide.result, pushed(m.T), "the result for 3 rows and 60 columns", tol=1e-5)
     watched.check()
     wide.check()
 
@@ -258,9 +258,8 @@ def test_only_matrices_are_accepted(learner):
     """A parameter with one axis or three raises a ValueError that names its shape; matrices with one row or one column are fine."""
     fine = [matrix(1, 1, 5), matrix(2, 5, 1)]
     got = learner.bring(descend)(learner.Muon, fine, [fine], lr=0.1)
-    make = learner.bring(descend)
     for shape in ((7,), (2, 5, 3)):
-        refuses(lambda shape=shape: make(learner.Muon, [torch.ones(4, 6), torch.ones(shape)], []), naming=shape, because="only matrices can be orthogonalised")
+        refuses(lambda shape=shape: learner.Muon([torch.ones(4, 6), torch.ones(shape)]), naming=shape, because="only matrices can be orthogonalised")
     compare_course(got, by_hand(fine, [fine], lr=0.1))
 
 
@@ -306,8 +305,9 @@ def test_the_rate_stays_at_its_peak(learner, plan):
 
 
 @exercise("schedule_wsd", weight=3)
+@example(plan=(3, 5, 12, 0.5), floor=0.3)
 @few
-@given(plan=plans(), floor=st.sampled_from([0.0, 0.1]))
+@given(plan=plans(), floor=st.sampled_from([0.3, 0.0]))
 def test_the_rate_falls_along_a_line(learner, plan, floor):
     """In the last `decay` steps the rate falls by the same amount at each step, from `peak` to `floor` at `total`; the floor is 0 unless given."""
     _, decay, total, peak = plan
@@ -346,6 +346,6 @@ def test_each_part_may_be_empty(learner):
 def test_warmup_and_decay_must_fit(learner):
     """If warmup + decay is above total, a ValueError names all three; if they are exactly total, all is well."""
     fine = rates(learner.schedule_wsd, [3, 6], 4, 6, 10, 1.0)
-    for warmup, decay, total in ((6, 5, 10), (12, 0, 11), (0, 9, 8)):
+    for warmup, decay, total in ((12, 0, 11), (0, 9, 8), (6, 5, 10)):
         refuses(lambda w=warmup, d=decay, t=total: learner.schedule_wsd(1, w, d, t, 1.0), naming={"warmup": warmup, "decay": decay, "total": total}, because="warm-up and decay must fit into the training")
     compare_rates(fine, {3: 0.75, 6: 2 / 3})
