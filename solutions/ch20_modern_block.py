@@ -288,7 +288,7 @@ class Muon:
         group = {"params": list(params), "lr": lr, "momentum": momentum, "steps": steps, "weight_decay": weight_decay}
         for parameter in group["params"]:
             if parameter.dim() != 2:
-                raise ValueError(f"Muon is for matrices, and a parameter has the shape {tuple(parameter.shape)}; give it to AdamW")
+                raise ValueError(f"only matrices can be orthogonalised, and a parameter has the shape {tuple(parameter.shape)}; give it to AdamW")
         self.param_groups = [group]
         self.state: dict[nn.Parameter, Tensor] = {}
         ### END SOLUTION

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 from devices_and_dtypes import check_device_of_result
 from grader.execution.proxy import gradients
 from grader.runner.marks import exercise
 from grader.verdict.comparing import close, holds, refuses, same, shaped
 from hypothesis import given, settings
-from hypothesis import strategies as st
 from pytest_check import check
 from strategies import distinct, seeds, tensor, token_ids
 

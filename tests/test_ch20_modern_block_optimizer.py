@@ -113,8 +113,8 @@ def descend(Muon, beginnings, slopes, rates=None, **options):
     """Parameters with these beginnings, given these gradients step by step (None: none); their values after each step."""
     held, course = [nn.Parameter(beginning.clone()) for beginning in beginnings], []
     optimizer = Muon(held, **options)
-    for step, given in enumerate(slopes):
-        for parameter, slope in zip(held, given):
+    for step, of_step in enumerate(slopes):
+        for parameter, slope in zip(held, of_step):
             parameter.grad = None if slope is None else slope.clone()
         if rates is not None:
             optimizer.param_groups[0]["lr"] = rates[step]
@@ -126,9 +126,9 @@ def descend(Muon, beginnings, slopes, rates=None, **options):
 def by_hand(beginnings, slopes, rates=None, lr=0.02, momentum=0.95, steps=5, weight_decay=0.0):
     """The same by the definition."""
     values, v, course = [x.clone() for x in beginnings], [torch.zeros_like(x) for x in beginnings], []
-    for step, given in enumerate(slopes):
+    for step, of_step in enumerate(slopes):
         rate = lr if rates is None else rates[step]
-        for i, g in enumerate(given):
+        for i, g in enumerate(of_step):
             if g is not None:
                 v[i] = momentum * v[i] + (1 - momentum) * g
                 update = pushed(momentum * v[i] + (1 - momentum) * g, steps).to(g.dtype)
