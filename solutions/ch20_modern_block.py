@@ -63,7 +63,8 @@ def gated_attention(q: Tensor, k: Tensor, v: Tensor, gate: Tensor, mask: Tensor 
     """Attention whose output each query can close: σ(gate) · output, (B, H, Tq, d_v).
 
     q (B, H, Tq, d), k (B, H, Tk, d), v (B, H, Tk, d_v); `gate` is (B, H, Tq, d_v), or (B, H, Tq, 1) with one gate for a whole head.
-    The output is that of scaled_dot_product_attention with this mask, and σ is the sigmoid function.
+    The output is that of scaled_dot_product_attention with this mask, and σ is the sigmoid function. Result and gradients are finite
+    for gates of any size, such as 1e4.
     """
     # TODO 1: attend
     # TODO 2: multiply each head's output by its gate, before the heads are merged
@@ -78,8 +79,9 @@ class QKNormAttention(nn.Module):
 
     Parts: the linear layers `W_q`, `W_k`, `W_v`, `W_out`, all D -> D without a bias, and `q_norm` and `k_norm`, each an
     RMSNorm(d_head) with its default eps, which all heads share. Each head's queries and keys go through their norm before they are
-    rotated. `positions` is "none", "rope" or "alibi", as in CausalSelfAttention. Raises a ValueError that names d_model and n_heads
-    if n_heads does not divide d_model, and one that names `positions` if it is not one of the three.
+    rotated. `positions` is "none", "rope" or "alibi", as in CausalSelfAttention; so are dtypes, devices and lengths. Raises a
+    ValueError that names d_model and n_heads if n_heads does not divide d_model, and one that names `positions` if it is not one of
+    the three.
     """
 
     def __init__(self, d_model: int, n_heads: int, positions: str = "none") -> None:
@@ -128,8 +130,8 @@ class LatentAttention(nn.Module):
     The latent vector of a position is c = norm(W_down x). Head h's key has two parts: its d_head features of W_up_k c, without a
     position, and d_rope features W_rope x, rotated by apply_rope, which all heads share. Its query is the h-th part of W_q x: d_head
     features, then d_rope features that are rotated. A score is the sum of both products, divided by sqrt(d_head + d_rope). Its values
-    are its d_head features of W_up_v c. Raises a ValueError that names d_model and n_heads if n_heads does not divide d_model, and
-    one that names d_rope if it is odd.
+    are its d_head features of W_up_v c. Dtypes, devices and lengths are as in CausalSelfAttention. Raises a ValueError that names
+    d_model and n_heads if n_heads does not divide d_model, and one that names d_rope if it is odd.
     """
 
     def __init__(self, d_model: int, n_heads: int, d_latent: int, d_rope: int) -> None:
@@ -286,7 +288,7 @@ class Muon:
         group = {"params": list(params), "lr": lr, "momentum": momentum, "steps": steps, "weight_decay": weight_decay}
         for parameter in group["params"]:
             if parameter.dim() != 2:
-                raise ValueError(f"Muon is for matrices, and a parameter has the shape {tuple(parameter.shape)}; give it to AdamW")
+                raise ValueError(f"only matrices can be orthogonalised, and a parameter has the shape {tuple(parameter.shape)}; give it to AdamW")
         self.param_groups = [group]
         self.state: dict[nn.Parameter, Tensor] = {}
         ### END SOLUTION
@@ -326,7 +328,8 @@ def multi_token_loss(logits: Tensor, targets: Tensor, ignore_index: int = -100) 
 
     targets[b, t] is the token that follows position t, as in GPT. Head k predicts the token k places further: logits[k, b, t] belong
     to targets[b, t + k], and the last k positions have nothing to predict. The loss is the mean over the heads of each head's mean
-    cross-entropy; targets that are ignore_index do not count. A head without any target to predict counts with a loss of 0.
+    cross-entropy; targets that are ignore_index do not count. A head without any target to predict counts with a loss of 0. Loss
+    and gradients are finite for logits of any size, and the loss has the dtype of the logits.
     """
     # TODO 1: for each head, cut off the logits that have no target, and the targets that come too early
     # TODO 2: compute each head's mean cross-entropy, safe where nothing counts
@@ -346,7 +349,8 @@ def schedule_wsd(step: int, warmup: int, decay: int, total: int, peak: float, fl
     """The learning rate at a step: warm-up, then stable, then decay.
 
     It is peak * step / warmup below `warmup`; `peak` from `warmup` to total - decay; then it falls along a straight line to `floor` at
-    `total`, and stays there. Raises a ValueError that names warmup, decay and total if warmup + decay is above total.
+    `total`, and stays there. With decay = 0 it is `peak` until just before `total`, and `floor` from `total` on. Raises a ValueError
+    that names warmup, decay and total if warmup + decay is above total.
     """
     # TODO 1: check that warm-up and decay fit
     # TODO 2: the warm-up, the stable part, the decay, and what comes after it
