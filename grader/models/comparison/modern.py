@@ -1,0 +1,133 @@
+"""`headway compare modern`: what each part of chapter 20 does to a small model, over several seeds.
+
+All designs of one seed read the same batches and are measured on the same held-out stories, so their losses are
+compared seed by seed. What is trained is used again.
+"""
+
+from __future__ import annotations
+
+import math
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import mean, stdev
+from typing import Any
+
+from grader.models import checkpoint
+from grader.models.comparison.training import Entry, earlier_record, settings_for
+from grader.models.design import Design
+from grader.models.own_parts import explaining_crashes
+from grader.models.training import making
+from grader.models.training.settings import Settings
+from grader.models.training.trainer import NotANumber
+from grader.teaching.walks.progress_line import ProgressReporter
+
+USUAL = "mini"
+CHANGES = ("qk_norm", "latent", "sink", "gated", "soft_cap=30", "predict=2", "muon", "wsd")
+SEEDS, STEPS = 5, 300
+WITHIN_95_PERCENT = 2.776  # standard errors: Student's t with SEEDS - 1 = 4 degrees of freedom
+BYTES = 4  # of a float32
+
+
+@dataclass(frozen=True)
+class Row:
+    """One design, trained with every seed."""
+
+    word: str
+    losses: list[float]  # held-out, by seed
+    parameters: int  # of the model that writes
+    cache_bytes: int  # a token
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How far a design's loss is from the usual model's: the mean over the seeds, and half the interval's width."""
+
+    mean: float
+    half: float
+
+    @property
+    def says(self) -> str:
+        if abs(self.mean) <= self.half:
+            return "does nothing here that these seeds could show"
+        return "better" if self.mean < 0 else "worse"
+
+
+COLUMNS = ("", "loss", "difference", "95 % interval", "parameters", "cache a token", "what it does")
+
+
+def difference(usual: Sequence[float], other: Sequence[float]) -> Difference:
+    pairs = [theirs - ours for ours, theirs in zip(usual, other, strict=True)]
+    return Difference(mean(pairs), WITHIN_95_PERCENT * stdev(pairs) / math.sqrt(len(pairs)))
+
+
+def entries(text: Path | None, first_seed: int) -> Iterator[list[Entry]]:
+    """For each seed, the usual model and each change of it."""
+    for seed in range(first_seed, first_seed + SEEDS):
+        base = Settings(size=USUAL, text=text, seed=seed)
+        words = [USUAL, *(f"{USUAL},{change}" for change in CHANGES)]
+        yield [Entry(word, settings_for(word, base)) for word in words]
+
+
+def train_all(
+    steps: int, text: Path | None, first_seed: int, device: str, report_progress: ProgressReporter
+) -> list[Row]:
+    """Train what is not trained yet. CodeProblem or CheckpointProblem if a training fails."""
+    by_seed = [[_train(entry, steps, device, report_progress) for entry in row] for row in entries(text, first_seed)]
+    return [_row(word, records) for word, *records in zip(("the usual model", *CHANGES), *by_seed, strict=True)]
+
+
+def _train(entry: Entry, steps: int, device: str, report_progress: ProgressReporter) -> dict[str, Any]:
+    """What the checkpoint of this design and seed says, after training if it is not there."""
+    record = earlier_record(entry, steps, None)
+    if not (record and record["finished"]):
+        settings = replace(entry.settings, steps=steps)
+        shutil.rmtree(entry.folder, ignore_errors=True)
+        training = making.begin(settings, entry.folder.name, device, report_progress)
+        with closing(training), explaining_crashes(training.own.parts, NotANumber):
+            with report_progress(f"training {entry.folder.name}", steps) as step:
+                for _ in range(steps):
+                    training.trainer.step(steps)
+                    step()
+            training.trainer.validate()
+            training.save()
+    return checkpoint.read_record(entry.folder)
+
+
+def _row(word: str, records: Sequence[dict[str, Any]]) -> Row:
+    losses = [each["record"]["history"]["validation"][-1][1] for each in records]
+    design = Design.from_data(records[0]["design"])
+    return Row(word, losses, records[0]["record"]["parameters"], BYTES * design.cached_numbers)
+
+
+# ---- the table
+
+
+def table_rows(rows: Sequence[Row]) -> list[list[str]]:
+    """The cells of each row: its loss, and how far that is from the first row's, the usual model's."""
+    cells = []
+    for row in rows:
+        if row is rows[0]:
+            compared = ["", "", ""]
+        else:
+            found = difference(rows[0].losses, row.losses)
+            interval = f"{found.mean - found.half:+.3f} to {found.mean + found.half:+.3f}"
+            compared = [f"{found.mean:+.3f}", interval, found.says]
+        sizes = [f"{row.parameters:,}", f"{row.cache_bytes:,} bytes"]
+        cells.append([row.word, f"{mean(row.losses):.3f}", *compared[:2], *sizes, compared[2]])
+    return cells
+
+
+def conclusions(rows: Sequence[Row]) -> list[str]:
+    """How to read the table, and what it cannot say."""
+    losses = rows[0].losses
+    return [
+        f"The loss is held-out, in nats a token, the mean over {len(losses)} seeds; for the usual model it is from "
+        f"{min(losses):.3f} to {max(losses):.3f}. A difference is measured seed by seed, on the same batches.",
+        "An interval that includes 0 is no proof that a change does nothing: larger models, longer trainings or more "
+        f"seeds can show more. Of {len(rows) - 1} intervals of 95 %, one misses by accident more often than you may "
+        "think. The learning rates are those of the usual model, except for Muon's.",
+        "The parameters of predict=2 include the second head, which is for training only.",
+    ]
