@@ -3,7 +3,6 @@
     small_model.py   the stories as rows of tokens, and how a model is trained on them
     stretching.py    RoPE on texts that are longer than in training
     updates.py       the singular values of the updates of AdamW and Muon
-    caches.py        the bytes of a cache with all heads, with groups, and with a latent vector
 
 `headway measure` runs them. Begin with `small_model.py`.
 """

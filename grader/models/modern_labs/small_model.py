@@ -13,7 +13,7 @@ from grader.models.tokenizers import WordModelTokenizer
 from grader.teaching.walks.small_models import names_of
 from torch import Tensor, nn
 
-CHAPTERS = ("ch01_tokenizer", "ch04_positions_in_attention", "ch07_models", "ch08_training", "ch10_kv_cache", "ch20_modern_block")
+CHAPTERS = ("ch01_tokenizer", "ch04_positions_in_attention", "ch07_models", "ch08_training", "ch20_modern_block")
 STORIES, HELD_OUT = 3000, 300
 PEAK, WARMUP = 6e-3, 20
 TOKENS = 2048  # of a batch

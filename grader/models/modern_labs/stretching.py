@@ -65,41 +65,40 @@ def stretched(parts: Any, model: nn.Module, angles: Angles) -> nn.Module:
 
 
 @torch.no_grad()
-def losses(stories: Stories, model: nn.Module, length: int, rows: int) -> list[float]:
+def losses(stories: Stories, model: nn.Module, length: int, count: int) -> list[float]:
     """The mean held-out loss in the trained positions, in as many behind them, and in the rest of the long rows."""
     long = TIMES * length
-    texts = stories.held_out[: rows * long + 1]
-    inputs, targets = texts[:-1].view(-1, long), texts[1:].view(-1, long)
+    ids = stories.held_out[: count * long + 1]
+    inputs, targets = ids[:-1].view(-1, long), ids[1:].view(-1, long)
     logits = torch.cat([model(part)[0] for part in inputs.split(8)])
     found = nn.functional.cross_entropy(logits.transpose(1, 2), targets, reduction="none").mean(0)
     return [float(found[start:end].mean()) for start, end in ((0, length), (length, 2 * length), (2 * length, long))]
 
 
 def report_yarn_lengths(
-    chapters: ChapterPackage, seed: int, *, length: int = 64, steps: int = 300, later: int = 20, rows: int = 64
+    chapters: ChapterPackage, seed: int, *, length: int = 64, steps: int = 300, later: int = 20, texts: int = 64
 ) -> Iterator[Table | str]:
     """Lesson 20: the loss of a small RoPE model on texts that are four times as long as in its training.
 
-    A GPT with two blocks has read rows of 64 tokens from the stories. It is measured on held-out rows of 256 tokens, with
-    its own angles, with all frequencies divided by 4, and with yarn_angles. Then each is trained for 20 more steps, on
-    rows of 256 tokens.
+    A GPT with two blocks has read rows of 64 tokens from the stories. It is measured on held-out rows of 256 tokens,
+    with its own angles, with all frequencies divided by 4, and with yarn_angles. Then each is trained for 20 more
+    steps, on rows of 256 tokens.
     """
     with show_progress("training", steps + 5 * later) as step:
         stories = read_stories(chapters, seed)
         parts = stories.parts
         torch.manual_seed(seed)
-        config = parts.GPTConfig(
-            stories.vocab_size, length, d_model=WIDTH, n_heads=HEADS, n_layers=2, positions="rope"
-        )
+        config = parts.GPTConfig(stories.vocab_size, length, d_model=WIDTH, n_heads=HEADS, n_layers=2, positions="rope")
         model = parts.GPT(config)
         train(stories, model, parts.AdamW(model.parameters(), lr=PEAK, betas=(0.9, 0.98)), steps, length, seed, step)
         before, after = [], []
         for name, angles in ways(parts, length).items():
             long = stretched(parts, model, angles)
-            before.append([name, *losses(stories, long, length, rows)])
+            before.append([name, *losses(stories, long, length, texts)])
             optimizer = parts.AdamW(long.parameters(), lr=LATER_LR, betas=(0.9, 0.98))
             train(stories, long, optimizer, later, TIMES * length, seed, step)
-            after.append([name, *losses(stories, long, length, rows)])
+            after.append([name, *losses(stories, long, length, texts)])
     columns = ("", *(f"{a}-{b - 1}" for a, b in ((0, length), (length, 2 * length), (2 * length, TIMES * length))))
     for title, found in (("As it is", before), (f"After {later} steps on long rows", after)):
-        yield result_table(f"{title}: loss by position", columns, [[name, *(f"{x:.2f}" for x in row)] for name, *row in found])
+        rows = [[name, *(f"{loss:.2f}" for loss in row)] for name, *row in found]
+        yield result_table(f"{title}: loss by position", columns, rows)

@@ -12,7 +12,8 @@ from grader.models.comparison import modern
 from grader.models.comparison.training import settings_for
 from grader.models.design import Design, DesignProblem, build_model
 from grader.models.modern_parts import logits_of_all_heads
-from grader.models.play.settings import PlayProblem, Settings as PlaySettings
+from grader.models.play.settings import PlayProblem
+from grader.models.play.settings import Settings as PlaySettings
 from grader.models.training import run
 from grader.models.training.making import training_exercises
 from grader.models.training.settings import Recipe, Settings
