@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 from grader.execution.chapter_package import ChapterPackage
@@ -33,11 +34,13 @@ def report_muon_values(chapters: ChapterPackage, seed: int, *, steps: int = 150)
     """
     with show_progress("training", 2 * steps) as step:
         stories = read_stories(chapters, seed)
-        parts, rows, losses = stories.parts, [], []
+        parts, losses = stories.parts, []
+        rows: list[tuple[str, list[float]]] = []
         for name in ("AdamW", "Muon"):
             torch.manual_seed(seed)
             model = parts.GPT(parts.GPTConfig(stories.vocab_size, LENGTH, d_model=64, n_heads=2, n_layers=2))
-            own, choices = dict(model.named_parameters()), dict(lr=PEAK, betas=(0.9, 0.98), weight_decay=0.0)
+            own = dict(model.named_parameters())
+            choices: dict[str, Any] = dict(lr=PEAK, betas=(0.9, 0.98), weight_decay=0.0)
             muon = name == "Muon"
             optimizer = MuonAndAdamW(parts, own, **choices) if muon else parts.AdamW(own.values(), **choices)
             train(stories, model, optimizer, steps, LENGTH, seed, step)
@@ -45,10 +48,10 @@ def report_muon_values(chapters: ChapterPackage, seed: int, *, steps: int = 150)
             batch = stories.rows(LENGTH, TOKENS // LENGTH, torch.Generator().manual_seed(seed + 1))
             losses.append(parts.train_step(model, optimizer, *batch))
             for matrix, old in before.items():
-                rows.append([f"{matrix}: {name}", *shares(own[f"{matrix}.weight"] - old)])
+                rows.append((f"{matrix}: {name}", shares(own[f"{matrix}.weight"] - old)))
                 if not muon:
-                    rows.append([f"{matrix}: gradient", *shares(own[f"{matrix}.weight"].grad)])
+                    rows.append((f"{matrix}: gradient", shares(own[f"{matrix}.weight"].grad)))
     columns = ("", *(f"number {place}" for place in PLACES))
-    shown = [[name, *(f"{value:.3f}" for value in values)] for name, *values in sorted(rows)]
+    shown = [[name, *(f"{value:.3f}" for value in values)] for name, values in sorted(rows)]
     yield result_table("Singular values, divided by the largest", columns, shown)
     yield f"Training loss after {steps} steps: {losses[0]:.2f} with AdamW, {losses[1]:.2f} with Muon."

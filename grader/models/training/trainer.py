@@ -72,7 +72,7 @@ class Trainer:
         self.model = model.to(self.device)
         self.parameters = list(self.model.parameters())
         self.whole = self._wrapped()
-        choices = dict(lr=recipe.peak, betas=recipe.betas, weight_decay=recipe.weight_decay)
+        choices: dict[str, Any] = dict(lr=recipe.peak, betas=recipe.betas, weight_decay=recipe.weight_decay)
         if recipe.optimizer == "muon":
             self.optimizer: Any = MuonAndAdamW(parts, parameters_by_name(self.model), **choices)
         else:

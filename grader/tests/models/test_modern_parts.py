@@ -255,7 +255,6 @@ def test_an_impossible_word_is_a_sentence(word, says):
 def test_all_parts_are_trained_once_and_compared_seed_by_seed(trainings, monkeypatch):
     monkeypatch.setattr(modern, "USUAL", "tiny")
     monkeypatch.setattr(modern, "CHANGES", ("latent", "cosine", "muon"))
-    monkeypatch.setattr(modern, "SEEDS", 3)
     begun = []
 
     def report(what, total):
@@ -275,11 +274,11 @@ def test_all_parts_are_trained_once_and_compared_seed_by_seed(trainings, monkeyp
     assert cells[0][2:4] == ["", ""] and cells[2][-1] == "does nothing here that these seeds could show"
 
 
-def test_the_interval_is_students(monkeypatch):
-    usual = [2.0, 3.0, 4.0, 5.0, 6.0]
-    monkeypatch.setattr(modern, "WITHIN_95_PERCENT", 2.776)
-    found = modern.difference(usual, [2.1, 3.3, 4.2, 5.4, 6.5])
-    # differences .1 .3 .2 .4 .5: mean .3, standard deviation sqrt(.025), divided by sqrt(5)
-    assert found.mean == pytest.approx(0.3) and found.half == pytest.approx(2.776 * math.sqrt(0.025 / 5)) and found.says == "worse"
-    assert modern.difference(usual, [1.9, 3.3, 3.8, 5.4, 5.5]).says.startswith("does nothing here")
-    assert modern.difference(usual, [1.5, 2.4, 3.5, 4.6, 5.5]).says == "better"
+def test_the_interval_is_students():
+    """Differences of .2, .3 and .4 have the mean .3 and the standard deviation .1; t is 4.303 for three seeds."""
+    usual = [2.0, 3.0, 4.0]
+    found = modern.difference(usual, [2.2, 3.3, 4.4])
+    assert found.mean == pytest.approx(0.3) and found.half == pytest.approx(4.303 * 0.1 / math.sqrt(3)) and found.says == "worse"
+    assert modern.difference(usual, [2.2, 3.3, 4.7]).says.startswith("does nothing here")
+    assert modern.difference(usual, [1.8, 2.7, 3.6]).says == "better"
+    assert modern.SEEDS == len(usual)
