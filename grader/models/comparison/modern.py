@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,6 +16,7 @@ from statistics import mean, stdev
 from typing import Any
 
 from grader.models import checkpoint
+from grader.models.checkpoint import CheckpointProblem
 from grader.models.comparison.training import Entry, earlier_record, settings_for
 from grader.models.design import Design
 from grader.models.own_parts import explaining_crashes
@@ -37,7 +38,7 @@ class Row:
 
     word: str
     losses: list[float]  # held-out, by seed
-    parameters: int  # of the model that writes
+    parameters: int  # in training
     cache_bytes: int  # a token
 
 
@@ -63,20 +64,18 @@ def difference(usual: Sequence[float], other: Sequence[float]) -> Difference:
     return Difference(mean(pairs), WITHIN_95_PERCENT * stdev(pairs) / math.sqrt(len(pairs)))
 
 
-def entries(text: Path | None, first_seed: int) -> Iterator[list[Entry]]:
-    """For each seed, the usual model and each change of it."""
-    for seed in range(first_seed, first_seed + SEEDS):
-        base = Settings(size=USUAL, text=text, seed=seed)
-        words = [USUAL, *(f"{USUAL},{change}" for change in CHANGES)]
-        yield [Entry(word, settings_for(word, base)) for word in words]
-
-
 def train_all(
     steps: int, text: Path | None, first_seed: int, device: str, report_progress: ProgressReporter
 ) -> list[Row]:
-    """Train what is not trained yet. CodeProblem or CheckpointProblem if a training fails."""
-    by_seed = [[_train(entry, steps, device, report_progress) for entry in row] for row in entries(text, first_seed)]
-    return [_row(word, records) for word, *records in zip(("the usual model", *CHANGES), *by_seed, strict=True)]
+    """The usual model and each change, after training what is not trained yet. CodeProblem or
+    CheckpointProblem if a training fails."""
+    records: dict[str, list[dict[str, Any]]] = {change: [] for change in ("", *CHANGES)}
+    for seed in range(first_seed, first_seed + SEEDS):
+        base = Settings(size=USUAL, text=text, seed=seed)
+        for change, found in records.items():
+            word = ",".join(filter(None, (USUAL, change)))
+            found.append(_train(Entry(word, settings_for(word, base)), steps, device, report_progress))
+    return [_row(change or "the usual model", found) for change, found in records.items()]
 
 
 def _train(entry: Entry, steps: int, device: str, report_progress: ProgressReporter) -> dict[str, Any]:
@@ -86,13 +85,16 @@ def _train(entry: Entry, steps: int, device: str, report_progress: ProgressRepor
         settings = replace(entry.settings, steps=steps)
         shutil.rmtree(entry.folder, ignore_errors=True)
         training = making.begin(settings, entry.folder.name, device, report_progress)
-        with closing(training), explaining_crashes(training.own.parts, NotANumber):
-            with report_progress(f"training {entry.folder.name}", steps) as step:
-                for _ in range(steps):
-                    training.trainer.step(steps)
-                    step()
-            training.trainer.validate()
-            training.save()
+        try:
+            with closing(training), explaining_crashes(training.own.parts, NotANumber):
+                with report_progress(f"training {entry.folder.name}", steps) as step:
+                    for _ in range(steps):
+                        training.trainer.step(steps)
+                        step()
+                training.trainer.validate()
+                training.save()
+        except NotANumber as problem:
+            raise CheckpointProblem(f"{entry.word} cannot be compared: {problem}") from None
     return checkpoint.read_record(entry.folder)
 
 

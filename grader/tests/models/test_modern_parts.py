@@ -19,7 +19,7 @@ from grader.models.training.making import training_exercises
 from grader.models.training.settings import Recipe, Settings
 from grader.teaching.walks.parts import Parts
 from grader.teaching.walks.progress_line import hide_progress
-from own_models import GPT, TINY, parameters
+from own_models import GPT, TINY, parameters, solved
 from page_engines import engine_of, written
 from trainings import Silent, stop_after
 
@@ -272,6 +272,13 @@ def test_all_parts_are_trained_once_and_compared_seed_by_seed(trainings, monkeyp
     assert usual.losses[0] == record["history"]["validation"][-1][1] and usual.parameters == record["parameters"]
     cells = modern.table_rows(rows)
     assert cells[0][2:4] == ["", ""] and cells[2][-1] == "does nothing here that these seeds could show"
+
+
+def test_a_loss_that_is_no_number_is_a_sentence(trainings, monkeypatch):
+    monkeypatch.setattr(modern, "USUAL", "tiny")
+    trainings.chapters = {"ch08_training": solved("ch08_training", ("    return whole\n", "    return float('nan')\n"))}
+    with pytest.raises(checkpoint.CheckpointProblem, match="tiny cannot be compared: the loss of step 1 is nan"):
+        modern.train_all(2, None, 0, "cpu", hide_progress)
 
 
 def test_the_interval_is_students():
