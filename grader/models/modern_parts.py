@@ -1,15 +1,12 @@
-"""The parts of chapter 20 in a GPT and in its training."""
+"""The parts of chapter 20 in a GPT and in its training. A `design` is a Design of design.py, which imports this module."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
-
-if TYPE_CHECKING:
-    from grader.models.design import Design
 
 MUON_PEAK = 0.02  # learning rate; AdamW has that of the recipe
 
@@ -17,7 +14,7 @@ MUON_PEAK = 0.02  # learning rate; AdamW has that of the recipe
 # ---- attention
 
 
-def modern_attention(parts: Any, design: Design) -> nn.Module:
+def modern_attention(parts: Any, design: Any) -> nn.Module:
     """Causal self-attention of the kind that the design names, (B, T, D) -> (B, T, D)."""
     if design.attention == "latent":
         return parts.LatentAttention(design.d_model, design.n_heads, *latent_sizes(design))
@@ -27,7 +24,7 @@ def modern_attention(parts: Any, design: Design) -> nn.Module:
     return (SinkAttention if design.attention == "sink" else GatedAttention)(parts, design)
 
 
-def latent_sizes(design: Design) -> tuple[int, int]:
+def latent_sizes(design: Any) -> tuple[int, int]:
     """d_latent and d_rope: half of what all heads are wide together, and about half of one head, as in DeepSeek-V2."""
     d_head = design.d_model // design.n_heads
     return max(design.d_model // 2, 1), max(d_head // 4 * 2, 2)
@@ -36,7 +33,7 @@ def latent_sizes(design: Design) -> tuple[int, int]:
 class _ByHeads(nn.Module):
     """CausalSelfAttention, but a subclass says how the heads attend."""
 
-    def __init__(self, parts: Any, design: Design) -> None:
+    def __init__(self, parts: Any, design: Any) -> None:
         super().__init__()
         self.parts, self.n_heads, self.rotates = parts, design.n_heads, design.positions == "rope"
         self.W_q, self.W_k, self.W_v, self.W_out = (nn.Linear(design.d_model, design.d_model) for _ in range(4))
@@ -57,7 +54,7 @@ class _ByHeads(nn.Module):
 class SinkAttention(_ByHeads):
     """Each head may look at nothing: its sink is a learned score."""
 
-    def __init__(self, parts: Any, design: Design) -> None:
+    def __init__(self, parts: Any, design: Any) -> None:
         super().__init__(parts, design)
         self.sink = nn.Parameter(torch.zeros(design.n_heads))
 
@@ -68,7 +65,7 @@ class SinkAttention(_ByHeads):
 class GatedAttention(_ByHeads):
     """Each feature of each head has a gate, computed from the input."""
 
-    def __init__(self, parts: Any, design: Design) -> None:
+    def __init__(self, parts: Any, design: Any) -> None:
         super().__init__(parts, design)
         self.W_gate = nn.Linear(design.d_model, design.d_model, bias=False)
 
@@ -79,7 +76,7 @@ class GatedAttention(_ByHeads):
 # ---- several tokens at once
 
 
-def logits_of_all_heads(parts: Any, design: Design, model: Any, ids: Tensor) -> Tensor:
+def logits_of_all_heads(parts: Any, design: Any, model: Any, ids: Tensor) -> Tensor:
     """The logits of lm_head and of the further heads, which are for training only: (B, T) -> (K, B, T, V)."""
     x = model.token_emb(ids)  # (B, T, D)
     if model.pos_emb is not None:
