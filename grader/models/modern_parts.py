@@ -1,4 +1,7 @@
-"""The parts of chapter 20 in a GPT and in its training. A `design` is a Design of design.py, which imports this module."""
+"""The parts of chapter 20 in a GPT and in its training.
+
+`design` is a Design of design.py, which imports this module.
+"""
 
 from __future__ import annotations
 
