@@ -52,7 +52,7 @@ def compare(
     Several changes are one word with commas: rope,heads=1. --minutes, --steps, --text and --seed are for the training
     of two designs.
 
-    `headway compare modern` trains a mini GPT and eight changes of chapter 20, each with three seeds and 300 steps, and
+    `headway compare modern` trains a mini GPT and eight changes of chapter 20, each with four seeds and 300 steps, and
     prints what each change does. That takes some minutes on two idle cores; --steps changes it.
 
     The models stay in checkpoints/, so the same command trains nothing the second time. After Control-C it goes on."""

@@ -266,7 +266,7 @@ def test_all_parts_are_trained_once_and_compared_seed_by_seed(trainings, monkeyp
     begun.clear()
     assert modern.train_all(2, None, 4, "cpu", report) == rows and begun == []
     usual, latent, same, muon = rows
-    assert usual.losses == same.losses != muon.losses and len(usual.losses) == 3
+    assert usual.losses == same.losses != muon.losses and len(usual.losses) == modern.SEEDS
     assert latent.cache_bytes < usual.cache_bytes == 4 * 2 * 16
     record = checkpoint.read_record(trainings.folder / "compare-tiny-seed-4")["record"]
     assert usual.losses[0] == record["history"]["validation"][-1][1] and usual.parameters == record["parameters"]
@@ -282,10 +282,10 @@ def test_a_loss_that_is_no_number_is_a_sentence(trainings, monkeypatch):
 
 
 def test_the_interval_is_students():
-    """Differences of .2, .3 and .4 have the mean .3 and the standard deviation .1; t is 4.303 for three seeds."""
-    usual = [2.0, 3.0, 4.0]
-    found = modern.difference(usual, [2.2, 3.3, 4.4])
-    assert found.mean == pytest.approx(0.3) and found.half == pytest.approx(4.303 * 0.1 / math.sqrt(3)) and found.says == "worse"
-    assert modern.difference(usual, [2.2, 3.3, 4.7]).says.startswith("does nothing here")
-    assert modern.difference(usual, [1.8, 2.7, 3.6]).says == "better"
+    """Differences of .2, .2, .4 and .4 have the mean .3 and the variance .04 / 3; t is 3.182 for four seeds."""
+    usual = [2.0, 3.0, 4.0, 5.0]
+    found = modern.difference(usual, [2.2, 3.2, 4.4, 5.4])
+    assert found.mean == pytest.approx(0.3) and found.half == pytest.approx(3.182 * math.sqrt(0.04 / 3 / 4)) and found.says == "worse"
+    assert modern.difference(usual, [2.2, 3.2, 4.4, 5.9]).says.startswith("does nothing here")
+    assert modern.difference(usual, [1.8, 2.8, 3.6, 4.6]).says == "better"
     assert modern.SEEDS == len(usual)
