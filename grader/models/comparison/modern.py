@@ -52,11 +52,8 @@ class Difference:
     @property
     def says(self) -> str:
         if abs(self.mean) <= self.half:
-            return "does nothing here that these seeds could show"
+            return "nothing"
         return "better" if self.mean < 0 else "worse"
-
-
-COLUMNS = ("", "loss", "difference", "95 % interval", "parameters", "cache a token", "what it does")
 
 
 def difference(usual: Sequence[float], other: Sequence[float]) -> Difference:
@@ -75,7 +72,7 @@ def train_all(
         for change, found in records.items():
             word = ",".join(filter(None, (USUAL, change)))
             found.append(_train(Entry(word, settings_for(word, base)), steps, device, report_progress))
-    return [_row(change or "the usual model", found) for change, found in records.items()]
+    return [_row(change or "usual", found) for change, found in records.items()]
 
 
 def _train(entry: Entry, steps: int, device: str, report_progress: ProgressReporter) -> dict[str, Any]:
@@ -107,18 +104,17 @@ def _row(word: str, records: Sequence[dict[str, Any]]) -> Row:
 # ---- the table
 
 
+COLUMNS = ("", "loss", "change", "95 % interval", "parameters", "cache", "shown")
+
+
 def table_rows(rows: Sequence[Row]) -> list[list[str]]:
     """The cells of each row: its loss, and how far that is from the first row's, the usual model's."""
     cells = []
     for row in rows:
-        if row is rows[0]:
-            compared = ["", "", ""]
-        else:
-            found = difference(rows[0].losses, row.losses)
-            interval = f"{found.mean - found.half:+.3f} to {found.mean + found.half:+.3f}"
-            compared = [f"{found.mean:+.3f}", interval, found.says]
-        sizes = [f"{row.parameters:,}", f"{row.cache_bytes:,} bytes"]
-        cells.append([row.word, f"{mean(row.losses):.3f}", *compared[:2], *sizes, compared[2]])
+        found, sizes = difference(rows[0].losses, row.losses), [f"{row.parameters:,}", f"{row.cache_bytes:,}"]
+        interval = f"{found.mean - found.half:+.3f} to {found.mean + found.half:+.3f}"
+        compared = ["", "", *sizes, ""] if row is rows[0] else [f"{found.mean:+.3f}", interval, *sizes, found.says]
+        cells.append([row.word, f"{mean(row.losses):.3f}", *compared])
     return cells
 
 
@@ -127,9 +123,11 @@ def conclusions(rows: Sequence[Row]) -> list[str]:
     losses = rows[0].losses
     return [
         f"The loss is held-out, in nats a token, the mean over {len(losses)} seeds; for the usual model it is from "
-        f"{min(losses):.3f} to {max(losses):.3f}. A difference is measured seed by seed, on the same batches.",
-        "An interval that includes 0 is no proof that a change does nothing: larger models, longer trainings or more "
-        f"seeds can show more. Of {len(rows) - 1} intervals of 95 %, one misses by accident more often than you may "
-        "think. The learning rates are those of the usual model, except for Muon's.",
+        f"{min(losses):.3f} to {max(losses):.3f}. The change is measured seed by seed, on the same batches. The cache "
+        "is in bytes a token.",
+        "Where nothing is shown, the interval includes 0: the part does nothing here that these seeds could show. "
+        "Larger models, longer trainings or more seeds may show more.",
+        f"Of {len(rows) - 1} such intervals, one in twenty misses the true change by accident. All learning rates are "
+        "those of the usual model, except for Muon's.",
         "The parameters of predict=2 include the second head, which is for training only.",
     ]
