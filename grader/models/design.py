@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
 from typing import Any
 
 import torch
 from grader.files import UserProblem
+from grader.models.modern_parts import latent_sizes, modern_attention
 from torch import Tensor, nn
 
 KINDS = ("gpt", "moe", "translate")
@@ -15,6 +17,8 @@ POSITIONS = ("learned", "sinusoidal", "rope", "alibi")
 TABLES = ("learned", "sinusoidal")  # positions that are added to the embeddings
 NORMS = ("pre", "post")
 ACTIVATIONS = ("gelu", "gelu_tanh", "relu")
+ATTENTIONS = ("plain", "qk_norm", "latent", "sink", "gated")
+USUAL = {"attention": "plain", "soft_cap": None, "predict_tokens": 1}  # without the parts of chapter 20
 PAD_ID = 0  # the id that fills up short rows, with every tokenizer
 
 
@@ -39,14 +43,18 @@ class Design:
     dropout: float = 0.0
     n_experts: int = 4
     top_k: int = 2
+    attention: str = "plain"
+    soft_cap: float | None = None  # of the logits
+    predict_tokens: int = 1  # in training; the model writes one at a time
 
     def __post_init__(self) -> None:
-        for name, known in (("kind", KINDS), ("positions", POSITIONS), ("norm", NORMS), ("activation", ACTIVATIONS)):
+        kinds = {"kind": KINDS, "positions": POSITIONS, "norm": NORMS}
+        for name, known in {**kinds, "activation": ACTIVATIONS, "attention": ATTENTIONS}.items():
             if getattr(self, name) not in known:
                 raise DesignProblem(
                     f"{name} is {getattr(self, name)!r}; it can be {', '.join(known[:-1])} or {known[-1]}"
                 )
-        for name in ("d_model", "n_heads", "n_layers", "max_len", "n_experts", "top_k"):
+        for name in ("d_model", "n_heads", "n_layers", "max_len", "n_experts", "top_k", "predict_tokens"):
             if getattr(self, name) < 1:
                 raise DesignProblem(f"{name} is {getattr(self, name)}; it must be at least 1")
         if self.d_model % self.n_heads:
@@ -71,9 +79,38 @@ class Design:
             )
         if self.kind == "translate" and self.positions != "sinusoidal":
             raise DesignProblem(f"a translate model has sinusoidal positions, not {self.positions}")
+        self._check_modern_parts()
+
+    def _check_modern_parts(self) -> None:
+        if self.kind != "gpt":
+            for name, usual in USUAL.items():
+                if (value := getattr(self, name)) != usual:
+                    raise DesignProblem(f"only a gpt can have {name} = {value}, and this is a {self.kind} model")
+        if self.attention in ("latent", "sink", "gated") and self.positions == "alibi":
+            raise DesignProblem(f"{self.attention} attention has no ALiBi positions; use learned, sinusoidal or rope")
+        if self.attention != "plain" and self.dropout:
+            raise DesignProblem(f"{self.attention} attention has no dropout; use plain attention or no dropout")
+        if self.soft_cap is not None and not 0 < self.soft_cap < math.inf:
+            raise DesignProblem(f"soft_cap is {self.soft_cap}; it must be a number above 0")
+        if self.predict_tokens > self.max_len:
+            raise DesignProblem(
+                f"predict_tokens is {self.predict_tokens}, but a text has at most max_len = {self.max_len} tokens"
+            )
+
+    @property
+    def is_plain_gpt(self) -> bool:
+        """Whether it is what CachedGPT and chapter 12 are written for."""
+        return (self.kind, self.norm, self.attention, self.soft_cap) == ("gpt", "pre", "plain", None)
+
+    @property
+    def cached_numbers(self) -> int:
+        """How many numbers a KV cache keeps of a token."""
+        latent = self.attention == "latent"
+        return self.n_layers * (sum(latent_sizes(self)) if latent else 2 * self.d_model)
 
     def to_data(self) -> dict[str, Any]:
-        return asdict(self)
+        """Without the parts of chapter 20 that it does not have, so that an earlier Headway can read it."""
+        return {name: value for name, value in asdict(self).items() if name not in USUAL or value != USUAL[name]}
 
     @classmethod
     def from_data(cls, data: Any) -> Design:
@@ -155,6 +192,16 @@ def build_model(parts: Any, design: Design, vocab_size: int) -> nn.Module:
             for _ in range(design.n_layers)
         )
         give_first_values(model.blocks)
+    if design.attention != "plain":
+        for block in model.blocks:
+            block.attn = modern_attention(parts, design)
+            give_first_values(block.attn)
+    if design.predict_tokens > 1:
+        further = (nn.Linear(design.d_model, vocab_size, bias=False) for _ in range(design.predict_tokens - 1))
+        model.further_heads = nn.ModuleList(further)
+        give_first_values(model.further_heads)
+    if design.soft_cap is not None:
+        model.register_forward_hook(lambda _, inputs, output: (parts.soft_cap(output[0], design.soft_cap), *output[1:]))
     return model
 
 

@@ -45,8 +45,16 @@ def model_exercises(design: Design) -> tuple[str, ...]:
     if design.kind == "moe":
         return (*common, "CausalSelfAttention", "gelu", "route", "load_balancing_loss", "MoELayer", "MoEBlock")
     bent = () if design.activation == "relu" else ("gelu",)
+    modern = {
+        "plain": (),
+        "qk_norm": ("RMSNorm", "QKNormAttention"),
+        "latent": ("RMSNorm", "rope_angles", "apply_rope", "LatentAttention"),
+        "sink": ("attention_with_sink",),
+        "gated": ("gated_attention",),
+    }[design.attention]
+    cap = () if design.soft_cap is None else ("soft_cap",)
     norms = ("PreNormBlock", "PostNormBlock") if design.norm == "post" else ("PreNormBlock",)
-    return (*common, "CausalSelfAttention", *bent, *norms, "GPT")
+    return (*common, "CausalSelfAttention", *bent, *norms, *modern, *cap, "GPT")
 
 
 @dataclass

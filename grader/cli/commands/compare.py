@@ -32,7 +32,9 @@ MAX_PICTURE_NAME_CHARACTERS = 80
 
 
 def compare(
-    names: Annotated[list[str] | None, argument("A B", "Two checkpoints, or two designs.", complete_model)] = None,
+    names: Annotated[
+        list[str] | None, argument("A B", "Two checkpoints, two designs, or modern.", complete_model)
+    ] = None,
     minutes: Minutes = None,
     steps: Steps = None,
     text: Text = None,
@@ -46,10 +48,17 @@ def compare(
     `headway compare stories stories-2` compares two checkpoints. `headway compare learned rope` trains two designs for
     the same number of steps, on the same text with the same seed, and compares them. The designs are learned,
     sinusoidal, rope, alibi; pre, post; dense, moe; heads=1, layers=6, batch=8, warmup=0, dropout=0.1 (any number);
-    words, bpe; mini, tiny, small. Several changes are one word with commas: rope,heads=1. --minutes, --steps, --text
-    and --seed are for the training of two designs.
+    words, bpe; mini, tiny, small; from chapter 20 qk_norm, latent, sink, gated, soft_cap=30, predict=2, muon, wsd.
+    Several changes are one word with commas: rope,heads=1. --minutes, --steps, --text and --seed are for the training
+    of two designs.
+
+    `headway compare modern` trains a mini GPT and eight changes of chapter 20, each with four seeds and 300 steps, and
+    prints what each change does. That takes some minutes on two idle cores; --steps changes it.
 
     The models stay in checkpoints/, so the same command trains nothing the second time. After Control-C it goes on."""
+    if names == ["modern"]:
+        refused = {"minutes": minutes, "prompt": prompt, "picture": picture}
+        return _modern(steps, text, seed or 0, device, next((name for name, value in refused.items() if value), None))
     if names is None or len(names) != 2:
         checkpoints, designs = "`headway compare stories stories-rope`", "`headway compare learned rope`"
         print_error(f"give two checkpoints, such as {checkpoints}, or two designs, such as {designs}")
@@ -91,6 +100,29 @@ def _folders(names: tuple[str, str], training: dict[str, Any], device: str) -> t
             why = "is for the training of two designs, and these are trained checkpoints; leave it out"
             raise DesignProblem(f"--{name} {why}")
     return find_checkpoint(names[0]), find_checkpoint(names[1])
+
+
+# ---- all parts of chapter 20
+
+
+def _modern(steps: int | None, text: Path | None, seed: int, device: Device, refused: str | None) -> int:
+    from grader.teaching.measurements import result_table
+    from grader.teaching.walks.progress_line import show_progress
+
+    if refused:
+        print_error(f"--{refused} is for the comparison of two models; leave it out, or give two instead of modern")
+        return UNUSABLE
+    if missing := missing_packages("compare"):
+        print_error(missing)
+        return FAILED
+    from grader.models.comparison.modern import COLUMNS, STEPS, conclusions, table_rows, train_all
+
+    console, count = make_console(), steps or STEPS
+    rows = train_all(count, text, seed, find_device(device), show_progress)
+    console.print(result_table(f"After {count:,} steps", COLUMNS, table_rows(rows)))
+    for sentence in conclusions(rows):
+        print_wrapped(console, sentence)
+    return DONE
 
 
 # ---- training

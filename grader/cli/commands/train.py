@@ -29,6 +29,9 @@ Model = StrEnum("Model", "gpt moe translate")
 Positions = StrEnum("Positions", "learned sinusoidal rope alibi")
 Norm = StrEnum("Norm", "pre post")
 Tokens = StrEnum("Tokens", "words bpe")
+Attention = StrEnum("Attention", "plain qk_norm latent sink gated")
+Optimizer = StrEnum("Optimizer", "adamw muon")
+Schedule = StrEnum("Schedule", "cosine wsd")
 Device = StrEnum("Device", "auto cpu cuda")
 Text = Annotated[Path | None, option("Your own text. Without it: little stories.", metavar="FILE|FOLDER")]
 Minutes = Annotated[float | None, option("How long. Default: 2, for small 20.", min=0.05, max=100_000, metavar="M")]
@@ -56,6 +59,11 @@ def train(
     norm: Annotated[Norm | None, option("Where the blocks normalise.")] = None,
     tokens: Annotated[Tokens | None, option("Your WordTokenizer or your BPETokenizer.")] = None,
     heads: Annotated[int | None, option("Heads in each layer.", min=1, max=1024, metavar="N")] = None,
+    attention: Annotated[Attention | None, option("An attention of chapter 20 in each block.")] = None,
+    soft_cap: Annotated[float | None, option("Keep the logits between -C and C.", metavar="C")] = None,
+    optimizer: Annotated[Optimizer | None, option("Muon for the matrices inside the blocks.")] = None,
+    schedule: Annotated[Schedule | None, option("How the learning rate falls.")] = None,
+    predict_tokens: Annotated[int | None, option("Learn to predict K tokens.", min=1, max=16, metavar="K")] = None,
     name: Annotated[str | None, option("The checkpoint is checkpoints/NAME.", metavar="NAME")] = None,
     seed: Seed = None,
     resume: Annotated[bool, option("Go on with an interrupted training: NAME's, or the latest.", "--resume")] = False,
@@ -70,7 +78,8 @@ def train(
     from there."""
     chosen = dict(
         text=text, preset=preset, minutes=minutes, steps=steps, model=model, positions=positions, norm=norm,
-        tokens=tokens, heads=heads, seed=seed,
+        tokens=tokens, heads=heads, seed=seed, attention=attention, soft_cap=soft_cap, optimizer=optimizer,
+        schedule=schedule, predict_tokens=predict_tokens,
     )  # fmt: skip
     if sentence := wrong_use(name, resume, chosen):
         print_error(sentence)
@@ -132,7 +141,8 @@ def _print_torchrun(hosts: int, processes: int, name: str | None, resume: bool, 
     import socket
 
     options = {"name": name} | chosen
-    words = [word for option, value in options.items() if value is not None for word in (f"--{option}", str(value))]
+    given = {option.replace("_", "-"): value for option, value in options.items() if value is not None}
+    words = [word for option, value in given.items() for word in (f"--{option}", str(value))]
     words += ["--resume"] if resume else []
     address = ["--master-addr", socket.gethostname(), "--master-port", str(PORT)]
     start = ["torchrun", "--nnodes", str(hosts), "--node-rank", "0", "--nproc-per-node", str(processes), *address]
@@ -159,7 +169,7 @@ def wrong_use(name: str | None, resume: bool, chosen: dict[str, Any]) -> str | N
         return BOTH_LENGTHS
     if name is not None and not _is_plain_name(name):
         return f"--name is the name of a folder in checkpoints/, of letters, digits, hyphens and dots, not {name!r}"
-    given = next((option for option, value in chosen.items() if value is not None), None)
+    given = next((option.replace("_", "-") for option, value in chosen.items() if value is not None), None)
     return f"--resume goes on with the settings of the checkpoint; leave out --{given}" if resume and given else None
 
 

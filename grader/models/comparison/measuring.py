@@ -186,7 +186,7 @@ def _measure(
 ) -> Measured:
     parameters = list(loaded.model.parameters())
     count = sum(parameter.numel() for parameter in parameters)
-    idle = 0
+    idle = sum(p.numel() for name, p in loaded.model.named_parameters() if name.startswith("further_heads."))
     if loaded.design.kind == "moe":
         experts = sum(parameter.numel() for name, parameter in loaded.model.named_parameters() if ".experts." in name)
         idle = experts * (loaded.design.n_experts - loaded.design.top_k) // loaded.design.n_experts

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from grader.models.comparison.measuring import Comparison, Measured, Sample
 from grader.models.play.views import side_by_side
+from grader.models.training.settings import USUAL
 from grader.teaching.drawing.charts import Points, curves
 
 CLOSE = 0.01  # nats a token: two seeds of one design differ by more
@@ -21,6 +22,7 @@ DESIGN_ROWS = {  # field of a design -> what the table calls it
     "kind": "model", "positions": "positions", "norm": "normalisation", "n_heads": "heads", "n_layers": "layers",
     "d_model": "width d_model", "dropout": "dropout",
     "max_len": "tokens read at once", "activation": "activation",
+    "attention": "attention", "soft_cap": "soft cap", "predict_tokens": "tokens predicted in training",
 }  # fmt: skip
 
 
@@ -49,7 +51,10 @@ def table_rows(comparison: Comparison) -> list[Row]:
         lambda made: f"{made.loaded.tokenizer.kind}, {made.loaded.tokenizer.vocab_size:,} tokens",
         only_if_different=True,
     )
-    for name, shown in (("rows", "texts in a batch"), ("warmup", "steps of warm-up")):
+    for name, shown in (
+        ("rows", "texts in a batch"), ("warmup", "steps of warm-up"), ("optimizer", "optimizer"),
+        ("schedule", "learning rate"),
+    ):  # fmt: skip
         add(shown, lambda made: _of_recipe(made, name), only_if_different=True)  # noqa: B023 - called at once
     if comparison.same_tokenizer:
         add("validation loss", lambda made: f"{made.score.loss:.3f}")
@@ -71,7 +76,7 @@ def table_rows(comparison: Comparison) -> list[Row]:
 
 def _of_recipe(made: Measured, name: str) -> str:
     recipe = made.loaded.record.get("recipe")
-    return str(recipe.get(name, "")) if isinstance(recipe, dict) else ""
+    return str(recipe.get(name, USUAL.get(name, ""))) if isinstance(recipe, dict) else ""
 
 
 def sentences(comparison: Comparison) -> list[str]:

@@ -16,7 +16,7 @@ from typing import Any
 
 from grader.models import checkpoint
 from grader.models.checkpoint import CheckpointProblem
-from grader.models.design import NORMS, POSITIONS, PRESETS, DesignProblem
+from grader.models.design import ATTENTIONS, NORMS, POSITIONS, PRESETS, DesignProblem
 from grader.models.training import making
 from grader.models.training.corpora import fingerprint_of_text
 from grader.models.training.own_text import read_paragraphs
@@ -29,12 +29,17 @@ WHOLE_NUMBERS = {  # name in a word -> (field of Settings, smallest, largest)
     "layers": ("layers", 1, 100),
     "batch": ("rows", 1, 1024),
     "warmup": ("warmup", 0, 100_000),
+    "predict": ("predict_tokens", 1, 16),
 }
-FIELDS = {"positions": POSITIONS, "norm": NORMS, "kind": ("gpt", "moe"), "tokens": ("words", "bpe"), "size": PRESETS}
+DECIMALS = ("dropout", "soft_cap")
+FIELDS = {
+    "positions": POSITIONS, "norm": NORMS, "kind": ("gpt", "moe"), "tokens": ("words", "bpe"), "size": PRESETS,
+    "attention": ATTENTIONS, "optimizer": ("adamw", "muon"), "schedule": ("cosine", "wsd"),
+}  # fmt: skip
 WORDS = {word: (field, word) for field, words in FIELDS.items() for word in words} | {"dense": ("kind", "gpt")}
 EXAMPLES = (
     "learned, sinusoidal, rope, alibi, pre, post, dense, moe, heads=1, layers=2, dropout=0.1, batch=8, warmup=0, "
-    "words, bpe, mini, tiny, small"
+    "words, bpe, mini, tiny, small, qk_norm, latent, sink, gated, soft_cap=30, predict=2, muon, wsd"
 )
 
 
@@ -58,7 +63,7 @@ class Entry:
 
 def is_design(word: str) -> bool:
     """Whether every part of the word is a change of the design, possible or not."""
-    numbers = tuple(f"{name}=" for name in (*WHOLE_NUMBERS, "dropout"))
+    numbers = tuple(f"{name}=" for name in (*WHOLE_NUMBERS, *DECIMALS))
     return all(part in WORDS or part.startswith(numbers) for part in word.lower().split(","))
 
 
@@ -85,6 +90,10 @@ def _read_number(name: str, value: str) -> tuple[str, int | float]:
     if name == "dropout":
         if not re.fullmatch(r"0(\.[0-9]{1,9})?", value):
             raise DesignProblem(f"dropout is a number from 0 up to but not including 1, such as 0.1, not {value!r}")
+        return name, float(value)
+    if name == "soft_cap":
+        if not re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?", value):
+            raise DesignProblem(f"soft_cap is a number above 0, such as 30, not {value!r}")
         return name, float(value)
     field, smallest, largest = WHOLE_NUMBERS[name]
     if not (re.fullmatch(r"[0-9]{1,9}", value) and smallest <= int(value) <= largest):
@@ -120,7 +129,7 @@ def train_pair(
 ) -> tuple[Path, Path] | None:
     """The checkpoints of both designs; None if a training did not reach its end. `train` trains what is not trained
     yet, and returns whether it reached the end."""
-    records = [_earlier_record(entry, steps, minutes) for entry in entries]
+    records = [earlier_record(entry, steps, minutes) for entry in entries]
     planned = steps or next((record["steps"] for record in records if record), None)
     minutes = next(
         (record["minutes"] for record in records if record),
@@ -144,7 +153,7 @@ def train_pair(
     return entries[0].folder, entries[1].folder
 
 
-def _earlier_record(entry: Entry, steps: int | None, minutes: float | None) -> dict[str, Any] | None:
+def earlier_record(entry: Entry, steps: int | None, minutes: float | None) -> dict[str, Any] | None:
     """The record of an earlier training of this design, if it was as long as is asked for now."""
     settings = entry.settings
     paragraphs = read_paragraphs(settings.text)[0] if settings.text else None

@@ -69,8 +69,7 @@ class Engine:
         self.record = loaded.record
         self.device = torch.device(device)
         self.model = loaded.model.to(self.device).eval()
-        # what CachedGPT and chapter 12 are written for
-        self.is_plain_gpt = self.design.kind == "gpt" and self.design.norm == "pre"
+        self.is_plain_gpt = self.design.is_plain_gpt
         own_text = isinstance(corpus := loaded.record.get("corpus"), dict) and corpus.get("kind") == "text"
         # windows of a user's text begin anywhere, without a mark
         self.start_ids = [] if own_text else list(self.tokenizer.start_ids)
@@ -82,7 +81,8 @@ class Engine:
         if not hasattr(self.parts, "CachedGPT"):
             return None
         cached = self.parts.CachedGPT(gpt_config(self.parts, self.design, self.model.token_emb.weight.size(0)))
-        cached.to(self.device).load_state_dict(self.model.state_dict(), assign=True)
+        own = {name: value for name, value in self.model.state_dict().items() if not name.startswith("further_heads.")}
+        cached.to(self.device).load_state_dict(own, assign=True)
         return cached.eval()
 
     @property
@@ -199,7 +199,14 @@ class Engine:
     def _require_plain_gpt(self, command: str) -> None:
         self._require_writer(command)
         if not self.is_plain_gpt:
-            what = "experts" if self.design.kind == "moe" else f"{self.design.norm}-norm blocks"
+            design = self.design
+            reasons = {
+                "experts": design.kind == "moe",
+                f"{design.norm}-norm blocks": design.norm != "pre",
+                f"{design.attention} attention": design.attention != "plain",
+                "a soft cap": True,
+            }
+            what = next(what for what, has_it in reasons.items() if has_it)
             raise PlayProblem(
                 f"{command} works with a GPT of pre-norm blocks, as in chapter 12, and this model has {what}"
             )

@@ -65,11 +65,7 @@ class Opener:
             own.close()
 
     def _find_parts(self, design: Design, tokenizer: Iterable[str]) -> OwnParts:
-        optional = (
-            (*LOOKING, *([*CACHE] if self.with_cache else []))
-            if design.kind == "gpt" and design.norm == "pre"
-            else ("min_p_filter",)
-        )
+        optional = (*LOOKING, *([*CACHE] if self.with_cache else [])) if design.is_plain_gpt else ("min_p_filter",)
         here = {exercise.name for exercise in load_syllabus().exercises}  # a handout may leave chapters out
         sampling = ("translate",) if design.kind == "translate" else SAMPLING
         needed = {*model_exercises(design), *tokenizer, *sampling, *here.intersection(optional)}

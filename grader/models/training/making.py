@@ -122,7 +122,7 @@ def begin(
         raise CheckpointProblem(
             f"there is a checkpoint {name} already; go on with it by --resume, or choose another --name"
         )
-    exercises = training_exercises(design, settings.token_kind())
+    exercises = training_exercises(design, settings.recipe(), settings.token_kind())
     own = find_own_parts(exercises.union(more_exercises), report_progress)
     with closing_after_failure(own):
         prepare_torch(settings.seed)
@@ -145,7 +145,8 @@ def resume(
     data = checkpoint.read_record(folder)
     try:
         design = Design.from_data(data["design"])
-        exercises = training_exercises(design, data["tokenizer"].get("kind", ""))
+        recipe = Recipe.from_data(data["record"]["recipe"])
+        exercises = training_exercises(design, recipe, data["tokenizer"].get("kind", ""))
         own = find_own_parts(exercises.union(more_exercises), report_progress)
     except (DesignProblem, KeyError) as problem:
         raise CheckpointProblem(f"{folder.name} is damaged ({problem}); train the model again") from None
@@ -175,10 +176,13 @@ def _go_on(folder: Path, data: dict[str, Any], design: Design, own: OwnParts, de
         return Training(folder, own, trainer, record["seed"], record["steps"], record["minutes"], notes)
 
 
-def training_exercises(design: Design, tokens: str) -> set[str]:
+def training_exercises(design: Design, recipe: Recipe, tokens: str) -> set[str]:
     """Every exercise whose code runs in a training."""
     sampling = ("translate",) if design.kind == "translate" else SAMPLING
-    return {*tokenizer_exercises(tokens), *model_exercises(design), *TRAINING, *sampling}
+    modern = {"multi_token_loss"} if design.predict_tokens > 1 else set()
+    modern |= {"newton_schulz", "Muon"} if recipe.optimizer == "muon" else set()
+    modern |= {"schedule_wsd"} if recipe.schedule == "wsd" else set()
+    return {*tokenizer_exercises(tokens), *model_exercises(design), *TRAINING, *sampling, *modern}
 
 
 def _make_corpus(

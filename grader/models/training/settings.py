@@ -22,9 +22,12 @@ class Recipe:
     max_norm: float = 1.0
     weight_decay: float = 0.01
     betas: tuple[float, float] = (0.9, 0.98)
+    optimizer: str = "adamw"
+    schedule: str = "cosine"
 
     def to_data(self) -> dict[str, Any]:
-        return asdict(self)
+        """Without the parts of chapter 20 that it does not have, as in a Design."""
+        return {name: value for name, value in asdict(self).items() if name not in USUAL or value != USUAL[name]}
 
     @classmethod
     def from_data(cls, data: dict[str, Any]) -> Recipe:
@@ -35,6 +38,7 @@ class Recipe:
         return cls(**values)
 
 
+USUAL = {"optimizer": "adamw", "schedule": "cosine"}
 RECIPES = {
     "mini": Recipe(rows=32, pieces=2, peak=6e-3),
     "tiny": Recipe(rows=32, pieces=2, peak=6e-3),
@@ -59,6 +63,11 @@ class Settings:
     dropout: float | None = None
     rows: int | None = None  # of a batch, instead of the recipe's
     warmup: int | None = None  # steps, instead of the recipe's
+    attention: str | None = None
+    soft_cap: float | None = None
+    predict_tokens: int | None = None
+    optimizer: str | None = None
+    schedule: str | None = None
     minutes: float | None = None
     steps: int | None = None  # with minutes too: as many as another training planned for these minutes
     seed: int = 0
@@ -73,10 +82,16 @@ class Settings:
             n_heads=self.heads,
             n_layers=self.layers,
             dropout=self.dropout,
+            attention=self.attention,
+            soft_cap=self.soft_cap,
+            predict_tokens=self.predict_tokens,
         )
 
     def recipe(self) -> Recipe:
         recipe = TRANSLATE_RECIPE if self.kind == "translate" else RECIPES[self.size]
+        recipe = replace(
+            recipe, optimizer=self.optimizer or recipe.optimizer, schedule=self.schedule or recipe.schedule
+        )
         if self.rows is not None:
             recipe = replace(recipe, rows=self.rows, pieces=min(recipe.pieces, self.rows))
         if self.warmup is not None:
@@ -107,6 +122,11 @@ class Settings:
             f"dropout-{self.dropout:g}" if self.dropout is not None else "",
             f"batch-{self.rows}" if self.rows else "",
             f"warmup-{self.warmup}" if self.warmup is not None else "",
+            self.attention or "",
+            f"cap-{self.soft_cap:g}" if self.soft_cap is not None else "",
+            f"predict-{self.predict_tokens}" if self.predict_tokens else "",
+            self.optimizer or "",
+            self.schedule or "",
         ]
         allowed = "".join(c if c.isalnum() or c in "-_." else "-" for c in "-".join(filter(None, words)))
         return allowed.strip("-.") or "model"

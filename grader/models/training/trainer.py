@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from grader.models.design import Design
-from grader.models.training.corpora import Corpus, PairCorpus, count_targets
+from grader.models.design import Design, parameters_by_name
+from grader.models.modern_parts import MuonAndAdamW, logits_of_all_heads
+from grader.models.training.corpora import Batch, Corpus, PairCorpus, count_targets
 from grader.models.training.optimizer_state import restore_state
 from grader.models.training.settings import Recipe
 from grader.models.training.team import Team
@@ -23,6 +24,7 @@ from torch import Tensor, nn
 SAMPLE_TOKENS = 100
 SAMPLE_TEMPERATURE = 0.7
 SENTENCE_TOKENS = 16  # of a translation
+DECAY_SHARE = 0.2  # of the steps: how long the rate of the schedule wsd falls
 
 
 class NotANumber(Exception):
@@ -70,9 +72,12 @@ class Trainer:
         self.model = model.to(self.device)
         self.parameters = list(self.model.parameters())
         self.whole = self._wrapped()
-        self.optimizer = parts.AdamW(
-            self.parameters, lr=recipe.peak, betas=recipe.betas, weight_decay=recipe.weight_decay
-        )
+        choices: dict[str, Any] = dict(lr=recipe.peak, betas=recipe.betas, weight_decay=recipe.weight_decay)
+        if recipe.optimizer == "muon":
+            self.optimizer: Any = MuonAndAdamW(parts, parameters_by_name(self.model), **choices)
+        else:
+            self.optimizer = parts.AdamW(self.parameters, **choices)
+        self.peaks = [group["lr"] for group in self.optimizer.param_groups]
         self.clipping = ClippingOptimizer(self.optimizer, self.parameters, parts.clip_gradients, recipe.max_norm)
         self.team: Team | None = None  # the processes that train this model, if there are several
         self.steps_done = 0
@@ -88,12 +93,30 @@ class Trainer:
     def _moved(self, batch: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
         return batch[0].to(self.device), batch[1].to(self.device)
 
-    def learning_rate(self, total: int | None) -> float:
+    def learning_rate(self, total: int | None, peak: float) -> float:
         """The rate of the next step; without a known end of the training, it is still in its warmup."""
         warmup = self.recipe.warmup if total is None else min(self.recipe.warmup, total - 1)
-        floor = self.recipe.peak * self.recipe.floor_share
+        floor = peak * self.recipe.floor_share
         end = total if total is not None else self.recipe.warmup + 1
-        return float(self.parts.warmup_cosine(self.steps_done + 1, warmup, end, self.recipe.peak, floor))
+        if self.recipe.schedule == "wsd":
+            decay = min(int(DECAY_SHARE * end), end - warmup)
+            return float(self.parts.schedule_wsd(self.steps_done + 1, warmup, decay, end, peak, floor))
+        return float(self.parts.warmup_cosine(self.steps_done + 1, warmup, end, peak, floor))
+
+    def _update(self, batches: Sequence[Batch]) -> float:
+        """Train on a batch; return the loss of the next token from before the update."""
+        if self.design.predict_tokens == 1:
+            return float(self.parts.accumulated_step(self.whole, self.clipping, batches))
+        self.model.train()
+        self.clipping.zero_grad()
+        count, loss = count_targets(batches), 0.0
+        for inputs, targets in batches:
+            logits = logits_of_all_heads(self.parts, self.design, self.model, inputs)
+            share = count_targets([(inputs, targets)]) / max(count, 1)
+            (self.parts.multi_token_loss(logits, targets) * share).backward()
+            loss += float(self.parts.cross_entropy(logits[0].detach(), targets)) * share
+        self.clipping.step()
+        return loss
 
     def go_on_from(self, history: History, state: dict[str, Tensor]) -> bool:
         """Continue a training of this history; return whether AdamW has the state, or begins with new averages."""
@@ -104,7 +127,7 @@ class Trainer:
             group["lr"] = 0.0  # the update makes the places for the state, and changes no parameter
         batches = [self._moved(batch) for batch in self.corpus.batch(0)]
         with hidden_prints():
-            self.parts.accumulated_step(self.whole, self.clipping, batches)
+            self._update(batches)
         return restore_state(self.optimizer, state)
 
     def step(self, total: int | None) -> float:
@@ -116,11 +139,11 @@ class Trainer:
             if team := self.team:
                 batches = team.own_rows(batches)
                 self.clipping.before_clipping = lambda: team.average_gradients(self.model)
-            for group in self.optimizer.param_groups:
-                group["lr"] = self.learning_rate(total)
+            for group, peak in zip(self.optimizer.param_groups, self.peaks):
+                group["lr"] = self.learning_rate(total, peak)
             if isinstance(self.whole, WithBalanceLoss):
                 self.whole.pieces = len(batches)
-            loss = float(self.parts.accumulated_step(self.whole, self.clipping, batches))
+            loss = self._update(batches)
         if team:
             loss = team.loss_of_all(loss)
         if not math.isfinite(loss):

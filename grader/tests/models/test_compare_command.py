@@ -6,6 +6,7 @@ import pytest
 WRONG_USES = {
     "one name": (["stories"], "give two checkpoints", 2),
     "steps and minutes": (["pre", "post", "--steps", "3", "--minutes", "1"], "give one of them", 2),
+    "all modern parts": (["modern", "--minutes", "2"], "--minutes is for the comparison of two models", 2),
     "a device": (["pre", "post", "--device", "tpu"], "'tpu' is not one of 'auto', 'cpu', 'cuda'", 2),
     "heads": (["heads=3", "heads=4"], "3 heads do not divide d_model", 2),
     "a translator": (["translate", "rope"], "'translate' is neither a checkpoint nor a design", 1),
