@@ -137,10 +137,11 @@ def test_an_endless_loop_does_not_slow_later_exercises_and_forbidden_code_costs_
     write(softmax="def softmax(x, dim=-1):\n    while True:\n        pass\n", **{ATTENTION: forbidden})
     output = warm.ask("ch03", in_worker)
     assert {test.outcome for test in output.result("softmax").tests} == {"timeout"}
+    longest = max(test.seconds for test in output.result("softmax").tests)
     assert output.result(ATTENTION).forbidden and output.result(ATTENTION).replaced == {"softmax": "timeout"}
     for name in ("SelfAttentionHead", "MultiHeadAttention", "FusedSelfAttention"):
         assert output.result(name).outcome == "passed" and output.result(name).replaced == {"softmax": "timeout", ATTENTION: "forbidden"}
-        assert sum(test.seconds for test in output.result(name).tests) < 4, "no test of it has waited for the loop"
+        assert max(test.seconds for test in output.result(name).tests) < longest, "no test of it has waited for the loop"
 
 
 @pytest.mark.thorough
