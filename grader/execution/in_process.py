@@ -1,8 +1,7 @@
 """Runs the learner's code in the process of the tests: quick, good for printing and debugging, and without protection.
 
-Its time limit works for Python code only: a loop inside C cannot be interrupted from its own process. So pytest has it
-in a fork, and kills that (plugin/forked_runner.py), and the process of a server's run ends itself (call_watch.py). A
-worker does not have this gap.
+Its time limit works for Python code only: a loop inside C cannot be interrupted from its own process. So the process of
+a server's run ends itself, or is ended (call_watch.py). Plain pytest has this gap; a worker does not.
 """
 
 from __future__ import annotations

@@ -133,11 +133,8 @@ class Boundary:
 
 def _is_tool_lookup(name: str) -> bool:
     """Is this a name that Python and hypothesis look up on any object, and that no learner defines?"""
-    return name.startswith(("__", "hypothesis_internal")) or name in (
-        "execute_example",
-        "setup_example",
-        "teardown_example",
-    )
+    of_hypothesis = ("execute_example", "setup_example", "teardown_example")
+    return name.startswith(("__", "hypothesis_internal")) or name in of_hypothesis
 
 
 def _handle_of(value: Any) -> list:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -102,26 +101,6 @@ def package_sources(
         elif (reference := reference_of(earlier.name)) is not None:
             sources.append(reference)
     return sources
-
-
-def builds_on(target: Target, module: str) -> set[str]:
-    """The target's earlier chapters whose names occur in this chapter, or in one that it builds on."""
-    found: set[str] = set()
-    waiting = [module]
-    while waiting:
-        name = waiting.pop()
-        try:
-            text = target.source(name).text if target.has(name) else ""
-        except ChapterBroken:
-            continue
-        earlier = {
-            chapter.name
-            for chapter in load_syllabus().chapters
-            if chapter.name < name and re.search(rf"\b{chapter.name}\b", text)
-        }
-        waiting += earlier - found
-        found |= earlier
-    return found
 
 
 def uses(target: Target, module: str, name: str) -> set[Name]:

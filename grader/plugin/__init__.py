@@ -4,7 +4,6 @@ pytest's own.
     early.py             options
     hooks.py             every hook of a graded session
     selection.py         which tests a session is about
-    forked_runner.py     has tests judged in a process that can be killed
     pytest_internals.py  all uses of pytest's private interfaces, such as what the tested code prints
 """
 

@@ -10,7 +10,6 @@ rewrite it.
 
 from __future__ import annotations
 
-import argparse
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +17,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-WITH_PATH, WITH_VALUE = ("--target", "--results"), ("--chapter", "--exercise", "--seed", "--door")
+WITH_PATH, WITH_VALUE = ("--target", "--results"), ("--chapter", "--exercise", "--seed")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -36,27 +35,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="run the code in a separate process, in a sandbox (Linux), not in the tests' process",
     )
     group.addoption(
-        "--door", action=_Door, choices=("local", "worker"), dest="worker", default=False, help=argparse.SUPPRESS
-    )
-    group.addoption(
         "--whole",
         action="store_true",
         help="everything that an exercise uses is the target's own; nothing is replaced by the reference's",
     )
     group.addoption("--seed", type=int, default=0, metavar="N", help="other examples, just as repeatable (default 0)")
-    group.addoption(
-        "--no-recordings",
-        action="store_true",
-        help="draw all examples and ask the reference again, where both are recorded",
-    )
     group.addoption("--results", metavar="FILE", help="write the results as JSON")
-
-
-class _Door(argparse.Action):
-    """The former spelling of --worker: `--door worker`, and `--door local` for its absence."""
-
-    def __call__(self, parser, namespace, values, option_string=None) -> None:
-        setattr(namespace, self.dest, values == "worker")
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

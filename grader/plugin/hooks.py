@@ -14,7 +14,6 @@ import grader.runner.loading  # noqa: F401  # first: before torch
 import pytest
 from grader.course.syllabus import UnknownName, load_syllabus
 from grader.execution.target import NoTarget, resolve
-from grader.plugin.forked_runner import ForkedRunner
 from grader.plugin.pytest_internals import PrintedToPytest, width_of
 from grader.plugin.selection import Selection, graded_test_of
 from grader.reproduction.files import FOLDER
@@ -32,7 +31,6 @@ from grader.verdict.trial import Trial
 pytest_plugins = ["grader.plugin.early"]
 RUN = pytest.StashKey[GradedRun]()
 JUDGE = pytest.StashKey[Judge]()
-FORKED = pytest.StashKey[ForkedRunner]()
 SELECTED = pytest.StashKey[Selection]()
 SLOW = 2.0  # seconds that the failed tests took; from there on a terminal says that a known mistake is looked for
 
@@ -46,13 +44,9 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(str(problem)) from None
     if option.results and not Path(option.results).resolve().parent.is_dir():
         raise pytest.UsageError(f"--results: there is no folder {Path(option.results).resolve().parent} to write in")
-    trial, recordings = (
-        Trial(target, option.worker, option.whole, option.seed),
-        None if option.no_recordings else course_recordings(),
-    )
-    judge = judge_of(trial, recordings, PrintedToPytest(config), chosen=bool(selection), scripts=FOLDER)
+    trial = Trial(target, option.worker, option.whole, option.seed)
+    judge = judge_of(trial, course_recordings(), PrintedToPytest(config), chosen=bool(selection), scripts=FOLDER)
     config.stash[RUN], config.stash[JUDGE], config.stash[SELECTED] = judge.run, judge, selection
-    config.stash[FORKED] = ForkedRunner(judge)
     if getattr(config.option, "tx", None) and not _is_xdist_worker(config):
         config.pluginmanager.register(XdistVerdicts(config))
 
@@ -142,7 +136,7 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     judge = config.stash[JUDGE]
     judge.runner.on_problem = _debugger(item) if config.option.usepdb else lambda *_: None
     item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
-    found = config.stash[FORKED].judge(item, test)
+    found = judge.judge(test)
     for result in judge.accept(found):
         for report in _reports(item, result, found):
             item.ihook.pytest_runtest_logreport(report=report)
@@ -251,7 +245,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 def pytest_unconfigure(config: pytest.Config) -> None:
     judge = config.stash.get(JUDGE, None)
     if judge is not None:
-        config.stash[FORKED].close()
         if not _is_xdist_worker(config):
             judge.record_states()  # after the verdict is shown
         judge.close()

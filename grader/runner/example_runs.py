@@ -7,6 +7,7 @@ smallest one, hypothesis draws all of them again: what is reported is the same a
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,10 +17,10 @@ from grader.course.stubs import is_stub
 from grader.course.syllabus import Exercise
 from grader.execution.errors import ChapterBroken, HostDied, OutOfTime, Todo
 from grader.execution.target import Target
-from grader.runner.checks import raise_first_mismatch
 from grader.runner.graded_tests import GradedTest
 from grader.runner.printed import Printed
 from grader.verdict import comparing
+from grader.verdict.comparing import Mismatch
 from grader.verdict.examples import (
     has_own_examples,
     is_simplest,
@@ -30,6 +31,7 @@ from grader.verdict.examples import (
 )
 from grader.verdict.recordings import Example, NotRecordable, Recording, Recordings
 from grader.verdict.trial import Trial
+from pytest_check import check, check_log
 
 # they end a test at once: hypothesis looks for no smaller example
 _FINAL = (Todo, OutOfTime, HostDied, ChapterBroken, KeyboardInterrupt)
@@ -151,7 +153,7 @@ class _Examples:
     def draw_again(self, problem: Exception) -> None:
         """Have hypothesis find the smallest example that fails. If nothing fails now, the code gives different answers
         to the same calls: it fails as before."""
-        self.trial.begin_test_again()
+        self.trial.begin_test(self.test.exercise, self.test.name)
         self.draw_all()
         raise problem
 
@@ -204,3 +206,34 @@ class _Examples:
 
 def _is_stub(exercise: Exercise, target: Target) -> bool:
     return not target.has(exercise.module) or is_stub(exercise, target.source(exercise.module).text)
+
+
+# ---- `with check:` of pytest-check: an example continues after a mismatch, and fails at its end
+
+
+@contextmanager
+def raise_first_mismatch() -> Iterator[None]:
+    """In this context `with check:` catches a Mismatch and no other exception; at the end the first Mismatch is raised,
+    whatever Exception followed it. pytest-check reports its failures through hooks of pytest, which a graded test
+    runs without."""
+    check_log.clear_failures()
+    check.set_max_report(sys.maxsize)  # pytest-check calls the function below only for failures that it reports
+    check.set_max_tb(0)  # its tracebacks take time, and the report does not show them
+    check.call_on_fail(_raise_unless_mismatch)
+    try:
+        yield
+    except Exception:
+        if not comparing.current.mismatches:
+            raise
+    finally:
+        check_log.clear_failures()
+    if comparing.current.mismatches:
+        raise comparing.current.mismatches[0]
+
+
+def _raise_unless_mismatch(message: str) -> None:
+    """pytest-check calls this in `check.__exit__`, before it discards the exception; its newer versions would discard
+    even KeyboardInterrupt."""
+    problem = sys.exc_info()[1]  # None after `check.equal` and the like, which leave no Mismatch
+    if not isinstance(problem, Mismatch):
+        raise problem or AssertionError(message)

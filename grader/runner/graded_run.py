@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from grader.course import progress
@@ -20,8 +21,7 @@ from grader.runner.graded_tests import GradedTest
 from grader.verdict import comparing
 from grader.verdict.diagnosis import Map, SearchStopped, diagnose
 from grader.verdict.explanation import explain_failure
-from grader.verdict.leading_test import mark_leading_test
-from grader.verdict.results import NOT_IMPLEMENTED, ExerciseResult, Failure, RunResult, TestResult
+from grader.verdict.results import NOT_IMPLEMENTED, NOT_RUN, ExerciseResult, Failure, RunResult, TestResult
 from grader.verdict.summary import Verdict
 from grader.verdict.trial import Trial
 
@@ -133,7 +133,6 @@ class GradedRun:
 
     def conclude(self) -> None:
         """After the last test: look for shortcuts, name known mistakes, record progress."""
-        self.trial.end_tests()
         order = [exercise.name for exercise in load_syllabus().exercises]
         self.results = dict(sorted(self.results.items(), key=lambda item: order.index(item[0])))
         for result in self.results.values():
@@ -242,3 +241,40 @@ class GradedRun:
         target = self.trial.target
         label = str(target.folder.resolve()) if target.folder else target.label
         return RunResult(label, self.trial.seed, self.trial.in_worker, list(self.results.values()), self.broken)
+
+
+# ---- the failed test that a learner sees in full
+
+_BESIDES_VALUES = re.compile(
+    "dtype|device|meta|float|precision|gradient|inference|raise|refuse|error|dropout|training|default|empty|sizes_and_names|have_their_names|parts_and_names"
+)
+_ONLY_LOCATES = re.compile(
+    r"Only |It first differs |It begins right|It is [-\d.e]+ too |All other values "
+    r"|(Row|Column|Index|Rows|Columns|Indices) "
+)
+
+
+def mark_leading_test(result: ExerciseResult) -> None:
+    """Mark one failed test of the exercise as the one to show in full: of those that the diagnosis explains, the most
+    basic one.
+
+    The suites go from the basic to the special, so that is the first one, unless it is about something besides the
+    values: a dtype, a gradient, an error that should be raised."""
+    failures = [test for test in result.tests if test.outcome not in ("passed", "todo")]
+    if not failures:
+        return
+    first, diagnosis = result.tests[0], result.diagnosis
+
+    def specialty(test: TestResult) -> tuple[bool, ...]:
+        special = test is not first and _BESIDES_VALUES.search(test.name) is not None
+        return test.outcome == "timeout", test.message.startswith(NOT_RUN), special
+
+    explained = [test for test in failures if diagnosis and test.name in diagnosis.explains]
+    leading = min(explained or failures, key=specialty)
+    for test in result.tests:
+        test.leads = test is leading
+    if diagnosis and leading.details:
+        # a sentence that only says where, or how far, a value is wrong says less than the diagnosis
+        sentences = re.split(r"(?<=[.]) (?=[A-Z])", leading.details.explanation)
+        more = " ".join(sentence for sentence in sentences if not _ONLY_LOCATES.match(sentence))
+        leading.details = replace(leading.details, explanation=more)

@@ -1,10 +1,8 @@
 """Judges exercises by their graded tests, so that a mistake costs its own points only.
 
 While one exercise is tested, the earlier ones of its chapter that it uses are the learner's where they pass all their
-tests, and the reference's where they fail, run out of time, or are not written.
-
-What comes after it in the course is always the learner's own. Otherwise two exercises that are each other's solution
-would both get their points without any: while one of them is judged, the reference would be the other.
+tests, and the reference's where they do not. What comes after it is always the learner's own: otherwise two exercises
+that are each other's solution would both get their points.
 
 A test runs first with the learner's own chapter. What is not written is replaced from the beginning, and so is what is
 known to fail. If the test fails, the states of the exercises that it uses are looked up, or found by running their
@@ -65,7 +63,6 @@ class Judge:
         self.runner, self.run = runner, runner.run
         self.states: dict[str, str] = {}  # of exercises whose tests were run for the sake of others
         self._texts: dict[str, str] = {}  # by module
-        self._codes: dict[str, str] = {}  # fingerprints, by exercise
 
     def close(self) -> None:
         """End the processes of the code."""
@@ -80,14 +77,6 @@ class Judge:
     def judge(self, test: GradedTest) -> Attempt:
         """The attempt that decides this test."""
         return self.settle(test, self.first_attempt(test))
-
-    def _note_later(self, exercise: Exercise, found: Attempt) -> None:
-        """Note in the tests that did not pass which later exercises they used."""
-        later = _neighbours(exercise) - _earlier(exercise)
-        if used := self._reached_by(exercise, found.names) & later:
-            for test in found.tests.get(exercise.name, ()):
-                if test.outcome != "passed" and test.message != NOT_IMPLEMENTED:
-                    test.replaced = test.replaced | dict.fromkeys(sorted(used), "later")
 
     def first_attempt(self, test: GradedTest) -> Attempt:
         """A test with everything replaced that is known to need it, without running other tests."""
@@ -109,10 +98,16 @@ class Judge:
             self.end_chapter(test, tests[place + 1] if place + 1 < len(tests) else None)
 
     def accept(self, found: Attempt) -> list[TestResult]:
-        """Make an attempt the verdict of its test; returns its results."""
+        """Make an attempt the verdict of its test, with the later exercises that it used and did not pass; returns its
+        results."""
         run = self.run
         for name, tests in found.tests.items():
-            run.results.setdefault(name, ExerciseResult(load_syllabus().exercise(name))).tests += tests
+            exercise = load_syllabus().exercise(name)
+            if not found.passed and self.may_replace(exercise):
+                used = self._reached_by(exercise, found.names) & _neighbours(exercise) - _earlier(exercise)
+                for test in [test for test in tests if test.outcome != "passed" and test.message != NOT_IMPLEMENTED]:
+                    test.replaced = test.replaced | dict.fromkeys(sorted(used), "later")
+            run.results.setdefault(name, ExerciseResult(exercise)).tests += tests
             run.shortcuts.setdefault(name, set()).update(found.shortcuts.get(name, ()))
         run.broken |= found.broken
         run.examples |= found.examples
@@ -133,12 +128,6 @@ class Judge:
 
     def settle(self, test: GradedTest, found: Attempt) -> Attempt:
         """The verdict after a first attempt: that one, or one with other definitions replaced."""
-        last = self._settle(test, found)
-        if not last.passed and self.may_replace(test.exercise):
-            self._note_later(test.exercise, last)
-        return last
-
-    def _settle(self, test: GradedTest, found: Attempt) -> Attempt:
         exercise = test.exercise
         if found.cannot_change or not self.may_replace(exercise):
             return found
@@ -190,8 +179,7 @@ class Judge:
         return replaceable(reference, names, {exercise.name, *hidden}) if reference else ()
 
     def _used_by(self, exercise: Exercise, names: set[str]) -> set[str]:
-        """The earlier exercises of the chapter that this one uses, or that its test uses by these names, directly or
-        through others."""
+        """The earlier ones of those that it reaches."""
         return self._reached_by(exercise, names) & _earlier(exercise)
 
     def _reached_by(self, exercise: Exercise, names: set[str]) -> set[str]:
@@ -228,20 +216,20 @@ class Judge:
         if known := self._known_state(name):
             return known
         exercise = load_syllabus().exercise(name)
-        if self._is_reference(exercise):
+        reference, others = reference_of(exercise.module), frozenset(_neighbours(exercise))
+        # the reference's own definition passes, and replacing it would change nothing
+        if reference and is_reference_definition(self._text(exercise.module), reference, name, others | {name}):
             return PASSED
-        self.states[name] = self._find_state(exercise)  # judging it asks only for the states of exercises before it
-        return self.states[name]
+        # judging it asks only for the states of exercises before it
+        return self.states.setdefault(name, self._find_state(exercise))
 
     def _known_state(self, name: str) -> str | None:
         """Its state as far as it is known without running tests."""
         if not self._is_written(name):
             return "not written"
-        return self._state_in_run(name) or self._recorded_state(name)
-
-    def _state_in_run(self, name: str) -> str | None:
         result = self.run.results.get(name)
-        return (self._state_of_result(result) if result else None) or self.states.get(name)
+        in_run = self._state_of_result(result) if result else None
+        return in_run or self.states.get(name) or self._recorded_state(name)
 
     def _find_state(self, exercise: Exercise) -> str:
         result = ExerciseResult(exercise)
@@ -269,14 +257,6 @@ class Judge:
             return is_written(self._text(load_syllabus().exercise(name).module), name)
         return True  # the chapter does not import, which is said as that
 
-    def _is_reference(self, exercise: Exercise) -> bool:
-        """Whether the reference has the same definition; then it passes, and replacing it would change nothing."""
-        reference = reference_of(exercise.module)
-        names = frozenset(other.name for other in load_syllabus().chapter(exercise.chapter).exercises)
-        return reference is not None and is_reference_definition(
-            self._text(exercise.module), reference, exercise.name, names
-        )
-
     def _text(self, module: str) -> str:
         if module not in self._texts:
             target = self.run.trial.target
@@ -300,9 +280,7 @@ class Judge:
         return {"todo": "failed"}.get(verdict.state, verdict.state) if verdict else None
 
     def _code(self, name: str) -> str:
-        if name not in self._codes:
-            self._codes[name] = code_fingerprint(self._text(load_syllabus().exercise(name).module), name)
-        return self._codes[name]
+        return code_fingerprint(self._text(load_syllabus().exercise(name).module), name)
 
 
 def _neighbours(exercise: Exercise) -> set[str]:

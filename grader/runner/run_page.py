@@ -9,7 +9,6 @@ from grader.course import progress, status
 from grader.course.source import SourceProblem, find_definition, is_written
 from grader.course.syllabus import Exercise, load_syllabus
 from grader.execution.errors import ChapterBroken
-from grader.execution.target import builds_on
 from grader.runner.layout import Page, print_result
 from grader.verdict.results import NOT_IMPLEMENTED, ExerciseResult, join_names
 
@@ -173,14 +172,10 @@ def _next_step(run: GradedRun) -> list[str]:
         return ["All tests that ran have passed." if partial else "All tests passed."]
     target = "" if own else f" --target {shlex.quote(run.trial.target.label)}"
     alone = f"pytest{target} --exercise {undone.name}" if target or run.trial.whole else f"headway check {undone.name}"
-    lines = [
+    return [
         f"Next: {'fix' if failing else 'write'} {undone.name} in {_place(run, undone)}",
         f"      {alone}{' --whole' if run.trial.whole else ''}",
     ]
-    if run.trial.whole and failing and builds_on(run.trial.target, undone.module):
-        lines += ["To test it with the reference's code instead of what yours gets wrong:", f"      {alone}"]
-        lines += ["If it passes then, the problem is in something that it uses."]
-    return lines
 
 
 def _verb(run: GradedRun, exercise: Exercise) -> str:

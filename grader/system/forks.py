@@ -46,10 +46,6 @@ class Fork:
         except OSError:
             raise EOFError from None
 
-    def has_message(self, seconds: float) -> bool:
-        """Whether a message, or the end of the other side, comes within so many seconds."""
-        return self.line.poll(seconds)
-
     def end(self, seconds: float = 0.0) -> int | None:
         """End it, with everything in its group. Return how it ended by itself within so many seconds (negative: the
         signal), None if it had to be killed."""

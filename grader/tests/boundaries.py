@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import struct
 import sys
 import textwrap
 from collections.abc import Iterator
@@ -97,21 +99,20 @@ TOY = textwrap.dedent('''
         return x * x
 
 
+    CHANGES = {
+        "not": lambda value: None,
+        "in place": lambda value: value.add_(1),
+        "resize": lambda value: value.resize_(0),
+        "list": lambda value: value.append(3),
+        "dict": lambda value: value.update(new=1),
+        "order": lambda value: value.update(a=value.pop("a")),
+        "nested": lambda value: value["deep"][0].mul_(2),
+        "set": lambda value: value.clear(),
+    }
+
+
     def change(value, how):
-        if how == "in place":
-            value.add_(1)
-        elif how == "resize":
-            value.resize_(0)
-        elif how == "list":
-            value.append(3)
-        elif how == "dict":
-            value["new"] = 1
-        elif how == "order":
-            value["a"] = value.pop("a")
-        elif how == "nested":
-            value["deep"][0].mul_(2)
-        elif how == "set":
-            value.clear()
+        CHANGES[how](value)
         return 1
 
 
@@ -139,45 +140,36 @@ TOY = textwrap.dedent('''
             return torch.Tensor
 
 
+    def endless():
+        value = []
+        value.append(value)
+        return value
+
+
+    RETURNED = {
+        "subclass": lambda x: x.as_subclass(Liar),
+        "nested subclass": lambda x: {"a": [x.as_subclass(Liar)]},
+        "sparse": lambda x: x.to_sparse(),
+        "huge": lambda x: torch.zeros(1).expand(1 << 30),
+        "huge list": lambda x: [0] * 3_000_000,
+        "huge integer": lambda x: 1 << 100_000,
+        "loop": lambda x: endless(),
+        "pretender": lambda x: Pretender(),
+        "generator": lambda x: (i for i in range(3)),
+        "class": lambda x: Net,
+        "parameter": lambda x: nn.Parameter(x),
+        "graph": lambda x: x.requires_grad_() * 2,
+        "slice": lambda x: slice(torch.ones(2), None),
+        "size": lambda x: x.size(),
+        "named": lambda x: x.max(-1),
+        "numpy": lambda x: x.numpy().sum(),
+        "conjugate": lambda x: torch.conj(x * 1j),
+        "negative view": lambda x: torch.conj(x * 1j).imag,
+    }
+
+
     def returns(what, x=None):
-        if what == "subclass":
-            return x.as_subclass(Liar)
-        if what == "nested subclass":
-            return {"a": [x.as_subclass(Liar)]}
-        if what == "sparse":
-            return x.to_sparse()
-        if what == "huge":
-            return torch.zeros(1).expand(1 << 30)
-        if what == "huge list":
-            return [0] * 3_000_000
-        if what == "huge integer":
-            return 1 << 100_000
-        if what == "loop":
-            value = []
-            value.append(value)
-            return value
-        if what == "pretender":
-            return Pretender()
-        if what == "generator":
-            return (i for i in range(3))
-        if what == "class":
-            return Net
-        if what == "parameter":
-            return nn.Parameter(x)
-        if what == "graph":
-            return (x.requires_grad_() * 2)
-        if what == "slice":
-            return slice(torch.ones(2), None)
-        if what == "size":
-            return x.size()
-        if what == "named":
-            return x.max(-1)
-        if what == "numpy":
-            return x.numpy().sum()
-        if what == "conjugate":
-            return torch.conj(x * 1j)
-        if what == "negative view":
-            return torch.conj(x * 1j).imag
+        return RETURNED[what](x)
 
 
     def chance():
@@ -242,38 +234,35 @@ TOY = textwrap.dedent('''
                     pass
 
 
-    def says(data, then="sleep", again=0):
+    def says(data):
         """Write onto the wire, past the host."""
         for fd in sockets():
             os.write(fd, data)
-        while again:
-            for fd in sockets():
-                os.write(fd, b" " * 4096)
-        if then == "exit":
-            os._exit(0)
         time.sleep(600)
 ''')  # fmt: skip
 
 
-def make_boundary(kind: str, pool: WorkerPool, text: str = TOY, seconds: float = 20.0, import_seconds: float = 60.0) -> Boundary:
-    """A boundary of this kind to one chapter with this text, in its first example."""
+def make_boundary(kind: str, pool: WorkerPool | None, text: str = TOY, seconds: float = 20.0, import_seconds: float = 60.0) -> Boundary:
+    """A boundary of this kind to one chapter with this text, in its first example; `pool` starts its worker, if it has one."""
     sources = [ChapterSource("toy", text, FILENAME)]
-    if kind == "local":
-        connection = InProcessHost(sources, "toy", seconds, import_seconds)
-    else:
-        pool.fork = kind == "fork"
-        connection = Worker(pool, sources, "toy", seconds, import_seconds)
-    return Boundary(connection)
+    if kind == "local" or pool is None:
+        return Boundary(InProcessHost(sources, "toy", seconds, import_seconds))
+    pool = pool if kind == "fork" else WorkerPool(fork=False, isolation=pool.isolation)
+    return Boundary(Worker(pool, sources, "toy", seconds, import_seconds))
 
 
 @contextmanager
-def opened(kind: str) -> Iterator[Boundary]:
-    """A boundary of this kind to the toy chapter, with its own worker pool."""
-    pool = WorkerPool()
-    boundary = make_boundary(kind, pool)
+def opened(kind: str, pool: WorkerPool | None, text: str = TOY, seconds: float = 20.0, import_seconds: float = 60.0) -> Iterator[Boundary]:
+    """The same, closed at the end of the context."""
+    boundary = make_boundary(kind, pool, text, seconds, import_seconds)
     yield boundary
     boundary.connection.close()
-    pool.close()
+
+
+def frame(body, sizes=(), payload=b"") -> bytes:
+    """A frame as it is on the wire, with this head (as data or as bytes), these sizes of buffers and this payload."""
+    head = body if isinstance(body, bytes) else json.dumps([body, list(sizes)]).encode()
+    return struct.pack("<4sI", b"hdwy", len(head)) + head + payload
 
 
 def alike(a, b) -> bool:

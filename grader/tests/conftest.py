@@ -7,16 +7,18 @@ from types import SimpleNamespace
 import pytest
 from grader.course.syllabus import load_syllabus
 from grader.execution.chapter_package import ChapterPackage
+from grader.execution.sandbox.isolation import Isolation
 from grader.execution.target import package_sources, resolve
+from grader.execution.worker import WorkerPool
 from grader.quality.benchmarks.workplace import copy_kit
 from kit_copy import Kit
 from warm_runs import WarmKit
 
 LONGEST = (  # the thorough tests of the first ones take minutes, the other tests of the last ones 20 seconds and more
     "test_attacks", "test_tuning_labs", "test_train_processes", "test_whole_term", "test_grading_run", "test_lessons_measured", "test_autograder",
-    "test_bad_input", "test_whole_course", "test_anonymous", "test_compare_command", "test_grading_cluster", "test_handout",
-    "test_train_command", "test_replaced_exercises", "test_reset", "test_cli", "test_plugin", "test_walks_inside", "test_worker_memory", "test_sandbox_kernel",
-    "test_diagnosis", "test_grading_seeds", "test_walk_command", "test_threads", "test_devcheck", "test_examples", "test_show_command",
+    "test_whole_course", "test_anonymous", "test_compare_command", "test_grading_cluster", "test_handout",
+    "test_train_command", "test_replaced_exercises", "test_reset", "test_cli", "test_plugin", "test_walks_inside", "test_sandbox_kernel",
+    "test_diagnosis", "test_grading_seeds", "test_walk_command", "test_devcheck", "test_examples", "test_show_command",
 )  # fmt: skip
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # started in the background, every process of the tests would ignore Control-C
@@ -42,6 +44,30 @@ def ours(solutions):
     for module in map(solutions, (chapter.name for chapter in load_syllabus().chapters)):
         found |= {name: value for name, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__}
     return SimpleNamespace(**found)
+
+
+@pytest.fixture(scope="session")
+def worker_pool():
+    """Starts workers in this machine's sandbox; the tests of a process share it."""
+    pool = WorkerPool()
+    yield pool
+    pool.close()
+
+
+@pytest.fixture
+def own_pool(worker_pool):
+    """A pool that a test may close; its workers are forked from a copy of the shared process."""
+    pool = WorkerPool(control=worker_pool.new_zygote()) if worker_pool.fork else WorkerPool()
+    yield pool
+    pool.close()
+
+
+@pytest.fixture(scope="session")
+def open_pool():
+    """Starts workers without a sandbox, which would refuse much of what some tests do."""
+    pool = WorkerPool(isolation=Isolation())
+    yield pool
+    pool.close()
 
 
 @pytest.fixture(scope="session")

@@ -35,7 +35,7 @@ ATTACKS = dedent('''
 
 
     def read_by_number(path):
-        return call(257, 56, -100, path.encode() + b"", 0, 0)
+        return call(257, 56, -100, path.encode(), 0, 0)
 
 
     def peek(pid):
@@ -107,27 +107,22 @@ ATTACKS = dedent('''
         os.mkdir(path)
 
 
+    CHANGES = {
+        "chmod": lambda path: os.chmod(path, 0o777),
+        "unlink": os.unlink,
+        "truncate": lambda path: os.truncate(path, 0),
+        "rename": lambda path: os.rename(path, path + "2"),
+        "utime": os.utime,
+        "link": lambda path: os.link(path, path + "2"),
+        "symlink": lambda path: os.symlink(path, path + "2"),
+        "chdir": os.chdir,
+        "chroot": os.chroot,
+        "xattr": lambda path: os.setxattr(path, "user.a", b"b"),
+    }
+
+
     def change(path, how):
-        if how == "chmod":
-            os.chmod(path, 0o777)
-        elif how == "unlink":
-            os.unlink(path)
-        elif how == "truncate":
-            os.truncate(path, 0)
-        elif how == "rename":
-            os.rename(path, path + "2")
-        elif how == "utime":
-            os.utime(path)
-        elif how == "link":
-            os.link(path, path + "2")
-        elif how == "symlink":
-            os.symlink(path, path + "2")
-        elif how == "chdir":
-            os.chdir(path)
-        elif how == "chroot":
-            os.chroot(path)
-        elif how == "xattr":
-            os.setxattr(path, "user.a", b"b")
+        CHANGES[how](path)
 
 
     def shared_memory():
@@ -170,14 +165,9 @@ ATTACKS = dedent('''
 
 
     def fork_by_number(which):
-        if which == "fork":
-            return call(57, 9999, )
-        if which == "vfork":
-            return call(58, 9999)
-        if which == "clone":
-            return call(56, 220, 17, 0, 0, 0, 0)
-        if which == "clone3":
-            return call(435, 435, ctypes.create_string_buffer(struct.pack("=QQQQQQQQ", 0, 0, 0, 0, 17, 0, 0, 0)), 64)
+        new = ctypes.create_string_buffer(struct.pack("=QQQQQQQQ", 0, 0, 0, 0, 17, 0, 0, 0))
+        calls = {"fork": (57, 9999), "vfork": (58, 9999), "clone": (56, 220, 17, 0, 0, 0, 0), "clone3": (435, 435, new, 64)}
+        return call(*calls[which])
 
 
     def run(program):

@@ -21,7 +21,7 @@ def pytest_configure(config):
     from grader.plugin.hooks import RUN
     config.stash[RUN].trial.import_seconds = 4.0
     config.stash[RUN].trial.call_seconds = 0.7
-    if config.option.worker:  # diagnosed once, in the run in process
+    if not config.option.worker:  # diagnosed once, in the run in a worker
         grader.runner.graded_run.diagnose = lambda *_: None
 """
 

@@ -2,7 +2,7 @@
 
 comparing.py, memory.py      the assertions of graded tests; of the memory and work of a call
 examples.py, recordings.py   which examples a test gets: drawn by hypothesis, or recorded with their answers
-explanation.py               what a learner sees of a failure; `leading_test.py` chooses the test shown in full
+explanation.py               what a learner sees of a failure
 failed_calls.py              which calls of the test a failure is about
 relations/, sequences.py, error_sentences.py   how a wrong value or error differs from the right one
 value_text.py, value_code.py   values for a terminal; values as Python code

@@ -8,22 +8,17 @@ from __future__ import annotations
 
 import math
 import numbers as abstract
-import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from grader.execution.errors import LearnerError
 from grader.execution.proxy import Handle
+from grader.verdict.error_sentences import Naming, list_values, missing_values, raise_line
 from grader.verdict.failed_calls import current_moments
-from grader.verdict.results import join_names
 from torch import Tensor
 
-Naming = Mapping[str, Any] | tuple[Any, ...]
-
-_NUMBER = re.compile(r"\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
-_GROUPED = re.compile(r"(?<![\d.])\d{1,3}(?:[,_' ]\d{3})+(?!\d)")
 _equal = torch.equal  # saved before any learner's code can replace it
 
 
@@ -140,14 +135,14 @@ def refuses(
     """
     kind = " or ".join(error.__name__ for error in errors if error is not AssertionError) or "AssertionError"
     wanted = f"{because}, so the call should raise {kind}"
-    wanted += f" with {_list_values(naming)} in its message" if naming else ""
-    line = f"For example: `{_raise_line(kind, naming, because, example)}`"
+    wanted += f" with {list_values(naming)} in its message" if naming else ""
+    line = f"For example: `{raise_line(kind, naming, because, example)}`"
     try:
         result = call()
     except LearnerError as problem:
         said = f"{problem.type_name}: {problem.message}".rstrip(". ")
         said = said if problem.message else f"{problem.type_name} without a message"
-        missing = _missing_values(problem.message, naming) if isinstance(problem, errors) else []
+        missing = missing_values(problem.message, naming) if isinstance(problem, errors) else []
         if isinstance(problem, errors) and not missing:
             return
         said += f", and the message does not contain {' and '.join(missing)}" if missing and problem.message else ""
@@ -263,52 +258,3 @@ def describe_value(value: Any) -> str:
     if isinstance(value, Handle):
         return f"an object ({value._handle[1]})"  # its class or name
     return repr(value)[:80]
-
-
-# ---- the message of an expected error
-
-
-def _missing_values(message: str, naming: Naming) -> list[str]:
-    """The values that the message should contain but does not: "d_model = 13" if the name is known, else "13"."""
-    return [_labelled(name, value) for name, value in _items(naming) if not _mentions(message, value)]
-
-
-def _list_values(naming: Naming) -> str:
-    """All values that a message should contain: "d_model = 13 and n_heads = 4"."""
-    return join_names(_labelled(name, value) for name, value in _items(naming))
-
-
-def _mentions(message: str, value: Any) -> bool:
-    """Whether a message contains a number or word by itself: 7 is in "(2, 7)" and "7.0", not in "17" or "7.5"."""
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        return re.search(rf"(?<!\w){re.escape(str(value))}(?!\w)", message) is not None
-    return any(math.isclose(number, value, rel_tol=1e-6, abs_tol=1e-12) for number in _numbers(message))
-
-
-def _raise_line(kind: str, naming: Naming, because: str, example: str | None = None) -> str:
-    """A line that raises the error; if the values have names, it is an f-string that the learner can copy."""
-    if example is None and isinstance(naming, Mapping) and naming:
-        quoted = {name: f"{name}!r" if isinstance(value, str) else name for name, value in naming.items()}
-        first, *others = (f"{name} = {{{text}}}" for name, text in quoted.items())
-        example = f"{first} is not possible" + (f" with {join_names(others)}" if others else "")
-    if example is not None:
-        return f'raise {kind}(f"{example}")'
-    return f'raise {kind}("{because}")'
-
-
-def _items(naming: Naming) -> Iterable[tuple[str, Any]]:
-    return naming.items() if isinstance(naming, Mapping) else (("", value) for value in naming)
-
-
-def _labelled(name: str, value: Any) -> str:
-    return f"{name} = {value!r}" if name else str(value)
-
-
-def _numbers(message: str) -> Iterable[float]:
-    """Every number in a text; with a minus sign before it, as a negative number too."""
-    for match in _NUMBER.finditer(message):
-        yield float(match[0])
-        if message[: match.start()].endswith(("-", "\N{MINUS SIGN}")):
-            yield -float(match[0])
-    for match in _GROUPED.finditer(message):
-        yield float(re.sub(r"\D", "", match[0]))

@@ -1,13 +1,23 @@
-"""Plain sentences for errors of Python and torch whose own message is hard to understand."""
+"""Plain sentences for errors: of Python and torch, whose own message is hard to understand, and those that a test
+expects."""
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from grader.verdict.results import join_names
+
+Naming = Mapping[str, Any] | tuple[Any, ...]
 
 NO_MEMORY = re.compile("allocate memory|not enough memory|bad_alloc")
 MISSING_RETURN = "Is a `return` missing? list.sort, append, set.add and dict.update also return None."
 NO_SUPER = "does not call `super().__init__()`; call it first in `__init__`, before anything is assigned to self"
 
+_NUMBER = re.compile(r"\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
+_GROUPED = re.compile(r"(?<![\d.])\d{1,3}(?:[,_' ]\d{3})+(?!\d)")
 _WITHOUT_SUPER = re.compile(
     r"before Module\.__init__\(\) call|has no attribute "
     r"'(_parameters|_modules|_buffers|_non_persistent_buffers_set|_\w*hooks\w*)'"
@@ -111,3 +121,52 @@ def _describe_counts(counts: re.Match[str], in_code: bool) -> str:
     return (
         f"takes {taken} and gets {gets}; compare the line of its `def` with the stub (in a method, is `self` missing?)"
     )
+
+
+# ---- an error that a test expects, and its message
+
+
+def missing_values(message: str, naming: Naming) -> list[str]:
+    """The values that the message should contain but does not: "d_model = 13" if the name is known, else "13"."""
+    return [_labelled(name, value) for name, value in _items(naming) if not _mentions(message, value)]
+
+
+def list_values(naming: Naming) -> str:
+    """All values that a message should contain: "d_model = 13 and n_heads = 4"."""
+    return join_names(_labelled(name, value) for name, value in _items(naming))
+
+
+def _mentions(message: str, value: Any) -> bool:
+    """Whether a message contains a number or word by itself: 7 is in "(2, 7)" and "7.0", not in "17" or "7.5"."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return re.search(rf"(?<!\w){re.escape(str(value))}(?!\w)", message) is not None
+    return any(math.isclose(number, value, rel_tol=1e-6, abs_tol=1e-12) for number in _numbers(message))
+
+
+def raise_line(kind: str, naming: Naming, because: str, example: str | None = None) -> str:
+    """A line that raises the error; if the values have names, it is an f-string that the learner can copy."""
+    if example is None and isinstance(naming, Mapping) and naming:
+        quoted = {name: f"{name}!r" if isinstance(value, str) else name for name, value in naming.items()}
+        first, *others = (f"{name} = {{{text}}}" for name, text in quoted.items())
+        example = f"{first} is not possible" + (f" with {join_names(others)}" if others else "")
+    if example is not None:
+        return f'raise {kind}(f"{example}")'
+    return f'raise {kind}("{because}")'
+
+
+def _items(naming: Naming) -> Iterable[tuple[str, Any]]:
+    return naming.items() if isinstance(naming, Mapping) else (("", value) for value in naming)
+
+
+def _labelled(name: str, value: Any) -> str:
+    return f"{name} = {value!r}" if name else str(value)
+
+
+def _numbers(message: str) -> Iterable[float]:
+    """Every number in a text; with a minus sign before it, as a negative number too."""
+    for match in _NUMBER.finditer(message):
+        yield float(match[0])
+        if message[: match.start()].endswith(("-", "\N{MINUS SIGN}")):
+            yield -float(match[0])
+    for match in _GROUPED.finditer(message):
+        yield float(re.sub(r"\D", "", match[0]))

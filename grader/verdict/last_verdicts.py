@@ -12,6 +12,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 
 from grader.course.source import SourceProblem, read_source
 from grader.course.syllabus import EXERCISES, Exercise
@@ -96,6 +97,7 @@ def record_verdicts(
         return
 
 
+@lru_cache(maxsize=256)
 def code_fingerprint(text: str, exercise: str) -> str:
     """A fingerprint of the exercise's code and of what runs at import; "" if the text cannot be read."""
     try:

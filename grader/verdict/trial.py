@@ -114,7 +114,8 @@ class Trial:
                 self._broken[package] = problem
                 raise
             if self.in_worker:
-                self._end_workers()
+                for other in list(self._boundaries):  # a submission has one worker at a time
+                    self._close(other)
             connection = self.connect(found, sources)
             self._boundaries[package] = Boundary(connection, package.replaced)
         return self._boundaries[package]
@@ -131,20 +132,10 @@ class Trial:
             sources = [source if source.name in keep else without_text(source) for source in sources]
         return Worker(self.pool, sources, chapter.name, self.call_seconds, self.import_seconds, self.extend_deadline)
 
-    def move_to_worker(self, exercise: Exercise) -> None:
-        """Run the code in a worker from now on: a call for this exercise did not return, or ended the process."""
-        self.in_worker, self.pool = True, WorkerPool(warm=True)
-        self.short_limit.add(exercise.name)
-
     def _package(self, chapter: str) -> _Package:
         """The chapter package of the running test. With replaced definitions, a worker judges one exercise only."""
         judged = self._running.name if self._running and self.replaced and self.in_worker else ""
         return _Package(chapter, judged, self.replaced)
-
-    def _end_workers(self) -> None:
-        """A submission has one worker at a time."""
-        for package in list(self._boundaries):
-            self._close(package)
 
     def _close(self, package: _Package) -> None:
         boundary = self._boundaries.pop(package)
@@ -197,9 +188,6 @@ class Trial:
     def seed_of(self, exercise: str) -> int:
         """The seed that draws this run's own examples for the exercise; 0 if there are only the common ones."""
         return self.seeds.get(exercise, self.seed)
-
-    def begin_test_again(self) -> None:
-        self.begin_test(self._exercise, self._test)
 
     def begin_test(self, exercise: Exercise, test: str) -> None:
         if self.in_worker and self._running and self._running.chapter != exercise.chapter:
@@ -281,11 +269,6 @@ class Trial:
         for exercise in load_syllabus().chapter(chapter).exercises:
             if all(record.passed for record in self.records.get(exercise.name, ())):
                 self._record_bytes -= sum(record.size for record in self.records.pop(exercise.name, ()))
-
-    def end_tests(self) -> None:
-        """After the last test of all: no worker runs while known mistakes are looked for."""
-        if self.in_worker and self._running:
-            self.end_chapter(self._running.chapter)
 
     def close(self) -> None:
         for boundary in [*self._boundaries.values(), *self._references.values()]:

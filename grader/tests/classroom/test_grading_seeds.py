@@ -83,7 +83,7 @@ def test_answers_prepared_for_the_common_examples_fail_and_feedback_names_the_se
     target = tmp_path / "exercises"
     hand_in(tmp_path, "exercises", RIGHT + REMEMBERING)
     arguments = ("--target", str(target), "--exercise", "softmax")
-    assert grade(*arguments, "--no-recordings", results=tmp_path / "right.json", cwd=tmp_path).results["earned"] > 0
+    assert grade(*arguments, results=tmp_path / "right.json", cwd=tmp_path).results["earned"] > 0
     text = RIGHT + ANSWERING.format(known=set((tmp_path / "inputs.txt").read_text().splitlines()))
     hand_in(tmp_path, "exercises", text)
     common = grade(*arguments, results=tmp_path / "common.json").results

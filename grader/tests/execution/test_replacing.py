@@ -5,12 +5,15 @@ from __future__ import annotations
 import inspect
 import textwrap
 import traceback
+from contextlib import closing, nullcontext
+from pathlib import Path
 
 import pytest
 from grader.course.chapter_source import ChapterSource
+from grader.course.syllabus import load_syllabus
 from grader.execution.chapter_package import ChapterPackage, replacement_module
 from grader.execution.reference_parts import is_reference_definition, reference_definitions, replaceable
-from grader.execution.target import Target, reference_of, resolve, uses
+from grader.execution.target import Target, package_sources, reference_of, resolve, uses
 
 REFERENCE = ChapterSource("ch01_one", textwrap.dedent('''
     """Doc."""
@@ -91,12 +94,12 @@ def test_a_missing_definition_can_be_used_by_the_first_statement(package_of):
     assert package_of("", "double").module("ch01_one").double(4) == 8
 
 
-@pytest.mark.parametrize("text", [
-    "if True:\n    def double(x): return 3 * x\n", "from operator import neg as double\n", "double: object = None\n",
-    "from math import *\ndouble = 3\nfrom math import *\n", "try:\n    double = 1\nexcept ValueError as double:\n    pass\n", "(double := 3)\n",
-])  # fmt: skip
-def test_every_way_to_bind_a_name_is_replaced(package_of, text):
-    assert package_of(text, "double").module("ch01_one").double(4) == 8
+def test_every_way_to_bind_a_name_is_replaced(package_of):
+    for text in (
+        "if True:\n    def double(x): return 3 * x\n", "from operator import neg as double\n", "double: object = None\n",
+        "from math import *\ndouble = 3\nfrom math import *\n", "try:\n    double = 1\nexcept ValueError as double:\n    pass\n", "(double := 3)\n",
+    ):  # fmt: skip
+        assert package_of(text, "double").module("ch01_one").double(4) == 8
 
 
 def test_lines_and_sources_of_the_learner_stay_and_no_line_of_the_reference_is_shown(package_of, tmp_path):
@@ -160,6 +163,29 @@ def test_parameters_and_attributes_are_not_uses_of_an_exercise():
     assert used == {("ch03_attention", name) for name in ("Layer", "softmax", "_scores")}
 
 
-def test_the_reference_uses_what_its_definitions_name():
+def test_what_a_definition_uses_is_found_through_chapters_and_other_names(tmp_path):
     used = {name for chapter, name in uses(resolve("solutions"), "ch03_attention", "split_qkv") if chapter == "ch03_attention"}
     assert "MultiHeadAttention" in used and "fuse_qkv" not in used
+    used = uses(resolve("solutions"), "ch10_kv_cache", "CachedSelfAttention")
+    assert {("ch03_attention", "softmax"), ("ch04_positions_in_attention", "apply_rope")} <= used
+    (tmp_path / "ch03_attention.py").write_text("def softmax(x): ...\nnormal = softmax\ndef unused(x): ...\n")
+    (tmp_path / "ch06_blocks.py").write_text("from .ch03_attention import normal as n\ndef mix(x): return n(x)\nclass Block:\n    f = mix\n")
+    used = uses(resolve(str(tmp_path)), "ch06_blocks", "Block")
+    assert used == {("ch06_blocks", "Block"), ("ch06_blocks", "mix"), ("ch03_attention", "normal"), ("ch03_attention", "softmax")}
+
+
+@pytest.mark.parametrize(("spoiled", "following"), [("ch01_tokenizer", ()), ("ch05_layers", ("ch06_blocks", "ch07_models"))])
+def test_with_whole_a_broken_chapter_breaks_what_builds_on_it(tmp_path, spoiled, following):
+    """Every chapter of the package is then the learner's; without it, all others are the reference's."""
+    chapters = [chapter for chapter in load_syllabus().chapters if chapter.number <= 7]
+    for chapter in chapters:
+        text = "raise ValueError('mine')\n" if chapter.name == spoiled else reference_of(chapter.name).text
+        (tmp_path / f"{chapter.name}.py").write_text(text)
+    target = resolve(str(tmp_path))
+    for chapter in [chapter for chapter in chapters if chapter.name != spoiled]:
+        for whole in (True, False):
+            sources = package_sources(target, chapter, whole)
+            assert all(Path(source.filename).parent == tmp_path for source in (sources if whole else sources[:1]))
+            with closing(ChapterPackage(sources, "whole")) as package:
+                with pytest.raises(ValueError, match="mine") if whole and chapter.name in following else nullcontext():
+                    package.module(chapter.name)

@@ -6,32 +6,14 @@ import threading
 
 import pytest
 import torch
-from boundaries import QUICK_KINDS, make_boundary
+from boundaries import QUICK_KINDS, opened
 from grader.execution.errors import LearnerError, OutOfTime
 from grader.execution.proxy import Implementation
 from grader.execution.simulated_group import GroupProblem, run_ranks
-from grader.execution.worker import WorkerPool
 
 
 def ones(*shape):
     return torch.ones(*shape)
-
-
-def different_calls(group):
-    return group.all_reduce(ones(2)) if group.rank == 0 else group.all_gather(ones(2))
-
-
-def different_shapes(group):
-    group.all_reduce(ones(2))
-    return group.all_reduce(ones(2 + group.rank))
-
-
-def different_dtypes(group):
-    return group.broadcast(ones(2).to(torch.float64 if group.rank else torch.float32), 1)
-
-
-def different_sources(group):
-    return group.broadcast(ones(2), group.rank)
 
 
 def both_receive_first(group):
@@ -41,39 +23,46 @@ def both_receive_first(group):
 
 
 def one_ends_early(group):
-    if group.rank == 0:
-        group.all_reduce(ones(1))
-        group.all_reduce(ones(1))
-    else:
-        group.all_reduce(ones(1))
-
-
-def one_waits_for_a_message(group):
-    return group.receive((1,), 1) if group.rank == 0 else group.all_gather(ones(1))
-
-
-def wrong_shape(group):
-    return group.send(ones(2, 3), 1) if group.rank == 0 else group.receive((3, 2), 0)
+    group.all_reduce(ones(1))
+    return group.rank or group.all_reduce(ones(1))
 
 
 PROBLEMS = {
-    different_calls: "the calls do not fit: rank 0 calls all_reduce of (2,) float32 (call 1), and rank 1 calls all_gather of (2,) float32 (call 1)",
-    different_shapes: "the calls do not fit: rank 1 calls all_reduce of (3,) float32 (call 2), and rank 0 calls all_reduce of (2,) float32 (call 2)",
-    different_dtypes: "the calls do not fit: rank 0 calls broadcast from 1 of (2,) float32 (call 1), and rank 1 calls broadcast from 1 of (2,) float64 (call 1)",
-    different_sources: "the calls do not fit: rank 0 calls broadcast from 0 of (2,) float32 (call 1), and rank 1 calls broadcast from 1 of (2,) float32 (call 1)",
-    both_receive_first: "no rank can go on: rank 0 waits in receive from 1 (call 2), rank 1 waits in receive from 0 (call 2)",
-    one_ends_early: "no rank can go on: rank 0 waits in all_reduce (call 2), rank 1 has ended after 1 calls",
-    one_waits_for_a_message: "no rank can go on: rank 0 waits in receive from 1 (call 1), rank 1 waits in all_gather (call 1)",
-    wrong_shape: "rank 1 receives (3, 2) from rank 0, which sent (2, 3)",
+    "different calls": (
+        lambda group: group.all_reduce(ones(2)) if group.rank == 0 else group.all_gather(ones(2)),
+        "the calls do not fit: rank 0 calls all_reduce of (2,) float32 (call 1), and rank 1 calls all_gather of (2,) float32 (call 1)",
+    ),
+    "different shapes": (
+        lambda group: group.all_reduce(group.all_reduce(ones(2)).repeat(1 + group.rank)),
+        "the calls do not fit: rank 1 calls all_reduce of (4,) float32 (call 2), and rank 0 calls all_reduce of (2,) float32 (call 2)",
+    ),
+    "different dtypes": (
+        lambda group: group.broadcast(ones(2).to(torch.float64 if group.rank else torch.float32), 1),
+        "the calls do not fit: rank 0 calls broadcast from 1 of (2,) float32 (call 1), and rank 1 calls broadcast from 1 of (2,) float64 (call 1)",
+    ),
+    "different sources": (
+        lambda group: group.broadcast(ones(2), group.rank),
+        "the calls do not fit: rank 0 calls broadcast from 0 of (2,) float32 (call 1), and rank 1 calls broadcast from 1 of (2,) float32 (call 1)",
+    ),
+    "both receive first": (both_receive_first, "no rank can go on: rank 0 waits in receive from 1 (call 2), rank 1 waits in receive from 0 (call 2)"),
+    "one ends early": (one_ends_early, "no rank can go on: rank 0 waits in all_reduce (call 2), rank 1 has ended after 1 calls"),
+    "one waits for a message": (
+        lambda group: group.receive((1,), 1) if group.rank == 0 else group.all_gather(ones(1)),
+        "no rank can go on: rank 0 waits in receive from 1 (call 1), rank 1 waits in all_gather (call 1)",
+    ),
+    "wrong shape": (
+        lambda group: group.send(ones(2, 3), 1) if group.rank == 0 else group.receive((3, 2), 0),
+        "rank 1 receives (3, 2) from rank 0, which sent (2, 3)",
+    ),
 }
 
 
-@pytest.mark.parametrize("function", PROBLEMS, ids=lambda function: function.__name__)
-def test_ranks_that_do_not_fit_together_are_one_sentence_about_their_calls(function):
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_ranks_that_do_not_fit_together_are_one_sentence_about_their_calls(name):
+    function, sentence = PROBLEMS[name]
     with pytest.raises(GroupProblem) as found:
         run_ranks(function, 2)
-    assert str(found.value) == PROBLEMS[function]
-    assert no_rank_is_left()
+    assert str(found.value) == sentence and no_rank_is_left()
 
 
 def no_rank_is_left() -> bool:
@@ -98,7 +87,7 @@ def test_an_exception_of_one_rank_ends_all_and_is_raised(failing):
     assert sorted(ended) == [0, 1, 2] and no_rank_is_left()
 
 
-def test_calls_and_bytes_are_counted_for_each_rank():
+def test_results_calls_and_bytes_are_those_of_each_rank():
     def function(group):
         group.all_reduce(ones(3))
         group.all_gather(ones(2).double())
@@ -108,8 +97,10 @@ def test_calls_and_bytes_are_counted_for_each_rank():
             group.send(torch.arange(5), 1)
         else:
             group.receive((5,), 0)
+        return group.rank, group.size
 
-    _, (first, second) = run_ranks(function, 2)
+    results, (first, second) = run_ranks(function, 2)
+    assert results == [(0, 2), (1, 2)] and no_rank_is_left()
     common = ["all_reduce", "all_gather", "broadcast", "reduce_scatter"]
     assert (first.calls, second.calls) == ([*common, "send"], [*common, "receive"])
     assert (first.bytes, second.bytes) == (12 + 16 + 4 + 16 + 40, 12 + 16 + 4 + 16)
@@ -134,26 +125,23 @@ def test_the_order_in_which_ranks_run_is_the_same_every_time():
 
     first = outcome()
     assert len(first[1]) == 12
-    assert all(outcome() == first for _ in range(20))
-
-
-def test_results_are_in_the_order_of_the_ranks_and_no_thread_stays():
-    assert run_ranks(lambda group: (group.rank, group.size), 4)[0] == [(0, 4), (1, 4), (2, 4), (3, 4)]
-    assert no_rank_is_left()
+    assert all(outcome() == first for _ in range(9))
 
 
 # ---- through the boundary
 
 
-@pytest.fixture(params=QUICK_KINDS)
-def toy(request):
-    """The toy chapter behind a boundary, with a time limit of a second for each call."""
-    pool = WorkerPool()
-    boundary = make_boundary(request.param, pool, seconds=1.0)
+@pytest.fixture(params=QUICK_KINDS, scope="module")
+def boundary(request, worker_pool):
+    """A boundary to the toy chapter, with a time limit of a second for each call."""
+    with opened(request.param, worker_pool, seconds=1.0) as boundary:
+        yield boundary
+
+
+@pytest.fixture
+def toy(boundary):
     boundary.begin(0)
-    yield Implementation(boundary)
-    boundary.connection.close()
-    pool.close()
+    return Implementation(boundary)
 
 
 def on_ranks(function, size, *values):
@@ -186,9 +174,6 @@ def test_ranks_run_the_learners_code_behind_the_boundary(toy):
     assert [result.tolist() for result in results] == [[6.0, 6.0]] * 3 and sent == [8, 8, 8]
     with pytest.raises(LearnerError, match="the line of the error|division|unsupported"):
         toy.bring(on_ranks)(toy.divide, 2, "zero")
-
-
-def test_a_deadlock_behind_the_boundary_is_its_sentence(toy):
     with pytest.raises(LearnerError, match="no rank can go on: rank 0 has ended after 0 calls, rank 1 waits in all_reduce"):
         toy.bring(one_too_few)(toy.same)
 

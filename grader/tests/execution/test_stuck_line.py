@@ -12,7 +12,7 @@ from grader.execution.in_process import InProcessHost
 from grader.execution.proxy import Boundary, Implementation
 from grader.execution.stuck_line import BEGINNING, find_line
 from grader.execution.target import Target
-from grader.execution.worker import Worker, WorkerPool
+from grader.execution.worker import Worker
 from grader.verdict.trial import CALL_SECONDS, LATER_CALL_SECONDS, Trial
 
 FILE = "/somewhere/of/the/learner/ch03_tóy.py"
@@ -80,14 +80,7 @@ def in_c():
 def quick():
     return 1
 '''
-WAYS = ["busy", "in_torch", "deadlock", "asleep", "in_a_helper", "in_nested_for", "after_a_loop"]
-
-
-@pytest.fixture(scope="module")
-def pool():
-    pool = WorkerPool()
-    yield pool
-    pool.close()
+WAYS = {"local": ["in_torch", "in_a_helper", "asleep"], "fork": ["busy", "deadlock", "in_c", "stubborn"]}
 
 
 def boundary_of(pool, kind, text=LOOPS, seconds=0.4):
@@ -97,9 +90,9 @@ def boundary_of(pool, kind, text=LOOPS, seconds=0.4):
 
 
 @pytest.mark.parametrize("kind", ["local", pytest.param("fork", marks=forks)])
-def test_the_head_of_the_loop_or_the_line_where_time_ran_out(pool, kind):
-    boundary = boundary_of(pool, kind)
-    for way in WAYS + (["in_c", "stubborn"] if kind == "fork" else []):
+def test_the_head_of_the_loop_or_the_line_where_time_ran_out(worker_pool, kind):
+    boundary = boundary_of(worker_pool, kind)
+    for way in WAYS[kind]:
         boundary.begin(1)
         toy = Implementation(boundary)
         with pytest.raises(OutOfTime) as caught:
@@ -113,8 +106,8 @@ def test_the_head_of_the_loop_or_the_line_where_time_ran_out(pool, kind):
 
 
 @pytest.mark.parametrize("kind", ["local", pytest.param("fork", marks=forks)])
-def test_the_line_of_an_import_that_does_not_end(pool, kind):
-    boundary = boundary_of(pool, kind, "x = 1\nwhile x:\n    x += 1\n")
+def test_the_line_of_an_import_that_does_not_end(worker_pool, kind):
+    boundary = boundary_of(worker_pool, kind, "x = 1\nwhile x:\n    x += 1\n")
     if kind == "fork":
         boundary.connection.import_seconds = 1.0
     with pytest.raises(ChapterBroken) as caught:
@@ -123,11 +116,11 @@ def test_the_line_of_an_import_that_does_not_end(pool, kind):
     boundary.connection.close()
 
 
-def test_the_limit_by_another_thread_has_a_line_too(pool):
+def test_the_limit_by_another_thread_has_a_line_too():
     found = []
 
     def call():
-        boundary = boundary_of(pool, "local")
+        boundary = boundary_of(None, "local")
         boundary.begin(1)
         try:
             Implementation(boundary).busy()
@@ -145,7 +138,12 @@ def test_only_a_line_of_the_learners_file_is_taken_from_a_stack():
     frame = '  File "{}", line {} in f\n'.format
     head = BEGINNING.decode() + "00:05)!\nThread 0x1 (most recent call first):\n"
     name = FILE.encode("ascii", "backslashreplace").decode()
-    assert find_line((head + frame("/torch/a.py", 3) + frame(name, 8) + frame(name, 2)).encode(), [source]).line == 7  # the loop's head
+    places = {code.strip(): number for number, code in enumerate(LOOPS.splitlines(), start=1)}
+    for at, shown in (
+        ("pass", "while i < 5:  # busy"), ("k = k + 1", "for i in range(10**6):  # in_nested_for"), ("time.sleep(100)  # after_a_loop", "time.sleep(100)  # after_a_loop"),
+    ):  # fmt: skip
+        line = 8 if at == "pass" else places[at]
+        assert find_line((head + frame("/torch/a.py", 3) + frame(name, line) + frame(name, 2)).encode(), [source]).code == shown
     for forged in (frame("/etc/passwd", 1), frame(name, 10**6), frame(name, 0), '  File "', "\x00" * 99, frame(name + "x", 3)):
         assert find_line((head + forged).encode(), [source]) is None
     assert find_line((frame(name, 8)).encode(), [source]) is None

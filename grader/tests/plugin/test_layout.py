@@ -1,8 +1,8 @@
 """What is printed about one exercise: at most 25 lines, and every part of it that fits."""
 
 from grader.course.syllabus import load_syllabus
+from grader.runner.graded_run import mark_leading_test
 from grader.runner.layout import LONGEST, Page, print_result
-from grader.verdict.leading_test import mark_leading_test
 from grader.verdict.results import Diagnosis, ExerciseResult, Failure, TestResult
 
 ROWS = "\n".join(f"[{number}.0, {number}.5, 0.25, 0.125]," for number in range(12))

@@ -2,129 +2,137 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
-from pathlib import Path
+from contextlib import closing
+from dataclasses import dataclass
 from types import SimpleNamespace
 
 import pytest
 from grader.course.source import replace_definition
-from grader.course.syllabus import ROOT, load_syllabus
+from grader.course.syllabus import load_syllabus
+from grader.execution.in_process import InProcessHost
 from grader.execution.reference_connection import Answer, ReferenceConnection, connect_reference, fingerprint
+from grader.execution.target import Target
+from grader.runner.judging import judge_of
+from grader.runner.layout import Page
+from grader.runner.run_page import print_run
 from grader.verdict import conditions as conditions_module
 from grader.verdict import recordings as recordings_module
 from grader.verdict.recordings import Example, NotRecordable, Recording, Recordings
-from pytest_runs import Run, grade, module, solution
-
-COUNTING = """
-import json, os
-from pathlib import Path
-import pytest
+from grader.verdict.trial import Trial
 from hypothesis.internal.conjecture.engine import ConjectureRunner
+from pytest_runs import module, solution
 
-drawn, asked = [], []
-run = ConjectureRunner.run
-ConjectureRunner.run = lambda self: (drawn.append(1), run(self))[1]
-
-@pytest.hookimpl(trylast=True)
-def pytest_configure(config):
-    from grader.execution.in_process import InProcessHost
-    from grader.plugin.hooks import JUDGE
-    from grader.verdict.recordings import Recordings
-    exchange = InProcessHost.exchange
-    InProcessHost.exchange = lambda self, *request: (asked.append(1) if self.trusted else None, exchange(self, *request))[1]
-    examples = config.stash[JUDGE].runner.examples
-    examples.recordings = examples.recordings and Recordings(Path(os.environ["RECORDINGS"]))
-
-def pytest_unconfigure(config):
-    Path(os.environ["RECORDINGS"]).with_suffix(".counts").write_text(json.dumps([len(drawn), len(asked)]))
-"""
 EXERCISES = ("causal_mask", "softmax", "padding_mask", "split_heads", "merge_heads", "split_qkv")  # of chapter 3
 WRONG = {  # each in a way of its own
     "softmax": "def softmax(x, dim=-1):\n    print('softmax of', tuple(x.shape))\n    return torch.exp(x)\n",
     "causal_mask": "def causal_mask(T):\n    mask = torch.ones(T, T, dtype=torch.bool).tril()\n    return mask if T < 5 else ~mask\n",
-    "padding_mask": "def padding_mask(ids, pad_id):\n    mask = ids != pad_id\n    return mask[:, None, None, :] if len(ids) < 4 else mask\n",
     "split_heads": "def split_heads(x, n_heads):\n    raise NotImplementedError\n",
     "merge_heads": "def merge_heads(x):\n    return x.transpose(1, 2).flatten(2) if x.shape[0] < 6 else x.flatten(2)\n",
 }
 
 
-class Runner:
-    """Runs some exercises of chapter 3 with recordings in a folder of its own."""
+@dataclass(frozen=True)
+class Judged:
+    """What a run of some exercises of chapter 3 found."""
 
-    def __init__(self, place: Path) -> None:
-        self.place, self.recordings = place, place / "recordings"
-        (place / "counting.py").write_text(COUNTING)
-        text = solution("ch03")
-        for name, code in WRONG.items():
-            text = replace_definition(text, name, code)
-        (place / "wrong").mkdir()
-        (place / "wrong" / f"{module('ch03')}.py").write_text(text)
+    results: dict
+    page: str
+    drawn: int  # how often hypothesis drew the examples of a test
+    asked: int  # how many requests the reference has answered
 
-    def __call__(self, target: str, *arguments: str) -> Run:
-        path = os.pathsep.join([str(self.place), str(ROOT)])
-        chosen = [] if "--exercise" in arguments else [word for name in EXERCISES for word in ("--exercise", name)]
-        options = ["--target", target, *chosen, "-p", "counting", *arguments]
-        return grade(*options, results=self.place / f"{abs(hash((target, arguments)))}.json", PYTHONPATH=path, RECORDINGS=str(self.recordings))
-
-    @property
-    def counts(self) -> tuple[int, int]:
-        """How often hypothesis drew the examples of a test, and how many requests the reference has answered, in the last run."""
-        drawn, asked = json.loads(self.recordings.with_suffix(".counts").read_text())
-        return drawn, asked
+    def outcome(self, name: str) -> str:
+        return next(exercise["outcome"] for exercise in self.results["exercises"] if exercise["name"] == name)
 
 
-@pytest.fixture(scope="module")
-def recorded(tmp_path_factory) -> Runner:
-    """A folder with the recordings of these exercises at seed 0, made by a run of the right code."""
-    runner = Runner(tmp_path_factory.mktemp("recorded"))
-    first = runner("solutions")
-    assert first.status == 0 and min(runner.counts) > 0, first.out
-    return runner
+@pytest.fixture
+def judged(monkeypatch):
+    """Judge a chapter 3 with these recordings."""
+    drawn, asked = [], []
+    run, exchange = ConjectureRunner.run, InProcessHost.exchange
+    monkeypatch.setattr(ConjectureRunner, "run", lambda self: (drawn.append(1), run(self))[1])
+    monkeypatch.setattr(InProcessHost, "exchange", lambda self, *request: (self.trusted and asked.append(1), exchange(self, *request))[1])
+
+    def judge(text: str, recordings: Recordings | None, names=EXERCISES, **options) -> Judged:
+        drawn.clear(), asked.clear()
+        with closing(judge_of(Trial(Target("mine", None, {module("ch03"): text}), **options), recordings)) as judge:
+            judge.run_tests([test for name in names for test in judge.tests_of(load_syllabus().exercise(name))])
+            counts = len(drawn), len(asked)
+            judge.run.conclude()
+            lines: list[str] = []
+            print_run(Page(lambda line, **_: lines.append(line), 80), judge.run)
+            results = judge.run.result().as_json()
+        for exercise in results["exercises"]:
+            for test in exercise["tests"]:
+                test["seconds"] = 0
+        return Judged(results, "\n".join(lines), *counts)
+
+    return judge
 
 
-def test_a_run_that_passes_draws_nothing_and_asks_the_reference_nothing(recorded):
-    again = recorded("solutions")
-    assert again.status == 0 and recorded.counts == (0, 0)
-    passed = re.search(r"(\d+) passed", again.out)
-    assert passed and len([path for path in recorded.recordings.rglob("*") if path.is_file()]) == int(passed[1]), "a test cannot be recorded"
+@pytest.fixture
+def recorded(judged, tmp_path_factory) -> Recordings:
+    """The recordings of these exercises at seed 0, made by a run of the right code."""
+    if "recordings" not in _made:
+        recordings = _made["recordings"] = Recordings(tmp_path_factory.mktemp("recorded"))
+        first = judged(solution("ch03"), recordings)
+        assert first.results["earned"] == first.results["points"] and min(first.drawn, first.asked) > 0, first.page
+    return _made["recordings"]
 
 
-@pytest.mark.parametrize("arguments", [(), pytest.param(("--worker",), marks=pytest.mark.thorough), pytest.param(("--seed", "5"), marks=pytest.mark.thorough)])
-def test_recordings_change_nothing_that_is_printed_or_reported(recorded, arguments):
-    wrong = str(recorded.place / "wrong")
-    if "--seed" in arguments:
-        recorded("solutions", *arguments)
-    without, with_them = recorded(wrong, *arguments, "--no-recordings"), recorded(wrong, *arguments)
-    assert without.timeless() == with_them.timeless() and timeless(without.out) == timeless(with_them.out)
-    outcomes = {exercise["name"]: exercise["outcome"] for exercise in with_them.results["exercises"]}
-    assert outcomes == {e.name: "todo" if e.name == "split_heads" else "failed" if e.name in WRONG else "passed" for e in map(load_syllabus().exercise, EXERCISES)}
+_made: dict[str, Recordings] = {}
 
 
-def timeless(out: str) -> str:
-    return re.sub(r"\d+\.\d+s( \(\d+:\d+:\d+\))?|=+", "", out)
+def wrong_chapter() -> str:
+    text = solution("ch03")
+    for name, code in WRONG.items():
+        text = replace_definition(text, name, code)
+    return text
 
 
-def test_what_the_failing_example_printed_is_shown_and_nothing_else(recorded):
-    """Not what the examples before it printed, and not what hypothesis tried in order to find a smaller one."""
-    out = recorded(str(recorded.place / "wrong"), "--exercise", "softmax").out
-    assert re.search(r"  printed   softmax of \(2, 3\)\n  run again", out), out
+def test_a_run_that_passes_draws_nothing_and_asks_the_reference_nothing(judged, recorded):
+    again = judged(solution("ch03"), Recordings(recorded._all))
+    assert again.results["earned"] == again.results["points"] and (again.drawn, again.asked) == (0, 0)
+    tests = sum(len(exercise["tests"]) for exercise in again.results["exercises"])
+    assert len([path for path in recorded._all.rglob("*") if path.is_file()]) == tests, "a test cannot be recorded"
+
+
+@pytest.mark.parametrize("options", [{}, pytest.param({"in_worker": True}, marks=pytest.mark.thorough), pytest.param({"seed": 5}, marks=pytest.mark.thorough)])
+def test_recordings_change_nothing_that_is_printed_or_reported(judged, recorded, options):
+    if "seed" in options:
+        judged(solution("ch03"), recorded, **options)
+    without, with_them = judged(wrong_chapter(), None, **options), judged(wrong_chapter(), recorded, **options)
+    assert without.results == with_them.results and without.page == with_them.page
+    expected = {name: "todo" if name == "split_heads" else "failed" if name in WRONG else "passed" for name in EXERCISES}
+    assert {name: with_them.outcome(name) for name in EXERCISES} == expected
+    # not what the examples before it printed, and not what hypothesis tried in order to find a smaller one
+    printed = re.search(r"^  printed   (.*)\n(.*)", with_them.page, re.M)
+    assert "in_worker" in options or (printed and printed[1] == "softmax of (2, 3)" and not printed[2].startswith("    ")), with_them.page
 
 
 @pytest.mark.thorough
-def test_a_damaged_recording_is_made_again(recorded, tmp_path):
-    copy = Runner(tmp_path)
-    shutil.copytree(recorded.recordings, copy.recordings)
-    for number, path in enumerate(path for path in copy.recordings.rglob("*") if path.is_file()):
+def test_a_damaged_recording_is_made_again(judged, recorded, tmp_path):
+    shutil.copytree(recorded._all, tmp_path / "copy")
+    for number, path in enumerate(path for path in (tmp_path / "copy").rglob("*") if path.is_file()):
         path.write_bytes((b"", path.read_bytes()[:-1], b"x" * 100)[number % 3])
-    assert copy("solutions", "--exercise", "softmax").status == 0 and min(copy.counts) > 0
-    assert copy("solutions", "--exercise", "softmax").status == 0 and copy.counts == (0, 0)
+    first, second = (judged(solution("ch03"), Recordings(tmp_path / "copy"), ["softmax"]) for _ in range(2))
+    assert min(first.drawn, first.asked) > 0 and (second.drawn, second.asked) == (0, 0)
+
+
+def test_what_fails_once_does_not_pass_by_a_second_try_and_a_stub_that_later_code_replaces_is_none(judged, recorded):
+    """The other tests of a stub end without running only after one has shown that the stub is what runs."""
+    once = "def split_heads(x, n_heads, calls=[]):\n    calls.append(1)\n    B, T, D = x.shape\n    heads = x.view(B, T, n_heads, D // n_heads)\n"
+    text = replace_definition(solution("ch03"), "split_heads", once + "    return x if len(calls) == 9 else heads.transpose(1, 2)\n")
+    text = replace_definition(text, "merge_heads", "def merge_heads(x):\n    raise NotImplementedError\n")
+    text += "\n\ndef _merge(x):\n    return x.transpose(1, 2).flatten(2)\n\n\nmerge_heads = _merge\n"
+    found = judged(text, recorded, ["split_heads", "merge_heads"])
+    assert (found.outcome("split_heads"), found.outcome("merge_heads")) == ("failed", "passed")
 
 
 @pytest.mark.skipif(os.name != "posix", reason="modes are POSIX's")
-def test_without_a_place_to_write_the_verdict_is_the_same(tmp_path, monkeypatch):
+def test_without_a_place_to_write_the_verdict_is_the_same(tmp_path):
     (tmp_path / "file").write_text("no folder")
     recordings = Recordings(tmp_path / "file")
     recordings.store("test", 0, Recording())
@@ -151,30 +159,23 @@ def test_a_recording_holds_for_the_same_suites_reference_and_versions_only(tmp_p
 
 
 def test_recordings_of_other_conditions_are_not_found_and_old_ones_are_removed(tmp_path, monkeypatch):
-    def at(state: str) -> Recordings:
+    def at(state: str, now: str = "") -> Recordings:
         monkeypatch.setattr(recordings_module, "conditions", lambda: state)
-        monkeypatch.setattr(recordings_module, "read_conditions", lambda: state)
+        monkeypatch.setattr(recordings_module, "read_conditions", lambda: now or state)
         return Recordings(tmp_path)
 
+    at("one", now="a suite changed while the run went on").store("test", 0, Recording())
+    assert not list(tmp_path.iterdir())
     at("one").store("test", 0, Recording())
     assert at("one").find("test", 0) and not at("two").find("test", 0) and not at("one").find("test", 1) and not at("one").find("other", 0)
     for state in ("two", "three", "four", "five"):
         at(state).store("test", 0, Recording())
     assert len(list(tmp_path.iterdir())) == recordings_module.CONDITIONS_KEPT and at("five").find("test", 0)
-
-
-def test_a_test_has_recordings_of_few_seeds(tmp_path):
-    recordings = Recordings(tmp_path)
+    recordings = at("six")
     for seed in range(recordings_module.SEEDS_KEPT + 9):
         recordings.store("test", seed, Recording())
-    found = [path.name for path in tmp_path.rglob("*") if path.is_file()]
+    found = [path.name for path in recordings._folder.rglob("*") if path.is_file()]
     assert "0" in found and str(seed) in found and len(found) <= recordings_module.SEEDS_KEPT + 2
-
-
-def test_nothing_is_stored_if_a_suite_changed_while_the_run_went_on(tmp_path, monkeypatch):
-    monkeypatch.setattr(recordings_module, "read_conditions", lambda: "changed")
-    Recordings(tmp_path).store("test", 0, Recording())
-    assert not list(tmp_path.iterdir())
 
 
 # ---- what is recorded
@@ -186,9 +187,6 @@ def test_recorded_arguments_keep_their_types_and_are_new_each_time():
     assert repr(example.values()) == repr(drawn)
     example.values()["ids"].append(9)
     assert len(example.values()["ids"]) == 5
-
-
-def test_an_argument_of_another_kind_is_not_recordable():
     with pytest.raises(NotRecordable):
         Example.of({"value": lambda: 1}, {})
 
@@ -224,18 +222,3 @@ def test_requests_are_equal_only_if_all_types_and_bytes_are():
     trees = [[1], [1.0], [True], ["1"], [[1]], [None], [{"tuple": [1]}]]
     assert len({fingerprint("call", tree, []) for tree in trees} | {fingerprint("get", [1], [])}) == len(trees) + 1
     assert fingerprint("call", [1], [b"ab", b"c"]) != fingerprint("call", [1], [b"a", b"bc"])
-
-
-def test_an_implementation_that_fails_once_does_not_pass_because_it_is_tried_again(recorded, tmp_path):
-    once = "def merge_heads(x, calls=[]):\n    calls.append(1)\n    return x if len(calls) == 9 else x.transpose(1, 2).flatten(2)\n"
-    (tmp_path / f"{module('ch03')}.py").write_text(replace_definition(solution("ch03"), "merge_heads", once))
-    assert recorded(str(tmp_path)).exercise("merge_heads")["outcome"] == "failed"
-
-
-
-def test_a_stub_that_later_code_replaces_is_no_stub(recorded, tmp_path):
-    """The other tests of a stub end without running only after one has shown that the stub is what runs."""
-    stub = "def merge_heads(x):\n    raise NotImplementedError\n"
-    text = replace_definition(solution("ch03"), "merge_heads", stub) + "\n\ndef _merge(x):\n    return x.transpose(1, 2).flatten(2)\n\n\nmerge_heads = _merge\n"
-    (tmp_path / f"{module('ch03')}.py").write_text(text)
-    assert recorded(str(tmp_path), "--exercise", "merge_heads").exercise("merge_heads")["outcome"] == "passed"

@@ -35,15 +35,12 @@ def test_equal_up_to_rounding_is_close():
     close(X.bfloat16() * 1.01, X.bfloat16())
 
 
-@pytest.mark.parametrize(
-    "got",
-    [
+def test_anything_else_is_a_mismatch():
+    for got in (
         None, "text", [1.0], object(), X.T, X.double(), X + 1e-3, X.int(), X * float("nan"), X.masked_fill(X > 0, float("inf")), X[:2],
         torch.zeros_like(X), X.to("meta"),
-    ],
-)  # fmt: skip
-def test_anything_else_is_a_mismatch(got):
-    assert wrong(close, got, X, "the output").sentence.startswith("The output")
+    ):  # fmt: skip
+        assert wrong(close, got, X, "the output").sentence.startswith("The output")
 
 
 def test_rounding_is_measured_against_the_size_of_the_whole():
@@ -59,13 +56,10 @@ def test_same_is_exact_and_distinguishes_types():
         wrong(same, got, expected)
 
 
-def test_shaped_returns_the_tensor():
+def test_shaped_returns_the_tensor_and_holds_reports_its_sentence():
     assert shaped(X, (3, 5)) is X
     assert "(5, 3)" in wrong(shaped, X, (5, 3)).sentence
     assert "float64" in wrong(shaped, X, (3, 5), "the output", torch.float64).sentence
-
-
-def test_holds_reports_its_sentence():
     holds(True, "never said")
     assert wrong(holds, False, "No weight may be negative.").sentence == "No weight may be negative."
 
@@ -81,37 +75,24 @@ WIDTH = {"d_model": 17, "n_heads": 2}
 COPIED = '`raise ValueError(f"d_model = {d_model} is not possible with n_heads = {n_heads}")`'
 
 
-@pytest.mark.parametrize(
-    "message",
-    ["17 is not divisible by 2", "d_model=17, n_heads=2", "a tensor of shape (3,2,17)", "17.0 % 2", "17 % 2 = 1", "3x17, 2 heads.", "17/2 is not whole"],
-)
-@pytest.mark.parametrize("kind", ["ValueError", "AssertionError"])
-def test_an_error_may_name_its_numbers_in_any_words(kind, message):
-    refuses(raising(kind, message), naming=(17, 2))
-    refuses(raising(kind, message), naming=WIDTH)
-
-
-@pytest.mark.parametrize("message", ["", "170 and 2", "17 heads", "1.7 and 2", "17.5 and 2", "0.2 of 17", "d_model does not fit"])
-def test_a_number_inside_another_number_is_not_named(message):
-    problem = wrong(refuses, raising("ValueError", message), naming=WIDTH)
-    assert ("does not contain" if message else "without a message") in problem.sentence
-
-
-@pytest.mark.parametrize(
-    ("value", "message"),
-    [
-        (0, "temperature 0.0"), (-0.75, "it is -0.75"),
-        (-1, "layer \N{MINUS SIGN}1"), (3, "1-3"), (12345, "12,345 tokens"), (12345, "12_345"), (0.5, "p=0.50"), (1e-6, "1e-06"),
-    ],
-)  # fmt: skip
-def test_a_number_may_be_written_in_several_ways(value, message):
-    refuses(raising("ValueError", message), naming=(value,))
-
-
-def test_a_word_counts_only_as_a_whole_word():
-    refuses(raising("ValueError", "activation='elu'"), naming=("elu",))
+def test_an_error_may_name_its_numbers_in_any_words():
+    for message in (
+        "17 is not divisible by 2", "d_model=17, n_heads=2", "a tensor of shape (3,2,17)", "17.0 % 2", "17 % 2 = 1", "3x17, 2 heads.", "17/2 is not whole"
+    ):  # fmt: skip
+        for kind in ("ValueError", "AssertionError"):
+            refuses(raising(kind, message), naming=(17, 2))
+            refuses(raising(kind, message), naming=WIDTH)
+    for message in ("", "170 and 2", "17 heads", "1.7 and 2", "17.5 and 2", "0.2 of 17", "d_model does not fit"):
+        problem = wrong(refuses, raising("ValueError", message), naming=WIDTH)
+        assert ("does not contain" if message else "without a message") in problem.sentence, "a number inside another number is not named"
+    for value, message in (
+        (0, "temperature 0.0"), (-0.75, "it is -0.75"), (-1, "layer \N{MINUS SIGN}1"), (3, "1-3"), (12345, "12,345 tokens"), (12345, "12_345"),
+        (0.5, "p=0.50"), (1e-6, "1e-06"), ("elu", "activation='elu'"),
+    ):  # fmt: skip
+        refuses(raising("ValueError", message), naming=(value,))
     assert "does not contain elu" in wrong(refuses, raising("ValueError", "use gelu or relu"), naming=("elu",)).sentence
     assert "does not contain -1" in wrong(refuses, raising("ValueError", "layer 1"), naming=(-1,)).sentence
+    refuses(raising("AssertionError", ""))  # a bare assert is enough if no number is required
 
 
 def test_a_missing_error_is_explained_with_a_line_to_copy():
@@ -130,10 +111,6 @@ def test_an_error_without_the_numbers_is_explained_with_a_line_to_copy():
     assert problem.sentence == f"{wanted} ValueError: 17 is odd, and the message does not contain n_heads = 2. For example: {COPIED}"
     problem = wrong(refuses, raising("AssertionError", ""), naming=WIDTH, because="b")
     assert problem.sentence == f"{wanted} AssertionError without a message. For example: {COPIED}"
-
-
-def test_a_bare_assert_is_enough_if_no_number_is_required():
-    refuses(raising("AssertionError", ""))
 
 
 def test_the_line_to_copy_fits_the_case():

@@ -8,7 +8,7 @@ from grader.execution.descriptions import note_of
 from grader.execution.errors import Todo
 from grader.execution.in_process import InProcessHost
 from grader.execution.proxy import Boundary, Implementation, gradients, parameters
-from grader.execution.worker import Worker, WorkerPool
+from grader.execution.worker import Worker
 from grader.verdict import comparing
 from grader.verdict.comparing import close, holds, refuses, same, shaped
 from grader.verdict.explanation import explain_failure
@@ -66,12 +66,11 @@ NONE = "nothing returned None. Is a `return` missing? list.sort, append, set.add
 
 
 @pytest.fixture(scope="module", params=["local", pytest.param("fork", marks=forks)])
-def boundary(request):
-    pool, sources = WorkerPool(), [ChapterSource("ch03_toy", CHAPTER, "/somewhere/ch03_toy.py")]
-    boundary = Boundary(InProcessHost(sources, "ch03_toy", 20.0, 20.0) if request.param == "local" else Worker(pool, sources, "ch03_toy", 20.0, 20.0))
+def boundary(request, worker_pool):
+    sources = [ChapterSource("ch03_toy", CHAPTER, "/somewhere/ch03_toy.py")]
+    boundary = Boundary(InProcessHost(sources, "ch03_toy", 20.0, 20.0) if request.param == "local" else Worker(worker_pool, sources, "ch03_toy", 20.0, 20.0))
     yield boundary
     boundary.connection.close()
-    pool.close()
 
 
 def message_of(boundary, test):
@@ -110,9 +109,9 @@ WAYS = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_a_missing_return_is_said_in_the_same_words_everywhere(boundary, way):
-    assert message_of(boundary, WAYS[way]) == NONE
+def test_a_missing_return_is_said_in_the_same_words_everywhere(boundary):
+    for way, test in WAYS.items():
+        assert message_of(boundary, test) == NONE, way
 
 
 def test_a_call_that_needs_no_result_is_not_blamed(boundary):
@@ -127,21 +126,12 @@ def test_a_call_that_needs_no_result_is_not_blamed(boundary):
     )
 
 
-@pytest.mark.parametrize(
-    "call, near",
-    [
-        (lambda toy: toy.near_name(X), "`largest`"),
-        (lambda toy: toy.near_torch(X), "`exp`"),
-        (lambda toy: toy.near_tensor(X), "`transpose`"),
-        (lambda toy: toy.near_import(X), "`softmax`"),
-        (lambda toy: toy.Net()(X), "`weight`"),
-    ],
-)
-def test_a_misspelt_name_gets_the_nearest(boundary, call, near):
-    assert message_of(boundary, call).endswith(f"Did you mean {near}?")
-
-
-def test_a_name_that_is_near_to_nothing_gets_no_suggestion(boundary):
+def test_a_misspelt_name_gets_the_nearest(boundary):
+    for call, near in (
+        (lambda toy: toy.near_name(X), "`largest`"), (lambda toy: toy.near_torch(X), "`exp`"), (lambda toy: toy.near_tensor(X), "`transpose`"),
+        (lambda toy: toy.near_import(X), "`softmax`"), (lambda toy: toy.Net()(X), "`weight`"),
+    ):  # fmt: skip
+        assert message_of(boundary, call).endswith(f"Did you mean {near}?")
     assert message_of(boundary, lambda toy: toy.far_name(X)) == "far_name raised NameError: name 'qqqqzzzz' is not defined."
 
 
@@ -207,16 +197,13 @@ def test_a_method_whose_result_a_helper_does_not_use_needs_no_return(boundary):
     assert message_of(boundary, lambda toy: close(toy.bring(gradient_of)(toy.Number, 3.0), [3.0, 1.0])) == "The result[1] came out wrong."
 
 
-@pytest.mark.parametrize(
-    "statement, note",
-    [
+def test_a_missing_import_says_what_to_write():
+    for statement, note in (
         ("import nltk_of_mine", "An exercise needs only Python and torch; delete this import."),
         ("import troch", "Did you mean `torch`?"),
         ("import torch.nothing_there", ""),
         ("sofmax(1)", "`sofmax` is in chapter 3. To use it here, write `from .ch03_attention import sofmax` at the top of the file."),
-    ],
-)
-def test_a_missing_import_says_what_to_write(statement, note):
-    with pytest.raises((ImportError, NameError)) as caught:
-        exec(statement, {})
-    assert note_of(caught.value, (), lambda name: "ch03_attention") == note
+    ):
+        with pytest.raises((ImportError, NameError)) as caught:
+            exec(statement, {})
+        assert note_of(caught.value, (), lambda name: "ch03_attention") == note

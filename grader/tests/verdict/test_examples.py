@@ -1,12 +1,18 @@
-"""The examples of a graded test do not depend on the code that is loaded; every run has the common ones, and a seed adds its own."""
+"""The examples of a graded test do not depend on the code that is loaded; pinned examples are run last and shown as drawn ones."""
 
-import re
-import subprocess
-import sys
-from collections import Counter
+from contextlib import closing
+from pathlib import Path
 
 import pytest
-from grader.quality.benchmarks.workplace import copied_kit
+from grader.execution.target import Target
+from grader.runner.graded_tests import graded_test
+from grader.runner.judging import judge_of
+from grader.runner.marks import exercise
+from grader.verdict.comparing import close, sizes
+from grader.verdict.examples import Pinned
+from grader.verdict.trial import Trial
+from hypothesis import example, given
+from hypothesis import strategies as st
 from pytest_runs import environment, grade, solution
 
 LOGGING = """
@@ -19,14 +25,6 @@ def apply_rope(x, positions, base=10000.0):
         print(x.shape, float(x.sum()), file=log)
     return _apply_rope(x, positions, base)
 """
-WRONG_SOFTMAX = """
-
-_softmax = softmax
-
-
-def softmax(x, dim=-1):
-    return _softmax(x, dim) + float({})
-"""
 NUMBERS = "\nNUMBERS = [" + ", ".join(str(n) for n in range(101, 160)) + "]\n"
 
 
@@ -34,56 +32,35 @@ def calls(folder, extra: str, *arguments: str, **options) -> str:
     """The arguments with which the tests called a correct apply_rope, in a chapter with this text at its end."""
     folder.mkdir()
     log = folder / "calls.txt"
-    name = "ch04_positions_in_attention"
-    (folder / f"{name}.py").write_text(solution("ch04") + LOGGING.format(log=str(log)) + extra)
+    (folder / "ch04_positions_in_attention.py").write_text(solution("ch04") + LOGGING.format(log=str(log)) + extra)
     run = grade("--target", str(folder), "--exercise", "apply_rope", *arguments, results=folder / "results.json", **options)
     assert run.exercise("apply_rope")["outcome"] == "passed", run.out
     return log.read_text()
 
 
 @pytest.mark.thorough
-def test_the_numbers_in_a_learners_code_do_not_change_the_examples(tmp_path):
-    plain, numbered = calls(tmp_path / "plain", ""), calls(tmp_path / "numbered", NUMBERS)
-    assert plain == numbered and len(set(plain.splitlines())) > 10
-
-
-@pytest.mark.thorough
-def test_what_else_is_imported_does_not_change_the_examples(tmp_path):
+def test_numbers_in_the_code_or_beside_it_do_not_change_the_examples(tmp_path):
+    """grader/tests/plugin/test_plugin.py tries which examples another seed adds."""
     (tmp_path / "beside.py").write_text(NUMBERS)
-    path = environment().get("PYTHONPATH", "")
-    beside = {"PYTHONPATH": f"{tmp_path}:{path}", "PYTEST_PLUGINS": "beside"}
-    assert calls(tmp_path / "plain", "") == calls(tmp_path / "numbered", "", **beside)
+    beside = {"PYTHONPATH": f"{tmp_path}:{environment().get('PYTHONPATH', '')}", "PYTEST_PLUGINS": "beside"}
+    plain = calls(tmp_path / "plain", "")
+    assert plain == calls(tmp_path / "numbered", NUMBERS) == calls(tmp_path / "beside", "", **beside) and len(set(plain.splitlines())) > 10
 
 
-def test_every_run_has_the_common_examples_and_a_seed_adds_its_own(tmp_path):
-    """What the common examples catch is caught at every seed, so no known mistake is caught by luck."""
-    common, seven, eight = (Counter(calls(tmp_path / seed, "", "--seed", seed).splitlines()) for seed in ("0", "7", "8"))
-    assert common <= seven and common <= eight
-    assert len(seven - common) > 5 and not (seven - common) <= eight
-
-
-PINNED = '''
-
-@exercise("softmax")
-@example(n=at(T=5, V=3), seed=0)
-@given(n=distinct("T", "V", T=(6, 7)), seed=seeds)
-def test_pinned(learner, reference, n, seed):
-    """Pinned and drawn examples have the right weights."""
-    x = tensor(seed, n.T, n.V)
-    n.T = 99
-    close(learner.softmax(x), reference.softmax(x), "the tensor of weights")
-'''
-
-
-@pytest.mark.parametrize("wrong, shown", [("x.shape == (5, 3)", "T=5 V=3"), pytest.param("x.size(0) >= 5", "T=6 V=2", marks=pytest.mark.thorough)])
-def test_a_pinned_example_is_run_last_and_shown_as_a_drawn_one(tmp_path, wrong, shown):
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("wrong, shown", [(lambda T, V: (T, V) == (5, 3), "T=5 V=3"), (lambda T, V: T >= 5, "T=6 V=2")])
+def test_a_pinned_example_is_run_last_and_shown_as_a_drawn_one(seed, wrong, shown):
     """At every seed; and if a drawn example fails too, the smallest of those is shown."""
-    with copied_kit() as root:
-        with (root / "tests" / "test_ch03_attention.py").open("a", encoding="utf-8") as suite:
-            suite.write(PINNED)
-        (tmp_path / "ch03_attention.py").write_text(solution("ch03") + WRONG_SOFTMAX.format(wrong))
-        for seed in ("0", "1"):
-            arguments = ["-m", "pytest", "tests/test_ch03_attention.py::test_pinned", "--target", str(tmp_path), "--seed", seed, "-p", "no:cacheprovider"]
-            run = subprocess.run([sys.executable, *arguments], cwd=root, env=environment(PYTHONPATH=str(root)), capture_output=True, text=True, timeout=600)
-            assert re.search(rf"sizes +{shown}$", run.stdout, re.M), run.stdout + run.stderr
-            assert re.search(r"called +softmax\(", run.stdout), run.stdout
+
+    @exercise("softmax")
+    @example(n=Pinned(lambda: [5, 3]))
+    @given(n=st.tuples(st.integers(6, 7), st.integers(2, 5)).map(list))
+    def body(learner, n):
+        sizes(T=n[0], V=n[1])
+        close(learner.softmax(1.0 * wrong(*n)), 0.0, "the weight")
+        n[0] = 99
+
+    code = "def softmax(x, dim=-1):\n    return x\n"
+    with closing(judge_of(Trial(Target("some code", None, {"ch03_attention": code}), whole=True, seed=seed))) as judge:
+        result = judge.runner.run_test(graded_test(body, Path("elsewhere/test_softmax.py")))
+    assert result.outcome == "failed" and result.details.sizes == shown and result.details.called[0].startswith("softmax(")

@@ -1,5 +1,7 @@
 """A failure shows the call whose value the assertion used, and the learner's own function if a helper of the test made the call."""
 
+import functools
+
 import pytest
 import torch
 from grader.course.chapter_source import ChapterSource
@@ -61,119 +63,104 @@ def learner():
     boundary.connection.close()
 
 
-def called(learner, test):
-    """What the failure of this test shows as `called`."""
-    comparing.new_example()
-    with pytest.raises(Exception) as caught:
-        test()
-    return explain_failure(caught.value, "p", learner._boundary, comparing.current).called
+def shows(*lines: str):
+    """The failure of this test shows these lines as `called`."""
+
+    def decorate(test):
+        @functools.wraps(test)
+        def run(learner):
+            with pytest.raises(Exception) as caught:
+                test(learner)
+            assert explain_failure(caught.value, "p", learner._boundary, comparing.current).called == list(lines)
+
+        return run
+
+    return decorate
 
 
 def x(number):
     return torch.arange(4.0) + number
 
 
+@shows("half(torch.tensor([1.0, 2.0, 3.0, 4.0]))")
 def test_the_call_that_returned_the_value_and_not_the_last_one(learner):
-    def test():
-        got = [learner.half(x(k)) for k in range(5)]
-        close(got[1], x(9), "the value")
-
-    assert called(learner, test) == ["half(torch.tensor([1.0, 2.0, 3.0, 4.0]))"]
+    got = [learner.half(x(k)) for k in range(5)]
+    close(got[1], x(9), "the value")
 
 
+@shows("pair(torch.tensor([0.0, 1.0, 2.0, 3.0]))")
 def test_a_part_of_a_value_leads_to_its_call(learner):
-    def test():
-        first, others = learner.pair(x(0)), learner.pair(x(7))
-        learner.half(x(3))
-        assert others is not None
-        close(first[1][0][2:], x(9)[2:], "two of its values")
-
-    assert called(learner, test) == ["pair(torch.tensor([0.0, 1.0, 2.0, 3.0]))"]
+    first, others = learner.pair(x(0)), learner.pair(x(7))
+    learner.half(x(3))
+    assert others is not None
+    close(first[1][0][2:], x(9)[2:], "two of its values")
 
 
+@shows("rate(2)")
 def test_equal_numbers_of_several_calls_are_not_confused(learner):
-    def test():
-        rates = [learner.rate(step) for step in range(6)]
-        for step, got in enumerate(rates):
-            close(got, 0.5 if step < 2 else 0.75, f"the rate at step {step}")
-
-    assert called(learner, test) == ["rate(2)"]
+    rates = [learner.rate(step) for step in range(6)]
+    for step, got in enumerate(rates):
+        close(got, 0.5 if step < 2 else 0.75, f"the rate at step {step}")
 
 
+@shows("half(torch.tensor([1.0, 2.0, 3.0, 4.0]))", "half(torch.tensor([2.0, 3.0, 4.0, 5.0]))")
 def test_a_value_that_the_test_computed_leads_to_the_calls_that_it_came_from(learner):
-    def test():
-        first, second = learner.half(x(1)), learner.half(x(2))
-        learner.half(x(3))
-        distance = (first - second).abs().sum()
-        holds(distance > 100, "they are close together")
-
-    assert called(learner, test) == ["half(torch.tensor([1.0, 2.0, 3.0, 4.0]))", "half(torch.tensor([2.0, 3.0, 4.0, 5.0]))"]
+    first, second = learner.half(x(1)), learner.half(x(2))
+    learner.half(x(3))
+    distance = (first - second).abs().sum()
+    holds(distance > 100, "they are close together")
 
 
+@shows("count('four')")
 def test_small_numbers_lead_to_their_call_by_the_line_that_made_it(learner):
-    def test():
-        wrong = learner.count("four")
-        right = learner.count("six")
-        holds(right == 3, "three letters")
-        same(wrong, 5, "the number")
-
-    assert called(learner, test) == ["count('four')"]
+    wrong = learner.count("four")
+    right = learner.count("six")
+    holds(right == 3, "three letters")
+    same(wrong, 5, "the number")
 
 
+@shows("count('ccc')")
 def test_in_a_loop_only_the_last_round_counts(learner):
-    def test():
-        for text in ("a", "bb", "ccc", "dddd"):
-            holds(learner.count(text) < 3, "short texts only")
-
-    assert called(learner, test) == ["count('ccc')"]
+    for text in ("a", "bb", "ccc", "dddd"):
+        holds(learner.count(text) < 3, "short texts only")
 
 
+@shows("count('')", "count('a')", "… and 7 more calls")
 def test_facts_about_many_calls_show_a_few_of_them(learner):
-    def test():
-        counts = [learner.count("a" * n) for n in range(9)]
-        holds(sum(counts) == 0, "nothing was counted")
-
-    assert called(learner, test) == ["count('')", "count('a')", "… and 7 more calls"]
+    counts = [learner.count("a" * n) for n in range(9)]
+    holds(sum(counts) == 0, "nothing was counted")
 
 
+@shows("broken(7)")
 def test_an_error_that_is_raised_later_leads_to_the_call_that_raised_it(learner):
-    def test():
-        try:
-            learner.broken(7)
-        except ValueError as problem:
-            saved = problem
-        learner.half(x(0))
-        raise saved
-
-    assert called(learner, test) == ["broken(7)"]
+    try:
+        learner.broken(7)
+    except ValueError as problem:
+        saved = problem
+    learner.half(x(0))
+    raise saved
 
 
+@shows("half(torch.tensor([4.0, 5.0, 6.0, 7.0]))")
 def test_a_call_that_should_have_raised_an_error(learner):
-    def test():
-        results = [learner.half(x(4)), learner.half(x(5))]
-        refuses(lambda: results[0])
-
-    assert called(learner, test) == ["half(torch.tensor([4.0, 5.0, 6.0, 7.0]))"]
+    results = [learner.half(x(4)), learner.half(x(5))]
+    refuses(lambda: results[0])
 
 
+@shows("Scale(2).grow()")
 def test_what_is_read_from_an_object_leads_to_the_last_call_with_it(learner):
-    def test():
-        scale, other = learner.Scale(2), learner.Scale(5)
-        scale.grow()
-        by = parameters(scale)["by"]
-        other(x(0))
-        close(by, torch.tensor(9.0), "the factor")
-
-    assert called(learner, test) == ["Scale(2).grow()"]
+    scale, other = learner.Scale(2), learner.Scale(5)
+    scale.grow()
+    by = parameters(scale)["by"]
+    other(x(0))
+    close(by, torch.tensor(9.0), "the factor")
 
 
+@shows("half(torch.tensor([1.0, 2.0, 3.0, 4.0]))")
 def test_gradients_lead_to_their_call(learner):
-    def test():
-        found = gradients(learner.half, x(1))
-        learner.half(x(8))
-        close(found.inputs[0], x(0), "the gradient")
-
-    assert called(learner, test) == ["half(torch.tensor([1.0, 2.0, 3.0, 4.0]))"]
+    found = gradients(learner.half, x(1))
+    learner.half(x(8))
+    close(found.inputs[0], x(0), "the gradient")
 
 
 def helper(f, number):
@@ -186,30 +173,19 @@ def helper_that_fails(f, number):
     return f(number).nothing
 
 
+@shows("half(torch.tensor([5.0, 6.0, 7.0]))")
 def test_a_helper_of_the_test_is_not_shown_but_the_call_in_it(learner):
-    def test():
-        close(learner.bring(helper)(learner.half, 5), torch.zeros(3), "the value")
-
-    assert called(learner, test) == ["half(torch.tensor([5.0, 6.0, 7.0]))"]
+    close(learner.bring(helper)(learner.half, 5), torch.zeros(3), "the value")
 
 
+@shows("Scale(…)(torch.ones(5))")
 def test_what_an_object_inherits_is_no_call_of_the_learners_code(learner):
     def helper(scale, n):
         value = scale(torch.ones(n))
         list(scale.parameters()), scale.train()
         return value
 
-    def test():
-        close(learner.bring(helper)(learner.Scale(3), 5), torch.zeros(3), "the value")
-
-    assert called(learner, test) == ["Scale(…)(torch.ones(5))"]
-
-
-def test_a_helper_that_calls_an_object_shows_the_object(learner):
-    def test():
-        close(learner.bring(helper)(learner.Scale(3), 5), torch.zeros(3), "the value")
-
-    assert called(learner, test)[0] == "Scale(…)(torch.tensor([5.0, 6.0, 7.0]))"
+    close(learner.bring(helper)(learner.Scale(3), 5), torch.zeros(3), "the value")
 
 
 def helper_without_calls(number):
@@ -217,13 +193,11 @@ def helper_without_calls(number):
     return [number]
 
 
+@shows("nothing([5])")
 def test_a_helper_that_calls_nothing_is_not_shown(learner):
-    def test():
-        prepared = learner.bring(helper_without_calls)(5)
-        missing = learner.nothing(prepared)
-        close(missing, torch.ones(3), "the value")
-
-    assert called(learner, test) == ["nothing([5])"]
+    prepared = learner.bring(helper_without_calls)(5)
+    missing = learner.nothing(prepared)
+    close(missing, torch.ones(3), "the value")
 
 
 def test_an_error_in_a_helper_names_the_learners_function(learner):

@@ -2,11 +2,10 @@
 
 import pytest
 import torch
-from boundaries import QUICK_KINDS, make_boundary
+from boundaries import QUICK_KINDS, opened
 from grader.execution.proxy import Implementation
-from grader.execution.worker import WorkerPool
 from grader.verdict.comparing import Mismatch
-from grader.verdict.memory import StorageWatch, watch_call, watch_gradients, watch_growth
+from grader.verdict.memory import watch_call, watch_gradients, watch_growth
 
 CODE = """
 import torch
@@ -84,18 +83,15 @@ def in_place(x):
 
 
 @pytest.fixture(params=QUICK_KINDS, scope="module")
-def opened(request):
-    pool = WorkerPool()
-    boundary = make_boundary(request.param, pool, CODE)
-    yield boundary
-    boundary.connection.close()
-    pool.close()
+def boundary(request, worker_pool):
+    with opened(request.param, worker_pool, CODE) as boundary:
+        yield boundary
 
 
 @pytest.fixture
-def side(opened):
-    opened.begin(0)
-    return Implementation(opened)
+def side(boundary):
+    boundary.begin(0)
+    return Implementation(boundary)
 
 
 X = torch.linspace(-1, 1, 80).reshape(20, 4)
@@ -166,27 +162,3 @@ def test_the_sizes_are_not_in_the_log(side):
     before = len(log)
     assert "20 × 20" in refused(watched) and len(log) == before
     assert "shape" not in str([exchange.reply for exchange in log])
-
-
-def test_storages_count_until_they_are_freed():
-    with StorageWatch() as seen:
-        a = torch.ones(10)
-        b = a[2:]
-        del a
-        assert seen.alive == 10
-        c = b + 1
-        assert seen.alive == 18
-        del b
-        assert seen.alive == 8 and seen.peak == 18 and seen.largest == 10 and seen.shape == (10,)
-        del c
-    assert seen.alive == 0
-
-
-def test_what_autograd_saves_counts_after_its_tensor_is_gone():
-    x = torch.ones(50, requires_grad=True)
-    with StorageWatch([x]) as seen:
-        total = torch.exp(x).sum()  # the exponentials are saved
-        assert seen.alive == 51
-        total.backward()
-        del total
-    assert seen.alive == 50  # the gradient

@@ -24,8 +24,8 @@ def test_axes_of_another_order(shape, seed, which):
 def test_shapes():
     x = normal(2, 3, 4)
     right = "The values are right; only the shape is wrong."
-    assert said(x.unsqueeze(1), x) == f"It has one axis too many, of size 1: axis 1 of (2, 1, 3, 4). {right}"
-    assert said(x[:1].squeeze(0), x[:1]).endswith(f"squeeze or an index removed it. {right}")
+    assert said(x.unsqueeze(1), x) == f"Only axes of size 1 are too many: (2, 1, 3, 4) instead of (2, 3, 4). {right}"
+    assert said(x[:1].squeeze(0), x[:1]) == f"Only axes of size 1 are missing: (3, 4) instead of (1, 3, 4). {right}"
     assert said(x.reshape(2, 12), x) == f"Axes 1 and 2 of (2, 3, 4) were merged into one. {right}"
     assert said(x.reshape(2, 3, 2, 2), x) == f"Axis 2 of (2, 3, 4) was split in two: (2, 3, 2, 2). {right}"
     assert said(x.reshape(4, 6), x) == f"The number of values (24) is right, but the shape is (4, 6) instead of (2, 3, 4). {right}"
@@ -36,7 +36,6 @@ def test_shapes():
     assert said(x[:, :-1], x) == "Axis 1 has size 2; it should have size 3. Along this axis the last is missing; all other values are right."
     assert said(x[1:], x).endswith("Along this axis the first is missing; all other values are right.")
     assert said(torch.cat([x, x[:, :1]], 1), x).endswith("Along this axis the last is too many; all other values are right.")
-    assert "repeats the right result 5 times" in said(x.expand(5, 2, 3, 4), x)
     assert said(x.sum(), x) == ""
     assert said(normal(5, 7), x) == ""
     assert "without axes" in said(torch.tensor(1.0), torch.tensor([1.0]))
@@ -67,6 +66,3 @@ def test_masks():
     assert said(LOWER.T, LOWER) == "It is the other triangle: row i is True from column i on; it should be True up to column i."
     wide = torch.ones(3, 5, dtype=torch.bool)
     assert said(wide.tril(), wide.tril(2)) == "The diagonal is off by 2: row i is True up to column i; it should be True up to column i + 2."
-    more = LOWER.clone()
-    more[0, 4] = more[1, 4] = True
-    assert said(more, LOWER) == "No True is missing, but 2 values are True and should be False, the first at [0, 4]."

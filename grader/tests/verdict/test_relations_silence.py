@@ -14,7 +14,7 @@ from related import TOL, seeds
 dtypes = st.sampled_from([torch.float32, torch.float64, torch.bfloat16, torch.complex64])
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(shape=st.lists(st.integers(1, 5), min_size=1, max_size=4).map(tuple), dtype=dtypes, seed=st.integers(0, 10**6))
 def test_random_pairs_get_no_explanation(shape, dtype, seed):
     generator = torch.Generator().manual_seed(seed)
@@ -26,7 +26,7 @@ def test_random_pairs_get_no_explanation(shape, dtype, seed):
     assert explain(got, expected, tol, (given_,)) == []
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(shape=st.lists(st.integers(3, 6), min_size=2, max_size=4).map(tuple), kind=st.sampled_from(["ids", "mask"]), seed=st.integers(0, 10**6))
 def test_random_whole_numbers_get_no_explanation(shape, kind, seed):
     generator = torch.Generator().manual_seed(seed)
@@ -36,7 +36,7 @@ def test_random_whole_numbers_get_no_explanation(shape, kind, seed):
     assert explain(got, expected, 0.0) == []
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(rows=st.integers(2, 6), columns=st.integers(2, 6), causal=st.booleans(), seed=st.integers(0, 10**6))
 def test_random_weights_get_no_explanation(rows, columns, causal, seed):
     """Two tensors of weights share that rows sum to one and where the zeros are; that explains nothing."""
@@ -47,7 +47,7 @@ def test_random_weights_get_no_explanation(rows, columns, causal, seed):
         assert explain(got, expected, TOL) == []
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(shape=st.lists(st.integers(2, 5), min_size=1, max_size=3).map(tuple), seed=st.integers(0, 10**6), other=st.integers(0, 3))
 def test_random_shapes_never_claim_right_values(shape, seed, other):
     generator = torch.Generator().manual_seed(seed)
@@ -60,7 +60,7 @@ def test_random_shapes_never_claim_right_values(shape, seed, other):
 odd = st.sampled_from([torch.float16, torch.int8, torch.uint8, torch.bool, torch.complex128, torch.float32, torch.int64, torch.bfloat16])
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(shape=st.lists(st.integers(0, 3), max_size=5).map(tuple), types=st.tuples(odd, odd), fill=st.floats(width=16), seed=seeds)
 def test_nothing_raises(shape, types, fill, seed):
     generator = torch.Generator().manual_seed(seed)

@@ -26,7 +26,7 @@ def tensors(draw) -> Tensor:
     return tensor
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.one_of(plain, tensors(), st.lists(plain | tensors(), max_size=4), st.dictionaries(st.text(), tensors() | plain, max_size=4)))
 def test_any_value_is_narrow_and_harmless(value):
     text = format_value(value)
@@ -77,7 +77,7 @@ def test_containers():
     assert "and 2 more" in format_value([torch.zeros(5, 5) for _ in range(6)])
 
 
-def test_odd_objects():
+def test_odd_and_huge_objects():
     class Broken:
         def __repr__(self) -> str:
             raise RuntimeError("no")
@@ -88,14 +88,11 @@ def test_odd_objects():
 
     assert format_value(Broken()) == "<Broken whose repr raises RuntimeError>"
     assert format_value(torch.ones(2).as_subclass(Sly)) == "[1, 1]"
+    assert format_value(torch.empty(2, 3, device="meta")) == "tensor (2, 3) float32 on the device meta, which stores no values"
+    assert format_value(10**1000) == "an integer of 3322 bits"
     loop: list = []
     loop.append(loop)
-    assert len(format_value(loop)) < 400
-    assert format_value(10**1000) == "an integer of 3322 bits"
-
-
-def test_a_huge_value_is_short():
-    for value in ("x" * 10**7, b"x" * 10**7, list(range(10**6)), {i: i for i in range(10**5)}, torch.zeros(1000, 1000), [torch.ones(3)] * 10**5):
+    for value in (loop, "x" * 10**6, b"x" * 10**6, list(range(10**5)), {i: i for i in range(10**5)}, torch.zeros(1000, 1000), [torch.ones(3)] * 10**4):
         assert len(format_value(value)) < 2000
 
 
@@ -122,7 +119,3 @@ def test_first_difference():
 def test_first_difference_of_anything(a, b):
     text = first_difference(a, b, 1e-5)
     assert "\n" not in text and len(text) < 200
-
-
-def test_a_tensor_without_values_is_named():
-    assert format_value(torch.empty(2, 3, device="meta")) == "tensor (2, 3) float32 on the device meta, which stores no values"

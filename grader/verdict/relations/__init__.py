@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import torch
 from grader.verdict.relations.arithmetic import explain_arithmetic, explain_constant
 from grader.verdict.relations.masks import (
-    explain_extra_values,
     explain_mask,
     explain_softmax,
     explain_sums,
@@ -48,7 +47,7 @@ def _explain_values(got: Tensor, expected: Tensor, tol: float, inputs: Sequence[
         return []
     if pair.logical:
         whole = explain_mask(pair) or explain_reordering(pair) or explain_shift(pair)
-        return [whole or explain_extra_values(pair) or explain_places(pair)]
+        return [whole or explain_places(pair)]
     if softmax := explain_softmax(pair, inputs):
         return [softmax]
     if not_finite := explain_not_finite(pair):

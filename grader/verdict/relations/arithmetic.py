@@ -37,7 +37,7 @@ def explain_arithmetic(pair: Pair, inputs: Sequence[Tensor]) -> str:
     candidates = [*_with_inputs(pair, inputs), *_functions(pair)]
     finite = ((value, said) for value, said in candidates if bool(value.isfinite().all()))
     found = next((said for value, said in finite if pair.is_explained_by(value)), "")
-    return found or _explain_clamp(pair) or _explain_dropout(pair) or _explain_vector(pair)
+    return found or _explain_dropout(pair)
 
 
 def describe_factor(factor: float, sizes: Iterable[int], precision: float) -> str:
@@ -120,13 +120,6 @@ def _functions(pair: Pair) -> Iterator[tuple[Tensor, str]]:
         yield 1 / right, "Every value is one divided by the right one."
 
 
-def _explain_clamp(pair: Pair) -> str:
-    negative = pair.clear(pair.expected) & (pair.expected < 0)
-    clamped = int(negative.sum()) > 1 and pair.beats_chance(pair.got[pair.expected > 0])
-    right = clamped and pair.all_agree(pair.got, pair.expected.clamp(min=0))
-    return "The negative values are replaced by zero; the others are right." if right else ""
-
-
 def _explain_dropout(pair: Pair) -> str:
     """Some values are zero and all others larger by one factor: dropout is still on."""
     gone = (pair.got == 0) & pair.clear(pair.expected)
@@ -140,33 +133,3 @@ def _explain_dropout(pair: Pair) -> str:
         return ""
     zeros = f"{lost} of {lost + left} values are zero, and all others are {format_number(factor)} times too large"
     return f"{zeros}, as after dropout with p={format_number(1 - 1 / factor)}."
-
-
-def _explain_vector(pair: Pair) -> str:
-    """The same vector added to, or multiplied into, every row."""
-    if pair.got.ndim < 2 or pair.shape[-1] < 2:
-        return ""
-    rows, right = pair.got.reshape(-1, pair.shape[-1]), pair.expected.reshape(-1, pair.shape[-1])
-    if len(rows) > 2 and _has_same_difference(pair, rows, right):
-        return "Every row differs by the same vector: a vector added along the last axis is missing or wrong."
-    if pair.got.ndim > 2 and _has_same_difference(pair, pair.got.flatten(1), pair.expected.flatten(1)):
-        return "The difference from the right result is the same for every index of axis 0."
-    if len(rows) < 3:
-        return ""
-    factors = (rows * right).sum(0) / (right * right).sum(0).clamp(min=1e-300)
-    if pair.count_distinct(factors) < 2 or bool(((rows - factors * right).abs() > pair.allowed).any()):
-        return ""
-    enough = bool((pair.clear(right).sum(0) >= 3).all())
-    if not enough or any(pair.count_distinct(right[:, column].abs()) < 2 for column in (0, -1)):
-        return ""
-    return "Every row is multiplied by the same vector: a factor along the last axis is missing or wrong."
-
-
-def _has_same_difference(pair: Pair, rows: Tensor, right: Tensor) -> bool:
-    """Whether each row differs from the right one by the same vector, mostly not zero."""
-    difference = rows - right
-    if len(rows) < 2 or pair.count_distinct(difference[0]) < 2:
-        return False
-    if bool(((difference - difference[0]).abs() > 2 * pair.allowed).any()):
-        return False
-    return 2 * int(pair.clear(difference[0]).sum()) > difference.shape[1] and bool(pair.clear(right - right[0]).any())

@@ -30,22 +30,6 @@ def explain_mask(pair: Pair) -> str:
     return _explain_triangle(got, right)
 
 
-def explain_extra_values(pair: Pair) -> str:
-    """The mask has only too many, or only too few, True values."""
-    got, right = pair.got.bool(), pair.expected.bool()
-    if got.numel() < 6 or not bool(right.any()) or bool(right.all()) or not bool(got.any()):
-        return ""
-    extra = {True: got & ~right, False: right & ~got}
-    wrong = [value for value, places in extra.items() if bool(places.any())]
-    if len(wrong) != 1:
-        return ""
-    value, places = wrong[0], extra[wrong[0]]
-    count = int(places.sum())
-    many = f"{count} values are" if count > 1 else "1 value is"
-    first = places.nonzero()[0].tolist()
-    return f"No {value} is missing, but {many} {value} and should be {not value}, the first at {first}."
-
-
 def _explain_triangle(got: Tensor, right: Tensor) -> str:
     if got.ndim < 2 or min(got.shape[-2:]) < 2 or 0 in got.shape or (wants := _triangle_diagonal(right)) is None:
         return ""

@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator, Sequence
 from itertools import permutations
 
-import torch
 from grader.verdict.relations.pair import CLEAR_FACTOR, Pair
 from grader.verdict.relations.phrases import axis_name, inputs_with_names, join_words, line_name, shape_text
 from torch import Tensor
@@ -21,7 +20,7 @@ def explain_reordering(pair: Pair) -> str:
     if pair.real and not pair.all_agree(_sorted_values(pair.got), _sorted_values(pair.expected)):
         return ""
     found = next((said for said, candidate in _reorderings(pair.expected) if pair.is_explained_by(candidate)), "")
-    return found or _explain_slice_order(pair) or _explain_order_in_rows(pair)
+    return found or _explain_order_in_rows(pair)
 
 
 def explain_shift(pair: Pair) -> str:
@@ -61,19 +60,10 @@ def explain_copied_input(pair: Pair, inputs: Sequence[Tensor]) -> str:
 
 
 def _rearrangements(tensor: Tensor, shape: tuple[int, ...]) -> Iterator[tuple[str, Tensor]]:
-    """The tensor reshaped, with its axes reordered, or with one axis split in two before that."""
+    """The tensor reshaped, or with its axes reordered."""
     yield f"reshaped to {shape_text(shape)} without moving an axis", tensor.reshape(shape)
     for order in list(permutations(range(tensor.ndim)))[1:]:
         yield f"with its axes in the order {join_words(order)} and then reshaped", tensor.permute(order).reshape(shape)
-    if tensor.ndim + 1 != len(shape) or len(shape) > 4:
-        return
-    for axis, size in enumerate(tensor.shape):
-        for first in (n for n in set(shape) if 1 < n < size and size % n == 0):
-            cut = tensor.unflatten(axis, (first, size // first))
-            for order in permutations(range(cut.ndim)):
-                if tuple(cut.shape[i] for i in order) == shape:
-                    split = f"with axis {axis} split into {first} by {size // first}"
-                    yield f"{split} and then the axes in the order {join_words(order)}", cut.permute(order)
 
 
 def _sorted_values(tensor: Tensor) -> Tensor:
@@ -143,20 +133,6 @@ def _regroupings(right: Tensor, axis: int) -> Iterator[tuple[str, Tensor]]:
         if size == 2 * first:
             said = f"Along {name} neighbours are swapped: 0 with 1, 2 with 3, and so on."
             yield said, cut.flip(axis + 1).reshape(shape)
-
-
-def _explain_slice_order(pair: Pair) -> str:
-    for axis in reversed(range(pair.got.ndim)):
-        size = pair.shape[axis]
-        if not 2 < size <= 16 or pair.got.numel() * size > MAX_VALUES:
-            continue
-        got, right = (t.movedim(axis, 0).reshape(size, -1) for t in (pair.got, pair.expected))
-        match = pair.agree(got[:, None], right[None]).all(-1)
-        if bool((match.sum(0) == 1).all()) and bool((match.sum(1) == 1).all()):
-            order = match.int().argmax(1).tolist()
-            if pair.is_explained_by(pair.expected.index_select(axis, torch.tensor(order))):
-                return f"The slices along {axis_name(axis, pair.shape)} are in the order {join_words(order)}."
-    return ""
 
 
 def _explain_order_in_rows(pair: Pair) -> str:

@@ -5,7 +5,7 @@ import ast
 from grader.course.known_mistakes import misconceptions
 from grader.course.syllabus import load_syllabus, suites_of
 from grader.course.syllabus import tests_in as graded_in
-from grader.verdict.leading_test import mark_leading_test
+from grader.runner.graded_run import mark_leading_test
 from grader.verdict.results import NOT_RUN, Diagnosis, ExerciseResult, TestResult
 
 
