@@ -7,7 +7,9 @@ import torch
 from grader.models.checkpoint import save
 from grader.models.design import Design, build_model
 from grader.models.play.opening import CACHE, LOOKING
+from grader.models.published.opening import build, find_source
 from grader.models.tokenizers import WordModelTokenizer
+from grader.models.training.corpora import STORIES
 from grader.teaching.corpora import SENTENCES
 from grader.teaching.walks.parts import Parts
 from grader.tests.models.own_models import GPT, MOE, TINY, TRANSLATOR, exercises_of, parts_of
@@ -36,6 +38,31 @@ def engine(parts, words):
     return random_engine(parts, words)
 
 
+@pytest.fixture(scope="session")
+def written(tmp_path_factory):
+    """A published model; its head is untied, because a tied random head repeats the last token."""
+    from grader.tests.models.published_models import write_model  # it imports transformers, which takes seconds
+
+    return write_model(tmp_path_factory.mktemp("published"), tied=False)
+
+
+@pytest.fixture(scope="session")
+def published(written):
+    """It, on the reference's parts."""
+    from grader.tests.models.published_models import reference_parts
+
+    with reference_parts() as own:
+        yield build(find_source(written.gguf), own)
+
+
+@pytest.fixture(scope="session")
+def tiny_gguf(tmp_path_factory):
+    from grader.tests.models.published_models import write_model
+
+    sizes = dict(hidden_size=32, intermediate_size=32, num_hidden_layers=1)
+    return str(write_model(tmp_path_factory.mktemp("tiny"), tied=False, **sizes).gguf)
+
+
 @pytest.fixture
 def kit_with_model(kit):
     """Its model writes without an end: ALiBi has no table, and with temperature 0 it repeats itself."""
@@ -43,7 +70,7 @@ def kit_with_model(kit):
     with parts_of(design) as parts:
         torch.manual_seed(1)
         tokenizer = WordModelTokenizer.of_texts(parts, [f"{sentence}." for sentence in SENTENCES])
-        save(kit.root / "checkpoints" / "tiny", build_model(parts, design, tokenizer.vocab_size), tokenizer, design, {})
+        save(kit.root / "checkpoints" / "tiny", build_model(parts, design, tokenizer.vocab_size), tokenizer, design, {"corpus": {"kind": STORIES}})
     return kit
 
 

@@ -16,11 +16,6 @@ from kit_copy import Kit, posix
 SECONDS = 120
 
 
-@pytest.fixture(scope="module")
-def written(tmp_path_factory):
-    return write_model(tmp_path_factory.mktemp("published"), tied=False)  # a tied random head repeats the last token
-
-
 def piped(kit: Kit, text: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "grader.cli", "chat", *arguments]
     return subprocess.run(

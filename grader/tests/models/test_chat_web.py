@@ -25,11 +25,6 @@ HELLO = {"role": "user", "content": "hello"}
 TOKENS = "[...document.querySelectorAll('#tokens .token')]"
 
 
-@pytest.fixture(scope="module")
-def written(tmp_path_factory):
-    return write_model(tmp_path_factory.mktemp("published"), tied=False)
-
-
 @contextmanager
 def served(published, temperature=0.0):
     api = ChatApi(published, ["Your own code: none of the 27 parts yet."], temperature)
@@ -39,12 +34,6 @@ def served(published, temperature=0.0):
         server.shutdown()
     with api.turn:
         pass  # whoever used the model has ended
-
-
-@pytest.fixture(scope="module")
-def published(written):
-    with reference_parts() as own:
-        yield build(find_source(written.folder), own)
 
 
 @pytest.fixture(scope="module")
