@@ -7,6 +7,7 @@ import torch
 from grader.models.checkpoint import save
 from grader.models.design import Design, build_model
 from grader.models.play.opening import CACHE, LOOKING
+from grader.models.published import chat
 from grader.models.published.opening import build, find_source
 from grader.models.tokenizers import WordModelTokenizer
 from grader.models.training.corpora import STORIES
@@ -14,10 +15,7 @@ from grader.teaching.corpora import SENTENCES
 from grader.teaching.walks.parts import Parts
 from grader.tests.models.own_models import GPT, MOE, TINY, TRANSLATOR, exercises_of, parts_of
 from grader.tests.models.page_engines import random_engine
-from grader.tests.models.trainings import Trainings
-
-SUNG = ("fish", "snow", "stars", "bread", "wind", "light", "birds", "gold")
-VERSE = "The river runs to the sea. A boat goes down the river, and a man sings.\n\nHe sings of {} and {}, and a boat goes by.\n\n"
+from grader.tests.models.trainings import small_trainings, write_text
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +53,11 @@ def published(written):
         yield build(find_source(written.gguf), own)
 
 
+@pytest.fixture
+def short_answers(monkeypatch):
+    monkeypatch.setattr(chat, "MOST_NEW", 60)
+
+
 @pytest.fixture(scope="session")
 def tiny_gguf(tmp_path_factory):
     from grader.tests.models.published_models import write_model
@@ -75,17 +78,11 @@ def kit_with_model(kit):
 
 
 @pytest.fixture
-def trainings(monkeypatch, tmp_path):
-    deterministic, threads = torch.are_deterministic_algorithms_enabled(), torch.get_num_threads()
-    made = Trainings(monkeypatch, tmp_path / "checkpoints")
-    yield made
-    made.close()
-    torch.use_deterministic_algorithms(deterministic)
-    torch.set_num_threads(threads)
+def trainings(tmp_path):
+    with small_trainings(tmp_path / "checkpoints") as made:
+        yield made
 
 
 @pytest.fixture
 def text(tmp_path):
-    path = tmp_path / "river.txt"
-    path.write_text("".join(VERSE.format(one, two) for one in SUNG for two in SUNG), encoding="utf-8")
-    return path
+    return write_text(tmp_path / "river.txt")

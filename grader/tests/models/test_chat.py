@@ -6,9 +6,10 @@ import re
 
 import pytest
 import torch
-from grader.models.published.chat import MOST_NEW, MOST_READ, Chat, ChatProblem, answer_ids, prompt_ids
+from grader.models.published.chat import MOST_READ, Chat, ChatProblem, answer_ids, prompt_ids
 from grader.models.published.inside import look_inside
 
+pytestmark = pytest.mark.usefixtures("short_answers")
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
@@ -30,7 +31,7 @@ def problem(chat: Chat, line: str) -> str:
 def test_an_answer_is_the_greedy_text_of_transformers(chat, written):
     prompt = prompt_ids(chat.published, [{"role": "user", "content": "hello"}])
     with torch.no_grad():
-        ids = written.theirs.generate(torch.tensor([prompt]), max_new_tokens=MOST_NEW, do_sample=False, pad_token_id=0)[0, len(prompt) :].tolist()
+        ids = written.theirs.generate(torch.tensor([prompt]), max_new_tokens=60, do_sample=False, pad_token_id=0)[0, len(prompt) :].tolist()
     expected = chat.published.tokenizer.decode(ids[: ids.index(2)] if 2 in ids else ids)
     assert len(said(chat, "hello")) == len(expected) and chat.messages[-1]["content"] == expected
 
@@ -93,7 +94,7 @@ def test_commands_change_the_conversation(chat):
     assert chat.messages == [{"role": "system", "content": "You are a pirate."}]
     assert said(chat, "/temperature 0.7") == "temperature is 0.7" and chat.temperature == 0.7
     shown = said(chat, "/help")
-    assert all(name in shown for name in ("/system", "/temperature", "/inside", "/reset", "/help", "/quit", f"at most {MOST_NEW} tokens"))
+    assert all(name in shown for name in ("/system", "/temperature", "/inside", "/reset", "/help", "/quit", "at most 300 tokens"))
 
 
 def test_a_wrong_command_gets_a_sentence_and_changes_nothing(chat):
@@ -109,7 +110,7 @@ def test_a_wrong_command_gets_a_sentence_and_changes_nothing(chat):
 def test_a_conversation_that_is_too_long_gets_a_sentence_and_stays(chat):
     said(chat, "hello")
     before = list(chat.messages)
-    assert re.search(r"the conversation has [\d,]+ tokens, and Tiny-Llama reads at most 3,796 here; begin a new one, or shorten", problem(chat, "word " * MOST_READ))
+    assert re.search(r"the conversation has [\d,]+ tokens, and Tiny-Llama reads at most 4,036 here; begin a new one, or shorten", problem(chat, "word " * MOST_READ))
     assert chat.messages == before
 
 

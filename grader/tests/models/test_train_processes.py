@@ -12,8 +12,11 @@ import subprocess
 import sys
 
 import pytest
+import torch.distributed
+from grader.cli.main import app
 from kit_copy import posix
 from linux_processes import alive, children_of, command_line, descendants, still_running
+from typer.testing import CliRunner
 
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="finds processes in /proc")
 TRAIN = [sys.executable, "-m", "grader.cli.main", "train"]
@@ -29,18 +32,11 @@ WRONG_USES = {
 
 @pytest.mark.parametrize(("options", "status", "says"), WRONG_USES.values(), ids=WRONG_USES)
 def test_wrong_use_is_a_sentence(options, status, says):
-    from grader.cli.main import app
-    from typer.testing import CliRunner
-
     result = CliRunner().invoke(app, ["train", *options])
     assert result.exit_code == status and says in " ".join(result.output.split())
 
 
 def test_a_torch_without_gloo_is_a_sentence(monkeypatch):
-    import torch.distributed
-    from grader.cli.main import app
-    from typer.testing import CliRunner
-
     monkeypatch.setattr(torch.distributed, "is_gloo_available", lambda: False)
     result = CliRunner().invoke(app, ["train", "--processes", "2"])
     assert result.exit_code == 2 and "this torch was built without gloo" in result.output

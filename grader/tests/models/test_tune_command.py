@@ -10,8 +10,10 @@ import sys
 
 import forked_python
 import pytest
+from grader.cli.main import app
 from grader.models.published.opening import PACKAGE
 from kit_copy import Kit, posix
+from typer.testing import CliRunner
 
 WRONG_USES = {
     "another task": (["--task", "poems"], "'poems' is not one of 'sums', 'format'"),
@@ -23,9 +25,6 @@ WRONG_USES = {
 
 @pytest.mark.parametrize(("options", "says"), WRONG_USES.values(), ids=WRONG_USES)
 def test_wrong_use_is_a_sentence(options, says):
-    from grader.cli.main import app
-    from typer.testing import CliRunner
-
     result = CliRunner().invoke(app, ["tune", *options])
     assert result.exit_code == 2 and says in " ".join(result.output.split())
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 from grader.course.syllabus import load_syllabus
 from grader.execution.target import Target
 from grader.models import checkpoint, design
@@ -17,6 +20,8 @@ from grader.models.training.settings import Recipe, Settings
 from grader.teaching.walks.parts import Parts
 from grader.teaching.walks.progress_line import hide_progress
 
+SUNG = ("fish", "snow", "stars", "bread", "wind", "light", "birds", "gold")
+VERSE = "The river runs to the sea. A boat goes down the river, and a man sings.\n\nHe sings of {} and {}, and a boat goes by.\n\n"
 SMALL = Design(d_model=16, n_heads=2, n_layers=1, max_len=32)
 
 
@@ -66,6 +71,22 @@ class Trainings:
     def close(self) -> None:
         for training in self._made:
             training.close()
+
+
+@contextlib.contextmanager
+def small_trainings(folder: Path) -> Iterator[Trainings]:
+    deterministic, threads = torch.are_deterministic_algorithms_enabled(), torch.get_num_threads()
+    with pytest.MonkeyPatch.context() as patch:
+        made = Trainings(patch, folder)
+        yield made
+        made.close()
+    torch.use_deterministic_algorithms(deterministic)
+    torch.set_num_threads(threads)
+
+
+def write_text(path: Path) -> Path:
+    path.write_text("".join(VERSE.format(one, two) for one in SUNG for two in SUNG), encoding="utf-8")
+    return path
 
 
 def stop_after(training: making.Training, steps: int):
