@@ -7,11 +7,11 @@ loss.
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from grader.models.comparison.measuring import Comparison, Measured, Sample
-from grader.models.play.views import side_by_side
 from grader.teaching.drawing.charts import Points, curves
 
 CLOSE = 0.01  # nats a token: two seeds of one design differ by more
@@ -111,9 +111,24 @@ def sentences(comparison: Comparison) -> list[str]:
 def sample_lines(sample: Sample, comparison: Comparison, width: int) -> Iterator[str]:
     """The two texts next to each other, below what both were given."""
     yield f"{sample.prompt!r}, seed {sample.seed}"
-    yield from side_by_side(
+    yield from _side_by_side(
         [made.name for made in comparison.both], [" ".join(text.split()) for text in sample.texts], width
     )
+
+
+def _side_by_side(heads: Sequence[str], texts: Sequence[str], width: int) -> list[str]:
+    """Two texts in two columns; one below the other where there is no room."""
+    if width < 60:
+        return [line for head, text in zip(heads, texts) for line in (head, *_wrap(text, max(width - 1, 20)), "")]
+    column = (width - 4) // 2
+    columns = [[head[:column], "", *_wrap(text, column)] for head, text in zip(heads, texts)]
+    height = max(map(len, columns))
+    left, right = ([*lines, *[""] * (height - len(lines))] for lines in columns)
+    return [f"{a.ljust(column)}   {b}".rstrip() for a, b in zip(left, right)]
+
+
+def _wrap(text: str, width: int) -> list[str]:
+    return [line for paragraph in text.split("\n") for line in textwrap.wrap(paragraph, width) or [""]]
 
 
 def _better(comparison: Comparison) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 from grader.console.output import make_console, print_wrapped
 from grader.console.word_wrap import WordWrap
-from grader.models.checkpoint import CHECKPOINTS, list_checkpoints
+from grader.models.checkpoint import CHECKPOINTS
 from grader.models.play.commands import COMMANDS, NOTES, answer, is_quit, without_controls
 from grader.models.play.session import Session, Shown
 from grader.models.play.settings import PlayProblem
@@ -32,7 +32,6 @@ def run_prompt(session: Session, describe: Callable[[Exception], str]) -> None:
     )
     while True:
         console = make_console()
-        session.width = console.width
         try:
             line = reader.prompt("> ")
         except KeyboardInterrupt:
@@ -56,15 +55,11 @@ def run_prompt(session: Session, describe: Callable[[Exception], str]) -> None:
 
 
 class CommandCompleter(Completer):
-    """The commands, each with what it does, and the checkpoints after /compare."""
+    """The commands, each with what it does."""
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
         typed = document.text_before_cursor
-        name, space, argument = typed.partition(" ")
-        if name == "/compare" and space:
-            names = ["off", *(path.name for path in list_checkpoints())]
-            yield from (Completion(name, -len(argument)) for name in names if name.startswith(argument))
-        elif typed.startswith("/") and not space:
+        if typed.startswith("/"):
             yield from (
                 Completion(command.name, -len(typed), display_meta=command.about)
                 for command in COMMANDS

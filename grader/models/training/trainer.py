@@ -181,7 +181,7 @@ def prepare_torch(seed: int) -> None:
     torch.manual_seed(seed)
     torch.set_num_threads(default_threads())
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.set_deterministic_debug_mode("warn")  # use_deterministic_algorithms also imports a compiler, for seconds
     torch.utils.deterministic.fill_uninitialized_memory = False  # it would only cost time: nothing reads such memory
 
 

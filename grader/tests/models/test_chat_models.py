@@ -22,8 +22,8 @@ def own():
         yield own
 
 
-@pytest.fixture(scope="module", params=[dict(tied=True), dict(tied=False, num_key_value_heads=4), dict(tied=True, num_key_value_heads=1)])
-def written(request, tmp_path_factory):
+@pytest.fixture(scope="module", params=[dict(tied=True, num_key_value_heads=1), dict(tied=False, num_key_value_heads=4)])
+def various(request, tmp_path_factory):
     return write_model(tmp_path_factory.mktemp("published"), **request.param)
 
 
@@ -42,11 +42,11 @@ def logits(published, ids):
         return published.model(ids)
 
 
-def test_the_folder_and_the_gguf_file_have_the_logits_of_transformers(written, own):
+def test_the_folder_and_the_gguf_file_have_the_logits_of_transformers(various, own):
     ids = torch.randint(0, 320, (2, 19))
     with torch.no_grad():
-        expected = written.theirs(ids).logits
-    for place in (written.folder, written.gguf):
+        expected = various.theirs(ids).logits
+    for place in (various.folder, various.gguf):
         torch.testing.assert_close(logits(build(find_source(place), own), ids), expected, rtol=0, atol=2e-4)
     assert expected.std() > 0.1  # the comparison means something
 
@@ -93,7 +93,7 @@ def problem(place, own=None):
 
 def test_a_file_that_is_cut_off_anywhere_gets_a_sentence(small, own, tmp_path):
     data, path = small.gguf.read_bytes(), tmp_path / "cut.gguf"
-    for length in (*range(0, 400, 7), *range(400, len(data), 1501), len(data) - 33):
+    for length in (*range(0, 400, 29), *range(400, len(data), 15_013), len(data) - 33):
         path.write_bytes(data[:length])
         said = problem(path)
         assert "download it again" in said or (length < 4 and "is not a GGUF file" in said), (length, said)
@@ -102,7 +102,7 @@ def test_a_file_that_is_cut_off_anywhere_gets_a_sentence(small, own, tmp_path):
 def test_damaged_bytes_give_a_sentence_or_a_model_and_nothing_else(small, own, tmp_path):
     data, path, draw = small.gguf.read_bytes(), tmp_path / "flipped.gguf", random.Random(3)
     refused = 0
-    for _ in range(300):
+    for _ in range(100):
         damaged = bytearray(data)
         for _ in range(3):
             damaged[draw.randrange(9000)] = draw.choice((0, 1, 127, 255, draw.randrange(256)))
@@ -111,7 +111,7 @@ def test_damaged_bytes_give_a_sentence_or_a_model_and_nothing_else(small, own, t
             find_source(path)
         except PublishedProblem as problem:
             refused += "\n" not in str(problem)
-    assert refused > 20
+    assert refused > 7
 
 
 def test_a_folder_that_is_cut_off_gets_a_sentence(folder, own):

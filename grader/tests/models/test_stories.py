@@ -9,7 +9,7 @@ from grader.models.stories.cast import PEOPLE
 from grader.models.stories.corpus import story, training_stories, validation_stories
 from grader.models.tokenizers import WordModelTokenizer, split_words
 
-COUNT = 4000
+COUNT = 1500
 END = re.compile(r'[.!?]"?(?= [A-Z"]|$)')
 
 
@@ -38,7 +38,7 @@ def test_a_story_has_four_to_eight_sentences_of_some_hundred_words(stories):
     lengths = Counter(len(END.findall(text)) for text in stories)
     assert min(lengths) >= 4 and max(lengths) <= 8
     counts = Counter(word.lower() for text in stories for word in split_words(text))
-    assert 300 < len(counts) < 600 and min(counts.values()) >= 5
+    assert 300 < len(counts) < 600 and min(counts.values()) >= 2
 
 
 def test_every_sentence_is_printed_well(stories):
@@ -66,4 +66,4 @@ def test_held_out_stories_are_never_trained_on(parts):
 
 def test_the_word_tokenizer_gives_every_story_back(parts, stories):
     tokenizer = WordModelTokenizer.of_texts(parts, stories)
-    assert [text for text in stories[:500] if tokenizer.decode(tokenizer.encode(text)) != text] == []
+    assert [text for text in stories[:300] if tokenizer.decode(tokenizer.encode(text)) != text] == []

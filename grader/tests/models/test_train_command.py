@@ -33,7 +33,7 @@ def test_a_training_and_its_end(kit):
     """With half-solved chapters: it says whose code runs, trains, saves, and resuming it says that it is finished."""
     kit.solve("ch05_layers")
     kit.edit("ch05_layers", "    if p == 1:\n        return x * 0\n", "    if p == 1:\n        return x * 1\n")
-    said = " ".join(kit.run("train", "--steps", "2", "--name", "two").split())
+    said = " ".join(kit.run("train", "--preset", "mini", "--steps", "2", "--name", "two").split())
     assert "Your own code: " in said and "dropout fails its tests" in said and "step 2 of 2" in said and "at step 0: " in said
     assert "headway play two" in said and "judge_fit says" in said
     data = json.loads((kit.root / "checkpoints" / "two" / "checkpoint.json").read_text())

@@ -131,8 +131,9 @@ def test_code_that_raises_in_another_process_is_named(kit):
     assert "process 1: your shard_batch raised ZeroDivisionError" in said
 
 
-def test_more_processes_than_rows_is_a_sentence(kit):
-    assert "40 processes cannot share a batch of 32 rows; use at most 32" in kit.run("train", *MINI, "--steps", "1", "--processes", "40", status=2)
+def test_more_processes_than_rows_is_a_sentence(trainings):
+    result = CliRunner().invoke(app, ["train", "--steps", "1", "--processes", "40"])
+    assert result.exit_code == 2 and "40 processes cannot share a batch of 4 rows; use at most 4" in " ".join(result.output.split())
 
 
 @pytest.mark.thorough

@@ -75,12 +75,12 @@ class Trainings:
 
 @contextlib.contextmanager
 def small_trainings(folder: Path) -> Iterator[Trainings]:
-    deterministic, threads = torch.are_deterministic_algorithms_enabled(), torch.get_num_threads()
+    deterministic, threads = torch.get_deterministic_debug_mode(), torch.get_num_threads()
     with pytest.MonkeyPatch.context() as patch:
         made = Trainings(patch, folder)
         yield made
         made.close()
-    torch.use_deterministic_algorithms(deterministic)
+    torch.set_deterministic_debug_mode(deterministic)
     torch.set_num_threads(threads)
 
 
