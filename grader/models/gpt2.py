@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from grader.models.checkpoint import CheckpointProblem, Loaded
 from grader.models.design import Design, DesignProblem, build_model
-from grader.models.tokenizers import fingerprint_of, pieces_of
+from grader.models.tokenizers import ModelTokenizer, pieces_of
 from torch import Tensor
 
 WEIGHTS, VOCAB, MERGES, CONFIG = "model.safetensors", "vocab.json", "merges.txt", "config.json"
@@ -157,7 +157,7 @@ def byte_alphabet() -> dict[int, str]:
     return {byte: chr(256 + invisible.index(byte)) if byte in invisible else chr(byte) for byte in range(256)}
 
 
-class GPT2Tokenizer:
+class GPT2Tokenizer(ModelTokenizer):
     """Text to ids and back. `vocab` has each token, written in the byte alphabet, with its id; `merges` has the pairs,
     the first learned first.
 
@@ -201,21 +201,12 @@ class GPT2Tokenizer:
     def pieces(self, ids: Sequence[int]) -> list[str]:
         return pieces_of(map(self.token_bytes, ids))
 
-    def unknown_words(self, text: str) -> list[str]:
-        """None: every text is made of bytes."""
-        return []
-
     def token_bytes(self, i: int) -> bytes:
         """The bytes of one token; none for an id that `vocab.json` leaves out."""
         return self._bytes.get(i, b"")
 
     def to_data(self) -> dict:
         return {"kind": self.kind, "vocab": self.vocab, "merges": [list(pair) for pair in self.merges]}
-
-    @property
-    def fingerprint(self) -> str:
-        """Equal for tokenizers that give every text the same ids."""
-        return fingerprint_of(self.to_data())
 
     # ---- merging
 

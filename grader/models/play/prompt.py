@@ -8,18 +8,15 @@ from typing import Any
 
 from grader.console.output import make_console, print_wrapped
 from grader.console.word_wrap import WordWrap
-from grader.models.checkpoint import CHECKPOINTS
 from grader.models.play.commands import COMMANDS, NOTES, answer, is_quit, without_controls
 from grader.models.play.session import Session, Shown
 from grader.models.play.settings import PlayProblem
 from prompt_toolkit import PromptSession
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
-from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from rich.console import Console
 from rich.text import Text
 
-HISTORY = CHECKPOINTS / ".play-history"
 TEXTS = ("prompt", "text")  # broken between words; tables have lines of their own
 STYLES = {"prompt": "bold", "note": "dim", "head": "cyan"}
 
@@ -27,9 +24,7 @@ STYLES = {"prompt": "bold", "note": "dim", "head": "cyan"}
 def run_prompt(session: Session, describe: Callable[[Exception], str]) -> None:
     """Answer lines until Control-D or /quit. `describe` says in a sentence what an exception of the learner's code
     was."""
-    reader: PromptSession[str] = PromptSession(
-        history=_history(), completer=CommandCompleter(), complete_while_typing=True
-    )
+    reader: PromptSession[str] = PromptSession(completer=CommandCompleter(), complete_while_typing=True)
     while True:
         console = make_console()
         try:
@@ -65,15 +60,6 @@ class CommandCompleter(Completer):
                 for command in COMMANDS
                 if command.name.startswith(typed)
             )
-
-
-def _history() -> History:
-    try:
-        HISTORY.parent.mkdir(parents=True, exist_ok=True)
-        HISTORY.touch()
-    except OSError:
-        return InMemoryHistory()
-    return FileHistory(str(HISTORY))
 
 
 def _print(console: Console, wrap: WordWrap, piece: Shown) -> None:

@@ -60,13 +60,8 @@ class Trainer:
     def __init__(
         self, parts: Any, design: Design, model: nn.Module, corpus: Corpus, recipe: Recipe, device: str
     ) -> None:
-        self.parts, self.design, self.corpus, self.recipe, self.device = (
-            parts,
-            design,
-            corpus,
-            recipe,
-            torch.device(device),
-        )
+        self.parts, self.design, self.corpus, self.recipe = parts, design, corpus, recipe
+        self.device = torch.device(device)
         self.model = model.to(self.device)
         self.parameters = list(self.model.parameters())
         self.whole = self._wrapped()
@@ -240,12 +235,8 @@ class ClippingOptimizer:
     def __init__(
         self, optimizer: Any, parameters: Sequence[nn.Parameter], clip_gradients: Any, max_norm: float
     ) -> None:
-        self.optimizer, self.parameters, self.clip_gradients, self.max_norm = (
-            optimizer,
-            parameters,
-            clip_gradients,
-            max_norm,
-        )
+        self.optimizer, self.parameters = optimizer, parameters
+        self.clip_gradients, self.max_norm = clip_gradients, max_norm
         self.norm = 0.0
         self.before_clipping: Callable[[], None] = lambda: None
 

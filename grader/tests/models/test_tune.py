@@ -17,15 +17,16 @@ from grader.models.tuning.tasks import Question, TuneProblem
 from own_models import solved
 from safetensors import safe_open
 from safetensors.torch import save_file
-from tunings import Quiet, Tunings, stop_after
+from trainings import Silent
+from tunings import Tunings, stop_after
 
 
 @pytest.fixture
 def tunings(monkeypatch, trainings):
     """Also a tiny model of the stories, in the checkpoint "stories"."""
     training = trainings.begin("stories", steps=1)
-    assert training_run.run(training, Quiet())
-    made = Tunings(monkeypatch, trainings.folder)
+    assert training_run.run(training, Silent())
+    made = Tunings(monkeypatch, trainings)
     yield made
     made.close()
 
@@ -52,13 +53,8 @@ def test_what_rows_share_is_read_once_and_gives_the_same_logits_and_gradients(tu
     base = tunings.open(place)
     made = randomised(base)
     rows = torch.tensor([[5, 6, 7, 8, 9, 10], [5, 6, 7, 20, 21, 22], [5, 6, 7, 20, 9, 11]])
-    for ids, shared in (
-        (rows, 3),
-        (rows[:1], 0),
-        (rows[:, 3:], 0),
-        (torch.ones(2, 4, dtype=torch.int64), 3),
-        (torch.tensor([[5, 6, 7, 8], [5, 9, 7, 8]]), 1),
-    ):
+    again = torch.tensor([[5, 6, 7, 8], [5, 9, 7, 8]])
+    for ids, shared in ((rows, 3), (rows[:1], 0), (rows[:, 3:], 0), (torch.ones(2, 4, dtype=torch.int64), 3), (again, 1)):
         assert answers.shared_length(ids) == shared
         weights = torch.randn(len(ids), ids.size(1) - shared, 1)
         found = []
@@ -86,11 +82,8 @@ def test_drawn_answers_have_their_log_probabilities_and_end_where_the_model_ends
     for ids, mask, ended in zip(drawn.ids.tolist(), drawn.mask.tolist(), drawn.ended):
         length = sum(mask)
         assert mask == [True] * length + [False] * (len(mask) - length)
-        assert (
-            ended == (base.end_id in ids) and ids[:length].index(base.end_id) == length - 1
-            if ended
-            else length == len(ids)
-        )
+        assert ended == (base.end_id in ids)
+        assert ids.index(base.end_id) == length - 1 if ended else length == len(ids)
 
 
 def test_only_adapters_change_and_the_loss_is_that_of_the_answers_tokens(tunings, tiny_gguf):
@@ -145,7 +138,7 @@ def test_an_interrupted_tuning_goes_on_as_if_nothing_had_happened(tunings, place
     """Its file has the adapters, and what resuming needs while it is needed."""
     whole, stopped = tunings.finished(tunings.begin(place, "whole")), tunings.begin(place, "stopped")
     for phase, count in (("answers", 0), ("answers", 2), ("rewards", 0), ("rewards", 2)):
-        assert not run.run(stopped, Quiet(), stop_after(stopped, phase, count))
+        assert not run.run(stopped, Silent(), stop_after(stopped, phase, count))
         assert stopped.progress.steps_done(phase) == count
         stopped = tunings.resume("stopped")
     names, saved = set(whole.adapters), checkpoint.read("stopped")
@@ -228,17 +221,15 @@ def test_the_summary_says_whether_something_was_learned():
 
     describe = evaluation.describe_difference
     assert "no answer changed" in describe("Rewards", made(4, 4, True), made(4, 4, True))
-    assert "5 answers became right, and 0 became wrong" in (
-        said := describe("Rewards", made(5, 0, False), made(5, 0, True))
-    )
-    assert "is 0.06: this shows no learning" in said
+    said = describe("Rewards", made(5, 0, False), made(5, 0, True))
+    assert "5 answers became right, and 0 became wrong" in said and "is 0.06: this shows no learning" in said
     assert "less than 0.001: the model has learned" in describe("Rewards", made(20, 0, False), made(20, 0, True))
     assert "the model has become worse" in describe("Rewards", made(20, 0, True), made(20, 0, False))
 
 
 def test_files_that_cannot_be_used_get_one_sentence(tunings, tiny_gguf):
     tuning = tunings.begin(tiny_gguf, "mine")
-    assert not run.run(tuning, Quiet(), lambda: True)
+    assert not run.run(tuning, Silent(), lambda: True)
     file = tuning.folder / checkpoint.FILE
     whole = file.read_bytes()
 
@@ -252,15 +243,11 @@ def test_files_that_cannot_be_used_get_one_sentence(tunings, tiny_gguf):
         assert "is damaged" in said() and "tune the model again" in said()
     save_file({"a": torch.zeros(2)}, file)
     assert "was not written by `headway tune`" in said()
-    for metadata, sentence in (
-        ({"format": "9", "record": "{}"}, "another version"),
-        ({"format": "1", "record": "{"}, "record"),
-        ({"format": "1", "record": "{}"}, "record"),
-    ):
-        save_file({"a": torch.zeros(2)}, file, metadata)
+    for format, record, sentence in (("9", "{}", "another version"), ("1", "{", "record"), ("1", "{}", "record")):
+        save_file({"a": torch.zeros(2)}, file, {"format": format, "record": record})
         assert sentence in said()
     other = tunings.begin("stories", "other")
-    assert not run.run(other, Quiet(), lambda: True)
+    assert not run.run(other, Silent(), lambda: True)
     saved = checkpoint.read("other")
     with pytest.raises(TuneProblem, match="belong to a model that writes stories"):
         adapters.find_place(saved, None)
@@ -278,15 +265,12 @@ def test_files_that_cannot_be_used_get_one_sentence(tunings, tiny_gguf):
 def test_a_crash_in_the_learners_code_names_the_line_and_the_checkpoint_stays(tunings, tiny_gguf):
     """It works while the model answers, and not in training."""
     old = "        return self.linear(x) + self.scale * (x @ self.A.T) @ self.B.T"
-    tunings.chapters["ch17_fine_tuning"] = solved(
-        "ch17_fine_tuning", (old, f"        assert not torch.is_grad_enabled(), 'gradients'\n{old}")
-    )
+    crashing = f"        assert not torch.is_grad_enabled(), 'gradients'\n{old}"
+    tunings.chapters["ch17_fine_tuning"] = solved("ch17_fine_tuning", (old, crashing))
     tuning = tunings.begin(tiny_gguf)
     assert "LoRALinear" in tuning.base.own.learner
-    with pytest.raises(
-        CodeProblem, match=r"your LoRALinear raised AssertionError: gradients \(ch17_fine_tuning.py, line \d+"
-    ):
-        run.run(tuning, Quiet())
+    with pytest.raises(CodeProblem, match=r"your LoRALinear raised AssertionError: gradients \(ch17_fine_tuning.py, line \d+"):
+        run.run(tuning, Silent())
     assert len(tunings.resume("one").progress.evaluations) == 1
 
 

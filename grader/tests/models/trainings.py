@@ -17,6 +17,7 @@ from grader.models.design import Design
 from grader.models.own_parts import OwnParts
 from grader.models.training import corpora, making, settings
 from grader.models.training.settings import Recipe, Settings
+from grader.models.tuning import base
 from grader.teaching.walks.parts import Parts
 from grader.teaching.walks.progress_line import hide_progress
 
@@ -26,15 +27,12 @@ SMALL = Design(d_model=16, n_heads=2, n_layers=1, max_len=32)
 
 
 class Silent:
-    """A page that counts what it is shown."""
-
-    def __init__(self) -> None:
-        self.moments: list[int] = []
+    """A page that shows nothing."""
 
     def update(self, view) -> None: ...
 
     def moment(self, view) -> None:
-        self.moments.append(view.steps_done)
+        view.describe()
 
     def close(self, view) -> None: ...
 
@@ -52,13 +50,15 @@ class Trainings:
         monkeypatch.setattr(settings, "TRANSLATE_RECIPE", Recipe(rows=6, pieces=2, peak=3e-3))
         monkeypatch.setattr(making, "find_own_parts", self._own)
         monkeypatch.setattr(measuring, "find_own_parts", self._own)
+        monkeypatch.setattr(base, "find_own_parts", self._own)
         for name, size in (("VOCABULARY_STORIES", 300), ("VALIDATION_STORIES", 8), ("BPE_SAMPLE", 3000), ("VALIDATION_TOKENS", 400)):
             monkeypatch.setattr(corpora, name, size)
         monkeypatch.setenv("OMP_NUM_THREADS", "1")  # more threads slow small models down on a busy machine
 
     def _own(self, names, report_progress) -> OwnParts:
+        names = list(dict.fromkeys(names))
         passed = {name for name in names if load_syllabus().exercise(name).module in self.chapters}
-        return OwnParts(Parts(list(names), passed, Target("theirs", texts=self.chapters)))
+        return OwnParts(Parts(names, passed, Target("theirs", texts=self.chapters)))
 
     def begin(self, name: str = "one", more_exercises=(), **changes) -> making.Training:
         self._made.append(making.begin(replace(Settings(steps=8), **changes), name, "cpu", hide_progress, more_exercises))
