@@ -10,7 +10,7 @@ import pytest
 import torch
 from grader.models.own_parts import CodeProblem
 from grader.models.training import run as training_run
-from grader.models.tuning import adapters, answers, checkpoint, evaluation, run, steps, tasks
+from grader.models.tuning import adapters, answers, evaluation, run, steps, tasks
 from grader.models.tuning.evaluation import Evaluation
 from grader.models.tuning.progress import ANSWERS_SHARE
 from grader.models.tuning.tasks import Question, TuneProblem
@@ -141,15 +141,15 @@ def test_an_interrupted_tuning_goes_on_as_if_nothing_had_happened(tunings, place
         assert not run.run(stopped, Silent(), stop_after(stopped, phase, count))
         assert stopped.progress.steps_done(phase) == count
         stopped = tunings.resume("stopped")
-    names, saved = set(whole.adapters), checkpoint.read("stopped")
+    names, saved = set(whole.adapters), adapters.read("stopped")
     assert saved.adapters.keys() == saved.start.keys() == names and saved.optimizer
     tunings.finished(stopped)
     for name in ("losses", "rewards", "kls", "evaluations"):
         assert getattr(stopped.progress, name) == getattr(whole.progress, name), name
     for name, parameter in whole.adapters.items():
         assert torch.equal(parameter, stopped.adapters[name]), name
-    assert [path.name for path in stopped.folder.iterdir()] == [checkpoint.FILE]
-    with safe_open(stopped.folder / checkpoint.FILE, "pt") as file:
+    assert [path.name for path in stopped.folder.iterdir()] == [adapters.FILE]
+    with safe_open(stopped.folder / adapters.FILE, "pt") as file:
         assert set(file.keys()) == names and json.loads(file.metadata()["record"])["losses"] == whole.progress.losses
     assert tunings.resume("stopped").progress.is_finished
 
@@ -163,7 +163,7 @@ def test_merged_adapters_answer_as_the_tuned_model_does(tunings, tiny_gguf):
     ids = torch.arange(3, 12)[None]
     other = tunings.open(tiny_gguf)
     plain = other.model(ids)
-    adapters.merge(other.parts, other.model, checkpoint.read("one"))
+    adapters.merge(other.parts, other.model, adapters.read("one"))
     assert not any(isinstance(module, other.parts.LoRALinear) for module in other.model.modules())
     torch.testing.assert_close(other.model(ids), tuning.base.model(ids), atol=1e-4, rtol=1e-4)
     assert (other.model(ids) - plain).abs().max() > 0.1
@@ -230,7 +230,7 @@ def test_the_summary_says_whether_something_was_learned():
 def test_files_that_cannot_be_used_get_one_sentence(tunings, tiny_gguf):
     tuning = tunings.begin(tiny_gguf, "mine")
     assert not run.run(tuning, Silent(), lambda: True)
-    file = tuning.folder / checkpoint.FILE
+    file = tuning.folder / adapters.FILE
     whole = file.read_bytes()
 
     def said() -> str:
@@ -248,14 +248,14 @@ def test_files_that_cannot_be_used_get_one_sentence(tunings, tiny_gguf):
         assert sentence in said()
     other = tunings.begin("stories", "other")
     assert not run.run(other, Silent(), lambda: True)
-    saved = checkpoint.read("other")
+    saved = adapters.read("other")
     with pytest.raises(TuneProblem, match="belong to a model that writes stories"):
         adapters.find_place(saved, None)
     base = tunings.open(tiny_gguf)
     with pytest.raises(TuneProblem, match="do not fit this model"):
         adapters.merge(base.parts, base.model, saved)
     with pytest.raises(TuneProblem, match="there are no adapters 'nothing'; you have "):
-        checkpoint.read("nothing")
+        adapters.read("nothing")
     with pytest.raises(TuneProblem, match="there is a checkpoint mine already"):
         tunings.begin(tiny_gguf, "mine")
     with pytest.raises(TuneProblem, match="has no digits, so it cannot learn sums"):
