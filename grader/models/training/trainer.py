@@ -218,11 +218,9 @@ class WithBalanceLoss(nn.Module):
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
         self.model, self.pieces = model, 1
-        self.last_balance = 0.0
 
     def forward(self, ids: Tensor) -> Tensor:
         logits, balance = self.model(ids)
-        self.last_balance = float(balance.detach())
         if not (self.training and torch.is_grad_enabled()):
             return logits
         return _AddLoss.apply(logits, balance, BALANCE / self.pieces)  # type: ignore[no-any-return]

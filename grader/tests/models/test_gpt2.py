@@ -136,7 +136,7 @@ def test_a_damaged_file_is_answered_with_a_sentence(folder, parts):
     merges = (folder / "merges.txt").read_text(encoding="utf-8")
     for bad in (merges + "qqq zzz\n", merges + "one\n"):
         (folder / "merges.txt").write_text(bad, encoding="utf-8")
-        assert "FOLDER/merges.txt does not fit vocab.json: the merge" in sentence(folder, parts)
+        assert "FOLDER/vocab.json and merges.txt are damaged" in sentence(folder, parts)
     for bad in ("{", "[]", '{"a": "b"}', '{"a": 1, "b": 1}', '{"a": 0}', '{"two words": 0}', "[" * 100_000):
         (folder / "vocab.json").write_text(bad)
         assert sentence(folder, parts).startswith("FOLDER/vocab.json")

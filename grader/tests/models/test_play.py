@@ -6,7 +6,8 @@ import io
 
 import pytest
 from grader.cli.main import app
-from grader.models.play.commands import COMMANDS, answer, run_plain, without_controls
+from grader.models.play.commands import COMMANDS, answer, without_controls
+from grader.models.play.prompt import run_plain
 from grader.models.play.session import Session
 from grader.models.play.settings import PlayProblem, Settings
 from grader.models.play.views import bar

@@ -10,7 +10,7 @@ import tomllib
 import pytest
 from grader.cli.main import app
 from grader.course.syllabus import ROOT
-from grader.models.packages import MODELS, TERMINAL
+from grader.models.packages import MODELS
 from kit_copy import posix
 from typer.testing import CliRunner
 
@@ -68,5 +68,5 @@ def test_a_missing_package_is_named_before_anything_runs(monkeypatch):
 
 def test_make_learn_installs_what_training_needs():
     extra = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]["play"]
-    assert sorted(each.partition(">")[0] for each in extra) == sorted(MODELS + TERMINAL)
+    assert sorted(each.partition(">")[0] for each in extra) == sorted(MODELS)
     assert '$(PIP) -e ".[play]"' in (ROOT / "Makefile").read_text()
