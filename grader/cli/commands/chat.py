@@ -28,11 +28,24 @@ def chat(
     adapter: Annotated[
         str | None, option("Use the adapters that `headway tune` made under this name.", metavar="NAME")
     ] = None,
+    web: Annotated[
+        bool, option("Talk on a page in your browser, which also shows the inside of the model.", "--web")
+    ] = False,
+    port: Annotated[
+        int | None,
+        option("With --web: the port of the page's server; 0 is any free port.", min=0, max=65535, metavar="N"),
+    ] = None,
+    browser: Annotated[
+        bool, option("With --web: open your browser, or only print the address.", "--browser/--no-browser")
+    ] = True,
 ) -> int:
     """Talk to a published model that runs on your own code.
 
     Without FOLDER the model is SmolLM2 with 135 million parameters. /help lists the commands. Without a terminal, each
-    line of the input is answered."""
+    line of the input is answered. With --web, Control-C stops the page."""
+    if not web and (port is not None or not browser):
+        print_error("--port and --no-browser are about the page of --web; add --web, or leave them out")
+        return UNUSABLE
     if missing := missing_packages("chat", MODELS if adapter or (place and place.is_dir()) else ()):
         print_error(missing)
         return UNUSABLE
@@ -58,6 +71,11 @@ def chat(
             said.insert(1, f"The adapters {adapter} are merged into it.")
         for sentence in said:
             print_wrapped(console, sentence, style="dim")
+        if web:
+            from grader.cli.commands.play import run_page
+            from grader.models.published.web.api import FILES, ChatApi
+
+            return run_page(ChatApi(published, said, temperature), FILES, port or 0, browser, "chat", own.close)
         return _talk(Chat(published, temperature))
 
 

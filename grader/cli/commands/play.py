@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,9 +16,10 @@ from grader.console.output import make_console, print_error, print_wrapped, supp
 from grader.models.packages import missing_packages
 
 if TYPE_CHECKING:
-    from grader.models.own_parts import OwnParts
     from grader.models.play.engine import Engine
+    from grader.models.play.opening import Opener
     from grader.models.play.session import Session
+    from grader.models.play.web.server import PageApi
 
 
 def play(
@@ -51,59 +53,71 @@ def play(
     if missing := missing_packages("play"):
         print_error(missing)
         return UNUSABLE
-    from grader.models.play.opening import open_checkpoint, open_gpt2
-    from grader.models.play.session import Session
+    from grader.models.play.opening import Opener
     from grader.teaching.walks.progress_line import show_progress
 
-    opened = open_gpt2(gpt2, cache, show_progress) if gpt2 else open_checkpoint(checkpoint, cache, show_progress)
-    engine, own = opened
-    with contextlib.closing(own):
-        _print_models(engine, own, cache)
+    opener = Opener(cache, "cpu", show_progress)
+    with contextlib.closing(opener):
+        engine = opener.open_gpt2(gpt2) if gpt2 is not None else opener.open_checkpoint(checkpoint)
+        _print_models(engine, opener, cache)
         if web:
-            return _run_web(engine, own, port or 0, browser)
-        session = Session(engine, unicode=supports_unicode())
+            return _run_web(engine, opener, port or 0, browser)
+        session = _session(engine, opener)
         return _run_prompt(session) if is_terminal else _run_plain(session)
 
 
 def _wrong_use(name: str | None, gpt2: Path | None, web: bool, port: int | None, browser: bool) -> str | None:
     if name is not None and gpt2 is not None:
-        return "give the name of a checkpoint or --gpt2, not both"
+        return "give the name of a checkpoint or --gpt2, not both; in play, /compare takes a second checkpoint"
     if not web and (port is not None or not browser):
         return "--port and --no-browser are about the page of --web; add --web, or leave them out"
     return None
 
 
-def _print_models(engine: Engine, own: OwnParts, with_cache: bool) -> None:
+def _print_models(engine: Engine, opener: Opener, with_cache: bool) -> None:
     """Which model this is, and whose parts run in it; on standard error, because a pipe gets the texts."""
     from grader.models.play.session import model_note
 
     console = make_console(stderr=True)
-    said = [model_note(engine), *own.sentences()]
+    said = [model_note(engine), *opener.own[-1].sentences()]
     if with_cache and engine.cached is None and not engine.translates:
         said.append("It writes without the KV cache, because chapter 10's CachedGPT is made for pre-norm blocks.")
     for sentence in said:
         print_wrapped(console, sentence, style="dim")
 
 
-def _run_web(engine: Engine, own: OwnParts, port: int, browser: bool) -> int:
-    """Serve the page until Control-C."""
+def _run_web(engine: Engine, opener: Opener, port: int, browser: bool) -> int:
     from grader.models.play.web.api import Api
+    from grader.models.play.web.page_models import PageModels
+    from grader.models.play.web.server import FILES
+
+    def open_other(name: str) -> tuple[Engine, list[str]]:
+        return opener.open_other(name), opener.own[-1].sentences()
+
+    api = Api(PageModels(engine, opener.own[-1].sentences(), open_other))
+    return run_page(api, FILES, port, browser, "play", opener.close)
+
+
+def run_page(
+    api: PageApi, files: Mapping[str, Path], port: int, browser: bool, purpose: str, close: Callable[[], None]
+) -> int:
+    """Serve a page until Control-C."""
     from grader.models.play.web.server import PageServer
 
     try:
-        serving = PageServer(Api(engine, own.sentences()), port)
+        serving = PageServer(api, port, files)
     except (OSError, OverflowError):
         print_error(f"port {port} is in use or not allowed; leave out --port to use a free one")
         return FAILED
     with serving:
         try:
-            print_address(serving.address, "The page", browser and open_browser(serving.address), "play")
+            print_address(serving.address, "The page", browser and open_browser(serving.address), purpose)
             serving.serve_forever(poll_interval=0.2)
         except KeyboardInterrupt:
             pass
     # Other threads may still write texts. What is printed meanwhile is hidden, and Python's own end would abort a
     # thread that is inside torch.
-    own.close()
+    close()
     print("\nStopped.", file=sys.__stdout__, flush=True)
     os._exit(DONE)
 
@@ -132,3 +146,9 @@ def _run_plain(session: Session) -> int:
         print_error(describe_problem(error, session.engine.parts))
         return FAILED
     return DONE if good else UNUSABLE
+
+
+def _session(engine: Engine, opener: Opener) -> Session:
+    from grader.models.play.session import Session
+
+    return Session(engine, opener.open_other, unicode=supports_unicode())

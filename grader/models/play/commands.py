@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from grader.models.play.engine import Engine
+from grader.models.play.engine import Engine, require_same_task
 from grader.models.play.session import Session, Shown
 from grader.models.play.settings import PlayProblem
 from grader.models.play.views import attention_lines, lens_lines, likeliest_lines
@@ -125,6 +125,26 @@ def _view(lines: list[str]) -> Shown:
     return Shown("\n".join(lines) + "\n", "view")
 
 
+# ---- two models
+
+
+def _compare(session: Session, name: str) -> Iterator[Shown]:
+    if name.lower() == "off":
+        session.other = None
+        yield Shown(f"only {session.engine.name} writes now\n", "note")
+        return
+    if not name:
+        raise PlayProblem("/compare needs the name of a checkpoint, or `off`")
+    other = session.load_other(name)
+    require_same_task(session.engine, other)
+    session.other = other
+    yield Shown(f"{session.engine.name} and {other.name} answer side by side now; `/compare off` ends that\n", "note")
+    if other.tokenizer.fingerprint != session.engine.tokenizer.fingerprint:
+        yield Shown("Their tokenizers differ, so the same seed draws other tokens.\n", "note")
+    if session.ids is not None and session.beginning and not other.translates:
+        yield from session.compare(session.beginning)
+
+
 def invitation(engine: Engine) -> str:
     """What to type for this model."""
     if not engine.translates:
@@ -160,6 +180,7 @@ COMMANDS = (
     Command("/why [TEXT]", "the five likeliest next tokens", _why),
     Command("/attend [LAYER HEAD] [TEXT]", "which earlier words a head looks at", _attend),
     Command("/lens [TEXT]", "what each layer would say next", _lens),
+    Command("/compare CHECKPOINT", "two models side by side; `off` ends that", _compare, translators_too=True),
     Command("/help", "this list", _help, translators_too=True),
     Command(QUIT, "end", lambda session, argument: iter(()), translators_too=True),
 )

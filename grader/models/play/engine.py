@@ -263,3 +263,12 @@ class Engine:
         if self.tokenizer.kind == "words":
             return piece.strip() or "<pad>"
         return repr(piece)[1:-1].replace(" ", "·") if piece else PART
+
+
+def require_same_task(one: Engine, other: Engine) -> None:
+    """PlayProblem if one of them translates and the other goes on with a text: they cannot answer the same line."""
+    if one.translates != other.translates:
+        translator, writer = (one, other) if one.translates else (other, one)
+        raise PlayProblem(
+            f"{translator.name} is a translator and {writer.name} is not, so they cannot answer the same line"
+        )

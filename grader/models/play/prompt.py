@@ -26,6 +26,7 @@ def run_prompt(session: Session, describe: Callable[[Exception], str]) -> None:
         import readline  # noqa: F401  # input() edits lines with it
     while True:
         console = make_console()
+        session.width = console.width
         try:
             line = input("> ")
         except KeyboardInterrupt:

@@ -3,11 +3,12 @@ order."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from grader.models.play.engine import Ending, Engine, Prompt
 from grader.models.play.settings import PlayProblem, Settings
+from grader.models.play.views import side_by_side
 
 
 @dataclass(frozen=True)
@@ -22,10 +23,14 @@ class Shown:
 @dataclass
 class Session:
     engine: Engine
+    load_other: Callable[[str], Engine]  # for /compare: the engine of another checkpoint, by its name
     settings: Settings = Settings()
+    width: int = 80
     unicode: bool = True
+    beginning: str = ""  # what the user typed
     ids: list[int] | None = None  # the text so far
     ended: bool = False  # whether the model ended it
+    other: Engine | None = None  # of /compare
     head: tuple[int, int] = (0, 0)  # the layer and the head that /attend shows
 
     def answer(self, line: str) -> Iterator[Shown]:
@@ -35,10 +40,16 @@ class Session:
             yield from self._translate(line)
         elif not line:
             yield from self._go_on()
+        elif self.other is not None:
+            yield from self.compare(line)
         else:
-            ids = yield from self._read(line)
-            yield Shown(self.engine.text(ids), "prompt")
-            yield from self._write(ids)
+            yield from self._begin(line)
+
+    def _begin(self, line: str) -> Iterator[Shown]:
+        ids = yield from self.read(self.engine, line)
+        self.beginning = line
+        yield Shown(self.engine.text(ids), "prompt")
+        yield from self._write(ids)
 
     def _go_on(self) -> Iterator[Shown]:
         if self.ids is None:
@@ -57,33 +68,56 @@ class Session:
             if isinstance(piece, Ending):
                 self.ended = piece.reason == "end"
                 yield Shown(piece.text + "\n")
-                if piece.reason == "full":
-                    yield Shown(f"{full_note(self.engine)} Enter goes on without the beginning.\n", "note")
+                yield from self._ending(piece)
             else:
                 self.ids.append(piece.id)
                 yield Shown(piece.text)
 
+    def _ending(self, ending: Ending) -> Iterator[Shown]:
+        if ending.reason == "full":
+            yield Shown(f"{full_note(self.engine)} Enter goes on without the beginning.\n", "note")
+
     def _translate(self, line: str) -> Iterator[Shown]:
         if not line:
             raise PlayProblem("type a sentence to translate")
-        yield from _notes(translation_notes(self.engine, line))
-        yield Shown(self.engine.translate(line, self.settings.length) + "\n")
+        engines = [self.engine, *([self.other] if self.other else [])]
+        for engine in engines:
+            yield from _notes(unknown_note(engine, tuple(engine.tokenizer.unknown_words(engine.sentence(line)))))
+        said = [engine.translate(line, self.settings.length) for engine in engines]
+        if len(engines) == 1:
+            yield Shown(said[0] + "\n")
+        else:
+            yield Shown("\n".join(side_by_side([engine.name for engine in engines], said, self.width)) + "\n", "view")
+
+    def compare(self, line: str) -> Iterator[Shown]:
+        """The same beginning and seed, by both models."""
+        assert self.other is not None
+        self.beginning, settings, texts = line, self.settings, []
+        self.settings = replace(settings, seed=settings.seed + 1)
+        for engine in (self.engine, self.other):
+            ids = yield from self.read(engine, line)
+            written = ids + [piece.id for piece in engine.write(ids, settings) if not isinstance(piece, Ending)]
+            texts.append(engine.text(written))
+            if engine is self.engine:
+                self.ids, self.ended = written, False
+        heads = [engine.name for engine in (self.engine, self.other)]
+        yield Shown("\n".join(side_by_side(heads, texts, self.width)) + "\n", "view")
 
     # ---- reading
 
     def ids_of(self, text: str) -> Generator[Shown, None, list[int]]:
-        """Return the ids that a command is about, of this text or of the text so far, after notes as in `_read`."""
+        """Return the ids that a command is about, of this text or of the text so far, after notes as in `read`."""
         if text:
-            return (yield from self._read(text))
+            return (yield from self.read(self.engine, text))
         if self.ids is None:
             raise PlayProblem("there is no text yet; type its beginning first, or put it after the command")
         return self.ids
 
-    def _read(self, text: str) -> Generator[Shown, None, list[int]]:
+    def read(self, engine: Engine, text: str) -> Generator[Shown, None, list[int]]:
         """Return the ids of a beginning, after notes on what the model cannot read: `ids = yield from
-        self._read(text)`."""
-        prompt = self.engine.read(text, self.settings.length)
-        yield from _notes(reading_notes(self.engine, prompt))
+        session.read(engine, text)`."""
+        prompt = engine.read(text, self.settings.length)
+        yield from _notes(reading_notes(engine, prompt))
         return prompt.ids
 
 
@@ -121,10 +155,6 @@ def unknown_note(engine: Engine, words: tuple[str, ...]) -> list[str]:
     return [
         f"Words that {engine.name} does not have: {', '.join(named)}{more}. It reads one common token for all of them."
     ]
-
-
-def translation_notes(engine: Engine, sentence: str) -> list[str]:
-    return unknown_note(engine, tuple(engine.tokenizer.unknown_words(engine.sentence(sentence))))
 
 
 def left_out_note(engine: Engine, count: int) -> list[str]:

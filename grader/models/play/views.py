@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 
 from grader.models.play.engine import Candidate
@@ -64,6 +65,21 @@ def lens_lines(layers: Sequence[Sequence[Candidate]], unicode: bool) -> list[str
         f"  {name.ljust(width)}  {bar(candidates[0].probability, 12, unicode)}  {line}"
         for name, candidates, line in zip(names, layers, said)
     ]
+
+
+def side_by_side(heads: Sequence[str], texts: Sequence[str], width: int) -> list[str]:
+    """Two texts in two columns; one below the other where there is no room."""
+    if width < 60:
+        return [line for head, text in zip(heads, texts) for line in (head, *_wrap(text, max(width - 1, 20)), "")]
+    column = (width - 4) // 2
+    columns = [[head[:column], "", *_wrap(text, column)] for head, text in zip(heads, texts)]
+    height = max(map(len, columns))
+    left, right = ([*lines, *[""] * (height - len(lines))] for lines in columns)
+    return [f"{a.ljust(column)}   {b}".rstrip() for a, b in zip(left, right)]
+
+
+def _wrap(text: str, width: int) -> list[str]:
+    return [line for paragraph in text.split("\n") for line in textwrap.wrap(paragraph, width) or [""]]
 
 
 def _column(texts: Sequence[str]) -> int:

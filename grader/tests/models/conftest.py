@@ -7,6 +7,7 @@ import torch
 from grader.models.checkpoint import save
 from grader.models.design import Design, build_model
 from grader.models.play.opening import CACHE, LOOKING
+from grader.models.published import chat
 from grader.models.published.opening import build, find_source
 from grader.models.tokenizers import WordModelTokenizer
 from grader.models.training.corpora import STORIES
@@ -50,6 +51,11 @@ def published(written):
 
     with reference_parts() as own:
         yield build(find_source(written.gguf), own)
+
+
+@pytest.fixture
+def short_answers(monkeypatch):
+    monkeypatch.setattr(chat, "MOST_NEW", 60)
 
 
 @pytest.fixture(scope="session")

@@ -15,8 +15,9 @@ import torch
 from grader.models.checkpoint import Loaded
 from grader.models.design import Design, build_model
 from grader.models.play.engine import Engine, Piece
-from grader.models.play.settings import Settings
+from grader.models.play.settings import PlayProblem, Settings
 from grader.models.play.web.api import Api
+from grader.models.play.web.page_models import PageModels
 from grader.models.play.web.server import PageServer
 from grader.models.tokenizers import WordModelTokenizer
 from grader.teaching.corpora import SENTENCES
@@ -61,8 +62,17 @@ def engine_of_learner(line: str) -> Iterator[Engine]:
         yield random_engine(own.parts, WordModelTokenizer.of_texts(own.parts, [f"{sentence}." for sentence in SENTENCES]))
 
 
-def api_of(engine: Engine) -> Api:
-    return Api(engine, ["Your own code: none of the 29 parts yet."])
+def api_of(engine: Engine, **others: Engine) -> Api:
+    """The api of these models; the others are checkpoints that can be compared with."""
+
+    def open_other(name: str) -> tuple[Engine, list[str]]:
+        if name == "damaged":
+            raise PlayProblem("damaged/checkpoint.json is damaged; train the model again")
+        return others[name], ["Your own code: all 9 parts."]
+
+    models = PageModels(engine, ["Your own code: none of the 29 parts yet."], open_other)
+    models.checkpoints = lambda: [*others, "damaged"]  # type: ignore[method-assign]
+    return Api(models)
 
 
 @contextlib.contextmanager

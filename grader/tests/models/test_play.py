@@ -6,19 +6,29 @@ import io
 
 import pytest
 from grader.cli.main import app
+from grader.models.design import Design
 from grader.models.play.commands import COMMANDS, answer, without_controls
 from grader.models.play.prompt import run_plain
 from grader.models.play.session import Session
 from grader.models.play.settings import PlayProblem, Settings
 from grader.models.play.views import bar
-from grader.tests.models.own_models import GPT, TRANSLATOR
+from grader.tests.models.own_models import GPT, MOE, TINY, TRANSLATOR
 from grader.tests.models.page_engines import engine_of, written
 from typer.testing import CliRunner
 
 
 @pytest.fixture
 def session(parts, words):
-    return Session(engine_of(parts, words, GPT), Settings(length=6))
+    others = {"mixture": MOE, "roped": Design(positions="rope", **TINY), "hindi": TRANSLATOR}
+
+    def load(name: str):
+        if name not in others:
+            raise PlayProblem(f"there is no checkpoint {name!r}")
+        other = engine_of(parts, words, others[name])
+        other.name = name
+        return other
+
+    return Session(engine_of(parts, words, GPT), load, Settings(length=6))
 
 
 def said(session: Session, line: str, *styles: str) -> str:
@@ -57,26 +67,29 @@ def test_settings_are_changed_shown_and_switched_off(session):
     assert said(session, "/top-k off") == "top-k is off\n" and session.settings.top_k is None
 
 
-IMPOSSIBLE = {
-    "/temperature hot": "/temperature takes 0, which always takes the likeliest token, or a number from 0.01 to 100, not 'hot'",
-    "/temperature nan": "/temperature takes 0",
-    "/top-k 0": "/top-k takes a whole number from 1, or `off`, not '0'",
-    "/top-p 0": "/top-p takes a number above 0 and at most 1, or `off`, not '0'",
-    "/min-p 2": "/min-p takes a number from 0 to 1, or `off`, not '2'",
-    "/seed off": "/seed takes a whole number from 0, not 'off'",
-    "/length ٣": "/length takes a whole number from 1 to 10000",
-    "/temprature 1": "there is no command /temprature; did you mean /temperature?",
-    "/xyzzy": "there is no command /xyzzy; /help lists them all",
-    "/why": "there is no text yet; type its beginning first, or put it after the command",
-    "": "there is no text yet; type its beginning",
-    "/attend 3 1 the cat": "there is no layer 3 with a head 1; tiny has layers 1 to 2 and heads 1 to 2",
-    "/attend 0 1 the cat": "there is no layer 0",
-}
-
-
-def test_what_is_not_possible_is_a_sentence(session):
-    for line, sentence in IMPOSSIBLE.items():
-        assert problem(session, line).startswith(sentence)
+@pytest.mark.parametrize(
+    "line, sentence",
+    [
+        ("/temperature hot", "/temperature takes 0, which always takes the likeliest token, or a number from 0.01 to 100, not 'hot'"),
+        ("/temperature nan", "/temperature takes 0"),
+        ("/top-k 0", "/top-k takes a whole number from 1, or `off`, not '0'"),
+        ("/top-p 0", "/top-p takes a number above 0 and at most 1, or `off`, not '0'"),
+        ("/min-p 2", "/min-p takes a number from 0 to 1, or `off`, not '2'"),
+        ("/seed off", "/seed takes a whole number from 0, not 'off'"),
+        ("/length ٣", "/length takes a whole number from 1 to 10000"),
+        ("/temprature 1", "there is no command /temprature; did you mean /temperature?"),
+        ("/xyzzy", "there is no command /xyzzy; /help lists them all"),
+        ("/why", "there is no text yet; type its beginning first, or put it after the command"),
+        ("", "there is no text yet; type its beginning"),
+        ("/compare", "/compare needs the name of a checkpoint, or `off`"),
+        ("/compare nothing", "there is no checkpoint 'nothing'"),
+        ("/compare hindi", "hindi is a translator and tiny is not, so they cannot answer the same line"),
+        ("/attend 3 1 the cat", "there is no layer 3 with a head 1; tiny has layers 1 to 2 and heads 1 to 2"),
+        ("/attend 0 1 the cat", "there is no layer 0"),
+    ],
+)
+def test_what_is_not_possible_is_a_sentence(session, line, sentence):
+    assert problem(session, line).startswith(sentence)
 
 
 def test_why_shows_the_five_likeliest_tokens_with_bars(session):
@@ -105,6 +118,22 @@ def test_lens_shows_every_layer(session):
     assert len(shown.splitlines()) == 1 + 1 + GPT.n_layers
 
 
+def test_compare_answers_with_both_models_from_the_same_seed(session):
+    said(session, "the cat sat")
+    assert said(session, "/seed 5", "note")
+    shown = said(session, "/compare roped")
+    assert "tiny and roped answer side by side now" in shown and shown.count("The cat sat") == 2
+    assert session.settings.seed == 6 and session.other is not None
+    session.width = 40  # one below the other
+    said(session, "/seed 5")
+    narrow = said(session, "the cat sat")
+    for engine in (session.engine, session.other):
+        ids = engine.read("the cat sat", 6).ids
+        text = engine.text([*ids, *written(engine, "the cat sat", Settings(length=6, seed=5))])
+        assert " ".join(text.split()) in " ".join(narrow.split())
+    assert said(session, "/compare off") == "only tiny writes now\n" and session.other is None
+
+
 def test_unknown_words_and_a_beginning_that_is_too_long_are_notes(session):
     notes = said(session, "the kiten saw a zzz", "note")
     assert notes.startswith("Words that tiny does not have: 'kiten' (the nearest word it knows is 'kitten'), 'zzz'. It reads one common token for all of them.\n")
@@ -114,7 +143,7 @@ def test_unknown_words_and_a_beginning_that_is_too_long_are_notes(session):
 
 
 def test_a_translator_answers_sentences(parts, words):
-    session = Session(engine_of(parts, words, TRANSLATOR))
+    session = Session(engine_of(parts, words, TRANSLATOR), lambda name: None)
     assert said(session, "the cat sat") == session.engine.translate("the cat sat", 100) + "\n"
     assert "is a translator" in problem(session, "/why the cat") and problem(session, "") == "type a sentence to translate"
     assert "?" in words.unknown_words("?") and said(session, "the cat sat ? ") == said(session, "the cat sat")
@@ -126,7 +155,7 @@ def test_a_translator_answers_sentences(parts, words):
     session.engine.record["prompt"] = "the dog sat"
     helped = said(session, "/help")
     assert "the model translates it. It knows the words of sentences such as 'the dog sat'." in helped
-    assert "/length N" in helped and "/temperature" not in helped and "/why" not in helped
+    assert "/length N" in helped and "/compare" in helped and "/temperature" not in helped and "/why" not in helped
 
 
 def test_help_lists_every_command(session):

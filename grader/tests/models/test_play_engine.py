@@ -21,15 +21,15 @@ OTHERS = {"experts": MOE, "post-norm": Design(norm="post", **TINY)}
 
 
 @pytest.mark.parametrize("design", DESIGNS.values(), ids=DESIGNS)
-def test_a_text_is_what_generate_gives_with_and_without_cache(parts, words, design):
+@pytest.mark.parametrize("settings", [Settings(length=8, top_k=9, top_p=0.9, seed=4), Settings(length=8, temperature=0)], ids=["drawn", "greedy"])
+def test_a_text_is_what_generate_gives_with_and_without_cache(parts, words, design, settings):
     without, cached = (engine_of(parts, words, design, with_cache) for with_cache in (False, True))
     assert without.cached is None and cached.cached is not None
-    ids = cached.read("the cat sat", 8).ids
-    for settings in (Settings(length=8, top_k=9, top_p=0.9, seed=4), Settings(length=8, temperature=0)):
-        generator = torch.Generator().manual_seed(settings.seed)
-        expected = parts.generate(without.model, torch.tensor([ids]), 8, words.end_id, settings.temperature, settings.top_k, settings.top_p, generator)
-        expected = [i for i in expected[0, len(ids) :].tolist() if i != words.end_id]
-        assert written(without, "the cat sat", settings) == written(cached, "the cat sat", settings) == expected
+    ids = cached.read("the cat sat", settings.length).ids
+    generator = torch.Generator().manual_seed(settings.seed)
+    expected = parts.generate(without.model, torch.tensor([ids]), 8, words.end_id, settings.temperature, settings.top_k, settings.top_p, generator)
+    expected = [i for i in expected[0, len(ids) :].tolist() if i != words.end_id]
+    assert written(without, "the cat sat", settings) == written(cached, "the cat sat", settings) == expected
 
 
 @pytest.mark.parametrize("design", OTHERS.values(), ids=OTHERS)

@@ -83,12 +83,12 @@ def pieces_of(text: str) -> list[str]:
     return ["".join(part) for part in zip(["", *" " * text.count(" ")], text.split(" "))]
 
 
-def test_lines_break_between_words_and_no_word_is_lost():
-    for width in (14, 37, 80):
-        got = printed(width, pieces_of(TEXT))
-        assert got.split() == TEXT.split()
-        assert max(map(cell_len, got.split("\n"))) <= width
-        assert all(line == line.strip() for line in got.split("\n"))
+@pytest.mark.parametrize("width", [14, 20, 37, 80])
+def test_lines_break_between_words_and_no_word_is_lost(width):
+    got = printed(width, pieces_of(TEXT))
+    assert got.split() == TEXT.split()
+    assert max(map(cell_len, got.split("\n"))) <= width
+    assert all(line == line.strip() for line in got.split("\n"))
 
 
 def test_a_word_that_comes_in_pieces_stays_whole_where_it_fits():

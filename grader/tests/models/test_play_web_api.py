@@ -1,4 +1,4 @@
-"""What the page of `headway play --web` can ask for: any text; and what is not possible."""
+"""What the page of `headway play --web` can ask for: any text, other models; and what is not possible."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from grader.models.play.web.api import Request, WrongRequest, read_request
 from grader.tests.models.own_models import GPT, MOE, TRANSLATOR
 from grader.tests.models.page_engines import api_of, engine_of_learner, random_engine
 
-FIELDS = ("settings", "text", "ids")
+FIELDS = ("model", "settings", "text", "ids")
 
 
 @pytest.fixture(scope="module")
@@ -54,26 +54,32 @@ def test_unknown_words_and_an_empty_beginning(api, engine):
     engine.start_ids = before
 
 
-def test_a_learners_error_is_a_sentence_with_their_line_and_the_next_request_works():
-    line = 'raise SystemExit("oh no")'
+@pytest.mark.parametrize("line", ['raise RuntimeError("oh no")', 'raise SystemExit("oh no")', "raise KeyboardInterrupt('oh no')"])
+def test_a_learners_error_is_a_sentence_with_their_line_and_the_next_request_works(line):
     with engine_of_learner(f"if logits.dim() and temperature == 1.5: {line}\n    return logits / temperature") as engine:
         api = api_of(engine)
         *_, last = api.write(Request(text="the cat", settings=Settings(temperature=1.5)))
-        says = "Your apply_temperature raised SystemExit"
-        assert last["problem"].startswith(f"{says}: oh no (ch09_sampling.py, line ") and line in last["problem"], last
-        assert api.likeliest(Request(ids=(5,), settings=Settings(temperature=1.5)))["problem"].startswith(says)
+        name = line.removeprefix("raise ").partition("(")[0]
+        assert last["problem"].startswith(f"Your apply_temperature raised {name}: oh no (ch09_sampling.py, line ") and line in last["problem"], last
+        assert api.likeliest(Request(ids=(5,), settings=Settings(temperature=1.5)))["problem"].startswith(f"Your apply_temperature raised {name}")
         assert list(api.write(Request(text="the cat", settings=Settings(length=3))))[-1]["event"] == "end"
         assert not api.describe()["inside"]  # this engine has no chapter 12, as in a handout
 
 
-def test_a_model_without_an_inside_says_so(parts, words):
-    api = api_of(random_engine(parts, words, MOE, "mixture"))
-    assert not api.describe()["inside"] and list(api.write(Request(text="the cat", settings=Settings(length=2))))[-1]["event"] == "end"
-    assert "works with a GPT of pre-norm blocks" in api.attention(Request(ids=(3,)))["problem"]
-    translator = api_of(random_engine(parts, words, TRANSLATOR, "hindi"))
-    assert translator.describe()["translates"] and translator.translate(Request(text=""))["problem"] == "Type a sentence to translate."
-    with pytest.raises(WrongRequest, match="hindi is a translator"):
-        translator.write(Request(text="the cat"))
+def test_two_models_are_compared_by_name(parts, words, engine):
+    api = api_of(engine, mixture=random_engine(parts, words, MOE, "mixture"), hindi=random_engine(parts, words, TRANSLATOR, "hindi"))
+    about = api.describe()
+    assert about["others"] == ["mixture", "hindi", "damaged"] and about["inside"] and about["settings"]["temperature"] == Settings().temperature
+    with pytest.raises(WrongRequest, match="the model 'mixture' is not open"):
+        api.write(Request(model="mixture", text="the cat"))
+    opened = api.open(Request(model="mixture"))
+    assert opened["name"] == "mixture" and not opened["inside"] and opened["about"][1] == "Your own code: all 9 parts."
+    assert list(api.write(Request(model="mixture", text="the cat", settings=Settings(length=2))))[-1]["event"] == "end"
+    assert "works with a GPT of pre-norm blocks" in api.attention(Request(model="mixture", ids=(3,)))["problem"]
+    assert api.open(Request(model="hindi"))["problem"] == "Hindi is a translator and tiny is not, so they cannot answer the same line."
+    assert api.open(Request(model="damaged"))["problem"] == "Damaged/checkpoint.json is damaged; train the model again."
+    for name in ("../mixture", "/etc", "nothing"):
+        assert "there is no checkpoint" in api.open(Request(model=name))["problem"].lower()
 
 
 WRONG = {
@@ -84,24 +90,30 @@ WRONG = {
     '{"text": 1}': "the page sends no such text",
     '{"ids": []}': "the page sends no such ids",
     '{"ids": [true]}': "the page sends no such ids",
+    '{"ids": "12"}': "the page sends no such ids",
+    '{"model": 3}': "the page sends no such model",
+    '{"settings": []}': "the page sends no such settings",
     '{"settings": {"temprature": 1}}': "the page sends no such settings",
-    '{"settings": {"temperature": NaN}}': "/temperature takes 0, which always takes the likeliest token, or a number from 0.01 to 100, not 'nan'",
+    '{"settings": {"temperature": "hot"}}': "/temperature takes 0, which always takes the likeliest token, or a number from 0.01 to 100, not 'hot'",
+    '{"settings": {"temperature": NaN}}': "/temperature takes 0",
+    '{"settings": {"temperature": true}}': "/temperature takes 0",
     '{"settings": {"min_p": [1]}}': "/min-p takes a number from 0 to 1",
+    '{"settings": {"length": 1000000}}': "/length takes a whole number from 1 to 10000",
 }
 
 
-def test_a_wrong_request_is_a_sentence():
-    for body, sentence in WRONG.items():
-        with pytest.raises(WrongRequest) as caught:
-            read_request(body.encode(), FIELDS)
-        assert str(caught.value).startswith(sentence) and "\n" not in str(caught.value)
+@pytest.mark.parametrize("body", WRONG, ids=range(len(WRONG)))
+def test_a_wrong_request_is_a_sentence(body):
+    with pytest.raises(WrongRequest) as caught:
+        read_request(body.encode(), FIELDS)
+    assert str(caught.value).startswith(WRONG[body]) and "\n" not in str(caught.value)
 
 
 def test_a_request_has_its_settings_and_no_others():
-    body = b'{"settings": {"temperature": 0.3, "top_k": null, "top_p": 0.9, "seed": 7}, "text": "caf\\u00e9"}'
-    assert read_request(body, FIELDS) == Request(Settings(temperature=0.3, top_p=0.9, seed=7), "café")
+    body = b'{"settings": {"temperature": 0.3, "top_k": null, "top_p": 0.9, "seed": 7}, "text": "caf\\u00e9", "model": "a"}'
+    assert read_request(body, FIELDS) == Request("a", Settings(temperature=0.3, top_p=0.9, seed=7), "café")
     with pytest.raises(WrongRequest, match="the page sends no such text"):
-        read_request(b'{"text": "a"}', ("ids",))
+        read_request(b'{"text": "a"}', ("model", "ids"))
     with pytest.raises(WrongRequest, match="the text is too long"):
         read_request(b'{"text": "%s"}' % (b"a" * 20_001), FIELDS)
 

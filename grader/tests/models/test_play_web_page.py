@@ -8,7 +8,7 @@ import pytest
 from browser import Browser, needs_chromium
 from grader.models.play.settings import Settings
 from grader.teaching.drawing.palette import contrast
-from grader.tests.models.own_models import TRANSLATOR
+from grader.tests.models.own_models import MOE, TRANSLATOR
 from grader.tests.models.page_engines import api_of, random_engine, served, written_ids
 
 pytestmark = [pytest.mark.thorough, needs_chromium]
@@ -84,8 +84,13 @@ def browser(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def address(engine):
-    with served(api_of(engine)) as server:
+def mixture(parts, words):
+    return random_engine(parts, words, MOE, "mixture")
+
+
+@pytest.fixture(scope="module")
+def address(engine, mixture):
+    with served(api_of(engine, mixture=mixture)) as server:
         yield server.address
 
 
@@ -214,6 +219,21 @@ def test_what_is_typed_is_text_and_never_markup(browser, address, engine):
         engine.tokenizer.unknown_words = engine_unknown
     assert word in page.js("document.querySelector('.notes').textContent")
     assert page.js("document.querySelectorAll('main img').length") == 0 and "hacked" not in page.js("document.title") and page.errors == []
+
+
+def test_two_models_write_side_by_side(browser, address, mixture):
+    page = opened(browser, address)
+    write(page, "the cat sat", 5)
+    page.js("(() => { const select = document.getElementById('compare'); select.value = 'mixture'; select.dispatchEvent(new Event('change')); })()")
+    page.until(lambda: page.js("document.querySelectorAll('.pane').length === 2 && document.querySelectorAll('.pane')[1].querySelectorAll('.written').length === 5"))
+    assert page.js("[...document.querySelectorAll('.pane h2')].map(title => title.textContent)") == ["tiny", "mixture"]
+    pieces = [piece.text for piece in mixture.write(mixture.read("the cat sat", 5).ids, Settings(length=5, seed=0)) if hasattr(piece, "id")]
+    assert page.js("document.querySelectorAll('.pane')[1].querySelector('.text').textContent") == "startThe cat sat" + "".join(pieces)  # the same seed
+    page.js("document.querySelectorAll('.pane')[1].querySelectorAll('.token')[2].click()")
+    page.until(lambda: "this model is another one" in page.js("document.getElementById('attention-says').textContent"))  # experts have no chapter 12
+    page.js("(() => { const select = document.getElementById('compare'); select.value = 'damaged'; select.dispatchEvent(new Event('change')); })()")
+    page.until(lambda: page.js("document.getElementById('compare-status').textContent") == "Damaged/checkpoint.json is damaged; train the model again.")
+    assert page.js("document.querySelectorAll('.pane').length") == 1 and page.errors == []
 
 
 def test_a_translator_shows_source_and_translation(browser, parts, words):

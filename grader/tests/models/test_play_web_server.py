@@ -40,7 +40,7 @@ class WatchedApi:
         return watched()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def server(engine):
     with served(api_of(engine)) as server:
         yield server
@@ -67,27 +67,32 @@ def test_the_page_and_its_files_come_with_a_strict_policy(server):
     assert status == 308 and headers["Location"] == f"/{server.token}/"
 
 
-PATHS = ("/", "/page.js", "/api/model", "/x/TOKEN/", "/TOKENx/", "/tOKEN/", "/?TOKEN", "/%54OKEN/", "/%C3%A9/", "*")
+@pytest.mark.parametrize("method", ["GET", "POST", "HEAD", "PUT", "OPTIONS", "DELETE"])
+@pytest.mark.parametrize("path", ["/", "/page.js", "/api/model", "/api/write", "/x/TOKEN/", "/TOKENx/", "/tOKEN/", "/?TOKEN", "/%54OKEN/", "/%C3%A9/", "*"])
+def test_without_the_token_everything_is_refused(server, method, path):
+    path = path.replace("tOKEN", server.token.swapcase()).replace("%54OKEN", f"%{ord(server.token[0]):x}{server.token[1:]}").replace("TOKEN", server.token)
+    status, text, _ = request(server, path, {} if method == "POST" else None, method)
+    assert status == 403 and server.token not in text
+    assert method == "HEAD" or json.loads(text)["problem"].startswith("the address is not complete")
 
 
-def test_without_the_token_everything_is_refused(server):
-    for method, path in (*((method, "/api/write") for method in ("GET", "POST", "HEAD", "PUT", "OPTIONS", "DELETE")), *(("GET", path) for path in PATHS)):
-        path = path.replace("tOKEN", server.token.swapcase()).replace("%54OKEN", f"%{ord(server.token[0]):x}{server.token[1:]}").replace("TOKEN", server.token)
-        status, text, _ = request(server, path, {} if method == "POST" else None, method)
-        assert status == 403 and server.token not in text, (method, path)
-        assert method == "HEAD" or json.loads(text)["problem"].startswith("the address is not complete")
-
-
-def test_another_host_or_another_origin_is_refused(server):
-    host, origin = "this page is read at 127.0.0.1", "another page may not use this one"
-    for name, value, sentence in (
-        ("Host", "elsewhere.example:80", host), ("Host", "127.0.0.1.elsewhere.example", host), ("Host", "", host),
-        ("Origin", "https://elsewhere.example", origin), ("Origin", "http://127.0.0.1:1", origin), ("Origin", "null", origin),
-    ):  # fmt: skip
-        for path, body in (("", None), ("api/write", {"text": "the cat"})):
-            status, text, headers = request(server, f"/{server.token}/{path}", body, change=lambda headers: headers.update({name: value}))  # noqa: B023 - called at once
-            assert status == 403 and json.loads(text)["problem"] == sentence
-            assert headers["Access-Control-Allow-Origin"] is None
+@pytest.mark.parametrize(
+    "name, value, sentence",
+    [
+        ("Host", "elsewhere.example", "this page is read at 127.0.0.1"),
+        ("Host", "elsewhere.example:80", "this page is read at 127.0.0.1"),
+        ("Host", "127.0.0.1.elsewhere.example", "this page is read at 127.0.0.1"),
+        ("Host", "", "this page is read at 127.0.0.1"),
+        ("Origin", "https://elsewhere.example", "another page may not use this one"),
+        ("Origin", "http://127.0.0.1:1", "another page may not use this one"),
+        ("Origin", "null", "another page may not use this one"),
+    ],
+)
+def test_another_host_or_another_origin_is_refused(server, name, value, sentence):
+    for path, body in (("", None), ("api/model", None), ("api/write", {"text": "the cat"})):
+        status, text, headers = request(server, f"/{server.token}/{path}", body, change=lambda headers: headers.update({name: value}))
+        assert status == 403 and json.loads(text)["problem"] == sentence
+        assert headers["Access-Control-Allow-Origin"] is None
 
 
 @pytest.mark.parametrize("refused", ["Host: elsewhere.example", "Host: 127.0.0.1:PORT\r\nOrigin: https://elsewhere.example"])
@@ -116,10 +121,10 @@ OTHER_PATHS = (
 )  # fmt: skip
 
 
-def test_nothing_but_the_pages_files_can_be_read(server):
-    for path in OTHER_PATHS:
-        status, text, _ = request(server, f"/{server.token}/{path}")
-        assert status == 404 and "import" not in text
+@pytest.mark.parametrize("path", OTHER_PATHS)
+def test_nothing_but_the_pages_files_can_be_read(server, path):
+    status, text, _ = request(server, f"/{server.token}/{path}")
+    assert status == 404 and "import" not in text
 
 
 def test_wrong_bodies_are_refused(server):

@@ -1,6 +1,6 @@
 """What the page can ask for, as plain data. A text is a stream of events; everything else is one answer.
 
-One request at a time uses the model. What the user or the learner's code did wrong is `{"problem": sentence}`, and the
+One request at a time uses a model. What the user or the learner's code did wrong is `{"problem": sentence}`, and the
 server lives on.
 """
 
@@ -10,21 +10,21 @@ import base64
 import json
 import threading
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Protocol
 
 import torch
 from grader.files import UserProblem
 from grader.models.own_parts import describe_problem
 from grader.models.play.engine import CONTEXT, MOST_READ, PART, REPLACEMENT, Candidate, Ending, Engine, Piece
-from grader.models.play.session import full_note, left_out_note, model_note, reading_notes, translation_notes
+from grader.models.play.session import full_note, left_out_note, reading_notes, unknown_note
 from grader.models.play.settings import LONGEST, OFF, SETTINGS, PlayProblem, Settings
+from grader.models.play.web.page_models import PageModels
 
 MOST_WEIGHTS = 2**24  # of all attention maps of one text
 MOST_LOGITS = 2**28  # that the logit lens computes: 1 GiB
 LONGEST_TEXT = 20_000  # characters of a request
 MOST_IDS = MOST_READ + 10_000  # a beginning, and the longest text
-INSIDE = ("attention_patterns", "logit_lens", "classify_head")  # a handout may lack chapter 12
 Data = dict[str, Any]
 
 
@@ -34,14 +34,16 @@ class WrongRequest(Exception):
 
 @dataclass(frozen=True)
 class Request:
-    """What a request is about."""
+    """What a request is about. Without a model's name, it is about the model that the command names."""
 
+    model: str = ""
     settings: Settings = Settings()
     text: str | None = None
     ids: tuple[int, ...] | None = None
 
 
 CHECKS: dict[str, Callable[[Any], bool]] = {
+    "model": lambda value: isinstance(value, str),
     "text": lambda value: isinstance(value, str),
     "ids": lambda value: isinstance(value, list) and bool(value) and all(type(i) is int for i in value),
     "settings": lambda value: isinstance(value, dict) and value.keys() <= SETTINGS.keys(),
@@ -68,23 +70,20 @@ def read_request(body: bytes, fields: Collection[str]) -> Request:
     except PlayProblem as problem:
         raise WrongRequest(str(problem)) from None
     ids = tuple(data["ids"]) if "ids" in data else None
-    return Request(settings, data.get("text"), ids)
+    return replace(Request(), **{**data, "settings": settings, "ids": ids})
 
 
-class Api:
-    questions = {
-        "likeliest": ("settings", "ids"),
-        "attention": ("ids",),
-        "lens": ("ids",),
-        "translate": ("settings", "text"),
-    }  # those with one answer, and the fields that a request may have
-    streams = {"write": ("settings", "text", "ids")}  # those that are answered by a generator of events
+class HasParts(Protocol):
+    parts: Any
 
-    def __init__(self, engine: Engine, sentences: list[str]) -> None:
+
+class Turns:
+    """One request at a time uses a model. What cannot be done is an answer with a sentence."""
+
+    def __init__(self) -> None:
         self.turn = threading.Lock()
-        self._engine, self._sentences = engine, sentences
 
-    def _answer(self, work: Callable[[], Any]) -> Any:
+    def _answer(self, model: HasParts, work: Callable[[], Any]) -> Any:
         """What `work` returns, in a turn; a sentence if it is not possible."""
         with self.turn:
             try:
@@ -93,53 +92,69 @@ class Api:
                 says = str(problem)
             # also a sys.exit in the learner's code; Control-C arrives in the main thread only
             except BaseException as problem:
-                says = describe_problem(problem, self._engine.parts)
-        return {"event": "problem", "problem": as_sentence(says)}
+                says = describe_problem(problem, model.parts)
+        return {"event": "problem", "problem": _sentence(says)}
 
-    def _in_turns(self, events: Iterator[Data]) -> Generator[Data, None, None]:
+    def _in_turns(self, model: HasParts, events: Iterator[Data]) -> Generator[Data, None, None]:
         """Each event needs a turn of its own, so that texts of several tabs are written side by side."""
         while True:
-            event = self._answer(lambda: next(events, None))
+            event = self._answer(model, lambda: next(events, None))
             if event is None:
                 return
             yield event
             if "problem" in event:
                 return
 
+
+class Api(Turns):
+    questions = {
+        "open": ("model",),
+        "likeliest": ("model", "settings", "ids"),
+        "attention": ("model", "ids"),
+        "lens": ("model", "ids"),
+        "translate": ("model", "settings", "text"),
+    }
+    streams = {"write": ("model", "settings", "text", "ids")}
+    read = staticmethod(read_request)
+
+    def __init__(self, models: PageModels) -> None:
+        super().__init__()
+        self._models = models
+
     # ---- answers
 
     def describe(self) -> Data:
         """What the page shows first."""
-        engine = self._engine
-        return {
-            "name": engine.name,
-            "about": [model_note(engine), *self._sentences],
-            "translates": engine.translates,
-            "layers": engine.design.n_layers,
-            "heads": engine.design.n_heads,
-            "end_id": engine.tokenizer.end_id,
-            "inside": engine.is_plain_gpt and all(hasattr(engine.parts, name) for name in INSIDE),
-            "settings": asdict(Settings()),
-            "longest": LONGEST,
-        }
+        with self.turn:
+            names = [name for name in self._models.checkpoints() if name != self._models.first.name]
+            return {**self._models.describe(""), "others": names, "settings": asdict(Settings()), "longest": LONGEST}
+
+    def open(self, request: Request) -> Data:
+        """Load a checkpoint to compare with."""
+
+        def work() -> Data:
+            self._models.open(request.model)
+            return self._models.describe(request.model)
+
+        return self._answer(self._models.first, work)
 
     def likeliest(self, request: Request) -> Data:
         """The tokens that are most likely to come after these."""
-        ids = self._ids(request)
-        return self._answer(lambda: {"likeliest": _rows(self._engine.likeliest(ids, request.settings))})
+        engine, ids = self._engine_and_ids(request)
+        return self._answer(engine, lambda: {"likeliest": _rows(engine.likeliest(ids, request.settings))})
 
     def lens(self, request: Request) -> Data:
         """What each layer would say after these tokens, the embeddings first."""
-        engine, ids = self._engine, self._ids(request)
+        engine, ids = self._engine_and_ids(request)
         most = MOST_LOGITS // (engine.tokenizer.vocab_size * (engine.design.n_layers + 1))
         return self._answer(
-            lambda: {"layers": [_rows(layer) for layer in engine.lens(_short(ids, most, "the logit lens"))]}
+            engine, lambda: {"layers": [_rows(layer) for layer in engine.lens(_short(ids, most, "the logit lens"))]}
         )
 
     def attention(self, request: Request) -> Data:
         """The weights of every head: for each layer, head and token, one byte for the token itself and each token
         before it, 255 for the weight 1."""
-        engine, ids = self._engine, self._ids(request)
+        engine, ids = self._engine_and_ids(request)
         most = int((2 * MOST_WEIGHTS / (engine.design.n_layers * engine.design.n_heads)) ** 0.5)
 
         def work() -> Data:
@@ -153,19 +168,21 @@ class Api:
                 "weights": base64.b64encode(bytes(weights.flatten().tolist())).decode(),
             }
 
-        return self._answer(work)
+        return self._answer(engine, work)
 
     def translate(self, request: Request) -> Data:
         """The translation of a sentence, with notes on what the model cannot read of it."""
-        engine, text = self._engine, (request.text or "").strip()
+        engine, text = self._engine(request), (request.text or "").strip()
+        if not engine.translates:
+            raise WrongRequest(f"{engine.name} is not a translator")
 
         def work() -> Data:
             if not text:
                 raise PlayProblem("type a sentence to translate")
-            notes = translation_notes(engine, text)
+            notes = unknown_note(engine, tuple(engine.tokenizer.unknown_words(engine.sentence(text))))
             return {"translation": engine.translate(text, request.settings.length), "notes": notes}
 
-        return self._answer(work)
+        return self._answer(engine, work)
 
     # ---- texts
 
@@ -174,13 +191,12 @@ class Api:
         ends."""
         if (request.text is None) == (request.ids is None):
             raise WrongRequest("a text begins with text or with ids, and not with both")
-        if self._engine.translates:
-            raise WrongRequest(f"{self._engine.name} is a translator; it cannot go on with a text")
-        ids = None if request.ids is None else self._ids(request)
-        return self._in_turns(self._write(request, ids))
+        engine, ids = (self._engine(request), None) if request.ids is None else self._engine_and_ids(request)
+        if engine.translates:
+            raise WrongRequest(f"{engine.name} is a translator; it cannot go on with a text")
+        return self._in_turns(engine, self._write(engine, request, ids))
 
-    def _write(self, request: Request, ids: list[int] | None) -> Iterator[Data]:
-        engine = self._engine
+    def _write(self, engine: Engine, request: Request, ids: list[int] | None) -> Iterator[Data]:
         if ids is None:
             prompt = engine.read((request.text or "").strip(), request.settings.length)
             notes = reading_notes(engine, prompt)
@@ -193,23 +209,36 @@ class Api:
         yield {"event": "begin", "tokens": _tokens(engine, ids), "left_out": prompt.left_out, "notes": notes}
         for piece in engine.write(ids, request.settings):
             if isinstance(piece, Ending):
-                notes = [full_note(engine)] if piece.reason == "full" else []
-                yield {"event": "end", "reason": piece.reason, "text": piece.text, "notes": notes}
+                yield {
+                    "event": "end",
+                    "reason": piece.reason,
+                    "text": piece.text,
+                    "notes": [full_note(engine)] if piece.reason == "full" else [],
+                }
             else:
                 ids.append(piece.id)
                 yield _token(engine, ids, piece)
 
-    def _ids(self, request: Request) -> list[int]:
+    # ---- both
+
+    def _engine(self, request: Request) -> Engine:
+        try:
+            return self._models.engine(request.model)
+        except PlayProblem as problem:
+            raise WrongRequest(str(problem)) from None
+
+    def _engine_and_ids(self, request: Request) -> tuple[Engine, list[int]]:
+        engine = self._engine(request)
         if request.ids is None:
             raise WrongRequest("the request has no ids")
-        size = self._engine.tokenizer.vocab_size
+        size = engine.tokenizer.vocab_size
         wrong = next((i for i in request.ids if not 0 <= i < size), None)
         if wrong is not None:
-            raise WrongRequest(f"{self._engine.name} has no token {wrong}; its ids are 0 to {size - 1}")
-        return list(request.ids)
+            raise WrongRequest(f"{engine.name} has no token {wrong}; its ids are 0 to {size - 1}")
+        return engine, list(request.ids)
 
 
-def as_sentence(says: str) -> str:
+def _sentence(says: str) -> str:
     says = says.removeprefix("/")
     return says[:1].upper() + says[1:] + ("" if says.endswith((".", "?", "!")) else ".")
 

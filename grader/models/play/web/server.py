@@ -1,5 +1,5 @@
-"""HTTP for the page of `headway play --web`: on this machine only, with a token in the address, and with no request to
-elsewhere."""
+"""HTTP for the pages of `headway play --web` and `headway chat --web`: on this machine only, with a token in the
+address, and with no request to elsewhere."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ import json
 import secrets
 import select
 import socket
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Collection, Generator, Mapping
 from functools import partial
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from grader.console.local_server import HOST, POLICY, LocalServer, is_own_host
-from grader.models.play.web.api import Api, Data, WrongRequest, as_sentence, read_request
+from grader.models.play.web.api import Data, WrongRequest
 from grader.teaching import book
 
 LARGEST = 1 << 20  # bytes of a request
 STATIC = Path(__file__).parent / "static"
 BOOK = Path(book.__file__).parent / "static"
 KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
-FILES = {path.name: path for path in (*sorted(STATIC.glob("*.*")), BOOK / "icon.svg", BOOK / "theme.js")}
-FILES[""] = STATIC / "page.html"
+SHARED = {path.name: path for path in (*sorted(STATIC.glob("*.*")), BOOK / "icon.svg", BOOK / "theme.js")}
+FILES = {"": STATIC / "page.html"} | SHARED
 HEADERS = {
     "Content-Security-Policy": POLICY,
     "X-Content-Type-Options": "nosniff",
@@ -33,6 +33,22 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
+
+
+class PageApi(Protocol):
+    """What a page can ask for. Each name is a method, which gets what `read` makes of the request's body."""
+
+    @property
+    def questions(self) -> Mapping[str, Collection[str]]:
+        """Those with one answer, and the fields that a request may have."""
+
+    @property
+    def streams(self) -> Mapping[str, Collection[str]]:
+        """Those that are answered by a generator of events."""
+
+    def describe(self) -> Data: ...
+
+    def read(self, body: bytes, fields: Collection[str]) -> Any: ...
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -44,8 +60,8 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = 60  # seconds that a browser may take to send a request or to read an answer
     disable_nagle_algorithm = True  # a token is sent at once
 
-    def __init__(self, *arguments: Any, api: Api, token: str, **more: Any) -> None:
-        self._api, self._token = api, token
+    def __init__(self, *arguments: Any, api: PageApi, files: Mapping[str, Path], token: str, **more: Any) -> None:
+        self._api, self._files, self._token = api, files, token
         super().__init__(*arguments, **more)
 
     # ---- who may ask
@@ -76,8 +92,8 @@ class _Handler(BaseHTTPRequestHandler):
         path = self.path.partition("?")[0].removeprefix(f"/{self._token}")
         if path == "/api/model":
             self._guarded(lambda: self._send(200, self._api.describe()))
-        elif path.removeprefix("/") in FILES and path:
-            file = FILES[path.removeprefix("/")]
+        elif path.removeprefix("/") in self._files and path:
+            file = self._files[path.removeprefix("/")]
             self._send_bytes(200, file.read_bytes(), KINDS[file.suffix])
         elif not path:
             self._send_bytes(308, b"", "text/plain", Location=f"/{self._token}/")
@@ -91,9 +107,9 @@ class _Handler(BaseHTTPRequestHandler):
             return
         api = self._api
         if name in api.streams:
-            self._guarded(lambda: self._stream(getattr(api, name)(read_request(body, api.streams[name]))))
+            self._guarded(lambda: self._stream(getattr(api, name)(api.read(body, api.streams[name]))))
         elif name in api.questions:
-            self._guarded(lambda: self._send(200, getattr(api, name)(read_request(body, api.questions[name]))))
+            self._guarded(lambda: self._send(200, getattr(api, name)(api.read(body, api.questions[name]))))
         else:
             self._refuse(404, "there is no such question")
 
@@ -114,7 +130,10 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             answer()
         except WrongRequest as problem:
-            self._send(400, {"problem": as_sentence(str(problem))})
+            self._send(
+                400,
+                {"problem": str(problem)[:1].upper() + str(problem)[1:] + ("" if str(problem).endswith("?") else ".")},
+            )
 
     def _stream(self, events: Generator[Data, None, None]) -> None:
         """Send each event as a line of JSON. The text ends when the page has closed the connection."""
@@ -170,10 +189,10 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 class PageServer(LocalServer):
-    def __init__(self, api: Api, port: int = 0) -> None:
+    def __init__(self, api: PageApi, port: int = 0, files: Mapping[str, Path] = FILES) -> None:
         """OSError if the port is in use."""
         self.token = secrets.token_urlsafe(16)
-        super().__init__((HOST, port), partial(_Handler, api=api, token=self.token))
+        super().__init__((HOST, port), partial(_Handler, api=api, files=files, token=self.token))
 
     @property
     def address(self) -> str:

@@ -13,7 +13,7 @@ export class Bars {
     this.list = find("candidates");
     this.onPick = onPick;
     this.rows = [];
-    this.at = null; // the place where a candidate would be put
+    this.at = null; // {pane, place}: where a candidate would be put
   }
 
   clear(where) {
@@ -161,10 +161,10 @@ export class Heads {
 
 // ---- logit lens
 
-export function showLens(layers, drawn) {
+export function showLens(layers, drawn, name = "layer") {
   const rows = layers.map((candidates, i) => {
     const row = make("tr", "");
-    const head = make("th", "", i ? `layer ${i}` : "embeddings");
+    const head = make("th", "", i ? `${name} ${i}` : "embeddings");
     head.scope = "row";
     row.append(head);
     for (const candidate of candidates) {

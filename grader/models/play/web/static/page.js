@@ -5,33 +5,34 @@ import { Pane } from "./pane.js";
 import * as settings from "./settings.js";
 import { ask, latest, Problem, stream } from "./stream.js";
 import { beginTheme } from "./theme-button.js";
+import { translate } from "./translator.js";
 
 const find = (id) => document.getElementById(id);
 const askFor = { likeliest: latest(), attention: latest(), lens: latest() };
 const ENDINGS = { length: "", end: "The model ended its text here.", full: "" };
 
-const make = (tag, text = "", className = "") => Object.assign(document.createElement(tag), { textContent: text, className });
-
-let pane = null; // the text
+let panes = [];
+let active = null; // the pane that the right side is about
 let pointed = null; // a place in it
+let last = null; // the beginning and the settings of the last text, for a model to compare with
 const bars = new Bars(pick);
 const heads = new Heads(shade);
 
 // ---- writing
 
-async function start(body, put) {
+async function start(pane, body, put) {
   pane.controller?.abort();
   const controller = (pane.controller = new AbortController());
   if (body.text !== undefined) pane.clear();
   pane.mark(null);
   pane.notes.replaceChildren();
   pane.ended = false;
-  say("Writing …");
+  say(pane, "Writing …");
   showButtons();
   let count = 0, begun = 0, finished = false;
   const pace = () => `${count} tokens, ${Math.round(count / Math.max((performance.now() - begun) / 1000, 0.001))} per second`;
   try {
-    for await (const event of stream("write", body, controller.signal)) {
+    for await (const event of stream("write", { model: pane.info.model, settings: body.settings, ...body }, controller.signal)) {
       if (event.event === "begin") {
         pane.begin(event.tokens, event.left_out, put);
         event.notes.forEach((note) => pane.note(note));
@@ -39,12 +40,12 @@ async function start(body, put) {
       } else if (event.event === "token") {
         count++;
         const element = pane.append({ ...event, written: true });
-        showWritten();
+        if (pane === active) showWritten(pane);
         keepInView(element);
-        say(pace(), "pace");
+        say(pane, pace(), "pace");
       } else {
         finished = true;
-        say(pace());
+        say(pane, pace());
         pane.complete(event.text);
         pane.ended = event.reason === "end";
         for (const note of [ENDINGS[event.reason], ...event.notes]) if (note) pane.note(note + (event.reason === "full" ? " Go on continues without the beginning." : ""));
@@ -53,47 +54,33 @@ async function start(body, put) {
     if (!finished) throw new Problem("The server stopped in the middle of the text.");
   } catch (error) {
     if (pane.controller !== controller) return; // another text has begun here
-    if (error.name === "AbortError") say(`Stopped after ${count} tokens.`);
-    else complain(error);
+    if (error.name === "AbortError") say(pane, `Stopped after ${count} tokens.`);
+    else complain(pane, error);
   }
   if (pane.controller !== controller) return;
   pane.controller = null;
   showButtons();
-  await lookInside();
+  if (pane === active) await lookInside();
 }
 
 function write() {
   const text = find("beginning").value.trim();
   const chosen = settings.current();
   settings.nextSeed();
-  return pane.info.translates ? translate(text, chosen) : start({ text, settings: chosen });
-}
-
-// The last translation is the first one that is shown.
-async function translate(text, chosen) {
-  pane.notes.replaceChildren();
-  say("Translating …");
-  try {
-    const { translation, notes } = await ask("translate", { text, settings: chosen });
-    const pair = make("dl", "", "pair");
-    pair.append(make("dt", "Source"), make("dd", text), make("dt", "Translation"), make("dd", translation || "(nothing)", "target"));
-    pane.text.prepend(pair);
-    notes.forEach((note) => pane.note(note));
-    say("");
-  } catch (error) {
-    complain(error);
-  }
+  last = { text, settings: chosen };
+  if (panes[0].info.translates) return translate(panes, text, chosen, say, complain);
+  return Promise.all(panes.map((pane) => start(pane, last)));
 }
 
 function goOn() {
   const chosen = settings.current();
   settings.nextSeed();
-  return start({ ids: pane.ids, settings: chosen });
+  return Promise.all(panes.filter((pane) => pane.tokens.length && !pane.ended).map((pane) => start(pane, { ids: pane.ids, settings: chosen })));
 }
 
 // Put a candidate where the bars are, and go on from it.
 function pick(candidate) {
-  const place = bars.at;
+  const { pane, place } = bars.at;
   const ids = pane.ids.slice(0, place);
   if (candidate.id === pane.info.end_id) {
     pane.controller?.abort();
@@ -107,37 +94,41 @@ function pick(candidate) {
   const known = { written: true, put: true, probability: candidate.probability, likeliest: bars.rows.map((row) => row.candidate) };
   const chosen = settings.current();
   settings.nextSeed();
-  return start({ ids: [...ids, candidate.id], settings: chosen }, { place, known });
+  return start(pane, { ids: [...ids, candidate.id], settings: chosen }, { place, known });
 }
 
-function stop() { pane.controller?.abort(); }
+function stop() { panes.forEach((pane) => pane.controller?.abort()); }
 
 // ---- looking inside
 
-function showWritten() {
+function showWritten(pane) {
   const place = pane.chosen ?? pane.tokens.length - 1;
   const token = pane.tokens[place];
   if (!token?.likeliest) return false;
-  bars.show(token.likeliest, token.id, `after “${pane.before(place)}” the model wrote “${pane.shown(place)}”`, place);
+  bars.show(token.likeliest, token.id, `after “${pane.before(place)}” the model wrote “${pane.shown(place)}”`, { pane, place });
   return true;
 }
 
 // Bars, maps and lens, for the chosen token or for the end of the text.
 async function lookInside(onlyBars = false) {
+  const pane = active;
   if (!pane || pane.info.translates || pane.busy) return;
+  find("models-title").textContent = panes.length > 1 ? "The models" : "The model";
+  heads.resize(pane.info.layers, pane.info.heads);
   const place = pane.chosen ?? pane.tokens.length;
   const ids = pane.ids.slice(0, place);
+  const model = pane.info.model;
   if (!pane.tokens.length) return;
-  const outdated = () => pane.busy || place !== (pane.chosen ?? pane.tokens.length); // an answer about an earlier choice or text
-  if (pane.chosen === null || onlyBars || !showWritten()) {
+  const outdated = () => pane !== active || pane.busy || place !== (pane.chosen ?? pane.tokens.length); // an answer about an earlier choice or text
+  if (pane.chosen === null || onlyBars || !showWritten(pane)) {
     if (!ids.length) bars.clear("The first token has nothing before it.");
-    else await guarded(async () => {
-      const data = await askFor.likeliest("likeliest", { ids, settings: settings.current() });
+    else await guarded(pane, async () => {
+      const data = await askFor.likeliest("likeliest", { model, ids, settings: settings.current() });
       if (!data || outdated()) return;
       const ended = pane.ended && place === pane.tokens.length;
       const there = ended ? pane.info.end_id : (pane.tokens[place]?.id ?? null);
       const what = ended ? " the text ended" : there === null ? "" : `; the text has “${pane.shown(place)}”`;
-      bars.show(data.likeliest, there, `after “${pane.before(place)}”${what}`, place);
+      bars.show(data.likeliest, there, `after “${pane.before(place)}”${what}`, { pane, place });
     });
   }
   if (onlyBars) return;
@@ -147,22 +138,22 @@ async function lookInside(onlyBars = false) {
     find("attention-says").textContent = find("lens-where").textContent = "This needs chapter 12 and a GPT of pre-norm blocks, and this model is another one.";
     return;
   }
-  await guarded(async () => {
-    const data = pane.map ?? (await askFor.attention("attention", { ids: pane.ids }));
-    if (!data || pane.busy) return;
+  await guarded(pane, async () => {
+    const data = pane.map ?? (await askFor.attention("attention", { model, ids: pane.ids }));
+    if (!data || active !== pane || pane.busy) return;
     pane.map = data;
     heads.set(data);
     shade();
   }, (sentence) => { heads.set(null); find("attention-says").textContent = sentence; });
-  await guarded(async () => {
-    const data = ids.length ? await askFor.lens("lens", { ids }) : { layers: [] };
+  await guarded(pane, async () => {
+    const data = ids.length ? await askFor.lens("lens", { model, ids }) : { layers: [] };
     if (!data || outdated()) return;
     showLens(data.layers, pane.tokens[place]?.id ?? null);
     find("lens-where").textContent = ids.length ? `what each layer would say after “${pane.before(place)}”` : "The first token has nothing before it.";
   }, (sentence) => { showLens([]); find("lens-where").textContent = sentence; });
 }
 
-async function guarded(work, say = (sentence) => pane.note(sentence, "problem")) {
+async function guarded(pane, work, say = (sentence) => pane.note(sentence, "problem")) {
   try {
     await work();
   } catch (error) {
@@ -172,36 +163,44 @@ async function guarded(work, say = (sentence) => pane.note(sentence, "problem"))
 }
 
 function shade() {
-  if (!pane) return;
-  const place = pointed ?? pane.chosen;
-  const weights = place === null || !pane.map ? null : heads.row(place);
-  pane.shade(place, weights);
+  if (!active) return;
+  const place = pointed ?? active.chosen;
+  const weights = place === null || !active.map ? null : heads.row(place);
+  for (const pane of panes) pane.shade(pane === active ? place : null, pane === active ? weights : null);
   if (place === null || !weights) {
-    if (pane.info.inside) find("attention-says").textContent = "Point at a token of the text to see which tokens this head looks at.";
+    if (active.info.inside) find("attention-says").textContent = "Point at a token of the text to see which tokens this head looks at.";
     return;
   }
   const most = weights.map((weight, i) => [weight, i]).sort((a, b) => b[0] - a[0]).slice(0, 3).filter(([weight]) => weight >= 0.01);
-  find("attention-says").textContent = `“${pane.shown(place)}” looks at ${most.map(([weight, i]) => `“${pane.shown(i)}” ${Math.round(100 * weight)} %`).join(", ")}`;
+  find("attention-says").textContent = `“${active.shown(place)}” looks at ${most.map(([weight, i]) => `“${active.shown(i)}” ${Math.round(100 * weight)} %`).join(", ")}`;
+}
+
+function activate(pane) {
+  if (pane === active) return false;
+  active = pane;
+  panes.forEach((other) => other.element.classList.toggle("active", other === pane && panes.length > 1));
+  return true;
 }
 
 // ---- what is shown
 
 function showButtons() {
-  find("stop").disabled = !pane.busy;
-  find("go-on").disabled = pane.busy || !pane.tokens.length || pane.ended;
-  document.documentElement.classList.toggle("busy", pane.busy);
+  const busy = panes.some((pane) => pane.busy);
+  find("stop").disabled = !busy;
+  find("go-on").disabled = busy || !panes.some((pane) => pane.tokens.length && !pane.ended);
+  document.documentElement.classList.toggle("busy", busy);
 }
 
 // A screen reader reads the status, and not the pace, which changes with every token.
-function say(sentence, place = "status") {
+function say(pane, sentence, place = "status") {
   find("status").textContent = find("pace").textContent = "";
-  find(place).textContent = sentence;
+  find(place).textContent = sentence && panes.length > 1 ? `${pane.info.name}: ${sentence}` : sentence;
 }
 
-function complain(error) {
+function complain(pane, error) {
   if (!(error instanceof Problem)) throw error;
   pane.note(error.message, "problem");
-  say("");
+  say(pane, "");
 }
 
 function keepInView(element) {
@@ -210,19 +209,50 @@ function keepInView(element) {
 }
 
 function addPane(info) {
-  pane = new Pane(info, {
-    point(place) {
+  const pane = new Pane(info, {
+    point(from, place) {
+      if (place === null && from !== active) return;
       pointed = place;
+      if (activate(from)) lookInside();
       shade();
     },
-    choose() {
-      if (pane.busy) showWritten();
-      else lookInside();
+    choose(from) {
+      if (activate(from) || !from.busy) lookInside();
+      if (from.busy) showWritten(from);
       shade();
     },
   });
+  panes.push(pane);
   find("texts").append(pane.element);
-  find("about").append(...info.about.map((sentence) => make("p", sentence)));
+  find("texts").classList.toggle("two", panes.length > 1);
+  const about = document.createElement("div");
+  about.append(...info.about.map((sentence) => Object.assign(document.createElement("p"), { textContent: sentence })));
+  find("about").append(about);
+  return pane;
+}
+
+async function compare() {
+  const name = find("compare").value, status = find("compare-status");
+  for (const pane of panes.splice(1)) { pane.controller?.abort(); pane.element.remove(); find("about").lastChild.remove(); }
+  find("texts").classList.remove("two");
+  activate(panes[0]);
+  status.textContent = "";
+  if (!name) return lookInside();
+  status.textContent = "Loading … This can take a minute, because your exercises that it uses are tested first.";
+  try {
+    const info = await ask("open", { model: name });
+    if (find("compare").value !== name) return;
+    const differs = info.tokenizer !== panes[0].info.tokenizer && !info.translates;
+    status.textContent = differs ? "The tokenizers differ, so the same seed draws other tokens." : "";
+    panes[0].element.classList.add("active");
+    const pane = addPane(info);
+    if (!last) return;
+    await (info.translates ? translate([pane], last.text, last.settings, say, complain) : start(pane, last));
+  } catch (error) {
+    if (!(error instanceof Problem)) throw error;
+    status.textContent = error.message;
+    find("compare").value = "";
+  }
 }
 
 // ---- beginning
@@ -240,6 +270,7 @@ async function begin() {
   document.title = `${info.name} · Headway play`;
   let waiting = 0;
   settings.begin(info.settings, info.longest, () => { clearTimeout(waiting); waiting = setTimeout(() => lookInside(true), 80); });
+  find("compare").append(...info.others.map((name) => new Option(name, name)));
   if (matchMedia("(max-width: 60rem)").matches) find("settings").open = false;
   if (info.translates) {
     document.documentElement.classList.add("translates");
@@ -247,7 +278,7 @@ async function begin() {
     find("write").textContent = "Translate";
     find("settings-title").textContent = "Settings";
   }
-  addPane(info);
+  activate(addPane(info));
   heads.resize(info.layers, info.heads);
   heads.set(null);
   find("composer").addEventListener("submit", (event) => { event.preventDefault(); write(); });
@@ -258,6 +289,7 @@ async function begin() {
   });
   find("go-on").addEventListener("click", goOn);
   find("stop").addEventListener("click", stop);
+  find("compare").addEventListener("change", compare);
   document.documentElement.dataset.ready = "";
 }
 

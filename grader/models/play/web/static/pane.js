@@ -1,4 +1,4 @@
-// A pane is the text of the model: its tokens, which can be pointed at and chosen.
+// A pane is the text of one model: its tokens, which can be pointed at and chosen.
 
 import { enter, rove } from "./rove.js";
 
@@ -6,7 +6,7 @@ const make = (tag, className, text = "") => Object.assign(document.createElement
 const TOKEN = ".token";
 
 export class Pane {
-  // `on` has the functions point(place or null) and choose().
+  // `on` has the functions point(pane, place or null) and choose(pane, place).
   constructor(info, on) {
     this.info = info;
     this.on = on;
@@ -17,6 +17,7 @@ export class Pane {
     this.map = null; // the attention of this text, once it was asked for
     this.element = make("article", "card pane");
     this.element.setAttribute("aria-label", `The text of ${info.name}`);
+    this.title = make("h2", "", info.name);
     this.text = make("div", "text");
     this.text.setAttribute("role", "group");
     this.text.setAttribute("aria-label", "The text, token by token: arrow keys move, Enter chooses");
@@ -24,14 +25,14 @@ export class Pane {
     this.notes = make("div", "notes");
     this.notes.setAttribute("role", "status");
     const legend = make("p", "legend", "The stronger the line, the less likely was the token. Choose a token to see what else was possible.");
-    this.element.append(this.text, legend, this.notes);
+    this.element.append(this.title, this.text, legend, this.notes);
     this.clear();
     rove(this.text, TOKEN);
     const place = (event) => this.place(event.target.closest?.(TOKEN));
-    this.text.addEventListener("pointerover", (event) => on.point(place(event)));
-    this.text.addEventListener("pointerleave", () => on.point(null));
-    this.text.addEventListener("focusin", (event) => on.point(place(event)));
-    this.text.addEventListener("focusout", () => on.point(null));
+    this.text.addEventListener("pointerover", (event) => on.point(this, place(event)));
+    this.text.addEventListener("pointerleave", () => on.point(this, null));
+    this.text.addEventListener("focusin", (event) => on.point(this, place(event)));
+    this.text.addEventListener("focusout", () => on.point(this, null));
     this.text.addEventListener("click", (event) => { const at = place(event); if (at !== null) this.choose(at); });
     this.text.addEventListener("keydown", (event) => {
       if (event.key === "Escape") this.choose(null);
@@ -119,7 +120,7 @@ export class Pane {
   choose(place) {
     this.mark(place === this.chosen ? null : place);
     if (place !== null) enter(this.text, TOKEN, this.tokens[place].element);
-    this.on.choose();
+    this.on.choose(this, this.chosen);
   }
 
   // `weights` has one number for the token at `place` and each one before it. Shades are relative to the largest, so that a head that looks at
