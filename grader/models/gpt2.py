@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from grader.models.checkpoint import CheckpointProblem, Loaded
 from grader.models.design import Design, DesignProblem, build_model
-from grader.models.tokenizers import fingerprint_of, pieces_of
+from grader.models.tokenizers import ModelTokenizer, pieces_of
 from torch import Tensor
 
 WEIGHTS, VOCAB, MERGES, CONFIG = "model.safetensors", "vocab.json", "merges.txt", "config.json"
@@ -49,25 +49,22 @@ def load_folder(folder: Path, parts: Any) -> Loaded:
 def read_tokenizer(folder: Path, parts: Any) -> GPT2Tokenizer:
     """The tokenizer in `vocab.json` and `merges.txt`, which splits texts with the learner's `split_for_bpe`."""
     vocab = _read_json(folder, VOCAB)
-    if (
-        not isinstance(vocab, dict)
-        or not all(type(i) is int and i >= 0 for i in vocab.values())
-        or len(set(vocab.values())) < len(vocab)
-    ):
-        raise CheckpointProblem(f"{folder / VOCAB} does not give each token an id of its own; {DOWNLOAD}")
-    alphabet = set(byte_alphabet().values())
-    if not alphabet <= vocab.keys() or not alphabet.issuperset("".join(vocab.keys() - {END_OF_TEXT})):
-        raise CheckpointProblem(f"{folder / VOCAB} is not written in the byte alphabet of a GPT-2; {DOWNLOAD}")
     lines = _read_text(folder, MERGES).split("\n")
     merges = [tuple(line.split(" ")) for line in lines if line and not line.startswith("#version")]
-    wrong = next(
-        (pair for pair in merges if len(pair) != 2 or not {pair[0], pair[1], pair[0] + pair[1]} <= vocab.keys()), None
-    )
-    if wrong is not None:
-        raise CheckpointProblem(
-            f"{folder / MERGES} does not fit {VOCAB}: the merge {' '.join(wrong)!r} has no token there; {DOWNLOAD}"
-        )
+    if not _is_vocabulary(vocab) or not all(
+        len(pair) == 2 and {*pair, "".join(pair)} <= vocab.keys() for pair in merges
+    ):
+        raise CheckpointProblem(f"{folder / VOCAB} and {MERGES} are damaged or not those of a GPT-2; {DOWNLOAD}")
     return GPT2Tokenizer(vocab, [(left, right) for left, right in merges], parts.split_for_bpe)
+
+
+def _is_vocabulary(vocab: Any) -> bool:
+    """Whether each token, written in the byte alphabet, has an id of its own, and each byte is a token."""
+    if not isinstance(vocab, dict) or not all(type(i) is int and i >= 0 for i in vocab.values()):
+        return False
+    alphabet = set(byte_alphabet().values())
+    named = alphabet <= vocab.keys() and alphabet.issuperset("".join(vocab.keys() - {END_OF_TEXT}))
+    return named and len(set(vocab.values())) == len(vocab)
 
 
 # ---- the weights
@@ -157,7 +154,7 @@ def byte_alphabet() -> dict[int, str]:
     return {byte: chr(256 + invisible.index(byte)) if byte in invisible else chr(byte) for byte in range(256)}
 
 
-class GPT2Tokenizer:
+class GPT2Tokenizer(ModelTokenizer):
     """Text to ids and back. `vocab` has each token, written in the byte alphabet, with its id; `merges` has the pairs,
     the first learned first.
 
@@ -201,21 +198,12 @@ class GPT2Tokenizer:
     def pieces(self, ids: Sequence[int]) -> list[str]:
         return pieces_of(map(self.token_bytes, ids))
 
-    def unknown_words(self, text: str) -> list[str]:
-        """None: every text is made of bytes."""
-        return []
-
     def token_bytes(self, i: int) -> bytes:
         """The bytes of one token; none for an id that `vocab.json` leaves out."""
         return self._bytes.get(i, b"")
 
     def to_data(self) -> dict:
         return {"kind": self.kind, "vocab": self.vocab, "merges": [list(pair) for pair in self.merges]}
-
-    @property
-    def fingerprint(self) -> str:
-        """Equal for tokenizers that give every text the same ids."""
-        return fingerprint_of(self.to_data())
 
     # ---- merging
 

@@ -63,23 +63,19 @@ def count_stories(parts: Any, corpus: StoryCorpus) -> nn.Module:
     return Bigrams(parts.bigram_probabilities(counts, SMOOTHING))
 
 
-def embedding_model(parts: Any, corpus: StoryCorpus) -> nn.Module:
-    return _between_embedding_and_head(parts, corpus)
-
-
 def attention_model(parts: Any, corpus: StoryCorpus) -> nn.Module:
     positions = parts.LearnedPositions(DESIGN.max_len, DESIGN.d_model)
     attention = CausalResidual(parts.MultiHeadAttention(DESIGN.d_model, DESIGN.n_heads), parts.causal_mask)
-    return _between_embedding_and_head(parts, corpus, positions, attention)
+    return between_embedding_and_head(parts, corpus, positions, attention)
 
 
 def block_model(parts: Any, corpus: StoryCorpus) -> nn.Module:
     positions = parts.LearnedPositions(DESIGN.max_len, DESIGN.d_model)
     block = parts.PreNormBlock(DESIGN.d_model, DESIGN.n_heads)
-    return _between_embedding_and_head(parts, corpus, positions, block, parts.LayerNorm(DESIGN.d_model))
+    return between_embedding_and_head(parts, corpus, positions, block, parts.LayerNorm(DESIGN.d_model))
 
 
-def _between_embedding_and_head(parts: Any, corpus: StoryCorpus, *layers: nn.Module) -> nn.Module:
+def between_embedding_and_head(parts: Any, corpus: StoryCorpus, *layers: nn.Module) -> nn.Module:
     """An embedding, these layers, and a linear head: ids (B, T) -> logits (B, T, V)."""
     vocab_size = corpus.tokenizer.vocab_size
     embedding = parts.TokenEmbedding(vocab_size, DESIGN.d_model)
@@ -113,7 +109,7 @@ BLOCK_PARTS = (
 )  # fmt: skip
 STAGES = (
     Stage("bigrams", "Counted bigrams", 0, FIRST_MODEL, count_stories, is_counted=True),
-    Stage("embedding", "An embedding and a head", 2, ("TokenEmbedding",), embedding_model),
+    Stage("embedding", "An embedding and a head", 2, ("TokenEmbedding",), between_embedding_and_head),
     Stage("attention", "One attention layer", 3, ATTENTION, attention_model),
     Stage("block", "One block", 6, BLOCK_PARTS, block_model),
     Stage("gpt", "A GPT", 7, (*BLOCK_PARTS, "GPT"), whole_gpt),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from importlib.util import find_spec
 
 MODELS = ("safetensors", "numpy")  # safetensors uses numpy, and does not require it
-TERMINAL = ("prompt_toolkit",)
 INSTALL = 'pip install -c constraints.txt -e ".[play]"'
 
 

@@ -12,7 +12,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from grader.models.design import PAD_ID
 
@@ -31,7 +31,7 @@ class TokenizerProblem(Exception):
     """The text or the stored data does not make a tokenizer; the message is a sentence."""
 
 
-class ModelTokenizer(Protocol):
+class ModelTokenizer:
     """What every tokenizer of a model can do."""
 
     kind: str  # "words", "bpe" or "gpt2"
@@ -39,18 +39,28 @@ class ModelTokenizer(Protocol):
     start_ids: list[int]  # before every text; empty if texts have no mark at their beginning
     end_id: int | None  # after every text
 
-    def encode(self, text: str) -> list[int]: ...
-    def decode(self, ids: Sequence[int]) -> str: ...
-    def pieces(self, ids: Sequence[int]) -> list[str]: ...
-    def unknown_words(self, text: str) -> list[str]: ...
-    def to_data(self) -> dict[str, Any]: ...
+    def encode(self, text: str) -> list[int]:
+        raise NotImplementedError
+
+    def decode(self, ids: Sequence[int]) -> str:
+        raise NotImplementedError
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """What each id adds to the text."""
+        raise NotImplementedError
+
+    def to_data(self) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def unknown_words(self, text: str) -> list[str]:
+        """None, if every text is made of bytes."""
+        return []
+
     @property
-    def fingerprint(self) -> str: ...
-
-
-def fingerprint_of(data: Any) -> str:
-    """A short hash: two tokenizers with the same one give the same ids."""
-    return hashlib.sha256(json.dumps(data, sort_keys=True, ensure_ascii=False).encode()).hexdigest()[:16]
+    def fingerprint(self) -> str:
+        """A short hash: two tokenizers with the same one give the same ids."""
+        data = json.dumps(self.to_data(), sort_keys=True, ensure_ascii=False)
+        return hashlib.sha256(data.encode()).hexdigest()[:16]
 
 
 def split_words(text: str) -> list[str]:
@@ -58,7 +68,7 @@ def split_words(text: str) -> list[str]:
     return _TOKEN.findall(text)
 
 
-class WordModelTokenizer:
+class WordModelTokenizer(ModelTokenizer):
     """Words and punctuation marks, lower-cased, with the learner's WordTokenizer. Decoding writes capitals and spaces
     as in a printed text."""
 
@@ -130,12 +140,8 @@ class WordModelTokenizer:
     def to_data(self) -> dict[str, Any]:
         return {"kind": self.kind, "vocab": self._vocab, "cased": self._cased}
 
-    @property
-    def fingerprint(self) -> str:
-        return fingerprint_of(self.to_data())
 
-
-class BpeModelTokenizer:
+class BpeModelTokenizer(ModelTokenizer):
     """Byte-pair encoding with the learner's BPETokenizer, inside words: a space belongs to the word after it."""
 
     kind = "bpe"
@@ -178,15 +184,8 @@ class BpeModelTokenizer:
     def pieces(self, ids: Sequence[int]) -> list[str]:
         return pieces_of([self._bytes.get(i, b"") for i in ids])
 
-    def unknown_words(self, text: str) -> list[str]:
-        return []
-
     def to_data(self) -> dict[str, Any]:
         return {"kind": self.kind, "merges": [list(pair) for pair in self._merges]}
-
-    @property
-    def fingerprint(self) -> str:
-        return fingerprint_of(self.to_data())
 
 
 def pieces_of(tokens: Iterable[bytes]) -> list[str]:

@@ -52,8 +52,7 @@ def chat(
     from grader.models.own_parts import explaining_crashes, find_own_parts
     from grader.models.published.chat import Chat
     from grader.models.published.opening import EARLIER, EXERCISES, build, find_source
-    from grader.models.tuning.adapters import ADAPTERS, find_place, merge
-    from grader.models.tuning.checkpoint import read
+    from grader.models.tuning.adapters import ADAPTERS, find_place, merge, read
     from grader.teaching.walks.progress_line import show_progress
 
     saved = read(adapter) if adapter else None

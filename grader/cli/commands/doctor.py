@@ -22,7 +22,7 @@ from grader.course.source import SourceProblem, parse, read_source
 from grader.course.status import read_course, short_path
 from grader.course.syllabus import EXERCISES, ROOT, TESTS, suites_of
 from grader.execution.sandbox import isolation, namespaces
-from grader.models.packages import MODELS, TERMINAL, missing_packages
+from grader.models.packages import missing_packages
 from rich.text import Text
 
 _PROBE = """
@@ -89,7 +89,7 @@ def _packages() -> Iterator[Finding]:
         yield Finding("note", f"these packages are not the versions that Headway was tested with: {', '.join(other)}")
     else:
         yield Finding("ok", "all packages have the versions that Headway was tested with (constraints.txt)")
-    if find_spec("torch") and (sentence := missing_packages("train", MODELS + TERMINAL)):
+    if find_spec("torch") and (sentence := missing_packages("train")):
         yield Finding("note", sentence)
 
 

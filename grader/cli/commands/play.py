@@ -13,7 +13,7 @@ from grader.cli.arguments import argument, complete_checkpoint, option
 from grader.cli.commands.train import DONE, FAILED, UNUSABLE
 from grader.console.local_server import open_browser, print_address
 from grader.console.output import make_console, print_error, print_wrapped, supports_unicode
-from grader.models.packages import MODELS, TERMINAL, missing_packages
+from grader.models.packages import missing_packages
 
 if TYPE_CHECKING:
     from grader.models.play.engine import Engine
@@ -50,7 +50,7 @@ def play(
         print_error(sentence)
         return UNUSABLE
     is_terminal = not web and sys.stdin.isatty() and sys.stdout.isatty()
-    if missing := missing_packages("play", MODELS + TERMINAL if is_terminal else MODELS):
+    if missing := missing_packages("play"):
         print_error(missing)
         return UNUSABLE
     from grader.models.play.opening import Opener
@@ -135,7 +135,7 @@ def _run_prompt(session: Session) -> int:
 
 def _run_plain(session: Session) -> int:
     from grader.models.own_parts import describe_problem
-    from grader.models.play.commands import run_plain
+    from grader.models.play.prompt import run_plain
 
     try:
         good = run_plain(session, sys.stdin, sys.stdout, sys.stderr, print_error)

@@ -142,7 +142,7 @@ def _introduce(tuning: Tuning) -> None:
 def _conclude(tuning: Tuning) -> None:
     """Print what it has learned, or that it has not; some answers; and where the adapters are."""
     from grader.course.status import short_path
-    from grader.models.tuning.checkpoint import FILE
+    from grader.models.tuning.adapters import FILE
     from grader.models.tuning.evaluation import describe_difference, describe_shares
 
     console = make_console()

@@ -6,7 +6,7 @@
     commands.py   answers a line that the user types: a command such as /temperature or /why, or a beginning
     settings.py   how the next token is chosen
     views.py      bars and tables as plain text
-    prompt.py     the terminal: line editing, history, completion, and a text broken between words
+    prompt.py     lines from a terminal, where a text is broken between words, or from a pipe
     web/          `--web`: the same on a page in the browser
 
 Begin with `engine.py`.

@@ -3,10 +3,9 @@ it in COMMANDS."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import TextIO
 
 from grader.models.play.engine import Engine, require_same_task
 from grader.models.play.session import Session, Shown
@@ -185,35 +184,6 @@ COMMANDS = (
     Command("/help", "this list", _help, translators_too=True),
     Command(QUIT, "end", lambda session, argument: iter(()), translators_too=True),
 )
-
-
-NOTES = ("note",)  # styles that are about a text, and so go to the other stream
-
-
-def run_plain(
-    session: Session, lines: Iterable[str], out: TextIO, notes: TextIO, report: Callable[[str], None]
-) -> bool:
-    """Answer every line that is not empty. Returns whether all of them could be answered; `report` gets a sentence for
-    each that could not."""
-    good = True
-    for line in lines:
-        if is_quit(line):
-            break
-        if not line.strip():
-            continue
-        try:
-            write(answer(session, line), out, notes)
-        except PlayProblem as problem:
-            report(str(problem))
-            good = False
-    return good
-
-
-def write(pieces: Iterator[Shown], out: TextIO, notes: TextIO) -> None:
-    for piece in pieces:
-        stream = notes if piece.style in NOTES else out
-        stream.write(without_controls(piece.text))
-        stream.flush()
 
 
 def without_controls(text: str) -> str:

@@ -1,25 +1,20 @@
-"""`headway play` in a terminal: line editing, history and completion by prompt_toolkit; the text appears as it is
-written."""
+"""`headway play` line by line: in a terminal, where the text appears as it is written, or from a pipe."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
+from typing import TextIO
 
 from grader.console.output import make_console, print_wrapped
 from grader.console.word_wrap import WordWrap
-from grader.models.checkpoint import CHECKPOINTS, list_checkpoints
-from grader.models.play.commands import COMMANDS, NOTES, answer, is_quit, without_controls
+from grader.models.play.commands import answer, is_quit, without_controls
 from grader.models.play.session import Session, Shown
 from grader.models.play.settings import PlayProblem
-from prompt_toolkit import PromptSession
-from prompt_toolkit.completion import CompleteEvent, Completer, Completion
-from prompt_toolkit.document import Document
-from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from rich.console import Console
 from rich.text import Text
 
-HISTORY = CHECKPOINTS / ".play-history"
+NOTES = ("note",)  # styles that are about a text, and so go to the other stream
 TEXTS = ("prompt", "text")  # broken between words; tables have lines of their own
 STYLES = {"prompt": "bold", "note": "dim", "head": "cyan"}
 
@@ -27,18 +22,19 @@ STYLES = {"prompt": "bold", "note": "dim", "head": "cyan"}
 def run_prompt(session: Session, describe: Callable[[Exception], str]) -> None:
     """Answer lines until Control-D or /quit. `describe` says in a sentence what an exception of the learner's code
     was."""
-    reader: PromptSession[str] = PromptSession(
-        history=_history(), completer=CommandCompleter(), complete_while_typing=True
-    )
+    with contextlib.suppress(ImportError):
+        import readline  # noqa: F401  # input() edits lines with it
     while True:
         console = make_console()
         session.width = console.width
         try:
-            line = reader.prompt("> ")
+            line = input("> ")
         except KeyboardInterrupt:
+            console.print()
             print_wrapped(console, "Control-D or /quit ends.", style="dim")
             continue
         except EOFError:
+            console.print()
             return
         if is_quit(line):
             return
@@ -55,45 +51,40 @@ def run_prompt(session: Session, describe: Callable[[Exception], str]) -> None:
             _say_problem(console, describe(problem))
 
 
-class CommandCompleter(Completer):
-    """The commands, each with what it does, and the checkpoints after /compare."""
-
-    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
-        typed = document.text_before_cursor
-        name, space, argument = typed.partition(" ")
-        if name == "/compare" and space:
-            names = ["off", *(path.name for path in list_checkpoints())]
-            yield from (Completion(name, -len(argument)) for name in names if name.startswith(argument))
-        elif typed.startswith("/") and not space:
-            yield from (
-                Completion(command.name, -len(typed), display_meta=command.about)
-                for command in COMMANDS
-                if command.name.startswith(typed)
-            )
-
-
-def _history() -> History:
-    try:
-        HISTORY.parent.mkdir(parents=True, exist_ok=True)
-        HISTORY.touch()
-    except OSError:
-        return InMemoryHistory()
-    return FileHistory(str(HISTORY))
-
-
 def _print(console: Console, wrap: WordWrap, piece: Shown) -> None:
     if piece.style in NOTES:
         print_wrapped(console, piece.text.strip(), style="dim")
-    elif piece.style in TEXTS:
-        _write(console, wrap.feed(piece.text), STYLES.get(piece.style, ""))
-    else:
-        _write(console, piece.text, STYLES.get(piece.style, ""))
-
-
-def _write(console: Console, text: str, style: Any = "") -> None:
-    console.print(Text(without_controls(text), style=style), end="", soft_wrap=True)
+        return
+    text = wrap.feed(piece.text) if piece.style in TEXTS else piece.text
+    console.print(Text(without_controls(text), style=STYLES.get(piece.style, "")), end="", soft_wrap=True)
 
 
 def _say_problem(console: Console, sentence: str) -> None:
     end = "" if sentence.endswith((".", "?")) else "."
     print_wrapped(console, without_controls(f"{sentence[:1].upper()}{sentence[1:]}{end}"), style="yellow")
+
+
+def run_plain(
+    session: Session, lines: Iterable[str], out: TextIO, notes: TextIO, report: Callable[[str], None]
+) -> bool:
+    """Answer every line that is not empty. Returns whether all of them could be answered; `report` gets a sentence for
+    each that could not."""
+    good = True
+    for line in lines:
+        if is_quit(line):
+            break
+        if not line.strip():
+            continue
+        try:
+            _write(answer(session, line), out, notes)
+        except PlayProblem as problem:
+            report(str(problem))
+            good = False
+    return good
+
+
+def _write(pieces: Iterator[Shown], out: TextIO, notes: TextIO) -> None:
+    for piece in pieces:
+        stream = notes if piece.style in NOTES else out
+        stream.write(without_controls(piece.text))
+        stream.flush()

@@ -220,13 +220,9 @@ def _require_tensors(file: GgufFile, sizes: Sizes) -> None:
     for block in range(min(sizes.n_layers, len(file.shapes) + 1)):  # the number may be damaged
         expected |= {f"blk.{block}.{name}.weight": shape for name, shape in shapes.items()}
     found = file.shapes
-    if missing := next((name for name in expected if name not in found), None):
-        raise PublishedProblem(f"{file.name} has no tensor {missing}; download it again, or take another file")
-    if spare := next((name for name in found if name not in expected), None):
-        raise PublishedProblem(f"{file.name} has a tensor {spare}, for which chapter 16's model has no place")
-    if wrong := next((name for name in expected if found[name] != expected[name]), None):
-        what = f"{file.name} says that {wrong} has the shape {found[wrong]}"
-        raise PublishedProblem(f"{what}, and its other numbers ask for {expected[wrong]}; download it again")
+    if wrong := sorted(name for name in expected | found if found.get(name) != expected.get(name)):
+        what = f"{file.name} does not have the tensors that its sizes ask for, for example {wrong[0]}"
+        raise PublishedProblem(f"{what}; download it again, or take another file")
 
 
 def _fill(parts: Any, model: nn.Module, file: GgufFile) -> None:

@@ -19,7 +19,6 @@ from grader.models.published.source import (
 from torch import nn
 
 CONFIG, TOKENIZER, WEIGHTS = "config.json", "tokenizer.json", "model.safetensors"
-INDEX = "model.safetensors.index.json"
 USUAL = {"rope_scaling": None, "attention_bias": False, "mlp_bias": False, "hidden_act": "silu"}
 
 
@@ -48,16 +47,11 @@ def read_folder(folder: Path) -> Source:
         tokens[place] = token
     said = config.get("max_position_embeddings")
     context = said if isinstance(said, int) else 2048
-    weights = _weight_files(folder)
-    return Source(
-        folder.resolve().name,
-        sizes,
-        context,
-        tokens,
-        merges,
-        special,
-        lambda parts, model: _fill(parts, model, weights),
-    )
+    weights = folder / WEIGHTS
+    if not weights.is_file():
+        raise PublishedProblem(f"{folder} has no {WEIGHTS}; download it from the model's page into this folder")
+    name = folder.resolve().name
+    return Source(name, sizes, context, tokens, merges, special, lambda parts, model: _fill(parts, model, weights))
 
 
 def _read_sizes(folder: Path, config: dict[str, Any]) -> Sizes:
@@ -97,35 +91,18 @@ def _splits_like_smollm(vocabulary: dict[str, Any]) -> bool:
     )
 
 
-def _weight_files(folder: Path) -> list[Path]:
-    if (folder / WEIGHTS).is_file():
-        return [folder / WEIGHTS]
-    if not (folder / INDEX).is_file():
-        raise PublishedProblem(f"{folder} has no {WEIGHTS}; download it from the model's page into this folder")
-    names = _read_json(folder, INDEX).get("weight_map")
-    if not isinstance(names, dict) or not all(isinstance(name, str) for name in names.values()):
-        raise PublishedProblem(f"{folder / INDEX} does not describe a model; download it again")
-    files = [folder / Path(name).name for name in sorted(set(names.values()))]
-    if missing := next((file for file in files if not file.is_file()), None):
-        what = f"the weights in {folder} are in {len(files)} files"
-        raise PublishedProblem(f"{what}, and {missing.name} is missing; download it into this folder")
-    return files
-
-
-def _fill(parts: Any, model: nn.Module, files: list[Path]) -> None:
+def _fill(parts: Any, model: nn.Module, file: Path) -> None:
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
-    tensors: dict[str, Any] = {}
-    for file in files:
-        try:
-            tensors |= load_file(file)
-        except (SafetensorError, ValueError, OSError):
-            raise PublishedProblem(f"{file} is damaged, cut off, or no safetensors file; download it again") from None
+    try:
+        tensors = load_file(file)
+    except (SafetensorError, ValueError, OSError):
+        raise PublishedProblem(f"{file} is damaged, cut off, or no safetensors file; download it again") from None
     try:
         parts.load_llama(model, tensors)
     except ValueError as problem:
-        raise PublishedProblem(f"load_llama refuses the weights of {files[0].parent}: {problem}") from None
+        raise PublishedProblem(f"load_llama refuses the weights of {file.parent}: {problem}") from None
 
 
 def _read_json(folder: Path, name: str) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import count
 
 from grader.models.stories import more_scenes, scenes
@@ -22,14 +22,6 @@ def story(seed: int, number: int) -> str:
         if len(telling.sentences) <= MOST_SENTENCES:
             return telling.text()
     raise AssertionError("unreachable")
-
-
-def training_stories(seed: int, is_validation: Callable[[str], bool], start: int = 0) -> Iterator[tuple[int, str]]:
-    """Endless (number, story) from the number `start`, without those that are held out."""
-    for number in count(start):
-        text = story(seed, number)
-        if not is_validation(text):
-            yield number, text
 
 
 def validation_stories(seed: int, is_validation: Callable[[str], bool], how_many: int) -> list[str]:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import hashlib
 import random
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from grader.models.stories.corpus import story, validation_stories
@@ -21,6 +22,7 @@ from torch import Tensor
 
 Batch = tuple[Tensor, Tensor]
 Window = tuple[list[int], list[int]]
+Row = TypeVar("Row")
 
 STORIES, PAIRS = "stories", "english-hindi"
 VOCABULARY_STORIES = 3000  # they have every word of the corpus
@@ -105,7 +107,6 @@ class TextCorpus:
         self.tokens = len(ids)
         self.title = f"{path.name}, {len(ids):,} tokens"
         self.prompt = " ".join(training[0].split()[:3])
-        self._order: tuple[int, list[int]] = (-1, [])
 
     def _make_tokenizer(self, tokens: str, training: list[str]) -> ModelTokenizer:
         if tokens == "words":
@@ -113,14 +114,7 @@ class TextCorpus:
         return BpeModelTokenizer.of_text(self.parts, _spread_sample(training), BPE_SIZE["text"])
 
     def batch(self, step: int) -> list[Batch]:
-        rows = min(self.rows, len(self._training_windows))
-        places = range(step * rows, (step + 1) * rows)
-        windows = [
-            self._training_windows[
-                self._order_of(place // len(self._training_windows))[place % len(self._training_windows)]
-            ]
-            for place in places
-        ]
+        windows = draw_rows(self._training_windows, self.rows, step, self.seed)
         return collate_by_length(self.parts, windows, self.pieces)
 
     def validation(self) -> list[Batch]:
@@ -128,11 +122,6 @@ class TextCorpus:
 
     def describe(self) -> dict[str, Any]:
         return {"kind": "text", "path": str(self.path.resolve()), "seed": self.seed, "fingerprint": self.fingerprint}
-
-    def _order_of(self, time_around: int) -> list[int]:
-        if self._order[0] != time_around:
-            self._order = (time_around, shuffled(len(self._training_windows), f"{self.seed} {time_around}"))
-        return self._order[1]
 
 
 class PairCorpus:
@@ -151,15 +140,7 @@ class PairCorpus:
         self.title, self.prompt = f"{len(self.training)} sentences in English and Hindi", self.held_out[0][0]
 
     def batch(self, step: int) -> list[Batch]:
-        rows = min(self.rows, len(self.training))
-        order: dict[int, list[int]] = {}
-        chosen = []
-        for place in range(step * rows, (step + 1) * rows):
-            time_around, index = divmod(place, len(self.training))
-            if time_around not in order:
-                order[time_around] = shuffled(len(self.training), f"{self.seed} {time_around}")
-            chosen.append(self.training[order[time_around][index]])
-        return self._collate(chosen, self.pieces)
+        return self._collate(draw_rows(self.training, self.rows, step, self.seed), self.pieces)
 
     def validation(self) -> list[Batch]:
         return self._collate(self.held_out, -(-len(self.held_out) // 32))
@@ -249,6 +230,14 @@ def _spread_sample(paragraphs: Sequence[str]) -> str:
     return "\n\n".join(paragraphs[::every])[:BPE_SAMPLE]
 
 
+def draw_rows(rows: Sequence[Row], count: int, step: int, seed: int) -> list[Row]:
+    """Those of this step's batch: all of them in a new order each time around."""
+    count = min(count, len(rows))
+    places = (divmod(place, len(rows)) for place in range(step * count, (step + 1) * count))
+    return [rows[shuffled(len(rows), f"{seed} {time_around}")[index]] for time_around, index in places]
+
+
+@lru_cache(maxsize=2)
 def shuffled(size: int, seed: str) -> list[int]:
     """The numbers below `size` in an order that depends on the seed alone, with every version of Python."""
     draw = random.Random(seed).random

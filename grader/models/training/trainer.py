@@ -62,13 +62,8 @@ class Trainer:
     def __init__(
         self, parts: Any, design: Design, model: nn.Module, corpus: Corpus, recipe: Recipe, device: str
     ) -> None:
-        self.parts, self.design, self.corpus, self.recipe, self.device = (
-            parts,
-            design,
-            corpus,
-            recipe,
-            torch.device(device),
-        )
+        self.parts, self.design, self.corpus, self.recipe = parts, design, corpus, recipe
+        self.device = torch.device(device)
         self.model = model.to(self.device)
         self.parameters = list(self.model.parameters())
         self.whole = self._wrapped()
@@ -204,7 +199,7 @@ def prepare_torch(seed: int) -> None:
     torch.manual_seed(seed)
     torch.set_num_threads(default_threads())
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.set_deterministic_debug_mode("warn")  # use_deterministic_algorithms also imports a compiler, for seconds
     torch.utils.deterministic.fill_uninitialized_memory = False  # it would only cost time: nothing reads such memory
 
 
@@ -246,11 +241,9 @@ class WithBalanceLoss(nn.Module):
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
         self.model, self.pieces = model, 1
-        self.last_balance = 0.0
 
     def forward(self, ids: Tensor) -> Tensor:
         logits, balance = self.model(ids)
-        self.last_balance = float(balance.detach())
         if not (self.training and torch.is_grad_enabled()):
             return logits
         return _AddLoss.apply(logits, balance, BALANCE / self.pieces)  # type: ignore[no-any-return]
@@ -263,12 +256,8 @@ class ClippingOptimizer:
     def __init__(
         self, optimizer: Any, parameters: Sequence[nn.Parameter], clip_gradients: Any, max_norm: float
     ) -> None:
-        self.optimizer, self.parameters, self.clip_gradients, self.max_norm = (
-            optimizer,
-            parameters,
-            clip_gradients,
-            max_norm,
-        )
+        self.optimizer, self.parameters = optimizer, parameters
+        self.clip_gradients, self.max_norm = clip_gradients, max_norm
         self.norm = 0.0
         self.before_clipping: Callable[[], None] = lambda: None
 

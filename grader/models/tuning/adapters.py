@@ -1,22 +1,43 @@
-"""Adapters in a model: put there, given values, and merged into its layers."""
+"""Adapters in a model: put there, given values, and merged into its layers; and their file.
+
+`checkpoints/NAME/adapters.safetensors` has the adapters and what a resumed tuning needs. The file is replaced as a
+whole, so its parts always belong together. Its tensors are the adapters, their values at the beginning of the phase of
+rewards (`start.`), and the state of AdamW (`optimizer.`); the record is JSON in its metadata.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from grader.models.tuning.checkpoint import Saved
+from grader.course.status import short_path
+from grader.files import problem, write_whole
+from grader.models import checkpoint
 from grader.models.tuning.tasks import TuneProblem
 from torch import Tensor, nn
 
 ADAPTERS = ("LoRALinear", "add_lora")  # the exercises
 NAMES = ("W_q", "W_k", "W_v", "W_out", "gate", "up", "down")  # of the linear layers that get adapters
 RANK, ALPHA = 8, 16
+FILE = "adapters.safetensors"
+FORMAT = "1"
+START, OPTIMIZER = "start.", "optimizer."
 
 Values = dict[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Saved:
+    name: str
+    record: dict[str, Any]
+    adapters: Values
+    start: Values
+    optimizer: Values
 
 
 def add_adapters(parts: Any, model: nn.Module) -> dict[str, nn.Parameter]:
@@ -63,3 +84,60 @@ def merge(parts: Any, model: nn.Module, saved: Saved) -> None:
         if isinstance(layer, parts.LoRALinear):
             model.set_submodule(name, layer.merged())
     model.eval().requires_grad_(False)
+
+
+# ---- the file
+
+
+def save(folder: Path, saved: Saved) -> None:
+    """Write the file. TuneProblem if that is not possible; an earlier one then stays."""
+    from safetensors.torch import save as to_bytes
+
+    tensors = dict(saved.adapters)
+    for prefix, more in ((START, saved.start), (OPTIMIZER, saved.optimizer)):
+        tensors |= {prefix + name: tensor for name, tensor in more.items()}
+    tensors = {name: tensor.detach().cpu().clone().contiguous() for name, tensor in tensors.items()}
+    data = to_bytes(tensors, {"format": FORMAT, "record": json.dumps(saved.record)})
+    try:
+        write_whole(folder / FILE, data)
+    except OSError as error:
+        raise TuneProblem(problem(error, f"write {short_path(folder / FILE)}")) from None
+
+
+def read(name: str) -> Saved:
+    """The tuning of this name. TuneProblem if it does not exist, or if the file is damaged or of another kind."""
+    from safetensors import SafetensorError, safe_open
+
+    folder = checkpoint.CHECKPOINTS / name
+    where = short_path(folder / FILE)
+    if not (folder / FILE).is_file():
+        names = ", ".join(one.name for one in list_tunings()[:6])
+        known = f"you have {names}" if names else "`headway tune` makes one"
+        raise TuneProblem(f"there are no adapters {name!r}; {known}")
+    try:
+        with safe_open(folder / FILE, framework="pt") as file:
+            metadata = file.metadata() or {}
+            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118  # it is no dict
+    except OSError as error:
+        raise TuneProblem(problem(error, f"read {where}")) from None
+    except SafetensorError as trouble:
+        raise TuneProblem(f"{where} is damaged ({trouble}); tune the model again") from None
+    if "record" not in metadata:
+        raise TuneProblem(f"{where} was not written by `headway tune`")
+    if metadata.get("format") != FORMAT:
+        raise TuneProblem(f"{where} was written by another version of Headway; tune the model again")
+    groups: dict[str, dict[str, Tensor]] = {START: {}, OPTIMIZER: {}, "": {}}
+    for key, tensor in tensors.items():
+        prefix = next(prefix for prefix in groups if key.startswith(prefix))
+        groups[prefix][key.removeprefix(prefix)] = tensor
+    try:
+        record = json.loads(metadata["record"])
+    except ValueError:
+        raise TuneProblem(f"the record in {where} is damaged; tune the model again") from None
+    return Saved(name, record, groups[""], groups[START], groups[OPTIMIZER])
+
+
+def list_tunings() -> list[Path]:
+    """The folders with adapters, the newest first."""
+    found = [path.parent for path in checkpoint.CHECKPOINTS.glob(f"*/{FILE}")]
+    return sorted(found, key=lambda folder: (folder / FILE).stat().st_mtime, reverse=True)

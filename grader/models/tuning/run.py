@@ -15,12 +15,11 @@ from grader.models.training.live_page import Page
 from grader.models.training.making import free_name
 from grader.models.training.optimizer_state import read_state, restore_state
 from grader.models.training.trainer import ClippingOptimizer, NotANumber, prepare_torch
-from grader.models.tuning import checkpoint as adapter_file
+from grader.models.tuning import adapters as adapter_file
 from grader.models.tuning.adapters import Values, add_adapters, fill
 from grader.models.tuning.base import Base, open_base
 from grader.models.tuning.evaluation import evaluate
-from grader.models.tuning.page import View
-from grader.models.tuning.progress import ANSWERS, REWARDS, Progress
+from grader.models.tuning.progress import ANSWERS, REWARDS, Progress, View
 from grader.models.tuning.steps import make_optimizer, step_on_answers, step_on_rewards
 from grader.models.tuning.tasks import TASKS, Task, TuneProblem
 from grader.teaching.walks.parts import hidden_prints

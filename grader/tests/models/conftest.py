@@ -7,15 +7,15 @@ import torch
 from grader.models.checkpoint import save
 from grader.models.design import Design, build_model
 from grader.models.play.opening import CACHE, LOOKING
+from grader.models.published import chat
+from grader.models.published.opening import build, find_source
 from grader.models.tokenizers import WordModelTokenizer
+from grader.models.training.corpora import STORIES
 from grader.teaching.corpora import SENTENCES
 from grader.teaching.walks.parts import Parts
 from grader.tests.models.own_models import GPT, MOE, TINY, TRANSLATOR, exercises_of, parts_of
 from grader.tests.models.page_engines import random_engine
-from grader.tests.models.trainings import Trainings
-
-SUNG = ("fish", "snow", "stars", "bread", "wind", "light", "birds", "gold")
-VERSE = "The river runs to the sea. A boat goes down the river, and a man sings.\n\nHe sings of {} and {}, and a boat goes by.\n\n"
+from grader.tests.models.trainings import small_trainings, write_text
 
 
 @pytest.fixture(scope="module")
@@ -36,6 +36,36 @@ def engine(parts, words):
     return random_engine(parts, words)
 
 
+@pytest.fixture(scope="session")
+def written(tmp_path_factory):
+    """A published model; its head is untied, because a tied random head repeats the last token."""
+    from grader.tests.models.published_models import write_model  # it imports transformers, which takes seconds
+
+    return write_model(tmp_path_factory.mktemp("published"), tied=False)
+
+
+@pytest.fixture(scope="session")
+def published(written):
+    """It, on the reference's parts."""
+    from grader.tests.models.published_models import reference_parts
+
+    with reference_parts() as own:
+        yield build(find_source(written.gguf), own)
+
+
+@pytest.fixture
+def short_answers(monkeypatch):
+    monkeypatch.setattr(chat, "MOST_NEW", 60)
+
+
+@pytest.fixture(scope="session")
+def tiny_gguf(tmp_path_factory):
+    from grader.tests.models.published_models import write_model
+
+    sizes = dict(hidden_size=32, intermediate_size=32, num_hidden_layers=1)
+    return str(write_model(tmp_path_factory.mktemp("tiny"), tied=False, **sizes).gguf)
+
+
 @pytest.fixture
 def kit_with_model(kit):
     """Its model writes without an end: ALiBi has no table, and with temperature 0 it repeats itself."""
@@ -43,22 +73,16 @@ def kit_with_model(kit):
     with parts_of(design) as parts:
         torch.manual_seed(1)
         tokenizer = WordModelTokenizer.of_texts(parts, [f"{sentence}." for sentence in SENTENCES])
-        save(kit.root / "checkpoints" / "tiny", build_model(parts, design, tokenizer.vocab_size), tokenizer, design, {})
+        save(kit.root / "checkpoints" / "tiny", build_model(parts, design, tokenizer.vocab_size), tokenizer, design, {"corpus": {"kind": STORIES}})
     return kit
 
 
 @pytest.fixture
-def trainings(monkeypatch, tmp_path):
-    deterministic, threads = torch.are_deterministic_algorithms_enabled(), torch.get_num_threads()
-    made = Trainings(monkeypatch, tmp_path / "checkpoints")
-    yield made
-    made.close()
-    torch.use_deterministic_algorithms(deterministic)
-    torch.set_num_threads(threads)
+def trainings(tmp_path):
+    with small_trainings(tmp_path / "checkpoints") as made:
+        yield made
 
 
 @pytest.fixture
 def text(tmp_path):
-    path = tmp_path / "river.txt"
-    path.write_text("".join(VERSE.format(one, two) for one in SUNG for two in SUNG), encoding="utf-8")
-    return path
+    return write_text(tmp_path / "river.txt")

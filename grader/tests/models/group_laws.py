@@ -8,10 +8,7 @@ from __future__ import annotations
 import sys
 
 import torch
-from grader.course.syllabus import load_syllabus
-from grader.execution.chapter_package import ChapterPackage
-from grader.execution.target import package_sources, resolve
-from torch import nn
+from grader.execution.simulated_group import GroupProblem
 
 DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.int8, torch.uint8)
 
@@ -32,48 +29,37 @@ def equal(got, expected):
         assert a.dtype == b.dtype and a.shape == b.shape and a.equal(b), (a, b)
 
 
-class Sum:
-    """all_reduce adds in every dtype, for every shape: also none, no number, and a view with strides."""
-
-    shapes = ((), (0,), (5,), (2, 3))
+class Collectives:
+    """In every dtype: all_reduce adds, all_gather has the order of the ranks, reduce_scatter gives a part of the sum, broadcast what its source has."""
 
     def run(self, group):
-        found = [group.all_reduce(own(group, *shape, dtype=dtype)) for dtype in DTYPES for shape in self.shapes]
-        return [*found, group.all_reduce(own(group, 4, 3).T), group.all_reduce(own(group, 6)[::2])]
+        found = []
+        for dtype in DTYPES:
+            found.append(group.all_reduce(own(group, 2, 3, dtype=dtype)))
+            found += group.all_gather(own(group, 2, 3, dtype=dtype))
+            found.append(group.reduce_scatter(own(group, 2 * group.size, 3, dtype=dtype)))
+            found += [group.broadcast(own(group, 3, dtype=dtype), source) for source in range(group.size)]
+        return found
 
     def check(self, got, rank, size):
-        sums = [sum(of_all(size, *shape, dtype=dtype)[1:], of_all(size, *shape, dtype=dtype)[0]) for dtype in DTYPES for shape in self.shapes]
-        equal(got, [*sums, sum(of_all(size, 4, 3)).T, sum(of_all(size, 6))[::2]])
+        expected = []
+        for dtype in DTYPES:
+            expected += [sum(of_all(size, 2, 3, dtype=dtype)).to(dtype), *of_all(size, 2, 3, dtype=dtype)]
+            expected.append(sum(of_all(size, 2 * size, 3, dtype=dtype)).to(dtype).chunk(size)[rank])
+            expected += of_all(size, 3, dtype=dtype)
+        equal(got, expected)
 
 
-class Gather:
-    """all_gather gives all ranks' tensors in the order of the ranks."""
+class Shapes:
+    """A tensor without axes, without numbers, and a view with strides are added and gathered like others."""
 
     def run(self, group):
-        return [part for dtype in DTYPES for part in group.all_gather(own(group, 2, 3, dtype=dtype))] + group.all_gather(torch.tensor(group.rank))
+        found = [group.all_reduce(own(group, *shape)) for shape in ((), (0,), (5,))]
+        return [*found, group.all_reduce(own(group, 4, 3).T), group.all_reduce(own(group, 6)[::2]), *group.all_gather(torch.tensor(group.rank))]
 
     def check(self, got, rank, size):
-        equal(got, [part for dtype in DTYPES for part in of_all(size, 2, 3, dtype=dtype)] + [torch.tensor(r) for r in range(size)])
-
-
-class Scatter:
-    """reduce_scatter gives this rank its part of the sum, by the first axis."""
-
-    def run(self, group):
-        return [group.reduce_scatter(own(group, 2 * group.size, 3, dtype=dtype)) for dtype in DTYPES]
-
-    def check(self, got, rank, size):
-        equal(got, [sum(of_all(size, 2 * size, 3, dtype=dtype)).to(dtype).chunk(size)[rank] for dtype in DTYPES])
-
-
-class Broadcast:
-    """broadcast gives the tensor of its source, whichever it is."""
-
-    def run(self, group):
-        return [group.broadcast(own(group, 3, dtype=dtype), source) for source in range(group.size) for dtype in DTYPES]
-
-    def check(self, got, rank, size):
-        equal(got, [of_all(size, 3, dtype=dtype)[source] for source in range(size) for dtype in DTYPES])
+        found = [sum(of_all(size, *shape)) for shape in ((), (0,), (5,))]
+        equal(got, [*found, sum(of_all(size, 4, 3)).T, sum(of_all(size, 6))[::2], *map(torch.tensor, range(size))])
 
 
 class Copies:
@@ -164,8 +150,6 @@ class Refusals:
 
 
 def problem_of(call) -> str:
-    from grader.execution.simulated_group import GroupProblem
-
     try:
         call()
     except GroupProblem as problem:
@@ -186,125 +170,7 @@ class LastWords:
         equal(got, of_all(size, 2)[:-1] if rank == size - 1 else [])
 
 
-# ---- what chapter 18 does with a group
-
-
-class Reference:
-    """The reference's chapters, loaded once in each process."""
-
-    _package = None
-
-    @classmethod
-    def chapter(cls, name):
-        if cls._package is None:
-            cls._package = ChapterPackage(package_sources(resolve("solutions"), load_syllabus().chapters[-1], whole=True), "laws")
-        return cls._package.module(name)
-
-
-def network():
-    torch.manual_seed(3)
-    return nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 5))
-
-
-def data():
-    made = torch.Generator().manual_seed(5)
-    return torch.randn(12, 4, generator=made), torch.randn(12, 5, generator=made)
-
-
-def trained(optimizer, model, gradients):
-    for _ in range(3):
-        optimizer.zero_grad()
-        gradients(model)
-        optimizer.step()
-    return [parameter.detach() for parameter in model.parameters()]
-
-
-class DataParallel:
-    """n ranks with a share of the rows each, averaged gradients and sharded AdamW train the model that one process trains."""
-
-    def run(self, group):
-        ch18 = Reference.chapter("ch18_many_machines")
-        model = network()
-
-        def gradients(model):
-            x, y = (ch18.shard_batch(t, group.rank, group.size) for t in data())
-            nn.functional.mse_loss(model(x), y).backward()
-            ch18.average_gradients(model, group, bucket_bytes=50)
-
-        return trained(ch18.ShardedAdamW(model.parameters(), group, lr=0.1), model, gradients)
-
-    def check(self, got, rank, size):
-        def gradients(model):
-            x, y = data()
-            nn.functional.mse_loss(model(x), y).backward()
-
-        model = network()
-        expected = trained(Reference.chapter("ch08_training").AdamW(model.parameters(), lr=0.1), model, gradients)
-        before = network().parameters()
-        assert all(torch.allclose(a, b, atol=1e-5) and not torch.allclose(a, c, atol=1e-2) for a, b, c in zip(got, expected, before))
-
-
-class Divided:
-    """A ring of messages, a fully sharded layer, and two layers divided by columns and rows: each equals the whole one, gradients too."""
-
-    def run(self, group):
-        ch18 = Reference.chapter("ch18_many_machines")
-        x = data()[0].requires_grad_()
-        linear = network()[0]
-        sharded = ch18.FullyShardedLinear(linear, group)
-        sharded(x).square().sum().backward()
-        found = [ch18.ring_all_reduce(own(group, 7), group), sharded(x).detach(), x.grad.clone()]
-        x.grad = None
-        wide, back = made_layers()
-        first, second = ch18.ColumnParallelLinear(wide, group), ch18.RowParallelLinear(back, group)
-        out = second(first(x).tanh())
-        out.square().sum().backward()
-        return [*found, out.detach(), x.grad]
-
-    def check(self, got, rank, size):
-        x, linear = data()[0].requires_grad_(), network()[0]
-        linear(x).square().sum().backward()
-        expected = [sum(of_all(size, 7)), linear(x).detach(), x.grad.clone()]
-        x.grad = None
-        wide, back = made_layers()
-        out = back(wide(x).tanh())
-        out.square().sum().backward()
-        for a, b in zip(got, [*expected, out.detach(), x.grad], strict=True):
-            assert torch.allclose(a, b, atol=1e-4)
-
-
-def made_layers():
-    torch.manual_seed(4)
-    return nn.Linear(4, 24), nn.Linear(24, 3)
-
-
-class Pipeline:
-    """Stages on different ranks give the losses and the gradients of the whole model."""
-
-    def run(self, group):
-        ch18 = Reference.chapter("ch18_many_machines")
-        stage = stages(group.size)[group.rank]
-        schedule = ch18.pipeline_schedule(group.size, 4)[group.rank]
-        losses = ch18.run_stage(stage, schedule, group, data()[0].chunk(4), lambda out, m: out.square().mean())
-        return [stage.weight.grad, *losses]
-
-    def check(self, got, rank, size):
-        whole = stages(size)
-        losses = []
-        for part in data()[0].chunk(4):
-            losses.append(nn.Sequential(*whole)(part).square().mean())
-            losses[-1].backward()
-        expected = [whole[rank].weight.grad, *(loss.detach() for loss in losses if rank == size - 1)]
-        for a, b in zip(got, expected, strict=True):
-            assert torch.allclose(a, b, atol=1e-6)
-
-
-def stages(size):
-    torch.manual_seed(6)
-    return [nn.Linear(4, 4) for _ in range(size)]
-
-
-LAWS = {law.__name__: law() for law in (Sum, Gather, Scatter, Broadcast, Copies, Messages, Uneven, Refusals, DataParallel, Divided, Pipeline, LastWords)}
+LAWS = {law.__name__: law() for law in (Collectives, Shapes, Copies, Messages, Uneven, Refusals, LastWords)}
 
 
 def main(method: str, rank: str, size: str, file: str) -> None:

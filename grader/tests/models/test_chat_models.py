@@ -22,8 +22,8 @@ def own():
         yield own
 
 
-@pytest.fixture(scope="module", params=[dict(tied=True), dict(tied=False, num_key_value_heads=4), dict(tied=True, num_key_value_heads=1)])
-def written(request, tmp_path_factory):
+@pytest.fixture(scope="module", params=[dict(tied=True, num_key_value_heads=1), dict(tied=False, num_key_value_heads=4)])
+def various(request, tmp_path_factory):
     return write_model(tmp_path_factory.mktemp("published"), **request.param)
 
 
@@ -42,32 +42,22 @@ def logits(published, ids):
         return published.model(ids)
 
 
-def test_the_folder_and_the_gguf_file_have_the_logits_of_transformers(written, own):
+def test_the_folder_and_the_gguf_file_have_the_logits_of_transformers(various, own):
     ids = torch.randint(0, 320, (2, 19))
     with torch.no_grad():
-        expected = written.theirs(ids).logits
-    for place in (written.folder, written.gguf):
+        expected = various.theirs(ids).logits
+    for place in (various.folder, various.gguf):
         torch.testing.assert_close(logits(build(find_source(place), own), ids), expected, rtol=0, atol=2e-4)
     assert expected.std() > 0.1  # the comparison means something
 
 
-def test_weights_in_several_files_and_in_half_precision_are_read(small, own, tmp_path):
-    small.theirs.save_pretrained(tmp_path, max_shard_size="60KB")
-    shutil.copy(small.folder / "tokenizer.json", tmp_path)
-    assert len(list(tmp_path.glob("*.safetensors"))) > 1
+def test_weights_in_half_precision_are_read(small, own, tmp_path):
     ids = torch.randint(0, 320, (1, 9))
-    whole = logits(build(find_source(small.folder), own), ids)
-    assert torch.equal(logits(build(find_source(tmp_path), own), ids), whole)
-    file = sorted(tmp_path.glob("*.safetensors"))[1]
-    file.unlink()
-    with pytest.raises(PublishedProblem, match=f"{file.name} is missing; download it"):
-        find_source(tmp_path)
-    half = tmp_path / "half"
-    type(small.theirs).from_pretrained(small.folder, dtype=torch.bfloat16).save_pretrained(half)
-    shutil.copy(small.folder / "tokenizer.json", half)
-    read = build(find_source(half), own)
+    type(small.theirs).from_pretrained(small.folder, dtype=torch.bfloat16).save_pretrained(tmp_path)
+    shutil.copy(small.folder / "tokenizer.json", tmp_path)
+    read = build(find_source(tmp_path), own)
     assert read.model.lm_head.weight.dtype == torch.float32
-    torch.testing.assert_close(logits(read, ids), whole, rtol=0, atol=0.2)
+    torch.testing.assert_close(logits(read, ids), logits(build(find_source(small.folder), own), ids), rtol=0, atol=0.2)
 
 
 def test_texts_have_the_ids_of_tokenizers(written, own):
@@ -93,7 +83,7 @@ def problem(place, own=None):
 
 def test_a_file_that_is_cut_off_anywhere_gets_a_sentence(small, own, tmp_path):
     data, path = small.gguf.read_bytes(), tmp_path / "cut.gguf"
-    for length in (*range(0, 400, 7), *range(400, len(data), 1501), len(data) - 33):
+    for length in (*range(0, 400, 29), *range(400, len(data), 15_013), len(data) - 33):
         path.write_bytes(data[:length])
         said = problem(path)
         assert "download it again" in said or (length < 4 and "is not a GGUF file" in said), (length, said)
@@ -102,7 +92,7 @@ def test_a_file_that_is_cut_off_anywhere_gets_a_sentence(small, own, tmp_path):
 def test_damaged_bytes_give_a_sentence_or_a_model_and_nothing_else(small, own, tmp_path):
     data, path, draw = small.gguf.read_bytes(), tmp_path / "flipped.gguf", random.Random(3)
     refused = 0
-    for _ in range(300):
+    for _ in range(100):
         damaged = bytearray(data)
         for _ in range(3):
             damaged[draw.randrange(9000)] = draw.choice((0, 1, 127, 255, draw.randrange(256)))
@@ -111,7 +101,7 @@ def test_damaged_bytes_give_a_sentence_or_a_model_and_nothing_else(small, own, t
             find_source(path)
         except PublishedProblem as problem:
             refused += "\n" not in str(problem)
-    assert refused > 20
+    assert refused > 7
 
 
 def test_a_folder_that_is_cut_off_gets_a_sentence(folder, own):
@@ -133,88 +123,67 @@ def test_a_folder_that_is_cut_off_gets_a_sentence(folder, own):
 # ---- other kinds
 
 
-@pytest.mark.parametrize(
-    "changes, sentence",
-    [
+def test_a_folder_with_another_model_is_refused(folder, own):
+    config = json.loads((folder / "config.json").read_text())
+    impossible = "sizes that chapter 16's model cannot have"
+    for changes, sentence in (
         (dict(model_type="mistral"), "is a model of the kind 'mistral'; chapter 16's model has the kind 'llama'"),
         (dict(attention_bias=True), "says attention_bias = True, which chapter 16's model does not have"),
-        (dict(hidden_act="gelu"), "says hidden_act = 'gelu'"),
         (dict(rope_parameters={"rope_type": "llama3", "factor": 8.0}), "says rope_type = 'llama3'"),
         (dict(rope_scaling={"type": "linear", "factor": 2.0}), "says rope_scaling"),
         (dict(head_dim=32), "says head_dim = 32"),
-        (dict(num_key_value_heads=3), "sizes that chapter 16's model cannot have"),
-        (dict(num_hidden_layers=0), "sizes that chapter 16's model cannot have"),
-        (dict(hidden_size="many"), "sizes that chapter 16's model cannot have"),
-        (dict(vocab_size=100), "sizes that chapter 16's model cannot have"),
-        (dict(intermediate_size=None), "sizes that chapter 16's model cannot have"),
-    ],
-)
-def test_a_folder_with_another_model_is_refused(folder, changes, sentence):
-    config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps(config | changes))
-    assert sentence in problem(folder)
-
-
-def test_a_config_that_does_not_say_a_size_is_refused(folder):
-    config = json.loads((folder / "config.json").read_text())
+        (dict(num_key_value_heads=3), impossible),
+        (dict(num_hidden_layers=0), impossible),
+        (dict(hidden_size="many"), impossible),
+        (dict(vocab_size=100), impossible),
+        (dict(intermediate_size=None), impossible),
+        (dict(intermediate_size=128), "load_llama refuses the weights of"),
+    ):
+        (folder / "config.json").write_text(json.dumps(config | changes))
+        assert sentence in problem(folder, own)
     del config["num_hidden_layers"]
     (folder / "config.json").write_text(json.dumps(config))
     assert "config.json does not say num_hidden_layers; download it again" in problem(folder)
 
 
-def test_weights_of_other_sizes_are_refused_by_load_llama(folder, own):
-    config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps(config | dict(intermediate_size=128)))
-    assert "load_llama refuses the weights of" in problem(folder, own)
-
-
-@pytest.mark.parametrize("edit", ["pre_tokenizer", "chat tokens", "model"])
-def test_another_tokenizer_is_refused(folder, edit):
-    vocabulary = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))
-    if edit == "pre_tokenizer":
-        vocabulary["pre_tokenizer"] = {"type": "ByteLevel", "add_prefix_space": False}
-    elif edit == "chat tokens":
-        del vocabulary["model"]["vocab"]["<|im_start|>"]
-        vocabulary["added_tokens"] = []
-    else:
-        vocabulary["model"] = {"type": "Unigram", "vocab": []}
-    (folder / "tokenizer.json").write_text(json.dumps(vocabulary))
-    assert "splits or frames its texts in another way than SmolLM2" in problem(folder)
+def test_another_tokenizer_is_refused(folder):
+    text = (folder / "tokenizer.json").read_text(encoding="utf-8")
+    for damage in (
+        lambda vocabulary: vocabulary.update(pre_tokenizer={"type": "ByteLevel", "add_prefix_space": False}),
+        lambda vocabulary: (vocabulary["model"]["vocab"].pop("<|im_start|>"), vocabulary.update(added_tokens=[])),
+        lambda vocabulary: vocabulary.update(model={"type": "Unigram", "vocab": []}),
+    ):
+        vocabulary = json.loads(text)
+        damage(vocabulary)
+        (folder / "tokenizer.json").write_text(json.dumps(vocabulary))
+        assert "splits or frames its texts in another way than SmolLM2" in problem(folder)
 
 
 NORM = {"output_norm.weight": (0, (64,), bytes(256))}
 
 
-@pytest.mark.parametrize(
-    "changes, sentence",
-    [
+def test_other_gguf_files_are_refused(small, tmp_path):
+    path, metadata = tmp_path / "other.gguf", metadata_of(small.theirs.config, small.folder)
+    for changes, sentence in (
         ({"general.architecture": "gemma"}, "is a model of the kind 'gemma'"),
         ({"tokenizer.ggml.pre": "llama-bpe"}, "splits or frames its texts in another way than SmolLM2"),
         ({"llama.embedding_length": 66}, "sizes that chapter 16's model cannot have"),
         ({"llama.attention.head_count": [4, 4]}, "sizes that chapter 16's model cannot have"),
         ({"general.alignment": 0}, "is damaged or cut off; download it again"),
-        ({}, "has no tensor token_embd.weight"),
-    ],
-)
-def test_a_gguf_file_with_another_model_is_refused(small, tmp_path, changes, sentence):
-    path = tmp_path / "other.gguf"
-    path.write_bytes(gguf_bytes(metadata_of(small.theirs.config, small.folder) | changes, NORM))
-    assert sentence in problem(path)
-
-
-def test_other_layouts_versions_and_files_are_refused(small, tmp_path):
-    path, metadata = tmp_path / "other.gguf", metadata_of(small.theirs.config, small.folder)
-    path.write_bytes(gguf_bytes(metadata, {"output_norm.weight": (12, (256,), bytes(144))}))
-    assert "stores output_norm.weight in a way that Headway does not read; take a file with F32, F16, Q4_1, Q8_0" in problem(path)
-    path.write_bytes(gguf_bytes(metadata, NORM, version=9))
-    assert "has version 9 of GGUF; Headway reads the versions 2 and 3" in problem(path)
+        ({}, "does not have the tensors that its sizes ask for, for example blk.0.attn_k.weight"),
+    ):
+        path.write_bytes(gguf_bytes(metadata | changes, NORM))
+        assert sentence in problem(path)
     del metadata["llama.block_count"]
-    path.write_bytes(gguf_bytes(metadata, NORM))
-    assert "does not say llama.block_count" in problem(path)
-    path.write_bytes(b"version https://git-lfs.github.com/spec/v1\n")
-    assert "other.gguf is not a GGUF file" in problem(path)
-    path.write_bytes(b"")
-    assert "other.gguf is empty; download it again" in problem(path)
+    for content, sentence in (
+        (gguf_bytes(metadata, {"output_norm.weight": (12, (256,), bytes(144))}), "stores output_norm.weight in a way that Headway does not read; take a file with F32, F16, Q4_1, Q8_0"),
+        (gguf_bytes(metadata, NORM, version=9), "has version 9 of GGUF; Headway reads the versions 2 and 3"),
+        (gguf_bytes(metadata, NORM), "does not say llama.block_count"),
+        (b"version https://git-lfs.github.com/spec/v1\n", "other.gguf is not a GGUF file"),
+        (b"", "other.gguf is empty; download it again"),
+    ):
+        path.write_bytes(content)
+        assert sentence in problem(path)
     assert "there is no file or folder" in problem(tmp_path / "nothing")
     assert "has no config.json; download it" in problem(tmp_path)
 

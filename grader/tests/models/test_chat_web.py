@@ -13,7 +13,8 @@ import pytest
 import torch
 from browser import Browser, needs_chromium
 from grader.models.play.web.server import PageServer
-from grader.models.published.chat import MOST_NEW, Chat, answer_ids
+from grader.models.published import chat
+from grader.models.published.chat import Chat, answer_ids
 from grader.models.published.opening import build, find_source
 from grader.models.published.web.api import FILES, ChatApi
 from grader.tests.models.page_engines import request
@@ -25,11 +26,6 @@ HELLO = {"role": "user", "content": "hello"}
 TOKENS = "[...document.querySelectorAll('#tokens .token')]"
 
 
-@pytest.fixture(scope="module")
-def written(tmp_path_factory):
-    return write_model(tmp_path_factory.mktemp("published"), tied=False)
-
-
 @contextmanager
 def served(published, temperature=0.0):
     api = ChatApi(published, ["Your own code: none of the 27 parts yet."], temperature)
@@ -39,12 +35,6 @@ def served(published, temperature=0.0):
         server.shutdown()
     with api.turn:
         pass  # whoever used the model has ended
-
-
-@pytest.fixture(scope="module")
-def published(written):
-    with reference_parts() as own:
-        yield build(find_source(written.folder), own)
 
 
 @pytest.fixture(scope="module")
@@ -69,6 +59,7 @@ def answered(server, messages):
     return "".join(piece["text"] for piece in pieces)
 
 
+@pytest.mark.usefixtures("short_answers")
 def test_the_page_describes_the_model_and_answers_as_the_terminal_does(server, published):
     status, text, headers = request(server, f"/{server.token}/")
     assert status == 200 and 'src="chat.js"' in text and "unsafe" not in headers["Content-Security-Policy"]
@@ -76,10 +67,10 @@ def test_the_page_describes_the_model_and_answers_as_the_terminal_does(server, p
         assert request(server, f"/{server.token}/{name}")[0] == 200, name
     about = json.loads(request(server, f"/{server.token}/api/model")[1])
     assert (about["name"], about["blocks"], about["heads"]) == ("Tiny-Llama", 2, 4)
-    chat = Chat(published)
+    terminal = Chat(published)
     for line in ("hello", "go on"):
-        list(chat.reply(line))
-        assert answered(server, chat.messages[:-1]) == chat.messages[-1]["content"]
+        list(terminal.reply(line))
+        assert answered(server, terminal.messages[:-1]) == terminal.messages[-1]["content"]
 
 
 def test_the_inside_is_that_of_transformers(server, published, written):
@@ -160,10 +151,10 @@ def test_a_conversation_and_its_inside_on_the_page(browser, server, published, h
     page = opened(browser, server, **how)
     type_in(page, "hello <b>")
     page.until(lambda: not is_busy(page) and page.js(f"{TOKENS}.length"))
-    chat = Chat(published)
-    list(chat.reply("hello <b>"))
-    assert messages(page) == [["user", "hello <b>"], ["assistant", chat.messages[1]["content"]]]
-    ids = answer_ids(published, chat.messages)
+    terminal = Chat(published)
+    list(terminal.reply("hello <b>"))
+    assert messages(page) == [["user", "hello <b>"], ["assistant", terminal.messages[1]["content"]]]
+    ids = answer_ids(published, terminal.messages)
     assert page.js(f"{TOKENS}.length") == len(ids)
     assert page.js("[...document.querySelectorAll('#lens tbody th')].map(cell => cell.textContent)") == ["embeddings", "block 1", "block 2"]
     page.js(f"{TOKENS}[9].click()")
@@ -188,7 +179,7 @@ def test_stop_keeps_what_was_written_and_a_new_conversation_begins_empty(browser
         page.js("document.getElementById('stop').click()")
         page.until(lambda: not is_busy(page) and page.js(f"{TOKENS}.length"))
         [system, _, (_, text)] = messages(page)
-        assert system == ["system", "System message: You are a pirate."] and 0 < len(text) < MOST_NEW
+        assert system == ["system", "System message: You are a pirate."] and 0 < len(text) < chat.MOST_NEW
         assert "pirate" in page.js("document.getElementById('tokens').textContent") and page.js("document.getElementById('status').textContent") == "Stopped."
         page.js("document.getElementById('reset').click()")
         assert messages(page) == [] and page.js("document.getElementById('tokens').hidden") and page.errors == []

@@ -43,18 +43,15 @@ def test_a_model_of_the_references_parts_runs_with_the_learners(parts, tokenizer
         assert type(loaded.model).__module__.endswith("_learner") and loaded.model(ids)[0].equal(model.eval()(ids)[0])
 
 
-def damage(folder, name, change):
-    path = folder / name
-    path.write_bytes(change(path.read_bytes()))
-
-
 def edit(data, **changes):
     return json.dumps(json.loads(data) | changes).encode()
 
 
-@pytest.mark.parametrize(
-    ("name", "change", "says"),
-    [
+def test_a_damaged_foreign_or_newer_file_is_a_sentence(parts, tokenizer, tmp_path):
+    def of_design(**changes):
+        return lambda data: edit(data, design=json.loads(data)["design"] | changes)
+
+    for number, (name, change, says) in enumerate((
         ("model.safetensors", lambda data: data[:-9], "is damaged"),
         ("model.safetensors", lambda data: b"", "is damaged"),
         ("checkpoint.json", lambda data: data[:200], "is damaged"),
@@ -62,19 +59,18 @@ def edit(data, **changes):
         ("checkpoint.json", lambda data: b"\xff\xfe", "is damaged"),
         ("checkpoint.json", lambda data: b"[]", "not written by `headway train`"),
         ("checkpoint.json", lambda data: edit(data, format=99), "newer version"),
-        ("checkpoint.json", lambda data: edit(data, design={"kind": "gpt", "d_model": 7, "n_heads": 2}), "do not divide"),
-        ("checkpoint.json", lambda data: edit(data, design=json.loads(data)["design"] | {"d_model": 32}), "has the shape"),
-        ("checkpoint.json", lambda data: edit(data, design=json.loads(data)["design"] | {"n_layers": 3}), "which this model needs"),
-        ("checkpoint.json", lambda data: edit(data, design=json.loads(data)["design"] | {"n_layers": 1}), "does not have"),
+        ("checkpoint.json", of_design(n_heads=7), "do not divide"),
+        ("checkpoint.json", of_design(d_model=32), "has the shape"),
+        ("checkpoint.json", of_design(n_layers=3), "which this model needs"),
+        ("checkpoint.json", of_design(n_layers=1), "does not have"),
         ("checkpoint.json", lambda data: edit(data, tokenizer={"kind": "runes"}), "unknown kind"),
-    ],
-)
-def test_a_damaged_foreign_or_newer_file_is_a_sentence(parts, tokenizer, tmp_path, name, change, says):
-    write(tmp_path / "one", parts, tokenizer)
-    damage(tmp_path / "one", name, change)
-    with pytest.raises(CheckpointProblem, match=says) as caught:
-        checkpoint.load(tmp_path / "one", parts)
-    assert "\n" not in str(caught.value)
+    )):  # fmt: skip
+        folder = tmp_path / str(number)
+        write(folder, parts, tokenizer)
+        (folder / name).write_bytes(change((folder / name).read_bytes()))
+        with pytest.raises(CheckpointProblem, match=says) as caught:
+            checkpoint.load(folder, parts)
+        assert "\n" not in str(caught.value)
 
 
 def test_what_is_missing_is_named(parts, tokenizer, tmp_path):

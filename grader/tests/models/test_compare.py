@@ -3,7 +3,9 @@
 import json
 import math
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -17,19 +19,38 @@ from grader.models.play.engine import Engine
 from grader.models.play.settings import Settings as PlaySettings
 from grader.models.training import run
 from grader.models.training.corpora import held_out_stories
+from grader.teaching.drawing.palette import CURVES
 from grader.teaching.walks.progress_line import hide_progress
 from own_models import parts_of, solved
-from trainings import SMALL, Silent
+from safetensors.torch import load_file, save_file
+from trainings import SMALL, Silent, small_trainings, write_text
 
 
-def train(trainings, name, **changes):
-    training = trainings.begin(name, **changes)
-    assert run.run(training, Silent())
-    return training
+@pytest.fixture(scope="module")
+def trainings(tmp_path_factory):
+    """With some models that are trained already."""
+    folder = tmp_path_factory.mktemp("compared")
+    text = write_text(folder / "river.txt")
+    with small_trainings(folder / "checkpoints") as made:
+        for name, changes in {
+            "one": dict(steps=4), "two": dict(steps=8, positions="rope"), "bpe": dict(steps=4, tokens="bpe"), "translator": dict(steps=1, kind="translate"),
+            "text-words": dict(steps=4, text=text, tokens="words"), "text-bpe": dict(steps=4, text=text),
+        }.items():  # fmt: skip
+            assert run.run(made.begin(name, **changes), Silent())
+        yield made
 
 
 def compare(trainings, one="one", other="two", prompts=()) -> Comparison:
     return measuring.compare([trainings.folder / one, trainings.folder / other], prompts, "cpu", hide_progress)
+
+
+def copied(trainings, one: str, name: str, change: Callable[[dict], object] = lambda record: None) -> Path:
+    """A copy of a checkpoint, with a change of its record."""
+    folder = shutil.copytree(trainings.folder / one, trainings.folder / name)
+    data = json.loads((folder / checkpoint.RECORD).read_text(encoding="utf-8"))
+    change(data["record"])
+    (folder / checkpoint.RECORD).write_text(json.dumps(data), encoding="utf-8")
+    return folder
 
 
 def row(comparison, name) -> tuple[str, str] | None:
@@ -57,14 +78,12 @@ def nats_of_stories(folder) -> tuple[float, int]:
 
 def test_both_are_measured_on_the_same_held_out_stories(trainings):
     """The loss is that of every held-out story read alone, and the perplexity is e to the loss."""
-    one = train(trainings, "one", steps=4)
-    train(trainings, "two", steps=8, positions="rope")
     found = compare(trainings)
     for made, name in zip(found.both, ("one", "two")):
         total, count = nats_of_stories(trainings.folder / name)
         assert made.score.loss == pytest.approx(total / count, rel=1e-4) and made.score.tokens == count
         assert made.score.perplexity == pytest.approx(math.exp(total / count), rel=1e-3)
-    assert found.one.score.loss == pytest.approx(one.trainer.history.validation[-1][1], rel=1e-4)
+    assert found.one.score.loss == pytest.approx(found.one.history["validation"][-1][1], rel=1e-4)
     assert found.same_tokenizer
     assert row(found, "positions") == ("learned", "rope") and row(found, "steps of training") == ("4", "8") and row(found, "heads") is None
     assert row(found, "validation loss") == tuple(f"{made.score.loss:.3f}" for made in found.both)
@@ -72,9 +91,8 @@ def test_both_are_measured_on_the_same_held_out_stories(trainings):
 
 
 def test_a_copy_is_equal_in_everything(trainings):
-    train(trainings, "one", steps=3)
-    shutil.copytree(trainings.folder / "one", trainings.folder / "two")
-    found = compare(trainings)
+    copied(trainings, "one", "copy")
+    found = compare(trainings, "one", "copy")
     assert found.one.score == found.other.score and all(sample.texts[0] == sample.texts[1] for sample in found.samples)
     assert "almost equal: they differ by 0.000 nats a token" in " ".join(sentences(found))
     assert len({(sample.prompt, sample.seed) for sample in found.samples}) == 4
@@ -83,8 +101,6 @@ def test_a_copy_is_equal_in_everything(trainings):
 
 
 def test_samples_are_those_of_play_with_this_prompt_and_seed(trainings):
-    train(trainings, "one", steps=3)
-    train(trainings, "two", steps=3, heads=1)
     found = compare(trainings, prompts=("Mia had a",))
     assert [(sample.prompt, sample.seed) for sample in found.samples] == [("Mia had a", 0), ("Mia had a", 1)]
     with parts_of(SMALL) as parts:
@@ -101,49 +117,39 @@ def test_samples_are_those_of_play_with_this_prompt_and_seed(trainings):
 
 def test_with_different_tokenizers_the_unit_is_bits_a_character(trainings):
     """Losses a token cannot be compared, so the table does not have them."""
-    train(trainings, "one", steps=4)
-    train(trainings, "two", steps=4, tokens="bpe")
-    found = compare(trainings)
+    found = compare(trainings, "one", "bpe")
     assert not found.same_tokenizer and row(found, "validation loss") is None and row(found, "perplexity") is None
     with parts_of(SMALL) as parts:
         characters = sum(map(len, held_out_stories(parts, 0)))
-    for made, name, shown in zip(found.both, ("one", "two"), row(found, "bits a character")):
+    for made, name, shown in zip(found.both, ("one", "bpe"), row(found, "bits a character")):
         total, _ = nats_of_stories(trainings.folder / name)
         assert made.score.bits_per_character == pytest.approx(total / characters / math.log(2), rel=1e-4)
         assert float(shown) == pytest.approx(made.score.bits_per_character, abs=1e-3)
     said = " ".join(sentences(found))
     assert "losses a token cannot be compared" in said and "bits a character" in said and "does not predict capitals" in said
     lines = loss_curves(found)
-    assert lines["two, validation"][-1][1] == pytest.approx(found.other.score.bits_per_character, rel=1e-3)
+    assert lines["bpe, validation"][-1][1] == pytest.approx(found.other.score.bits_per_character, rel=1e-3)
 
 
-def test_translators_and_different_texts_cannot_be_compared(trainings, text):
-    train(trainings, "one", steps=1)
-    train(trainings, "two", steps=1, text=text, tokens="words")
-    train(trainings, "three", steps=1, kind="translate")
-    with pytest.raises(ComparisonProblem, match="one and two were trained on different texts"):
-        compare(trainings)
-    with pytest.raises(ComparisonProblem, match="three is a translator"):
-        compare(trainings, "one", "three")
-    shutil.copytree(trainings.folder / "two", trainings.folder / "four")
-    text.write_text("Another text.\n\n" * 200)
+def test_translators_and_different_texts_cannot_be_compared(trainings):
+    with pytest.raises(ComparisonProblem, match="one and text-bpe were trained on different texts"):
+        compare(trainings, "one", "text-bpe")
+    with pytest.raises(ComparisonProblem, match="translator is a translator"):
+        compare(trainings, "one", "translator")
+    changed = trainings.folder.parent / "changed.txt"
+    changed.write_text("Another text.\n\n" * 200)
+    copied(trainings, "text-bpe", "text-changed", lambda record: record["corpus"].update(path=str(changed)))
     with pytest.raises(ComparisonProblem, match="no held-out text to measure on: .* has changed since the training"):
-        compare(trainings, "two", "four")
+        compare(trainings, "text-changed", "text-bpe")
 
 
-def test_a_loss_of_unknown_words_proves_nothing(trainings, text):
-    train(trainings, "one", steps=4, tokens="words", text=text)
-    train(trainings, "two", steps=4, tokens="bpe", text=text)
-    found = compare(trainings)
+def test_a_loss_of_unknown_words_proves_nothing(trainings):
+    found = compare(trainings, "text-words", "text-bpe")
     found.one.unknown, found.one.score = 9, replace(found.one.score, loss=0.01)
-    assert "one has the lower loss, but it reads 9 words of this text as <unk>" in " ".join(sentences(found))
+    assert "text-words has the lower loss, but it reads 9 words of this text as <unk>" in " ".join(sentences(found))
 
 
 def test_the_picture_has_both_curves_in_two_colours(trainings):
-    from grader.teaching.drawing.palette import CURVES
-
-    train(trainings, "one", steps=4)
-    train(trainings, "two", steps=4, norm="post")
     found = compare(trainings)
     lines = loss_curves(found)
     assert list(lines) == ["one, validation", "one, training", "two, validation", "two, training"]
@@ -159,26 +165,18 @@ def test_the_picture_has_both_curves_in_two_colours(trainings):
 # ---- what cannot be compared
 
 
-def test_a_crash_in_the_learners_code_is_their_line(trainings):
-    train(trainings, "one", steps=1)
-    train(trainings, "two", steps=1, heads=1)
+def test_a_crash_in_the_learners_code_is_their_line(trainings, monkeypatch):
     before = "    modes = [(module, module.training) for module in model.modules()]\n    model.eval()\n    total"
-    trainings.chapters = {"ch08_training": solved("ch08_training", (before, "    modes = [][1]\n    total"))}
+    monkeypatch.setattr(trainings, "chapters", {"ch08_training": solved("ch08_training", (before, "    modes = [][1]\n    total"))})
     with pytest.raises(CodeProblem, match=r"your perplexity raised IndexError: list index out of range \(ch08_training.py, line \d+:  modes = "):
         compare(trainings)
 
 
 def test_what_cannot_be_compared_is_a_sentence(trainings):
-    train(trainings, "one", steps=1)
-    training = train(trainings, "two", steps=1)
-    record = trainings.folder / "two" / "checkpoint.json"
-    data = json.loads(record.read_text())
-    del data["record"]["history"]
-    record.write_text(json.dumps(data))
-    with pytest.raises(CheckpointProblem, match="two has no record of its training"):
-        compare(trainings)
-    with torch.no_grad():
-        next(iter(training.trainer.parameters)).fill_(float("nan"))
-    training.save()
-    with pytest.raises(ComparisonProblem, match="the loss of two is not a number"):
-        compare(trainings)
+    copied(trainings, "one", "no-history", lambda record: record.pop("history"))
+    with pytest.raises(CheckpointProblem, match="no-history has no record of its training"):
+        compare(trainings, "one", "no-history")
+    file = copied(trainings, "one", "no-numbers") / checkpoint.MODEL
+    save_file({name: tensor.fill_(math.nan) for name, tensor in load_file(file).items()}, file)
+    with pytest.raises(ComparisonProblem, match="the loss of no-numbers is not a number"):
+        compare(trainings, "one", "no-numbers")

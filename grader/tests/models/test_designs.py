@@ -14,8 +14,7 @@ from own_models import TINY
 VOCAB = 11
 
 
-@pytest.mark.parametrize("positions", ["learned", "sinusoidal", "rope", "alibi"])
-@pytest.mark.parametrize("norm", ["pre", "post"])
+@pytest.mark.parametrize(("positions", "norm"), [("learned", "pre"), ("sinusoidal", "post"), ("rope", "pre"), ("alibi", "post")])
 def test_every_gpt_is_causal_and_begins_near_the_loss_of_a_guess(parts, positions, norm):
     torch.manual_seed(0)
     model = build_model(parts, Design(positions=positions, norm=norm, **TINY), VOCAB).eval()
@@ -27,9 +26,8 @@ def test_every_gpt_is_causal_and_begins_near_the_loss_of_a_guess(parts, position
     assert all(parameter.std() < 0.03 for parameter in model.parameters() if parameter.dim() > 1)
 
 
-@pytest.mark.parametrize(
-    ("changes", "says"),
-    [
+def test_a_design_that_cannot_be_built_is_a_sentence():
+    for changes, says in (
         ({"n_heads": 3}, "3 heads do not divide"),
         ({"positions": "absolute"}, "positions is 'absolute'"),
         ({"kind": "moe", "positions": "rope"}, "experts have no rope"),
@@ -38,11 +36,9 @@ def test_every_gpt_is_causal_and_begins_near_the_loss_of_a_guess(parts, position
         ({"kind": "moe", "top_k": 9}, "there are 4 experts"),
         ({"positions": "rope", "n_heads": 16}, "even width"),
         ({"max_len": 0}, "at least 1"),
-    ],
-)
-def test_a_design_that_cannot_be_built_is_a_sentence(changes, says):
-    with pytest.raises(DesignProblem, match=says):
-        Design(**{**TINY, **changes})
+    ):
+        with pytest.raises(DesignProblem, match=says):
+            Design(**{**TINY, **changes})
 
 
 def test_designs_survive_as_data():
@@ -66,51 +62,42 @@ def test_a_mini_model_is_much_smaller_than_the_default_and_reads_the_same_tokens
 
 CHANGES = {
     "learned": dict(positions="learned"),
-    "rope": dict(positions="rope"),
-    "RoPE": dict(positions="rope"),
-    "post": dict(norm="post"),
     "moe": dict(kind="moe"),
     "dense": dict(kind="gpt"),
-    "heads=1": dict(heads=1),
-    "bpe": dict(tokens="bpe"),
-    "small": dict(size="small"),
-    "layers=6": dict(layers=6),
-    "dropout=0.1": dict(dropout=0.1),
+    "small,bpe": dict(size="small", tokens="bpe"),
+    "dropout=0.1,layers=6": dict(dropout=0.1, layers=6),
     "batch=4,warmup=0": dict(rows=4, warmup=0),
-    "rope,heads=1,post": dict(positions="rope", heads=1, norm="post"),
+    "RoPE,heads=1,post": dict(positions="rope", heads=1, norm="post"),
 }
 
 
-@pytest.mark.parametrize(("word", "changes"), CHANGES.items(), ids=CHANGES)
-def test_a_word_changes_these_settings(word, changes):
-    assert is_design(word) and settings_for(word, Settings(seed=5)) == replace(Settings(seed=5), **changes)
+def test_a_word_changes_these_settings():
+    for word, changes in CHANGES.items():
+        assert is_design(word) and settings_for(word, Settings(seed=5)) == replace(Settings(seed=5), **changes)
 
 
 WRONG = {
     "heads=three": "heads is a whole number from 1 to 1024, not 'three'",
-    "heads=": "heads is a whole number",
-    "heads=0": "heads is a whole number",
     "layers=0": "layers is a whole number from 1 to 100",
     "batch=": "batch is a whole number",
     "warmup=-1": "warmup is a whole number from 0",
     "dropout=1": "dropout is a number from 0 up to but not including 1, such as 0.1, not '1'",
-    "dropout=nan": "dropout is a number",
     "heads=3": "3 heads do not divide d_model",
     "rope,alibi": "rope,alibi says two different things about positions",
     "moe,rope": "experts have no rope positions",
 }
 
 
-@pytest.mark.parametrize(("word", "says"), WRONG.items(), ids=WRONG)
-def test_an_impossible_design_is_a_sentence(word, says):
-    assert is_design(word)
-    with pytest.raises(DesignProblem, match=says):
-        settings_for(word, Settings())
+def test_an_impossible_design_is_a_sentence():
+    for word, says in WRONG.items():
+        assert is_design(word)
+        with pytest.raises(DesignProblem, match=says):
+            settings_for(word, Settings())
 
 
-@pytest.mark.parametrize("word", ["stories", "stories-rope", "", "rope,", "heads", "width=3", "translate", "norm=post", "checkpoints/rope"])
-def test_other_words_are_names_of_checkpoints(word):
-    assert not is_design(word)
+def test_other_words_are_names_of_checkpoints():
+    words = ("stories", "stories-rope", "", "rope,", "heads", "width=3", "translate", "norm=post", "checkpoints/rope")
+    assert not any(map(is_design, words))
 
 
 def test_two_designs_must_differ():

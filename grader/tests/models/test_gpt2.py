@@ -136,7 +136,7 @@ def test_a_damaged_file_is_answered_with_a_sentence(folder, parts):
     merges = (folder / "merges.txt").read_text(encoding="utf-8")
     for bad in (merges + "qqq zzz\n", merges + "one\n"):
         (folder / "merges.txt").write_text(bad, encoding="utf-8")
-        assert "FOLDER/merges.txt does not fit vocab.json: the merge" in sentence(folder, parts)
+        assert "FOLDER/vocab.json and merges.txt are damaged" in sentence(folder, parts)
     for bad in ("{", "[]", '{"a": "b"}', '{"a": 1, "b": 1}', '{"a": 0}', '{"two words": 0}', "[" * 100_000):
         (folder / "vocab.json").write_text(bad)
         assert sentence(folder, parts).startswith("FOLDER/vocab.json")
@@ -186,7 +186,7 @@ def others(published):
 
 
 def test_ids_and_text_equal_hugging_faces(own, others):
-    @fuzzed(400)
+    @fuzzed(100)
     @given(TEXTS)
     def compare(text):
         ids = own.encode(text)
@@ -201,7 +201,7 @@ def test_ids_and_text_equal_hugging_faces(own, others):
 def test_any_ids_decode_as_hugging_faces(own, others):
     """Also half a character, which becomes U+FFFD."""
 
-    @fuzzed(200)
+    @fuzzed(50)
     @given(st.lists(st.integers(0, VOCAB_SIZE - 1), max_size=12))
     def compare(ids):
         assert {own.decode(ids)} == {other.decode(ids, clean_up_tokenization_spaces=False) for other in others}
@@ -218,11 +218,13 @@ def own_pieces(parts: Parts, text: str) -> list[str]:
     return ["".join(ALPHABET[byte] for byte in piece.encode()) for piece in parts.split_for_bpe(text)]
 
 
-def test_every_character_is_split_as_published(parts):
-    kinds = {character: unicodedata.category(character) for character in map(chr, range(0x110000))}
-    ideographs = [character for character, kind in kinds.items() if kind == "Lo"]  # 130,000 characters, of which a few thousand are enough
-    others = [character for character, kind in kinds.items() if kind not in ("Lo", "Cn", "Cs", "Co")]
-    text = "".join(f"a{c}1 {c}  {c}" for c in [*others, *ideographs[::40]])
+def test_characters_of_every_kind_are_split_as_published(parts):
+    """All of the small categories of Unicode, and some of the large ones."""
+    kinds: dict[str, list[str]] = {}
+    for character in map(chr, range(0x110000)):
+        kinds.setdefault(unicodedata.category(character), []).append(character)
+    chosen = [c for kind, members in kinds.items() if kind not in ("Cn", "Cs", "Co") for c in members[:: 1 + len(members) // 1000]]
+    text = "".join(f"a{c}1 {c}  {c}" for c in chosen)
     assert own_pieces(parts, text) == published_pieces(text)
 
 

@@ -13,10 +13,11 @@ from grader.course.syllabus import ROOT
 from grader.execution.simulated_group import GroupProblem, run_ranks
 from group_laws import LAWS
 
-REAL = [pytest.param(size, marks=pytest.mark.thorough) for size in (2, 3)]
+SIZE = 3  # of the group of real processes
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 4])
+@pytest.mark.parametrize("size", [1, 3])
 @pytest.mark.parametrize("law", LAWS)
 def test_a_simulated_group_keeps_the_law(law, size):
     results, _ = run_ranks(LAWS[law].run, size)
@@ -24,24 +25,18 @@ def test_a_simulated_group_keeps_the_law(law, size):
         LAWS[law].check(got, rank, size)
 
 
-@pytest.fixture(scope="module", params=REAL)
-def real_results(request, tmp_path_factory):
-    """What each rank of a group of this many real processes has found, law by law."""
-    size, folder = request.param, tmp_path_factory.mktemp("ranks")
+@pytest.mark.thorough
+def test_real_processes_keep_every_law(tmp_path):
     commands = [
-        [sys.executable, "-m", "grader.tests.models.group_laws", f"file://{folder}/store", str(rank), str(size), str(folder / f"{rank}.pt")]
-        for rank in range(size)
+        [sys.executable, "-m", "grader.tests.models.group_laws", f"file://{tmp_path}/store", str(rank), str(SIZE), str(tmp_path / f"{rank}.pt")]
+        for rank in range(SIZE)
     ]
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    ranks = [subprocess.Popen(command, env=environment, cwd=ROOT) for command in commands]
-    assert [rank.wait() for rank in ranks] == [0] * size
-    return [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in range(size)]
-
-
-@pytest.mark.parametrize("law", LAWS)
-def test_real_processes_keep_the_law(law, real_results):
-    for rank, got in enumerate(real_results):
-        LAWS[law].check(got[law], rank, len(real_results))
+    ranks = [subprocess.Popen(command, env=ENVIRONMENT, cwd=ROOT) for command in commands]
+    assert [rank.wait() for rank in ranks] == [0] * SIZE
+    for rank in range(SIZE):
+        found = torch.load(tmp_path / f"{rank}.pt", weights_only=True)
+        for name, law in LAWS.items():
+            law.check(found[name], rank, SIZE)
 
 
 # ---- real processes that do not answer
@@ -74,9 +69,8 @@ else:
 @pytest.mark.parametrize(("ending", "seconds", "says"), [(True, 600, "another rank has ended"), (False, 15, "another rank did not answer in time")], ids=["ended", "silent"])
 def test_a_rank_that_does_not_answer_is_a_sentence(tmp_path, ending, seconds, says):
     """And every later call repeats it at once."""
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     commands = [[sys.executable, "-c", ONE_RANK, f"file://{tmp_path}/store", str(rank), str(seconds)] for rank in range(2)]
-    ranks = [subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for command in commands]
+    ranks = [subprocess.Popen(command, env=ENVIRONMENT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for command in commands]
     assert [rank.stdout.readline() for rank in ranks] == ["loaded\n"] * 2
     for rank in ranks:  # both are ready, so joining takes less than the time limit that is tested
         rank.stdin.write("go\n")
@@ -91,9 +85,12 @@ def test_a_rank_that_does_not_answer_is_a_sentence(tmp_path, ending, seconds, sa
     assert said == [f"rank 0 in all_reduce (call 2): {says}"] * 2
 
 
-def test_a_port_in_use_is_a_sentence(monkeypatch):
+def test_a_group_that_torchrun_does_not_describe_and_a_port_in_use_are_sentences(monkeypatch):
     from grader.models.machines.processes import STARTED_BY_TORCHRUN, join_group
 
+    monkeypatch.delenv("RANK", raising=False)
+    with pytest.raises(GroupProblem, match="RANK"):
+        join_group(STARTED_BY_TORCHRUN)
     with socket.socket() as taken:
         taken.bind(("", 0))
         taken.listen()
@@ -102,11 +99,3 @@ def test_a_port_in_use_is_a_sentence(monkeypatch):
             monkeypatch.setenv(name, value)
         with pytest.raises(GroupProblem, match=f"port {port} of this machine is in use; choose another one with --master-port"):
             join_group(STARTED_BY_TORCHRUN)
-
-
-def test_processes_without_a_description_of_the_group_are_a_sentence(monkeypatch):
-    from grader.models.machines.processes import STARTED_BY_TORCHRUN, join_group
-
-    monkeypatch.delenv("RANK", raising=False)
-    with pytest.raises(GroupProblem, match="RANK"):
-        join_group(STARTED_BY_TORCHRUN)

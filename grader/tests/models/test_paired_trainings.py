@@ -12,7 +12,7 @@ from grader.teaching.walks.progress_line import hide_progress
 from trainings import Silent, stop_after
 
 
-def train(one="learned", other="rope", steps=6, minutes=None, stop=None, **base):
+def train(one="learned", other="rope", steps=4, minutes=None, stop=None, **base):
     """The two folders, and the names of those that were trained; `stop` interrupts after this many steps of any."""
     trained = []
 
@@ -38,9 +38,8 @@ def test_two_designs_are_trained_alike_and_only_once(trainings):
     assert train(steps=None) == (folders, [])
     third, trained = train("alibi", "learned", steps=None)
     assert trained == ["compare-alibi"] and record_of(third[0])["recipe"] == one["recipe"] and record_of(third[0])["steps"] == 2
-    assert train("rope", "learned", steps=3)[1] == ["compare-rope", "compare-learned"] and record_of(folders[1])["steps"] == 3
-    assert train("alibi", "rope", steps=None)[1] == ["compare-rope"], "both need the same number of steps"
-    assert train("alibi", "rope", steps=2, seed=1)[1] == ["compare-alibi-seed-1", "compare-rope-seed-1"]
+    assert train("alibi", "rope", steps=3)[1] == ["compare-alibi", "compare-rope"] and record_of(folders[1])["steps"] == 3
+    assert train("learned", "rope", steps=None)[1] == ["compare-rope"], "both need the same number of steps"
 
 
 def test_a_model_that_was_trained_in_another_way_is_not_taken_for_this_one(trainings):
@@ -51,12 +50,12 @@ def test_a_model_that_was_trained_in_another_way_is_not_taken_for_this_one(train
 
 
 def test_an_interrupted_pair_goes_on(trainings):
-    assert train(stop=3) == (None, ["compare-learned"])
-    assert train(stop=6)[1] == ["compare-learned", "compare-rope"]
+    assert train(stop=2) == (None, ["compare-learned"])
+    assert train(stop=4)[1] == ["compare-learned", "compare-rope"]
     shutil.rmtree(trainings.folder / "compare-rope")
     assert train(stop=2) == (None, ["compare-rope"])
     folders, trained = train()
-    assert trained == ["compare-rope"] and [record_of(folder)["steps_done"] for folder in folders] == [6, 6]
+    assert trained == ["compare-rope"] and [record_of(folder)["steps_done"] for folder in folders] == [4, 4]
 
 
 @pytest.mark.thorough
@@ -76,4 +75,3 @@ def test_a_pair_on_a_text_of_the_users(trainings, text):
     assert train("words", "bpe", steps=2, text=text) == (folders, [])
     text.write_text(text.read_text() + "A new line about the sea.")
     assert train("words", "bpe", steps=2, text=text)[1] == ["compare-words-river", "compare-bpe-river"]
-    assert train("words", "bpe", steps=2)[1] == ["compare-words", "compare-bpe"]

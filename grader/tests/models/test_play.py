@@ -5,13 +5,16 @@ from __future__ import annotations
 import io
 
 import pytest
+from grader.cli.main import app
 from grader.models.design import Design
-from grader.models.play.commands import COMMANDS, answer, run_plain, without_controls
+from grader.models.play.commands import COMMANDS, answer, without_controls
+from grader.models.play.prompt import run_plain
 from grader.models.play.session import Session
 from grader.models.play.settings import PlayProblem, Settings
 from grader.models.play.views import bar
 from grader.tests.models.own_models import GPT, MOE, TINY, TRANSLATOR
 from grader.tests.models.page_engines import engine_of, written
+from typer.testing import CliRunner
 
 
 @pytest.fixture
@@ -175,9 +178,12 @@ def test_control_characters_of_a_model_do_not_reach_the_terminal():
     assert without_controls("a\x1b[2J\x07\tb\nc\x9b é") == "a\ufffd[2J\ufffd\tb\nc\ufffd é"
 
 
-def test_a_wrong_call_is_a_sentence_and_a_status(kit, tmp_path):
-    assert "not both" in kit.run("play", "tiny", "--gpt2", str(tmp_path), status=2)
-    missing = " ".join(kit.run("play", "--gpt2", str(tmp_path / "nowhere"), status=1).split())
-    assert "download model.safetensors, vocab.json, merges.txt and config.json of openai-community/gpt2 from Hugging Face" in missing
-    assert "is not a checkpoint" in " ".join(kit.run("play", str(tmp_path), status=1).split())
-    assert "there is no checkpoint 'no such name'" in " ".join(kit.run("play", "no such name", status=1).split())
+def test_a_wrong_call_is_a_sentence_and_a_status(tmp_path):
+    for arguments, status, sentence in (
+        (["tiny", "--gpt2", str(tmp_path)], 2, "not both"),
+        (["--gpt2", str(tmp_path / "nowhere")], 1, "download model.safetensors, vocab.json, merges.txt and config.json of openai-community/gpt2 from Hugging Face"),
+        ([str(tmp_path)], 1, "is not a checkpoint"),
+        (["no such name"], 1, "there is no checkpoint 'no such name'"),
+    ):
+        result = CliRunner().invoke(app, ["play", *arguments])
+        assert result.exit_code == status and sentence in " ".join(result.output.split())

@@ -2,14 +2,14 @@
 
 import re
 from collections import Counter
-from itertools import islice
 
 import pytest
 from grader.models.stories.cast import PEOPLE
-from grader.models.stories.corpus import story, training_stories, validation_stories
+from grader.models.stories.corpus import story, validation_stories
 from grader.models.tokenizers import WordModelTokenizer, split_words
+from grader.models.training.corpora import StoryCorpus
 
-COUNT = 4000
+COUNT = 1500
 END = re.compile(r'[.!?]"?(?= [A-Z"]|$)')
 
 
@@ -38,7 +38,7 @@ def test_a_story_has_four_to_eight_sentences_of_some_hundred_words(stories):
     lengths = Counter(len(END.findall(text)) for text in stories)
     assert min(lengths) >= 4 and max(lengths) <= 8
     counts = Counter(word.lower() for text in stories for word in split_words(text))
-    assert 300 < len(counts) < 600 and min(counts.values()) >= 5
+    assert 300 < len(counts) < 600 and min(counts.values()) >= 2
 
 
 def test_every_sentence_is_printed_well(stories):
@@ -57,13 +57,12 @@ def test_pronouns_agree_with_their_person(stories):
         assert used <= named | ({"girl"} if "Luna" in text else set()), text
 
 
-def test_held_out_stories_are_never_trained_on(parts):
-    held_out = validation_stories(0, parts.is_validation, 50)
-    trained = [text for _, text in islice(training_stories(0, parts.is_validation), 600)]
-    assert len(set(held_out)) == 50 and not set(held_out) & set(trained)
-    assert [number for number, _ in islice(training_stories(0, parts.is_validation, start=300), 3)] >= [300, 301, 302]
+def test_held_out_stories_differ_and_none_is_trained_on(parts):
+    corpus = StoryCorpus(parts, "words", 0, 4, 2, 32, WordModelTokenizer.of_texts(parts, ["a story"]))
+    held_out, trained = validation_stories(0, parts.is_validation, 50), corpus.texts(range(600))
+    assert len(set(held_out)) == 50 and 400 < len(trained) < 600 and not set(held_out) & set(trained)
 
 
 def test_the_word_tokenizer_gives_every_story_back(parts, stories):
     tokenizer = WordModelTokenizer.of_texts(parts, stories)
-    assert [text for text in stories[:500] if tokenizer.decode(tokenizer.encode(text)) != text] == []
+    assert [text for text in stories[:300] if tokenizer.decode(tokenizer.encode(text)) != text] == []

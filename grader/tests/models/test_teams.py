@@ -9,24 +9,17 @@ from grader.models.training import making, run
 from grader.models.training.team import EXERCISES, Team
 from grader.models.training.trainer import Trainer
 from grader.teaching.walks.parts import hidden_prints
-from own_models import parameters, solved
+from own_models import parameters
 from trainings import Silent, stop_after
 
-STEPS = 8
-SETTINGS = {
-    "stories": {},
-    "rope, post-norm, byte pairs": dict(positions="rope", norm="post", tokens="bpe"),
-    "translator": dict(kind="translate"),
-    "own text": dict(text=True),
-}
+STEPS = 5
 
 
 @pytest.fixture
-def alike(trainings, text):
+def alike(trainings):
     """Makes so many trainings of the same settings, with chapter 18's functions."""
 
     def make(size: int, **changes) -> list[Trainer]:
-        changes = changes | ({"text": text} if "text" in changes else {})
         return [trainings.begin(f"rank-{rank}", more_exercises=EXERCISES, **changes).trainer for rank in range(size)]
 
     return make
@@ -51,9 +44,8 @@ def differences(one: Trainer, other: Trainer) -> tuple[float, float]:
     return losses, max(float((a[name] - b[name]).abs().max()) for name in a)
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 4])
-@pytest.mark.parametrize("changes", SETTINGS.values(), ids=SETTINGS)
-def test_several_ranks_train_the_model_that_one_process_trains(alike, changes, size):
+@pytest.mark.parametrize(("size", "changes"), [(2, {}), (4, {}), (3, dict(kind="translate"))], ids=["stories-2", "stories-4", "translator-3"])
+def test_several_ranks_train_the_model_that_one_process_trains(alike, size, changes):
     """A batch has two parts of two or three rows: some ranks have one row of a part, or none. Rows have different numbers of targets."""
     (alone,) = alike(1, **changes)
     for _ in range(STEPS):
@@ -67,24 +59,6 @@ def test_several_ranks_train_the_model_that_one_process_trains(alike, changes, s
     assert alone.history.losses[-1] < alone.history.losses[0]
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("ids[start : start + least + (rank < more)]", "ids[start : start + least]"),
-        ("]) / group.size\n", "])\n"),
-        ("start = rank * least + min(rank, more)", "start = 0"),
-    ],
-    ids=["rows are lost", "a sum for the mean", "each rank has the rows of rank 0"],
-)
-def test_the_law_notices_wrong_code(trainings, alike, old, new):
-    (alone,) = alike(1)
-    for _ in range(3):
-        alone.step(STEPS)
-    trainings.chapters = {"ch18_many_machines": solved("ch18_many_machines", (old, new))}
-    together = trained_together(alike(3), 3)
-    assert together[0].history.norms != pytest.approx(alone.history.norms, rel=1e-2)
-
-
 def test_a_rank_without_rows_gets_one_that_does_not_count(alike):
     (trainer,) = alike(1)
     batches = trainer.corpus.batch(0)
@@ -96,29 +70,18 @@ def test_a_rank_without_rows_gets_one_that_does_not_count(alike):
     assert sum(team.share for team in teams) == pytest.approx(1) and teams[-1].share == 0
 
 
-def test_a_reopened_training_goes_on_exactly(trainings):
+@pytest.mark.parametrize("steps", [0, 3])
+def test_a_reopened_training_goes_on_exactly(trainings, steps):
     """With the parts and the averages of the checkpoint, whatever number of processes has made it."""
     stopped = trainings.begin("stopped", more_exercises=EXERCISES)
-    assert not run.run(stopped, Silent(), stop_after(stopped, 3))
+    assert not run.run(stopped, Silent(), stop_after(stopped, steps))
     reopened = making.reopen(stopped.folder, "cpu")
     try:
         assert reopened.own.to_data() == stopped.own.to_data() and "shard_batch" in reopened.own.reference
         for trainer in (stopped.trainer, reopened.trainer):
             trainer.step(STEPS)
+            trainer.step(STEPS)
         assert differences(stopped.trainer, reopened.trainer)[1] == 0
-    finally:
-        reopened.close()
-
-
-def test_a_training_that_has_made_no_step_is_reopened_as_it_began(trainings):
-    begun = trainings.begin("begun", more_exercises=EXERCISES)
-    begun.save()
-    reopened = making.reopen(begun.folder, "cpu")
-    try:
-        for trainer in (begun.trainer, reopened.trainer):
-            for _ in range(2):
-                trainer.step(STEPS)
-        assert differences(begun.trainer, reopened.trainer) == (0, 0)
     finally:
         reopened.close()
 

@@ -1,6 +1,7 @@
 """Text to ids and back with the learner's tokenizers."""
 
 import json
+import random
 
 import pytest
 from grader.models.tokenizers import (
@@ -10,8 +11,6 @@ from grader.models.tokenizers import (
     split_words,
     tokenizer_from_data,
 )
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from own_models import GPT, TEXTS, parts_of, solved
 
 
@@ -26,27 +25,28 @@ def test_words_and_marks_are_tokens():
     assert split_words("मैं पानी पीता हूँ।") == ["मैं", "पानी", "पीता", "हूँ", "।"]
 
 
-@pytest.mark.parametrize("text", TEXTS)
 @pytest.mark.parametrize("kind", ["words", "bpe"])
-def test_a_text_comes_back_as_it_was_printed(both, kind, text):
+def test_a_text_comes_back_as_it_was_printed(both, kind):
     tokenizer = both[kind]
-    ids = tokenizer.encode(text)
-    assert all(0 <= i < tokenizer.vocab_size for i in ids)
-    assert tokenizer.decode(ids) == text == "".join(tokenizer.pieces(ids))
-    marked = [*tokenizer.start_ids, *ids, tokenizer.end_id]
-    assert tokenizer.decode(marked) == text and len(tokenizer.pieces(marked)) == len(marked)
+    for text in TEXTS:
+        ids = tokenizer.encode(text)
+        assert all(0 <= i < tokenizer.vocab_size for i in ids)
+        assert tokenizer.decode(ids) == text == "".join(tokenizer.pieces(ids))
+        marked = [*tokenizer.start_ids, *ids, tokenizer.end_id]
+        assert tokenizer.decode(marked) == text and len(tokenizer.pieces(marked)) == len(marked)
 
 
 def test_names_have_their_capital_wherever_they_are(both):
     assert both["words"].decode(both["words"].encode("the dog saw mia. mia saw it")) == "The dog saw Mia. Mia saw it"
 
 
-@settings(max_examples=40)
-@given(text=st.text(max_size=30))
-def test_byte_pairs_give_every_text_back(both, text):
-    tokenizer = both["bpe"]
-    ids = tokenizer.encode(text)
-    assert tokenizer.decode(ids) == text == "".join(tokenizer.pieces(ids))
+def test_byte_pairs_give_every_text_back(both):
+    tokenizer, draw = both["bpe"], random.Random(0)
+    for _ in range(40):
+        codes = [draw.choice((draw.randrange(0x80), draw.randrange(0xD800), draw.randrange(0xE000, 0x110000))) for _ in range(draw.randrange(30))]
+        text = "".join(map(chr, codes))
+        ids = tokenizer.encode(text)
+        assert tokenizer.decode(ids) == text == "".join(tokenizer.pieces(ids))
 
 
 def test_unknown_words_are_named(both):
@@ -71,10 +71,10 @@ def test_a_tokenizer_survives_as_data(parts, both, kind):
 DAMAGED = (None, {}, {"kind": "words"}, {"kind": "words", "vocab": ["a"], "cased": {}}, {"kind": "bpe", "merges": [[1, 300]]}, {"kind": "bpe", "merges": 5})
 
 
-@pytest.mark.parametrize("data", DAMAGED, ids=str)
-def test_damaged_data_is_a_sentence(parts, data):
-    with pytest.raises(TokenizerProblem):
-        tokenizer_from_data(parts, data)
+def test_damaged_data_is_a_sentence(parts):
+    for data in DAMAGED:
+        with pytest.raises(TokenizerProblem):
+            tokenizer_from_data(parts, data)
 
 
 def test_the_learners_tokenizer_does_the_work(parts):

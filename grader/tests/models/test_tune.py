@@ -10,39 +10,30 @@ import pytest
 import torch
 from grader.models.own_parts import CodeProblem
 from grader.models.training import run as training_run
-from grader.models.tuning import adapters, answers, checkpoint, evaluation, run, steps, tasks
+from grader.models.tuning import adapters, answers, evaluation, run, steps, tasks
 from grader.models.tuning.evaluation import Evaluation
 from grader.models.tuning.progress import ANSWERS_SHARE
 from grader.models.tuning.tasks import Question, TuneProblem
-from grader.tests.models.published_models import write_model
 from own_models import solved
 from safetensors import safe_open
 from safetensors.torch import save_file
-from tunings import Quiet, Tunings, stop_after
-
-
-@pytest.fixture(scope="module")
-def gguf(tmp_path_factory):
-    return str(
-        write_model(
-            tmp_path_factory.mktemp("published"), tied=False, hidden_size=32, intermediate_size=32, num_hidden_layers=1
-        ).gguf
-    )
+from trainings import Silent
+from tunings import Tunings, stop_after
 
 
 @pytest.fixture
 def tunings(monkeypatch, trainings):
     """Also a tiny model of the stories, in the checkpoint "stories"."""
     training = trainings.begin("stories", steps=1)
-    assert training_run.run(training, Quiet())
-    made = Tunings(monkeypatch, trainings.folder)
+    assert training_run.run(training, Silent())
+    made = Tunings(monkeypatch, trainings)
     yield made
     made.close()
 
 
 @pytest.fixture(params=["published", "stories"])
-def place(request, gguf):
-    return gguf if request.param == "published" else "stories"
+def place(request, tiny_gguf):
+    return tiny_gguf if request.param == "published" else "stories"
 
 
 def whole_logits(base, ids):
@@ -62,13 +53,8 @@ def test_what_rows_share_is_read_once_and_gives_the_same_logits_and_gradients(tu
     base = tunings.open(place)
     made = randomised(base)
     rows = torch.tensor([[5, 6, 7, 8, 9, 10], [5, 6, 7, 20, 21, 22], [5, 6, 7, 20, 9, 11]])
-    for ids, shared in (
-        (rows, 3),
-        (rows[:1], 0),
-        (rows[:, 3:], 0),
-        (torch.ones(2, 4, dtype=torch.int64), 3),
-        (torch.tensor([[5, 6, 7, 8], [5, 9, 7, 8]]), 1),
-    ):
+    again = torch.tensor([[5, 6, 7, 8], [5, 9, 7, 8]])
+    for ids, shared in ((rows, 3), (rows[:1], 0), (rows[:, 3:], 0), (torch.ones(2, 4, dtype=torch.int64), 3), (again, 1)):
         assert answers.shared_length(ids) == shared
         weights = torch.randn(len(ids), ids.size(1) - shared, 1)
         found = []
@@ -96,17 +82,12 @@ def test_drawn_answers_have_their_log_probabilities_and_end_where_the_model_ends
     for ids, mask, ended in zip(drawn.ids.tolist(), drawn.mask.tolist(), drawn.ended):
         length = sum(mask)
         assert mask == [True] * length + [False] * (len(mask) - length)
-        assert (
-            ended == (base.end_id in ids) and ids[:length].index(base.end_id) == length - 1
-            if ended
-            else length == len(ids)
-        )
+        assert ended == (base.end_id in ids)
+        assert ids.index(base.end_id) == length - 1 if ended else length == len(ids)
 
 
-def test_only_adapters_change_and_the_loss_is_that_of_the_answers_tokens(tunings, place):
-    base = tunings.open(place)
-    task = tasks.TASKS[base.kind]["format"]
-    first = next(tasks.questions(task, base.parts, "0 answers 0", held_out=False))
+def test_only_adapters_change_and_the_loss_is_that_of_the_answers_tokens(tunings, tiny_gguf):
+    base, task = tunings.open(tiny_gguf), tasks.TASKS["published"]["format"]
     made = adapters.add_adapters(base.parts, base.model)
     frozen = {name: value.clone() for name, value in base.model.state_dict().items() if name not in made}
     total, count = 0.0, 0
@@ -115,8 +96,7 @@ def test_only_adapters_change_and_the_loss_is_that_of_the_answers_tokens(tunings
         logits = whole_logits(base, torch.tensor([prompt + answer]))[0, len(prompt) - 1 : -1]
         total += torch.nn.functional.cross_entropy(logits, torch.tensor(answer), reduction="sum").item()
         count += len(answer)
-    loss = steps.step_on_answers(base, task, steps.make_optimizer(base, made), 0, 0)
-    assert first and loss == pytest.approx(total / count, rel=1e-4)
+    assert steps.step_on_answers(base, task, steps.make_optimizer(base, made), 0, 0) == pytest.approx(total / count, rel=1e-4)
     for name, value in frozen.items():
         assert torch.equal(base.model.state_dict()[name], value), name
     assert all(parameter.abs().sum() > 0 for parameter in made.values()), "B began with zeros, so every B has changed"
@@ -134,8 +114,8 @@ class Letters:
         return float(answer[:1].islower())
 
 
-def test_rewards_make_right_answers_likelier(tunings, gguf):
-    base, task = tunings.open(gguf), Letters()
+def test_rewards_make_right_answers_likelier(tunings, tiny_gguf):
+    base, task = tunings.open(tiny_gguf), Letters()
     made = adapters.add_adapters(base.parts, base.model)
     start = {name: parameter.detach().clone() for name, parameter in made.items()}
     optimizer = steps.make_optimizer(base, made)
@@ -145,69 +125,56 @@ def test_rewards_make_right_answers_likelier(tunings, gguf):
     assert sum(rewards[-5:]) > sum(rewards[:5]) + 1
 
 
-def test_rewards_that_are_all_equal_change_nothing(tunings, gguf, monkeypatch):
+def test_rewards_that_are_all_equal_change_nothing(tunings, tiny_gguf, monkeypatch):
     monkeypatch.setattr(Letters, "grade", lambda self, *given: 1.0)
-    base = tunings.open(gguf)
+    base = tunings.open(tiny_gguf)
     made = randomised(base)
     before = {name: parameter.detach().clone() for name, parameter in made.items()}
     assert steps.step_on_rewards(base, Letters(), made, before, steps.make_optimizer(base, made), 0, 0)[0] == 1.0
     assert all(torch.equal(parameter, before[name]) for name, parameter in made.items())
 
 
-@pytest.mark.parametrize(("phase", "count"), [("answers", 0), ("answers", 2), ("rewards", 0), ("rewards", 2)])
-def test_an_interrupted_tuning_goes_on_as_if_nothing_had_happened(tunings, place, phase, count):
-    whole = tunings.finished(tunings.begin(place, "whole"))
-    stopped = tunings.begin(place, "stopped")
-    assert not run.run(stopped, Quiet(), stop_after(stopped, phase, count))
-    assert stopped.progress.steps_done(phase) == count
-    resumed = tunings.resume("stopped")
-    tunings.finished(resumed)
+def test_an_interrupted_tuning_goes_on_as_if_nothing_had_happened(tunings, place):
+    """Its file has the adapters, and what resuming needs while it is needed."""
+    whole, stopped = tunings.finished(tunings.begin(place, "whole")), tunings.begin(place, "stopped")
+    for phase, count in (("answers", 0), ("answers", 2), ("rewards", 0), ("rewards", 2)):
+        assert not run.run(stopped, Silent(), stop_after(stopped, phase, count))
+        assert stopped.progress.steps_done(phase) == count
+        stopped = tunings.resume("stopped")
+    names, saved = set(whole.adapters), adapters.read("stopped")
+    assert saved.adapters.keys() == saved.start.keys() == names and saved.optimizer
+    tunings.finished(stopped)
     for name in ("losses", "rewards", "kls", "evaluations"):
-        assert getattr(resumed.progress, name) == getattr(whole.progress, name), name
+        assert getattr(stopped.progress, name) == getattr(whole.progress, name), name
     for name, parameter in whole.adapters.items():
-        assert torch.equal(parameter, resumed.adapters[name]), name
+        assert torch.equal(parameter, stopped.adapters[name]), name
+    assert [path.name for path in stopped.folder.iterdir()] == [adapters.FILE]
+    with safe_open(stopped.folder / adapters.FILE, "pt") as file:
+        assert set(file.keys()) == names and json.loads(file.metadata()["record"])["losses"] == whole.progress.losses
+    assert tunings.resume("stopped").progress.is_finished
 
 
-def test_the_file_has_adapters_and_while_it_is_needed_what_resuming_needs(tunings, place):
-    tuning = tunings.begin(place)
-    assert not run.run(tuning, Quiet(), stop_after(tuning, "rewards", 1))
-    assert [path.name for path in tuning.folder.iterdir()] == [checkpoint.FILE]
-    layers = {name.rpartition(".")[0] for name in tuning.adapters}
-    names = {f"{layer}.{part}" for layer in layers for part in "AB"}
-    adapter_numbers = sum(parameter.numel() for parameter in tuning.adapters.values())
-    saved = checkpoint.read("one")
-    assert saved.adapters.keys() == saved.start.keys() == names and layers
-    assert sum(tensor.numel() for tensor in saved.optimizer.values()) <= 2 * adapter_numbers + 10 * len(names)
-    tunings.finished(tuning)
-    with safe_open(tuning.folder / checkpoint.FILE, "pt") as file:
-        assert set(file.keys()) == names
-        assert sum(file.get_tensor(name).numel() for name in names) == adapter_numbers
-        record = json.loads(file.metadata()["record"])
-    assert record["losses"] == tuning.progress.losses and record["task"] == "format"
-    assert tunings.resume("one").progress.is_finished
-
-
-def test_merged_adapters_answer_as_the_tuned_model_does(tunings, gguf):
-    tuning = tunings.finished(tunings.begin(gguf))
+def test_merged_adapters_answer_as_the_tuned_model_does(tunings, tiny_gguf):
+    tuning = tunings.finished(tunings.begin(tiny_gguf))
     with torch.no_grad():
         for parameter in tuning.adapters.values():
             parameter.add_(torch.randn_like(parameter) * 0.1)
     tuning.save()
     ids = torch.arange(3, 12)[None]
-    other = tunings.open(gguf)
+    other = tunings.open(tiny_gguf)
     plain = other.model(ids)
-    adapters.merge(other.parts, other.model, checkpoint.read("one"))
+    adapters.merge(other.parts, other.model, adapters.read("one"))
     assert not any(isinstance(module, other.parts.LoRALinear) for module in other.model.modules())
     torch.testing.assert_close(other.model(ids), tuning.base.model(ids), atol=1e-4, rtol=1e-4)
     assert (other.model(ids) - plain).abs().max() > 0.1
 
 
 @pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind, known in tasks.TASKS.items() for name in known])
-def test_held_out_questions_are_never_trained_on_and_right_answers_are_right(tunings, gguf, kind, name):
-    base = tunings.open(gguf if kind == "published" else "stories")
+def test_held_out_questions_are_never_trained_on_and_right_answers_are_right(tunings, tiny_gguf, kind, name):
+    base = tunings.open(tiny_gguf if kind == "published" else "stories")
     task = tasks.TASKS[kind][name]
-    held_out = list(islice(tasks.questions(task, base.parts, "evaluation", held_out=True), 300))
-    trained = list(islice(tasks.questions(task, base.parts, "0 answers 0", held_out=False), 3000))
+    held_out = list(islice(tasks.questions(task, base.parts, "evaluation", held_out=True), 200))
+    trained = list(islice(tasks.questions(task, base.parts, "0 answers 0", held_out=False), 500))
     assert not {one.prompt for one in held_out} & {one.prompt for one in trained}
     assert len({one.prompt for one in held_out}) > 96
     for one in held_out[:40]:
@@ -232,21 +199,20 @@ def test_the_form_of_an_answer_is_checked():
     assert ending.grade(None, story, "Then Mia slept in her own bed.", False) == 0
 
 
-@pytest.mark.parametrize(("right", "count"), [(0, 96), (96, 96), (1, 2), (40, 96), (3, 7)])
-def test_wilsons_limits_are_where_the_share_is_as_far_away_as_chance_allows(right, count):
+def test_wilsons_limits_are_where_the_share_is_as_far_away_as_chance_allows():
     """The limits are the solutions p of (share - p)² = z² p (1 - p) / n."""
-    for p in evaluation.wilson_interval(right, count):
-        assert (right / count - p) ** 2 == pytest.approx(1.96**2 * p * (1 - p) / count, abs=1e-12)
-    low, high = evaluation.wilson_interval(right, count)
-    assert 0 <= low <= right / count <= high <= 1 and low < high
+    for right, count in ((0, 96), (96, 96), (1, 2), (40, 96)):
+        low, high = evaluation.wilson_interval(right, count)
+        for p in (low, high):
+            assert (right / count - p) ** 2 == pytest.approx(1.96**2 * p * (1 - p) / count, abs=1e-12)
+        assert 0 <= low <= right / count <= high <= 1 and low < high
 
 
-@pytest.mark.parametrize(("better", "worse"), [(0, 0), (1, 0), (3, 1), (2, 5), (4, 4), (9, 0)])
-def test_the_chance_of_a_difference_is_counted_over_all_outcomes(better, worse):
-    counted = [
-        abs(2 * sum(coins) - better - worse) >= abs(better - worse) for coins in product((0, 1), repeat=better + worse)
-    ]
-    assert evaluation.chance_of_difference(better, worse) == pytest.approx(sum(counted) / len(counted))
+def test_the_chance_of_a_difference_is_counted_over_all_outcomes():
+    for better, worse in ((0, 0), (1, 0), (2, 5), (4, 4), (9, 0)):
+        outcomes = product((0, 1), repeat=better + worse)
+        counted = [abs(2 * sum(coins) - better - worse) >= abs(better - worse) for coins in outcomes]
+        assert evaluation.chance_of_difference(better, worse) == pytest.approx(sum(counted) / len(counted))
 
 
 def test_the_summary_says_whether_something_was_learned():
@@ -255,18 +221,16 @@ def test_the_summary_says_whether_something_was_learned():
 
     describe = evaluation.describe_difference
     assert "no answer changed" in describe("Rewards", made(4, 4, True), made(4, 4, True))
-    assert "5 answers became right, and 0 became wrong" in (
-        said := describe("Rewards", made(5, 0, False), made(5, 0, True))
-    )
-    assert "is 0.06: this shows no learning" in said
+    said = describe("Rewards", made(5, 0, False), made(5, 0, True))
+    assert "5 answers became right, and 0 became wrong" in said and "is 0.06: this shows no learning" in said
     assert "less than 0.001: the model has learned" in describe("Rewards", made(20, 0, False), made(20, 0, True))
     assert "the model has become worse" in describe("Rewards", made(20, 0, True), made(20, 0, False))
 
 
-def test_files_that_cannot_be_used_get_one_sentence(tunings, gguf):
-    tuning = tunings.begin(gguf, "mine")
-    assert not run.run(tuning, Quiet(), lambda: True)
-    file = tuning.folder / checkpoint.FILE
+def test_files_that_cannot_be_used_get_one_sentence(tunings, tiny_gguf):
+    tuning = tunings.begin(tiny_gguf, "mine")
+    assert not run.run(tuning, Silent(), lambda: True)
+    file = tuning.folder / adapters.FILE
     whole = file.read_bytes()
 
     def said() -> str:
@@ -279,46 +243,39 @@ def test_files_that_cannot_be_used_get_one_sentence(tunings, gguf):
         assert "is damaged" in said() and "tune the model again" in said()
     save_file({"a": torch.zeros(2)}, file)
     assert "was not written by `headway tune`" in said()
-    for metadata, sentence in (
-        ({"format": "9", "record": "{}"}, "another version"),
-        ({"format": "1", "record": "{"}, "record"),
-        ({"format": "1", "record": "{}"}, "record"),
-    ):
-        save_file({"a": torch.zeros(2)}, file, metadata)
+    for format, record, sentence in (("9", "{}", "another version"), ("1", "{", "record"), ("1", "{}", "record")):
+        save_file({"a": torch.zeros(2)}, file, {"format": format, "record": record})
         assert sentence in said()
     other = tunings.begin("stories", "other")
-    assert not run.run(other, Quiet(), lambda: True)
-    saved = checkpoint.read("other")
+    assert not run.run(other, Silent(), lambda: True)
+    saved = adapters.read("other")
     with pytest.raises(TuneProblem, match="belong to a model that writes stories"):
         adapters.find_place(saved, None)
-    base = tunings.open(gguf)
+    base = tunings.open(tiny_gguf)
     with pytest.raises(TuneProblem, match="do not fit this model"):
         adapters.merge(base.parts, base.model, saved)
     with pytest.raises(TuneProblem, match="there are no adapters 'nothing'; you have "):
-        checkpoint.read("nothing")
+        adapters.read("nothing")
     with pytest.raises(TuneProblem, match="there is a checkpoint mine already"):
-        tunings.begin(gguf, "mine")
+        tunings.begin(tiny_gguf, "mine")
     with pytest.raises(TuneProblem, match="has no digits, so it cannot learn sums"):
         tunings.begin("stories", "third", "sums")
 
 
-def test_a_crash_in_the_learners_code_names_the_line_and_the_checkpoint_stays(tunings, gguf):
+def test_a_crash_in_the_learners_code_names_the_line_and_the_checkpoint_stays(tunings, tiny_gguf):
     """It works while the model answers, and not in training."""
     old = "        return self.linear(x) + self.scale * (x @ self.A.T) @ self.B.T"
-    tunings.chapters["ch17_fine_tuning"] = solved(
-        "ch17_fine_tuning", (old, f"        assert not torch.is_grad_enabled(), 'gradients'\n{old}")
-    )
-    tuning = tunings.begin(gguf)
+    crashing = f"        assert not torch.is_grad_enabled(), 'gradients'\n{old}"
+    tunings.chapters["ch17_fine_tuning"] = solved("ch17_fine_tuning", (old, crashing))
+    tuning = tunings.begin(tiny_gguf)
     assert "LoRALinear" in tuning.base.own.learner
-    with pytest.raises(
-        CodeProblem, match=r"your LoRALinear raised AssertionError: gradients \(ch17_fine_tuning.py, line \d+"
-    ):
-        run.run(tuning, Quiet())
+    with pytest.raises(CodeProblem, match=r"your LoRALinear raised AssertionError: gradients \(ch17_fine_tuning.py, line \d+"):
+        run.run(tuning, Silent())
     assert len(tunings.resume("one").progress.evaluations) == 1
 
 
-def test_time_is_divided_among_tests_and_phases(tunings, gguf):
-    progress = tunings.begin(gguf).progress
+def test_time_is_divided_among_tests_and_phases(tunings, tiny_gguf):
+    progress = tunings.begin(tiny_gguf).progress
     progress.steps, progress.minutes, progress.answer_steps = None, 10.0, 20
     progress.seconds["evaluation"] = 60.0
     assert progress.phase_seconds("answers") == pytest.approx(ANSWERS_SHARE * 480)

@@ -10,9 +10,10 @@ import sys
 
 import forked_python
 import pytest
+from grader.cli.main import app
 from grader.models.published.opening import PACKAGE
-from grader.tests.models.published_models import write_model
 from kit_copy import Kit, posix
+from typer.testing import CliRunner
 
 WRONG_USES = {
     "another task": (["--task", "poems"], "'poems' is not one of 'sums', 'format'"),
@@ -22,95 +23,40 @@ WRONG_USES = {
 }
 
 
-@pytest.fixture(scope="module")
-def gguf(tmp_path_factory):
-    return str(
-        write_model(
-            tmp_path_factory.mktemp("published"), tied=False, hidden_size=32, intermediate_size=32, num_hidden_layers=1
-        ).gguf
-    )
-
-
 @pytest.mark.parametrize(("options", "says"), WRONG_USES.values(), ids=WRONG_USES)
 def test_wrong_use_is_a_sentence(options, says):
-    from grader.cli.main import app
-    from typer.testing import CliRunner
-
     result = CliRunner().invoke(app, ["tune", *options])
     assert result.exit_code == 2 and says in " ".join(result.output.split())
 
 
-def test_a_tuning_its_end_and_a_chat_with_the_result(kit: Kit, gguf):
+def test_a_tuning_its_end_and_a_chat_with_the_result(kit: Kit, tiny_gguf):
     """With a half-solved chapter: it says whose code runs, and that a random model has learned nothing."""
     kit.solve("ch05_layers")
     kit.edit("ch05_layers", "torch.sigmoid(gate) * self.up(x)", "torch.sigmoid(gate) + self.up(x)")
-    said = " ".join(kit.run("tune", "--base", gguf, "--task", "format", "--steps", "1", "--name", "one").split())
-    assert (
-        "Tiny-Llama" in said
-        and "Your own code: 1 of 40 parts." in said
-        and "SwiGLU fails its tests" in said
-        and "write sentences as JSON" in said
-    )
-    assert (
-        "training on answers, step 1 of 1, loss" in said
-        and "training on rewards, step 1 of 1, mean reward 0.000, KL 0.000" in said
-    )
+    said = " ".join(kit.run("tune", "--base", tiny_gguf, "--task", "format", "--steps", "1", "--name", "one").split())
+    for part in (
+        "Tiny-Llama", "Your own code: 1 of 40 parts.", "SwiGLU fails its tests", "write sentences as JSON",
+        "training on answers, step 1 of 1, loss", "training on rewards, step 1 of 1, mean reward 0.000, KL 0.000",
+        "headway chat --adapter one",
+    ):  # fmt: skip
+        assert part in said, part
     assert said.count("0 of 96 0 % (0 to 4 %)") == 3 and said.count("these questions show no learning") == 2
-    assert "headway chat --adapter one" in said and os.listdir(kit.root / "checkpoints" / "one") == [
-        "adapters.safetensors"
-    ]
-    again = " ".join(kit.run("tune", "--resume").split())
-    assert "after rewards 0 of 96" in again and "training on" not in again, "it is finished, so only its end is printed"
+    assert os.listdir(kit.root / "checkpoints" / "one") == ["adapters.safetensors"]
     command = [sys.executable, "-m", "grader.cli", "chat", "--adapter", "one"]
-    done = subprocess.run(
-        command, cwd=kit.root, env=kit.environment(), input="/system x\n", capture_output=True, text=True
-    )
+    done = subprocess.run(command, cwd=kit.root, env=kit.environment(), input="/system x\n", capture_output=True, text=True)
     assert done.returncode == 0 and "The adapters one are merged into it." in " ".join(done.stderr.split()), done.stderr
-    assert "there are no adapters 'two'; you have one" in kit.run("chat", "--adapter", "two", status=1)
-    assert "there is a checkpoint one already" in " ".join(
-        kit.run("tune", "--base", gguf, "--name", "one", status=1).split()
-    )
 
 
-def test_the_stories_model_learns_another_form_and_no_sums(kit: Kit):
-    kit.run("train", "--steps", "1", "--preset", "mini", "--name", "stories")
-    said = " ".join(kit.run("tune", "--base", "stories", "--steps", "1").split())
+def test_the_stories_model_learns_another_form(kit_with_model: Kit):
+    said = " ".join(kit_with_model.run("tune", "--base", "tiny", "--steps", "1").split())
     assert "continue a story's first sentence" in said and "format-stories" in said and "headway chat" not in said
-    assert "has no digits, so it cannot learn sums" in " ".join(
-        kit.run("tune", "--base", "stories", "--task", "sums", status=1).split()
-    )
-    assert "writes stories, which cannot chat" in " ".join(
-        kit.run("chat", "--adapter", "format-stories", status=1).split()
-    )
-    assert "there is no checkpoint 'storys'; did you mean stories?" in " ".join(
-        kit.run("tune", "--base", "storys", status=1).split()
-    )
 
 
 @posix
-def test_control_c_saves_and_resume_goes_on(kit: Kit, gguf):
-    command = [
-        sys.executable,
-        "-m",
-        "grader.cli",
-        "tune",
-        "--base",
-        gguf,
-        "--task",
-        "format",
-        "--minutes",
-        "600",
-        "--name",
-        "long",
-    ]
-    running = subprocess.Popen(
-        command,
-        cwd=kit.root,
-        env=kit.environment(PYTHONUNBUFFERED="1"),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+def test_control_c_saves(kit: Kit, tiny_gguf):
+    command = [sys.executable, "-m", "grader.cli", "tune", "--base", tiny_gguf, "--task", "format", "--minutes", "600", "--name", "long"]
+    environment = kit.environment(PYTHONUNBUFFERED="1")
+    running = subprocess.Popen(command, cwd=kit.root, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     lines = []
     for line in running.stdout:
         lines.append(line)
@@ -121,7 +67,6 @@ def test_control_c_saves_and_resume_goes_on(kit: Kit, gguf):
     assert running.wait() == 130, said
     assert "Stopped, and saved. To go on: headway tune --resume --name long" in said and "Traceback" not in said
     assert os.listdir(kit.root / "checkpoints" / "long") == ["adapters.safetensors"]
-    assert "leave out --steps" in " ".join(kit.run("tune", "--resume", "--steps", "3", status=2).split())
 
 
 @pytest.mark.thorough

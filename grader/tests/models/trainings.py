@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 from grader.course.syllabus import load_syllabus
 from grader.execution.target import Target
 from grader.models import checkpoint, design
@@ -14,22 +17,22 @@ from grader.models.design import Design
 from grader.models.own_parts import OwnParts
 from grader.models.training import corpora, making, settings
 from grader.models.training.settings import Recipe, Settings
+from grader.models.tuning import base
 from grader.teaching.walks.parts import Parts
 from grader.teaching.walks.progress_line import hide_progress
 
+SUNG = ("fish", "snow", "stars", "bread", "wind", "light", "birds", "gold")
+VERSE = "The river runs to the sea. A boat goes down the river, and a man sings.\n\nHe sings of {} and {}, and a boat goes by.\n\n"
 SMALL = Design(d_model=16, n_heads=2, n_layers=1, max_len=32)
 
 
 class Silent:
-    """A page that counts what it is shown."""
-
-    def __init__(self) -> None:
-        self.moments: list[int] = []
+    """A page that shows nothing."""
 
     def update(self, view) -> None: ...
 
     def moment(self, view) -> None:
-        self.moments.append(view.steps_done)
+        view.describe()
 
     def close(self, view) -> None: ...
 
@@ -47,13 +50,15 @@ class Trainings:
         monkeypatch.setattr(settings, "TRANSLATE_RECIPE", Recipe(rows=6, pieces=2, peak=3e-3))
         monkeypatch.setattr(making, "find_own_parts", self._own)
         monkeypatch.setattr(measuring, "find_own_parts", self._own)
+        monkeypatch.setattr(base, "find_own_parts", self._own)
         for name, size in (("VOCABULARY_STORIES", 300), ("VALIDATION_STORIES", 8), ("BPE_SAMPLE", 3000), ("VALIDATION_TOKENS", 400)):
             monkeypatch.setattr(corpora, name, size)
         monkeypatch.setenv("OMP_NUM_THREADS", "1")  # more threads slow small models down on a busy machine
 
     def _own(self, names, report_progress) -> OwnParts:
+        names = list(dict.fromkeys(names))
         passed = {name for name in names if load_syllabus().exercise(name).module in self.chapters}
-        return OwnParts(Parts(list(names), passed, Target("theirs", texts=self.chapters)))
+        return OwnParts(Parts(names, passed, Target("theirs", texts=self.chapters)))
 
     def begin(self, name: str = "one", more_exercises=(), **changes) -> making.Training:
         self._made.append(making.begin(replace(Settings(steps=8), **changes), name, "cpu", hide_progress, more_exercises))
@@ -66,6 +71,22 @@ class Trainings:
     def close(self) -> None:
         for training in self._made:
             training.close()
+
+
+@contextlib.contextmanager
+def small_trainings(folder: Path) -> Iterator[Trainings]:
+    deterministic, threads = torch.get_deterministic_debug_mode(), torch.get_num_threads()
+    with pytest.MonkeyPatch.context() as patch:
+        made = Trainings(patch, folder)
+        yield made
+        made.close()
+    torch.set_deterministic_debug_mode(deterministic)
+    torch.set_num_threads(threads)
+
+
+def write_text(path: Path) -> Path:
+    path.write_text("".join(VERSE.format(one, two) for one in SUNG for two in SUNG), encoding="utf-8")
+    return path
 
 
 def stop_after(training: making.Training, steps: int):

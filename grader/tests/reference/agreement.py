@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor, nn
 
@@ -97,3 +99,24 @@ def decoder_layer_pairs(ours: nn.Module, theirs: nn.TransformerDecoderLayer) -> 
     for mine, other in ((ours.ln1, theirs.norm1), (ours.ln2, theirs.norm2), (ours.ln3, theirs.norm3)):
         pairs += linear_pairs(mine, other)
     return pairs + linear_pairs(ours.ffn.up, theirs.linear1) + linear_pairs(ours.ffn.down, theirs.linear2)
+
+
+def torchs_seq2seq(model: nn.Module, config) -> tuple[nn.Transformer, Pairs]:
+    """nn.Transformer with the numbers of our Seq2Seq; its two final norms, which ours does not have, are removed."""
+    layers = len(model.encoder_blocks), len(model.decoder_blocks)
+    theirs = nn.Transformer(config.d_model, config.n_heads, *layers, config.d_ff, dropout=0.0, batch_first=True).double()
+    theirs.encoder.norm = theirs.decoder.norm = None
+    pairs = []
+    for layer, block in zip(theirs.encoder.layers, model.encoder_blocks):
+        pairs += encoder_layer_pairs(block, layer)
+    for layer, block in zip(theirs.decoder.layers, model.decoder_blocks):
+        pairs += decoder_layer_pairs(block, layer)
+    return theirs, copied(pairs)
+
+
+def embedded(table: Tensor, ids: Tensor) -> Tensor:
+    """As in the paper: sqrt(D) times the row, plus sines and cosines."""
+    width = table.size(1)
+    place, column = torch.arange(ids.size(1), dtype=torch.float64)[:, None], torch.arange(width)
+    angle = place / 10000 ** (column // 2 * 2 / width)
+    return table[ids] * math.sqrt(width) + torch.where(column % 2 == 0, angle.sin(), angle.cos())

@@ -6,7 +6,7 @@ import math
 
 import pytest
 import torch
-from agreement import copied, decoder_layer_pairs, encoder_layer_pairs, same
+from agreement import embedded, same, torchs_seq2seq
 from torch import Tensor, nn
 from transformers import DynamicCache, GPT2Config, GPT2LMHeadModel
 
@@ -61,8 +61,7 @@ SAMPLED = [{}, {"temperature": 0.6}, {"temperature": 1.7}, {"top_k": 5}, {"top_p
 SAMPLED += [{"temperature": 0.8, "top_k": 9, "top_p": 0.7}]
 
 
-@pytest.mark.parametrize("options", SAMPLED, ids=str)
-@pytest.mark.parametrize("eos_id", [None, 3, 8])
+@pytest.mark.parametrize("options, eos_id", zip(SAMPLED, [None, 3, 8] * 2), ids=str)
 def test_sampled_text_is_hugging_faces(ours, options, eos_id):
     """Both draw with torch.multinomial, row by row and step by step: the same random numbers give the same text."""
     theirs, mine = pair(ours)
@@ -93,39 +92,28 @@ SOS, PAD, WORDS = 1, 3, 37
 def translated_slowly(model: nn.Module, theirs: nn.Transformer, source: Tensor, eos_id: int, new: int) -> list[int]:
     """One sentence without its padding, encoded again for each word by torch's own layers."""
     source, words = source[source != PAD][None], [SOS]
-
-    def embedded(table: nn.Module, ids: Tensor) -> Tensor:
-        place, column = torch.arange(ids.size(1), dtype=torch.float64)[:, None], torch.arange(D)
-        angle = place / 10000 ** (column // 2 * 2 / D)
-        return table.weight[ids] * math.sqrt(D) + torch.where(column % 2 == 0, angle.sin(), angle.cos())
-
     while len(words) <= new and eos_id not in words[1:]:
         hidden = torch.ones(len(words), len(words), dtype=torch.bool).triu(1)
-        target = embedded(model.tgt_emb, torch.tensor([words]))
-        output = theirs(embedded(model.src_emb, source), target, tgt_mask=hidden)
+        target = embedded(model.tgt_emb.weight, torch.tensor([words]))
+        output = theirs(embedded(model.src_emb.weight, source), target, tgt_mask=hidden)
         words.append(int(model.lm_head(output)[0, -1].argmax()))
     return words
 
 
 def test_a_translation_is_the_one_of_torchs_layers(ours):
-    """Every word that some row writes, used as the end of a sentence; padded rows give what they give alone."""
+    """Some words that rows write, used as the end of a sentence; padded rows give what they give alone."""
     torch.manual_seed(11)
-    model = ours.Seq2Seq(ours.Seq2SeqConfig(V, WORDS, 20, D, H, 29, 2, 2, dropout=0.3, pad_id=PAD))
-    model = fluent(model, scale=1.0).double()
+    config = ours.Seq2SeqConfig(V, WORDS, 20, D, H, 29, 2, 2, dropout=0.3, pad_id=PAD)
+    model = fluent(ours.Seq2Seq(config), scale=1.0).double()
     with torch.no_grad():
         model.lm_head.bias[PAD] = -1e3  # padding inside a sentence could not be distinguished from its end
-    theirs = nn.Transformer(D, H, 2, 2, 29, dropout=0.0, batch_first=True).double().eval()
-    theirs.encoder.norm = theirs.decoder.norm = None
-    for layer, block in zip(theirs.encoder.layers, model.encoder_blocks):
-        copied(encoder_layer_pairs(block, layer))
-    for layer, block in zip(theirs.decoder.layers, model.decoder_blocks):
-        copied(decoder_layer_pairs(block, layer))
+    theirs = torchs_seq2seq(model, config)[0].eval()
     src = torch.randint(V - 1, (6, 7))
     src += src >= PAD
     for row in range(1, 6):
         src[row, 7 - row :] = PAD
     lengths = set()
-    for eos_id in [WORDS, *ours.translate(model, src, SOS, WORDS, 12)[:, 1:].unique().tolist()]:
+    for eos_id in [WORDS, *ours.translate(model, src, SOS, WORDS, 12)[:, 1:].unique()[:6].tolist()]:
         text = ours.translate(model, src, SOS, eos_id, 12).tolist()
         expected = [translated_slowly(model, theirs, row, eos_id, 12) for row in src]
         longest = max(map(len, expected))
@@ -139,14 +127,13 @@ def test_a_translation_is_the_one_of_torchs_layers(ours):
 
 
 @pytest.mark.parametrize("lengths", [[20], 20 * [1], [8, 1, 1, 1, 4, 5]], ids=str)
-@pytest.mark.parametrize("layers", [1, 4])
-def test_chunk_by_chunk_it_is_hugging_face_with_its_own_cache(ours, layers, lengths):
-    theirs, mine = pair(ours, "CachedGPT", layers)
+def test_chunk_by_chunk_it_is_hugging_face_with_its_own_cache(ours, lengths):
+    theirs, mine = pair(ours, "CachedGPT")
     ids, caches, their_cache = torch.randint(V, (3, 20)), mine.new_caches(), DynamicCache(config=theirs.config)
     with torch.no_grad():
         for part in ids.split(lengths, dim=1):
             same(mine(part, caches), theirs(part, past_key_values=their_cache, use_cache=True).logits, 1e-10)
-            assert [cache.length for cache in caches] == layers * [their_cache.get_seq_length()]
+            assert [cache.length for cache in caches] == LAYERS * [their_cache.get_seq_length()]
     same(caches[-1].k[:, :, :20], their_cache.layers[-1].keys, 1e-10)
     same(caches[-1].v[:, :, :20], their_cache.layers[-1].values, 1e-10)
 
@@ -154,12 +141,12 @@ def test_chunk_by_chunk_it_is_hugging_face_with_its_own_cache(ours, layers, leng
 # ---- serving
 
 
-@pytest.mark.parametrize("n_beams", [2, 3, 7])
+@pytest.mark.parametrize("n_beams", [2, 5])
 def test_beams_are_hugging_faces(ours, n_beams):
     """Without an end of text both keep the n best sums. (Hugging Face sets finished texts aside, ours compete.)"""
     theirs, mine = pair(ours, "PaddedGPT")
     different = 0
-    for ids in torch.randint(V, (5, 1, 4)):
+    for ids in torch.randint(V, (4, 1, 4)):
         options = dict(num_beams=n_beams, num_return_sequences=n_beams, length_penalty=0.0, output_scores=True)
         found = hugging_face(theirs, ids, 9, return_dict_in_generate=True, **options)
         beams = ours.beam_search(mine, ids, 9, n_beams)
@@ -191,7 +178,7 @@ def test_left_padded_batches_are_hugging_faces(ours, with_eos):
 def test_speculative_and_assisted_generation_write_the_same_greedy_text(ours):
     """Both let a smaller model draft. Greedy text does not depend on the draft."""
     (theirs, mine), (their_draft, our_draft) = pair(ours, "PaddedGPT"), pair(ours, "PaddedGPT", 1)
-    for ids in torch.randint(V, (4, 1, 5)):
+    for ids in torch.randint(V, (2, 1, 5)):
         plain = hugging_face(theirs, ids, 15)
         for n_draft in (1, 4):
             assert torch.equal(ours.generate_speculative(mine, our_draft, ids, 15, n_draft, temperature=0.0), plain)

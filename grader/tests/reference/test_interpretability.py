@@ -48,8 +48,7 @@ def test_the_lens_reads_hugging_faces_states_as_their_own_head_does(ours, both):
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("layer", range(LAYERS))
-@pytest.mark.parametrize("position", [None, 0, 4, MAX_LEN - 1])
+@pytest.mark.parametrize("layer, position", [(0, None), (1, 0), (2, 4), (3, MAX_LEN - 1)])
 def test_patching_is_hugging_faces_model_with_a_hook(ours, both, layer, position):
     theirs, mine = both
     clean, corrupted = torch.randint(V, (2, 3, MAX_LEN))

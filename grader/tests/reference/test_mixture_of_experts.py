@@ -31,9 +31,9 @@ def twins(ours, top_k: int) -> tuple[nn.Module, nn.Module]:
     return mine, theirs
 
 
-@pytest.mark.parametrize("top_k", [1, 2, 3, N])
+@pytest.mark.parametrize("top_k", [1, 2, N])
 def test_the_layer_is_mixtrals_block(ours, top_k):
-    """Values, choices, and the gradients of the input, the router and every expert."""
+    """Values, choices, the balance loss, and the gradients of the input, the router and every expert."""
     mine, theirs = twins(ours, top_k)
     x = (1.5 * torch.randn(B, T, D)).requires_grad_()
     agree(mine(x)[0], theirs(x), x, pairs=[([mine.router.weight], theirs.gate.weight)], tol=1e-5)
@@ -51,12 +51,6 @@ def test_the_layer_is_mixtrals_block(ours, top_k):
     got = ours.route(mine.router(x.flatten(0, 1)), top_k)
     same(got[0], weights, 1e-5)
     assert torch.equal(got[1], experts)
-
-
-@pytest.mark.parametrize("top_k", [1, 2, 3, N])
-def test_mixtrals_balance_loss_is_top_k_times_ours(ours, top_k):
-    """Ours uses the share of all choices, which sum to 1; theirs the choices per token, which sum to top_k."""
-    mine, _ = twins(ours, top_k)
-    x = torch.randn(B, T, D)
-    theirs = mixtral.load_balancing_loss_func((mine.router(x.flatten(0, 1)),), N, top_k)
-    agree(top_k * mine(x)[1], theirs, mine.router.weight, tol=1e-5)
+    # ours uses the share of all choices, which sum to 1; theirs the choices per token, which sum to top_k
+    balance = mixtral.load_balancing_loss_func((mine.router(x.flatten(0, 1)),), N, top_k)
+    agree(top_k * mine(x)[1], balance, mine.router.weight, tol=1e-5)

@@ -95,7 +95,7 @@ FUNCTIONS = [
     *(
         Row("softmax", f"dim {dim}, scores {scale:g} times as large", lambda f, x, dim=dim, s=scale: f(x * s, dim),
             lambda x, dim=dim, s=scale: torch.softmax(x * s, dim), lambda: [normal(3, 4, 5)])
-        for dim in (-1, 0, 1) for scale in (1.0, 1e3)
+        for dim, scale in ((-1, 1e3), (0, 1.0), (1, 1.0))
     ),
     Row("scaled_dot_product_attention", "without a mask", lambda f, *x: f(*x)[0], attend, qkv),
     Row("scaled_dot_product_attention", "masked", lambda f, q, k, v, mask: f(q, k, v, mask)[0],
@@ -110,7 +110,7 @@ FUNCTIONS = [
     *(
         Row("alibi_bias", f"BLOOM's, {heads} heads", lambda f, h=heads: our_alibi_weights(f(h, 20, 20)),
             lambda h=heads: blooms_weights(h), lambda: [], 1e-5)
-        for heads in (1, 2, 3, 5, 6, 8, 12, 16, 20, 71, 112)
+        for heads in (1, 3, 8, 12, 71)
     ),
     *(
         Row("gelu", f"torch's, {form}", lambda f, x, a=form == "tanh": f(x, approximate=a),
@@ -137,7 +137,7 @@ FUNCTIONS = [
     *(
         Row("efficient_attention", f"blocks of {block}", lambda f, q, k, v, b=block: f(q, k, v, b, True),
             lambda q, k, v: attend(q, k, v, is_causal=True), windowed)
-        for block in (1, 7, 64)
+        for block in (1, 7)
     ),
     Row("efficient_attention", "fewer queries than keys", lambda f, q, k, v: f(q[:, :, -9:], k, v, 7, True),
         lambda q, k, v: attend(q, k, v, is_causal=True)[:, :, -9:], windowed),
@@ -145,12 +145,12 @@ FUNCTIONS = [
     *(
         Row("windowed_attention", f"window {window}", lambda f, q, k, v, w=window: f(q, k, v, w),
             lambda q, k, v, w=window: attend(q, k, v, attn_mask=window_mask(w)), windowed)
-        for window in (1, 5, 37, 100)
+        for window in (1, 5, 100)
     ),
     *(
         Row("chunked_cross_entropy", f"chunks of {chunk}", lambda f, x, w, y, c=chunk: f(x, w, y, c),
             F.linear_cross_entropy, linear_loss_inputs)
-        for chunk in (1, 7, 64)
+        for chunk in (1, 7)
     ),
 ]  # fmt: skip
 

@@ -40,7 +40,7 @@ def huggingface(merges: dict[tuple[int, int], int]) -> Tokenizer:
     return tokenizer
 
 
-@pytest.mark.parametrize("vocab_size", [256, 257, 270, 320, 400])
+@pytest.mark.parametrize("vocab_size", [256, 257, 400])
 def test_byte_pair_encoding_is_hugging_faces(ours, vocab_size):
     merges = ours.train_bpe(CORPUS, vocab_size)
     mine, theirs = ours.BPETokenizer(merges), huggingface(merges)

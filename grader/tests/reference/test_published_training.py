@@ -34,9 +34,9 @@ def ids_with_gaps(*n_targets: int) -> tuple[Tensor, Tensor]:
     return inputs, targets
 
 
-def small_gpt(ours, dtype: torch.dtype = torch.float64, positions: str = "learned") -> nn.Module:
+def small_gpt(ours, positions: str = "learned") -> nn.Module:
     config = ours.GPTConfig(V, 8, d_model=12, n_heads=3, n_layers=2, positions=positions)
-    return randomised(ours.GPT(config), dtype=dtype)
+    return randomised(ours.GPT(config))
 
 
 def same_parameters(got: nn.Module, expected: nn.Module, tol: float) -> None:
@@ -45,22 +45,16 @@ def same_parameters(got: nn.Module, expected: nn.Module, tol: float) -> None:
 
 
 @pytest.mark.parametrize(
-    "options",
-    [
-        {},
-        {"lr": 0.05, "weight_decay": 0.5},
-        {"lr": 0.02, "betas": (0.8, 0.95), "eps": 1e-3, "weight_decay": 0.0},
-        {"lr": 0.1, "betas": (0.0, 0.9), "eps": 1e-6, "weight_decay": 0.1},
-    ],
+    "options, size",
+    [({}, 1.0), ({"lr": 0.05, "weight_decay": 0.5}, 1e3), ({"lr": 0.02, "betas": (0.8, 0.95), "eps": 1e-3, "weight_decay": 0.0}, 1e-7)],
 )
-@pytest.mark.parametrize("size", [1e-7, 1.0, 1e3])
 def test_adamw_is_torchs_over_many_steps(ours, options, size):
     """Changing lr, parameters that lack a gradient in some steps, gradients from a ten-millionth to thousands."""
     values = [torch.randn(*shape, dtype=torch.float64) * 5 for shape in ((3, 4), (5,), (2, 3, 2), (1,))]
     mine, torchs = ([nn.Parameter(value.clone()) for value in values] for _ in range(2))
     our_optimizer = ours.AdamW((parameter for parameter in mine), **options)
     theirs = torch.optim.AdamW(torchs, **options)
-    for step in range(40):
+    for step in range(21):
         our_optimizer.param_groups[0]["lr"] = theirs.param_groups[0]["lr"] = 0.1 * (1 + step % 7) / 7
         our_optimizer.zero_grad()
         theirs.zero_grad()
@@ -74,13 +68,13 @@ def test_adamw_is_torchs_over_many_steps(ours, options, size):
             same(a.data, b.data)
 
 
-@pytest.mark.parametrize("limit", [0.01, 1.0, 50.0])
-@pytest.mark.parametrize("missing", [False, True])
-def test_clipping_is_torchs(ours, limit, missing):
+@pytest.mark.parametrize("limit", [0.01, 50.0])
+def test_clipping_is_torchs(ours, limit):
+    """One parameter has no gradient."""
     model = nn.Sequential(nn.Linear(5, 7), nn.Linear(7, 3)).double()
     theirs = copy.deepcopy(model)
     for i, (mine, torchs) in enumerate(zip(model.parameters(), theirs.parameters())):
-        mine.grad = None if missing and i == 1 else torch.randn_like(mine) * 10.0 ** (i - 2)
+        mine.grad = None if i == 1 else torch.randn_like(mine) * 10.0 ** (i - 2)
         torchs.grad = None if mine.grad is None else mine.grad.clone()
     norm, expected = ours.clip_gradients(model.parameters(), limit), clip_grad_norm_(theirs.parameters(), limit)
     assert isinstance(norm, float) and math.isclose(norm, expected.item(), rel_tol=1e-5)
@@ -90,8 +84,7 @@ def test_clipping_is_torchs(ours, limit, missing):
             same(mine.grad, torchs.grad, 2e-4)  # torch adds 1e-6 to the norm
 
 
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
-@pytest.mark.parametrize("max_norm", [None, 0.05])
+@pytest.mark.parametrize("optimizer, max_norm", [("momentum", None), ("adamw", 0.05)])
 def test_steps_are_the_loop_everyone_writes(ours, optimizer, max_norm):
     model = small_gpt(ours)
     theirs = copy.deepcopy(model)
@@ -108,12 +101,10 @@ def test_steps_are_the_loop_everyone_writes(ours, optimizer, max_norm):
     same_parameters(model, theirs, 1e-4 if max_norm else 1e-9)
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
-@pytest.mark.parametrize("max_norm", [None, 0.5])
-def test_pieces_are_the_batch_at_once(ours, dtype, optimizer, max_norm):
+@pytest.mark.parametrize("optimizer, max_norm", [("momentum", 0.5), ("adamw", None)])
+def test_pieces_are_the_batch_at_once(ours, optimizer, max_norm):
     """3 real targets in one piece, 9 in another, none in a third."""
-    whole = small_gpt(ours, dtype, "rope")
+    whole = small_gpt(ours, "rope")
     apart = copy.deepcopy(whole)
     at_once, in_pieces = OPTIMIZERS[optimizer](whole), OPTIMIZERS[optimizer](apart)
     for sizes in ([(1, 2), (6, 3), (0, 0)], [(6,), (0, 1, 2), (5, 6)]):
@@ -125,12 +116,11 @@ def test_pieces_are_the_batch_at_once(ours, dtype, optimizer, max_norm):
         same_parameters(apart, whole, 2e-6)
 
 
-@pytest.mark.parametrize("reentrant", [False, True])
-def test_a_checkpoint_is_torchs_checkpoint(ours, reentrant):
+def test_a_checkpoint_is_torchs_checkpoint(ours):
     net = nn.Sequential(nn.Linear(6, 20), nn.Dropout(0.4), nn.Tanh(), nn.Linear(20, 6)).double()
     x = torch.randn(5, 6, dtype=torch.float64)
     found = []
-    for run in (ours.checkpointed, lambda module, y: checkpoint(module, y, use_reentrant=reentrant)):
+    for run in (ours.checkpointed, lambda module, y: checkpoint(module, y, use_reentrant=False)):
         torch.manual_seed(5)
         net.zero_grad()
         leaf = x.clone().requires_grad_()
@@ -142,7 +132,7 @@ def test_a_checkpoint_is_torchs_checkpoint(ours, reentrant):
 
 
 def test_the_split_is_the_same_in_every_process(ours):
-    """Two other processes, each with its own salt for Python's hash, give this process's answers."""
+    """Another process, with its own salt for Python's hash, gives this process's answers."""
     texts = [*(f"sentence {i}" for i in range(300)), "नमस्ते दुनिया", ""]
     program = "\n".join(
         [
@@ -152,10 +142,8 @@ def test_the_split_is_the_same_in_every_process(ours):
             "print(json.dumps([[is_validation(text) for text in texts], [hash(text) for text in texts]]))",
         ]
     )
-    found = []
-    for salt in ("1", "2"):
-        environment = {**os.environ, "PYTHONHASHSEED": salt, "PYTHONUTF8": "1"}
-        options = dict(env=environment, text=True, capture_output=True, check=True, input=json.dumps(texts))
-        found.append(json.loads(subprocess.run([sys.executable, "-c", program], **options).stdout))
-    assert found[0][1] != found[1][1]  # Python's own hash does differ
-    assert found[0][0] == found[1][0] == [ours.is_validation(text) for text in texts]
+    environment = {**os.environ, "PYTHONHASHSEED": "1", "PYTHONUTF8": "1"}
+    options = dict(env=environment, text=True, capture_output=True, check=True, input=json.dumps(texts))
+    validation, hashes = json.loads(subprocess.run([sys.executable, "-c", program], **options).stdout)
+    assert hashes != [hash(text) for text in texts]  # Python's own hash does differ
+    assert validation == [ours.is_validation(text) for text in texts]
