@@ -13,7 +13,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from grader.classroom.handout.gradescope import hide_results
+from grader.classroom.handout.gradescope import hide_results, write_archive
 from grader.course.source import definition, replace_definition
 from grader.course.syllabus import ROOT, load_syllabus
 from grader.execution.sandbox.isolation import available
@@ -175,37 +175,35 @@ def test_results_exist_even_if_the_autograder_is_broken(autograder, offline):
     assert found["score"] == 0 and "ask your instructor" in found["output"]
 
 
-def test_the_archive_has_its_scripts_at_the_top_and_nothing_of_the_instructors_own_work(kit, tmp_path):
+def test_the_archive_has_the_chosen_exercises_and_nothing_of_the_instructors_own_work(kit, tmp_path):
     kit.edit(MODULE, "raise NotImplementedError", "pass  # what the instructor tries out is no part of it")
-    assert "a.zip" in kit.run("gradescope", str(tmp_path / "a.zip"))
-    with zipfile.ZipFile(tmp_path / "a.zip") as archive:
+    names = ("--chapters", "ch05", "--exercises", "softmax", "--hidden", "RMSNorm")
+    said = kit.run("gradescope", str(tmp_path / "week 5"), *names, "--torch-index", "https://example.org/cpu?a=1&b='2'")
+    assert "week 5.zip" in said and "RMSNorm" in said and [path.name for path in tmp_path.glob("week*")] == ["week 5.zip"]  # Gradescope accepts no other name
+    with zipfile.ZipFile(tmp_path / "week 5.zip") as archive:
+        settings, script = json.loads(archive.read("headway.json")), archive.read("setup.sh").decode()
         assert "tries out" not in archive.read(f"kit/exercises/{MODULE}.py").decode()
         modes = {entry.filename: entry.external_attr >> 16 & 0o777 for entry in archive.infolist()}
     assert modes["setup.sh"] == modes["run_autograder"] == 0o755
     assert f"kit/solutions/{MODULE}.py" in modes and not any("grader/tests" in name or "variants" in name for name in modes)
-
-
-def test_the_archive_has_the_chosen_exercises_and_a_name_that_gradescope_accepts(kit, tmp_path):
-    names = ("--chapters", "ch05", "--exercises", "softmax", "--hidden", "RMSNorm")
-    said = kit.run("gradescope", str(tmp_path / "week 5"), *names, "--torch-index", "https://example.org/cpu?a=1&b='2'")
-    assert "week 5.zip" in said and "RMSNorm" in said and [path.name for path in tmp_path.glob("week*")] == ["week 5.zip"]
-    with zipfile.ZipFile(tmp_path / "week 5.zip") as archive:
-        settings, script = json.loads(archive.read("headway.json")), archive.read("setup.sh").decode()
     assert settings["exercises"] == ["softmax", *(exercise.name for exercise in load_syllabus().chapter("5").exercises)] and settings["hidden"] == ["RMSNorm"]
     lines = [line for line in script.splitlines() if line.startswith("index=") or "pip install" in line]
-    for setting, wanted in (("", "install -c constraints.txt torch"), (None, "install -c constraints.txt --index-url https://example.org/cpu?a=1&b='2' torch")):
-        text = "\n".join("index=''" if setting == "" and line.startswith("index=") else line for line in lines[:2]) + " exit 1; }"
-        shown = run(["bash", "-c", f"here=here\n{text}".replace('"$here/venv/bin/python"', "echo")], tmp_path, dict(os.environ))
-        assert wanted in shown
+    for index, wanted in (("index=''", "install -c constraints.txt torch"), (lines[0], "install -c constraints.txt --index-url https://example.org/cpu?a=1&b='2' torch")):
+        text = f"here=here\n{index}\n{lines[1]} exit 1; }}"
+        assert wanted in run(["bash", "-c", text.replace('"$here/venv/bin/python"', "echo")], tmp_path, dict(os.environ))
 
 
-def test_a_path_that_cannot_be_the_archive_is_refused_before_any_work(kit, tmp_path):
+def test_a_path_or_an_exercise_that_does_not_fit_is_refused_before_any_work(tmp_path):
     (tmp_path / "notes.zip").write_text("my notes")
-    assert "is a folder; name the archive's file" in kit.run("gradescope", str(tmp_path), status=2)
-    assert "does not exist; make it first" in kit.run("gradescope", str(tmp_path / "none" / "a.zip"), status=2)
-    assert "notes.zip exists already; move it away, or choose another name" in kit.run("gradescope", str(tmp_path / "notes"), status=2)
-    assert "--hidden gelu: this exercise is not graded here" in kit.run("gradescope", str(tmp_path / "a.zip"), "--chapters", "ch03", "--hidden", "gelu", status=2)
-    assert "did you mean softmax" in kit.run("gradescope", str(tmp_path / "a.zip"), "--hidden", "sofmax", status=2)
+    for arguments, sentence in (
+        ((tmp_path, ()), "is a folder; name the archive's file"),
+        ((tmp_path / "none" / "a.zip", ()), "does not exist; make it first"),
+        ((tmp_path / "notes", ()), "notes.zip exists already; move it away, or choose another name"),
+        ((tmp_path / "a.zip", ("ch03",), (), 0, None, ("gelu",)), "--hidden gelu: this exercise is not graded here"),
+        ((tmp_path / "a.zip", (), (), 0, None, ("sofmax",)), "did you mean softmax"),
+    ):
+        with pytest.raises(ValueError, match=sentence):
+            write_archive(*arguments)
     assert (tmp_path / "notes.zip").read_text() == "my notes" and not (tmp_path / "a.zip").exists()
 
 

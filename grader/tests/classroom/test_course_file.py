@@ -80,12 +80,9 @@ def test_the_example_in_the_modules_docstring_is_valid(tmp_path):
     [
         ("[points]", "[point]", "point: this key is unknown; did you mean points?"),
         ("softmax = 20", "sofmax = 20", "[points] sofmax: there is no exercise or chapter called 'sofmax'; did you mean softmax?"),
-        ("per_day = 10", "per_dya = 10", "[late] per_dya: this key is unknown; did you mean per_day?"),
         ("[assignments.week1]", "[assignments.'week 1']", "[assignments.week 1] this is also the name of a folder"),
         ('["ch05"]', '["ch55"]', "[assignments.week2] chapters: there is no chapter called 'ch55'"),
-        ('chapters = ["ch05"]', 'chapter = ["ch05"]', "[assignments.week2] chapter: this key is unknown; did you mean chapters?"),
         ('"LayerNorm"', '"LayerNrom"', "[assignments.week2] hidden: 'LayerNrom' is not an exercise of this assignment; did you mean LayerNorm?"),
-        ("weight = 40\ngroups", "weight = 'x'\ngroups", "[assignments.week2] weight: 'x' is not a weight"),
         ("groups = true", "groups = 1", "[assignments.week2] groups: 1 is not true or false"),
         ("[extensions.week1]", "[extensions.wek1]", "[extensions.wek1]: there is no assignment of this name; did you mean week1?"),
         ("alpha@example.edu", "Alpha Oen", "'Alpha Oen': the roster has no person of this name, e-mail, login or number; did you mean Alpha One?"),
@@ -101,21 +98,16 @@ def test_the_example_in_the_modules_docstring_is_valid(tmp_path):
         ("[extensions.week1]", "[extensions.week2]", "[assignments.week2] has no due date to extend; add due"),
         ('"week1", "week2"', '"week1", "week3"', "[[drops]] assignments: there is no assignment 'week3'; did you mean week"),
         ("best = 1", "best = 3", "[[drops]] best: 3 is not a number from 1 to 2"),
+        ("weight = 40", "weight = 0", "the weight of every assignment is 0, so there is no total; give one of them another weight"),
         ("weight = 40\ndue", "weight = 30\ndue", "[[drops]] assignments: their weights differ"),
         ('"roster.csv"', '"rooster.csv"', "rooster.csv cannot be read: no such file or directory"),
-        ('"A term"', "7", "title: 7 is not a text"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_one_sentence_that_says_where(tmp_path, old, new, sentence):
     assert old in COURSE
     with pytest.raises(GradingProblem) as refused:
-        read_course_file(course(tmp_path, COURSE.replace(old, new, 1)))
+        read_course_file(course(tmp_path, COURSE.replace(old, new)))
     assert str(refused.value).startswith("course.toml") and sentence in str(refused.value)
-
-
-def test_weights_of_zero_everywhere_are_refused(tmp_path):
-    with pytest.raises(GradingProblem, match="the weight of every assignment is 0, so there is no total; give one of them another weight"):
-        read_course_file(course(tmp_path, COURSE.replace("weight = 40", "weight = 0")))
 
 
 def test_an_extension_for_a_name_of_two_people_says_what_to_write(tmp_path):

@@ -4,10 +4,9 @@ import subprocess
 import sys
 from decimal import Decimal
 
-import pytest
 from example_class import EXERCISES, RULES, a_class, submission, verdict_of
 from gradebook_runs import exported, graded, start_gradebook
-from grader.classroom.gradebook.gradebook import UNFINISHED, Gradebook, GradebookProblem
+from grader.classroom.gradebook.gradebook import UNFINISHED, Gradebook
 from grader.classroom.judging.dispatch import zero_verdict
 from grader.classroom.judging.graded_class import Mark
 from grader.verdict.conditions import versions
@@ -23,9 +22,9 @@ def test_verdicts_are_restored_without_their_seconds(tmp_path):
     stored.results[0].partial, stored.results[0].missing_weight = True, 4.0
     stored.notes.append("slow")
     book, todo, said = start_gradebook(tmp_path, [one])
-    assert todo == [one] and said == ""
-    book.store_verdict(one.digest, stored)
-    book.close()
+    with book:
+        assert todo == [one] and said == ""
+        book.store_verdict(one.digest, stored)
     book, todo, said = start_gradebook(tmp_path, [one])
     with book:
         [person] = book.graded_class(RULES).people
@@ -40,19 +39,16 @@ def test_an_interrupted_submission_earns_nothing_and_is_graded_again_only_on_req
     one = submission("Alpha", slug="Alpha", sources={EXERCISES[0].module: ""})
     found = zero_verdict(one, [exercise.name for exercise in EXERCISES], "it crashed")
     assert [result.exercise.name for result in found.results] == [exercise.name for exercise in EXERCISES if exercise.module in one.sources] != []
-    book, [todo], _ = start_gradebook(tmp_path, [one])
-    book.store_verdict(todo.digest, found)
-    book.close()
-    book, todo, _ = start_gradebook(tmp_path, [one])
+    book, _, _ = start_gradebook(tmp_path, [one])
     with book:
+        book.store_verdict(one.digest, found)
+        assert book.submissions_to_do([one]) == []
         made = exported(book, tmp_path)
         [person] = book.graded_class(RULES).people
-        assert todo == [] and person.total.earned == 0 and not person.problem
+        assert person.total.earned == 0 and not person.problem
         assert "Grading was interrupted twice: it crashed." in made["feedback/Alpha.md"].decode() and b"it crashed" in made["grades.csv"]
         book.delete_verdicts(book.find_person("Alpha").slug)
-    book, todo, _ = start_gradebook(tmp_path, [one])
-    with book:
-        assert todo == [one]
+        assert book.submissions_to_do([one]) == [one]
 
 
 def test_equal_contents_are_graded_once_and_all_owners_get_the_marks(tmp_path):
@@ -88,11 +84,6 @@ def test_a_regrade_returns_who_is_graded_again(tmp_path):
         assert todo == []
         assert book.delete_verdicts(book.find_person("Beta").slug) == ["Alpha", "Beta"]
         assert [one.name for one in book.submissions_to_do(people)] == ["Alpha"]
-        assert {slug: name for slug, (name, _) in book.list_people().items()} == {one.slug: one.name for one in people}
-        with pytest.raises(GradebookProblem, match="^no person in this gradebook is called xyz; grades.csv lists all names"):
-            book.delete_verdicts(book.find_person("xyz").slug)
-        with pytest.raises(GradebookProblem, match="^no person in this gradebook is called Betta; did you mean Beta"):
-            book.delete_verdicts(book.find_person("Betta").slug)
 
 
 # ---- other conditions
@@ -105,9 +96,6 @@ def test_results_of_other_conditions_are_reported_and_never_mixed(tmp_path):
     with book:
         assert said == "Changed since the last run: seed (0, now 1) and torch (2.13.0, now 2.14.0). Earlier results do not count any more, so everything is graded now."
         assert len(todo) == 3 and {person.problem for person in book.graded_class(RULES).people} == {UNFINISHED, people[-1].problem}
-    book, todo, said = start_gradebook(tmp_path, people, kit="0.1.0+bbbbbbbbbbbb", seed=1)
-    with book:
-        assert "kit (0.1.0+aaaaaaaaaaaa, now 0.1.0+bbbbbbbbbbbb) and torch (2.14.0, now 2.13.0)" in said and len(todo) == 3
     assert graded(tmp_path, people) == 3
 
 
@@ -127,22 +115,23 @@ def test_additional_exercises_are_graded_and_fewer_need_no_grading(tmp_path):
             assert [result.exercise for result in person.results] == list(exercises) and list(person.marks) == [e.name for e in exercises]
 
 
+FINGERPRINT = """
+from pathlib import Path
+from grader.verdict.conditions import versions
+shown = ("console/output.py", "models/design.py", "classroom/similarity/comparison.py", "tests/conftest.py")
+for names in ([*(f"grader/{name}" for name in shown), "exercises/ch03_attention.py"],
+              ["tests/test_ch03_attention_scores.py"], ["solutions/ch03_attention.py"], ["grader/verdict/comparing.py"], ["exercises/syllabus.toml"]):
+    before = versions()["kit"]
+    for name in names:
+        with open(name, "a", encoding="utf-8") as file:
+            file.write("\\n# more\\n")
+    print(versions()["kit"] != before)
+"""
+
+
 def test_the_kits_fingerprint_changes_with_everything_that_affects_marks(kit):
-    ask = "from grader.verdict.conditions import versions; print(versions()['kit'])"
-
-    def stamp() -> str:
-        return subprocess.run([sys.executable, "-c", ask], cwd=kit.root, env=kit.environment(), capture_output=True, text=True, check=True).stdout
-
-    before = stamp()
-    shown = ("console/output.py", "models/design.py", "classroom/similarity/comparison.py", "tests/conftest.py")
-    for aside in (*(f"grader/{name}" for name in shown), "exercises/ch03_attention.py"):
-        (kit.root / aside).write_text((kit.root / aside).read_text(encoding="utf-8") + "\n# more\n", encoding="utf-8")
-    assert stamp() == before
-    for deciding in ("tests/test_ch03_attention.py", "solutions/ch03_attention.py", "grader/verdict/comparing.py", "exercises/syllabus.toml"):
-        path = next(kit.root.glob(deciding.replace(".py", "*.py")))
-        path.write_text(path.read_text(encoding="utf-8") + "\n# more\n", encoding="utf-8")
-        assert stamp() != before, deciding
-        before = stamp()
+    done = subprocess.run([sys.executable, "-c", FINGERPRINT], cwd=kit.root, env=kit.environment(), capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", *["True"] * 4]
     assert set(versions()) == {"kit", "python", "torch", "pytest", "hypothesis"}
 
 
@@ -155,8 +144,6 @@ def test_the_secret_is_made_once(tmp_path):
         with Gradebook(folder) as book:
             secrets.append(book.secret)
     assert secrets[0] == secrets[1] != secrets[2] and all(len(secret) == 32 for secret in secrets)
-    with Gradebook(tmp_path, "another") as book:
-        assert book.secret == secrets[0]
 
 
 def test_ids_of_learning_platforms_are_those_of_the_last_run(tmp_path):

@@ -10,9 +10,8 @@ TOO_LONG = f"it contains a name longer than {MAX_NAME_LENGTH} characters (______
 
 
 @pytest.mark.parametrize("pack", [zipped, tarred])
-@pytest.mark.parametrize("around", ["", "deep/"])
-def test_an_overlong_name_affects_only_its_owner(tmp_path, pack, around):
-    hostile = {f"{around}{LONG}{number}.py": "x" for number in range(60)}
+def test_an_overlong_name_affects_only_its_owner(tmp_path, pack):
+    hostile = {f"deep/{LONG}{number}.py": "x" for number in range(60)}
     write(tmp_path / "class" / "alpha.zip", pack({CHAPTER: "a"} | hostile))
     write(tmp_path / "class" / "beta.zip", zipped({CHAPTER: "b"}))
     found = by_name(tmp_path / "class")
@@ -52,14 +51,13 @@ submission_1:
 """
 
 
-@pytest.mark.parametrize("form", ["folder", "zip", "tar", "archive in a folder", "chapters next to it"])
-@pytest.mark.parametrize("metadata", GRADESCOPE_METADATA)
-def test_metadata_inside_a_submission_renames_no_person(tmp_path, form, metadata):
+@pytest.mark.parametrize("form", ["folder", "zip", "archive in a folder", "chapters next to it"])
+def test_metadata_inside_a_submission_renames_no_person(tmp_path, form):
     """The class has one person."""
-    files = {f"alpha/{metadata}": RENAMED, f"alpha/submission_1/{CHAPTER}": "x"} | ({f"alpha/{CHAPTER}": "mine"} if form == "chapters next to it" else {})
+    files = {f"alpha/{GRADESCOPE_METADATA[0]}": RENAMED, f"alpha/submission_1/{CHAPTER}": "x"} | ({f"alpha/{CHAPTER}": "mine"} if form == "chapters next to it" else {})
     path = tmp_path / "class"
-    if form in ("zip", "tar"):
-        path = write(tmp_path / "class.zip", (zipped if form == "zip" else tarred)(files))
+    if form == "zip":
+        path = write(tmp_path / "class.zip", zipped(files))
     elif form == "archive in a folder":
         write(path / "alpha.zip", zipped({name.removeprefix("alpha/"): text for name, text in files.items()}))
     else:
