@@ -39,7 +39,7 @@ def mistake(exercise: str, number: int = 0) -> str:
 
 
 def make_class(folder: Path) -> Path:
-    """Ten people, eight contents that can be graded."""
+    """Ten people, seven contents that can be graded."""
     right = solution("ch03")
     people = {
         "Broken": right + "\nimport nothing_like_it\n",
@@ -50,7 +50,6 @@ def make_class(folder: Path) -> Path:
         "Stub": (EXERCISES / f"{MODULE}.py").read_text(encoding="utf-8"),
         "Twin": right,
         "Wrong": mistake("causal_mask"),
-        "Zeta": right + ENDLESS.format("softmax"),
     }
     for name, text in people.items():
         hand_in(folder, name, text)

@@ -75,7 +75,7 @@ def hostile() -> GradedClass:
     return graded(*people, Person("\u202ex", "s", "0" * 64, problem=NASTY))
 
 
-def large(people: int = 1000) -> GradedClass:
+def large(people: int) -> GradedClass:
     """A whole course; each person fails another third of it."""
     exercises = load_syllabus().exercises
     everyone = []

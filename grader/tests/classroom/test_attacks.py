@@ -1,6 +1,8 @@
 """Submissions that attack, graded in one class with honest ones between them, and also in process if the attack can be stopped there.
 
-The attacks are in grader/tests/attacks; grader/tests/attack_files.py says what their fields mean.
+Each table of a TOML file in grader/tests/attacks is one attack. Its chapter consists of the file's `shared` lines and its own `code`. A
+function softmax that returns `returns` is added where this is missing. {repeated} is replaced by `repeat`, `times`
+times. An attack that has got what it wanted gives the right answer, or raises SystemExit("Success: ...").
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import os
 import re
 import subprocess
 import time
+import tomllib
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -19,7 +22,6 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from attack_files import Attack, attacks
 from grade_command import PATIENCE, command, hand_in, marks, mistake
 from grader.classroom.gradebook.gradebook import Gradebook
 from grader.classroom.judging.dispatch import GradeJob
@@ -39,6 +41,40 @@ pytestmark = [
     pytest.mark.thorough,
     pytest.mark.skipif(not (isolation.seccomp and isolation.landlock), reason="attacks run only where a sandbox isolates them"),
 ]
+
+@dataclass(frozen=True)
+class Attack:
+    name: str
+    hopes: str
+    not_in_process: str = ""  # why a run in process does not withstand it
+    exercise: str = "softmax"  # the code for another one is appended to the reference's chapter
+    message: str = ""  # what the author must read
+    unreadable: bool = False  # the chapter gets a sentence instead of a verdict
+    coding: str = ""
+    shared: str = ""
+    code: str = ""
+    returns: str = ""
+    repeat: str = ""
+    times: int = 0
+    files: dict[str, str] = field(default_factory=dict)  # handed in beside the chapter
+
+    @property
+    def text(self) -> str:
+        code = self.shared + self.code
+        if self.returns or "softmax" not in code and self.exercise == "softmax":
+            code += f"\n\ndef softmax(x, dim=-1):\n    return {self.returns or 'x'}\n"
+        coding = f"# coding: {self.coding}\n" if self.coding else ""
+        return f'{coding}"""Hopes {self.hopes}."""\n\n{code}'.replace("{repeated}", self.repeat * self.times)
+
+
+def attacks() -> list[Attack]:
+    found = []
+    for path in sorted((ROOT / "grader" / "tests" / "attacks").glob("*.toml")):
+        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+        shared = tables.pop("shared", "")
+        found += [Attack(name, shared=shared, **table) for name, table in tables.items()]
+    return found
+
 
 SEED = "20261121"  # in process: not the public seed
 NAMES = ["=HYPERLINK(A1)", "@SUM(1+1)", "-1+1", "<img src=x onerror=attack()>", "\x1b[2J\x1b]0;attack\x07red", "\u202etxt.exe", "`attack` ![x](y) | a", "{{ 7 * 7 }}"]
@@ -80,16 +116,8 @@ class Run:
 
     @cached_property
     def people(self) -> dict[str, Person]:
-        with Gradebook(self.out) as book:
-            book.start_run(0, *self._run_arguments)
+        with Gradebook.read(self.out) as book:
             return {person.name: person for person in book.graded_class(Rules()).people}
-
-    @property
-    def _run_arguments(self) -> tuple:
-        from grader.course.status import read_course
-        from grader.verdict.conditions import versions
-
-        return [exercise for exercise in read_course().exercises if exercise.name == "softmax"], versions()
 
 
 def run(place: Path) -> Run:

@@ -51,39 +51,18 @@ def test_an_interrupted_submission_earns_nothing_and_is_graded_again_only_on_req
         assert book.submissions_to_do([one]) == [one]
 
 
-def test_equal_contents_are_graded_once_and_all_owners_get_the_marks(tmp_path):
-    people = [submission("Alpha", "same"), submission("Beta", "same"), submission("Gamma", "other")]
-    book, todo, _ = start_gradebook(tmp_path, people)
-    with book:
-        assert [one.name for one in todo] == ["Alpha", "Gamma"]
-        for one in todo:
-            book.store_verdict(one.digest, verdict_of(one.digest))
-        alpha, beta, gamma = book.graded_class(RULES).people
-    assert alpha.results == beta.results and alpha.total == beta.total and alpha.results != gamma.results
-
-
 def test_an_ungraded_submission_has_a_message_and_the_next_run_tries_again(tmp_path):
-    people = [submission("Alpha"), submission("Beta", problem="beta.zip is empty"), submission("Gamma")]
+    people = [submission("Alpha"), submission("Beta", problem="beta.zip is empty"), submission("Gamma"), submission("Zeta", "Gamma")]
     book, todo, _ = start_gradebook(tmp_path, people)
     with book:
         assert [one.name for one in todo] == ["Alpha", "Gamma"]
         book.store_verdict(todo[0].digest, "the grader's process ended while it tested this")
-        assert [person.problem for person in book.graded_class(RULES).people] == ["the grader's process ended while it tested this", "beta.zip is empty", UNFINISHED]
+        assert [person.problem for person in book.graded_class(RULES).people] == ["the grader's process ended while it tested this", "beta.zip is empty", UNFINISHED, UNFINISHED]
         assert {person.total for person in book.graded_class(RULES).people} == {Mark(Decimal(0), Decimal(8) * len(EXERCISES))}
         assert [one.name for one in book.submissions_to_do(people)] == ["Alpha", "Gamma"]
         book.store_verdict(todo[0].digest, verdict_of(todo[0].digest))
         assert [one.name for one in book.submissions_to_do(people)] == ["Gamma"]
-        assert [person.problem for person in book.graded_class(RULES).people] == ["", "beta.zip is empty", UNFINISHED]
-
-
-def test_a_regrade_returns_who_is_graded_again(tmp_path):
-    people = [submission("Alpha", "same"), submission("Beta", "same"), submission("Gamma")]
-    graded(tmp_path, people)
-    book, todo, _ = start_gradebook(tmp_path, people)
-    with book:
-        assert todo == []
-        assert book.delete_verdicts(book.find_person("Beta").slug) == ["Alpha", "Beta"]
-        assert [one.name for one in book.submissions_to_do(people)] == ["Alpha"]
+        assert [person.problem for person in book.graded_class(RULES).people] == ["", "beta.zip is empty", UNFINISHED, UNFINISHED]
 
 
 # ---- other conditions

@@ -65,13 +65,10 @@ def test_points_for_a_chapter_are_divided_around_a_named_exercise(tmp_path):
 @pytest.mark.parametrize(
     "after, days, factor, sentence",
     [
-        (timedelta(days=-3), 0, "1", ""),
         (timedelta(minutes=15), 0, "1", ""),
         (timedelta(minutes=15, seconds=1), 1, "0.9", "1 day late (submitted 2026-12-02 00:14, due 2026-12-01 23:59): 10 % of the points earned are deducted"),
-        (timedelta(days=1), 1, "0.9", None),
         (timedelta(days=1, seconds=1), 2, "0.8", "2 days late (submitted 2026-12-02 23:59, due 2026-12-01 23:59): 20 % of the points earned are deducted"),
         (timedelta(days=6), 6, "0.5", "6 days late (submitted 2026-12-07 23:59, due 2026-12-01 23:59): 50 % of the points earned are deducted"),
-        (timedelta(days=7), 7, "0.5", None),
         (timedelta(days=7, seconds=1), 8, "0", "8 days late (submitted 2026-12-08 23:59, due 2026-12-01 23:59): submissions more than 7 days late get 0 points"),
     ],
 )
@@ -79,7 +76,7 @@ def test_what_lateness_costs(tmp_path, after, days, factor, sentence):
     late = rules(tmp_path, LATE).compute_lateness(handed_in(after))
     assert isinstance(late.factor, Decimal)
     assert (late.days, late.factor) == (days, Decimal(factor))
-    assert sentence is None or late.sentence == sentence
+    assert late.sentence == sentence
 
 
 def test_an_extension_moves_the_due_date_of_one_person(tmp_path):
@@ -92,21 +89,12 @@ def test_an_extension_moves_the_due_date_of_one_person(tmp_path):
     assert found.find_warnings([there, other]) == []
 
 
-def test_time_zones_are_respected(tmp_path):
-    found = rules(tmp_path, LATE)
-    in_utc = Submission("Beta", {}, submitted=datetime(2026, 12, 1, 23, 30, tzinfo=UTC))
-    assert found.compute_lateness(in_utc).days == 1
-
-
 def test_a_submission_with_an_unknown_time_is_on_time(tmp_path):
     late = rules(tmp_path, LATE).compute_lateness(Submission("Beta", {"ch03_attention": ""}))
     assert (late.factor, late.sentence, late.is_unknown) == (1, "", True)
+    late = rules(tmp_path, "[late]\ndue = 2026-12-01T23:59:00+01:00\n").compute_lateness(Submission("Beta", {}, submitted=datetime(2026, 12, 1, 23, 30, tzinfo=UTC)))
+    assert late.factor == 1 and late.sentence == "1 day late (submitted 2026-12-02 00:30, due 2026-12-01 23:59): no points are deducted", "the zones differ"
     assert not rules(tmp_path, LATE).compute_lateness(Submission("Beta", {}, problem="it is empty")).is_unknown
-
-
-def test_a_due_date_alone_reports_lateness_and_deducts_nothing(tmp_path):
-    late = rules(tmp_path, "[late]\ndue = 2026-12-01T23:59:00+01:00\n").compute_lateness(handed_in(timedelta(hours=1)))
-    assert late.factor == 1 and late.sentence == "1 day late (submitted 2026-12-02 00:59, due 2026-12-01 23:59): no points are deducted"
 
 
 @pytest.mark.parametrize(
@@ -114,8 +102,6 @@ def test_a_due_date_alone_reports_lateness_and_deducts_nothing(tmp_path):
     [
         ("[points]\nsoftmaxx = 1", "[points] softmaxx: there is no exercise or chapter called 'softmaxx'; did you mean softmax?"),
         ("[points]\nsoftmax = -1", "[points] softmax: -1 is not a number of points from 0 to 1000000"),
-        ("[points]\nsoftmax = nan", "[points] softmax: nan is not a number of points from 0 to 1000000"),
-        ("[points]\nsoftmax = '20'", "[points] softmax: '20' is not a number of points"),
         ("[points]\nsoftmax = 0.125", "[points] softmax: 0.125 has more than two decimal places"),
         ("[points]\nsoftmax = true", "[points] softmax: true is not a number of points"),
         ("[points]\nch03 = 1\nch03_attention = 2", "[points] ch03_attention: ch03 appears twice, also as ch03"),
@@ -124,21 +110,13 @@ def test_a_due_date_alone_reports_lateness_and_deducts_nothing(tmp_path):
         ("[point]\nsoftmax = 1", "[point]: this table is unknown; did you mean points?"),
         ("[late]\nper_day = 10", "[late] due is missing; add the due date"),
         ("[late]\ndue = 2026-12-01T23:59:00", "[late] due: 2026-12-01T23:59:00 has no time zone; write it like 2026-12-01T23:59:00+01:00"),
-        ("[late]\ndue = 0001-01-01T00:00:00+14:00", "[late] due: 0001-01-01T00:00:00+14:00 is in an unlikely year; check the date"),
         ("[late]\ndue = 2026-12-01", "[late] due: 2026-12-01 is not a time; write it without quotes, like 2026-12-01T23:59:00+01:00"),
-        ("[late]\ndue = '2026-12-01T23:59:00+01:00'", "[late] due: '2026-12-01T23:59:00+01:00' is not a time; write it without quotes, like 2026-12-01T23:59:00+01:00"),
         ("[late]\ndue = 2026-12-01T23:59:00Z\nper_days = 1", "[late] per_days: this key is unknown; did you mean per_day?"),
         ("[late]\ndue = 2026-12-01T23:59:00Z\nper_day = 110", "[late] per_day: 110 is not a percentage from 0 to 100"),
-        ("[late]\ndue = 2026-12-01T23:59:00Z\nmost = '50%'", "[late] most: '50%' is not a percentage"),
         ("[late]\ndue = 2026-12-01T23:59:00Z\nlast = 1.5", "[late] last: 1.5 is not a whole number of days"),
-        ("[late]\ndue = 2026-12-01T23:59:00Z\nlast = -1", "[late] last: -1 is not a whole number of days"),
         ("[late]\ndue = 2026-12-01T23:59:00Z\ngrace = 15", '[late] grace: 15 is not a duration; write it like "15m", "2h" or "1d"'),
         ("[late]\ndue = 2026-12-01T23:59:00Z\n[extensions]\n'A' = 3", "[extensions] 'A': 3 is not a time; write it without quotes, like 2026-12-01T23:59:00+01:00"),
-        (
-            "[late]\ndue = 2026-12-01T23:59:00Z\n[extensions]\n'A' = 2026-11-01T00:00:00Z",
-            "[extensions] 'A': 2026-11-01 00:00+00:00 is before the general due date",
-        ),
-        ("[extensions]\n'A' = 2026-11-01T00:00:00Z", "[late] due is missing; add the due date"),
+        ("[late]\ndue = 2026-12-01T23:59:00Z\n[extensions]\n'A' = 2026-11-01T00:00:00Z", "[extensions] 'A': 2026-11-01 00:00+00:00 is before the general due date"),
     ],
 )
 def test_invalid_rules_are_refused_with_their_key(tmp_path, text, sentence):

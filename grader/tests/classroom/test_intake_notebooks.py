@@ -5,7 +5,6 @@ import json
 
 import nbformat
 import pytest
-from grade_command import headway, marks
 from grader.classroom.intake.code_files import MAX_NOTEBOOK_BYTES, read_cells
 from grader.classroom.intake.loose_code import read_code, write_chapter
 from grader.classroom.intake.reader import read_in_subprocess
@@ -192,19 +191,3 @@ def test_the_reference_in_cells_is_complete(module):
     made = written(*(ast.unparse(node) for node in tree.body), module=module)
     names = [node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)]
     assert names and {name: body(made, name) for name in names} == {name: ast.unparse(next(n for n in tree.body if getattr(n, "name", "") == name)) for name in names}
-
-
-@pytest.mark.thorough
-def test_a_notebook_gets_the_marks_of_its_code(tmp_path):
-    text = solution("ch03")
-    cells = [ast.unparse(node) for node in ast.parse(text).body]
-    place = next(number for number, cell in enumerate(cells) if cell.startswith("def softmax"))
-    wrong = cells[place].replace("exps = ", "unknown_name\n    exps = ", 1)
-    assert wrong != cells[place]
-    write(tmp_path / "class" / "alpha" / "hw.ipynb", notebook(*cells, "while True:\n    pass"))
-    write(tmp_path / "class" / "beta" / "hw.ipynb", notebook(*cells, wrong, "%time softmax(1)"))
-    write(tmp_path / "class" / "chi" / CHAPTER, text)
-    ran = headway("grade", tmp_path / "class", "--out", tmp_path / "out", "--exercises", "softmax,causal_mask")
-    assert ran.status == 0, ran.out
-    found = {name: (row["softmax"], row["causal_mask"]) for name, row in marks(tmp_path / "out").items()}
-    assert found["alpha"] == found["chi"] == ("10", "7") and found["beta"] == ("0", "7")
