@@ -192,3 +192,7 @@ def test_corrections_late_work_similar_code_and_marks_have_pseudonyms(graded, tm
     assert rows[delta]["week2 remark"] == "missing" and rows[delta]["email"] == rows[delta]["section"] == ""  # a section of two people would say too much
     assert list(rows)[:4] == sorted(list(rows)[:4])  # the roster's order would say who is who
     check_hidden(course)
+    shutil.rmtree(course / "grades" / "week2")
+    assert run(course, "grade", course / "week2", "-j", 1, assignment="week2").status == 0  # with names
+    ran = headway("marks", "--course", course / "course.toml")
+    assert ran.status == 2 and "week2 is graded with names, and week1 with pseudonyms; grade all" in ran.out

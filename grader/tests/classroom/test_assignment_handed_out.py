@@ -8,9 +8,8 @@ from decimal import Decimal
 
 import pytest
 from grade_command import headway
-from grader.classroom.handout.gradescope import add_gradescope_dates
-from grader.classroom.intake.problems import GradingProblem
-from grader.classroom.judging.rules import Rules, format_rules, read_rules
+from grader.classroom.handout.gradescope import add_gradescope_dates, format_course
+from grader.classroom.judging.rules import Rules
 from grader.classroom.term.course import read_course_file
 from grader.course.syllabus import load_syllabus
 
@@ -46,7 +45,7 @@ def folder(tmp_path):
 
 
 def run(folder, *arguments):
-    ran = headway(*arguments, *(() if "--chapters" in arguments else ("--course", folder)))
+    ran = headway(*arguments, "--course", folder)
     assert ran.status == 0, ran.out
     return " ".join(ran.out.split())
 
@@ -75,28 +74,25 @@ def test_only_hidden_exercises_of_the_same_chapters_are_hidden(folder):
 
 
 def read_archive(path):
+    """The settings, and the only assignment."""
     with zipfile.ZipFile(path) as archive:
-        return json.loads(archive.read("headway.json")), archive.read("rules.toml").decode("utf-8")
+        archive.extract("course.toml", path.parent / "unpacked")
+        return json.loads(archive.read("headway.json")), read_course_file(path.parent / "unpacked" / "course.toml").assignments[0]
 
 
 def test_an_autograder_has_the_assignments_exercises_and_rules(folder):
     said = run(folder, "gradescope", folder / "a", "--assignment", "week1")
     assert "The autograder for week1 is in" in said and "Students see the results of split_qkv" in said and "due date" not in said, said
-    settings, text = read_archive(folder / "a.zip")
-    assert settings["exercises"] == ["softmax", "split_qkv", "gelu"] and settings["hidden"] == ["split_qkv"]
-    (folder / "rules.toml").write_text(text, encoding="utf-8")
-    rules = read_rules(folder / "rules.toml")
+    settings, assignment = read_archive(folder / "a.zip")
+    assert [exercise.name for exercise in assignment.exercises] == ["softmax", "split_qkv", "gelu"] and settings["hidden"] == ["split_qkv"]
+    rules = assignment.rules
     assert rules.points == {"softmax": Decimal(20)} and rules.due == DUE and rules.per_day == 10
     assert rules.extensions == dict.fromkeys(("Alpha One", "Alpha@example.edu"), DUE + timedelta(days=2))
 
 
 def test_rules_without_a_due_date_use_that_of_gradescope(folder):
-    (folder / "rules.toml").write_text("[late]\nper_day = 25\n", encoding="utf-8")
-    said = run(folder, "gradescope", folder / "c.zip", "--chapters", "ch05", "--points", folder / "rules.toml")
+    said = run(folder, "gradescope", folder / "b.zip", "--assignment", "week2")
     assert "Your rules have no due date, so the due date of the assignment in Gradescope counts" in said, said
-    assert "per_day = 25" in read_archive(folder / "c.zip")[1]
-    with pytest.raises(GradingProblem, match="due is missing"):
-        read_rules(folder / "rules.toml")  # as `headway grade` reads them: nothing else has a due date
 
 
 @pytest.mark.parametrize(
@@ -108,8 +104,10 @@ def test_rules_without_a_due_date_use_that_of_gradescope(folder):
     ],
 )
 def test_formatted_rules_are_read_back(tmp_path, rules):
-    (tmp_path / "rules.toml").write_text(format_rules(rules), encoding="utf-8")
-    assert read_rules(tmp_path / "rules.toml", needs_due=False) == rules
+    exercises = tuple(load_syllabus().exercise(name) for name in ("softmax", "gelu"))
+    (tmp_path / "course.toml").write_text(format_course(exercises, rules), encoding="utf-8")
+    [found] = read_course_file(tmp_path / "course.toml").assignments
+    assert (found.rules, found.exercises) == (rules, exercises)
 
 
 def metadata(due=None, **users):

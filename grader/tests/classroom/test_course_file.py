@@ -38,10 +38,6 @@ per_day = 0
 
 [extensions.week1]
 "alpha@example.edu" = 2026-12-03T23:59:00+01:00
-
-[[drops]]
-assignments = ["week1", "week2"]
-best = 1
 """
 
 
@@ -60,7 +56,7 @@ def test_a_course_is_read(tmp_path):
     assert one.rules.points_of(one.exercises[0]) == 20
     assert {exercise.chapter for exercise in two.exercises} == {"ch05"} and two.hidden == ("LayerNorm",) and two.groups
     assert (two.rules.per_day, two.rules.last, two.rules.due, two.rules.extensions) == (Decimal(0), None, None, {})
-    assert found.drops[0].best == 1 and found.folder("week1") == tmp_path / "grades" / "week1"
+    assert found.folder("week1") == tmp_path / "grades" / "week1"
 
 
 def test_an_extension_by_any_id_counts_for_the_name_in_the_roster(tmp_path):
@@ -70,7 +66,7 @@ def test_an_extension_by_any_id_counts_for_the_name_in_the_roster(tmp_path):
 
 
 def test_the_example_in_the_modules_docstring_is_valid(tmp_path):
-    example = dedent(module.__doc__.partition("\n")[2]).replace('["week1", "week2", "week3"]\nbest = 2', '["week3"]\nbest = 1')
+    example = dedent(module.__doc__.partition("\n")[2])
     found = read_course_file(course(tmp_path, example, "name,group\nAlpha One,G1\n"))
     assert found.assignments[0].rules.extensions.keys() == {"Alpha One"} and found.assignments[0].groups
 
@@ -89,17 +85,13 @@ def test_the_example_in_the_modules_docstring_is_valid(tmp_path):
         ("alpha@example.edu", "G1", "[extensions.week1] 'G1': this is a group; an extension is for a person, so write a line for each member"),
         ('"alpha@example.edu" = ', '"ALPHA ONE" = 2026-12-04T23:59:00+01:00\n"aone" = ',
          "[extensions.week1] 'aone': Alpha One has another extension there; keep one of the two lines"),
-        ('"week1", "week2"', '"week1", "week1"', "[[drops]] assignments: week1 is there twice; name it once"),
         ('chapters = ["ch05"]', "chapters = []", "[assignments.week2] names no exercises"),
         ('exercises = ["causal_mask", "softmax"]', 'exercises = ["softmax"]\npoints = 3', "points: this key is unknown; the keys are title, chapters"),
         ("softmax = 20", "ch05 = 0", "[assignments.week2] its exercises are worth 0 points, so everybody would earn 0 %"),
         ("[assignments.week2]", "[assignments.week1]", "the table [assignments.week1] is there twice; put its keys into one table"),
         ("2026-12-03", "2026-11-03", "[extensions.week1] 'alpha@example.edu': 2026-11-03 23:59+01:00 is before the general due date"),
         ("[extensions.week1]", "[extensions.week2]", "[assignments.week2] has no due date to extend; add due"),
-        ('"week1", "week2"', '"week1", "week3"', "[[drops]] assignments: there is no assignment 'week3'; did you mean week"),
-        ("best = 1", "best = 3", "[[drops]] best: 3 is not a number from 1 to 2"),
         ("weight = 40", "weight = 0", "the weight of every assignment is 0, so there is no total; give one of them another weight"),
-        ("weight = 40\ndue", "weight = 30\ndue", "[[drops]] assignments: their weights differ"),
         ('"roster.csv"', '"rooster.csv"', "rooster.csv cannot be read: no such file or directory"),
     ],
 )  # fmt: skip

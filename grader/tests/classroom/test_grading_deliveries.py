@@ -141,12 +141,12 @@ def test_people_of_one_name_and_different_ids_stay_two_people(monkeypatch):
 
 
 def test_options_are_stored_and_read_again(tmp_path):
-    options = GradingOptions(("first", "second"), exercises=("softmax",), seed=4, points="rules.toml")
+    options = GradingOptions(("first", "second"), exercises=("softmax",), seed=4, key="key.csv")
     store_options(options, tmp_path)
     assert read_options(tmp_path) == options
     given = GradingOptions(chapters=("ch03",))
     changed = options.changed_by(given, None)
-    assert (changed.chapters, changed.exercises, changed.seed, changed.points) == (("ch03",), (), 4, "rules.toml")
+    assert (changed.chapters, changed.exercises, changed.seed, changed.key) == (("ch03",), (), 4, "key.csv")
     assert changed.differences(options) == ["--chapters", "--exercises"] and options.changed_by(given, 0).seed == 0
 
 

@@ -3,7 +3,7 @@
 import pytest
 from grader.classroom.intake.class_layout import GRADESCOPE_METADATA
 from grader.classroom.intake.file_names import MAX_NAME_LENGTH, CodeName, Owner, parse_code_name, parse_owner
-from submission_archives import CHAPTER, by_name, one, tar_header, tar_member, tarred, write, zipped
+from submission_archives import CHAPTER, by_name, one, tarred, write, zipped
 
 LONG = "_" * 65_000
 TOO_LONG = f"it contains a name longer than {MAX_NAME_LENGTH} characters (___________________________...); submit only the chapter files"
@@ -71,9 +71,3 @@ def test_a_path_out_of_a_persons_folder_in_a_class_archive_costs_only_its_owner(
     found = by_name(write(tmp_path / "class.zip", zipped({f"alpha/{CHAPTER}": "a", f"beta/../../{CHAPTER}": "b"})))
     assert found["alpha"].sources == {"ch03_attention": "a"} and set(found) == {"alpha", "beta"}
     assert found["beta"].problem == f"a file in the archive has a path outside of it (../../{CHAPTER}); submit only the chapter files"
-
-
-def test_a_sparse_file_in_a_class_archive_affects_only_its_owner(tmp_path):
-    tar = tar_member(f"alpha/{CHAPTER}".encode()) + tar_header(b"beta/x", 5, b"S") + bytes(512) + tar_member(f"chi/{CHAPTER}".encode()) + bytes(1024)
-    found = by_name(write(tmp_path / "class.tar", tar))
-    assert {name: bool(submission.problem) for name, submission in found.items()} == {"alpha": False, "beta": True, "chi": False}

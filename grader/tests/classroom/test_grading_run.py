@@ -267,12 +267,10 @@ def test_require_isolation_refuses_if_a_layer_is_missing(people, tmp_path):
 def test_wrong_use_gives_one_sentence(people, tmp_path):
     (tmp_path / "empty").mkdir()
     (tmp_path / "a file").write_text("no folder", encoding="utf-8")
-    (tmp_path / "rules.toml").write_text("[points]\nsofmax = 3\n", encoding="utf-8")
     wrong = {
         ("grade", tmp_path / "nowhere"): "does not exist",
         ("grade", tmp_path / "empty"): "contains no submissions",
         ("grade", people, "--exercises", "sofmax"): "did you mean softmax",
-        ("grade", people, "--points", tmp_path / "rules.toml"): "softmax",
         ("grade", people, "--out", tmp_path / "a file"): "a file",
         ("grade", people, "--out", people / "grades"): "is inside the folder with the submissions",
         ("regrade", "Alpha", "--out", tmp_path / "empty"): "is not a folder that `headway grade` has written to; choose the right one with --out, or with --assignment",

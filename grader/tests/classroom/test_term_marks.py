@@ -1,16 +1,14 @@
-"""The marks of a term: weights, drops, late points, and people who are missing, exact to the hundredth of a percent."""
+"""The marks of a term: weights, late points, and people who are missing, exact to the hundredth of a percent."""
 
 import csv
 import io
 from dataclasses import replace
 from decimal import Decimal
 
-import pytest
 from example_class import EXERCISES, HOSTILE, VERSIONS, submission
 from grade_command import headway
 from grader.classroom.exports.csv import write_marks
 from grader.classroom.gradebook.gradebook import Gradebook
-from grader.classroom.term.course import Drop
 from grader.classroom.term.marks import compute_term_marks
 from grader.classroom.term.roster import RosterPerson
 from platform_tables import COURSE, make_course
@@ -46,30 +44,6 @@ def test_a_person_who_is_missing_gets_no_points_for_that_assignment():
     assert beta.marks["one"].points == 10 and beta.marks["one"].remark == "missing"
 
 
-@pytest.mark.parametrize(
-    ("shares", "best", "percent", "dropped"),
-    [
-        ((1, 0.5, 0), 2, "75.00", ["three"]),
-        ((0.5, 0.5, 0.5), 2, "50.00", ["three"]),
-        ((0.2, 0.9, 0.4), 1, "90.00", ["one", "three"]),
-    ],
-)
-def test_only_the_best_assignments_count(shares, best, percent, dropped):
-    assignments = [an_assignment(name, ("softmax",), 10) for name in ("one", "two", "three")]
-    course = a_course(*assignments, drops=(Drop(("one", "two", "three"), best),))
-    [person] = compute_term_marks(course, {one.name: class_of(one, A=share) for one, share in zip(assignments, shares)}).people
-    assert person.percent == Decimal(percent) and [name for name, mark in person.marks.items() if not mark.counts] == dropped
-
-
-def test_drops_wait_until_more_are_graded_and_do_not_touch_other_assignments():
-    assignments = [an_assignment(name, ("softmax",), 10) for name in ("one", "two", "three")]
-    exam = an_assignment("exam", ("gelu",), 20)
-    course = a_course(*assignments, exam, drops=(Drop(("one", "two", "three"), 2),))
-    graded = {one.name: class_of(one, A=0.5) for one in assignments[:2]}
-    assert percents(course, **graded) == {"A": Decimal(50)}
-    assert percents(course, **graded, three=class_of(assignments[2], A=1), exam=class_of(exam, A=0)) == {"A": Decimal("37.50")}
-
-
 def test_people_who_are_not_in_the_roster_come_last_and_two_submissions_of_one_person_count_once():
     graded = class_of(ONE, **{"Zeta": 1, "s1": 0.5, "Beta Two": 1, "BETA two": 0.1})
     marks = compute_term_marks(a_course(ONE, people=(ALPHA, BETA)), {"one": graded})
@@ -90,13 +64,13 @@ def test_a_weight_of_zero_is_shown_and_does_not_count_and_other_exercises_give_a
 
 def test_a_submission_whose_run_is_not_finished_does_not_count_yet(tmp_path):
     assignments = [an_assignment(name, ("softmax",), 10) for name in ("one", "two", "three")]
-    course = a_course(*assignments, drops=(Drop(("one", "two", "three"), 2),))
+    course = a_course(*assignments)
     waiting = replace(a_graded_person("A", assignments[1], (0,), problem="it has not been graded yet"), waiting=True)
     given = replace(a_graded_person("B", assignments[1], (1,), problem="it has not been graded yet", given="softmax"), waiting=True)
     classes = {"one": class_of(assignments[0], A=0.5, B=0.5), "two": a_class_of(assignments[1], waiting, given), "three": class_of(assignments[2], A=0.25, B=0.25)}
     marks = compute_term_marks(course, classes)
     for person in marks.people:
-        assert person.percent == Decimal("37.50") and all(mark.counts for mark in person.marks.values())
+        assert person.percent == Decimal("37.50")
         assert person.marks["two"].remark == "not graded yet"
     first, _ = csv.DictReader(io.StringIO(write_marks(marks, tmp_path).read_bytes().decode("utf-8-sig")))
     assert (first["two"], first["two of"], first["two remark"]) == ("", "10", "not graded yet")

@@ -115,14 +115,6 @@ def test_bad_code_at_import(warm, usual, top, words):
     assert goes_on(warm, usual)
 
 
-def test_headway_check_prints_it_too(warm, usual):
-    write_softmax(warm.kit, "import ctypes; ctypes.string_at(0)")
-    said = " ".join(warm.kit.run("check", "softmax", status=1).split())
-    assert f"The process that tested your code was lost: a crash inside native code ({CRASH}). Testing it once more" in said
-    assert f"Your code ended the process it ran in: a crash inside native code ({CRASH})." in said
-    assert goes_on(warm, usual)
-
-
 def test_the_debugger_waits_on_a_terminal(kit):
     """`pytest --exercise softmax`, which the server's sentence names: a learner may think for longer than a call may take."""
     pexpect = pytest.importorskip("pexpect")
