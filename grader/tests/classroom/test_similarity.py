@@ -44,7 +44,7 @@ def test_a_changed_copy_of_a_chapter_comes_first(change):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("change", ["changed statements", "all of these"])
 def test_a_changed_copy_of_any_chapter_comes_first_if_it_is_long_enough(change):
     missed = set()
     for style, course in COURSES.items():
@@ -58,7 +58,7 @@ def test_a_changed_copy_of_any_chapter_comes_first_if_it_is_long_enough(change):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("change", ["changed statements", "all of these"])
 def test_a_changed_copy_of_a_whole_course_is_the_only_pair(change):
     for style, course in COURSES.items():
         copy = {module: CHANGES[change](text) for module, text in course.items()}
