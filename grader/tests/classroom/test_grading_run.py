@@ -244,7 +244,7 @@ main()
 
 @pytest.mark.skipif(not available(bubblewrap=False).landlock, reason="there is no Landlock here")
 @pytest.mark.thorough
-def test_a_sandbox_failure_gives_no_one_zero_points(people, tmp_path):
+def test_a_sandbox_failure_gives_no_one_zero_points(tmp_path):
     """The kernel refuses the workers' own Landlock; once the kernel accepts it again, the same command grades."""
     hand_in(tmp_path / "class", "Right", solution("ch03"))
     arguments = ("grade", tmp_path / "class", "--out", tmp_path / "grades", "--exercises", "causal_mask")

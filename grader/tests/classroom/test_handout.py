@@ -212,7 +212,7 @@ def test_unknown_names_get_a_suggestion(tmp_path):
         plan_handout(["5"], ["gelu", "dropout", "LayerNorm", "RMSNorm", "SwiGLU"])
 
 
-def test_a_folder_with_other_files_is_not_replaced(made, tmp_path):
+def test_a_folder_with_other_files_is_not_replaced(tmp_path):
     (tmp_path / "mine.txt").write_text("mine")
     with pytest.raises(GradingProblem, match="choose another folder"):
         make_handout(tmp_path, ["3"], [], True)
