@@ -18,7 +18,6 @@ import tomllib
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
@@ -35,6 +34,7 @@ from grader.system import kernel
 from grader.verdict.summary import Verdict
 from linux_processes import children_of, command_line, descendants, still_running
 from pytest_runs import environment, grade, solution
+from report_examples import elements_of
 
 isolation = available()
 pytestmark = [
@@ -234,18 +234,6 @@ def test_attacks_leave_no_process_and_no_file(attacked):
         assert list(Path(place).glob("headway-attack*")) == []
 
 
-class _Elements(HTMLParser):
-    """The elements of a page with their attributes, as a browser sees them."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.seen: set[tuple[str, str]] = set()
-        self.feed(text)
-
-    def handle_starttag(self, tag, attributes):
-        self.seen |= {(tag, ""), *((tag, name) for name, _ in attributes)}
-
-
 def test_names_and_output_of_attacks_are_displayed_as_text(attacked, alone):
     """The terminal, a table of marks in a spreadsheet, and the report in a browser."""
     for path in [*(path for path in attacked.out.rglob("*") if path.suffix in (".csv", ".md", ".json", ".xml", ".html")), attacked.place / "said"]:
@@ -253,7 +241,7 @@ def test_names_and_output_of_attacks_are_displayed_as_text(attacked, alone):
         assert all(c.isprintable() or c in "\n\t\u200c\u200d\u00a0" for c in text), (path, [c for c in text if not c.isprintable() and c not in "\n\t"])
     for row in csv.reader(io.StringIO((attacked.out / "grades.csv").read_text(encoding="utf-8-sig"), newline="")):
         assert not [cell for cell in row if re.match(r"\s*[=+@\-]", cell)]
-    plain, page = (_Elements((found.out / "report.html").read_text(encoding="utf-8")).seen for found in (alone, attacked))
+    plain, page = (elements_of(found.out / "report.html") for found in (alone, attacked))
     assert not [(tag, name) for tag, name in page if name.startswith("on") or name == "src" or (tag == "script" and (tag, "") not in plain)]
     assert "alert('attack')</script>" not in (attacked.out / "report.html").read_text(encoding="utf-8")
 
