@@ -63,7 +63,6 @@ class PersonMarks:
 
 @dataclass(frozen=True)
 class TermMarks:
-    course: Course
     classes: dict[str, GradedClass]  # of the graded assignments, in the order of the course
     people: tuple[PersonMarks, ...]  # the roster's, then those who are not in it
     notes: tuple[str, ...] = ()
@@ -95,7 +94,7 @@ def compute_term_marks(course: Course, classes: Mapping[str, GradedClass], notes
     people = [
         _person(course, roster.get(name) or RosterPerson(name), found[name], graded) for name in [*roster, *strangers]
     ]
-    return TermMarks(course, graded, tuple(people), tuple(notes))
+    return TermMarks(graded, tuple(people), tuple(notes))
 
 
 def _person(
