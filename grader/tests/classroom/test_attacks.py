@@ -105,14 +105,11 @@ class Run:
     """A run of the class grader in its own folders, observed from outside."""
 
     place: Path
+    out: Path
     status: int = 0
     said: str = ""
     servers: set[int] = field(default_factory=set)  # processes that the grader itself started
     remaining: list[int] = field(default_factory=list)  # processes that were still there
-
-    @property
-    def out(self) -> Path:
-        return self.place / "grades"
 
     @cached_property
     def people(self) -> dict[str, Person]:
@@ -122,7 +119,7 @@ class Run:
 
 def run(place: Path) -> Run:
     """Grade `place/class`; home and temporary files have their own folders."""
-    found = Run(place)
+    found = Run(place, place / "grades")
     for name in ("home", "temporary"):
         (place / name).mkdir()
     before = set(descendants(os.getpid()))
@@ -163,9 +160,8 @@ def attacked(tmp_path_factory) -> Run:
         hand_in_attack(place / "class", attack)
     for name, text in HONEST.items():
         hand_in(place / "class", name, text)
-    talkative = next(attack for attack in ATTACKS if attack.name == "output_of_html")
     for name in NAMES:
-        hand_in_attack(place / "class", talkative, name)
+        hand_in_attack(place / "class", next(attack for attack in ATTACKS if attack.name == "output_of_html"), name)
     before = _files(place / "class")
     found = run(place)
     assert _files(place / "class") == before, "an attack has changed what was handed in"
