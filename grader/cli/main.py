@@ -24,12 +24,12 @@ COMMANDS = {  # name: where its function, or its group of commands, is
     "play": "play:play", "chat": "chat:chat", "tune": "tune:tune", "compare": "compare:compare",
     "progress": "progress:progress", "lab": "lab:lab",
     "stubs": "maintain:stubs", "dev-check": "maintain:dev_check", "grade": "grade:grade", "regrade": "grade:regrade",
-    "override": "correct:override", "note": "correct:note", "marks": "term:marks",
+    "override": "correct:override", "marks": "term:marks",
     "similarity": "similarity:similarity", "handout": "handout:handout", "gradescope": "handout:gradescope",
     "course": "term:course_commands", "export": "export:export",
 }  # fmt: skip
 WHOLE_KIT_ONLY = (  # a handout, which learners have, cannot do these
-    "stubs", "dev-check", "handout", "gradescope", "grade", "regrade", "override", "note", "marks", "similarity",
+    "stubs", "dev-check", "handout", "gradescope", "grade", "regrade", "override", "marks", "similarity",
     "course", "export",
 )  # fmt: skip
 VALUE_PROBLEMS = {  # typer checks values with pydantic, whose sentences are about "inputs"

@@ -19,7 +19,6 @@ CourseFile = Annotated[
 AssignmentName = Annotated[str, option("An assignment of course.toml.", "--assignment", metavar="NAME")]
 Chapters = Annotated[str, option("The chapters (default: all).", metavar="ch03,ch05", autocompletion=complete_chapter)]
 Exercises = Annotated[str, option(f"The exercises {ALL_EXERCISES}.", metavar="NAMES", autocompletion=complete_exercise)]
-Points = Annotated[Path | None, option("Your own points and rules for late work (TOML).", metavar="FILE")]
 Seed = Annotated[int | None, option("Draw other examples; the run stays repeatable (default: 0).", metavar="N")]
 Fewer = Annotated[bool, option("Leave out exercises or people that the last run into this folder graded.", "--fewer")]
 Jobs = Annotated[

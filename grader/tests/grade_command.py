@@ -6,23 +6,31 @@ import contextlib
 import csv
 import shutil
 import sqlite3
-import subprocess
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import forked_python
+from example_class import one_test
+from grader.classroom.gradebook.gradebook import Gradebook
+from grader.classroom.intake.reader import read_submissions
+from grader.cli.main import app
 from grader.course.known_mistakes import misconceptions
-from grader.course.syllabus import EXERCISES
+from grader.course.syllabus import EXERCISES, ROOT, load_syllabus
 from grader.quality.benchmarks.workplace import without_markers
+from grader.verdict.conditions import versions
 from grader.verdict.replay import text_with_mistake
+from grader.verdict.results import ExerciseResult
+from grader.verdict.summary import Verdict
 from pytest_runs import environment, solution
+from typer.testing import CliRunner
 
 MODULE = "ch03_attention"
 EXERCISES_ASKED = ("--exercises", "softmax,causal_mask")
 PATIENCE = 240.0
-ENDLESS = "\n\ndef {}(*arguments, **options):\n    while True:\n        pass\n"
+ENDLESS = "\n\ndef {}(*arguments, **options):\n    import time\n    while True:\n        time.sleep(1)\n"
 
 
 def mistake(exercise: str, number: int = 0) -> str:
@@ -31,7 +39,7 @@ def mistake(exercise: str, number: int = 0) -> str:
 
 
 def make_class(folder: Path) -> Path:
-    """Ten people, eight contents that can be graded."""
+    """Ten people, seven contents that can be graded."""
     right = solution("ch03")
     people = {
         "Broken": right + "\nimport nothing_like_it\n",
@@ -42,7 +50,6 @@ def make_class(folder: Path) -> Path:
         "Stub": (EXERCISES / f"{MODULE}.py").read_text(encoding="utf-8"),
         "Twin": right,
         "Wrong": mistake("causal_mask"),
-        "Zeta": right + ENDLESS.format("softmax"),
     }
     for name, text in people.items():
         hand_in(folder, name, text)
@@ -66,12 +73,28 @@ def command(*arguments: object) -> list[str]:
     return [sys.executable, "-m", "grader.cli.main", *map(str, arguments)]
 
 
-def headway(*arguments: object, **more: str) -> Ran:
-    done = subprocess.run(
-        command(*arguments), env=environment(**more), capture_output=True, text=True, encoding="utf-8", stdin=subprocess.DEVNULL, timeout=PATIENCE
-    )
-    assert "Traceback" not in done.stderr, done.stderr
-    return Ran(done.returncode, done.stdout + done.stderr)
+def headway(*arguments: object) -> Ran:
+    """The command in this process. What grades is a server in a process of its own, as always."""
+    done = CliRunner().invoke(app, list(map(str, arguments)), env={"COLUMNS": "80"})
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    return Ran(done.exit_code, done.stdout + done.stderr)
+
+
+def headway_process(*arguments: object, **more: str) -> Ran:
+    done = forked_python.run("grader.cli.main", list(map(str, arguments)), ROOT, environment(**more), timeout=PATIENCE)
+    errors = done.stderr.decode()
+    assert "Traceback" not in errors, errors
+    return Ran(done.returncode, done.stdout.decode() + errors)
+
+
+def store_verdicts(out: Path, submissions: Path, *exercises: str, wrong: str = "") -> None:
+    """Fill a gradebook, so that `headway grade` has nothing to judge: all submissions pass, but not that of this person."""
+    asked = [load_syllabus().exercise(name) for name in exercises]
+    with Gradebook(out) as book:
+        book.start_run(0, asked, versions())
+        for one in book.submissions_to_do(read_submissions(submissions)):
+            outcome = "failed" if one.name == wrong else "passed"
+            book.store_verdict(one.digest, Verdict([ExerciseResult(exercise, [one_test(exercise, 1, outcome)]) for exercise in asked]))
 
 
 def marks(out: Path) -> dict[str, dict[str, str]]:

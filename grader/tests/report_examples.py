@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 from decimal import Decimal
+from html.parser import HTMLParser
+from pathlib import Path
 
 from example_class import digest_of
 from grader.classroom.judging.graded_class import GradedClass, Mark, Person
@@ -75,7 +77,7 @@ def hostile() -> GradedClass:
     return graded(*people, Person("\u202ex", "s", "0" * 64, problem=NASTY))
 
 
-def large(people: int = 1000) -> GradedClass:
+def large(people: int) -> GradedClass:
     """A whole course; each person fails another third of it."""
     exercises = load_syllabus().exercises
     everyone = []
@@ -87,3 +89,18 @@ def large(people: int = 1000) -> GradedClass:
             results.append(result(exercise.name, "failed" if wrong else "passed", "passed", details=words, diagnosis=OVERFLOW if wrong and who % 2 else None))
         everyone.append(person(f"Learner {who:04}", *results))
     return GradedClass(tuple(everyone), exercises, 0, VERSIONS)
+
+
+class _Elements(HTMLParser):
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.seen: set[tuple[str, str]] = set()
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self.seen |= {(tag, ""), *((tag, name) for name, _ in attributes)}
+
+
+def elements_of(page: Path) -> set[tuple[str, str]]:
+    """The elements of a page, alone and with each of their attributes, as a browser sees them."""
+    return _Elements(page.read_text(encoding="utf-8")).seen

@@ -8,7 +8,7 @@ from pathlib import Path
 from example_class import VERSIONS
 from grader.classroom.judging.graded_class import GivenPoints, GradedClass, Mark, Person
 from grader.classroom.judging.rules import Rules
-from grader.classroom.term.course import Assignment, Course, Drop
+from grader.classroom.term.course import Assignment, Course
 from grader.classroom.term.roster import Roster, RosterPerson
 from grader.course.syllabus import load_syllabus
 
@@ -20,8 +20,8 @@ def an_assignment(name: str, exercises: tuple[str, ...], weight: Points = 1) -> 
     return Assignment(name, name.title(), found, (), Decimal(str(weight)), False, Rules())
 
 
-def a_course(*assignments: Assignment, people: tuple[RosterPerson, ...] = (), drops: tuple[Drop, ...] = ()) -> Course:
-    return Course(Path("course.toml"), "A term", Roster(people), assignments, drops)
+def a_course(*assignments: Assignment, people: tuple[RosterPerson, ...] = ()) -> Course:
+    return Course(Path("course.toml"), "A term", Roster(people), assignments)
 
 
 def a_graded_person(name: str, assignment: Assignment, shares: tuple[float, ...], late: str = "", factor: Points = 1, problem: str = "", given: str = "") -> Person:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections import ChainMap, Counter
+from collections import ChainMap
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import count
@@ -22,7 +22,6 @@ from grader.classroom.term.deliveries import NameNote, Note
 from grader.classroom.term.roster import NamedPerson, Roster, RosterPerson, describe_several, find_people, fold
 
 Identity = tuple[str, dict[str, str]]  # a name, and the ids that are known
-LARGE_SECTION = 5  # a section of fewer people would help to find out who somebody is
 _WORD = re.compile(r"[^\W_]+")
 MIN_LENGTH = 3  # characters of a part of a name, or of an id
 
@@ -64,30 +63,13 @@ class Pseudonyms:
         key, owned = add_people(self.path, [(person.name, person.ids) for person in course.roster.people])
         self.entries = key.entries
         roster = _hide_roster(course.roster, owned)
-        assignments = [replace(one, rules=self.hide_rules(one.rules, roster)) for one in course.assignments]
+        assignments = [replace(one, rules=self._hide_rules(one.rules, roster)) for one in course.assignments]
         return replace(course, roster=roster, assignments=tuple(assignments))
 
-    def hide_rules(self, rules: Rules, roster: Roster) -> Rules:
-        """The rules with pseudonyms; `roster` has them already."""
+    def _hide_rules(self, rules: Rules, roster: Roster) -> Rules:
         extensions = {spreadsheet_text(name): until for name, until in rules.extensions.items()}
         found = {one.pseudonym: extensions[one.name] for one in self.entries if one.name in extensions}
         return replace(rules, extensions=found, find_missing=roster.find_missing)
-
-    def hide_class(self, graded: GradedClass) -> GradedClass:
-        """A class that was graded with names, with pseudonyms. The key gets people who are new."""
-        key, owned = add_people(self.path, [(person.name, {}) for person in (*graded.people, *graded.missing)])
-        self.entries = key.entries
-        scrubber, rest = Scrubber(self.entries), iter(owned)
-
-        def hide(people: Iterable[Person]) -> tuple[Person, ...]:
-            hidden = []
-            for person in people:
-                name = next(rest).pseudonym
-                problem = scrubber.scrub(person.problem)
-                hidden.append(replace(person, name=name, slug=name.replace(" ", "_"), problem=problem, notes=()))
-            return tuple(sorted(hidden, key=lambda one: one.name))
-
-        return replace(graded, people=hide(graded.people), missing=hide(graded.missing))
 
     def show_class(self, graded: GradedClass) -> GradedClass:
         """The class with its names, for the tables of learning platforms."""
@@ -106,15 +88,13 @@ class Pseudonyms:
 def _hide_roster(roster: Roster, owned: Sequence[KeyEntry]) -> Roster:
     """The roster in the order of the pseudonyms: its own order would say who is who.
 
-    A small section or the name of a group would, too: members of a group stay together, under another name.
+    A section or the name of a group might, too: members of a group stay together, under another name.
     """
-    sections = Counter(person.section for person in roster.people)
     groups: dict[str, str] = {}
     hidden = []
     for person, entry in sorted(zip(roster.people, owned, strict=True), key=lambda pair: pair[1].pseudonym):
         group = groups.setdefault(fold(person.group), f"group of {entry.pseudonym}" if person.group else "")
-        section = person.section if sections[person.section] >= LARGE_SECTION else ""
-        hidden.append(RosterPerson(entry.pseudonym, section=section, group=group))
+        hidden.append(RosterPerson(entry.pseudonym, group=group))
     return Roster(tuple(hidden))
 
 

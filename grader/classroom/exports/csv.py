@@ -36,7 +36,7 @@ def write(graded: GradedClass, folder: Path) -> list[Path]:
 
 def _grades(person: Person, graded: GradedClass) -> list[str]:
     broken = [f"{module}.py does not import" for module in person.broken]
-    notes = "; ".join([*person.notes, *correction_sentences(person).values(), *person.remarks, *broken])
+    notes = "; ".join([*person.notes, *correction_sentences(person).values(), *broken])
     words = [spreadsheet_text(text) for text in (person.late, "missing" if person.missing else person.problem)]
     earned = [format_points(person.marks[exercise.name].earned) for exercise in graded.exercises]
     total = [format_points(person.total.earned), format_points(person.total.points)]

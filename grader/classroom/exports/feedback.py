@@ -34,8 +34,6 @@ def _head(person: Person) -> Iterator[str]:
         yield _escape_markdown(text.make_sentence(words))
     if person.notes:
         yield "\n".join(f"- {_escape_markdown(text.make_sentence(note))}" for note in person.notes)
-    for remark in person.remarks:
-        yield f"Your instructor writes: {_escape_markdown(text.make_sentence(remark))}"
     if person.given:
         changes = [f"- {_escape_markdown(sentence)}" for sentence in text.correction_sentences(person).values()]
         yield "\n".join(["## Changed by your instructor", "", *changes])

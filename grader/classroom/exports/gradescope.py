@@ -50,9 +50,8 @@ def results(person: Person, graded: GradedClass) -> Entry:
 
 def _output(person: Person) -> str:
     points = f"{format_points(person.total.earned)} of {format_points(person.total.points)} points."
-    remarks = [f"Your instructor writes: {remark}" for remark in person.remarks]
     corrections = text.correction_sentences(person).values()
-    lines = [points, person.late, text.problem_sentence(person), *person.notes, *remarks, *corrections]
+    lines = [points, person.late, text.problem_sentence(person), *person.notes, *corrections]
     broken = [f"{module}.py does not import.\n{text.format_failure(words)}" for module, words in person.broken.items()]
     return "\n\n".join([*(text.make_sentence(line) for line in lines if line), *broken])
 

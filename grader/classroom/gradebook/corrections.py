@@ -1,4 +1,4 @@
-"""What the instructor adds to the verdicts: points for an exercise (overrides), and sentences (remarks).
+"""What the instructor adds to the verdicts: points for an exercise (overrides).
 
 They are stored beside the results and belong to a person, so grading again never changes them. A revoked one stays in
 the file, with the date.
@@ -39,17 +39,8 @@ class Override:
     revoked: str = ""  # ISO; "" while it counts
 
 
-@dataclass(frozen=True)
-class Remark:
-    number: int
-    owner: Owner
-    text: str
-    given: str
-    revoked: str = ""
-
-
 class Corrections:
-    """The overrides and remarks of one gradebook."""
+    """The overrides of one gradebook."""
 
     def __init__(self, file: GradebookFile) -> None:
         self._file = file
@@ -71,17 +62,6 @@ class Corrections:
         values = (_to_iso(now), to_storable(owner.name), owner.slug, exercise)
         return self._file.database.execute(statement, values).rowcount > 0
 
-    def remark(self, owner: Owner, text: str, now: datetime) -> None:
-        row = (to_storable(owner.name), owner.slug, to_storable(text), _to_iso(now), "")
-        with self._file.transaction():
-            self._file.database.execute("INSERT INTO remarks VALUES (NULL, ?, ?, ?, ?, ?)", row)
-
-    def revoke_remark(self, number: int, now: datetime) -> bool:
-        """Take a remark out of the feedback. False if it does not count, or if there is none with this number."""
-        statement = "UPDATE remarks SET revoked = ? WHERE id = ? AND revoked = ''"
-        with self._file.transaction():
-            return self._file.database.execute(statement, (_to_iso(now), number)).rowcount > 0
-
     def overrides(self, revoked: bool = False) -> list[Override]:
         """Those that count, or all, in the order in which they were given."""
         columns = "name, slug, exercise, points, because, given, revoked"
@@ -91,11 +71,6 @@ class Corrections:
                 Override(Owner(name, slug), exercise, _to_points(points), *rest)
                 for name, slug, exercise, points, *rest in rows
             ]
-        return [one for one in found if revoked or not one.revoked]
-
-    def remarks(self, revoked: bool = False) -> list[Remark]:
-        rows = self._file.texts("SELECT CAST(id AS TEXT), name, slug, text, given, revoked FROM remarks ORDER BY id")
-        found = [Remark(int(number), Owner(name, slug), *rest) for number, name, slug, *rest in rows]
         return [one for one in found if revoked or not one.revoked]
 
 

@@ -125,12 +125,12 @@ class Gradebook:
         return {slug: (name, digest) for slug, name, digest in people}
 
     def list_graded(self) -> dict[str, tuple[str, str]]:
-        """Those of `list_people` whose submission was graded, or who have points or a note of the instructor."""
+        """Those of `list_people` whose submission was graded, or who have points of the instructor."""
         graded = self._file.texts(
             "SELECT slug FROM people WHERE problem = '' AND digest IN (SELECT digest FROM verdicts WHERE problem = '')"
         )
         slugs = {slug for (slug,) in graded}
-        owners = [one.owner for one in self.corrections.overrides()] + [one.owner for one in self.corrections.remarks()]
+        owners = [one.owner for one in self.corrections.overrides()]
         return {
             slug: (name, digest)
             for slug, (name, digest) in self.list_people().items()
@@ -168,7 +168,7 @@ class Gradebook:
         raise GradebookProblem(sanitize.line(unknown, 2000))
 
     def find_owner(self, text: str, roster: Roster = NO_ROSTER) -> Owner:
-        """The person that an override or a remark is for, found in the same way."""
+        """The person that an override is for, found in the same way."""
         person = self.find_person(text, roster)
         is_shared = [name for name, _ in self.list_people().values()].count(person.name) > 1
         return Owner(person.name, person.slug if is_shared else "")
@@ -202,18 +202,18 @@ class Gradebook:
     def graded_class(self, rules: Rules) -> GradedClass:
         """The class with its marks, all texts sanitized. The order of grading makes no difference."""
         rows = self._file.texts("SELECT * FROM people ORDER BY rowid")  # by name
-        overrides, remarks = self.corrections.overrides(), self.corrections.remarks()
+        overrides = self.corrections.overrides()
         with self._file.checked():
             people = [records.parse_submission(*row) for row in rows]
             people = records.add_missing(people, rules.find_missing([person.name for person in people]))
             digests = dict.fromkeys(person.digest for person in people if not person.problem)
             found = {digest: self._find_verdict(digest) for digest in digests}
             everybody = [
-                records.make_person(one, found.get(one.digest, ""), self._exercises, rules, overrides, remarks)
+                records.make_person(one, found.get(one.digest, ""), self._exercises, rules, overrides)
                 for one in people
             ]
-        shown = tuple(one for one in everybody if not one.missing or one.given or one.remarks)
-        absent = tuple(one for one in everybody if one.missing and not one.given and not one.remarks)
+        shown = tuple(one for one in everybody if not one.missing or one.given)
+        absent = tuple(one for one in everybody if one.missing and not one.given)
         return GradedClass(shown, self._exercises, self._seed, self._versions, absent)
 
     def _find_verdict(self, digest: str) -> Verdict | str:

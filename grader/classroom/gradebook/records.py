@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from grader.classroom import sanitize
-from grader.classroom.gradebook.corrections import Override, Remark, to_storable
+from grader.classroom.gradebook.corrections import Override, to_storable
 from grader.classroom.intake.file_names import make_safe_name
 from grader.classroom.intake.submissions import Submission
 from grader.classroom.judging import scoring
@@ -89,7 +89,7 @@ def _to_iso(moment: datetime | None) -> str:
 
 def make_person(
     person: Submission, found: Verdict | str, exercises: Sequence[Exercise], rules: Rules,
-    overrides: Sequence[Override], remarks: Sequence[Remark],
+    overrides: Sequence[Override],
 ) -> Person:  # fmt: skip
     """The person with marks: the verdict's, or those that the instructor gave."""
     problem = person.problem or (found if isinstance(found, str) else "")
@@ -114,7 +114,6 @@ def make_person(
         broken=dict(verdict.broken),
         marks=marks,
         given=given,
-        remarks=tuple(sanitize.line(one.text) for one in remarks if one.owner.is_for(person.name, person.slug)),
         late=sanitize.line(late.sentence),
         total=scoring.compute_total(marks.values(), late.factor),
         missing=not person.digest,

@@ -42,9 +42,6 @@ TABLES = (
     """CREATE TABLE overrides (  -- points that the instructor gave; a revoked one stays, with the date
         id INTEGER PRIMARY KEY, name TEXT NOT NULL, slug TEXT NOT NULL, exercise TEXT NOT NULL, points TEXT NOT NULL,
         because TEXT NOT NULL, given TEXT NOT NULL, revoked TEXT NOT NULL)""",
-    """CREATE TABLE remarks (  -- sentences of the instructor for a person's feedback
-        id INTEGER PRIMARY KEY, name TEXT NOT NULL, slug TEXT NOT NULL, text TEXT NOT NULL, given TEXT NOT NULL,
-        revoked TEXT NOT NULL)""",
 )
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import shlex
 import zipfile
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from io import BytesIO
@@ -21,21 +21,23 @@ from typing import Any
 from grader.classroom.handout.handout_folder import TEXTS
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.intake.roster import parse_time
-from grader.classroom.judging.rules import Rules, format_rules
+from grader.classroom.judging.rules import Rules
+from grader.classroom.judging.toml_values import UNIT_MINUTES
 from grader.classroom.term.course import Assignment, Course
 from grader.course.stubs import reference_stub
 from grader.course.syllabus import EXERCISES, ROOT, SOLUTIONS, TESTS, Exercise, load_syllabus
 from grader.files import write_whole
 
-SETTINGS, RULES, SECRET = "headway.json", "rules.toml", "secret"  # setup.sh writes the secret
+SETTINGS, COURSE, SECRET = "headway.json", "course.toml", "secret"  # setup.sh writes the secret
+GRADED = "graded"  # the name of the only assignment in COURSE
 KIT_FILES = ("LICENSE", "README.md", "constraints.txt", "pyproject.toml")
 NOT_NEEDED = frozenset({"__pycache__", "variants"})
 NOT_NEEDED_OF_GRADER = ("grader/tests/", "grader/quality/", "grader/teaching/pictures.py")
 
 
 def write_archive(
-    path: Path, chapters: Iterable[str], exercises: Iterable[str] = (), seed: int = 0, rules: Rules | None = None,
-    hidden: Iterable[str] = (), torch_index: str = "",
+    path: Path, chapters: Iterable[str], exercises: Iterable[str], rules: Rules, hidden: Iterable[str], seed: int = 0,
+    torch_index: str = "",
 ) -> tuple[Path, tuple[Exercise, ...]]:  # fmt: skip
     """Write the archive for these chapters and exercises, or for all. Students see results of hidden ones later.
 
@@ -51,8 +53,7 @@ def write_archive(
             advice = f"add it to --exercises, or its chapter {exercise.chapter} to --chapters"
             raise GradingProblem(f"--hidden {exercise.name}: this exercise is not graded here; {advice}")
     path = _check_path(path)
-    names, secret_names = [exercise.name for exercise in graded], [exercise.name for exercise in secret]
-    settings = {"chapters": [], "exercises": names, "hidden": secret_names, "seed": seed}
+    settings = {"hidden": [exercise.name for exercise in secret], "seed": seed}
     packed = BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         setup = (TEXTS / "setup.sh").read_text(encoding="utf-8").replace("TORCH_INDEX", shlex.quote(torch_index))
@@ -61,12 +62,28 @@ def write_archive(
             script.external_attr, script.create_system, script.compress_type = 0o100755 << 16, 3, zipfile.ZIP_DEFLATED
             archive.writestr(script, text)
         archive.writestr(SETTINGS, json.dumps(settings) + "\n")
-        if rules is not None:
-            archive.writestr(RULES, format_rules(rules))
+        archive.writestr(COURSE, format_course(graded, rules))
         for name, content in _list_kit():
             archive.writestr(f"kit/{name}", content)
     write_whole(path, packed.getvalue())
     return path, graded
+
+
+def format_course(exercises: Sequence[Exercise], rules: Rules) -> str:
+    """A course.toml with one assignment, of these exercises by these rules."""
+    lines = ["[points]", *(f"{exercise} = {format(points, 'f')}" for exercise, points in rules.points.items())]
+    lines += ["", f"[assignments.{GRADED}]", f"exercises = {json.dumps([exercise.name for exercise in exercises])}"]
+    lines += [f"due = {rules.due.isoformat()}"] if rules.due else []
+    minutes = int(rules.grace.total_seconds() // 60)
+    lines += [f'grace = "{minutes}m"' if minutes < 100_000 else f'grace = "{-(-minutes // UNIT_MINUTES["d"])}d"']
+    lines += [f"per_day = {format(rules.per_day, 'f')}", f"most = {format(rules.most, 'f')}"]
+    lines += [f"last = {rules.last}"] if rules.last is not None else []
+    extended = [f"{_quote(name)} = {until.isoformat()}" for name, until in rules.extensions.items()]
+    return "\n".join([*lines, "", f"[extensions.{GRADED}]", *extended, ""])
+
+
+def _quote(name: str) -> str:
+    return json.dumps(name, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _check_path(path: Path) -> Path:

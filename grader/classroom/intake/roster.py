@@ -127,7 +127,7 @@ def read_text(path: Path) -> str:
     try:
         with path.open("rb") as file:
             data = file.read(MAX_TABLE_BYTES + 1)
-    except OSError as error:
+    except (OSError, ValueError) as error:  # ValueError: a null byte in the name
         raise GradingProblem(f"{path.name} cannot be read: {describe_error(error)}") from None
     if len(data) > MAX_TABLE_BYTES:
         limit = f"{MAX_TABLE_BYTES // 1_000_000} MB"

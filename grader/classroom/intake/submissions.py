@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from grader.classroom.intake.file_names import make_safe_name
-from grader.classroom.sanitize import shorten
 
 NoteCallback = Callable[[str], None]  # receives a sentence for the instructor that is not about a single person
 
@@ -49,12 +48,8 @@ def _flatten(texts: Mapping[str, str]) -> list[str]:
 
 def describe_unknown_times(submissions: Sequence[Submission]) -> list[str]:
     """A sentence on submissions whose time is unknown, if there are any."""
-    names = [one.name for one in submissions if one.submitted is None and not one.problem]
-    if not names:
+    many = sum(one.submitted is None and not one.problem for one in submissions)
+    if not many:
         return []
-    if len(names) == 1 < len(submissions):
-        start = f"the time of {shorten(names[0])}'s submission is unknown, so it counts"
-    else:
-        many = "all" if len(names) == len(submissions) else len(names)
-        start = f"the times of {many} submissions are unknown, so they count"
-    return [f"{start} as on time; to give times, grade a table with the columns name,path,submitted"]
+    start = f"the time of {many} of {len(submissions)} submissions is unknown, so it counts as on time"
+    return [f"{start}; to give times, grade a table with the columns name,path,submitted"]

@@ -45,7 +45,6 @@ class Person:
     broken: dict[str, Failure] = field(default_factory=dict)  # chapters that do not import
     marks: dict[str, Mark] = field(default_factory=dict)  # by exercise, without any deduction for lateness
     given: dict[str, GivenPoints] = field(default_factory=dict)  # by exercise, where the instructor gave the points
-    remarks: tuple[str, ...] = ()  # sentences of the instructor
     late: str = ""  # a sentence, if it is late
     total: Mark = Mark(Decimal(0), Decimal(0))  # with the deduction for lateness
     missing: bool = False
@@ -54,7 +53,7 @@ class Person:
 
 @dataclass(frozen=True)
 class GradedClass:
-    people: tuple[Person, ...]  # by name; a missing one only with points or a remark of the instructor
+    people: tuple[Person, ...]  # by name; a missing one only with points of the instructor
     exercises: tuple[Exercise, ...]  # the graded ones, in the course's order
     seed: int
     versions: dict[str, str]  # of what the marks depend on: kit, torch, Python, ...

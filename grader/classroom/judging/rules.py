@@ -1,48 +1,19 @@
-"""Reads an instructor's rules (points, due date, deductions for lateness, extensions) from a TOML file:
-
-[points]
-softmax = 20        # an exercise
-ch05 = 50           # a chapter: divided among its exercises in the course's proportions, except those named here
-
-[late]
-due = 2026-12-01T23:59:00+01:00
-grace = "15m"       # submissions this much after the due date are still on time
-per_day = 10        # percent of the points earned that each started day after the due date costs
-most = 50           # the largest deduction in percent
-last = 7            # days after which a submission gets 0 points
-
-[extensions]
-"Alpha One" = 2026-12-03T23:59:00+01:00
-"""
+"""An instructor's rules, as course.toml has them: points, due date, deductions for lateness, extensions."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
-from pathlib import Path
 
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.intake.submissions import Submission
 from grader.classroom.judging.scoring import CENT, format_points, split_points
-from grader.classroom.judging.toml_values import (
-    LARGEST,
-    UNIT_MINUTES,
-    parse_days,
-    parse_number,
-    parse_span,
-    parse_time_value,
-    read_toml,
-    show_value,
-    suggest,
-)
+from grader.classroom.judging.toml_values import LARGEST, parse_number, show_value, suggest
 from grader.classroom.sanitize import shorten
-from grader.course.syllabus import Chapter, Exercise, Syllabus, UnknownName, load_syllabus
+from grader.course.syllabus import Chapter, Exercise, Syllabus, UnknownName
 
-TABLES = ("points", "late", "extensions")
-LATE_KEYS = ("due", "grace", "per_day", "most", "last")
 DAY = timedelta(days=1)
 
 
@@ -117,68 +88,6 @@ class Rules:
             f"[extensions] {shorten(name)!r}: no submission has this name{suggest(name, names)}"
             for name in sorted(set(self.extensions) - set(names))
         ]
-
-
-def read_rules(path: Path, needs_due: bool = True) -> Rules:
-    """The rules in this file. GradingProblem, with the key, if a value is invalid.
-
-    Without `needs_due` another place has the due date.
-    """
-    path = Path(path)
-    tables, _ = read_toml(path, "rules")
-    try:
-        return _parse_rules(tables, load_syllabus(), needs_due)
-    except GradingProblem as problem:
-        raise GradingProblem(f"{path.name}, {problem}") from None
-
-
-def format_rules(rules: Rules) -> str:
-    """The rules as the text of a file that `read_rules` reads."""
-    lines = [f"{exercise} = {format(points, 'f')}" for exercise, points in rules.points.items()]
-    lines = ["[points]", *lines, "", "[late]"]
-    lines += [f"due = {rules.due.isoformat()}"] if rules.due else []
-    minutes = int(rules.grace.total_seconds() // 60)
-    lines += [f'grace = "{minutes}m"' if minutes < 100_000 else f'grace = "{-(-minutes // UNIT_MINUTES["d"])}d"']
-    lines += [f"per_day = {format(rules.per_day, 'f')}", f"most = {format(rules.most, 'f')}"]
-    lines += [f"last = {rules.last}"] if rules.last is not None else []
-    extended = [f"{_quote(name)} = {until.isoformat()}" for name, until in rules.extensions.items()]
-    return "\n".join([*lines, "", "[extensions]", *extended, ""])
-
-
-def _quote(name: str) -> str:
-    return json.dumps(name, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def _parse_rules(tables: dict, syllabus: Syllabus, needs_due: bool) -> Rules:
-    for name, table in tables.items():
-        if name not in TABLES:
-            hint = suggest(name, TABLES) or "; the tables are [points], [late] and [extensions]"
-            raise GradingProblem(f"[{shorten(name)}]: this table is unknown{hint}")
-        if not isinstance(table, dict):
-            raise GradingProblem(f"{name}: this must be a table; write [{name}] and put its keys below")
-    late = tables.get("late", {})
-    for key in late:
-        if key not in LATE_KEYS:
-            hint = suggest(key, LATE_KEYS) or f"; the keys are {', '.join(LATE_KEYS)}"
-            raise GradingProblem(f"[late] {shorten(key)}: this key is unknown{hint}")
-    due = parse_time_value("[late] due", late["due"]) if "due" in late else None
-    if needs_due and due is None and (late or tables.get("extensions")):
-        raise GradingProblem("[late] due is missing; add the due date")
-    extensions = {}
-    for name, value in tables.get("extensions", {}).items():
-        key = f"[extensions] {shorten(name)!r}"
-        extensions[name] = until = parse_time_value(key, value)
-        if due and until < due:
-            raise GradingProblem(f"{key}: {until.isoformat(' ', 'minutes')} is before the general due date")
-    return Rules(
-        points=parse_points(tables.get("points", {}), syllabus),
-        due=due,
-        grace=parse_span("[late] grace", late.get("grace", "0m")),
-        per_day=parse_number("[late] per_day", late.get("per_day", 0), "a percentage", 100),
-        most=parse_number("[late] most", late.get("most", 100), "a percentage", 100),
-        last=parse_days("[late] last", late["last"]) if "last" in late else None,
-        extensions=extensions,
-    )
 
 
 def parse_points(table: dict, syllabus: Syllabus) -> dict[str, Decimal]:

@@ -21,33 +21,25 @@ LARGEST = 1_000_000  # bytes of a file; points of an exercise
 _PLACE = re.compile(r"(.*?) \(at (?:line (\d+), column \d+|end of document)\)", re.DOTALL)
 
 
-class InvalidToml(GradingProblem):
-    """The file is there, and its text is not TOML."""
-
-
-def read_toml(path: Path, what: str) -> tuple[dict, str]:
-    """The tables in this file, and its text. `what` names the purpose of the file.
-
-    InvalidToml, or GradingProblem if there is no such file.
-    """
+def read_toml(path: Path) -> dict:
+    """The tables in this file. GradingProblem if they cannot be read."""
     try:
         with path.open("rb") as file:
             data = file.read(LARGEST + 1)
         if len(data) > LARGEST:
-            limit = f"{LARGEST // 1_000_000} MB, which is too large for {what}"
+            limit = f"{LARGEST // 1_000_000} MB, which is too large for a course"
             raise GradingProblem(f"{path.name} is larger than {limit}")
-        text = data.decode("utf-8-sig")
-        return tomllib.loads(text), text
+        return tomllib.loads(data.decode("utf-8-sig"))
     except GradingProblem:
         raise
     except OSError as error:
         raise GradingProblem(f"{path} cannot be read: {describe_error(error)}") from None
     except UnicodeDecodeError:
-        raise InvalidToml(f"{path.name} is not valid UTF-8; save it as UTF-8") from None
+        raise GradingProblem(f"{path.name} is not valid UTF-8; save it as UTF-8") from None
     except RecursionError:
-        raise InvalidToml(f"{path.name} is nested too deeply to be read") from None
+        raise GradingProblem(f"{path.name} is nested too deeply to be read") from None
     except ValueError as error:  # a number of thousands of digits is one, too
-        raise InvalidToml(_describe_toml_error(path.name, str(error))) from None
+        raise GradingProblem(_describe_toml_error(path.name, str(error))) from None
 
 
 def _describe_toml_error(file: str, message: str) -> str:

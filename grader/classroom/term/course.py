@@ -20,17 +20,13 @@ groups = true             # one submission counts for everybody in its group of 
 
 [extensions.week3]
 "Alpha One" = 2026-12-03T23:59:00+01:00
-
-[[drops]]
-assignments = ["week1", "week2", "week3"]
-best = 2
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
@@ -76,20 +72,11 @@ class Assignment:
 
 
 @dataclass(frozen=True)
-class Drop:
-    """Of these assignments, only the best ones count."""
-
-    assignments: tuple[str, ...]
-    best: int
-
-
-@dataclass(frozen=True)
 class Course:
     path: Path
     title: str
     roster: Roster
     assignments: tuple[Assignment, ...]
-    drops: tuple[Drop, ...]
 
     def assignment(self, name: str) -> Assignment:
         for one in self.assignments:
@@ -152,9 +139,9 @@ def write_course(folder: Path, title: str, export: Path | None) -> tuple[Path, R
 # ---- the values
 
 
-def _kind(kind: type, what: str, key: str, value: Any, entries: type = object) -> Any:
+def _kind(kind: type, what: str, key: str, value: Any) -> Any:
     """The value, if it is of this kind. GradingProblem if not."""
-    if not isinstance(value, kind) or (isinstance(value, list) and not all(isinstance(one, entries) for one in value)):
+    if not isinstance(value, kind) or (isinstance(value, list) and not all(isinstance(one, str) for one in value)):
         raise GradingProblem(f"{key}: {show_value(value)} is not {what}")
     return value
 
@@ -162,9 +149,7 @@ def _kind(kind: type, what: str, key: str, value: Any, entries: type = object) -
 _text = partial(_kind, str, "a text; put it in quotes")
 _flag = partial(_kind, bool, "true or false")
 _table = partial(_kind, dict, "a table; write its name in [ ] and put its keys below")
-_tables = partial(_kind, list, "a list of tables; write [[drops]], and below it assignments and best", entries=dict)
-_names = partial(_kind, list, 'a list of names; write it like ["ch03"]', entries=str)
-_count = partial(_kind, int, "a whole number")
+_names = partial(_kind, list, 'a list of names; write it like ["ch03"]')
 _percent = partial(parse_number, what="a percentage", most=100)
 _weight = partial(parse_number, what="a weight", most=1_000_000)
 
@@ -181,14 +166,12 @@ def _exercises(of_chapters: bool, key: str, value: Any) -> list[Exercise]:
 
 COURSE_KEYS: dict[str, Parser] = {
     "title": _text, "roster": _text, "late": _table, "points": _table, "assignments": _table, "extensions": _table,
-    "drops": _tables,
 }  # fmt: skip
 LATE_KEYS: dict[str, Parser] = {"grace": parse_span, "per_day": _percent, "most": _percent, "last": parse_days}
 ASSIGNMENT_KEYS: dict[str, Parser] = {
     "title": _text, "chapters": partial(_exercises, True), "exercises": partial(_exercises, False), "hidden": _names,
     "weight": _weight, "groups": _flag, "due": parse_time_value, **LATE_KEYS,
 }  # fmt: skip
-DROP_KEYS: dict[str, Parser] = {"assignments": _names, "best": _count}
 
 
 def _parse(table: dict, parsers: Mapping[str, Parser], where: str = "") -> dict[str, Any]:
@@ -205,7 +188,7 @@ def _parse(table: dict, parsers: Mapping[str, Parser], where: str = "") -> dict[
 
 def read_course_file(path: Path) -> Course:
     """The course. GradingProblem, with the first thing that does not fit, if it cannot be used."""
-    data, _ = read_toml(path, "a course")
+    data = read_toml(path)
     try:
         return _read(path, data)
     except GradingProblem as misfit:
@@ -226,10 +209,7 @@ def _read(path: Path, data: dict) -> Course:
         raise GradingProblem(f"{zero}; give one of them another weight")
     for name, entry in course.get("extensions", {}).items():
         _read_extensions(name, entry, roster, assignments)
-    drops: list[Drop] = []
-    for entry in course.get("drops", []):
-        drops.append(_read_drop(entry, assignments, drops))
-    return Course(path, course.get("title", ""), roster, tuple(assignments.values()), tuple(drops))
+    return Course(path, course.get("title", ""), roster, tuple(assignments.values()))
 
 
 def _read_assignment(name: str, entry: Any, roster: Roster, points: dict, late: dict) -> Assignment:
@@ -276,25 +256,6 @@ def _read_extensions(name: str, entry: Any, roster: Roster, assignments: Mapping
         if owner in rules.extensions:
             raise GradingProblem(f"{place}: {shorten(owner)} has another extension there; keep one of the two lines")
         rules.extensions[owner] = when
-
-
-def _read_drop(entry: dict, assignments: Mapping[str, Assignment], before: Sequence[Drop]) -> Drop:
-    where = "[[drops]] assignments:"
-    drop = _parse(entry, DROP_KEYS, "[[drops]] ")
-    names, best = drop.get("assignments", []), drop.get("best", 0)
-    taken = [name for other in before for name in other.assignments]
-    for name in names:
-        if name not in assignments:
-            raise GradingProblem(f"{where} there is no assignment {shorten(name)!r}{suggest(name, assignments)}")
-        if [*names, *taken].count(name) > 1:
-            raise GradingProblem(f"{where} {name} is there twice; name it once")
-    if len({assignments[name].weight for name in names}) > 1:
-        unclear = "their weights differ, so it is not clear which ones are the best"
-        raise GradingProblem(f"{where} {unclear}; give them one weight")
-    if not 1 <= best <= len(names):
-        which = f"is not a number from 1 to {len(names)}, the number of its assignments"
-        raise GradingProblem(f"[[drops]] best: {best} {which}")
-    return Drop(tuple(names), best)
 
 
 def _find_name(who: str, roster: Roster, place: str) -> str:

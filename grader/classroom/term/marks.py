@@ -1,4 +1,4 @@
-"""The marks of a term: for each person the assignments, which of them count, and the total in percent.
+"""The marks of a term: for each person the assignments, and the total in percent.
 
 Marks are exact, and rounded once.
 """
@@ -6,7 +6,7 @@ Marks are exact, and rounded once.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
 
@@ -22,7 +22,6 @@ class AssignmentMark:
 
     points: Decimal
     person: Person | None = None
-    counts: bool = True  # False if better ones count
 
     @property
     def earned(self) -> Decimal:
@@ -41,16 +40,14 @@ class AssignmentMark:
     def remark(self) -> str:
         """Why the points are as they are; "" if there is nothing to say."""
         if self.person is None:
-            words = ["missing"]
-        elif self.person.waiting:
-            words = ["not graded yet"]
-        elif self.person.missing:
-            words = ["missing, points given by the instructor"]
-        elif self.person.problem and not self.earned:
-            words = [f"not graded: {self.person.problem}"]
-        else:
-            words = [self.person.late] if self.person.late else []
-        return "; ".join([*words, *([] if self.counts else ["dropped: better ones count"])])
+            return "missing"
+        if self.person.waiting:
+            return "not graded yet"
+        if self.person.missing:
+            return "missing, points given by the instructor"
+        if self.person.problem and not self.earned:
+            return f"not graded: {self.person.problem}"
+        return self.person.late
 
 
 @dataclass(frozen=True)
@@ -66,7 +63,6 @@ class PersonMarks:
 
 @dataclass(frozen=True)
 class TermMarks:
-    course: Course
     classes: dict[str, GradedClass]  # of the graded assignments, in the order of the course
     people: tuple[PersonMarks, ...]  # the roster's, then those who are not in it
     notes: tuple[str, ...] = ()
@@ -98,7 +94,7 @@ def compute_term_marks(course: Course, classes: Mapping[str, GradedClass], notes
     people = [
         _person(course, roster.get(name) or RosterPerson(name), found[name], graded) for name in [*roster, *strangers]
     ]
-    return TermMarks(course, graded, tuple(people), tuple(notes))
+    return TermMarks(graded, tuple(people), tuple(notes))
 
 
 def _person(
@@ -108,12 +104,8 @@ def _person(
     for assignment, one_class in graded.items():
         person = found.get(assignment)
         marks[assignment] = AssignmentMark(person.total.points if person else one_class.points, person)
-    for drop in course.drops:
-        taken = [name for name in drop.assignments if name in marks and not marks[name].is_waiting]
-        best = sorted(taken, key=lambda name: -marks[name].share)[: drop.best]  # of equal ones, the earlier
-        marks |= {name: replace(marks[name], counts=False) for name in taken if name not in best}
-    counted = {name for name, mark in marks.items() if mark.counts and not mark.is_waiting}
-    weights = {one.name: Fraction(one.weight) for one in course.assignments if one.name in counted}
+    counted = [one for one in course.assignments if one.name in marks and not marks[one.name].is_waiting]
+    weights = {one.name: Fraction(one.weight) for one in counted}
     whole = sum(weights.values())
     total = sum((weights[name] * marks[name].share for name in weights), Fraction(0))
     percent = round_to_cent(100 * total / whole) if whole else None

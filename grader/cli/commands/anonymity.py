@@ -48,12 +48,11 @@ def stored_class(out: Path, key: Path | None = None) -> StoredClass:
     options = replace(options, key=absolute(key) or options.key)
     _, rules, course = options.resolve()
     path = options.key_path(out)
-    if not options.anonymous or (not path.is_file() and not rules.extensions and course is None):
-        # with a roster or an extension, the key says whom they mean
+    if not options.anonymous or (course is None and not path.is_file()):  # with a course, the key says whom it means
         return StoredClass(out, options, rules, course, None)
     pseudonyms = Pseudonyms.read(path)
     if course is None:
-        return StoredClass(out, options, pseudonyms.hide_rules(rules, Roster()), None, pseudonyms)
+        return StoredClass(out, options, rules, None, pseudonyms)
     hidden = pseudonyms.hide_course(course)
     return StoredClass(out, options, hidden.assignment(options.assignment).rules, hidden, pseudonyms)
 

@@ -13,11 +13,19 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from grader.classroom.handout.gradescope import RULES, SECRET, SETTINGS, add_gradescope_dates, hide_results
+from grader.classroom.handout.gradescope import (
+    COURSE,
+    GRADED,
+    SECRET,
+    SETTINGS,
+    add_gradescope_dates,
+    format_course,
+    hide_results,
+)
 from grader.classroom.intake.roster import parse_time
-from grader.classroom.judging.rules import format_rules, read_rules
+from grader.classroom.term.course import read_course_file
 from grader.cli.commands.grade import RunOptions, run
-from grader.cli.commands.grading_options import GradingOptions, absolute
+from grader.cli.commands.grading_options import GradingOptions
 from grader.console.output import print_error
 from grader.files import UserProblem, write_whole
 
@@ -33,19 +41,17 @@ def main() -> int:
     failed = {"score": 0.0, "output": NOT_GRADED, "output_format": "text", "stdout_visibility": "hidden"}
     write_whole(results, json.dumps(failed))
     settings = json.loads((base / "source" / SETTINGS).read_text(encoding="utf-8"))
-    rules = base / "source" / RULES
+    assignment = read_course_file(base / "source" / COURSE).assignment(GRADED)
     with tempfile.TemporaryDirectory(prefix="headway-") as place:
         roster, grades = Path(place) / "class.csv", Path(place) / "grades"
         facts = read_metadata(base / "submission_metadata.json")
         write_roster(roster, base / "submission", facts)
-        points = Path(place) / RULES if rules.is_file() else None
-        if points:
-            dated = add_gradescope_dates(read_rules(rules, needs_due=False), facts)
-            points.write_text(format_rules(dated), encoding="utf-8")
+        course = Path(place) / COURSE
+        rules = add_gradescope_dates(assignment.rules, facts)
+        course.write_text(format_course(assignment.exercises, rules), encoding="utf-8")
         secret = _read_secret(base / "source" / SECRET)
-        graded = tuple(settings["chapters"]), tuple(settings["exercises"]), settings["seed"]
         try:
-            options = GradingOptions((str(roster),), *graded, absolute(points))
+            options = GradingOptions((str(roster),), seed=settings["seed"], course=str(course), assignment=GRADED)
             status = run(options, grades, RunOptions(jobs=1, secret=secret))
         except UserProblem as problem:
             print_error(str(problem))

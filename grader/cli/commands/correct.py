@@ -1,19 +1,16 @@
-"""`headway override` gives points beside a verdict, and `headway note` adds a sentence to somebody's feedback.
-
-Both write all files again.
-"""
+"""`headway override` gives points beside a verdict, and writes all files again."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from grader.classroom import exports, report
-from grader.classroom.gradebook.corrections import Owner
+from grader.classroom.gradebook.corrections import Override, Owner
 from grader.classroom.gradebook.gradebook import Gradebook
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.judging.scoring import CENT, format_points
@@ -71,49 +68,10 @@ def override(
     return _change(folder, change, key)
 
 
-def note(
-    name: Person = "",
-    text: Annotated[str, argument("TEXT", "The sentence, in quotes.")] = "",
-    revoke: Annotated[int | None, option("Take the note with this number out.", "--revoke", metavar="NUMBER")] = None,
-    show: Annotated[
-        bool, option("List all notes, or those of NAME, with their numbers; also revoked ones.", "--list")
-    ] = False,
-    out: Out = None,
-    assignment: AssignmentName = "",
-    course: CourseFile = None,
-    key: Key = None,
-) -> int:
-    """Add a sentence to a person's feedback (for instructors).
-
-    Exit status: 0 if it is done, 2 if not."""
-    folder = folder_of(out, course, assignment)
-    if show:
-        return _list_notes(folder, name, key)
-    if revoke is None and not (name and text):
-        raise typer.BadParameter("write NAME TEXT, --revoke NUMBER, or [NAME] --list")
-
-    def change(book: Gradebook, graded: StoredClass, now: datetime) -> str:
-        if revoke is not None:
-            return _revoke_note(book, revoke, now)
-        if not text.strip():
-            raise GradingProblem('the note is empty; write it in quotes: headway note "NAME" "..."')
-        owner = book.find_owner(graded.find(name), graded.roster)
-        book.corrections.remark(owner, graded.scrub(text), now)
-        return f"The feedback of {line(owner.name)} now has this note."
-
-    return _change(folder, change, key)
-
-
 def _revoke_override(book: Gradebook, owner: Owner, exercise: str, now: datetime) -> str:
     if book.corrections.revoke_override(owner, exercise, now):
         return f"The verdict on {exercise} counts again for {line(owner.name)}."
     raise GradingProblem(f"{line(owner.name)}: there is no override of {exercise}; `headway override --list` shows all")
-
-
-def _revoke_note(book: Gradebook, number: int, now: datetime) -> str:
-    if book.corrections.revoke_remark(number, now):
-        return f"Note {number} is no longer in the feedback."
-    raise GradingProblem(f"there is no note {number}; `headway note --list` shows all with their numbers")
 
 
 def _change(out: Path, change: Callable[[Gradebook, StoredClass, datetime], str], key: Path | None) -> int:
@@ -133,30 +91,18 @@ def _change(out: Path, change: Callable[[Gradebook, StoredClass, datetime], str]
 
 
 def _list_overrides(out: Path, name: str, key: Path | None) -> int:
-    found = _corrections(out, name, key, lambda book: book.corrections.overrides(revoked=True))
-    return _list("overrides", [
+    """Those for the person of this name, or for everybody without a name."""
+    with Gradebook.read(out) as book:
+        found = book.corrections.overrides(revoked=True)
+        if name:
+            stored = stored_class(out, key)
+            person = book.find_person(stored.find(name), stored.roster)
+            found = [one for one in found if one.owner.is_for(person.name, person.slug)]
+    lines = [
         f"{_who(one.owner)}, {one.exercise}: {format_points(one.points)} points, {_dates(one)}: {line(one.because)}"
         for one in found
-    ])  # fmt: skip
-
-
-def _list_notes(out: Path, name: str, key: Path | None) -> int:
-    found = _corrections(out, name, key, lambda book: book.corrections.remarks(revoked=True))
-    return _list("notes", [f"{one.number}  {_who(one.owner)}, {_dates(one)}: {line(one.text)}" for one in found])
-
-
-def _corrections(out: Path, name: str, key: Path | None, read: Callable[[Gradebook], Iterable[Any]]) -> list[Any]:
-    """The corrections for the person of this name, or for everybody without a name."""
-    with Gradebook.read(out) as book:
-        if not name:
-            return list(read(book))
-        stored = stored_class(out, key)
-        person = book.find_person(stored.find(name), stored.roster)
-        return [one for one in read(book) if one.owner.is_for(person.name, person.slug)]
-
-
-def _list(what: str, lines: list[str]) -> int:
-    for sentence in lines or [f"There are no {what}."]:
+    ]
+    for sentence in lines or ["There are no overrides."]:
         make_console().print(sentence, soft_wrap=True)
     return DONE
 
@@ -180,6 +126,6 @@ def _when(iso: str) -> str:
     return iso[:16].replace("T", " ")
 
 
-def _dates(one: Any) -> str:
-    """When a correction was given, and when it was revoked."""
+def _dates(one: Override) -> str:
+    """When the points were given, and when they were revoked."""
     return f"{_when(one.given)}{f', revoked {_when(one.revoked)}' if one.revoked else ''}"

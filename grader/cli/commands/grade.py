@@ -49,7 +49,6 @@ from grader.cli.options import (
     Key,
     Out,
     Person,
-    Points,
     RequireIsolation,
     Seed,
     split_option,
@@ -77,7 +76,6 @@ def grade(
     ] = False,
     chapters: Chapters = "",
     exercises: Exercises = "",
-    points: Points = None,
     seed: Seed = None,
     jobs: Jobs = None,
     require_isolation: RequireIsolation = False,
@@ -105,13 +103,13 @@ def grade(
     write into their code or print stays as it is, and may contain their names.
 
     Exit status: 0 if every submission was graded, 1 if some could not be graded, 2 if the command is wrong."""
-    others = {"--chapters": chapters, "--exercises": exercises, "--points": points}
+    others = {"--chapters": chapters, "--exercises": exercises}
     term = choose_assignment(course, assignment, others)
     if key is not None and not anonymous and not add:
         raise typer.BadParameter("--key goes with --anonymous; add it, or leave out --key")
     folder, place = out or default_folder(term), absolute(submissions)
     options = GradingOptions(
-        (place,), tuple(split_option(chapters)), tuple(split_option(exercises)), seed or 0, absolute(points),
+        (place,), tuple(split_option(chapters)), tuple(split_option(exercises)), seed or 0,
         absolute(term[0].path) if term else "", term[1].name if term else "",
         require_isolation, anonymous, absolute(key), shlex.join(["headway", *sys.argv[1:]]),
     )  # fmt: skip

@@ -13,7 +13,7 @@ from typing import Any
 
 from grader.classroom.anonymous import key_file
 from grader.classroom.intake.problems import GradingProblem
-from grader.classroom.judging.rules import Rules, read_rules
+from grader.classroom.judging.rules import Rules
 from grader.classroom.sanitize import line
 from grader.classroom.term.course import Assignment, Course, find_course, read_course_file
 from grader.course.status import read_course
@@ -31,7 +31,6 @@ class GradingOptions:
     chapters: tuple[str, ...] = ()
     exercises: tuple[str, ...] = ()
     seed: int = 0
-    points: str = ""
     course: str = ""
     assignment: str = ""  # of the course: it says which exercises, and the rules
     require_isolation: bool = False
@@ -50,8 +49,7 @@ class GradingOptions:
         GradingProblem or UnknownName if they do not fit.
         """
         if not self.course:
-            rules = read_rules(Path(self.points)) if self.points else Rules()
-            return read_course().chosen([*self.chapters, *self.exercises]), rules, None
+            return read_course().chosen([*self.chapters, *self.exercises]), Rules(), None
         term = read_course_file(Path(self.course))
         assignment = term.assignment(self.assignment)
         return list(assignment.exercises), assignment.rules, term
@@ -59,7 +57,7 @@ class GradingOptions:
     def changed_by(self, given: GradingOptions, seed: int | None) -> GradingOptions:
         """These options, except those that are given. GradingProblem if they do not go together."""
         if self.course:
-            refuse_with_assignment({f"--{name}": getattr(given, name) for name in ("chapters", "exercises", "points")})
+            refuse_with_assignment({f"--{name}": getattr(given, name) for name in ("chapters", "exercises")})
         changes = {name: value for name, value in vars(given).items() if value}
         if given.chapters or given.exercises:
             changes |= {"chapters": given.chapters, "exercises": given.exercises}
@@ -67,7 +65,7 @@ class GradingOptions:
 
     def differences(self, other: GradingOptions) -> list[str]:
         """The options about what is graded that differ, as typed."""
-        names = ("chapters", "exercises", "seed", "points")
+        names = ("chapters", "exercises", "seed")
         return [f"--{name}" for name in names if getattr(self, name) != getattr(other, name)]
 
 
@@ -98,8 +96,9 @@ def read_options(out: Path) -> GradingOptions | None:
             name: tuple(map(str, value)) if isinstance(value, list) else value for name, value in stored.items()
         }
         defaults = vars(GradingOptions())
-        unknown = values.keys() - defaults.keys()
-        if any(type(values[name]) is not type(defaults[name]) for name in values.keys() - unknown):
+        unknown = {name for name in values.keys() - defaults.keys() if values[name]}  # and was used
+        values = {name: value for name, value in values.items() if name in defaults}
+        if any(type(value) is not type(defaults[name]) for name, value in values.items()):
             raise TypeError
     except (FileNotFoundError, NotADirectoryError):
         return None

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 from grader.cli.arguments import argument, complete_exercise, option
-from grader.cli.options import AssignmentName, Chapters, CourseFile, Exercises, Points, Seed, split_option
+from grader.cli.options import AssignmentName, Chapters, CourseFile, Exercises, Seed, split_option
 from grader.console.output import make_console, print_wrapped
 from grader.course.progress import format_points
 from grader.course.status import read_course, short_path
@@ -78,7 +78,6 @@ def gradescope(
     chapters: Chapters = "",
     exercises: Exercises = "",
     hidden: Annotated[str, hidden_option("Exercises whose results students see after you publish the grades.")] = "",
-    points: Points = None,
     seed: Seed = None,
     torch_index: Annotated[
         str,
@@ -98,26 +97,26 @@ def gradescope(
     If the rules for late work have no due date, the due date in Gradescope counts. An extension in Gradescope always
     counts."""
     from grader.classroom.handout.gradescope import rules_of_assignment, write_archive
-    from grader.classroom.judging.rules import read_rules
+    from grader.classroom.judging.rules import Rules
     from grader.cli.commands.grading_options import choose_assignment
 
     read_course()
-    others = {"--chapters": chapters, "--exercises": exercises, "--hidden": hidden, "--points": points}
+    others = {"--chapters": chapters, "--exercises": exercises, "--hidden": hidden}
     chosen = choose_assignment(course, assignment, others)
     names, secret = split_option(exercises), split_option(hidden)
-    rules = read_rules(points, needs_due=False) if points else None
+    rules = Rules()
     if chosen is not None:
         names, secret = [exercise.name for exercise in chosen[1].exercises], list(chosen[1].hidden)
         rules = rules_of_assignment(*chosen)
     with described(f"write {short_path(archive)}"):
-        path, graded = write_archive(archive, split_option(chapters), names, seed or 0, rules, secret, torch_index)
+        path, graded = write_archive(archive, split_option(chapters), names, rules, secret, seed or 0, torch_index)
     whole = chosen[1].title if chosen else f"{len(graded)} exercise{'s' * (len(graded) != 1)}"
     said = [f"The autograder for {whole} is in {short_path(path)}. Upload this file under Configure Autograder."]
     if secret:
         said.append(
             f"Students see the results of {', '.join(secret)}, and their points, after you have published the grades."
         )
-    if rules is not None and rules.has_deductions and rules.due is None:
+    if rules.has_deductions and rules.due is None:
         said.append(
             "Your rules have no due date, so the due date of the assignment in Gradescope counts, "
             "and the extensions there."

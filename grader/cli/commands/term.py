@@ -75,8 +75,6 @@ def check(
     print_wrapped(console, f"{course.title or course.path.name}: {people} in the roster.")
     for assignment in course.assignments:
         print_wrapped(console, _describe(assignment))
-    for drop in course.drops:
-        print_wrapped(console, f"The best {drop.best} of {', '.join(drop.assignments)} count.")
     return DONE
 
 
@@ -131,25 +129,26 @@ def _print(sentence: str) -> None:
 
 
 def _read_classes(course: Course, key: Path | None) -> tuple[Course, dict[str, GradedClass]]:
-    """The course, and the graded classes by assignment: with names, or all with pseudonyms if one of them is anonymous.
+    """The course, and the graded classes by assignment: all with names, or all with pseudonyms.
 
-    GradingProblem if a gradebook cannot be read, or if it is anonymous and the key is missing.
+    GradingProblem if a gradebook cannot be read, if some are anonymous and others not, or if the key is missing.
     """
     folders = {one.name: course.folder(one.name) for one in course.assignments}
     graded = [name for name, folder in folders.items() if has_gradebook(folder)]
     stored = {name: options for name in graded if (options := read_options(folders[name])) and options.anonymous}
-    pseudonyms, named = None, course
     if stored:
+        if named := [name for name in graded if name not in stored]:
+            both = f"{', '.join(named)} is graded with names, and {', '.join(stored)} with pseudonyms"
+            raise GradingProblem(f"{both}; grade all assignments in the same way to add them up")
         name, options = next(iter(stored.items()))
-        pseudonyms = Pseudonyms.read(key or options.key_path(folders[name]))
-        course = pseudonyms.hide_course(course)
+        course = Pseudonyms.read(key or options.key_path(folders[name])).hide_course(course)
     classes = {}
     for name in graded:
         with Gradebook.read(folders[name]) as book:
-            found = book.graded_class((course if name in stored else named).assignment(name).rules)
+            found = book.graded_class(course.assignment(name).rules)
         # not those of a run that was killed before it had read the submissions: not everybody is missing there
         if found.people:
-            classes[name] = pseudonyms.hide_class(found) if pseudonyms and name not in stored else found
+            classes[name] = found
     return course, classes
 
 

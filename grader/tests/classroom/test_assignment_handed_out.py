@@ -7,13 +7,11 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 
 import pytest
-from grader.classroom.handout.gradescope import add_gradescope_dates
-from grader.classroom.intake.problems import GradingProblem
-from grader.classroom.judging.rules import Rules, format_rules, read_rules
+from grade_command import headway
+from grader.classroom.handout.gradescope import add_gradescope_dates, format_course
+from grader.classroom.judging.rules import Rules
 from grader.classroom.term.course import read_course_file
-from grader.cli.main import app
 from grader.course.syllabus import load_syllabus
-from typer.testing import CliRunner
 
 ROSTER = "name,email\nAlpha One,Alpha@example.edu\nBeta Two,\n"
 COURSE = """\
@@ -46,20 +44,18 @@ def folder(tmp_path):
     return tmp_path
 
 
-def headway(folder, *arguments, assignment=True):
-    """The exit status and what was printed, in one line."""
-    where = ("--course", folder) if assignment else ()
-    done = CliRunner().invoke(app, [*map(str, (*arguments, *where))], env={"COLUMNS": "200"})
-    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
-    return done.exit_code, " ".join(done.output.split())
+def run(folder, *arguments):
+    ran = headway(*arguments, "--course", folder)
+    assert ran.status == 0, ran.out
+    return " ".join(ran.out.split())
 
 
 # ---- the handout
 
 
 def test_a_handout_has_the_assignments_chapters_and_hides_what_the_course_hides(folder):
-    status, said = headway(folder, "handout", folder / "out", "--assignment", "week1")
-    assert status == 0 and "hidden: split_qkv hidden: fuse_qkv" in said.replace("hidden: fuse_qkv hidden: split_qkv", "hidden: split_qkv hidden: fuse_qkv"), said
+    said = run(folder, "handout", folder / "out", "--assignment", "week1")
+    assert "hidden: split_qkv" in said and "hidden: fuse_qkv" in said, said
     made = load_syllabus(folder / "out" / "exercises" / "syllabus.toml")
     names = [exercise.name for exercise in made.exercises]
     assert "softmax" in names and "gelu" in names and "causal_mask" in names and not {"split_qkv", "fuse_qkv"} & set(names)
@@ -78,44 +74,40 @@ def test_only_hidden_exercises_of_the_same_chapters_are_hidden(folder):
 
 
 def read_archive(path):
+    """The settings, and the only assignment."""
     with zipfile.ZipFile(path) as archive:
-        return json.loads(archive.read("headway.json")), archive.read("rules.toml").decode("utf-8")
+        archive.extract("course.toml", path.parent / "unpacked")
+        return json.loads(archive.read("headway.json")), read_course_file(path.parent / "unpacked" / "course.toml").assignments[0]
 
 
 def test_an_autograder_has_the_assignments_exercises_and_rules(folder):
-    status, said = headway(folder, "gradescope", folder / "a", "--assignment", "week1")
-    assert status == 0 and "The autograder for week1 is in" in said and "Students see the results of split_qkv" in said and "due date" not in said, said
-    settings, text = read_archive(folder / "a.zip")
-    assert settings["exercises"] == ["softmax", "split_qkv", "gelu"] and settings["hidden"] == ["split_qkv"]
-    (folder / "rules.toml").write_text(text, encoding="utf-8")
-    rules = read_rules(folder / "rules.toml")
+    said = run(folder, "gradescope", folder / "a", "--assignment", "week1")
+    assert "The autograder for week1 is in" in said and "Students see the results of split_qkv" in said and "due date" not in said, said
+    settings, assignment = read_archive(folder / "a.zip")
+    assert [exercise.name for exercise in assignment.exercises] == ["softmax", "split_qkv", "gelu"] and settings["hidden"] == ["split_qkv"]
+    rules = assignment.rules
     assert rules.points == {"softmax": Decimal(20)} and rules.due == DUE and rules.per_day == 10
     assert rules.extensions == dict.fromkeys(("Alpha One", "Alpha@example.edu"), DUE + timedelta(days=2))
 
 
 def test_rules_without_a_due_date_use_that_of_gradescope(folder):
-    status, said = headway(folder, "gradescope", folder / "b.zip", "--assignment", "week2")
-    assert status == 0 and "Your rules have no due date, so the due date of the assignment in Gradescope counts" in said, said
-    (folder / "rules.toml").write_text("[late]\nper_day = 25\n", encoding="utf-8")
-    status, said = headway(folder, "gradescope", folder / "c.zip", "--chapters", "ch05", "--points", folder / "rules.toml", assignment=False)
-    assert status == 0 and "Your rules have no due date" in said, said
-    assert "per_day = 25" in read_archive(folder / "c.zip")[1]
-    with pytest.raises(GradingProblem, match="due is missing"):
-        read_rules(folder / "rules.toml")  # as `headway grade` reads them: nothing else has a due date
+    said = run(folder, "gradescope", folder / "b.zip", "--assignment", "week2")
+    assert "Your rules have no due date, so the due date of the assignment in Gradescope counts" in said, said
 
 
 @pytest.mark.parametrize(
     "rules",
     [
         Rules(),
-        LATE,
         Rules(dict.fromkeys(("softmax", "gelu"), Decimal("7.25")), DUE, timedelta(minutes=90), Decimal("12.5"), Decimal(50), 0),
         Rules(due=DUE, grace=timedelta(days=99_999), extensions={'Al"pha \\ One': DUE + timedelta(days=1), "a\x7fé@x": DUE + timedelta(hours=1)}),
     ],
 )
 def test_formatted_rules_are_read_back(tmp_path, rules):
-    (tmp_path / "rules.toml").write_text(format_rules(rules), encoding="utf-8")
-    assert read_rules(tmp_path / "rules.toml", needs_due=False) == rules
+    exercises = tuple(load_syllabus().exercise(name) for name in ("softmax", "gelu"))
+    (tmp_path / "course.toml").write_text(format_course(exercises, rules), encoding="utf-8")
+    [found] = read_course_file(tmp_path / "course.toml").assignments
+    assert (found.rules, found.exercises) == (rules, exercises)
 
 
 def metadata(due=None, **users):
@@ -125,30 +117,20 @@ def metadata(due=None, **users):
     return {"created_at": "2026-12-02T10:00:00.000000+01:00", "assignment": shown, "users": people}
 
 
-def test_the_due_date_of_gradescope_counts_where_the_rules_have_none():
-    rules = add_gradescope_dates(replace(LATE, due=None), metadata(DUE, Alpha=DUE))
-    assert rules.due == DUE and rules.extensions == {}
-    assert add_gradescope_dates(LATE, metadata(DUE + timedelta(days=5), Alpha=DUE + timedelta(days=5))) == LATE
+LATER = DUE + timedelta(days=2)
 
 
-def test_an_extension_of_gradescope_counts_for_its_person_only():
-    later = DUE + timedelta(days=2)
-    for rules in (LATE, replace(LATE, due=None)):
-        found = add_gradescope_dates(rules, metadata(DUE, Alpha=later, Beta=DUE))
-        assert found.due == DUE and found.extensions == {"Alpha": later}
-
-
-def test_the_latest_extension_counts_also_under_the_email_address():
-    extended = replace(LATE, extensions={"ALPHA@example.edu": DUE + timedelta(days=3), "Beta": DUE + timedelta(days=1), "Chi": DUE + timedelta(days=9)})
-    found = add_gradescope_dates(extended, metadata(DUE, Alpha=DUE + timedelta(days=2), Beta=DUE + timedelta(days=2)))
-    assert found.extensions == {"Alpha": DUE + timedelta(days=3), "Beta": DUE + timedelta(days=2)}
-
-
-def test_without_deductions_the_dates_of_gradescope_change_nothing():
-    assert add_gradescope_dates(Rules(), metadata(DUE, Alpha=DUE + timedelta(days=2))) == Rules()
-
-
-@pytest.mark.parametrize("facts", [None, {}, {"assignment": {"due_date": "soon"}, "users": []}])
-def test_metadata_without_dates_leaves_the_rules_as_they_are(facts):
-    assert add_gradescope_dates(LATE, facts) == LATE
-    assert add_gradescope_dates(replace(LATE, due=None), facts).due is None
+@pytest.mark.parametrize("facts, rules, found", [
+    (metadata(DUE, Alpha=DUE), replace(LATE, due=None), LATE),  # the rules have no due date
+    (metadata(LATER, Alpha=LATER), LATE, LATE),  # the date of the rules counts
+    (metadata(DUE, Alpha=LATER, Beta=DUE), LATE, replace(LATE, extensions={"Alpha": LATER})),
+    (metadata(DUE, Alpha=LATER, Beta=DUE), replace(LATE, due=None), replace(LATE, extensions={"Alpha": LATER})),
+    (metadata(DUE, Alpha=LATER, Beta=LATER),  # the latest extension counts, also under the e-mail address
+     replace(LATE, extensions={"ALPHA@example.edu": DUE + timedelta(days=3), "Beta": DUE + timedelta(days=1), "Chi": DUE + timedelta(days=9)}),
+     replace(LATE, extensions={"Alpha": DUE + timedelta(days=3), "Beta": LATER})),
+    (metadata(DUE, Alpha=LATER), Rules(), Rules()),  # nothing is deducted
+    (None, LATE, LATE),
+    ({"assignment": {"due_date": "soon"}, "users": []}, replace(LATE, due=None), replace(LATE, due=None)),
+])  # fmt: skip
+def test_the_dates_of_gradescope_and_of_the_rules_are_put_together(facts, rules, found):
+    assert add_gradescope_dates(rules, facts) == found

@@ -1,6 +1,8 @@
 """Submissions that attack, graded in one class with honest ones between them, and also in process if the attack can be stopped there.
 
-The attacks are in grader/tests/attacks; grader/tests/attack_files.py says what their fields mean.
+Each table of a TOML file in grader/tests/attacks is one attack. Its chapter consists of the file's `shared` lines and its own `code`. A
+function softmax that returns `returns` is added where this is missing. {repeated} is replaced by `repeat`, `times`
+times. An attack that has got what it wanted gives the right answer, or raises SystemExit("Success: ...").
 """
 
 from __future__ import annotations
@@ -12,14 +14,13 @@ import os
 import re
 import subprocess
 import time
+import tomllib
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from attack_files import Attack, attacks
 from grade_command import PATIENCE, command, hand_in, marks, mistake
 from grader.classroom.gradebook.gradebook import Gradebook
 from grader.classroom.judging.dispatch import GradeJob
@@ -33,12 +34,47 @@ from grader.system import kernel
 from grader.verdict.summary import Verdict
 from linux_processes import children_of, command_line, descendants, still_running
 from pytest_runs import environment, grade, solution
+from report_examples import elements_of
 
 isolation = available()
 pytestmark = [
     pytest.mark.thorough,
     pytest.mark.skipif(not (isolation.seccomp and isolation.landlock), reason="attacks run only where a sandbox isolates them"),
 ]
+
+@dataclass(frozen=True)
+class Attack:
+    name: str
+    hopes: str
+    not_in_process: str = ""  # why a run in process does not withstand it
+    exercise: str = "softmax"  # the code for another one is appended to the reference's chapter
+    message: str = ""  # what the author must read
+    unreadable: bool = False  # the chapter gets a sentence instead of a verdict
+    coding: str = ""
+    shared: str = ""
+    code: str = ""
+    returns: str = ""
+    repeat: str = ""
+    times: int = 0
+    files: dict[str, str] = field(default_factory=dict)  # handed in beside the chapter
+
+    @property
+    def text(self) -> str:
+        code = self.shared + self.code
+        if self.returns or "softmax" not in code and self.exercise == "softmax":
+            code += f"\n\ndef softmax(x, dim=-1):\n    return {self.returns or 'x'}\n"
+        coding = f"# coding: {self.coding}\n" if self.coding else ""
+        return f'{coding}"""Hopes {self.hopes}."""\n\n{code}'.replace("{repeated}", self.repeat * self.times)
+
+
+def attacks() -> list[Attack]:
+    found = []
+    for path in sorted((ROOT / "grader" / "tests" / "attacks").glob("*.toml")):
+        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+        shared = tables.pop("shared", "")
+        found += [Attack(name, shared=shared, **table) for name, table in tables.items()]
+    return found
+
 
 SEED = "20261121"  # in process: not the public seed
 NAMES = ["=HYPERLINK(A1)", "@SUM(1+1)", "-1+1", "<img src=x onerror=attack()>", "\x1b[2J\x1b]0;attack\x07red", "\u202etxt.exe", "`attack` ![x](y) | a", "{{ 7 * 7 }}"]
@@ -69,32 +105,21 @@ class Run:
     """A run of the class grader in its own folders, observed from outside."""
 
     place: Path
+    out: Path
     status: int = 0
     said: str = ""
     servers: set[int] = field(default_factory=set)  # processes that the grader itself started
     remaining: list[int] = field(default_factory=list)  # processes that were still there
 
-    @property
-    def out(self) -> Path:
-        return self.place / "grades"
-
     @cached_property
     def people(self) -> dict[str, Person]:
-        with Gradebook(self.out) as book:
-            book.start_run(0, *self._run_arguments)
+        with Gradebook.read(self.out) as book:
             return {person.name: person for person in book.graded_class(Rules()).people}
-
-    @property
-    def _run_arguments(self) -> tuple:
-        from grader.course.status import read_course
-        from grader.verdict.conditions import versions
-
-        return [exercise for exercise in read_course().exercises if exercise.name == "softmax"], versions()
 
 
 def run(place: Path) -> Run:
     """Grade `place/class`; home and temporary files have their own folders."""
-    found = Run(place)
+    found = Run(place, place / "grades")
     for name in ("home", "temporary"):
         (place / name).mkdir()
     before = set(descendants(os.getpid()))
@@ -135,9 +160,8 @@ def attacked(tmp_path_factory) -> Run:
         hand_in_attack(place / "class", attack)
     for name, text in HONEST.items():
         hand_in(place / "class", name, text)
-    talkative = next(attack for attack in ATTACKS if attack.name == "output_of_html")
     for name in NAMES:
-        hand_in_attack(place / "class", talkative, name)
+        hand_in_attack(place / "class", next(attack for attack in ATTACKS if attack.name == "output_of_html"), name)
     before = _files(place / "class")
     found = run(place)
     assert _files(place / "class") == before, "an attack has changed what was handed in"
@@ -206,18 +230,6 @@ def test_attacks_leave_no_process_and_no_file(attacked):
         assert list(Path(place).glob("headway-attack*")) == []
 
 
-class _Elements(HTMLParser):
-    """The elements of a page with their attributes, as a browser sees them."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.seen: set[tuple[str, str]] = set()
-        self.feed(text)
-
-    def handle_starttag(self, tag, attributes):
-        self.seen |= {(tag, ""), *((tag, name) for name, _ in attributes)}
-
-
 def test_names_and_output_of_attacks_are_displayed_as_text(attacked, alone):
     """The terminal, a table of marks in a spreadsheet, and the report in a browser."""
     for path in [*(path for path in attacked.out.rglob("*") if path.suffix in (".csv", ".md", ".json", ".xml", ".html")), attacked.place / "said"]:
@@ -225,7 +237,7 @@ def test_names_and_output_of_attacks_are_displayed_as_text(attacked, alone):
         assert all(c.isprintable() or c in "\n\t\u200c\u200d\u00a0" for c in text), (path, [c for c in text if not c.isprintable() and c not in "\n\t"])
     for row in csv.reader(io.StringIO((attacked.out / "grades.csv").read_text(encoding="utf-8-sig"), newline="")):
         assert not [cell for cell in row if re.match(r"\s*[=+@\-]", cell)]
-    plain, page = (_Elements((found.out / "report.html").read_text(encoding="utf-8")).seen for found in (alone, attacked))
+    plain, page = (elements_of(found.out / "report.html") for found in (alone, attacked))
     assert not [(tag, name) for tag, name in page if name.startswith("on") or name == "src" or (tag == "script" and (tag, "") not in plain)]
     assert "alert('attack')</script>" not in (attacked.out / "report.html").read_text(encoding="utf-8")
 

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import shutil
 import signal
 import socket
 import subprocess
@@ -14,7 +13,6 @@ from contextlib import contextmanager, suppress
 
 import psutil
 import pytest
-from dask.config import set as dask_settings
 from distributed import Client, LocalCluster
 from grade_command import PATIENCE, until
 from grader.classroom.judging import cluster as cluster_module
@@ -123,17 +121,6 @@ def test_a_cluster_that_loses_a_worker_grades_a_class_as_this_machine_does(peopl
         assert not cluster.scheduler.tasks and not cluster.scheduler.clients.keys() - {"fire-and-forget"}
 
 
-def test_a_submission_whose_workers_are_all_lost_gets_a_message(people, tmp_path, capsys):
-    shutil.copytree(people / "alpha", tmp_path / "class" / "alpha")
-    with dask_settings({"distributed.scheduler.allowed-failures": 1}), one_machine(tmp_path, 1) as cluster, ThreadPoolExecutor(1) as pool:
-        run = pool.submit(graded, tmp_path / "class", tmp_path / "out", cluster.scheduler_address)
-        for _ in range(2):
-            until(lambda: kill_a_busy_worker(cluster), "a worker to begin")
-        assert run.result() == 1
-    output = " ".join(capsys.readouterr().out.split())
-    assert "Not graded: alpha: it was given to 2 workers, and each was lost; the next run tries again, without --dask on this machine" in output
-
-
 def dask(*words, **environment):
     """A scheduler or worker as `dask scheduler` and `dask worker` start them."""
     command = [sys.executable, "-m", f"distributed.cli.dask_{words[0]}", *map(str, words[1:]), "--no-dashboard"]
@@ -205,41 +192,37 @@ def other_version(folder, package):
     return {"PYTHONPATH": os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])}
 
 
-@pytest.mark.parametrize(
-    "unlike, why",
-    [
-        (lambda folder: other_version(folder, "torch"), r"has torch 2\.0\.1 instead of \S+; marks must not depend on who grades, so install the same there as here"),
-        (lambda folder: {"PATH": str(folder)}, r"does not have the isolation that --require-isolation demands: .*bubblewrap is off: .*"),
-    ],
-    ids=["torch", "isolation"],
-)
-def test_a_worker_with_other_versions_is_refused(shared, people, tmp_path, capsys, unlike, why):
-    address, client = shared
-    worker = dask("worker", address, "--nthreads", 1, "--no-nanny", "--local-directory", tmp_path, **unlike(tmp_path))
-    try:
-        until(client.nthreads, "a worker")
-        assert graded(people, tmp_path / "out", address, sandboxed=True) == 2
-        said = capsys.readouterr()
-        assert said.out == ""
-        assert re.fullmatch(rf"headway: the worker tcp://\S+ of the cluster at {address} {why}\n", said.err), said.err
-        assert not (tmp_path / "out").exists()
-    finally:
-        end(worker)
-        until(lambda: not client.nthreads(), "the worker to be removed")
+def worker_of(address, folder, **environment):
+    return dask("worker", address, "--nthreads", 1, "--no-nanny", "--local-directory", folder, **environment)
 
 
-def test_a_worker_that_comes_later_is_refused_with_its_first_submission(shared, people, tmp_path, capsys):
+def test_a_worker_with_another_torch_is_refused_also_if_it_comes_later(shared, people, tmp_path, capsys):
     address, client = shared
+    why = r"has torch 2\.0\.1 instead of \S+; marks must not depend on who grades, so install the same there as here"
     with ThreadPoolExecutor(1) as pool:
         run = pool.submit(graded, people, tmp_path / "out", address)
         until(lambda: tasks(client), "tasks to be sent")
-        worker = dask("worker", address, "--nthreads", 1, "--no-nanny", "--local-directory", tmp_path, **other_version(tmp_path, "torch"))
+        worker = worker_of(address, tmp_path, **other_version(tmp_path, "torch"))
         try:
             assert run.result() == 2
+            assert re.match(rf"headway: a worker of the cluster at {address} {why}; ", capsys.readouterr().err)
+            assert graded(people, tmp_path / "again", address) == 2 and not (tmp_path / "again").exists()
+            assert re.fullmatch(rf"headway: the worker tcp://\S+ of the cluster at {address} {why}\n", capsys.readouterr().err)
         finally:
             end(worker)
             until(lambda: not client.nthreads(), "the worker to be removed")
-    assert re.match(rf"headway: a worker of the cluster at {address} has torch 2\.0\.1 instead of \S+; marks", capsys.readouterr().err)
+
+
+def test_a_worker_without_a_layer_of_isolation_is_refused(shared, people, tmp_path, capsys):
+    address, client = shared
+    worker = worker_of(address, tmp_path, PATH=str(tmp_path))
+    try:
+        until(client.nthreads, "a worker")
+        assert graded(people, tmp_path / "out", address, sandboxed=True) == 2
+        assert "does not have the isolation that --require-isolation demands: bubblewrap is off: " in capsys.readouterr().err
+    finally:
+        end(worker)
+        until(lambda: not client.nthreads(), "the worker to be removed")
 
 
 @pytest.mark.parametrize(

@@ -1,18 +1,16 @@
-"""Several deliveries in one gradebook: `headway grade --add`, what a run refuses to leave out, and `regrade` with its own options."""
+"""Several deliveries in one gradebook: `headway grade --add`, what a run refuses to leave out, and the stored options."""
 
 import json
-import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from example_class import IN_TIME, submission
-from grade_command import exports, hand_in, headway, marks, mistake
+from grade_command import exports, hand_in, headway, marks, store_verdicts
 from grader.classroom.term import deliveries
 from grader.classroom.term.deliveries import NameNote, find_owner, read_deliveries
 from grader.classroom.term.roster import NO_ROSTER, Roster, RosterPerson
 from grader.cli.commands.grading_options import GradingOptions, read_options, store_options
-from pytest_runs import solution
 
 ROSTER = "name,login\nAlpha One,aone\nBeta Two,btwo\nGamma Three,\nDelta Four,\n"
 COURSE = """\
@@ -22,33 +20,23 @@ exercises = ["softmax"]
 """
 
 
-@pytest.fixture(scope="module")
-def graded(tmp_path_factory):
+@pytest.fixture
+def course(tmp_path):
     """A course with a graded delivery of two people, and a later one: Gamma, and a better submission of Beta."""
-    folder = tmp_path_factory.mktemp("deliveries")
+    folder = tmp_path / "course"
+    hand_in(folder / "first", "Alpha One", "x = 1")
+    hand_in(folder / "first", "Beta Two", "x = 2")
+    hand_in(folder / "late", "Gamma Three", "x = 1")
+    hand_in(folder / "late", "btwo", "x = 1")
     (folder / "course.toml").write_text(COURSE, encoding="utf-8")
     (folder / "roster.csv").write_text(ROSTER, encoding="utf-8")
-    hand_in(folder / "first", "Alpha One", solution("ch03"))
-    hand_in(folder / "first", "Beta Two", mistake("softmax"))
-    hand_in(folder / "late", "Gamma Three", solution("ch03"))
-    hand_in(folder / "late", "btwo", solution("ch03") + "\n# better\n")
-    ran = run(folder, "grade", folder / "first")
-    assert ran.status == 0, ran.out
-    return folder
-
-
-@pytest.fixture
-def course(graded, tmp_path):
-    """A copy of the course, as if it had been graded here."""
-    folder = tmp_path / "course"
-    shutil.copytree(graded, folder)
-    asked = grades(folder) / "asked.json"
-    asked.write_text(asked.read_text(encoding="utf-8").replace(json.dumps(str(graded))[1:-1], json.dumps(str(folder))[1:-1]), encoding="utf-8")
+    store_verdicts(grades(folder), folder / "first", "softmax", wrong="Beta Two")
+    assert run(folder, "grade", folder / "first").status == 0
     return folder
 
 
 def run(folder, *arguments):
-    return headway(*arguments, "--course", folder / "course.toml", "--assignment", "week1", *(("-j", 1) if arguments[0] in ("grade", "regrade") else ()))
+    return headway(*arguments, "--course", folder / "course.toml", "--assignment", "week1")
 
 
 def grades(folder):
@@ -71,15 +59,16 @@ def test_a_run_that_would_leave_out_graded_people_is_refused_with_the_ways_out(c
 def test_later_submissions_are_added_and_the_same_commands_give_the_same_files(course):
     earlier = totals(course)["Beta Two"]
     ran = run(course, "grade", course / "late", "--add")
-    assert ran.status == 0 and "3 people, 1 submission graded now" in ran.out, ran.out
+    assert ran.status == 0 and "3 people, 0 submissions graded now" in ran.out, ran.out
     assert "Note: of several submissions one counts, and a note says why; this is so for Beta Two\n" in ran.out
     assert totals(course) == {"Alpha One": "10", "Beta Two": "10", "Gamma Three": "10", "Delta Four": "0"}
     assert "there are submissions in several folders; this one counts, because it was added later" in marks(grades(course))["Beta Two"]["notes"]
     before = exports(grades(course))
     ran = run(course, "grade", course / "late", "--add")
-    assert ran.status == 0 and "0 submissions graded now" in ran.out and exports(grades(course)) == before, ran.out
+    assert ran.status == 0 and exports(grades(course)) == before, ran.out
     ran = run(course, "grade", course / "first")
-    assert ran.status == 2 and "add --add to keep them" in ran.out and exports(grades(course)) == before
+    assert ran.status == 2 and "also has the grades of late, and this run would replace them; add --add to keep them" in ran.out
+    assert exports(grades(course)) == before
     (course / "late").rename(course / "moved")
     ran = run(course, "grade", course / "first", "--add")
     assert ran.status == 2 and "late does not exist any more, so this run would leave out what is in there; put it back" in ran.out, ran.out
@@ -87,27 +76,13 @@ def test_later_submissions_are_added_and_the_same_commands_give_the_same_files(c
     assert ran.status == 0 and "in the last run and not in this one: Gamma Three" in ran.out and totals(course)["Beta Two"] == earlier != "10"
 
 
-def test_a_grade_that_came_later_is_not_replaced_without_a_word(course):
-    shutil.rmtree(course / "late" / "Gamma Three")
-    assert run(course, "grade", course / "late", "--add").status == 0
-    ran = run(course, "grade", course / "first")
-    assert ran.status == 2 and "also has the grades of late, and this run would replace them; add --add to keep them" in ran.out, ran.out
-    assert totals(course)["Beta Two"] == "10"
-
-
 @pytest.mark.thorough
-def test_a_run_says_in_which_options_it_differs(course):
-    ran = run(course, "grade", course / "first", "--seed", 3)
+def test_a_run_says_in_which_options_it_differs_and_regrade_ends_by_this_person(course):
+    hand_in(course / "first", "Delta Four", "def softmax(")
+    ran = run(course, "grade", course / "first", "--seed", 3, "-j", 1)
     assert ran.status == 0 and f"Note: --seed differs from the last run into {grades(course)}" in " ".join(ran.out.split()), ran.out
     before = exports(grades(course))
-    ran = run(course, "grade", course / "first", "--seed", 3)
-    assert ran.status == 0 and "differs from" not in ran.out and exports(grades(course)) == before, ran.out
-
-
-@pytest.mark.thorough
-def test_regrade_ends_by_this_person(course):
-    hand_in(course / "first", "Delta Four", "def softmax(")
-    assert run(course, "regrade", "Alpha One").status == 0
+    assert run(course, "regrade", "Alpha One", "-j", 1).status == 0 and exports(grades(course)) == before
     ran = run(course, "regrade", "Gamma Three")
     assert ran.status == 2 and "Gamma Three has no submission in" in ran.out and "--add" in ran.out
 
@@ -129,7 +104,6 @@ def reading(monkeypatch, roster=NO_ROSTER, **folders):
         ({}, {"submitted": IN_TIME + timedelta(hours=1)}, "new", "because it is newer"),
         ({"submitted": IN_TIME + timedelta(hours=1)}, {}, "old", "because it is newer"),
         ({}, {}, "new", "because it was added later"),
-        ({"submitted": None}, {}, "new", "because it was added later"),
         ({}, {"problem": "the archive is damaged", "submitted": datetime(2027, 1, 1, tzinfo=UTC)}, "old", "because the other one cannot be graded"),
         ({"problem": "the archive is damaged"}, {"submitted": datetime(2020, 1, 1, tzinfo=UTC)}, "new", "because the other one cannot be graded"),
     ],
@@ -153,12 +127,11 @@ def test_one_person_is_found_under_another_name_in_the_second_delivery(monkeypat
     assert [one.digest for one in found.values()] == [second.digest]
 
 
-@pytest.mark.parametrize("field, typed", [("email", "Alpha@Example.edu"), ("login", "AOne")])
-def test_capitals_in_an_address_make_no_other_person(field, typed):
+def test_capitals_in_an_address_make_no_other_person():
     alpha = RosterPerson("Alpha One", email="alpha@example.edu", login="aone")
     roster = Roster((alpha, RosterPerson("Beta Two", email="beta@example.edu", login="btwo")))
-    assert find_owner(submission("Al", "new", ids={field: typed}), roster) is alpha
-    assert find_owner(submission("Alpha One", "new", ids={field: typed}), roster) is alpha
+    for name, ids in (("Al", {"email": "Alpha@Example.edu"}), ("Alpha One", {"login": "AOne"})):
+        assert find_owner(submission(name, "new", ids=ids), roster) is alpha
 
 
 def test_people_of_one_name_and_different_ids_stay_two_people(monkeypatch):
@@ -168,29 +141,24 @@ def test_people_of_one_name_and_different_ids_stay_two_people(monkeypatch):
 
 
 def test_options_are_stored_and_read_again(tmp_path):
-    options = GradingOptions(("first", "second"), exercises=("softmax",), seed=4, points="rules.toml")
+    options = GradingOptions(("first", "second"), exercises=("softmax",), seed=4, key="key.csv")
     store_options(options, tmp_path)
     assert read_options(tmp_path) == options
     given = GradingOptions(chapters=("ch03",))
     changed = options.changed_by(given, None)
-    assert (changed.chapters, changed.exercises, changed.seed, changed.points) == (("ch03",), (), 4, "rules.toml")
+    assert (changed.chapters, changed.exercises, changed.seed, changed.key) == (("ch03",), (), 4, "key.csv")
     assert changed.differences(options) == ["--chapters", "--exercises"] and options.changed_by(given, 0).seed == 0
 
 
-@pytest.mark.parametrize("stored", ["[", "[]", '{"seed": "four"}', '{"seed": "four", "copies": "newest"}'])
-def test_damaged_options_are_one_sentence(course, stored):
-    (grades(course) / "asked.json").write_text(stored, encoding="utf-8")
-    ran = run(course, "regrade", "Alpha One")
-    assert ran.status == 2 and "asked.json is damaged; delete it" in ran.out and len(ran.out.splitlines()) == 1
-
-
-def test_options_of_another_version_are_not_called_damaged(course):
-    stored = json.loads((grades(course) / "asked.json").read_text(encoding="utf-8"))
-    (grades(course) / "asked.json").write_text(json.dumps(stored | {"maps": [], "copies": "newest", "trust_file_dates": False}), encoding="utf-8")
-    for command in (("regrade", "Alpha One"), ("grade", course / "first")):
-        ran = run(course, *command)
-        assert ran.status == 2 and "asked.json was written by another version of Headway; to grade everything again, choose another folder with --out" in ran.out, ran.out
-        assert len(ran.out.splitlines()) == 1
+def test_options_that_are_damaged_or_of_another_version_are_one_sentence(course):
+    file = grades(course) / "asked.json"
+    other = json.dumps(json.loads(file.read_text(encoding="utf-8")) | {"copies": "newest"})
+    damaged, age = "asked.json is damaged; delete it", "asked.json was written by another version of Headway; to grade everything again, choose another folder with --out"
+    for stored, sentence in (("[", damaged), ("[]", damaged), ('{"seed": "four", "copies": "newest"}', damaged), (other, age)):
+        file.write_text(stored, encoding="utf-8")
+        for command in (("regrade", "Alpha One"), ("grade", course / "first")):
+            ran = run(course, *command)
+            assert ran.status == 2 and sentence in ran.out and len(ran.out.splitlines()) == 1, ran.out
 
 
 def test_a_list_of_people_is_sorted_by_its_pseudonyms_before_it_is_cut_off():

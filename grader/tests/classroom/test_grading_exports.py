@@ -7,21 +7,63 @@ import os
 import re
 from dataclasses import replace
 from decimal import Decimal
+from pathlib import Path
 
 import pytest
-from example_class import EXERCISES, RULES, VERSIONS, one_test, submission
-from export_examples import first_of, harmless, hostile_class, one, result
+from example_class import EXERCISES, HOSTILE, RULES, VERSIONS, a_class, one_test, submission, verdict_of
 from grader.classroom.exports import csv as csv_export
 from grader.classroom.exports import feedback, gradescope, write_all
 from grader.classroom.gradebook.gradebook import Gradebook
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.judging import scoring
-from grader.classroom.judging.graded_class import GradedClass
+from grader.classroom.judging.graded_class import GradedClass, Person
 from grader.course.syllabus import ROOT
 from grader.verdict.results import ExerciseResult, Failure
 from grader.verdict.summary import Verdict
 from markdown_it import MarkdownIt
 from pytest_runs import grade, solution
+
+
+def hostile_class(folder: Path) -> GradedClass:
+    """A class from a real gradebook, with hostile text in every field that a stranger can fill."""
+    hostile = submission(HOSTILE, slug="hostile", digest="0125" * 16, notes=(HOSTILE,))
+    people = [*a_class(6), hostile, submission(f"=HYPERLINK({HOSTILE})", slug="hostile-2", problem=f"the file {HOSTILE} is empty")]
+    with Gradebook(folder) as book:
+        book.start_run(3, EXERCISES, VERSIONS)
+        for one in book.submissions_to_do(people):
+            verdict = verdict_of(one.digest, said=HOSTILE if one is hostile else "")
+            if one is hostile:
+                verdict.notes.append(HOSTILE)
+                verdict.results[0].forbidden.append(HOSTILE)
+                verdict.broken[EXERCISES[-1].module] = Failure("", message=HOSTILE, where=HOSTILE)
+            book.store_verdict(one.digest, verdict)
+        return book.graded_class(RULES)
+
+
+def one(*results: ExerciseResult, **more) -> GradedClass:
+    """A class of one person, graded in these exercises."""
+    exercises = tuple(result.exercise for result in results) or EXERCISES
+    marks = scoring.compute_marks(results, exercises, RULES.points_of)
+    person = Person(**{"name": "Alpha", "slug": "alpha", "digest": "d", "results": results, "marks": marks, "total": scoring.compute_total(marks.values())} | more)
+    return GradedClass((person,), exercises, 0, VERSIONS)
+
+
+def result(*outcomes: str, **more) -> ExerciseResult:
+    return ExerciseResult(EXERCISES[0], [one_test(EXERCISES[0], number, outcome) for number, outcome in enumerate(outcomes, 1)], **more)
+
+
+def harmless(text: str) -> bool:
+    """The text contains no terminal command, no change of writing direction and no half character."""
+    return all(c.isprintable() or c in "\n\u200c\u200d" for c in text)
+
+
+def first_of(graded: GradedClass) -> tuple[Person, GradedClass]:
+    return graded.people[0], graded
+
+
+# As Gradescope documents it: gradescope-autograders.readthedocs.io/en/latest/specs/
+KEYS = {"score", "output", "output_format", "test_output_format", "test_name_format", "stdout_visibility", "extra_data", "tests"}
+KEYS_OF_TEST = {"name": str, "number": str, "score": float, "max_score": float, "status": str, "output": str, "tags": list, "visibility": str}
 
 
 @pytest.fixture(scope="module")
@@ -79,14 +121,7 @@ def test_the_table_has_a_row_per_person_and_a_column_per_exercise(graded, tmp_pa
     assert late["late"].startswith("1 day late (submitted 2026-05-02 10:00, ") and late["notes"].startswith("there were two files")
 
 
-def test_no_note_is_cut_off_in_the_table(tmp_path):
-    notes = tuple(f"there are several versions of chapter {number}, and this is a long sentence about them{' and them' * 10}" for number in range(20))
-    [path] = csv_export.write(one(notes=notes), tmp_path)
-    [_, row] = csv.reader(io.StringIO(path.read_bytes().decode("utf-8-sig"), newline=""))
-    assert row[5] == "; ".join(notes)
-
-
-@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t=", "\r=", "\n=", " =", "\x1b[1m=", "\x00=", "\u202e=", "\uff1d", "\u00a0@", "\ufeff="])
+@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t=", "\r=", " =", "\x1b[1m=", "\u202e=", "\uff1d", "\u00a0@"])
 def test_no_cell_is_a_formula(start, tmp_path):
     words = f"{start}1+cmd|' /C calc'!A0"
     [path] = csv_export.write(one(name=words, problem=words, late=words, notes=(words, "b")), tmp_path)
@@ -96,7 +131,7 @@ def test_no_cell_is_a_formula(start, tmp_path):
         assert not re.search(r"[\t\r\n]", cell)
 
 
-@pytest.mark.parametrize("inside", ["x;=1+1", "x; =1+1", "x;;@SUM(1)", 'x;"=1+1"', "x|-1+1", "x;\t+1", "x;\uff1d1+1", "x;\n=1", '";=1', ";@x"])
+@pytest.mark.parametrize("inside", ["x; =1+1", "x;;@SUM(1)", 'x;"=1+1"', "x|-1+1", "x;\uff1d1+1", "x;\n=1", '";=1'])
 def test_no_cell_is_a_formula_if_semicolons_separate_cells(inside, tmp_path):
     """A spreadsheet that uses the system's separator recognises quotes only at the beginning of a cell."""
     [path] = csv_export.write(one(name=inside, problem=inside, late=inside, notes=(inside, "b")), tmp_path)
@@ -121,21 +156,54 @@ def test_every_export_shows_what_was_not_tested(tmp_path):
     assert "So the tests of these exercises could not run: `LayerNorm` 0 of 8." in text and "- `softmax` 0 of 8\n" in text
 
 
+# ---- Gradescope
+
+
+def test_a_results_file_follows_gradescopes_documentation(graded, tmp_path):
+    paths = gradescope.write(graded, tmp_path)
+    assert [path.stem for path in paths] == [person.slug for person in graded.people]
+    for path, person in zip(paths, graded.people):
+        data = json.loads(path.read_text(encoding="utf-8"))
+        assert data.keys() == KEYS and all({key: type(value) for key, value in test.items()} == KEYS_OF_TEST for test in data["tests"])
+        assert "visibility" not in data and {test["visibility"] for test in data["tests"]} == {"visible"}
+        assert data["score"] == float(person.total.earned)
+        assert {data["output_format"], data["test_output_format"], data["test_name_format"]} == {"text"}
+        numbers = [test["number"] for test in data["tests"]]
+        assert len(set(numbers)) == len(numbers)
+        assert round(sum(test["max_score"] for test in data["tests"]), 2) == float(person.total.points)
+        assert [(test["name"], test["score"]) for test in data["tests"]] == [(one.name, float(person.marks[one.name].earned)) for one in EXERCISES]
+        assert all((test["score"] == test["max_score"]) == (test["status"] == "passed") for test in data["tests"])
+    known = [entry for person in graded.people for entry in gradescope.results(person, graded)["extra_data"]["headway"]["diagnoses"].values()]
+    assert {"id": "over_queries", "says": "It is normalised over the queries.", "hint": "Over what?", "also": None} in known
+
+
+def test_an_entry_says_what_is_wrong_with_its_exercise():
+    cases = {
+        ("failed", "FAILED  test_law_2\n  promised  Law 2 of softmax holds."): result("passed", "failed", "error"),
+        ("failed", "No points for this exercise: it calls `torch.softmax`."): result("passed", forbidden=["it calls `torch.softmax`"]),
+        ("failed", "Some tests of this exercise were not run"): result("passed", partial=True, missing_weight=6.0),
+        ("failed", "Not implemented yet."): result("todo"),
+        ("passed", "All tests passed."): result("passed"),
+    }  # fmt: skip
+    for (status, says), found in cases.items():
+        [entry] = gradescope.results(*first_of(one(found)))["tests"]
+        assert (entry["status"], entry["number"]) == (status, "3.1") and says in entry["output"], entry
+    data = gradescope.results(*first_of(one(problem="alpha.zip is empty")))
+    assert data["score"] == 0 and {test["output"] for test in data["tests"]} == {"This submission could not be graded: alpha.zip is empty."}
+
+
 # ---- feedback
 
 
 def test_feedback_shows_what_the_learner_would_have_seen():
-    failed = result("passed", "failed", "timeout")
+    failed, todo = result("passed", "failed", "timeout"), ExerciseResult(EXERCISES[1], [one_test(EXERCISES[1], 1, "todo")])
+    assert feedback.page(*first_of(one(result("passed"), todo))).endswith(
+        "## Passed\n\n- `softmax` 8 of 8\n\n## Still to do\n\n- `causal_mask` 0 of 8: not implemented yet\n"
+    )
     text = feedback.page(*first_of(one(failed, notes=("two files",), late="1 day late.")))
     assert text.startswith("# Feedback for Alpha\n\n**2.67 of 8 points.**\n\n1 day late.\n\n- Two files.\n\n## `softmax` 2.67 of 8\n\n```text\n")
     assert "\nFAILED  test_law_2\n  promised  Law 2 of softmax holds.\n  sizes     B=2 T=3\n" in text
     assert "\n  also timeout: test_law_3\n\nFor a hint: headway hint softmax\nFor a picture: headway show softmax\n```\n" in text
-
-
-def test_feedback_lists_passed_and_open_exercises():
-    todo = ExerciseResult(EXERCISES[1], [one_test(EXERCISES[1], 1, "todo")])
-    text = feedback.page(*first_of(one(result("passed"), todo)))
-    assert text.endswith("## Passed\n\n- `softmax` 8 of 8\n\n## Still to do\n\n- `causal_mask` 0 of 8: not implemented yet\n"), text
 
 
 def test_feedback_shows_a_broken_chapter_once_and_a_problem_alone():
@@ -162,7 +230,7 @@ def test_text_from_a_submission_stays_inside_its_block(graded):
     assert MarkdownIt().parse(feedback.page(hostile, graded))[1].content.startswith("Feedback for red")
 
 
-@pytest.mark.parametrize("inside", ["```", "``````\n```", "~~~", "</pre><b>", "```text\n````"])
+@pytest.mark.parametrize("inside", ["``````\n```", "~~~", "</pre><b>"])
 def test_a_block_encloses_any_text(inside):
     text = feedback.page(*first_of(one(broken={"ch03_attention": Failure("", message=inside)})))
     [block] = [token.content for token in MarkdownIt().parse(text) if token.type == "fence"]

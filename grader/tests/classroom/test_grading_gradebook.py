@@ -4,10 +4,9 @@ import subprocess
 import sys
 from decimal import Decimal
 
-import pytest
 from example_class import EXERCISES, RULES, a_class, submission, verdict_of
 from gradebook_runs import exported, graded, start_gradebook
-from grader.classroom.gradebook.gradebook import UNFINISHED, Gradebook, GradebookProblem
+from grader.classroom.gradebook.gradebook import UNFINISHED, Gradebook
 from grader.classroom.judging.dispatch import zero_verdict
 from grader.classroom.judging.graded_class import Mark
 from grader.verdict.conditions import versions
@@ -23,9 +22,9 @@ def test_verdicts_are_restored_without_their_seconds(tmp_path):
     stored.results[0].partial, stored.results[0].missing_weight = True, 4.0
     stored.notes.append("slow")
     book, todo, said = start_gradebook(tmp_path, [one])
-    assert todo == [one] and said == ""
-    book.store_verdict(one.digest, stored)
-    book.close()
+    with book:
+        assert todo == [one] and said == ""
+        book.store_verdict(one.digest, stored)
     book, todo, said = start_gradebook(tmp_path, [one])
     with book:
         [person] = book.graded_class(RULES).people
@@ -40,59 +39,30 @@ def test_an_interrupted_submission_earns_nothing_and_is_graded_again_only_on_req
     one = submission("Alpha", slug="Alpha", sources={EXERCISES[0].module: ""})
     found = zero_verdict(one, [exercise.name for exercise in EXERCISES], "it crashed")
     assert [result.exercise.name for result in found.results] == [exercise.name for exercise in EXERCISES if exercise.module in one.sources] != []
-    book, [todo], _ = start_gradebook(tmp_path, [one])
-    book.store_verdict(todo.digest, found)
-    book.close()
-    book, todo, _ = start_gradebook(tmp_path, [one])
+    book, _, _ = start_gradebook(tmp_path, [one])
     with book:
+        book.store_verdict(one.digest, found)
+        assert book.submissions_to_do([one]) == []
         made = exported(book, tmp_path)
         [person] = book.graded_class(RULES).people
-        assert todo == [] and person.total.earned == 0 and not person.problem
+        assert person.total.earned == 0 and not person.problem
         assert "Grading was interrupted twice: it crashed." in made["feedback/Alpha.md"].decode() and b"it crashed" in made["grades.csv"]
         book.delete_verdicts(book.find_person("Alpha").slug)
-    book, todo, _ = start_gradebook(tmp_path, [one])
-    with book:
-        assert todo == [one]
-
-
-def test_equal_contents_are_graded_once_and_all_owners_get_the_marks(tmp_path):
-    people = [submission("Alpha", "same"), submission("Beta", "same"), submission("Gamma", "other")]
-    book, todo, _ = start_gradebook(tmp_path, people)
-    with book:
-        assert [one.name for one in todo] == ["Alpha", "Gamma"]
-        for one in todo:
-            book.store_verdict(one.digest, verdict_of(one.digest))
-        alpha, beta, gamma = book.graded_class(RULES).people
-    assert alpha.results == beta.results and alpha.total == beta.total and alpha.results != gamma.results
+        assert book.submissions_to_do([one]) == [one]
 
 
 def test_an_ungraded_submission_has_a_message_and_the_next_run_tries_again(tmp_path):
-    people = [submission("Alpha"), submission("Beta", problem="beta.zip is empty"), submission("Gamma")]
+    people = [submission("Alpha"), submission("Beta", problem="beta.zip is empty"), submission("Gamma"), submission("Zeta", "Gamma")]
     book, todo, _ = start_gradebook(tmp_path, people)
     with book:
         assert [one.name for one in todo] == ["Alpha", "Gamma"]
         book.store_verdict(todo[0].digest, "the grader's process ended while it tested this")
-        assert [person.problem for person in book.graded_class(RULES).people] == ["the grader's process ended while it tested this", "beta.zip is empty", UNFINISHED]
+        assert [person.problem for person in book.graded_class(RULES).people] == ["the grader's process ended while it tested this", "beta.zip is empty", UNFINISHED, UNFINISHED]
         assert {person.total for person in book.graded_class(RULES).people} == {Mark(Decimal(0), Decimal(8) * len(EXERCISES))}
         assert [one.name for one in book.submissions_to_do(people)] == ["Alpha", "Gamma"]
         book.store_verdict(todo[0].digest, verdict_of(todo[0].digest))
         assert [one.name for one in book.submissions_to_do(people)] == ["Gamma"]
-        assert [person.problem for person in book.graded_class(RULES).people] == ["", "beta.zip is empty", UNFINISHED]
-
-
-def test_a_regrade_returns_who_is_graded_again(tmp_path):
-    people = [submission("Alpha", "same"), submission("Beta", "same"), submission("Gamma")]
-    graded(tmp_path, people)
-    book, todo, _ = start_gradebook(tmp_path, people)
-    with book:
-        assert todo == []
-        assert book.delete_verdicts(book.find_person("Beta").slug) == ["Alpha", "Beta"]
-        assert [one.name for one in book.submissions_to_do(people)] == ["Alpha"]
-        assert {slug: name for slug, (name, _) in book.list_people().items()} == {one.slug: one.name for one in people}
-        with pytest.raises(GradebookProblem, match="^no person in this gradebook is called xyz; grades.csv lists all names"):
-            book.delete_verdicts(book.find_person("xyz").slug)
-        with pytest.raises(GradebookProblem, match="^no person in this gradebook is called Betta; did you mean Beta"):
-            book.delete_verdicts(book.find_person("Betta").slug)
+        assert [person.problem for person in book.graded_class(RULES).people] == ["", "beta.zip is empty", UNFINISHED, UNFINISHED]
 
 
 # ---- other conditions
@@ -105,9 +75,6 @@ def test_results_of_other_conditions_are_reported_and_never_mixed(tmp_path):
     with book:
         assert said == "Changed since the last run: seed (0, now 1) and torch (2.13.0, now 2.14.0). Earlier results do not count any more, so everything is graded now."
         assert len(todo) == 3 and {person.problem for person in book.graded_class(RULES).people} == {UNFINISHED, people[-1].problem}
-    book, todo, said = start_gradebook(tmp_path, people, kit="0.1.0+bbbbbbbbbbbb", seed=1)
-    with book:
-        assert "kit (0.1.0+aaaaaaaaaaaa, now 0.1.0+bbbbbbbbbbbb) and torch (2.14.0, now 2.13.0)" in said and len(todo) == 3
     assert graded(tmp_path, people) == 3
 
 
@@ -119,34 +86,33 @@ def test_additional_exercises_are_graded_and_fewer_need_no_grading(tmp_path):
         assert said == "New in this run: split_heads and LayerNorm. Submissions without results for these exercises are graded now." and len(todo) == 3
         for one in todo:
             book.store_verdict(one.digest, verdict_of(one.digest))
-    for exercises in (EXERCISES[1:], EXERCISES[:1], EXERCISES):
-        book, todo, said = start_gradebook(tmp_path, people, exercises=exercises)
-        with book:
-            assert todo == []
-            person = book.graded_class(RULES).people[1]
-            assert [result.exercise for result in person.results] == list(exercises) and list(person.marks) == [e.name for e in exercises]
+    book, todo, said = start_gradebook(tmp_path, people, exercises=EXERCISES[1:])
+    with book:
+        person = book.graded_class(RULES).people[1]
+    assert todo == [] and [result.exercise for result in person.results] == list(EXERCISES[1:]) and len(person.marks) == 3
+
+
+FINGERPRINT = """
+from pathlib import Path
+from grader.verdict.conditions import versions
+shown = ("console/output.py", "models/design.py", "classroom/similarity/comparison.py", "tests/conftest.py")
+for names in ([*(f"grader/{name}" for name in shown), "exercises/ch03_attention.py"],
+              ["tests/test_ch03_attention_scores.py"], ["solutions/ch03_attention.py"], ["grader/verdict/comparing.py"], ["exercises/syllabus.toml"]):
+    before = versions()["kit"]
+    for name in names:
+        with open(name, "a", encoding="utf-8") as file:
+            file.write("\\n# more\\n")
+    print(versions()["kit"] != before)
+"""
 
 
 def test_the_kits_fingerprint_changes_with_everything_that_affects_marks(kit):
-    ask = "from grader.verdict.conditions import versions; print(versions()['kit'])"
-
-    def stamp() -> str:
-        return subprocess.run([sys.executable, "-c", ask], cwd=kit.root, env=kit.environment(), capture_output=True, text=True, check=True).stdout
-
-    before = stamp()
-    shown = ("console/output.py", "models/design.py", "classroom/similarity/comparison.py", "tests/conftest.py")
-    for aside in (*(f"grader/{name}" for name in shown), "exercises/ch03_attention.py"):
-        (kit.root / aside).write_text((kit.root / aside).read_text(encoding="utf-8") + "\n# more\n", encoding="utf-8")
-    assert stamp() == before
-    for deciding in ("tests/test_ch03_attention.py", "solutions/ch03_attention.py", "grader/verdict/comparing.py", "exercises/syllabus.toml"):
-        path = next(kit.root.glob(deciding.replace(".py", "*.py")))
-        path.write_text(path.read_text(encoding="utf-8") + "\n# more\n", encoding="utf-8")
-        assert stamp() != before, deciding
-        before = stamp()
+    done = subprocess.run([sys.executable, "-c", FINGERPRINT], cwd=kit.root, env=kit.environment(), capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", *["True"] * 4]
     assert set(versions()) == {"kit", "python", "torch", "pytest", "hypothesis"}
 
 
-# ---- the secret, and ids
+# ---- the secret
 
 
 def test_the_secret_is_made_once(tmp_path):
@@ -155,12 +121,3 @@ def test_the_secret_is_made_once(tmp_path):
         with Gradebook(folder) as book:
             secrets.append(book.secret)
     assert secrets[0] == secrets[1] != secrets[2] and all(len(secret) == 32 for secret in secrets)
-    with Gradebook(tmp_path, "another") as book:
-        assert book.secret == secrets[0]
-
-
-def test_ids_of_learning_platforms_are_those_of_the_last_run(tmp_path):
-    for ids in ({"canvas_id": "007", "number": "1"}, {"canvas_id": "8"}):
-        graded(tmp_path, [submission("Alpha", ids=ids), submission("Beta")])
-        with Gradebook.read(tmp_path) as book:
-            assert list(book.list_ids().values()) == [ids]

@@ -1,20 +1,15 @@
 """What may happen to a gradebook: killed graders, damage, a full disk, names of every kind. It loses nothing and reports what it cannot do."""
 
-import random
-import re
 import shutil
 import signal
 import sqlite3
 import tempfile
-import time
-from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
-from example_class import HOSTILE, RULES, a_class, digest_of, submission, verdict_of
+from example_class import RULES, a_class, digest_of, submission, verdict_of
 from gradebook_runs import GRADE_ALL, exported, graded, process, refused, start_gradebook
 from grader.classroom.gradebook.gradebook import GradebookProblem
-from grader.verdict.results import Failure
 from kit_copy import posix
 
 # ---- killed graders and the order of grading change no byte
@@ -22,28 +17,22 @@ from kit_copy import posix
 
 @posix
 def test_a_killed_grader_continues_without_repeating_anything(tmp_path):
-    many, log, kills = 60, [], 0
+    many, log = 20, []
     book, todo, _ = start_gradebook(tmp_path / "calm", a_class(many))
     with book:
         for one in reversed(todo):
             book.store_verdict(one.digest, verdict_of(one.digest))
         calm = exported(book, tmp_path / "calm")
-    chance = random.Random(7)
-    while True:
+    for fatal in (3, 1, 100):  # how many it grades before it is killed
         grader = process(GRADE_ALL, tmp_path / "rough", many)
-        fatal = chance.randint(1, 5) if kills < 3 else 100
-        grader.stdin.write("one more\n" * (fatal + 3))  # how many it may grade before it is killed
+        grader.stdin.write("one more\n" * (fatal + 3))
         grader.stdin.flush()
         for number, line in enumerate(grader.stdout, start=1):
             log.append(line.strip())
             if number == fatal:
-                time.sleep(chance.random() / 50)
                 grader.send_signal(signal.SIGKILL)
-        if grader.wait(60) == 0:
-            break
-        assert grader.returncode == -signal.SIGKILL
-        kills += 1
-    assert kills == 3 and len(log) == len(set(log)) and len(todo) - kills <= len(log) <= len(todo)  # a grader may die between storing a result and reporting it
+        assert grader.wait(60) == (0 if fatal == 100 else -signal.SIGKILL)
+    assert len(log) == len(set(log)) and len(todo) - 2 <= len(log) <= len(todo)  # a grader may die between storing a result and reporting it
     book, todo, _ = start_gradebook(tmp_path / "rough", a_class(many))
     with book:
         assert todo == [] and exported(book, tmp_path / "rough") == calm
@@ -52,25 +41,11 @@ def test_a_killed_grader_continues_without_repeating_anything(tmp_path):
 # ---- files, disks and names
 
 
-@posix
-def test_a_running_grader_locks_the_gradebook_until_it_ends(tmp_path):
-    (tmp_path / "gradebook.sqlite").touch()  # as left by a grader that was killed at its start
-    graded(tmp_path, a_class(2))
-    holder = process("book = Gradebook(folder)\nsay('mine')\nimport time\ntime.sleep(600)", tmp_path)
-    try:
-        assert holder.stdout.readline() == "mine\n"
-        assert refused(tmp_path).endswith("gradebook.sqlite is in use: another grader or a database viewer has it open; wait until that program ends, or end it")
-    finally:
-        holder.kill()
-        holder.wait(60)
-    assert graded(tmp_path, a_class(2)) == 0
-
-
 def test_a_damaged_gradebook_is_reported_and_not_changed(tmp_path):
     graded(tmp_path / "good", a_class(20))
     good = (tmp_path / "good" / "gradebook.sqlite").read_bytes()
     zeros = good[: len(good) // 2] + bytes(4096) * 3 + good[len(good) // 2 + 3 * 4096 :]
-    for name, data in {"cut": good[: len(good) // 2], "short": good[:50], "text": b"name,total\n" * 100, "zeros": zeros}.items():
+    for name, data in {"cut": good[: len(good) // 2], "text": b"name,total\n" * 100, "zeros": zeros}.items():
         (tmp_path / name).mkdir()
         path = tmp_path / name / "gradebook.sqlite"
         path.write_bytes(data)
@@ -78,18 +53,15 @@ def test_a_damaged_gradebook_is_reported_and_not_changed(tmp_path):
         assert path.read_bytes() == data and [entry.name for entry in path.parent.iterdir()] == ["gradebook.sqlite"]
 
 
-def test_an_invalid_row_counts_as_damage(tmp_path):
-    people = a_class(2)
-    graded(tmp_path, people)
-    for spoil in ("UPDATE verdicts SET verdict = '[{\"name\": 3'", "UPDATE verdicts SET verdict = '{}'", "UPDATE verdicts SET verdict = x'ff'"):
-        shutil.copytree(tmp_path, tmp_path / "spoilt", ignore=shutil.ignore_patterns("spoilt"))
-        with sqlite3.connect(tmp_path / "spoilt" / "gradebook.sqlite") as database:
-            database.execute(spoil)
-        database.close()
-        book, _, _ = start_gradebook(tmp_path / "spoilt", people)
-        with book, pytest.raises(GradebookProblem, match="is damaged and cannot be read"):
-            book.graded_class(RULES)
-        shutil.rmtree(tmp_path / "spoilt")
+@pytest.mark.parametrize("row", ["'[{\"name\": 3'", "'{}'", "x'ff'"])
+def test_an_invalid_row_counts_as_damage(tmp_path, row):
+    graded(tmp_path, a_class(2))
+    with sqlite3.connect(tmp_path / "gradebook.sqlite") as database:
+        database.execute(f"UPDATE verdicts SET verdict = {row}")
+    database.close()
+    book, _, _ = start_gradebook(tmp_path, a_class(2))
+    with book, pytest.raises(GradebookProblem, match="is damaged and cannot be read"):
+        book.graded_class(RULES)
 
 
 def test_gradebooks_of_other_versions_and_other_databases_are_refused(tmp_path):
@@ -114,24 +86,27 @@ def test_gradebooks_of_other_versions_and_other_databases_are_refused(tmp_path):
 def test_a_read_only_gradebook_is_reported():
     try_it = """
 import os
-os.chmod(folder / sys.argv[2], int(sys.argv[3], 8))
-if os.geteuid() == 0:
-    os.seteuid(65534)
-try:
-    Gradebook(folder / sys.argv[4])
-except GradebookProblem as problem:
-    say(problem)
+user = os.geteuid()
+for what, mode, where in (("gradebook.sqlite", 0o444, "."), (".", 0o555, "."), (".", 0o555, "new")):
+    os.chmod(folder / what, mode)
+    if user == 0:
+        os.seteuid(65534)
+    try:
+        Gradebook(folder / where)
+    except GradebookProblem as problem:
+        say(problem)
+    os.seteuid(user)
 """
     folder = Path(tempfile.mkdtemp())  # not in pytest's folder, which no other user may enter
     try:
         folder.chmod(0o755)
         graded(folder, a_class(2))
         kept = (folder / "gradebook.sqlite").read_bytes()
-        for what, mode, where in [("gradebook.sqlite", "444", "."), (".", "555", ".")]:
-            said = process(try_it, folder, what, mode, where).communicate(timeout=60)[0]
-            assert said.endswith("gradebook.sqlite cannot be written; allow writing to it and to its folder, or choose another folder with --out\n"), (what, said)
-        said = process(try_it, folder, ".", "555", "new").communicate(timeout=60)[0]
-        assert said == f"could not create the folder {folder / 'new'} for the grades: permission denied\n"
+        said = process(try_it, folder).communicate(timeout=60)[0].splitlines()
+        assert [sentence.partition("gradebook.sqlite ")[2] for sentence in said[:2]] == [
+            "cannot be written; allow writing to it and to its folder, or choose another folder with --out"
+        ] * 2, said
+        assert said[2:] == [f"could not create the folder {folder / 'new'} for the grades: permission denied"]
         folder.chmod(0o755)
         assert (folder / "gradebook.sqlite").read_bytes() == kept
     finally:
@@ -178,20 +153,3 @@ def test_names_of_every_kind_are_stored(tmp_path):
         book.delete_verdicts(book.find_person("caf\udce9").slug)
     assert todo == [] and [shown[f"s{number}"] for number in (0, 1, 4, 5, 6, 7, 8)] == [names[0], names[1], "clear", "a b c", names[6], "0", "="]
     assert shown["s2"].startswith("caf\ufffd") and set(shown["s3"]) == {"\ufffd"}
-
-
-def test_no_output_contains_terminal_commands(tmp_path):
-    one = submission(HOSTILE, digest="0125" * 16, notes=(HOSTILE,))
-    verdict = verdict_of(one.digest, said=HOSTILE)
-    verdict.results[0].forbidden.append(HOSTILE)
-    verdict.broken["ch05_layers"] = Failure(HOSTILE, HOSTILE, [HOSTILE], HOSTILE)
-    verdict.notes.append(HOSTILE)
-    people = [one, submission(f"{HOSTILE}2", problem=HOSTILE), submission("Alpha")]
-    book, todo, _ = start_gradebook(tmp_path, people)
-    with book:
-        book.store_verdict(one.digest, verdict)
-        book.store_verdict(todo[1].digest, HOSTILE)
-        for person in book.graded_class(RULES).people:
-            said = str([asdict(result) for result in person.results]) + str(replace(person, results=()))
-            assert not re.search(r"\\x|\\u|\\r", said), said  # no character that Python prints as an escape
-            assert person.name == "Alpha" or said.count("<script>") >= 1

@@ -14,11 +14,11 @@ from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.intake.reader import ReadLimits, read_in_subprocess, read_submissions
 from grader.course.syllabus import ROOT
 from linux_processes import command_line, descendants
-from submission_archives import CHAPTER, tar_header, tarred, write, zipped
+from submission_archives import CHAPTER, tar_header, write, zipped
 
 LONG_TUPLE = "x = (" + "a," * 99_000 + ")\n"
 SLOW = "x = f'" + "{a}" * 66_000 + "'\n"
-CODECS = "undefined rot13 hex base64 bz2 zlib uu quopri punycode idna unicode_escape raw_unicode_escape utf-7 utf-16 utf-32 mbcs oem charmap hz iso2022_jp".split()
+CODECS = "undefined rot13 base64 zlib punycode idna unicode_escape utf-7 utf-16 mbcs charmap hz".split()
 
 
 def a_class(folder: Path) -> Path:
@@ -39,17 +39,15 @@ def a_class(folder: Path) -> Path:
 def test_the_separate_process_reads_the_same_as_a_direct_call(tmp_path):
     folder = a_class(tmp_path / "class")
     table = write(tmp_path / "class.csv", "name,path,submitted\nAlpha,class/alpha,2026-12-01T10:00:00+01:00\nBeta,class/beta.zip,\nChi,,\nDelta,class/none,\n")
-    for path in (folder, table, folder / "alpha", folder / "beta.zip", folder / f"chi_{CHAPTER}"):
+    for path in (table, folder / "beta.zip", folder):
         said: list[str] = []
         expected: list[str] = []
         assert read_in_subprocess(path, said.append) == read_submissions(path, expected.append)
         assert said == expected
-    assert said == [] and read_in_subprocess(folder, said.append) and said[0].startswith("ignored because they have no owner: README.md")
+    assert said[0].startswith("ignored because they have no owner: README.md")
 
 
 def test_an_invalid_input_is_refused_by_the_separate_process_too(tmp_path):
-    with pytest.raises(GradingProblem, match="none does not exist$"):
-        read_in_subprocess(tmp_path / "none")
     with pytest.raises(GradingProblem, match="^cut.zip: the archive is damaged"):
         read_in_subprocess(write(tmp_path / "cut.zip", b"PK\x03\x04"))
 
@@ -64,10 +62,8 @@ def test_an_unusual_encoding_affects_only_its_chapter(tmp_path):
         assert sentence.startswith("ch03_attention.py") and found.name in sentence and "save the file as UTF-8" in sentence
 
 
-@pytest.mark.parametrize("pack", [None, tarred])
-def test_a_source_that_needs_much_memory_affects_only_its_chapter(tmp_path, pack):
-    files = {f"alpha/{CHAPTER}": LONG_TUPLE, "alpha/ch01_tokenizer.py": "mine\n", f"beta/{CHAPTER}": "b = 1\n"}
-    path = _handed_in(tmp_path, files, pack)
+def test_a_source_that_needs_much_memory_affects_only_its_chapter(tmp_path):
+    path = _handed_in(tmp_path, {f"alpha/{CHAPTER}": LONG_TUPLE, "alpha/ch01_tokenizer.py": "mine\n", f"beta/{CHAPTER}": "b = 1\n"})
     for limits in (ReadLimits(), ReadLimits(memory=_memory_at_start() + 60_000_000)):  # refused because of its length, or because memory runs out
         alpha, beta = read_in_subprocess(path, limits=limits)
         assert alpha.sources == {"ch01_tokenizer": "mine\n"} and list(alpha.broken) == ["ch03_attention"] and "too long" in alpha.broken["ch03_attention"]
@@ -75,10 +71,9 @@ def test_a_source_that_needs_much_memory_affects_only_its_chapter(tmp_path, pack
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 12) or sys.platform == "win32", reason="this Python reads long f-strings quickly, or no limit ends the process")
-@pytest.mark.parametrize("pack", [None, zipped, tarred])
-def test_a_source_that_is_slow_to_read_affects_only_its_owner(tmp_path, pack):
+def test_a_source_that_is_slow_to_read_affects_only_its_owner(tmp_path):
     files = {f"alpha/{CHAPTER}": "a = 1\n", "alpha/ch01_tokenizer.py": SLOW, f"beta/{CHAPTER}": "b = 1\n"}
-    alpha, beta = read_in_subprocess(_handed_in(tmp_path, files, pack), limits=ReadLimits(seconds=1))
+    alpha, beta = read_in_subprocess(_handed_in(tmp_path, files), limits=ReadLimits(seconds=1))
     assert alpha.problem == "it cannot be read: reading it takes longer than 1 seconds; submit only the chapter files"
     assert beta.sources == {"ch03_attention": "b = 1\n"}
 
@@ -91,9 +86,7 @@ def _memory_at_start() -> int:
     return int(subprocess.run([sys.executable, "-c", program], env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, check=True).stdout)
 
 
-def _handed_in(folder: Path, files: dict[str, str], pack) -> Path:
-    if pack:
-        return write(folder / "class.zip", pack(files))
+def _handed_in(folder: Path, files: dict[str, str]) -> Path:
     for name, text in files.items():
         write(folder / "class" / name, text)
     return folder / "class"
@@ -102,7 +95,7 @@ def _handed_in(folder: Path, files: dict[str, str], pack) -> Path:
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="processes are looked up in /proc")
 def test_after_a_crash_another_process_continues(tmp_path):
     folder = a_class(tmp_path / "class")
-    for number in range(3):
+    for number in range(2):
         write(folder / f"large {number}.tar.bz2", bz2.compress(tar_header(b"zeros", 100_000_000)) + bz2.compress(bytes(10_000_000)) * 10)
     expected = read_submissions(folder)
     killed: list[int] = []

@@ -7,8 +7,6 @@ import report_examples as classes
 from browser import Browser, needs_chromium
 from contrast import CONTRAST
 from grader.classroom.report import write
-from grader.classroom.report.page import ReportContext
-from grader.classroom.term.roster import Roster, RosterPerson
 
 pytestmark = [pytest.mark.thorough, needs_chromium]
 
@@ -32,15 +30,10 @@ def hostile(tmp_path_factory):
     return write(classes.hostile(), tmp_path_factory.mktemp("hostile"))
 
 
-def test_the_page_makes_no_request_and_reports_no_error(browser, small):
-    page = browser.open(small)
-    page.js(OPEN_ALL)
-    assert page.requests == [small.as_uri()]
-    assert page.errors == []
-
-
 def test_the_instructor_reads_the_numbers_of_the_class(browser, small):
-    text = browser.open(small).js("document.body.innerText")
+    page = browser.open(small)
+    text = page.js("document.body.innerText")
+    assert page.requests == [small.as_uri()] and page.errors == []
     for sentence in (
         "7 people, 3 exercises from chapters 3\u00a0Attention, 5\u00a0Layers.",
         "Hardest was softmax: 4 of the 6 who started it did not get full points.",
@@ -54,18 +47,6 @@ def test_the_instructor_reads_the_numbers_of_the_class(browser, small):
         "ch03_attention.py: SyntaxError: invalid syntax.",
     ):
         assert sentence in text
-
-
-def test_a_person_sees_what_they_would_have_seen_themselves(browser, small):
-    page = browser.open(small)
-    page.js(OPEN_ALL)
-    text = page.js("document.getElementById('p2').innerText")
-    for words in ("The scores go into exp as they are.", "FAILED test_law_2", "B=2 T=3", "softmax(tensor([[0., 90.]]), dim=-1)", "tensor([[nan, nan]])",
-                  "tensor([[0., 1.]])", "at [0, 0]", "All of it is NaN.", "checking", "Not started: gelu."):  # fmt: skip
-        assert words in text
-    assert "also timeout: test_law_2" in page.js("document.getElementById('p4').innerText")
-    assert "Submitted 2026-11-20 at 18:04, UTC+01:00" in page.js("document.getElementById('p5').innerText")
-    assert "Passed: softmax, causal_mask, gelu." in page.js("document.getElementById('p1').innerText")
 
 
 def test_a_name_that_is_a_script_stays_text(browser, hostile):
@@ -98,19 +79,6 @@ def test_the_security_policy_forbids_everything_else(browser, small):
     assert page.js("getComputedStyle(document.body.lastChild).color") != "rgb(255, 0, 0)"
 
 
-@pytest.mark.parametrize("name", [classes.TURNED, "المتعلم الأول"], ids=["override", "arabic"])
-def test_a_right_to_left_name_does_not_reorder_other_text(browser, hostile, name):
-    """The total is still to the right of the name, and is displayed correctly."""
-    place = next(number for number, person in enumerate(classes.hostile().people) if person.name == name)
-    page = browser.open(hostile)
-    left, right = page.js(f"""(() => {{
-        const summary = document.querySelectorAll(".person > summary")[{place}];
-        return [summary.querySelector("h3").getBoundingClientRect().right, summary.querySelector("b").getBoundingClientRect().left];
-    }})()""")
-    assert left <= right
-    assert page.js("[...document.links].filter(link => /^#p\\d+$/.test(link.hash)).every(link => link.querySelector('bdi'))")
-
-
 @pytest.mark.parametrize("dark", MODES)
 def test_all_text_has_enough_contrast(browser, small, dark):
     """WCAG AA: 4.5 for text; 3 for what is drawn."""
@@ -122,9 +90,8 @@ def test_all_text_has_enough_contrast(browser, small, dark):
     assert (page.js("getComputedStyle(document.documentElement).backgroundColor") == "rgb(255, 255, 255)") is not dark
 
 
-@pytest.mark.parametrize("name", ["small", "hostile"])
-def test_a_phone_never_scrolls_sideways(browser, request, name):
-    page = browser.open(request.getfixturevalue(name), width=360, height=740)
+def test_a_phone_never_scrolls_sideways(browser, hostile):
+    page = browser.open(hostile, width=360, height=740)
     page.js(OPEN_ALL)
     assert page.js("[innerWidth, document.scrollingElement.scrollWidth]") == [360, 360]
     assert page.js("document.querySelector('.wide').closest('.scroll').scrollWidth") > 360  # a wide table scrolls inside itself
@@ -186,14 +153,6 @@ def test_people_are_found_by_name(browser, small):
     assert page.js("document.querySelectorAll('.person[open]').length") == 0
 
 
-def test_people_of_the_roster_are_found_by_their_ids_and_without_accents(browser, tmp_path):
-    context = ReportContext("Course", "Week 1", roster=Roster((RosterPerson("Zoë Müller", "zoe@example.edu", "zm1", "s-77", section="S9", group="G9"),)))
-    page = browser.open(write(classes.graded(classes.person("Zoë Müller"), classes.person("Other")), tmp_path, context))
-    for words in ("zoe mu", "zm1", "s-77", "zoe@", "s9", "g9"):
-        page.js(f"document.getElementById('name').value = '{words}'; document.getElementById('name').form.requestSubmit()")
-        assert page.js("[...document.querySelectorAll('.person h3')].filter(one => one.checkVisibility()).map(one => one.textContent)") == ["Zoë Müller"], words
-
-
 def test_in_print_lecture_sections_are_expanded_and_people_stay_as_they_are(browser, small):
     page = browser.open(small, media="print", dark=True, width=720)
     seen = "[...document.querySelectorAll('{}')].map(element => element.checkVisibility({{contentVisibilityAuto: true}}))"
@@ -205,14 +164,12 @@ def test_in_print_lecture_sections_are_expanded_and_people_stay_as_they_are(brow
     assert page.js("[innerWidth, document.scrollingElement.scrollWidth]") == [720, 720]
 
 
-def test_mistakes_have_sentences_as_titles_and_those_of_one_person_are_collapsed(browser, small):
+def test_mistakes_of_one_person_are_collapsed(browser, small):
     page = browser.open(small)
-    assert classes.OVERFLOW.id not in page.js("document.body.innerText")
     assert page.js("[...document.querySelectorAll('.mistake')].map(title => [title.textContent, title.title, title.checkVisibility()])") == [
         [classes.OVERFLOW.says, classes.OVERFLOW.id, True],
         [classes.DIAGONAL.says, classes.DIAGONAL.id, False],
     ]
-    assert page.js("document.querySelector('#tests ~ details').open") is False
 
 
 def test_every_table_of_numbers_is_sorted_by_a_press_on_a_heading(browser, small):
@@ -224,20 +181,3 @@ def test_every_table_of_numbers_is_sorted_by_a_press_on_a_heading(browser, small
     for table, column, name in ((0, 0, "seven"), (1, 1, "six"), (2, 1, "three"), (3, 7, "gelu"), (4, 1, "one")):
         page.js(press.format(table, column))
         assert page.js(first.format(table)).replace("\u200b", "") == name, (table, column)
-
-
-def test_the_map_shows_the_points_of_everybody(browser, small):
-    rows = browser.open(small).js("[...document.querySelectorAll('.heat tbody tr')].map(row => [...row.cells].map(cell => cell.textContent.trim()))")
-    assert rows[0][:2] == ["one", "100"] and rows[1][:2] == ["two", "17"] and len(rows) == 7
-    assert rows[6][1:] == ["–"] * 4  # nothing of person seven was graded
-    shown = browser.open(small).js("[...document.querySelectorAll('.heat td[class]')].every(cell => /\\d/.test(cell.textContent))")
-    assert shown, "no number is shown by a colour alone"
-
-
-def test_a_large_class_loads_and_never_scrolls_sideways(browser, tmp_path):
-    path = write(classes.large(400), tmp_path)
-    assert path.stat().st_size < 10_000_000
-    page = browser.open(path, width=390, height=800)
-    assert page.js("[innerWidth, document.scrollingElement.scrollWidth]") == [390, 390]
-    assert page.js("document.querySelectorAll('.person').length") == 400
-    assert page.errors == []

@@ -19,9 +19,8 @@ def test_dates_of_files_are_no_times_of_submissions(tmp_path):
     write(tmp_path / "chi.zip", zipped({CHAPTER: "x"}))
     found = read_submissions(tmp_path)
     assert {submission.submitted for submission in found} == {None}
-    assert describe_unknown_times(found)[0].startswith("the times of all submissions are unknown, so they count as on time; ")
     dated = [replace(one, submitted=datetime(2026, 11, 20, tzinfo=UTC)) for one in found[1:]]
-    assert describe_unknown_times([found[0], *dated])[0].startswith("the time of alpha's submission is unknown, so it counts as on time; ")
+    assert describe_unknown_times([found[0], *dated])[0].startswith("the time of 1 of 3 submissions is unknown, so it counts as on time; ")
     assert describe_unknown_times(dated) == []
 
 
@@ -54,20 +53,14 @@ def test_a_table_maps_people_to_paths(tmp_path):
     [
         (b"Alpha,x\n", "class.csv, line 1: the column name is missing; the first line names the columns: name,path or name,path,submitted"),
         (b"name,path,grade\nAlpha,x,1\n", "class.csv, line 1: the column 'grade' is unknown; the first line names the columns: name,path or name,path,submitted"),
-        (b"name,path,path\n", "class.csv, line 1: the column path appears twice; the first line names the columns: name,path or name,path,submitted"),
         (b"name,path\n", "class.csv has a header but no rows; write a row with the name and the path for each submission"),
         (b"name,path\nAlpha, One,x\n", "class.csv, line 2: there are 3 cells for 2 columns; put cells that contain a comma in quotes"),
         (b"name,path\n,x\n", "class.csv, line 2: the name is missing"),
         (b"name,path\n\nAlpha,x\nB\xe9n,x\n", 'class.csv, line 4: the text is not UTF-8; save the table as "CSV UTF-8"'),
-        (b"name,path\nAlpha,a\0b\n", "class.csv, line 2: the path contains a null byte"),
         (b'name,path\n"Alpha"x,x\n', "class.csv, line 2: this is not CSV (',' expected after '\"')"),
         (
             b"name,path,submitted\nAlpha,x,2026-11-20 10:00\n",
             "class.csv, line 2: '2026-11-20 10:00' has no time zone; write it like 2026-11-20T10:00:00+01:00",
-        ),
-        (
-            b"name,path,submitted\nAlpha,x,0001-01-01T00:00:00+14:00\n",
-            "class.csv, line 2: '0001-01-01T00:00:00+14:00' is in the year 1; check the date",
         ),
         (b"name,path,submitted\nAlpha,x,soon\n", "class.csv, line 2: 'soon' is not a time; write it like 2026-12-01T23:59:00+01:00"),
     ],

@@ -5,7 +5,6 @@ import json
 
 import nbformat
 import pytest
-from grade_command import headway, marks
 from grader.classroom.intake.code_files import MAX_NOTEBOOK_BYTES, read_cells
 from grader.classroom.intake.loose_code import read_code, write_chapter
 from grader.classroom.intake.reader import read_in_subprocess
@@ -128,18 +127,15 @@ CAUSAL = "def causal_mask(n):\n    return n"
 BEGUN = "def softmax(x, dim=-1):\n    return x\n"
 
 
-@pytest.mark.parametrize("newer", ["ipynb", "py"])
-def test_a_notebook_with_the_chapters_name_is_a_version_like_any_other(tmp_path, newer):
-    name = CHAPTER[:-3]
-    for place in (tmp_path / "class" / "alpha" / name, tmp_path / "flat" / f"alpha_{name}"):
-        write(place.with_suffix(".py"), BEGUN, time=1_790_000_000 + (newer == "py"))
-        write(place.with_suffix(".ipynb"), notebook(SHIFT, SOFTMAX, CAUSAL), time=1_790_000_000 + (newer == "ipynb"))
-    other = {"py": "ipynb", "ipynb": "py"}[newer]
-    for folder in ("class", "flat"):
-        found = one(tmp_path / folder)
-        assert is_written(found.sources[MODULE], "causal_mask") == (newer == "ipynb")
-        assert found.notes[-1] == f"there are several versions of {CHAPTER}; {name}.{newer} was graded, not {name}.{other}"
-    write(tmp_path / "class" / "alpha" / f"{name}.ipynb", notebook(reference_stub(MODULE)), time=1_795_000_000)
+@pytest.mark.parametrize("newer, other", [("ipynb", "py"), ("py", "ipynb")])
+def test_a_notebook_with_the_chapters_name_is_a_version_like_any_other(tmp_path, newer, other):
+    name = tmp_path / "class" / "alpha" / CHAPTER[:-3]
+    write(name.with_suffix(".py"), BEGUN, time=1_790_000_000 + (newer == "py"))
+    write(name.with_suffix(".ipynb"), notebook(SHIFT, SOFTMAX, CAUSAL), time=1_790_000_000 + (newer == "ipynb"))
+    found = one(tmp_path / "class")
+    assert is_written(found.sources[MODULE], "causal_mask") == (newer == "ipynb")
+    assert found.notes[-1] == f"there are several versions of {CHAPTER}; {MODULE}.{newer} was graded, not {MODULE}.{other}"
+    write(name.with_suffix(".ipynb"), notebook(reference_stub(MODULE)), time=1_795_000_000)
     assert one(tmp_path / "class").sources == {MODULE: BEGUN}, "an unchanged stub is not a version, also in a notebook"
 
 
@@ -160,19 +156,14 @@ def test_notebooks_belong_to_people_in_every_form_of_a_class(tmp_path):
     assert {name: sorted(s.sources) for name, s in found.items()} == {
         "alpha": [MODULE], "beta": [MODULE, "ch05_layers"], "delta": [MODULE], "onechi": [MODULE],
     }  # fmt: skip
-    packed = by_name(write(tmp_path / "week3.zip", zipped({"export/alpha/hw.ipynb": text, "export/beta/hw.ipynb": text})))
-    assert {name: sorted(s.sources) for name, s in packed.items()} == {"alpha": [MODULE], "beta": [MODULE]}
     assert one(write(tmp_path / "zeta.ipynb", text)).name == "zeta"
 
 
 @pytest.mark.parametrize(
     "data, says",
     [
-        (b"", "hw.ipynb is not a valid notebook; save it again in Jupyter"),
         (b'{"cells": [', "hw.ipynb is not a valid notebook; save it again in Jupyter"),
         (b"[" * 100_000, "hw.ipynb is not a valid notebook; save it again in Jupyter"),
-        (b"\xff\xfe\x00", "hw.ipynb is not a valid notebook; save it again in Jupyter"),
-        (b"[]", "hw.ipynb is not a notebook: it has no cells; save it again in Jupyter"),
         (b'{"cells": 3}', "hw.ipynb is not a notebook: it has no cells; save it again in Jupyter"),
         (b'{"cells": [3, {"cell_type": "code"}, {"cell_type": "code", "source": [1, {}]}]}', "hw.ipynb defines no exercise; its cells must define functions"),
         (json.dumps({"cells": [{}] * 5001}).encode(), "hw.ipynb has more than 5000 cells; keep only the cells of the exercises"),
@@ -193,28 +184,10 @@ def test_a_cell_that_is_too_deep_for_python_costs_only_that_cell(tmp_path):
     assert "cell 2 of hw.ipynb" in found["alpha"].problem and list(found["beta"].sources) == [MODULE]
 
 
-@pytest.mark.parametrize("chapter", ["ch03", "ch07", "ch13"])
-def test_the_reference_in_cells_is_complete(chapter):
+@pytest.mark.parametrize("module", ["ch03_attention", "ch07_models"])
+def test_the_reference_in_cells_is_complete(module):
     """Each statement of the solution in a cell of its own; every definition survives unchanged."""
-    text = solution(chapter)
-    tree = ast.parse(text)
-    module = next(name for name in ("ch03_attention", "ch07_models", "ch13_backward") if name.startswith(chapter))
+    tree = ast.parse(solution(module[:4]))
     made = written(*(ast.unparse(node) for node in tree.body), module=module)
     names = [node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)]
     assert names and {name: body(made, name) for name in names} == {name: ast.unparse(next(n for n in tree.body if getattr(n, "name", "") == name)) for name in names}
-
-
-@pytest.mark.thorough
-def test_a_notebook_gets_the_marks_of_its_code(tmp_path):
-    text = solution("ch03")
-    cells = [ast.unparse(node) for node in ast.parse(text).body]
-    place = next(number for number, cell in enumerate(cells) if cell.startswith("def softmax"))
-    wrong = cells[place].replace("exps = ", "unknown_name\n    exps = ", 1)
-    assert wrong != cells[place]
-    write(tmp_path / "class" / "alpha" / "hw.ipynb", notebook(*cells, "while True:\n    pass"))
-    write(tmp_path / "class" / "beta" / "hw.ipynb", notebook(*cells, wrong, "%time softmax(1)"))
-    write(tmp_path / "class" / "chi" / CHAPTER, text)
-    ran = headway("grade", tmp_path / "class", "--out", tmp_path / "out", "--exercises", "softmax,causal_mask")
-    assert ran.status == 0, ran.out
-    found = {name: (row["softmax"], row["causal_mask"]) for name, row in marks(tmp_path / "out").items()}
-    assert found["alpha"] == found["chi"] == ("10", "7") and found["beta"] == ("0", "7")

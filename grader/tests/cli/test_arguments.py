@@ -19,7 +19,6 @@ def test_every_command_that_takes_a_name_says_that_there_is_none(command):
         (["grade", "x", "-j", "x"], "'x' is not a whole number"),
         (["grade", "x", "--seed", "1.5"], "'1.5' is not a whole number"),
         (["grade", "x", "-j", "99"], "'99' is too large; the largest value is 64"),
-        (["note", "--revoke", "x"], "'x' is not a whole number"),
         (["walk", "--seed", "-1"], "'-1' is too small; the smallest value is 0"),
         (["train", "--minutes", "x"], "'x' is not a number"),
         (["train", "--minutes", "nan"], "'nan' is not a number"),

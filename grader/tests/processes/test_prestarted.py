@@ -8,10 +8,9 @@ import pytest
 from warm_runs import WarmKit, timeless, until, write_softmax
 
 SERVER_OPTIONS = ["--prestarted"]
-pytestmark = [pytest.mark.alone, pytest.mark.skipif(not sys.platform.startswith("linux"), reason="what is left is read from /proc, which is Linux's")]
+pytestmark = [pytest.mark.alone, pytest.mark.thorough, pytest.mark.skipif(not sys.platform.startswith("linux"), reason="what is left is read from /proc, which is Linux's")]
 
 
-@pytest.mark.thorough
 def test_a_prestarted_process_prints_what_a_forked_one_prints(warm):
     write_softmax(warm.kit, "x = x * 2")
     output = warm.ask()
@@ -19,7 +18,6 @@ def test_a_prestarted_process_prints_what_a_forked_one_prints(warm):
     assert timeless(output.text) == timeless(forked) and output.done == 1
 
 
-@pytest.mark.thorough
 def test_a_crash_is_tested_once_more_in_a_separate_process(warm):
     write_softmax(warm.kit, "import ctypes\nif x.dtype == torch.bfloat16: ctypes.string_at(0)")
     output = warm.ask("softmax")
@@ -28,7 +26,6 @@ def test_a_crash_is_tested_once_more_in_a_separate_process(warm):
     assert warm.alive and warm.quiet()
 
 
-@pytest.mark.thorough
 def test_limits_and_silence_apply_in_a_prestarted_process(warm):
     write_softmax(warm.kit, "import os\nos.write(2, b'x' * 10**6)\nwhile True: print('x' * 10000)")
     assert "softmax printed or wrote too much output for one run" in warm.ask().prose
@@ -36,20 +33,17 @@ def test_limits_and_silence_apply_in_a_prestarted_process(warm):
     assert "softmax ran out of memory: it asked for 2,000,000,000 bytes at once." in warm.ask().prose
 
 
-@pytest.mark.thorough
 def test_a_client_that_disconnects_stops_its_run_before_and_after_its_start(warm):
     write_softmax(warm.kit, "import subprocess; subprocess.Popen(['sleep', '999'], start_new_session=True)\nwhile True: pass")
-    for _ in range(2):
-        sock = warm.address.ask(warm.job())
-        assert until(lambda: warm.descendants() - warm.prestarted() - {warm.process.pid})  # it has started its subprocess
-        sock.close()
-        assert warm.quiet()
-        warm.address.ask(warm.job()).close()  # the next process is still loading
-        assert until(lambda: len(warm.prestarted()) == 1) and warm.quiet()
+    sock = warm.address.ask(warm.job())
+    assert until(lambda: warm.descendants() - warm.prestarted() - {warm.process.pid})  # it has started its subprocess
+    sock.close()
+    assert warm.quiet()
+    warm.address.ask(warm.job()).close()  # the next process is still loading
+    assert until(lambda: len(warm.prestarted()) == 1) and warm.quiet()
     assert warm.alive
 
 
-@pytest.mark.thorough
 def test_a_prestarted_process_that_dies_is_replaced(warm):
     write_softmax(warm.kit)
     for pid in warm.prestarted():
@@ -60,7 +54,6 @@ def test_a_prestarted_process_that_dies_is_replaced(warm):
 
 
 @pytest.mark.parametrize("ending", ["lifeline", "SIGTERM", "SIGKILL"])
-@pytest.mark.thorough
 def test_at_its_end_no_prestarted_process_is_left(kit, ending):
     warm = WarmKit(kit, "--prestarted")
     write_softmax(kit, "while True: pass")

@@ -18,48 +18,35 @@ CRASH = "segmentation fault"
 CLOSED = "it closed file descriptors that it did not open"
 BROKEN = "it broke something that the tests need, or used up the memory"
 MEMORY = "ran out of memory"
-ENDS = "Your code ended the process it ran in: it exited with status 3."
 
 FAILING = {
     "sys.exit": ("import sys; sys.exit(3)", "softmax raised SystemExit: it ended the program (3)"),
-    "os._exit": ("import os; os._exit(3)", ENDS),
     "os.abort": ("import os; os.abort()", "Your code ended the process it ran in: it exited with status 134."),
-    "abort in C": ("import ctypes; ctypes.CDLL(None).abort()", "it aborted (SIGABRT)"),
     "segfault": ("import ctypes; ctypes.string_at(0)", CRASH),
-    "SIGKILL": ("import os; os.kill(os.getpid(), 9)", "it was killed (SIGKILL)"),
     "too much memory at once": ("torch.zeros(10**13)", f"softmax {MEMORY}: it asked for 40,000,000,000,000 bytes at once."),
-    "too many bytes at once": ("bytes(10**13)", f"softmax {MEMORY}."),
     "memory kept": ("kept = globals().setdefault('kept', [])\nwhile True: kept.append(torch.ones(10**5))", f"softmax {MEMORY}"),
     "a thread left": ("import threading, time; threading.Thread(target=time.sleep, args=[999], daemon=True).start()", "left a thread running"),
     "descriptors": ("import os; os.closerange(0, 1000)", CLOSED),
     "prints without end": ("while True: print('x' * 10000)", "softmax printed or wrote too much output for one run"),
-    "recursion": ("return softmax(x, dim)", "softmax raised RecursionError: maximum recursion depth exceeded."),
     "input": ("input('Which? ')", "softmax asks for input, but there is no input while tests run"),
     "breakpoint": ("breakpoint()", "softmax stops in the debugger, which has no input here; to debug, run `pytest --exercise softmax` in a terminal"),
     "the kit in pieces": ("import grader.runner.attempts as kit; kit.TestRunner.run_test = None; return x", BROKEN),
     "no modules": ("import sys; sys.modules.clear()", "8 of 8 failed"),
-    "catches nothing": ("raise KeyboardInterrupt", "softmax raised KeyboardInterrupt."),
 }
 
 HARMLESS = {
     "another folder, removed": "import os, tempfile; folder = tempfile.mkdtemp(); os.chdir(folder); os.rmdir(folder)",
-    "prints a megabyte": "print('x' * 10**6)",
-    "a fork that stays": "import os, time\nif os.fork() == 0: time.sleep(999)",
     "a fork that comes back": "import os; os.fork()",
     "a process of its own session": "import subprocess; subprocess.Popen(['sleep', '999'], start_new_session=True)",
     "an orphan of its own session": "import os, time\nif os.fork() == 0:\n    os.setsid()\n    if os.fork(): os.kill(os.getpid(), 9)\n    time.sleep(999)",
     "no stdout": "import sys; sys.stdout = sys.stderr = None",
-    "no environment": "import os; os.environ.clear()",
-    "no garbage collection": "import gc; gc.disable()",
     "threads": "torch.set_num_threads(2); torch.ones(300, 300) @ torch.ones(300, 300)",
-    "another default dtype": "torch.set_default_dtype(torch.float64)",
     "deaf to signals": "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); signal.signal(signal.SIGINT, signal.SIG_IGN)",
 }
 
 STUBBORN = "while True:\n    try:\n        while True: pass\n    except BaseException: pass"
 
 ENDLESS = {
-    "a loop": ("while True: pass", "", "The call did not end within 5 s."),
     "a loop that catches everything": (STUBBORN, "", "The call did not end within 5 s."),
     "a loop in C": ("import itertools; sum(itertools.count())", "", "The call did not end within 5 s."),
     "a loop at import": ("", "while True: pass", "Importing it did not end within 10 s."),
@@ -118,22 +105,12 @@ def test_endless_code_is_ended(warm, usual, what):
 @pytest.mark.parametrize("top, words", [
     ("import sys; sys.exit(0)", "SystemExit: it ended the program (0)"),
     ("import ctypes; ctypes.string_at(0)", f"Importing it ended the process: a crash inside native code ({CRASH})"),
-    ("import os; os.closerange(0, 1000)", f"Importing it ended the process: {CLOSED}"),
     ("bytes(10**13)", f"Importing it {MEMORY}."),
-    ("input()", "Importing it asks for input"),
 ])  # fmt: skip
 def test_bad_code_at_import(warm, usual, top, words):
     write_softmax(warm.kit, top=top)
     output = warm.ask()
     assert set(output.outcomes["softmax"]) == {"error"} and words in output.prose
-    assert goes_on(warm, usual)
-
-
-def test_headway_check_prints_it_too(warm, usual):
-    write_softmax(warm.kit, "import ctypes; ctypes.string_at(0)")
-    said = " ".join(warm.kit.run("check", "softmax", status=1).split())
-    assert f"The process that tested your code was lost: a crash inside native code ({CRASH}). Testing it once more" in said
-    assert f"Your code ended the process it ran in: a crash inside native code ({CRASH})." in said
     assert goes_on(warm, usual)
 
 

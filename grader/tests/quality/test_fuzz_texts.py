@@ -11,16 +11,14 @@ import json
 import math
 import tomllib
 from datetime import timedelta
-from textwrap import dedent
 
 import pytest
 from example_class import IN_TIME
 from fuzzing import as_toml, fuzzed, mutated, toml_values, values
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.intake.submissions import Submission
-from grader.classroom.judging import rules as rules_module
-from grader.classroom.judging.rules import read_rules
 from grader.classroom.judging.scoring import compute_marks, compute_total
+from grader.classroom.term.course import read_course_file
 from grader.course.progress import FILE, load_hint_levels, load_scores, record_scores
 from grader.course.source import SourceProblem
 from grader.course.status import read_course
@@ -48,17 +46,32 @@ def folder(tmp_path_factory):
 
 # ---- an instructor's rules
 
-RULES = dedent(rules_module.__doc__.partition("\n")[2])
-KEYS = {"points": ["softmax", "ch03", "ch05", "gelu", "3"], "late": ["due", "grace", "per_day", "most", "last"], "extensions": ["Alpha One", "Bo"]}
+RULES = """
+[points]
+softmax = 20
+ch05 = 50
+[late]
+grace = "15m"
+per_day = 10
+most = 50
+last = 7
+[assignments.week3]
+chapters = ["ch03", "ch05"]
+due = 2026-12-01T23:59:00+01:00
+[extensions.week3]
+"Alpha One" = 2026-12-03T23:59:00+01:00
+"""
+KEYS = {"points": ["softmax", "ch03", "ch05", "gelu", "3"], "late": ["grace", "per_day", "most", "last"], "assignments": ["due", "chapters", "weight"], "extensions": ["Alpha One", "Bo"]}
 tables = st.fixed_dictionaries({}, optional={name: st.dictionaries(st.sampled_from(keys) | st.text(max_size=5), toml_values, max_size=4) for name, keys in KEYS.items()})
 
 
 @st.composite
 def edited_rules(draw):
-    """The example of the description, with one value replaced."""
+    """The rules with one value replaced."""
     found = tomllib.loads(RULES)
-    table = draw(st.sampled_from(list(found)))
-    found[table][draw(st.sampled_from(KEYS[table]))] = draw(toml_values)
+    name = draw(st.sampled_from(list(found)))
+    table = found[name].get("week3", found[name])
+    table[draw(st.sampled_from(KEYS[name]))] = draw(toml_values)
     return found
 
 
@@ -68,9 +81,9 @@ documents = st.one_of(tables, edited_rules(), st.dictionaries(st.sampled_from(li
 @fuzzed(250)
 @given(data=st.one_of(documents.map(toml), mutated([RULES.encode()]), st.sampled_from([DEEP, LONG])))
 def test_rules_are_used_or_refused_in_a_sentence(folder, data):
-    (folder / "rules.toml").write_bytes(data)
+    (folder / "course.toml").write_bytes(data)
     try:
-        rules = read_rules(folder / "rules.toml")
+        rules = read_course_file(folder / "course.toml").assignments[0].rules
     except GradingProblem as problem:
         assert one_line(problem)
         return
