@@ -45,11 +45,13 @@ def match_titles(typed: str, titles: Mapping[str, str]) -> list[str]:
     return []
 
 
-def unknown_name(kind: str, name: str, known: Iterable[str], titles: Iterable[str] = ()) -> str:
+def unknown_name(
+    kind: str, name: str, known: Iterable[str], titles: Iterable[str] = (), listed_by: str = "headway list"
+) -> str:
     """The sentence that there is no such name, with the names that are similar."""
     folded = {candidate.lower(): candidate for candidate in [*known, *titles]}
     near = [folded[word] for word in similar(name.lower(), list(folded))]
-    advice = f"did you mean {join_or(near)}?" if near else "`headway list` lists them all"
+    advice = f"did you mean {join_or(near)}?" if near else f"`{listed_by}` lists them all"
     return f"there is no {kind} called {name!r}; {advice}"
 
 

@@ -20,10 +20,9 @@ from grader.classroom.report.templates import format_count
 from grader.classroom.sanitize import line
 from grader.classroom.term.course import Assignment
 from grader.classroom.term.roster import Roster
-from grader.cli.arguments import argument, option
+from grader.cli.arguments import AssignmentName, CourseFile, Key, Out, argument, option
 from grader.cli.commands.anonymity import stored_class
 from grader.cli.commands.grading_options import folder_of
-from grader.cli.options import AssignmentName, CourseFile, Key, Out
 from grader.console.output import make_console
 from grader.files import problem, write_whole
 
