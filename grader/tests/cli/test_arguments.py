@@ -19,7 +19,6 @@ def test_every_command_that_takes_a_name_says_that_there_is_none(command):
         (("hint", "Sofmax"), "did you mean softmax"),
         (("reset", "ch33"), "ch03"),
         (("check", "xyzzy"), "`headway list` lists them all"),
-        (("check", "kv"), "may mean ch10 (KV cache), KVCache or kv_cache_bytes"),
         (("diff", "attention"), "is a chapter (ch03 Attention), and an exercise is needed here: softmax, "),
         (("chekc",), "Did you mean 'check'"),
     ],
