@@ -4,6 +4,7 @@ import re
 
 import pytest
 from grader.course.syllabus import load_syllabus
+from grader.quality.devcheck import invariants
 from grader.quality.devcheck.subjects import TRIVIAL_KINDS, subjects, trivial_code, variants
 
 WEAK_SUITE = '''
@@ -34,6 +35,14 @@ def edit(path, old, new, after=""):
 
 
 NO_EXERCISE = '[no_exercise.another]\nreplace = "a"\nwith = "b"\nsays = "c"\nhint = "d"\n'
+
+
+def test_the_files_of_the_course_keep_the_rules():
+    """What dev-check finds without running code. Stubs, pictures and the README's table are checked elsewhere."""
+    course = load_syllabus()
+    found = [sentence for chapter in course.chapters for sentence in invariants.of_chapter(chapter)]
+    found += [sentence for exercise in course.exercises for sentence in invariants.of_exercise(exercise)]
+    assert not found, "\n".join(found)
 
 
 def test_every_weakness_of_a_suite_is_reported(kit):
