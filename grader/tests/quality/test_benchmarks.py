@@ -58,11 +58,12 @@ def test_a_timed_verdict_must_be_correct():
 
 
 @pytest.mark.thorough
-def test_wrong_use_changes_no_file_of_the_kit():
-    done = bench("feedbak")
-    assert done.returncode == 2 and "there are feedback, grading" in done.stderr
-    done = bench("feedback", "--exercise", "causal_mas")
-    assert done.returncode == 2 and "did you mean causal_mask" in done.stderr
+def test_wrong_use_changes_no_file_of_the_kit(capsys):
+    assert run_by_name(benchmarks, "benchmark", ["feedbak"]) == 2
+    assert "there are feedback, grading" in capsys.readouterr().err
+    with pytest.raises(SystemExit, match="2"):
+        run_by_name(benchmarks, "benchmark", ["feedback", "--exercise", "causal_mas"])
+    assert "did you mean causal_mask" in capsys.readouterr().err
     done = bench(*SOME, module="grader.quality.benchmarks.feedback")
     assert done.returncode == 1 and "makes a copy first" in done.stderr, done.stdout + done.stderr
 
