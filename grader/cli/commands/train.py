@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from grader.models.training.making import Training
 
 DONE, FAILED, UNUSABLE, INTERRUPTED = 0, 1, 2, 130
+PORT = 29500  # torchrun's own choice too
 BOTH_LENGTHS = "--steps and --minutes both say how long it takes; give one of them"
 
 Preset = StrEnum("Preset", "mini tiny small")
@@ -32,6 +33,10 @@ Seed = Annotated[int | None, option("Use other random numbers.", min=0, max=2**3
 Processes = Annotated[
     int | None,
     option("Share each batch among N processes, by your code of chapter 18.", min=1, max=64, metavar="N"),
+]
+Hosts = Annotated[
+    int | None,
+    option("Print the command that trains on N machines, each with --processes.", min=2, max=1000, metavar="N"),
 ]
 ByTorchrun = Annotated[bool, option("This is one of the processes that torchrun started.", "--torchrun", hidden=True)]
 DeviceName = Annotated[Device, typer.Option(help="Where the model is.")]
@@ -52,6 +57,7 @@ def train(
     resume: Annotated[bool, option("Go on with an interrupted training: NAME's, or the latest.", "--resume")] = False,
     device: DeviceName = Device.auto,
     processes: Processes = None,
+    hosts: Hosts = None,
     torchrun: ByTorchrun = False,
 ) -> int:
     """Train a language model of your own parts on text.
@@ -66,6 +72,8 @@ def train(
         print_error(sentence)
         return UNUSABLE
     require_packages("train", exit_status=FAILED)
+    if hosts is not None:
+        return _print_torchrun(hosts, processes or 1, name, resume, chosen)
     if torchrun or (processes or 1) > 1:
         return _train_in_processes(processes or 1, torchrun, name, resume, device, chosen)
     training = _make(name, resume, find_device(device), chosen)
@@ -110,6 +118,33 @@ def _train_in_processes(
     except GroupProblem as problem:
         print_error(str(problem))
         return FAILED
+
+
+def _print_torchrun(hosts: int, processes: int, name: str | None, resume: bool, chosen: dict[str, Any]) -> int:
+    """Print the command that runs this training on several hosts."""
+    import shlex
+    import socket
+
+    options = {"name": name} | chosen
+    words = [word for option, value in options.items() if value is not None for word in (f"--{option}", str(value))]
+    words += ["--resume"] if resume else []
+    address = ["--master-addr", socket.gethostname(), "--master-port", str(PORT)]
+    start = ["torchrun", "--nnodes", str(hosts), "--node-rank", "0", "--nproc-per-node", str(processes), *address]
+    console = make_console()
+    print_wrapped(
+        console,
+        f"To train in {hosts * processes} processes on {hosts} hosts, run this on the first host, in a folder with "
+        "this kit. It prints and saves the training:",
+    )
+    command = shlex.join([*start, "-m", "grader.cli.main", "train", "--torchrun", *words])
+    console.print(command_line(command), soft_wrap=True)  # in one piece, to be copied
+    print_wrapped(
+        console,
+        "On each other host run the same with --node-rank 1, 2 and so on. All need the same exercises, and the same "
+        f"text in the same place. {socket.gethostname()} must be a name or an address of this machine that they reach; "
+        "anyone who reaches the port can join the training, so use a network of your own.",
+    )
+    return DONE
 
 
 def wrong_use(name: str | None, resume: bool, chosen: dict[str, Any]) -> str | None:
