@@ -58,9 +58,16 @@ def test_a_timed_verdict_must_be_correct():
 
 
 @pytest.mark.thorough
+def test_chat_is_compared_with_transformers_where_the_weights_are():
+    done = bench("chat", "--tokens", "8", "--rounds", "1")
+    measured = "of transformers' speed" in done.stdout and "Reading the file and building the model take" in done.stdout
+    assert done.returncode == 0 and (measured or "chat: not measured, the weights of SmolLM2 are not installed" in done.stdout), done.stdout + done.stderr
+
+
+@pytest.mark.thorough
 def test_wrong_use_changes_no_file_of_the_kit(capsys):
     assert run_by_name(benchmarks, "benchmark", ["feedbak"]) == 2
-    assert "there are feedback, grading" in capsys.readouterr().err
+    assert "there are chat, feedback, grading" in capsys.readouterr().err
     with pytest.raises(SystemExit, match="2"):
         run_by_name(benchmarks, "benchmark", ["feedback", "--exercise", "causal_mas"])
     assert "did you mean causal_mask" in capsys.readouterr().err
