@@ -17,22 +17,27 @@ endif
 
 unexport PYTHONDONTWRITEBYTECODE  # each run reads what the runs before it have compiled
 
-.PHONY: learn test test-rest test-all test-lowest test-newest book readme bench proof help
+.PHONY: learn test test-types test-graded test-rest test-all test-lowest test-newest book readme bench proof help
 
 learn: .venv/.learn
 	@$(BIN)/headway
 
-# Three pytest processes at once compute with one thread each: with more threads than processors they wait for each other. The single process
-# comes first and keeps the compiled tests, which the three then read.
+# Three pytest processes at once compute with one thread each: with more threads than processors they wait for each other. The graded
+# suites come first: that process keeps the compiled tests, which the three then read. mypy runs beside it, on the other processor.
 test: .venv/.dev
 	$(BIN)/ruff check .
-	$(BIN)/mypy
-	$(BIN)/python -m pytest --target solutions
-	$(BIN)/headway dev-check --changed
+	$(BIN)/headway stubs --check
+	$(MAKE) -j 2 test-types test-graded
 	$(BIN)/python -m pytest -m "alone and not thorough" grader/tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "not thorough and not alone" grader/tests
 
-# What `make test` leaves out: dev-check without trusting any record, and the tests that take long or need a browser or a cluster.
+test-types: .venv/.dev
+	$(BIN)/mypy
+
+test-graded: .venv/.dev
+	$(BIN)/python -m pytest --target solutions
+
+# What `make test` leaves out: dev-check, the tests that take long or need a browser or a cluster, and other versions.
 test-rest: .venv/.dev
 	$(BIN)/headway dev-check
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "thorough and not alone" grader/tests

@@ -1,12 +1,14 @@
-"""The NAME arguments of the commands, with Tab completion."""
+"""The arguments and options that several commands share, with Tab completion."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from grader.course.syllabus import ROOT, load_syllabus
+from grader.course.names import match_name, unknown_name
+from grader.course.syllabus import ROOT, UnknownName, load_syllabus
 
 DESIGNS = (
     "learned", "sinusoidal", "rope", "alibi", "pre", "post", "dense", "moe", "heads=1", "heads=4", "words", "bpe",
@@ -23,7 +25,21 @@ def argument(metavar: str, text: str, complete: Callable[[str], list[str]] | Non
     return typer.Argument(metavar=metavar, help=text, autocompletion=complete, show_default=False)
 
 
+def known_name(kind: str, command: str, typed: str, names: Collection[str]) -> str:
+    """The name that is meant. UnknownName, with the nearest ones and the command that lists all, if there is none."""
+    if found := match_name(typed, names):
+        return found
+    raise UnknownName(unknown_name(kind, typed, names, listed_by=command))
+
+
 # ---- Tab completion: the names that begin with the typed text
+
+
+def completing(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
+    def complete(incomplete: str) -> list[str]:
+        return [name for name in names() if name.startswith(incomplete)]
+
+    return complete
 
 
 def complete_name(incomplete: str) -> list[str]:
@@ -62,3 +78,41 @@ AnyName = Annotated[str | None, NAME]
 RequiredName = Annotated[str, NAME]
 AnyExercise = Annotated[str | None, EXERCISE]
 RequiredExercise = Annotated[str, EXERCISE]
+
+# ---- the options of several commands for instructors
+
+Out = Annotated[
+    Path | None,
+    option("The folder of the gradebook (default: grades, or grades/NAME for an assignment).", metavar="DIR"),
+]
+CourseFile = Annotated[
+    Path | None, option("The course file (default: course.toml in this folder).", "--course", metavar="FILE")
+]
+AssignmentName = Annotated[str, option("An assignment of course.toml.", "--assignment", metavar="NAME")]
+Chapters = Annotated[str, option("The chapters (default: all).", metavar="ch03,ch05", autocompletion=complete_chapter)]
+Exercises = Annotated[
+    str, option("The exercises (default: all of these chapters).", metavar="NAMES", autocompletion=complete_exercise)
+]
+Seed = Annotated[int | None, option("Draw other examples; the run stays repeatable (default: 0).", metavar="N")]
+Fewer = Annotated[bool, option("Leave out exercises or people that the last run into this folder graded.", "--fewer")]
+Jobs = Annotated[
+    int | None,
+    option("How many submissions run at once (default: one per processor).", "-j", "--jobs", min=1, max=64),
+]
+Dask = Annotated[str | None, option("Grade on a Dask cluster.", metavar="ADDRESS")]
+RequireIsolation = Annotated[
+    bool,
+    option(
+        "Refuse to run if a layer of the sandbox is missing; `headway doctor` lists the layers.", "--require-isolation"
+    ),
+]
+Key = Annotated[
+    Path | None,
+    option("The key of the pseudonyms, if the grades are anonymous and it has moved.", "--key", metavar="FILE"),
+]
+Person = Annotated[str, argument("NAME", "A person: the name, e-mail address, login or number.")]
+
+
+def split_option(words: str) -> list[str]:
+    """The names in an option such as --chapters ch03,ch05."""
+    return [name.strip() for name in words.split(",") if name.strip()]

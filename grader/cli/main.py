@@ -5,6 +5,7 @@ Each command is one function in grader/cli/commands, which parses, calls and pri
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib import import_module
 from typing import Annotated, Any
@@ -18,11 +19,11 @@ from typer.core import TyperCommand, TyperGroup
 
 COMMANDS = {  # name: where its function, or its group of commands, is
     "status": "status:status", "check": "check:check", "watch": "exercise:watch", "next": "status:show_next",
-    "list": "status:list_all", "hint": "exercise:hint", "repro": "exercise:repro", "diff": "exercise:diff",
+    "list": "status:list_all", "hint": "exercise:hint", "repro": "repro:repro", "diff": "exercise:diff",
     "show": "show:show", "reset": "reset:reset", "open": "exercise:open_in_editor", "doctor": "doctor:doctor",
-    "book": "book:book", "measure": "measure:measure", "walk": "walk:walk", "train": "train:train",
+    "book": "book:book", "measure": "explore:measure", "walk": "explore:walk", "train": "train:train",
     "play": "play:play", "chat": "chat:chat", "tune": "tune:tune", "compare": "compare:compare",
-    "progress": "progress:progress", "lab": "lab:lab",
+    "progress": "progress:progress", "lab": "explore:lab",
     "stubs": "maintain:stubs", "dev-check": "maintain:dev_check", "grade": "grade:grade", "regrade": "grade:regrade",
     "override": "correct:override", "marks": "term:marks",
     "similarity": "similarity:similarity", "handout": "handout:handout", "gradescope": "handout:gradescope",
@@ -38,6 +39,10 @@ VALUE_PROBLEMS = {  # typer checks values with pydantic, whose sentences are abo
     "less": "is too large; the largest value is",
     "greater": "is too small; the smallest value is",
 }
+
+
+# before a command imports torch: on a busy machine, threads that wait actively slow each other down
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 
 class ReadableCommand(TyperCommand):

@@ -1,12 +1,11 @@
-"""What a typed name means: letter case and separators do not matter, and some words of a chapter's title are enough."""
+"""What a typed name means: letter case and separators do not matter."""
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
-MIN_PART_LETTERS = 3  # of a word that is not complete
 MIN_SIMILARITY = 0.5  # difflib's ratio, of a name that is offered
 MAX_SIMILARITY_GAP = 0.2  # by how much less similar a second one may be
 
@@ -24,32 +23,11 @@ def match_name(typed: str, names: Iterable[str]) -> str | None:
     return next((name for name in known if normalise(name) == normalise(typed)), None)
 
 
-def match_titles(typed: str, titles: Mapping[str, str]) -> list[str]:
-    """The keys of the titles that fit: equal to `typed`, or else that begin with it, or that have all its words."""
-    wanted = normalise(typed)
-    words = wanted.split(" ")
-    known = {key: normalise(title) for key, title in titles.items()}
-
-    def has_word(title: str, word: str) -> bool:
-        parts = title.split(" ")
-        return word in parts or (len(word) >= MIN_PART_LETTERS and any(part.startswith(word) for part in parts))
-
-    for fits in (
-        lambda title: title == wanted,
-        lambda title: f"{title} ".startswith(wanted if len(wanted) >= MIN_PART_LETTERS else f"{wanted} "),
-        lambda title: all(has_word(title, word) for word in words),
-    ):
-        found = [key for key, title in known.items() if fits(title)]
-        if found:
-            return found
-    return []
-
-
-def unknown_name(kind: str, name: str, known: Iterable[str], titles: Iterable[str] = ()) -> str:
+def unknown_name(kind: str, name: str, known: Iterable[str], listed_by: str = "headway list") -> str:
     """The sentence that there is no such name, with the names that are similar."""
-    folded = {candidate.lower(): candidate for candidate in [*known, *titles]}
+    folded = {candidate.lower(): candidate for candidate in known}
     near = [folded[word] for word in similar(name.lower(), list(folded))]
-    advice = f"did you mean {join_or(near)}?" if near else "`headway list` lists them all"
+    advice = f"did you mean {' or '.join(near)}?" if near else f"`{listed_by}` lists them all"
     return f"there is no {kind} called {name!r}; {advice}"
 
 
@@ -58,7 +36,3 @@ def similar(word: str, known: list[str]) -> list[str]:
     near = difflib.get_close_matches(word, known, n=2, cutoff=MIN_SIMILARITY)
     ratios = [difflib.SequenceMatcher(None, other, word).ratio() for other in near]
     return [other for other, ratio in zip(near, ratios, strict=True) if ratio >= ratios[0] - MAX_SIMILARITY_GAP]
-
-
-def join_or(names: list[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"

@@ -21,9 +21,8 @@ LARGEST = 200_000  # bytes of a chapter; the longest reference chapter has 14,00
 MAX_TREE_LEVELS = 150  # ordinary chapters have about 20; a recursive function calls itself once or twice a level
 MAX_TREE_NODES = 50_000  # about 40 MB; the longest reference chapter has 1,500
 
-# Encodings that editors save programs in: each byte below 128 is ASCII, and decoding takes time in proportion to the
-# length. Python knows many more: rot13, hex and zlib turn bytes into other bytes, punycode takes quadratic time, and
-# unicode_escape and utf-7 hide what the program says.
+# Encodings that editors save programs in. Python knows many more: rot13, hex and zlib turn bytes into other bytes,
+# punycode takes quadratic time, and unicode_escape and utf-7 hide what the program says.
 ENCODINGS = frozenset({
     "utf-8", "utf-8-sig", "ascii", *(f"iso8859-{part}" for part in range(1, 17) if part != 12),
     *(f"cp125{page}" for page in range(9)), "cp437", "cp850", "cp866", "cp932", "cp949", "cp950",
@@ -163,14 +162,7 @@ def _check_shape(tree: ast.Module, file: str) -> None:
         if nodes > MAX_TREE_NODES:
             what = f"it has more than {MAX_TREE_NODES:,} names, numbers and operations"
             raise TooComplex(f"{file} is too long: {what}; shorten its longest list or expression", file=file)
-        below: list[ast.AST] = []
-        for node in level:
-            for value in vars(node).values():
-                if isinstance(value, ast.AST):
-                    below.append(value)
-                elif type(value) is list:
-                    below += [entry for entry in value if isinstance(entry, ast.AST)]
-        level = below
+        level = [child for node in level for child in ast.iter_child_nodes(node)]
 
 
 def definition(text: str, name: str, file: str = "the file") -> Segment:
@@ -243,12 +235,9 @@ def bound_names(node: ast.stmt) -> set[str]:
     """The names that a statement of a module's top level defines or assigns (imports do not count)."""
     if isinstance(node, Definition):
         return {node.name}
-    if isinstance(node, ast.Assign):
-        targets = node.targets
-    elif isinstance(node, ast.AnnAssign) and node.value is not None:
+    targets: list[ast.expr] = node.targets if isinstance(node, ast.Assign) else []
+    if isinstance(node, ast.AnnAssign) and node.value is not None:
         targets = [node.target]
-    else:
-        return set()
     leaves = [leaf for target in targets for leaf in ast.walk(target) if isinstance(leaf, ast.Name)]
     return {leaf.id for leaf in leaves if isinstance(leaf.ctx, ast.Store)}
 
@@ -260,10 +249,10 @@ def imported_names(node: ast.Import | ast.ImportFrom) -> list[str]:
 
 def module_names(text: str) -> set[str]:
     """All names that a module defines, assigns or imports at its top level."""
-    names: set[str] = set()
-    for node in parse(text).body:
-        names.update(imported_names(node) if isinstance(node, ast.Import | ast.ImportFrom) else bound_names(node))
-    return names
+    return {
+        name for node in parse(text).body
+        for name in (imported_names(node) if isinstance(node, ast.Import | ast.ImportFrom) else bound_names(node))
+    }  # fmt: skip
 
 
 def split_lines(text: str) -> list[str]:

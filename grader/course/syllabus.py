@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from grader.course.names import join_or, match_name, match_titles, normalise, unknown_name
+from grader.course.names import match_name, normalise, unknown_name
 from grader.files import UserProblem
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -72,50 +72,31 @@ class Syllabus:
 
     def exercise(self, name: str) -> Exercise:
         """The exercise of that name, in any letter case; UnknownName, with similar names, if it does not exist."""
-        found = self._exercise(name)
-        if found is not None:
+        if found := self._exercise(name):
             return found
-        if len(chapters := self._titled(name)) == 1:
-            chapter = chapters[0]
+        if chapter := self._chapter(name):
             names = ", ".join(exercise.name for exercise in chapter.exercises)
             what = f"a chapter ({chapter.id} {chapter.title})"
             raise UnknownName(f"{name!r} is {what}, and an exercise is needed here: {names}")
         raise UnknownName(unknown_name("exercise", name, [exercise.name for exercise in self.exercises]))
 
     def chapter(self, name: str) -> Chapter:
-        """The chapter called "ch03", "3" or "ch03_attention", or whose title is the only one with these words."""
-        found = self._titled(name)
-        if len(found) == 1:
-            return found[0]
-        if found:
-            raise UnknownName(_ambiguous(name, [_as_candidate(chapter) for chapter in found]))
+        """The chapter called "ch03", "3" or "ch03_attention", or with this title."""
+        if found := self._chapter(name):
+            return found
         if exercise := self._exercise(name):
             what = f"an exercise of {exercise.chapter}"
             raise UnknownName(f"{name!r} is {what}, and a chapter is needed here: {exercise.chapter}")
-        names = [chapter.name for chapter in self.chapters] + [chapter.id for chapter in self.chapters]
-        raise UnknownName(unknown_name("chapter", name, names, self._titles.values()))
+        names = [word for chapter in self.chapters for word in (chapter.id, chapter.name, chapter.title)]
+        raise UnknownName(unknown_name("chapter", name, names))
 
     def find(self, name: str) -> Exercise | Chapter:
-        """The exercise or chapter that a typed name means. UnknownName, with the candidates, if it means several."""
-        if exercise := self._exercise(name):
-            return exercise
-        found = self._titled(name)
-        if len(found) == 1 and normalise(found[0].title) != normalise(name) and found[0] is not self._by_id(name):
-            # the name is only a part of the title: an exercise that begins with it may be meant as well
-            start = name.strip().lower()
-            begins = [exercise.name for exercise in self.exercises if exercise.name.lower().startswith(start)]
-            if begins:
-                raise UnknownName(_ambiguous(name, [_as_candidate(found[0]), *begins]))
-        if len(found) == 1:
-            return found[0]
-        if found:
-            raise UnknownName(_ambiguous(name, [_as_candidate(chapter) for chapter in found]))
-        names = [exercise.name for exercise in self.exercises] + [chapter.id for chapter in self.chapters]
-        raise UnknownName(unknown_name("exercise or chapter", name, names, self._titles.values()))
-
-    @property
-    def _titles(self) -> dict[str, str]:
-        return {chapter.id: chapter.title for chapter in self.chapters}
+        """The exercise or chapter that a typed name means. UnknownName, with similar names, if there is none."""
+        if found := self._exercise(name) or self._chapter(name):
+            return found
+        names = [word for chapter in self.chapters for word in (chapter.id, chapter.title)]
+        names += [exercise.name for exercise in self.exercises]
+        raise UnknownName(unknown_name("exercise or chapter", name, names))
 
     def _exercise(self, name: str) -> Exercise | None:
         """The exercise of that name. UnknownName for one that only the instructor can grade."""
@@ -130,17 +111,11 @@ class Syllabus:
                 raise UnknownName(f"{hidden} has no tests here, because only your instructor grades it; {advice}")
         return None
 
-    def _titled(self, name: str) -> list[Chapter]:
-        """The chapters that this id, number or title may mean."""
-        if chapter := self._by_id(name):
-            return [chapter]
-        found = match_titles(name, self._titles)
-        return [chapter for chapter in self.chapters if chapter.id in found]
-
-    def _by_id(self, name: str) -> Chapter | None:
-        wanted = name.strip().lower()
+    def _chapter(self, name: str) -> Chapter | None:
+        wanted = normalise(name)
         for chapter in self.chapters:
-            if wanted in (chapter.id, chapter.name.lower(), str(chapter.number), f"ch{chapter.number}"):
+            names = (chapter.id, chapter.name, chapter.title, str(chapter.number), f"ch{chapter.number}")
+            if wanted in map(normalise, names):
                 return chapter
         return None
 
@@ -148,14 +123,6 @@ class Syllabus:
         """The exercises with these names, or in chapters with these names, in the course's order; else all."""
         found = {item.id if isinstance(item, Chapter) else item.name for item in map(self.find, names)}
         return [exercise for exercise in self.exercises if not found or found & {exercise.name, exercise.chapter}]
-
-
-def _as_candidate(chapter: Chapter) -> str:
-    return f"{chapter.id} ({chapter.title})"
-
-
-def _ambiguous(name: str, candidates: list[str]) -> str:
-    return f"{name!r} may mean {join_or(candidates)}; use one of these names"
 
 
 def suites_of(chapter: str) -> list[Path]:

@@ -4,8 +4,24 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
+from grader.files import UserProblem
+
 MODELS = ("safetensors", "numpy")  # safetensors uses numpy, and does not require it
 INSTALL = 'pip install -c constraints.txt -e ".[play]"'
+
+
+class MissingPackages(UserProblem):
+    """A command needs packages that are not installed."""
+
+    def __init__(self, sentence: str, exit_status: int) -> None:
+        super().__init__(sentence)
+        self.exit_status = exit_status
+
+
+def require_packages(command: str, names: tuple[str, ...] = MODELS, exit_status: int = 2) -> None:
+    """MissingPackages if a package is not installed."""
+    if sentence := missing_packages(command, names):
+        raise MissingPackages(sentence, exit_status)
 
 
 def missing_packages(command: str, names: tuple[str, ...] = MODELS) -> str | None:

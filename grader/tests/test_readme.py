@@ -99,13 +99,6 @@ def _definitions(path):
             yield from (f"{node.name}.{method.name}" for method in node.body if isinstance(node, ast.ClassDef) and isinstance(method, ast.FunctionDef))
 
 
-def test_the_readme_names_every_exercise_in_its_chapter():
-    course = {chapter.number: [exercise.name for exercise in chapter.exercises] for chapter in load_syllabus().chapters}
-    rows = re.findall(r"^\| (\d+) [^|]*\| (.*) \|$", README, re.MULTILINE)
-    assert {int(number): re.findall(r"`(\w+)`", names) for number, names in rows} == course
-    assert check_readme_table() == []
-
-
 def test_a_stale_table_of_the_readme_is_reported_and_written_again(tmp_path):
     readme = tmp_path / "README.md"
     readme.write_text(README.replace("`top_k_filter`, ", "").replace("| 12 ", "| 13 "), encoding="utf-8")

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from grader.cli.arguments import argument, option
-from grader.cli.commands.train import DONE, UNUSABLE
+from grader.cli.commands.play import Browser, Port, Web, refuse_options_of_page, run_page
+from grader.cli.commands.train import DONE
 from grader.console.output import make_console, print_error, print_wrapped
 from grader.console.word_wrap import WordWrap
-from grader.models.packages import MODELS, missing_packages
+from grader.models.packages import MODELS, require_packages
 
 if TYPE_CHECKING:
     from grader.models.published.chat import Chat
@@ -28,27 +29,16 @@ def chat(
     adapter: Annotated[
         str | None, option("Use the adapters that `headway tune` made under this name.", metavar="NAME")
     ] = None,
-    web: Annotated[
-        bool, option("Talk on a page in your browser, which also shows the inside of the model.", "--web")
-    ] = False,
-    port: Annotated[
-        int | None,
-        option("With --web: the port of the page's server; 0 is any free port.", min=0, max=65535, metavar="N"),
-    ] = None,
-    browser: Annotated[
-        bool, option("With --web: open your browser, or only print the address.", "--browser/--no-browser")
-    ] = True,
+    web: Web = False,
+    port: Port = None,
+    browser: Browser = True,
 ) -> int:
     """Talk to a published model that runs on your own code.
 
     Without FOLDER the model is SmolLM2 with 135 million parameters. /help lists the commands. Without a terminal, each
     line of the input is answered. With --web, Control-C stops the page."""
-    if not web and (port is not None or not browser):
-        print_error("--port and --no-browser are about the page of --web; add --web, or leave them out")
-        return UNUSABLE
-    if missing := missing_packages("chat", MODELS if adapter or (place and place.is_dir()) else ()):
-        print_error(missing)
-        return UNUSABLE
+    refuse_options_of_page(web, port, browser)
+    require_packages("chat", MODELS if adapter or (place and place.is_dir()) else ())
     from grader.models.own_parts import explaining_crashes, find_own_parts
     from grader.models.published.chat import Chat
     from grader.models.published.opening import EARLIER, EXERCISES, build, find_source
@@ -72,7 +62,6 @@ def chat(
         for sentence in said:
             print_wrapped(console, sentence, style="dim")
         if web:
-            from grader.cli.commands.play import run_page
             from grader.models.published.web.api import FILES, ChatApi
 
             return run_page(ChatApi(published, said, temperature), FILES, port or 0, browser, "chat", own.close)

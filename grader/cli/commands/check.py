@@ -1,4 +1,4 @@
-"""Runs the graded tests of an exercise or chapter: in the server of a running watch, or else in a new one."""
+"""Runs the graded tests of an exercise or chapter, in a server that is started for this."""
 
 from __future__ import annotations
 

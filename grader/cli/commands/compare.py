@@ -22,7 +22,7 @@ from grader.cli.commands.train import (
     train_to_end,
 )  # fmt: skip
 from grader.console.output import command_line, make_console, print_error, print_wrapped
-from grader.models.packages import missing_packages
+from grader.models.packages import require_packages
 
 if TYPE_CHECKING:
     from grader.models.comparison.measuring import Comparison
@@ -66,9 +66,7 @@ def compare(
     if steps is not None and minutes is not None:
         print_error(BOTH_LENGTHS)
         return UNUSABLE
-    if missing := missing_packages("compare"):
-        print_error(missing)
-        return FAILED
+    require_packages("compare", exit_status=FAILED)
     where, (first, second) = find_device(device), names
     folders = _folders((first, second), dict(steps=steps, minutes=minutes, text=text, seed=seed), where)
     return INTERRUPTED if folders is None else _compare(folders, prompt or [], picture, where)
@@ -112,9 +110,7 @@ def _modern(steps: int | None, text: Path | None, seed: int, device: Device, ref
     if refused:
         print_error(f"--{refused} is for the comparison of two models; leave it out, or give two instead of modern")
         return UNUSABLE
-    if missing := missing_packages("compare"):
-        print_error(missing)
-        return FAILED
+    require_packages("compare", exit_status=FAILED)
     from grader.models.comparison.modern import COLUMNS, STEPS, conclusions, table_rows, train_all
 
     console, count = make_console(), steps or STEPS

@@ -16,10 +16,9 @@ from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.judging.scoring import CENT, format_points
 from grader.classroom.report.page import read_context
 from grader.classroom.sanitize import line, shorten
-from grader.cli.arguments import argument, complete_exercise, option
+from grader.cli.arguments import AssignmentName, CourseFile, Key, Out, Person, argument, complete_exercise, option
 from grader.cli.commands.anonymity import StoredClass, stored_class
 from grader.cli.commands.grading_options import folder_of
-from grader.cli.options import AssignmentName, CourseFile, Key, Out, Person
 from grader.console.output import make_console, print_error
 from grader.course.syllabus import load_syllabus
 

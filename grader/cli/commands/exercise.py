@@ -1,19 +1,21 @@
-"""Commands for one exercise: test it at each save, show a hint, repeat a failed call, compare it, open it."""
+"""Commands for one exercise: test it at each save, show a hint, compare it with the reference, open it."""
 
 from __future__ import annotations
 
+import difflib
 import os
 import sys
+from pathlib import Path
 from typing import Annotated
 
-from grader.cli.arguments import AnyExercise, AnyName, RequiredExercise, option
+from grader.cli.arguments import AnyName, RequiredExercise, option
 from grader.console.editor import editor_for
 from grader.console.output import make_console, print_error, print_wrapped
 from grader.course.progress import reveal_hint
-from grader.course.solution_diff import diff_with_reference
-from grader.course.source import SourceProblem
+from grader.course.source import SourceProblem, definition, read_source
 from grader.course.status import current_scores, find_exercise, is_passed, locate, next_step, read_course
-from grader.course.syllabus import Exercise, is_handout
+from grader.course.stubs import BEGIN, END
+from grader.course.syllabus import EXERCISES, SOLUTIONS, Exercise, is_handout
 from rich.text import Text
 
 
@@ -55,40 +57,37 @@ def hint(
     return 0
 
 
-def repro(
-    name: AnyExercise = None,
-    debug: Annotated[
-        bool, option("Stop in the debugger before the call, or where your code raises an error.", "--pdb")
-    ] = False,
-) -> int:
-    """Make a failed call again, outside of the tests.
-
-    Without NAME it is the call of the last failure. The call is a script in exercises/.headway/repro, which you can
-    also open in your editor.
-
-    Exit status: 0 if the result is right, 1 if it is still wrong, 2 if there is nothing to run."""
-    exercise = read_course().exercise(name) if name else None
-    # here: it imports torch, which the other commands of this module do not need
-    from grader.cli.commands.repro import repro
-
-    return repro(exercise, debug)
-
-
 def diff(
     name: RequiredExercise,
     peek: Annotated[bool, option("Show the reference although your code does not pass yet.", "--peek")] = False,
 ) -> int:
     """Compare your code with the reference, after yours passes."""
     exercise, console = read_course().exercise(name), make_console()
-    if not peek and not is_handout() and not is_passed(exercise, current_scores()):
+    if is_handout():
+        advice = "for help use `headway hint`, or ask your instructor"
+        raise SourceProblem(f"a handout does not show the reference; {advice}")
+    if not peek and not is_passed(exercise, current_scores()):
         advice = f"try your own way first. For a hint: headway hint {exercise.name}"
         print_wrapped(console, f"You have not passed {exercise.name} yet; {advice}")
         print_wrapped(console, f"To see the reference anyway: headway diff {exercise.name} --peek")
         return 1
-    lines = diff_with_reference(exercise)
-    for line in lines or [Text(f"Your {exercise.name} is identical to the reference.")]:
-        console.print(line, soft_wrap=True)
+    location = locate(exercise)
+    if location.problem:
+        raise SourceProblem(location.problem)
+    own, theirs = (_code_lines(folder / f"{exercise.module}.py", exercise.name) for folder in (EXERCISES, SOLUTIONS))
+    if own == theirs:
+        console.print(f"Your {exercise.name} is identical to the reference.")
+    for line in difflib.unified_diff(own, theirs, f"your code  {location}", "reference", lineterm=""):
+        if not line.startswith("@@"):
+            style = "bold" if line.startswith(("---", "+++")) else {"-": "red", "+": "green"}.get(line[:1], "")
+            console.print(Text(line, style=style), soft_wrap=True)
     return 0
+
+
+def _code_lines(file: Path, name: str) -> list[str]:
+    """A definition without the marks of a solution, and without the TODO comments, which many learners delete."""
+    lines = definition(read_source(file), name, file.name).text.splitlines()
+    return [line for line in lines if line.strip() not in (BEGIN, END) and not line.strip().startswith("# TODO")]
 
 
 def open_in_editor(name: AnyName = None) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -20,10 +19,9 @@ from grader.classroom.report.templates import format_count
 from grader.classroom.sanitize import line
 from grader.classroom.term.course import Assignment
 from grader.classroom.term.roster import Roster
-from grader.cli.arguments import argument, option
+from grader.cli.arguments import AssignmentName, CourseFile, Key, Out, argument, option
 from grader.cli.commands.anonymity import stored_class
 from grader.cli.commands.grading_options import folder_of
-from grader.cli.options import AssignmentName, CourseFile, Key, Out
 from grader.console.output import make_console
 from grader.files import problem, write_whole
 
@@ -31,14 +29,6 @@ ALL_WRITTEN, SOME_NOT = 0, 1
 MAX_NAMES = 20  # of people without a mark
 
 Platform = StrEnum("Platform", "canvas moodle gradescope")
-
-
-@dataclass(frozen=True)
-class _Grades:
-    target: Path  # the file to write
-    graded: GradedClass
-    marks: list[PersonMark]
-    assignment: Assignment | None
 
 
 def export(
@@ -73,8 +63,10 @@ def export(
     Exit status: 0 if every mark is written, 1 if some fit no row or were not graded, 2 if nothing is written."""
     if column and platform == Platform.gradescope:
         raise GradingProblem(f"--column does not go with {platform}; leave it out")
-    grades = _read_grades(folder_of(out, course, assignment), file, to, force, key)
-    named = [grades.assignment.name, grades.assignment.title] if grades.assignment else []
+    target = to or file.with_name(f"{file.stem}-graded.csv")
+    _refuse_replacing(target, file, force)
+    graded, marks, one = _read_grades(folder_of(out, course, assignment), key)
+    named = [one.name, one.title] if one else []
     archive = None
     if platform == Platform.canvas:
         sheet = sheets.open_canvas(file, [column] if column else named)
@@ -82,28 +74,21 @@ def export(
         sheet = sheets.open_gradescope(file)
     else:
         sheet = sheets.open_moodle(file, column)
-        archive = grades.target.with_name(f"{grades.target.stem}-feedback.zip")
+        archive = target.with_name(f"{target.stem}-feedback.zip")
         _refuse_replacing(archive, file, force)
-    done = fill(sheet, grades.marks, scale, zeros)
+    done = fill(sheet, marks, scale, zeros)
     if archive is None:
-        return _finish(grades.target, sheet, done)
-    feedback = [(learner, page(mark.person, grades.graded)) for learner, mark in done.pairs]
+        return _finish(target, sheet, done)
+    feedback = [(learner, page(mark.person, graded)) for learner, mark in done.pairs]
     _write(archive, sheets.make_feedback_archive(feedback))
-    status = _finish(grades.target, sheet, done)
+    status = _finish(target, sheet, done)
     _print(f"{archive} has the feedback of {format_count(len(done.pairs), 'person', 'people')}.")
     return status
 
 
-def _read_grades(folder: Path, file: Path, to: Path | None, force: bool, key: Path | None) -> _Grades:
-    """The marks with names, and where to write them.
-
-    GradingProblem if the platform's file is missing, or the target exists.
-    """
-    if not file.exists():
-        raise GradingProblem(f"{file} does not exist; name the file that you downloaded from the learning platform")
+def _read_grades(folder: Path, key: Path | None) -> tuple[GradedClass, list[PersonMark], Assignment | None]:
+    """The class with names, its marks, and the assignment."""
     stored = stored_class(folder, key)
-    target = to or file.with_name(f"{file.stem}-graded.csv")
-    _refuse_replacing(target, file, force)
     pseudonyms = stored.pseudonyms
     if stored.options.anonymous and not pseudonyms:
         pseudonyms = Pseudonyms.read(stored.options.key_path(folder))
@@ -116,11 +101,13 @@ def _read_grades(folder: Path, file: Path, to: Path | None, force: bool, key: Pa
         graded, ids = pseudonyms.show_class(graded), pseudonyms.show_ids(graded)
     roster = course.roster if course else Roster()
     named = course.assignment(stored.options.assignment) if course else None
-    return _Grades(target, graded, collect_marks(graded, ids, roster), named)
+    return graded, collect_marks(graded, ids, roster), named
 
 
 def _refuse_replacing(target: Path, file: Path, force: bool) -> None:
     """The platform's file is never overwritten, and another one only if the instructor says so."""
+    if not file.exists():
+        raise GradingProblem(f"{file} does not exist; name the file that you downloaded from the learning platform")
     if target.exists() and target.samefile(file):
         advice = "it is never overwritten; choose another name with --to"
         raise GradingProblem(f"{target} is the file that you exported, and {advice}")

@@ -24,7 +24,8 @@ from grader.classroom.sanitize import line, list_names
 from grader.classroom.term.course import Course
 from grader.classroom.term.deliveries import Note, name_by_roster, read_deliveries
 from grader.classroom.term.roster import NO_ROSTER, NamedPerson
-from grader.cli.arguments import argument, option
+from grader.cli import arguments as given
+from grader.cli.arguments import argument, option, split_option
 from grader.cli.commands.anonymity import refuse_mixing, stored_class
 from grader.cli.commands.grading_options import (
     GradingOptions,
@@ -38,21 +39,6 @@ from grader.cli.commands.grading_options import (
 )
 from grader.cli.commands.grading_output import print_left_out, print_summary, show_progress
 from grader.cli.commands.lost_grades import leave_out_missing_folders, refuse_losing
-from grader.cli.options import (
-    AssignmentName,
-    Chapters,
-    CourseFile,
-    Dask,
-    Exercises,
-    Fewer,
-    Jobs,
-    Key,
-    Out,
-    Person,
-    RequireIsolation,
-    Seed,
-    split_option,
-)
 from grader.console.output import print_error, print_sentence
 from grader.course.syllabus import Exercise
 from grader.execution.sandbox.isolation import available, missing_layers
@@ -64,9 +50,9 @@ def grade(
     submissions: Annotated[
         Path, argument("SUBMISSIONS", "A folder, an archive, a table (CSV) of people and paths, or one file.")
     ],
-    out: Out = None,
-    assignment: AssignmentName = "",
-    course: CourseFile = None,
+    out: given.Out = None,
+    assignment: given.AssignmentName = "",
+    course: given.CourseFile = None,
     add: Annotated[
         bool,
         option(
@@ -74,13 +60,13 @@ def grade(
             "--add",
         ),
     ] = False,
-    chapters: Chapters = "",
-    exercises: Exercises = "",
-    seed: Seed = None,
-    jobs: Jobs = None,
-    require_isolation: RequireIsolation = False,
-    dask: Dask = None,
-    fewer: Fewer = False,
+    chapters: given.Chapters = "",
+    exercises: given.Exercises = "",
+    seed: given.Seed = None,
+    jobs: given.Jobs = None,
+    require_isolation: given.RequireIsolation = False,
+    dask: given.Dask = None,
+    fewer: given.Fewer = False,
     anonymous: Annotated[
         bool, option("Write pseudonyms instead of names; the key is one file that you keep.", "--anonymous")
     ] = False,
@@ -123,16 +109,16 @@ def grade(
 
 
 def regrade(
-    name: Person,
-    out: Out = None,
-    assignment: AssignmentName = "",
-    course: CourseFile = None,
+    name: given.Person,
+    out: given.Out = None,
+    assignment: given.AssignmentName = "",
+    course: given.CourseFile = None,
     submissions: Annotated[
         Path | None, option("Where the submissions are, if they have moved; or newer ones.", metavar="SUBMISSIONS")
     ] = None,
-    jobs: Jobs = None,
-    dask: Dask = None,
-    key: Key = None,
+    jobs: given.Jobs = None,
+    dask: given.Dask = None,
+    key: given.Key = None,
 ) -> int:
     """Grade one person again (for instructors).
 

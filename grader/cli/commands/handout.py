@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from grader.cli.arguments import argument, complete_exercise, option
-from grader.cli.options import AssignmentName, Chapters, CourseFile, Exercises, Seed, split_option
+from grader.cli import arguments as given
+from grader.cli.arguments import argument, complete_exercise, option, split_option
 from grader.console.output import make_console, print_wrapped
 from grader.course.progress import format_points
 from grader.course.status import read_course, short_path
@@ -33,13 +33,13 @@ def described(doing: str) -> Iterator[None]:
 
 def handout(
     folder: Annotated[Path, argument("DIR", "The folder to make.")],
-    chapters: Chapters = "",
+    chapters: given.Chapters = "",
     hidden: Annotated[
         str, hidden_option("Exercises that only you grade: the folder has neither their tests nor their reference.")
     ] = "",
     force: Annotated[bool, option("Replace an earlier handout.", "--force")] = False,
-    assignment: AssignmentName = "",
-    course: CourseFile = None,
+    assignment: given.AssignmentName = "",
+    course: given.CourseFile = None,
 ) -> int:
     """Make the folder that learners get (for instructors).
 
@@ -75,10 +75,10 @@ def handout(
 
 def gradescope(
     archive: Annotated[Path, argument("OUT.zip", "The archive to make.")],
-    chapters: Chapters = "",
-    exercises: Exercises = "",
+    chapters: given.Chapters = "",
+    exercises: given.Exercises = "",
     hidden: Annotated[str, hidden_option("Exercises whose results students see after you publish the grades.")] = "",
-    seed: Seed = None,
+    seed: given.Seed = None,
     torch_index: Annotated[
         str,
         option(
@@ -86,8 +86,8 @@ def gradescope(
             metavar="ADDRESS",
         ),
     ] = "",
-    assignment: AssignmentName = "",
-    course: CourseFile = None,
+    assignment: given.AssignmentName = "",
+    course: given.CourseFile = None,
 ) -> int:
     """Make an autograder for Gradescope (for instructors).
 

@@ -56,9 +56,6 @@ def dev_check(
         argument("NAME", "Exercises and chapters (default: all).", complete_name),
     ] = None,
     full: Annotated[bool, option("Three seeds, in process and in workers.", "--full")] = False,
-    changed: Annotated[
-        bool, option("Try only what has changed since tests/checked.toml was written.", "--changed")
-    ] = False,
 ) -> int:
     """Check the course itself (for maintainers).
 
@@ -66,4 +63,4 @@ def dev_check(
     read_course().chosen(names or ())
     from grader.quality.devcheck.check import run
 
-    return run(names or (), full, changed)
+    return run(names or (), full)

@@ -13,13 +13,21 @@ from grader.cli.arguments import argument, complete_checkpoint, option
 from grader.cli.commands.train import DONE, FAILED, UNUSABLE
 from grader.console.local_server import open_browser, print_address
 from grader.console.output import make_console, print_error, print_wrapped, supports_unicode
-from grader.models.packages import missing_packages
+from grader.files import UserProblem
+from grader.models.packages import require_packages
 
 if TYPE_CHECKING:
     from grader.models.play.engine import Engine
     from grader.models.play.opening import Opener
     from grader.models.play.session import Session
     from grader.models.play.web.server import PageApi
+
+
+Web = Annotated[bool, option("A page in your browser, which also shows the inside of the model.", "--web")]
+Port = Annotated[
+    int | None, option("With --web: the port of the page's server; 0 is any free port.", min=0, max=65535, metavar="N")
+]
+Browser = Annotated[bool, option("With --web: open your browser, or only print the address.", "--browser/--no-browser")]
 
 
 def play(
@@ -31,28 +39,20 @@ def play(
         Path | None, option("Play with GPT-2, downloaded from Hugging Face.", "--gpt2", metavar="FOLDER")
     ] = None,
     cache: Annotated[bool, option("Write with your KV cache, or feel the difference.", "--cache/--no-cache")] = True,
-    web: Annotated[
-        bool, option("Play on a page in your browser, which also shows the inside of the model.", "--web")
-    ] = False,
-    port: Annotated[
-        int | None,
-        option("With --web: the port of the page's server; 0 is any free port.", min=0, max=65535, metavar="N"),
-    ] = None,
-    browser: Annotated[
-        bool, option("With --web: open your browser, or only print the address.", "--browser/--no-browser")
-    ] = True,
+    web: Web = False,
+    port: Port = None,
+    browser: Browser = True,
 ) -> int:
     """Type the beginning of a text, and your model continues it.
 
     /help lists the commands. Without a terminal, each line of the input is answered. With --web, Control-C stops the
     page."""
-    if sentence := _wrong_use(checkpoint, gpt2, web, port, browser):
-        print_error(sentence)
-        return UNUSABLE
+    if checkpoint is not None and gpt2 is not None:
+        advice = "in play, /compare takes a second checkpoint"
+        raise UserProblem(f"give the name of a checkpoint or --gpt2, not both; {advice}")
+    refuse_options_of_page(web, port, browser)
     is_terminal = not web and sys.stdin.isatty() and sys.stdout.isatty()
-    if missing := missing_packages("play"):
-        print_error(missing)
-        return UNUSABLE
+    require_packages("play")
     from grader.models.play.opening import Opener
     from grader.teaching.walks.progress_line import show_progress
 
@@ -66,12 +66,9 @@ def play(
         return _run_prompt(session) if is_terminal else _run_plain(session)
 
 
-def _wrong_use(name: str | None, gpt2: Path | None, web: bool, port: int | None, browser: bool) -> str | None:
-    if name is not None and gpt2 is not None:
-        return "give the name of a checkpoint or --gpt2, not both; in play, /compare takes a second checkpoint"
+def refuse_options_of_page(web: bool, port: int | None, browser: bool) -> None:
     if not web and (port is not None or not browser):
-        return "--port and --no-browser are about the page of --web; add --web, or leave them out"
-    return None
+        raise UserProblem("--port and --no-browser are about the page of --web; add --web, or leave them out")
 
 
 def _print_models(engine: Engine, opener: Opener, with_cache: bool) -> None:

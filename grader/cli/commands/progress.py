@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Annotated
 
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # before torch, as in `headway train`
-
-from grader.cli.arguments import option  # noqa: E402
-from grader.cli.commands.train import DONE, UNUSABLE  # noqa: E402
-from grader.console.output import make_console, print_error, print_wrapped  # noqa: E402
-from grader.models.packages import missing_packages  # noqa: E402
-from rich.text import Text  # noqa: E402
+from grader.cli.arguments import option
+from grader.cli.commands.train import DONE
+from grader.console.output import make_console, print_wrapped
+from grader.models.packages import require_packages
+from rich.text import Text
 
 if TYPE_CHECKING:
     from grader.models.growth import Line, Stage
@@ -37,9 +34,7 @@ def progress(
     What trains the model is yours where it passes, and the reference's elsewhere.
 
     Exit status: 0, 1 if your code raises an error, 2 if a part is not in this handout, 130 after Control-C."""
-    if missing := missing_packages("progress"):
-        print_error(missing)
-        return UNUSABLE
+    require_packages("progress")
     from grader.models.growth import STAGES, exercises_of, load_lines
     from grader.models.own_parts import find_own_parts
     from grader.teaching.walks.progress_line import show_progress

@@ -9,7 +9,9 @@ import subprocess
 import sys
 import traceback
 from pathlib import Path
+from typing import Annotated
 
+from grader.cli.arguments import AnyExercise, option
 from grader.console.output import make_console, print_error, print_wrapped
 from grader.course.status import locate, read_course, short_path
 from grader.course.syllabus import ROOT, Exercise
@@ -35,8 +37,19 @@ SECONDS = 6.0  # for a call that did not end in the tests
 _KIT = f"{ROOT / 'grader'}{os.sep}"
 
 
-def repro(named: Exercise | None, debug: bool) -> int:
-    """Run the script of this exercise, or else of the last failure."""
+def repro(
+    name: AnyExercise = None,
+    debug: Annotated[
+        bool, option("Stop in the debugger before the call, or where your code raises an error.", "--pdb")
+    ] = False,
+) -> int:
+    """Make a failed call again, outside of the tests.
+
+    Without NAME it is the call of the last failure. The call is a script in exercises/.headway/repro, which you can
+    also open in your editor.
+
+    Exit status: 0 if the result is right, 1 if it is still wrong, 2 if there is nothing to run."""
+    named = read_course().exercise(name) if name else None
     stored = stored_script(named.name) if named else last_script()
     if stored is None:
         whose = f" {named.name}" if named else ""

@@ -55,10 +55,7 @@ def show(
 
 
 def drawn(exercise: Exercise) -> Picture:
-    """Draw in the server of a running watch, or else in one that is started for this.
-
-    ServerLost, with a sentence, if that gives no picture.
-    """
+    """Draw in a server that is started for this. ServerLost, with a sentence, if that gives no picture."""
     with contextlib.closing(AnyServer()) as server:
         try:
             for message in server.answers(PictureJob(exercise.name, os.getcwd())):

@@ -15,7 +15,7 @@ from grader.classroom.sanitize import line, shorten
 from grader.classroom.similarity.comparison import Comparison, compare
 from grader.classroom.similarity.page import write_page, write_table
 from grader.classroom.term.roster import NO_ROSTER
-from grader.cli.arguments import argument
+from grader.cli.arguments import AssignmentName, Chapters, CourseFile, Exercises, Key, Out, argument, split_option
 from grader.cli.commands.grade import read_class
 from grader.cli.commands.grading_options import (
     GradingOptions,
@@ -24,7 +24,6 @@ from grader.cli.commands.grading_options import (
     default_folder,
     read_options,
 )
-from grader.cli.options import AssignmentName, Chapters, CourseFile, Exercises, Key, Out, split_option
 from grader.console.output import make_console, print_error, print_wrapped
 from grader.course.status import short_path
 

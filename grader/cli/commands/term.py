@@ -18,9 +18,8 @@ from grader.classroom.report.templates import format_count
 from grader.classroom.sanitize import line, list_names
 from grader.classroom.term.course import GRADES, Assignment, Course, find_course, read_course_file, write_course
 from grader.classroom.term.marks import compute_term_marks
-from grader.cli.arguments import argument, option
+from grader.cli.arguments import CourseFile, Key, argument, option
 from grader.cli.commands.grading_options import read_options
-from grader.cli.options import CourseFile, Key
 from grader.console.output import make_console, print_error, print_wrapped
 from grader.course.status import short_path
 

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-# before torch: on a busy machine, threads that wait actively slow each other down
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-
-import typer  # noqa: E402
-from grader.cli.arguments import option  # noqa: E402
-from grader.console.output import command_line, make_console, print_error, print_wrapped  # noqa: E402
-from grader.models.packages import missing_packages  # noqa: E402
+import typer
+from grader.cli.arguments import option
+from grader.console.output import command_line, make_console, print_error, print_wrapped
+from grader.models.packages import require_packages
 
 if TYPE_CHECKING:
     from grader.models.training.making import Training
@@ -84,9 +80,7 @@ def train(
     if sentence := wrong_use(name, resume, chosen):
         print_error(sentence)
         return UNUSABLE
-    if missing := missing_packages("train"):
-        print_error(missing)
-        return FAILED
+    require_packages("train", exit_status=FAILED)
     if hosts is not None:
         return _print_torchrun(hosts, processes or 1, name, resume, chosen)
     if torchrun or (processes or 1) > 1:

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
-# before torch: on a busy machine, threads that wait actively slow each other down
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-
-from grader.cli.arguments import option  # noqa: E402
-from grader.cli.commands.train import DONE, FAILED, INTERRUPTED, UNUSABLE, train_to_end, wrong_use  # noqa: E402
-from grader.console.output import command_line, make_console, print_error, print_wrapped  # noqa: E402
-from grader.models.packages import missing_packages  # noqa: E402
+from grader.cli.arguments import option
+from grader.cli.commands.train import DONE, FAILED, INTERRUPTED, UNUSABLE, train_to_end, wrong_use
+from grader.console.output import command_line, make_console, print_error, print_wrapped
+from grader.models.packages import require_packages
 
 if TYPE_CHECKING:
     from grader.models.tuning.base import Base
@@ -52,9 +48,7 @@ def tune(
     if sentence := wrong_use(name, resume, chosen):
         print_error(sentence)
         return UNUSABLE
-    if missing := missing_packages("tune"):
-        print_error(missing)
-        return FAILED
+    require_packages("tune", exit_status=FAILED)
     from grader.models.tuning import run
     from grader.models.tuning.progress import MINUTES
     from grader.teaching.walks.progress_line import show_progress

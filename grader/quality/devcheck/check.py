@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -10,11 +9,9 @@ from dataclasses import dataclass, field
 from grader.course.known_mistakes import StaleEdit
 from grader.course.source import SourceProblem
 from grader.course.syllabus import Exercise, load_syllabus
-from grader.files import problem
 from grader.quality.benchmarks.figures import table
 from grader.quality.devcheck import invariants
 from grader.quality.devcheck.pool import PoolBroken, try_all
-from grader.quality.devcheck.record import unchanged, write_record
 from grader.quality.devcheck.subjects import subjects
 from grader.quality.devcheck.trying import Tried, TryJob
 
@@ -44,35 +41,22 @@ class Row:
         return self.tests, known, caught, named, tried, tried - len(self.refused)
 
 
-def run(names: Sequence[str] = (), full: bool = False, changed: bool = False) -> int:
-    """Check the whole kit, or the chapters and exercises named. 0 when every promise holds, 1 when one does not.
-
-    `changed`: try only those that have changed since they were recorded as keeping every promise. Every result is
-    recorded.
-    """
+def run(names: Sequence[str] = (), full: bool = False) -> int:
+    """Check the whole kit, or the chapters and exercises named. 0 when every promise holds, 1 when one does not."""
     began = time.monotonic()
     exercises = load_syllabus().chosen(names)
-    in_files = {exercise.name: list(invariants.of_exercise(exercise)) for exercise in exercises}
-    problems = [*_around(exercises, everything=not names), *(each for found in in_files.values() for each in found)]
-    recorded = unchanged(exercises) if changed else set()
-    tried_now = [exercise for exercise in exercises if exercise.name not in recorded and _can_be_tried(exercise)]
-    rows = {exercise.name: Row(exercise) for exercise in tried_now}
-    jobs, stale = _jobs(tried_now, full)
-    problems += stale.values()
-    broken = {name for name, sentences in in_files.items() if sentences} | set(stale)
+    problems = [*_around(exercises, everything=not names)]
+    problems += [sentence for exercise in exercises for sentence in invariants.of_exercise(exercise)]
+    rows = {exercise.name: Row(exercise) for exercise in exercises if not any(invariants.missing_files(exercise))}
+    jobs, stale = _jobs([row.exercise for row in rows.values()], full)
+    problems += stale
     try:
         for job, tried in try_all(jobs):
             row, name = rows[job.exercise], job.exercise
-            found = [f"{name}: {sentence}" for entry in tried for sentence in _problems_of(row, job, entry)]
-            problems += found
-            broken |= {job.exercise} if found else set()
+            problems += [f"{name}: {sentence}" for entry in tried for sentence in _problems_of(row, job, entry)]
     except PoolBroken as error:
         print(f"dev-check cannot run the suites: {error}")
         return 1
-    try:
-        write_record([exercise for exercise in tried_now if exercise.name not in broken], broken)
-    except OSError as error:
-        print(problem(error, "write tests/checked.toml"), file=sys.stderr)
     if rows:
         print(_table(list(rows.values())), flush=True)
     for sentence in dict.fromkeys(problems):
@@ -84,8 +68,6 @@ def run(names: Sequence[str] = (), full: bool = False, changed: bool = False) ->
     verdict = f"{count} promise{'s' * (count > 1)} broken" if count else "every promise holds"
     seeds = "three seeds, in process and in workers" if full else "one seed"
     what = f"{len(exercises)} exercise{'s' * (len(exercises) > 1)}, {seeds}"
-    if recorded:
-        what += f"; {len(recorded)} unchanged since tests/checked.toml was written and not tried"
     print(f"dev-check: {what}: {verdict} ({time.monotonic() - began:.0f} s)")
     return 1 if problems else 0
 
@@ -108,10 +90,6 @@ def _line(name: str, rows: list[Row]) -> list[str]:
     return [name, str(tests), *shares, f"{milliseconds:.0f}"]
 
 
-def _can_be_tried(exercise: Exercise) -> bool:
-    return not any(invariants.missing_files(exercise))
-
-
 def _around(exercises: list[Exercise], everything: bool) -> Iterator[str]:
     """What can be checked of the kit and of these exercises' chapters without running code."""
     if everything:
@@ -121,15 +99,15 @@ def _around(exercises: list[Exercise], everything: bool) -> Iterator[str]:
             yield from invariants.of_chapter(chapter)
 
 
-def _jobs(exercises: list[Exercise], full: bool) -> tuple[list[TryJob], dict[str, str]]:
-    """The jobs, and the exercises that cannot be tried, each with the reason."""
+def _jobs(exercises: list[Exercise], full: bool) -> tuple[list[TryJob], list[str]]:
+    """The jobs, and why an exercise cannot be tried."""
     jobs: list[TryJob] = []
-    stale: dict[str, str] = {}
+    stale: list[str] = []
     for exercise in exercises:
         try:
             everything = tuple(subjects(exercise))
         except (StaleEdit, SourceProblem, ValueError) as error:
-            stale[exercise.name] = f"{exercise.name}: {error}"
+            stale.append(f"{exercise.name}: {error}")
             continue
         reference = tuple(subject for subject in everything if subject.kind == "reference")
         for seed in SEEDS if full else SEEDS[:1]:

@@ -10,7 +10,6 @@ from pytest_runs import grade
 
 SUITES = sorted(TESTS.glob("test_ch*.py"))
 ONE = "tests/test_ch03_attention.py::test_minus_infinity_gets_no_weight"
-PARTS = {"one by its name": ([ONE], 1), "some by a word": (["-k", "minus_infinity"], 2), "one file of several": (["tests/test_ch09_sampling_generate_randomness.py"], 3)}
 
 
 def decorated(suite):
@@ -30,17 +29,20 @@ def test_every_graded_test_is_found_with_its_exercise_and_weight():
         assert graded_in(suite) == decorated(suite), suite.name
 
 
-@pytest.mark.parametrize("part", PARTS)
-def test_a_partial_run_is_reported_as_partial_and_not_recorded(kit, part):
-    arguments, ran = PARTS[part]
-    chapter, name = ("ch09_sampling", "generate") if "ch09" in arguments[0] else ("ch03_attention", "softmax")
-    kit.solve(chapter)
-    run = grade(*arguments, cwd=kit.root, PYTHONPATH=str(kit.root), results=kit.root / "out.json")
-    assert run.status == 0, run.out
-    assert re.search(rf"^  {name} +[\d.]+/\d+ +only {ran} of \d+ tests ran$", run.out, re.M)
-    result = run.exercise(name)
-    assert 0 < result["earned"] < result["points"] and len(result["tests"]) == ran
-    assert not (kit.exercises / "progress.txt").exists() and f"{name} works" not in run.out
+def test_a_partial_run_is_reported_as_partial_and_not_recorded(kit):
+    """One test by its name, one file of several, and some tests by a word, on a narrow terminal."""
+    kit.solve("ch03_attention")
+    kit.solve("ch09_sampling")
+    for path, name, ran in ((ONE, "softmax", 1), ("tests/test_ch09_sampling_generate_randomness.py", "generate", 3)):
+        run = grade(path, cwd=kit.root, PYTHONPATH=str(kit.root), results=kit.root / "out.json")
+        assert run.status == 0, run.out
+        assert re.search(rf"^  {name} +[\d.]+/\d+ +only {ran} of \d+ tests ran$", run.out, re.M)
+        result = run.exercise(name)
+        assert 0 < result["earned"] < result["points"] and len(result["tests"]) == ran and f"{name} works" not in run.out
+    out = grade("-k", "minus_infinity or positions_of_the_keys or equal_values", "--chapter", "ch03", cwd=kit.root, PYTHONPATH=str(kit.root), COLUMNS="40").out
+    points = out[out.index("── points") : out.index("\nNext:")]
+    assert all(len(line) <= 40 for line in points.splitlines()) and re.search(r"^  softmax +[\d.]+/10\n    only 2 of 8 tests ran$", points, re.M)
+    assert not (kit.exercises / "progress.txt").exists()
 
 
 @pytest.mark.thorough
@@ -51,10 +53,3 @@ def test_if_a_partial_run_of_the_next_exercise_passes_all_its_tests_come_next(ki
     kit.edit("ch03_attention", "exps / total", "exps * total")
     out = grade("-k", "minus_infinity", cwd=kit.root, PYTHONPATH=str(kit.root)).out
     assert re.search(r"^  softmax +[\d.]+/10 +2 failed, only 2 of 8 ran$", out, re.M) and "Next: fix softmax" in out
-
-
-def test_points_fit_a_narrow_terminal(kit):
-    kit.solve("ch03_attention")
-    out = grade("-k", "minus_infinity or positions_of_the_keys or equal_values", "--chapter", "ch03", cwd=kit.root, PYTHONPATH=str(kit.root), COLUMNS="40").out
-    points = out[out.index("── points") : out.index("\nNext:")]
-    assert all(len(line) <= 40 for line in points.splitlines()) and re.search(r"^  softmax +[\d.]+/10\n    only 2 of 8 tests ran$", points, re.M)

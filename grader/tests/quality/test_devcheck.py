@@ -4,7 +4,7 @@ import re
 
 import pytest
 from grader.course.syllabus import load_syllabus
-from grader.execution.target import reference_of
+from grader.quality.devcheck import invariants
 from grader.quality.devcheck.subjects import TRIVIAL_KINDS, subjects, trivial_code, variants
 
 WEAK_SUITE = '''
@@ -34,9 +34,19 @@ def edit(path, old, new, after=""):
     path.write_text(text[:start] + new + text[start + len(old) :], encoding="utf-8")
 
 
-@pytest.fixture
-def weak(kit):
-    """A kit whose merge_heads has a suite that checks only shapes, two hints, and one variant, which is wrong."""
+NO_EXERCISE = '[no_exercise.another]\nreplace = "a"\nwith = "b"\nsays = "c"\nhint = "d"\n'
+
+
+def test_the_files_of_the_course_keep_the_rules():
+    """What dev-check finds without running code. Stubs, pictures and the README's table are checked elsewhere."""
+    course = load_syllabus()
+    found = [sentence for chapter in course.chapters for sentence in invariants.of_chapter(chapter)]
+    found += [sentence for exercise in course.exercises for sentence in invariants.of_exercise(exercise)]
+    assert not found, "\n".join(found)
+
+
+def test_every_weakness_of_a_suite_is_reported(kit):
+    """Of merge_heads, with a suite that checks only shapes, two hints, and one variant, which is wrong."""
     (kit.root / "tests" / "test_ch03_attention_heads.py").write_text(WEAK_SUITE, encoding="utf-8")
     syllabus = kit.exercises / "syllabus.toml"
     text = syllabus.read_text(encoding="utf-8")
@@ -45,17 +55,15 @@ def weak(kit):
     edit(syllabus, hints, 'hints = ["one", "x.transpose(1, 2).flatten(2)"]\n', 'name = "merge_heads"')
     wrong = kit.root / "tests" / "variants" / "ch03_attention" / "merge_heads.py"
     wrong.write_text("# variant: forgets to merge\ndef merge_heads(x):\n    return x\n", encoding="utf-8")
-    return kit
-
-
-def test_every_weakness_of_a_suite_is_reported(weak):
-    said = weak.run("dev-check", "merge_heads", status=1)
+    catalogue = kit.root / "tests" / "misconceptions" / "ch03_attention.toml"
+    catalogue.write_text(catalogue.read_text(encoding="utf-8") + NO_EXERCISE, encoding="utf-8")
+    said = kit.run("dev-check", "merge_heads", status=1)
     assert "is not caught" in said
     assert "is trivial code and earns" in said
     assert "the variant `forgets to merge` is correct and gets" in said
     assert "it has 2 hints" in said and "hint 2 contains code of the reference, `x.transpose(1, 2).flatten(2)`" in said
     assert "· merge_heads has 1 variants in tests/variants/ch03_attention/merge_heads.py; 3 are usual" in said
-    assert "broken" in said
+    assert "tests/misconceptions/ch03_attention.toml: this chapter has no exercise no_exercise" in said
 
 
 def test_what_a_new_exercise_lacks_is_said_at_once(kit):
@@ -88,28 +96,17 @@ def test_three_known_mistakes_are_enough_and_variants_and_attempts_may_follow(ki
     assert "2 known mistakes in tests/misconceptions/ch03_attention.toml; at least 3" in said
 
 
-def test_an_edit_that_does_not_fit_is_reported(kit):
-    catalogue = kit.root / "tests" / "misconceptions" / "ch03_attention.toml"
-    edit(catalogue, "replace = ", 'replace = "no such code"\n# ', "[merge_heads.")
-    said = kit.run("dev-check", "merge_heads", status=1)
-    assert "its `replace` occurs 0 times in merge_heads, where it should occur once" in said
-
-
-@pytest.mark.parametrize(
-    ("lines", "says"),
-    [
-        ('[merge_heads.{known}]\nreplace = "a"\nwith = "b"\nsays = "c"\nhint = "d"\n', "Cannot declare"),
-        ('[merge_heads.another]\nreplace = "a"\n', "[merge_heads.another] should hold the texts"),
-        ('[no_exercise.another]\nreplace = "a"\nwith = "b"\nsays = "c"\nhint = "d"\n', "has no exercise no_exercise"),
-    ],
-)
-def test_a_catalogue_that_cannot_be_used_is_reported(kit, lines, says):
+def test_a_catalogue_that_cannot_be_used_is_reported(kit):
     catalogue = kit.root / "tests" / "misconceptions" / "ch03_attention.toml"
     text = catalogue.read_text(encoding="utf-8")
     known = re.search(r"^\[merge_heads\.(\w+)\]", text, re.MULTILINE)[1]
-    catalogue.write_text(f"{text}\n{lines.format(known=known)}", encoding="utf-8")
+    edit(catalogue, "replace = ", 'replace = "no such code"\n# ', "[merge_heads.")
     said = kit.run("dev-check", "merge_heads", status=1)
-    assert "tests/misconceptions/ch03_attention.toml" in said and says in said
+    assert "its `replace` occurs 0 times in merge_heads, where it should occur once" in said
+    for lines, says in ((f"[merge_heads.{known}]\n", "Cannot declare"), ('[merge_heads.another]\nreplace = "a"\n', "[merge_heads.another] should hold the texts")):
+        catalogue.write_text(f"{text}\n{lines}", encoding="utf-8")
+        said = kit.run("dev-check", "merge_heads", status=1)
+        assert "tests/misconceptions/ch03_attention.toml" in said and says in said
 
 
 @pytest.mark.thorough
@@ -118,14 +115,6 @@ def test_an_error_that_must_name_a_value_is_promised(kit):
     edit(kit.root / "solutions" / "ch03_attention.py", promise, "Raises ValueError if n_heads does")
     said = kit.run("dev-check", "split_heads", status=1)
     assert "split_heads: a test expects an error to name a value, but the docstring does not promise it" in said
-
-
-@pytest.mark.parametrize("kind", TRIVIAL_KINDS)
-def test_trivial_code_keeps_the_names(kind):
-    for name in ("softmax", "MultiHeadAttention", "fuse_qkv"):
-        space = {"__name__": "trivial"}
-        exec(compile(trivial_code(reference_of("ch03_attention").text, name, kind), "trivial", "exec"), space)
-        assert name in space
 
 
 def test_zeros_reach_what_a_generator_yields():

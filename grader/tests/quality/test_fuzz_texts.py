@@ -78,7 +78,7 @@ def edited_rules(draw):
 documents = st.one_of(tables, edited_rules(), st.dictionaries(st.sampled_from(list(KEYS)) | st.text(max_size=5), toml_values, max_size=3))
 
 
-@fuzzed(250)
+@fuzzed(100)
 @given(data=st.one_of(documents.map(toml), mutated([RULES.encode()]), st.sampled_from([DEEP, LONG])))
 def test_rules_are_used_or_refused_in_a_sentence(folder, data):
     (folder / "course.toml").write_bytes(data)
@@ -120,7 +120,7 @@ def edited_syllabus(draw):
     return {"chapter": chapters}
 
 
-@fuzzed(250)
+@fuzzed(100)
 @given(data=st.one_of(edited_syllabus().map(toml), mutated([toml(SHORT)]), st.sampled_from([DEEP, LONG])))
 def test_a_syllabus_is_a_course_or_is_refused_in_a_sentence(folder, data):
     file = folder / f"{next(NUMBERS)}.toml"  # a syllabus is read once for each path
@@ -144,7 +144,7 @@ amounts = st.integers(0, 9).flatmap(lambda digit: st.sampled_from([1, 2, 20, 400
 lines = st.lists(st.builds("{} {}{}/{}".format, st.sampled_from(["softmax", "gelu", "x", ""]), amounts, st.sampled_from(["", ".5", "."]), amounts), max_size=4)
 
 
-@fuzzed(200)
+@fuzzed(60)
 @given(data=st.one_of(mutated([PROGRESS]), st.binary(max_size=60), lines.map(lambda found: "\n".join(found).encode())))
 def test_any_record_is_read_and_overwritten(folder, data):
     (folder / FILE).write_bytes(data)
@@ -154,7 +154,7 @@ def test_any_record_is_read_and_overwritten(folder, data):
     assert load_scores(folder)["softmax"].passed
 
 
-@fuzzed(100)
+@fuzzed(40)
 @given(data=st.one_of(values.map(lambda value: json.dumps(value).encode()), mutated([b'{"softmax": 2, "gelu": 1}']), st.just(b"[" * 100_000)))
 def test_any_record_of_hints_is_levels_or_nothing(folder, data):
     (folder / ".headway").mkdir(exist_ok=True)

@@ -7,6 +7,8 @@ import sys
 import pytest
 from grade_command import mistake
 from grader.course.syllabus import ROOT
+from grader.quality import proof
+from grader.quality.benchmarks.figures import run_by_name
 from grader.quality.benchmarks.workplace import copied_kit
 from pytest_runs import environment
 
@@ -88,8 +90,9 @@ def test_a_mistake_that_some_seeds_miss_is_found_and_a_pinned_example_catches_it
     assert "1 known mistakes: 1 are caught in the same way at every seed" in done.stdout
 
 
-def test_unknown_names():
-    done = prove("fairr")
-    assert done.returncode == 2 and "there is no proof called fairr; there are catches, fair" in done.stderr
-    done = prove("fair", "--exercise", "causal_mas")
-    assert done.returncode == 2 and "did you mean causal_mask" in done.stderr
+def test_unknown_names(capsys):
+    assert run_by_name(proof, "proof", ["fairr"]) == 2
+    assert "there is no proof called fairr; there are catches, fair" in capsys.readouterr().err
+    with pytest.raises(SystemExit, match="2"):
+        run_by_name(proof, "proof", ["fair", "--exercise", "causal_mas"])
+    assert "did you mean causal_mask" in capsys.readouterr().err

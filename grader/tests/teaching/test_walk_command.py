@@ -97,8 +97,8 @@ def test_without_a_name_it_lists_every_walk(module_kit):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["qvk"], "there is no walk 'qvk'; did you mean qkv?"),
-        (["zzz"], "there is no walk 'zzz'; `headway walk` lists them all"),
+        (["qvk"], "there is no walk called 'qvk'; did you mean qkv?"),
+        (["zzz"], "there is no walk called 'zzz'; `headway walk` lists them all"),
     ],
 )
 def test_wrong_use_gets_one_sentence(module_kit, arguments, sentence):
