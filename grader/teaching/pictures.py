@@ -66,7 +66,6 @@ def _stored(path: Path) -> str | None:
 
 
 def _bigrams(chapter: ModuleType) -> str:
-    """Draw the probabilities of the lesson's text."""
     counts = chapter.count_bigrams(TEXT, len(TOKENS))
     title = "How probable each next token is"
     table = chapter.bigram_probabilities(counts, 0.0)
@@ -81,7 +80,6 @@ def _sinusoidal_table(chapter: ModuleType) -> str:
 
 
 def _causal_weights(chapter: ModuleType) -> str:
-    """Draw the weights of the lesson's sentence."""
     words = ["fish", "for", "the", "crane"]
     x = torch.tensor([[3.0, 0, 0], [0, 0, 2], [0, 0, 1], [1, 1, 0]])
     w_q, w_k, w_v = torch.tensor([[[1.0, 1, 0], [0, 0, 1]], [[1, 1, 0], [1, 1, 1]], [[1, 0, 0], [0, 1, 0]]])
@@ -124,7 +122,6 @@ def _gradient_by_block(chapter: ModuleType) -> str:
 
 
 def _schedule(chapter: ModuleType) -> str:
-    """Draw the schedule of the lesson, and a straight line through the same three points."""
     warmup, total, peak, floor = 100, 1000, 1.0, 0.1
     cosine = [(step, chapter.warmup_cosine(step, warmup, total, peak, floor)) for step in range(0, total + 201, 10)]
     straight = [(0, 0.0), (warmup, peak), (total, floor), (total + 200, floor)]
@@ -188,7 +185,6 @@ def _softmax_slopes(chapter: ModuleType) -> str:
 
 
 def _published_block(chapter: ModuleType) -> str:
-    """Draw 32 weights of SmolLM2 on the sixteen levels of their block."""
     [weights] = chapter.dequantize_q4_1(torch.tensor([list(PUBLISHED_BLOCK)], dtype=torch.uint8)).tolist()
     low, step = min(weights), (max(weights) - min(weights)) / 15  # this block uses the numbers 0 and 15
     left, top, across, down = 96, 84, 15, 17

@@ -3,49 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from types import ModuleType
+from collections.abc import Callable
+from types import ModuleType, SimpleNamespace
 
 import torch
 from grader.execution.chapter_package import ChapterPackage
-from grader.teaching.measurements import result_table
+from grader.teaching.measurements import Report, result_table
 from grader.teaching.walks.progress_line import show_progress
-from rich.table import Table
-from torch import Tensor, nn
+from torch import Tensor
 
 FEW_EXPERTS, D_MODEL, PLACES, POSITIONS = 4, 16, 8, 16
 START = 4.0  # the router's first score for the experts that all tokens choose
 
 
-@dataclass(frozen=True)
-class Checkpoint:
-    """The state after some steps, measured on tokens that were not in training."""
-
-    shares: list[float]  # of all choices, by expert
-    loss: float  # the balance loss
-    error: float  # mean squared, as a share of the targets' own mean square
-
-    @property
-    def effective_experts(self) -> float:
-        """The number of equally used experts that would have the same entropy."""
-        return math.exp(-sum(share * math.log(share) for share in self.shares if share > 0))
-
-
-def make_collapsed_layer(chapter: ModuleType, top_k: int, seed: int) -> nn.Module:
-    """Make a layer whose router sends every token to its first top_k experts."""
-    torch.manual_seed(seed)
-    layer = chapter.MoELayer(D_MODEL, 8, FEW_EXPERTS, top_k)
-    with torch.no_grad():
-        layer.router.weight[:, 0] = 0.0
-        layer.router.weight[:top_k, 0] = START
-    return layer
-
-
 def train_collapsed_layer(
     chapter: ModuleType, top_k: int, factor: float, seed: int, steps: int, step_done: Callable[[], None] = lambda: None
-) -> dict[int, Checkpoint]:
-    """Train a layer that starts collapsed; return its state after 0, a tenth, three tenths and all of the steps."""
+) -> dict[int, SimpleNamespace]:
+    """Train a layer that starts collapsed; return its state after 0, a tenth, three tenths and all of the steps.
+
+    It is measured on tokens that were not in training: each expert's share of all choices, the balance loss, and the
+    mean squared error as a share of the targets' own mean square.
+    """
     generator = torch.Generator().manual_seed(seed)
     places = torch.randn(PLACES, D_MODEL, generator=generator)
     maps = torch.randn(PLACES, D_MODEL, D_MODEL, generator=generator) / D_MODEL**0.5
@@ -57,7 +35,11 @@ def train_collapsed_layer(
         x[..., 0] = 1.0
         return x, (maps[place] @ x[..., None])[..., 0]
 
-    (exam, wanted), layer = draw_tokens(128), make_collapsed_layer(chapter, top_k, seed)
+    exam, wanted = draw_tokens(128)
+    torch.manual_seed(seed)
+    layer = chapter.MoELayer(D_MODEL, 8, FEW_EXPERTS, top_k)
+    layer.router.weight.data[:, 0] = 0.0  # every token is sent to the first top_k experts
+    layer.router.weight.data[:top_k, 0] = START
     optimizer = torch.optim.Adam(layer.parameters(), lr=3e-3)
     checkpoints = {}
     for step in range(steps + 1):
@@ -66,7 +48,7 @@ def train_collapsed_layer(
                 chosen, (found, balance) = chapter.route(layer.router(exam), top_k)[1], layer(exam)
             shares = chosen.flatten().bincount(minlength=FEW_EXPERTS) / chosen.numel()
             error = (found - wanted).square().mean() / wanted.square().mean()
-            checkpoints[step] = Checkpoint(shares.tolist(), float(balance), float(error))
+            checkpoints[step] = SimpleNamespace(shares=shares.tolist(), loss=float(balance), error=float(error))
         x, y = draw_tokens(8)
         found, balance = layer(x)
         optimizer.zero_grad()
@@ -76,7 +58,7 @@ def train_collapsed_layer(
     return checkpoints
 
 
-def report_balance(chapters: ChapterPackage, seed: int = 2, *, steps: int = 1000) -> Iterator[Table | str]:
+def report_balance(chapters: ChapterPackage, seed: int = 2, *, steps: int = 1000) -> Report:
     """Lesson 11: if all tokens start at the same experts, does the load spread out, with and without the balance loss?
 
     The task has parts that experts can share: each token comes from one of eight places, and each place has its own
@@ -94,11 +76,11 @@ def report_balance(chapters: ChapterPackage, seed: int = 2, *, steps: int = 1000
                 found = train_collapsed_layer(chapter, top_k, factor, seed, steps, step)
                 *_, last = found.values()
                 shares = [" ".join(f"{100 * share:.0f}" for share in one.shares) for one in found.values()]
-                ends = f"{last.effective_experts:.1f}", f"{last.loss:.2f}", f"{last.error:.2f}"
-                rows.append([f"{top_k}", f"{factor:g}", *shares, *ends])
+                even = math.exp(-sum(share * math.log(share) for share in last.shares if share > 0))
+                rows.append([top_k, f"{factor:g}", *shares, f"{even:.1f}", last.loss, last.error])
     columns = ("k", "factor", *(f"step {step}" for step in found), "even", "loss", "error")
     title = f"Shares of {FEW_EXPERTS} experts in percent, and the final state"
-    yield result_table(title, columns, rows, padding=0)
+    yield result_table(title, columns, rows, ".2f", padding=0)
     yield "k: experts per token. factor: weight of the balance loss in training."
     yield "even: the number of equally used experts with the same entropy. loss: the balance"
     yield "loss, 1 for an even load. error: of the task, 1 for an output of zeros."

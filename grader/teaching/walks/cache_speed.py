@@ -3,46 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from statistics import median
 from time import perf_counter
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import torch
 from grader.execution.chapter_package import ChapterPackage
-from grader.teaching.measurements import result_table
+from grader.teaching.measurements import Report, result_table
 from grader.teaching.walks.progress_line import ProgressReporter, show_progress
-from rich.table import Table
 from torch import Tensor
 
 DEFAULT_THREADS = torch.get_num_threads()  # before a measurement sets it to 1
 LONG_TEXT = 256  # texts up to this length are written several times without a cache too, longer ones once
-
-
-@dataclass(frozen=True)
-class Row:
-    """The cost of so many new tokens after the prompt: median seconds, and the multiply-adds of all matrix products."""
-
-    tokens: int
-    seconds: float
-    seconds_cached: float
-    work: int
-    work_cached: int
-    bytes: int
-
-    @property
-    def speeds(self) -> tuple[float, float]:
-        return self.tokens / self.seconds, self.tokens / self.seconds_cached
-
-    @property
-    def faster(self) -> float:
-        return self.seconds / self.seconds_cached
-
-    @property
-    def fewer(self) -> float:
-        return self.work / self.work_cached
 
 
 def multiply_adds(config: Any, new: int, seen: int) -> int:
@@ -68,8 +42,12 @@ def time_both(
     tokens: tuple[int, ...],
     runs: int,
     report_progress: ProgressReporter,
-) -> tuple[list[Row], bool]:
-    """Return a row for each number of tokens, and whether both ways wrote the same text."""
+) -> tuple[list[SimpleNamespace], bool]:
+    """Return the cost of each number of tokens after the prompt, and whether both ways wrote the same text.
+
+    `speeds` are tokens in a median second, `work` is the multiply-adds of all matrix products, both without a cache and
+    with one; `faster` and `fewer` are their quotients.
+    """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         model = chapter.CachedGPT(config).eval()
@@ -92,7 +70,10 @@ def time_both(
                 texts.append(text)
             same = same and torch.equal(*texts)
             size = chapter.kv_cache_bytes(config.n_layers, config.n_heads, d_head, prompt + n, bytes_per_value=4)
-            rows.append(Row(n, seconds[0], seconds[1], *count_work(config, prompt, n), size))
+            row = SimpleNamespace(tokens=n, speeds=(n / seconds[0], n / seconds[1]), bytes=size)
+            row.work = count_work(config, prompt, n)
+            row.faster, row.fewer = seconds[0] / seconds[1], row.work[0] / row.work[1]
+            rows.append(row)
             for _ in range(n):
                 step()
     return rows, same
@@ -106,21 +87,15 @@ def format_count(count: float) -> str:
 
 
 def report_cache(
-    chapters: ChapterPackage,
-    *,
-    prompt: int = 512,
-    tokens: tuple[int, ...] = (16, 64, 256, 1024),
-    width: int = 256,
-    layers: int = 2,
-    runs: int = 3,
-) -> Iterator[Table | str]:
+    chapters: ChapterPackage, *, prompt: int = 512, tokens: tuple[int, ...] = (16, 64, 256, 1024), runs: int = 3
+) -> Report:
     """Lesson 10: tokens per second with and without the KV cache, with the multiply-adds and the memory.
 
     A GPT with random weights continues a prompt greedily, once with `generate` and once with `generate_cached`; each
     call of the model is timed. The speed does not depend on the values of the weights.
     """
     models, sampling, caching = (chapters.module(name) for name in ("ch07_models", "ch09_sampling", "ch10_kv_cache"))
-    tokens = tuple(sorted(tokens))
+    tokens, width, layers = tuple(sorted(tokens)), 256, 2
     config = models.GPTConfig(256, prompt + max(tokens), d_model=width, n_heads=4, n_layers=layers)
     columns = ("new tokens", "tokens/s", "cached", "faster", "work", "cached", "less", "memory")
     for threads in sorted({1, DEFAULT_THREADS}):
@@ -128,10 +103,9 @@ def report_cache(
         found, same = time_both(caching, sampling.generate, config, prompt, tokens, runs, show_progress)
         rows = []
         for row in found:
-            counts = map(format_count, (*row.speeds, row.work, row.work_cached))
-            without, cached, work, work_cached = counts
-            saved = [f"{row.faster:.0f}x", work, work_cached, f"{row.fewer:.0f}x", f"{row.bytes / 2**20:.1f} MiB"]
-            rows.append([f"{row.tokens}", without, cached, *saved])
+            speeds, work = (map(format_count, pair) for pair in (row.speeds, row.work))
+            quotients = f"{row.faster:.0f}x", f"{row.fewer:.0f}x"
+            rows.append([row.tokens, *speeds, quotients[0], *work, quotients[1], f"{row.bytes / 2**20:.1f} MiB"])
         yield result_table("one thread" if threads == 1 else f"{threads} threads", columns, rows)
         if not same:
             yield "The two texts differ, but they should not: generate_cached must write what generate writes."

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,14 +10,14 @@ import torch
 from grader.teaching.walks.cache_speed import format_count, time_both
 from grader.teaching.walks.parts import Parts
 from grader.teaching.walks.progress_line import ProgressReporter
-from grader.teaching.walks.small_models import GPT_PARTS, TOKENIZING, TRAINING, small_gpt, tokenizer_and_batch, train
+from grader.teaching.walks.small_models import SENTENCE_GPT, sentence_gpt
 from grader.teaching.walks.walk_page import grid, table
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 SAMPLING = ("sample_next_token", "generate")  # greedily, so that no filter is called
 CACHING = ("KVCache", "CachedSelfAttention", "CachedGPT", "generate_cached", "kv_cache_bytes")
-REQUIRED_EXERCISES = (*TOKENIZING, *GPT_PARTS, *TRAINING, *SAMPLING, *CACHING)
+REQUIRED_EXERCISES = (*SENTENCE_GPT, *SAMPLING, *CACHING)
 
 PROMPT, NEW_TOKENS = "every night", 6
 STEPS = 120
@@ -35,24 +34,8 @@ MODELS = (  # name, layers, query heads, heads of keys and values, numbers a hea
 TEXT_LENGTHS = (1024, 8192, 131072)
 
 
-@dataclass(frozen=True)
-class Pass:
-    """One call of the model with the caches."""
-
-    reads: list[str]
-    chooses: str
-    cached: int  # positions in each cache afterwards
-    keys: tuple[int, ...]  # the shape of one layer's keys afterwards
-    numbers: int  # in all keys and values of all layers
-    work: int  # multiplications
-    work_without: int  # in a pass over the whole text so far
-
-
 def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> SimpleNamespace:
-    """Train a small GPT, record its caches while it generates, count operations, and time both ways."""
-    tokenizer, batch = tokenizer_and_batch(parts)
-    plain = small_gpt(parts, tokenizer.vocab_size, seed)
-    losses = train(parts, plain, batch, STEPS, report_progress, lr=5e-3, what="training a small GPT")
+    plain, tokenizer, _, losses = sentence_gpt(parts, seed, STEPS, report_progress, lr=5e-3)
     model = parts.CachedGPT(plain.config).eval()
     model.load_state_dict(plain.state_dict())
     ids = torch.tensor([tokenizer.encode(PROMPT)])
@@ -81,12 +64,17 @@ def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Simpl
 
 
 @torch.no_grad()
-def _watched(model: Any, tokenizer: Any, ids: Tensor) -> tuple[list[Pass], list[Tensor]]:
-    """Generate greedily; return each pass, and the first layer's keys after it."""
-    seen: dict[int, tuple[Tensor, Tensor]] = {}
+def _watched(model: Any, tokenizer: Any, ids: Tensor) -> tuple[list[SimpleNamespace], list[Tensor]]:
+    seen: dict[int, tuple[Tensor, Tensor]] = {}  # copies of all keys and values of each layer
     caches = list(model.new_caches())
     for layer, cache in enumerate(caches):
-        cache.append = _copying(cache.append, layer, seen)
+
+        def append_and_copy(k: Tensor, v: Tensor, append: Any = cache.append, layer: int = layer) -> Any:
+            both = append(k, v)
+            seen[layer] = both[0].clone(), both[1].clone()
+            return both
+
+        cache.append = append_and_copy
     unseen, text, passes, keys = ids, ids, [], []
     for _ in range(NEW_TOKENS):
         _, work_without = multiplications(model, text)
@@ -95,21 +83,18 @@ def _watched(model: Any, tokenizer: Any, ids: Tensor) -> tuple[list[Pass], list[
         k = seen[0][0]
         keys.append(k)
         numbers = sum(k.numel() + v.numel() for k, v in seen.values())
-        words, word = [tokenizer.decode([i]) for i in unseen[0].tolist()], tokenizer.decode(chosen[0].tolist())
-        passes.append(Pass(words, word, caches[0].length, tuple(k.shape), numbers, work, work_without))
+        one = SimpleNamespace(
+            reads=[tokenizer.decode([i]) for i in unseen[0].tolist()],
+            chooses=tokenizer.decode(chosen[0].tolist()),
+            cached=caches[0].length,  # positions afterwards
+            keys=tuple(k.shape),  # of one layer afterwards
+            numbers=numbers,  # in all keys and values of all layers
+            work=work,  # multiplications
+            work_without=work_without,  # in a pass over the whole text so far
+        )
+        passes.append(one)
         unseen, text = chosen, torch.cat([text, chosen], dim=1)
     return passes, keys
-
-
-def _copying(append: Callable, layer: int, seen: dict[int, tuple[Tensor, Tensor]]) -> Callable:
-    """Wrap the cache's append so that it also copies all keys and values into `seen`."""
-
-    def append_and_copy(k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        both = append(k, v)
-        seen[layer] = both[0].clone(), both[1].clone()
-        return both
-
-    return append_and_copy
 
 
 def multiplications(model: Callable, *arguments: Any) -> tuple[Any, int]:
@@ -121,7 +106,6 @@ def multiplications(model: Callable, *arguments: Any) -> tuple[Any, int]:
 
 @torch.no_grad()
 def _counted(parts: Parts, report_progress: ProgressReporter) -> list[tuple[int, int, int]]:
-    """Count the cost of one more token after a text of each length, without a cache and with one."""
     torch.manual_seed(0)
     model = parts.CachedGPT(parts.GPTConfig(256, max(COUNTED), d_model=64, n_heads=4, n_layers=2)).eval()
     found = []
@@ -144,6 +128,8 @@ def describe(n: SimpleNamespace) -> dict[str, Any]:
     (_, short_without, short_with), (_, long_without, long_with) = n.by_length[0], n.by_length[-1]
     memory = [[name, f"{k} of {q}", *map(size, found)] for (name, _, q, k, _), found in zip(MODELS, n.memory)]
     times = [[row.tokens, *map(format_count, row.speeds), f"{row.faster:.1f}x", f"{row.fewer:.0f}x"] for row in n.timed]
+    lengths = [[length, a, b, f"{a / b:.0f}x"] for length, a, b in n.by_length]
+    columns = ["new tokens", "a second, without", "with", "faster", "fewer multiplications"]
     return {
         "heads": heads,
         "d_head": d_head,
@@ -154,19 +140,12 @@ def describe(n: SimpleNamespace) -> dict[str, Any]:
         "text_table": table([["generate", n.written], ["generate_cached", n.written_cached]], left=2),
         "same_text": n.written == n.written_cached,
         "work_table": table(work, ["with the cache, reads", "without", "with"], "- , ,"),
-        "length_table": table(
-            [[length, a, b, f"{a / b:.0f}x"] for length, a, b in n.by_length],
-            ["tokens", "without", "with", "fewer"],
-            "- , , -",
-            left=0,
-        ),
+        "length_table": table(lengths, ["tokens", "without", "with", "fewer"], "- , , -", left=0),
         "growth_without": long_without / short_without,
         "growth_with": long_with / short_with,
         "memory_table": table(memory, ["model", "key heads", *(f"{tokens:,}" for tokens in TEXT_LENGTHS)]),
         "smaller": n.memory[1][0] / n.memory[2][0],
-        "time_table": table(
-            times, ["new tokens", "a second, without", "with", "faster", "fewer multiplications"], left=0
-        ),
+        "time_table": table(times, columns, left=0),
     }
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,7 +10,7 @@ import torch
 from grader.teaching.walks.parts import Parts
 from grader.teaching.walks.progress_line import ProgressReporter
 from grader.teaching.walks.small_models import ATTENDING
-from grader.teaching.walks.walk_page import bars, curve, grid, table
+from grader.teaching.walks.walk_page import bars, curves, grid, table
 from torch import Tensor, nn
 
 REQUIRED_EXERCISES = (
@@ -36,17 +35,6 @@ STEPS, BATCH, LR, FACTOR = 600, 200, 3e-3, 0.01
 SMOOTH = 20  # steps that make one point of a curve
 SHOWN = ("7 plus 5", "7 times 5", "2 max 9", "2 min 9")
 EXPERT_NUMBERS = [f"{i}" for i in range(EXPERTS)]
-
-
-@dataclass(frozen=True)
-class Model:
-    name: str
-    hidden: int  # units of the feed-forward that one token meets
-    parameters: int
-    active: int
-    losses: list[float]  # means of SMOOTH steps
-    right: float  # of all sums
-    by_operation: list[float]
 
 
 class Sums(nn.Module):
@@ -81,7 +69,6 @@ def all_sums() -> tuple[Tensor, Tensor]:
 
 
 def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> SimpleNamespace:
-    """Train three models that differ only in their feed-forward on all sums; record the routing of the experts."""
     narrow, wide = TOP_K * D_FF, EXPERTS * D_FF
     makers: dict[str, tuple[int, Callable[[], nn.Module]]] = {
         "dense, narrow": (narrow, lambda: parts.PreNormBlock(WIDTH, HEADS, narrow)),
@@ -97,9 +84,11 @@ def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Simpl
             losses = _train(parts, model, sums, targets, seed, step)
             with torch.no_grad():
                 correct = (model.eval()(sums)[0][:, -1].argmax(-1) == targets[:, -1]).float()
-            right = correct.view(len(OPERATIONS), -1).mean(1)
-            sizes = parts.count_parameters(model), parts.active_parameters(model)
-            models.append(Model(name, hidden, *sizes, losses, right.mean().item(), right.tolist()))
+            by_operation = correct.view(len(OPERATIONS), -1).mean(1)
+            one = SimpleNamespace(name=name, hidden=hidden, losses=losses)  # hidden: units that one token meets
+            one.parameters, one.active = parts.count_parameters(model), parts.active_parameters(model)
+            one.right, one.by_operation = by_operation.mean().item(), by_operation.tolist()
+            models.append(one)
     return SimpleNamespace(models=models, **_routing(parts, trained["experts"], sums, targets))
 
 
@@ -125,11 +114,8 @@ def _train(
 def _routing(parts: Parts, model: Sums, sums: Tensor, targets: Tensor) -> dict[str, Any]:
     """Return the experts to which the tokens of all sums are routed."""
     layer, seen = model.block.moe, []
-    hook = layer.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
-    try:
-        said = model(sums)[0][:, -1].argmax(-1)
-    finally:
-        hook.remove()
+    layer.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+    said = model(sums)[0][:, -1].argmax(-1)
     logits = layer.router(seen[0])  # (800, 3, N)
     weights, experts = parts.route(logits, TOP_K)
     probs = parts.softmax(logits, dim=-1)
@@ -157,7 +143,7 @@ def _shares(experts: Tensor) -> list[float]:
 
 def describe(n: SimpleNamespace) -> dict[str, Any]:
     narrow, experts, wide = n.models
-    width, words = max(len(model.name) for model in n.models), list(OPERATIONS)
+    words = list(OPERATIONS)
     sizes = [[m.name, m.hidden, f"{m.parameters:,}", f"{m.active:,}"] for m in n.models]
     right = [[word, *(f"{m.by_operation[i]:.0%}" for m in n.models)] for i, word in enumerate(words)]
     routed = []
@@ -172,7 +158,7 @@ def describe(n: SimpleNamespace) -> dict[str, Any]:
     return {
         "operations": len(OPERATIONS),
         "model_table": table(sizes, ["", "hidden units per token", "parameters", "active per token"]),
-        "loss_curves": [part for m in n.models for part in curve(m.name.ljust(width), m.losses, width=40)],
+        "loss_curves": curves({m.name: m.losses for m in n.models}, width=40),
         "right_bars": bars([(m.name, m.right) for m in n.models], most=1.0, decimals=3),
         "right_table": table(right, ["", *(m.name for m in n.models)]),
         "active_share": experts.active / wide.active,

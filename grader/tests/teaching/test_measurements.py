@@ -33,18 +33,7 @@ def test_every_measurement_is_listed_with_what_it_measures(kit):
 def test_a_measurement_is_run_with_its_options_and_its_status(kit):
     assert "1,000 draws" in kit.run("measure", "draws", "--seed", "5")
     assert "unrecognized arguments: --steps" in kit.run("measure", "draws", "--steps", "5", status=2)
-
-
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        ("extrapolatoin", "did you mean extrapolation?"),
-        ("xyzzy", "`headway measure` lists them all"),
-        ("__init__", "no measurement"),
-    ],
-)
-def test_an_unknown_name_is_one_sentence(kit, name, said):
-    assert said in kit.run("measure", name, status=2)
+    assert "did you mean extrapolation?" in kit.run("measure", "extrapolatoin", status=2)
 
 
 def test_the_help_of_a_measurement_is_its_own(kit):
@@ -65,8 +54,8 @@ def test_what_cannot_be_measured_is_one_sentence(capsys, tmp_path):
 
 def test_a_seed_gives_the_same_numbers_and_leaves_the_random_state_alone(capsys):
     before = torch.get_rng_state()
-    for words in (["balance", "--steps", "10"], ["extrapolation", "--steps", "2"], ["induction", "--steps", "2"], ["pronouns", "--steps", "2"]):
-        once, again, other = (printed(capsys, *words, "--seed", seed) for seed in "334")
+    for name in ("balance", "extrapolation", "induction", "pronouns"):
+        once, again, other = (printed(capsys, name, "--steps", "2", "--seed", seed) for seed in "334")
         assert once == again != other
     assert torch.equal(before, torch.get_rng_state())
 
@@ -112,9 +101,8 @@ def counted(f) -> int:
     return counter.get_total_flops() // 2  # a multiplication and an addition are two
 
 
-@pytest.mark.parametrize("encoding", ["learned", "sinusoidal", "rope", "alibi"])
-def test_the_formula_is_what_torch_counts(solutions, encoding):
-    config = small_config(solutions("ch07_models"), positions=encoding)
+def test_the_formula_is_what_torch_counts(solutions):
+    config = small_config(solutions("ch07_models"), positions="rope")
     model = solutions("ch10_kv_cache").CachedGPT(config)
     for past, new in ((0, 9), (0, 1), (9, 1), (5, 4)):
         caches = model.new_caches()
@@ -151,9 +139,6 @@ def test_the_lessons_counts_are_those_of_the_formula_and_its_speeds_the_promised
     assert [row[0] for row in rows] == ["16", "64", "256", "1,024"]
 
 
-# ---- lesson 15
-
-
 # ---- lesson 12
 
 
@@ -168,7 +153,6 @@ def test_a_pronoun_means_the_name_of_its_kind_and_only_the_text_says_whose_thing
         assert abs(column.float().mean() - 0.5) < 0.05
 
 
-@pytest.mark.thorough
 def test_whom_a_pronoun_means_is_learned_when_it_is_said_and_not_otherwise(solutions):
     for kept, last in (([0, 1, 2, 3, 4, 6], [0.5]), ([0, 1, 2, 3, 4, 5, 6], [1.0, 1.0])):
         with torch.random.fork_rng(devices=[]):
