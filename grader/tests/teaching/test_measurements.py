@@ -8,7 +8,7 @@ import pytest
 import torch
 from grader.course.syllabus import EXERCISES
 from grader.teaching.measurements import list_measurements, run_measurement
-from grader.teaching.walks import cache_speed, positions, pronouns, training
+from grader.teaching.walks import kv_cache, positions, pronouns, training
 from grader.teaching.walks.small_models import names_of
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -109,7 +109,7 @@ def test_the_formula_is_what_torch_counts(solutions):
         ids = torch.arange(past + new)[None] % 11
         if past:
             model(ids[:, :past], caches)
-        assert counted(lambda: model(ids[:, past:], caches)) == cache_speed.multiply_adds(config, new, past + new)  # noqa: B023
+        assert counted(lambda: model(ids[:, past:], caches)) == kv_cache.multiply_adds(config, new, past + new)  # noqa: B023
 
 
 @pytest.mark.parametrize(("prompt", "tokens"), [(1, 6), (9, 1), (7, 8)])
@@ -118,7 +118,7 @@ def test_whole_texts_are_counted_as_torch_counts_them(solutions, prompt, tokens)
     model, ids = caching.CachedGPT(config), torch.arange(prompt)[None] % 11
     ways = (solutions("ch09_sampling").generate, caching.generate_cached)
     counts = tuple(counted(lambda way=way: way(model, ids, tokens, temperature=0.0)) for way in ways)
-    assert counts == cache_speed.count_work(config, prompt, tokens)
+    assert counts == kv_cache.count_work(config, prompt, tokens)
 
 
 def test_the_lessons_counts_are_those_of_the_formula_and_its_speeds_the_promised_ones(solutions):
@@ -130,9 +130,9 @@ def test_the_lessons_counts_are_those_of_the_formula_and_its_speeds_the_promised
     config = solutions("ch07_models").GPTConfig(256, 512 + 1024, d_model=256, n_heads=4, n_layers=2)
     for tokens, slow, fast, faster, *counts in rows:
         n = int(tokens.replace(",", ""))
-        without, cached = cache_speed.count_work(config, 512, n)
+        without, cached = kv_cache.count_work(config, 512, n)
         size = solutions("ch10_kv_cache").kv_cache_bytes(2, 4, 64, 512 + n, bytes_per_value=4)
-        work = [cache_speed.format_count(count) for count in (without, cached)]
+        work = [kv_cache.format_count(count) for count in (without, cached)]
         assert counts == [*work, f"{without / cached:.0f}x", f"{size / 2**20:.1f} MiB"]
         quotient = float(fast.replace(",", "")) / float(slow.replace(",", ""))
         assert float(faster.rstrip("x")) == pytest.approx(quotient, rel=0.05, abs=0.6) and (n < 200 or quotient >= 20)
