@@ -64,9 +64,11 @@ def test_the_bubble_is_that_of_the_formula_and_1f1b_keeps_as_many_as_there_are_s
 
 
 def test_stages_that_wait_for_each_other_are_a_sentence():
-    schedule = [[("forward", 0), ("backward", 0)], [("forward", 1), ("backward", 1)]]
+    crossed = [[("forward", 0), ("backward", 0)], [("forward", 1), ("backward", 1)]]
     with pytest.raises(ScheduleProblem, match="^no stage can go on: stage 0 waits to do backward 0, stage 1 waits to do forward 1$"):
-        time_steps(schedule, pass_time)
+        time_steps(crossed, pass_time)
+    with pytest.raises(ScheduleProblem, match="^no stage can go on: stage 0 waits to do backward 0$"):
+        time_steps([[("backward", 0), ("forward", 0)]], pass_time)
 
 
 # ---- what is sent and kept
