@@ -70,9 +70,8 @@ def cells_so_far() -> list[str]:
 
 def exercises_in(cell: str) -> list[Exercise]:
     """The exercises that a cell defines, in the order of the course."""
-    names = {
-        name for node in parse(notebook_shell().transform_cell(cell), "the cell").body for name in bound_names(node)
-    }
+    nodes = parse(notebook_shell().transform_cell(cell), "the cell").body
+    names = {name for node in nodes for name in bound_names(node)}
     return [exercise for exercise in load_syllabus().exercises if exercise.name in names]
 
 
@@ -92,25 +91,13 @@ def _below_magics(cell: str) -> str:
 
 def _import_statement(node: ast.Import | ast.ImportFrom, alias: ast.alias) -> str:
     """The import of one name. A chapter imports another one from its own folder."""
-    folder, _, module = (alias.name if isinstance(node, ast.Import) else node.module or "").partition(".")
     if isinstance(node, ast.Import):
-        return ast.unparse(
-            ast.ImportFrom(None, [ast.alias(module, alias.asname)], 1)
-            if folder == "exercises" and alias.asname
-            else ast.Import([alias])
-        )
-    return ast.unparse(
-        ast.ImportFrom(module or None, [alias], 1)
-        if folder == "exercises"
-        else ast.ImportFrom(node.module, [alias], node.level)
-    )
+        return ast.unparse(ast.Import([alias]))
+    folder, _, module = (node.module or "").partition(".")
+    here = (module or None, 1) if folder == "exercises" else (node.module, node.level)
+    return ast.unparse(ast.ImportFrom(here[0], [alias], here[1]))
 
 
 def _names_in_annotations(node: ast.stmt) -> set[str]:
-    annotations = [
-        found
-        for part in ast.walk(node)
-        for found in (getattr(part, "annotation", None), getattr(part, "returns", None))
-        if found
-    ]
-    return {part.id for annotation in annotations for part in ast.walk(annotation) if isinstance(part, ast.Name)}
+    found = (getattr(part, kind, None) for part in ast.walk(node) for kind in ("annotation", "returns"))
+    return {part.id for one in filter(None, found) for part in ast.walk(one) if isinstance(part, ast.Name)}

@@ -13,7 +13,7 @@ from grader.course.progress import reveal_hint
 from grader.course.source import SourceProblem
 from grader.course.status import locate, next_step, read_course, short_path
 from grader.course.syllabus import Chapter, Exercise, UnknownName, load_syllabus, suites_of
-from grader.notebook.cell_code import CellCode, cells_so_far, code_of_cells, exercises_in
+from grader.notebook.cell_code import cells_so_far, code_of_cells, exercises_in
 from grader.notebook.server_run import NoVerdict, run_tests
 from grader.notebook.shell import command, notebook_shell
 from grader.notebook.writing import write_exercises
@@ -68,13 +68,14 @@ def check_cell(line: str, cell: str) -> Answer | None:
                 f"This cell does not define {found[0].name}, so Headway wrote and tested nothing; it "
                 f"defines {join_names(one.name for one in defined)}."
             )
-        return _written_and_checked(defined, found, code_of_cells(cells_so_far()))
+        for exercise in defined:
+            _validate_file(exercise)
+        return _checked(found, write_exercises(defined, code_of_cells(cells_so_far())))
     except (InvalidCall, SourceProblem, UnknownName) as problem:
         return _refusal(problem)
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """Make `%%check` known in IPython."""
     shell.register_magic_function(check_cell, "cell", "check")
 
 
@@ -118,19 +119,12 @@ def repro(name: str | None = None) -> Answer:
 
 
 def _refusal(problem: Exception) -> Answer:
-    """The reason why nothing was tested."""
     said = command(str(problem))
     return Answer(False, _wrapped(said[:1].upper() + said[1:] if isinstance(problem, UnknownName) else said))
 
 
 def _wrapped(sentences: str) -> str:
     return "\n".join(textwrap.wrap(sentences, COLUMNS, break_on_hyphens=False))
-
-
-def _written_and_checked(exercises: Sequence[Exercise], found: Sequence[Exercise | Chapter], code: CellCode) -> Answer:
-    for exercise in exercises:
-        _validate_file(exercise)
-    return _checked(found, write_exercises(exercises, code))
 
 
 def _checked(found: Sequence[Exercise | Chapter], notes: Sequence[str] = ()) -> Answer:

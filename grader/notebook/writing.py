@@ -36,10 +36,10 @@ _written_here: dict[tuple[str, str], str] = {}
 def write_exercises(exercises: Sequence[Exercise], code: CellCode) -> list[str]:
     """Write these exercises; returns sentences about what was written and what was kept. SourceProblem if a file cannot
     be used."""
-    chapters = {
-        module: _ChapterText(module, code) for module in dict.fromkeys(exercise.module for exercise in exercises)
-    }
+    chapters: dict[str, _ChapterText] = {}
     for exercise in exercises:
+        if exercise.module not in chapters:
+            chapters[exercise.module] = _ChapterText(exercise.module, code)
         chapters[exercise.module].write(exercise)
     return [sentence for chapter in chapters.values() for sentence in chapter.store()]
 
@@ -65,28 +65,19 @@ class _ChapterText:
         names = self.code.names_reached(exercise.name, others.keys())
         defined = [name for name in self.code.definitions if name in names]
         for other in [others[name] for name in defined if name in others and name not in self.written]:
-            if (
-                other.module == self.module
-                and is_stub(other, self.text)
-                and is_written(self.code.definitions[other.name], other.name)
-            ):
+            stub_here = other.module == self.module and is_stub(other, self.text)
+            if stub_here and is_written(self.code.definitions[other.name], other.name):
                 self.write(other)
-        helpers = [
-            self.code.definitions[name]
-            for name in defined
-            if name not in others and name != exercise.name and not self._replace(name)
-        ]
-        new = "\n\n\n".join(
-            [*(text.strip("\r\n") for text in dict.fromkeys(helpers)), self.code.definitions[exercise.name]]
-        )
+        own = [name for name in defined if name not in others and name != exercise.name]
+        helpers = dict.fromkeys(self.code.definitions[name].strip("\r\n") for name in own if not self._replace(name))
+        new = "\n\n\n".join([*helpers, self.code.definitions[exercise.name]])
         if not self._replace(exercise.name, new, unless_stub=exercise):
             self.text = append_definition(self.text, new)
         earlier = {
             name: f"from .{other.module} import {name}" for name, other in others.items() if other.module != self.module
         }
-        self._import(
-            {name: statement for name, statement in sorted((earlier | self.code.imports).items()) if name in names}
-        )
+        imports = sorted((earlier | self.code.imports).items())
+        self._import({name: statement for name, statement in imports if name in names})
 
     def _replace(self, name: str, new: str = "", unless_stub: Exercise | None = None) -> bool:
         """Replace a definition by that of the notebook, or by `new`; False if the file has none of this name."""
@@ -134,7 +125,6 @@ class _ChapterText:
 
 
 def _is_heading(node: ast.stmt) -> bool:
-    """A docstring, or an import."""
     return isinstance(node, ast.Import | ast.ImportFrom) or (
         isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
     )

@@ -143,11 +143,8 @@ def draw(job: PictureJob, report: Report, fork: bool = True) -> int:
     limit_this_process()
     with contextlib.suppress(OSError):  # the folder no longer exists
         os.chdir(job.cwd)
-    picture = make_picture(
-        load_syllabus().exercise(job.name),
-        in_worker=job.in_worker,
-        pool=WorkerPool(fork=fork, warm=True),
-        extend_deadline=report.extend_deadline,
-    )
-    report.message(picture=picture.as_data())
+    pool = WorkerPool(fork=fork, warm=True)
+    trial = Trial(resolve(None), job.in_worker, pool=pool, extend_deadline=report.extend_deadline)
+    with contextlib.closing(pool), contextlib.closing(trial):
+        report.message(picture=make_picture(load_syllabus().exercise(job.name), trial).as_data())
     return 0

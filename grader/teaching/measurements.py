@@ -12,13 +12,16 @@ import argparse
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from grader.course.source import read_source
 from grader.course.syllabus import load_syllabus
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
 
 PACKAGES = (
     "grader.teaching.walks",
@@ -26,6 +29,7 @@ PACKAGES = (
     "grader.models.tuning_labs",
     "grader.models.modern_labs",
 )  # the last three import this room, so they are only named here
+Report = Iterator[Table | str]  # what a measurement yields
 REPORT = re.compile(r'^def report_(\w+)\(.*?"""(Lesson (\d+): .*?)(?:"""|\n).*?(?=^\S|\Z)', re.MULTILINE | re.DOTALL)
 
 
@@ -102,16 +106,15 @@ def _parser(name: str, report: Callable) -> argparse.ArgumentParser:
     return parser
 
 
-def result_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], **look):
-    """Return a table whose first column is text and whose other columns are numbers."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
+def result_table(
+    title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], form: str = "", **look: Any
+) -> Table:
+    """Return a table whose first column is text and whose other columns are numbers; `form` is that of fractions."""
     table = Table(title=title, box=SIMPLE_HEAD, pad_edge=False, **look)
     for number, column in enumerate(columns):
         table.add_column(column, justify="right" if number else "left")
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*(format(cell, form) if isinstance(cell, float) else str(cell) for cell in row))
     return table
 
 

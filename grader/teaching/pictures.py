@@ -18,16 +18,11 @@ from grader.course.syllabus import EXERCISES, SOLUTIONS
 from grader.execution.chapter_package import ChapterPackage
 from grader.files import write_whole
 from grader.teaching.circuits import CAPITAL, capitals, ids_of
-from grader.teaching.drawing.charts import box, card, curves, heatmap, write
-from grader.teaching.drawing.palette import CURVES, EMPTY, FAINT, FIXED, LEARNED, LINE, paint
-from grader.teaching.machines.pipeline import bubble, most_kept, pass_time, time_steps, total_time
+from grader.teaching.drawing.charts import curves, heatmap
 from grader.teaching.show.kinds.first_model import TEXT, TOKENS
 from grader.teaching.walks.initialization import measure_way
 
 PICTURES = EXERCISES / "pictures"
-PUBLISHED_BLOCK = bytes.fromhex(
-    "0f30d8b9458765406f6565164b6776645022675a"
-)  # SmolLM2's first one of blk.0.attn_q.weight
 FIVE_WORDS = {"mat": 0.4, "rug": 0.3, "sofa": 0.15, "roof": 0.1, "moon": 0.05}  # with their probabilities
 
 
@@ -66,7 +61,6 @@ def _stored(path: Path) -> str | None:
 
 
 def _bigrams(chapter: ModuleType) -> str:
-    """Draw the probabilities of the lesson's text."""
     counts = chapter.count_bigrams(TEXT, len(TOKENS))
     title = "How probable each next token is"
     table = chapter.bigram_probabilities(counts, 0.0)
@@ -81,7 +75,6 @@ def _sinusoidal_table(chapter: ModuleType) -> str:
 
 
 def _causal_weights(chapter: ModuleType) -> str:
-    """Draw the weights of the lesson's sentence."""
     words = ["fish", "for", "the", "crane"]
     x = torch.tensor([[3.0, 0, 0], [0, 0, 2], [0, 0, 1], [1, 1, 0]])
     w_q, w_k, w_v = torch.tensor([[[1.0, 1, 0], [0, 0, 1]], [[1, 1, 0], [1, 1, 1]], [[1, 0, 0], [0, 1, 0]]])
@@ -124,7 +117,6 @@ def _gradient_by_block(chapter: ModuleType) -> str:
 
 
 def _schedule(chapter: ModuleType) -> str:
-    """Draw the schedule of the lesson, and a straight line through the same three points."""
     warmup, total, peak, floor = 100, 1000, 1.0, 0.1
     cosine = [(step, chapter.warmup_cosine(step, warmup, total, peak, floor)) for step in range(0, total + 201, 10)]
     straight = [(0, 0.0), (warmup, peak), (total, floor), (total + 200, floor)]
@@ -187,35 +179,6 @@ def _softmax_slopes(chapter: ModuleType) -> str:
     return heatmap(slopes, list(FIVE_WORDS), list(FIVE_WORDS), title, row_name="weight", column_name="score")
 
 
-def _published_block(chapter: ModuleType) -> str:
-    """Draw 32 weights of SmolLM2 on the sixteen levels of their block."""
-    [weights] = chapter.dequantize_q4_1(torch.tensor([list(PUBLISHED_BLOCK)], dtype=torch.uint8)).tolist()
-    low, step = min(weights), (max(weights) - min(weights)) / 15  # this block uses the numbers 0 and 15
-    left, top, across, down = 96, 84, 15, 17
-    right = left + across * len(weights)
-    marks = [
-        write(left - 40, 60, "number", anchor="middle", colour=FAINT),
-        write(right + 8, 60, "weight", colour=FAINT),
-        write((left + right) / 2, top + 16 * down + 34, "place in the block", anchor="middle", colour=FAINT),
-    ]
-    for number in range(16):
-        y = top + down * (15 - number)
-        marks += [
-            f'<line x1="{left}" y1="{y}" x2="{right}" y2="{y}" {paint(None, LINE)}/>',
-            write(left - 10, y + 4, str(number), anchor="end"),
-            write(right + 8, y + 4, f"{low + step * number:.2f}"),
-        ]
-    for place, weight in enumerate(weights):
-        x, y = left + across * (place + 0.5), top + down * (15 - round((weight - low) / step))
-        marks.append(f'<circle cx="{x:g}" cy="{y}" r="4.5" {paint(CURVES[place // 16])}/>')
-        if place % 8 == 0 or place == 31:
-            marks.append(write(x, top + 16 * down + 8, str(place), anchor="middle", colour=FAINT))
-    for half, name in enumerate(("low bits", "high bits")):
-        x = left + across * (16 * half + 5)
-        marks += [f'<circle cx="{x}" cy="56" r="4.5" {paint(CURVES[half])}/>', write(x + 10, 60, name)]
-    return card(marks, right + 72, top + 16 * down + 50, "One block of SmolLM2: 32 weights on 16 levels")
-
-
 def _clipped_objective(chapter: ModuleType) -> str:
     """Draw the objective of one token for both signs of the advantage, and what it would be without clipping."""
     ratios = [i / 20 for i in range(5, 36)]
@@ -231,35 +194,6 @@ def _clipped_objective(chapter: ModuleType) -> str:
     title = "The objective of one token, clipped at 0.8 and 1.2"
     looks = [(0, 0), (0, 2), (1, 0), (1, 2)]
     return curves(lines, title, x_name="ratio", y_name="objective", looks=looks)
-
-
-def _pipeline_times(chapter: ModuleType) -> str:
-    """Draw what four stages do with eight micro-batches, by both schedules; what is empty is the bubble."""
-    n_stages, n_micro, unit, tall, left, top = 4, 8, 17, 26, 84, 84
-    colours = {"forward": LEARNED[0], "backward": FIXED[0]}
-    marks, share, time = [], 0.0, 0.0
-    for kind in ("gpipe", "1f1b"):
-        schedule = chapter.pipeline_schedule(n_stages, n_micro, kind)
-        timed = time_steps(schedule, pass_time)
-        share, time = bubble(timed), total_time(timed)
-        kept = max(map(most_kept, schedule))
-        marks.append(write(20, top - 14, f"{kind}: a stage keeps at most {kept} micro-batches", bold=True))
-        for stage, steps in enumerate(timed):
-            y = top + tall * stage
-            marks += [write(left - 10, y + 18, f"stage {stage}", anchor="end", colour=FAINT)]
-            marks += [box(left, y, unit * time, tall, EMPTY)]
-            for step in steps:
-                x, wide = left + unit * step.start, unit * (step.end - step.start)
-                marks.append(box(x, y, wide, tall, colours[step.kind]))
-                marks.append(write(x + wide / 2, y + 18, str(step.micro), anchor="middle", size=12))
-        top += tall * n_stages + 52
-    x = left
-    for name, colour in (*colours.items(), ("bubble", EMPTY)):
-        marks += [box(x, top - 34, 20, 16, colour), write(x + 28, top - 21, name, colour=FAINT)]
-        x += 124
-    marks.append(write(left + unit * time, top - 21, "time", anchor="end", colour=FAINT))
-    title = f"{n_stages} stages, {n_micro} micro-batches: the bubble is {share:.0%} of the time"
-    return card(marks, left + unit * time + 20, top, title)
 
 
 def _singular_values(chapter: ModuleType) -> str:
@@ -288,8 +222,6 @@ DRAWN: dict[str, Callable[[ModuleType], str]] = {
     "ch11_moe": _routing_table,
     "ch12_interpretability": _patched_capitals,
     "ch13_backward": _softmax_slopes,
-    "ch16_published_model": _published_block,
     "ch17_fine_tuning": _clipped_objective,
-    "ch18_many_machines": _pipeline_times,
     "ch20_modern_block": _singular_values,
 }

@@ -1,12 +1,11 @@
 """A real headless Chromium to view pages with, controlled by the DevTools protocol over two pipes: no driver, no port, no package.
 
 `with Browser(folder) as browser:` starts one; `page = browser.open(path, width=360, dark=True)` opens a file in it; then `page.press("Tab")`,
-`page.js("document.title")`, `page.errors`, `page.requests`, `page.tree()`, `page.screenshot(path)`, `page.pdf(path)`.
+`page.js("document.title")`, `page.errors`, `page.requests`, `page.tree()`.
 """
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import json
 import os
@@ -36,7 +35,6 @@ os.dup2(commands, 3), os.dup2(answers, 4)
 os.execv(sys.argv[3], sys.argv[3:])
 """
 KEYS = {"Tab": (9, ""), "Enter": (13, "\r"), "Escape": (27, ""), " ": (32, " ")}
-SHIFT = 8
 
 
 def chromium() -> str | None:
@@ -82,7 +80,7 @@ class Browser:
         os.close(self._write)
         os.close(self._read)
 
-    def open(self, path: Path | str, width: int = 1200, height: int = 900, dark: bool = False, media: str = "", script: bool = True, at: str = "") -> Page:
+    def open(self, path: Path | str, width: int = 1200, height: int = 900, dark: bool = False, script: bool = True, at: str = "") -> Page:
         """Open the file or address in a new tab and wait until it has loaded; `at` is the part after the #."""
         target = self.ask("Target.createTarget", url="about:blank")["targetId"]
         session = self.ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
@@ -90,7 +88,7 @@ class Browser:
         for domain in ("Page", "Runtime", "Log", "Network"):
             page.ask(f"{domain}.enable")
         page.ask("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600)
-        page.ask("Emulation.setEmulatedMedia", media=media, features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
+        page.ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
         page.ask("Emulation.setScriptExecutionDisabled", value=not script)
         page.visit(path, at)
         return page
@@ -181,10 +179,10 @@ class Page:
             raise RuntimeError(answer["exceptionDetails"]["exception"].get("description", "the expression failed"))
         return answer["result"].get("value")
 
-    def press(self, key: str, shift: bool = False) -> None:
+    def press(self, key: str) -> None:
         """Press Tab, Enter, Escape or the space bar like a person."""
         code, text = KEYS[key]
-        about = {"key": key, "code": {" ": "Space"}.get(key, key), "windowsVirtualKeyCode": code, "modifiers": SHIFT if shift else 0}
+        about = {"key": key, "code": {" ": "Space"}.get(key, key), "windowsVirtualKeyCode": code}
         self.ask("Input.dispatchKeyEvent", type="keyDown", **about, **({"text": text} if text else {}))
         self.ask("Input.dispatchKeyEvent", type="keyUp", **about)
 
@@ -195,7 +193,3 @@ class Page:
         """What a screen reader finds: (role, name) of every element that is not hidden from it."""
         nodes = self.ask("Accessibility.getFullAXTree")["nodes"]
         return [(node["role"]["value"], node.get("name", {}).get("value", "")) for node in nodes if not node["ignored"]]
-
-    def pdf(self, path: Path) -> Path:
-        path.write_bytes(base64.b64decode(self.ask("Page.printToPDF", preferCSSPageSize=True)["data"]))
-        return path

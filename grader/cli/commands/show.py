@@ -5,49 +5,36 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated
 
-from grader.cli.arguments import argument, complete_exercise, option
+from grader.cli.arguments import argument, complete_exercise
 from grader.console.output import make_console, print_error, print_wrapped
-from grader.course.status import find_exercise, read_course, short_path
+from grader.course.status import find_exercise, read_course
 from grader.course.syllabus import Chapter, Exercise
-from grader.files import write_whole
 from grader.processes.client import AnyServer, NoServer, ServerLost
 from grader.processes.job import PictureJob
 from grader.teaching.show.catalog import exercises_with_pictures, has_picture
 from grader.teaching.show.panels import Picture
-from grader.teaching.show.svg import picture_to_svg
 from grader.teaching.show.terminal import find_colour_system, render_picture
 from rich.console import Console
 
-DRAWN, NOTHING, WRONG_USE = 0, 1, 2
+DRAWN, NOTHING = 0, 1
 
 
 def complete_drawable(incomplete: str) -> list[str]:
     return [name for name in complete_exercise(incomplete) if has_picture(name)]
 
 
-def show(
-    name: Annotated[str | None, argument("NAME", "An exercise.", complete_drawable)] = None,
-    out: Annotated[Path | None, option("Write the picture to this file.", metavar="FILE.svg")] = None,
-) -> int:
+def show(name: Annotated[str | None, argument("NAME", "An exercise.", complete_drawable)] = None) -> int:
     """Draw your result of an exercise next to the reference's."""
     found = read_course().find(name) if name else find_exercise(None)
     if not isinstance(found, Exercise) or not has_picture(found.name):
         return _list_pictures(found, named=name is not None)
-    if out is not None and out.suffix.lower() != ".svg":
-        print_error(f"--out: the picture is an SVG, so give a file that ends in .svg; {out.name!r} does not")
-        return WRONG_USE
     try:
         picture = drawn(found)
     except ServerLost as problem:
         print_error(str(problem))
         return NOTHING
-    if out is not None:
-        write_whole(out, picture_to_svg(picture))
-        print_wrapped(make_console(), f"{picture.verdict} The picture is {short_path(out)}.")
-        return DRAWN
     console, colour = _terminal()
     for line in render_picture(picture, console.width, colour):
         console.print(line, soft_wrap=True, no_wrap=True)

@@ -40,12 +40,10 @@ def _read_glossary() -> dict:
 
 @cache
 def load_words() -> list[Word]:
-    """Return all words in alphabetical order."""
     return sorted((Word(**entry) for entry in _read_glossary()["word"]), key=lambda word: word.name.lower())
 
 
 def load_sizes() -> dict[str, str]:
-    """Return the meaning of each letter of a shape."""
     return _read_glossary()["sizes"]
 
 
@@ -63,21 +61,13 @@ def words_near() -> dict[str, list[str]]:
 # ---- chapter 0
 
 
-@dataclass(frozen=True)
-class Introduction:
-    """Parts of chapter 0, as Markdown."""
-
-    diagram: str
-    needs: str
-
-
-def read_introduction() -> Introduction:
-    """Return what chapter 0 says; all parts are empty where the lesson is missing."""
+def read_introduction() -> tuple[str, str]:
+    """Return chapter 0's diagram and what a reader needs, as Markdown; empty where the lesson is missing."""
     path = EXERCISES / "ch00_big_picture.md"
     text = read_source(path) if path.is_file() else ""
     diagram = re.search(r"^!\[[^\]]*\]\(pictures/ch00_\w+\.svg\)$", text, re.MULTILINE)
     needs = re.search(r"^## What you need\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
-    return Introduction(diagram[0] if diagram else "", needs[1].strip() if needs else "")
+    return diagram[0] if diagram else "", needs[1].strip() if needs else ""
 
 
 # ---- walks

@@ -116,7 +116,6 @@ class _Reader:
         return above
 
     def _factors(self) -> str:
-        """Read factors and words side by side."""
         parts: list[str] = []
         words: list[str] = []
 

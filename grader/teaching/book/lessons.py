@@ -16,13 +16,7 @@ from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 
-
-@dataclass(frozen=True)
-class Card:
-    """The HTML before and after the paragraph about an exercise."""
-
-    before: str
-    after: str
+Card = tuple[str, str]  # the HTML before and after the paragraph about an exercise
 
 
 @dataclass
@@ -91,7 +85,6 @@ def nest(outline: list[Heading]) -> list[tuple[Heading, list[Heading]]]:
 
 
 def make_slug(title: str) -> str:
-    """Return a heading as an anchor name."""
     return re.sub(r"[^\w]+", "-", title.lower()).strip("-") or "part"
 
 
@@ -123,8 +116,8 @@ def _add_cards(tokens: list[Token], card: Callable[[str], Card | None]) -> tuple
         if token.type == "paragraph_open" and inline and (match := re.match(r"\*\*`(\w+)`\*\*\s*", inline.content)):
             if (made := card(match[1])) is not None:
                 _remove_name(inline.children or [])
-                out.append(Token("html", "", 0, content=made.before))
-                after = [Token("html", "", 0, content=made.after)]
+                out.append(Token("html", "", 0, content=made[0]))
+                after = [Token("html", "", 0, content=made[1])]
                 outline.append(Heading(match[1], match[1], 3, exercise=True))
         out.append(token)
         if token.type == "paragraph_close":

@@ -4,36 +4,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 
 from grader.course.source import read_source
 from grader.course.syllabus import EXERCISES, SOLUTIONS, Exercise, is_handout
 from grader.teaching.drawing.palette import without_style
 
 
-@dataclass(frozen=True)
-class ExercisePictures:
-    """One exercise's pictures: SVG by file name, their titles in the same order, and the text about them."""
-
-    files: dict[str, str]
-    titles: list[str]
-    about: str
-    look: str
-
-
-def draw_exercises(exercises: Iterable[Exercise]) -> dict[str, ExercisePictures]:
+def draw_exercises(exercises: Iterable[Exercise]) -> dict[str, SimpleNamespace]:
     """Draw the reference's panels of `headway show`; return them by the name of the exercise."""
     # these take torch, which a book that is there already can do without
     from grader.execution.target import Target
-    from grader.execution.worker import WorkerPool
     from grader.teaching.show.catalog import find_subject, has_picture
     from grader.teaching.show.panels import Bars, Span
     from grader.teaching.show.svg import panel_to_svg
     from grader.verdict.trial import Trial
 
-    trial, found = Trial(Target("solutions", SOLUTIONS), pool=WorkerPool()), {}
-    try:
+    found = {}
+    with closing(Trial(Target("solutions", SOLUTIONS))) as trial:
         for exercise in exercises:
             if not has_picture(exercise.name):
                 continue
@@ -44,11 +34,8 @@ def draw_exercises(exercises: Iterable[Exercise]) -> dict[str, ExercisePictures]
             longest = Span.of(value for panel in panels if isinstance(panel, Bars) for value in panel.values).high
             drawn = enumerate((panel_to_svg(panel, longest=longest) for panel in panels), start=1)
             files = {f"{exercise.name}-{number}.svg": svg for number, svg in drawn}
-            titles = [panel.title for panel in panels]
-            found[exercise.name] = ExercisePictures(files, titles, subject.about, subject.look)
-    finally:
-        trial.close()
-        trial.pool.close()
+            text = {"titles": [panel.title for panel in panels], "about": subject.about, "look": subject.look}
+            found[exercise.name] = SimpleNamespace(files=files, **text)
     return found
 
 

@@ -119,7 +119,6 @@ class Rules:
         return escape(tokens[at].content, quote=False)
 
     def html(self, tokens: Sequence[Token], at: int, *_: Any) -> str:
-        """HTML of the book's own."""
         return tokens[at].content
 
     def table_open(self, tokens: Sequence[Token], at: int, *_: Any) -> str:
@@ -141,7 +140,6 @@ class Rules:
 
 
 def highlight_python(text: str) -> str:
-    """Return Python as HTML with a class for each kind of word; book.css has the colours."""
     lexer = PythonConsoleLexer() if text.startswith(">>>") else PythonLexer()
     coloured = highlight(text.strip("\n"), lexer, HtmlFormatter(nowrap=True))
     return f'<pre class="code copied"><code>{coloured}</code></pre>'

@@ -15,7 +15,7 @@ from pathlib import Path
 from grader.course.progress import format_points
 from grader.course.source import Definition, parse, read_source
 from grader.course.syllabus import EXERCISES, ROOT, SOLUTIONS, Chapter, Exercise, is_handout, load_syllabus
-from grader.teaching.book import contents, pictures, shapes
+from grader.teaching.book import contents, pictures
 from grader.teaching.book.lessons import Card, Heading, Page, make_page, make_slug, nest
 from grader.teaching.book.rules import Links, find_stub, highlight_python
 from grader.teaching.drawing.palette import theme_rules
@@ -97,7 +97,7 @@ class _Book:
         )
         self._html.globals |= {"number": format_points, "addresses": self._addresses}
         before, after, guides = ({path.stem: path for path in paths} for paths in self._find_pages())
-        names = [*before, *(chapter.name for chapter in self._chapters), *after, *guides, "shapes", "glossary"]
+        names = [*before, *(chapter.name for chapter in self._chapters), *after, *guides, "glossary"]
         self._page_addresses = {f"{name}.html" for name in names}
         self._lessons = {chapter.name: self._chapter_page(chapter) for chapter in self._chapters}
         self._before = {name: self._markdown_page(path) for name, path in before.items()}
@@ -120,7 +120,7 @@ class _Book:
         chapters = {chapter.name: chapter for chapter in self._chapters}
         pages = self._before | self._lessons | self._after | self._guides
         pages |= {"walks": self._walks_page()} if self._walks else {}
-        pages |= {"shapes": self._shapes_page(), "glossary": self._glossary_page(), "index": self._front_page()}
+        pages |= {"glossary": self._glossary_page(), "index": self._front_page()}
         made = {f"{name}.html": self._html_page(name, page, chapters.get(name)) for name, page in pages.items()}
         # a script and not JSON: a page that was opened from a folder may load a script only
         lines = ",\n".join(json.dumps(entry, ensure_ascii=False) for entry in self._index)
@@ -142,7 +142,8 @@ class _Book:
         if address in order:
             at = order.index(address)
             around = [order[at - 1] if at else None, order[at + 1] if at + 1 < len(order) else None]
-        return self._html.get_template("page.html").render(
+        return self._render(
+            "page.html",
             address=address,
             page=page,
             body=Markup(pictures.place_pictures(page.body, self._pictures)),
@@ -176,7 +177,7 @@ class _Book:
             self._index.append(entry)
         cards = [self._card(exercise) for exercise in left.values()]  # of those that the lesson says nothing about
         outline = page.outline + [Heading(name, name, 3, exercise=True) for name in left]
-        return Page(page.title, page.body + "".join(one.before + one.after for one in cards), page.parts, outline)
+        return Page(page.title, page.body + "".join(before + after for before, after in cards), page.parts, outline)
 
     def _markdown_page(self, path: Path, number: int = 0) -> Page:
         address = f"{path.stem}.html"
@@ -201,18 +202,18 @@ class _Book:
         code, drawn = Markup(highlight_python(find_stub(exercise))), self._drawn.get(exercise.name)
         made = self._render("card.html", exercise=exercise, code=code, levels=HINT_LEVELS, drawn=drawn)
         before, _, after = made.partition("<!-- what the lesson says -->")
-        return Card(before, after)
+        return before, after
 
     def _front_page(self) -> Page:
-        intro, links = contents.read_introduction(), self._links("index.html")
+        (diagram, needs), links = contents.read_introduction(), self._links("index.html")
         body = self._render(
             "front.html",
             chapters=self._chapters,
             before_first=self._before,
             others=self._after,
             hours={one.number: one.hours for one in self._chapters if one.hours},
-            diagram=Markup(make_page(intro.diagram, links).body),
-            needs=Markup(make_page(intro.needs, links).body),
+            diagram=Markup(make_page(diagram, links).body),
+            needs=Markup(make_page(needs, links).body),
         )
         return Page("Headway", body)
 
@@ -222,28 +223,13 @@ class _Book:
         outline = [Heading(walk.name, walk.name, 2) for walk in self._walks]
         return Page("Walks", self._render("walks.html", walks=self._walks), outline=outline)
 
-    def _shapes_page(self) -> Page:
-        rows = {
-            chapter: [row for exercise in chapter.exercises for row in shapes.list_rows(exercise, find_stub(exercise))]
-            for chapter in self._chapters
-            if chapter.exercises
-        }
-        by_shape: dict[str, list[shapes.Row]] = {}
-        for row in (row for several in rows.values() for row in several):
-            for shape in dict.fromkeys(row.shapes):
-                by_shape.setdefault(shape, []).append(row)
-        several = {shape: found for shape, found in sorted(by_shape.items()) if len(found) > 1}
-        body = self._render("shapes.html", rows=rows, by_shape=several, sizes=contents.load_sizes())
-        self._index.append(("Index of shapes", "What goes in and what comes out", "shapes.html", " ".join(by_shape)))
-        chapters = [Heading(f"{chapter.number} {chapter.title}", chapter.id, 2) for chapter in rows]
-        outline = [Heading("The letters", "letters", 2), *chapters, Heading("By shape", "by-shape", 2)]
-        return Page("Index of shapes", body, outline=outline)
-
     def _glossary_page(self) -> Page:
         words, chapters = contents.load_words(), {chapter.id: chapter for chapter in self._chapters}
         for word in words:
             self._index.append((word.name, "Glossary", word.address, " ".join((*word.also, word.says))))
-        return Page("Glossary", self._render("glossary.html", words=words, chapters=chapters, slug=make_slug))
+        values = {"words": words, "chapters": chapters, "sizes": contents.load_sizes(), "slug": make_slug}
+        outline = [Heading("Letters of shapes", "letters", 2)]
+        return Page("Glossary", self._render("glossary.html", **values), outline=outline)
 
 
 def _lesson(name: str) -> Path:
@@ -255,7 +241,6 @@ def _guide(name: str) -> Path:
 
 
 def _docstring(exercise: Exercise) -> str:
-    """Return the docstring on one line, for the search."""
     node = parse(find_stub(exercise)).body[-1]
     assert isinstance(node, Definition)
     return " ".join((ast.get_docstring(node) or "").split())

@@ -128,12 +128,8 @@ def heatmap(
     *,
     row_name: str = "",
     column_name: str = "",
-    limits: tuple[float, float] | None = None,
 ) -> str:
-    """Draw a table as coloured cells, with numbers if there are few cells; NaN leaves its cell empty.
-
-    `limits` are the least and the largest number of the colour scale; otherwise they are those of the table.
-    """
+    """Draw a table as coloured cells, with numbers if there are few cells; NaN leaves its cell empty."""
     listed = values.tolist() if hasattr(values, "tolist") else values
     table = [[round(float(value), 3) for value in row] for row in listed]
     if not table or any(len(row) != len(columns) for row in table) or len(table) != len(rows):
@@ -141,7 +137,7 @@ def heatmap(
             f"a table of {len(table)} rows needs as many row labels ({len(rows)}) and each row {len(columns)} values"
         )
     finite = [value for row in table for value in row if math.isfinite(value)]
-    low, high = limits or (min(finite, default=0.0), max(finite, default=0.0))
+    low, high = min(finite, default=0.0), max(finite, default=0.0)
     numbered = len(table) * len(columns) <= MAX_NUMBERED_CELLS
     wide, tall = (58, 36) if numbered else (22, 14)
     left = 24 + (26 if row_name else 0) + round(7.2 * max(len(str(label)) for label in rows))

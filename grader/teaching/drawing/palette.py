@@ -30,12 +30,10 @@ def _mix(stops: Sequence[str], place: float) -> str:
 
 
 def parts(code: str) -> list[int]:
-    """Return red, green and blue of `#rrggbb`."""
     return [int(code[i : i + 2], 16) for i in (1, 3, 5)]
 
 
 def luminance(code: str) -> float:
-    """Return the relative luminance, as WCAG defines it."""
     values = (part / 255 for part in parts(code))
     red, green, blue = (value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4 for value in values)
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue

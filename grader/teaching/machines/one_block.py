@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 from grader.execution.simulated_group import Group, run_ranks
@@ -23,24 +23,12 @@ class Block(nn.Module):
         return x + self.feed_forward(self.ln2(x))
 
 
-@dataclass(frozen=True)
-class Part:
-    """A rank's part of the block."""
-
-    parameters: int  # bytes
-    calls: dict[str, int]
-    shape: tuple[int, ...]  # of the tensors that it sends
-    sent: float  # bytes, in a ring
-    output_differs: float  # from the whole block's, at most
-    gradient_differs: float
-
-
 def make_block(parts: Any, d_model: int, n_heads: int) -> Block:
     attention, feed_forward = parts.MultiHeadAttention(d_model, n_heads), parts.FeedForward(d_model)
     return Block(parts.LayerNorm(d_model), attention, parts.LayerNorm(d_model), feed_forward)
 
 
-def run_block_in_parts(parts: Any, whole: Block, x: Tensor, size: int) -> list[Part]:
+def run_block_in_parts(parts: Any, whole: Block, x: Tensor, size: int) -> list[SimpleNamespace]:
     """Run a forward and a backward pass of the block on `size` ranks with tensor parallelism, x (B, T, D) on each."""
     mask = parts.causal_mask(x.size(1))
 
@@ -52,7 +40,7 @@ def run_block_in_parts(parts: Any, whole: Block, x: Tensor, size: int) -> list[P
 
     output, gradient = run(whole)
 
-    def run_part(group: Group) -> Part:
+    def run_part(group: Group) -> SimpleNamespace:
         counted = CountedGroup(group)
         block = Block(
             copy.deepcopy(whole.ln1),
@@ -61,12 +49,12 @@ def run_block_in_parts(parts: Any, whole: Block, x: Tensor, size: int) -> list[P
             parts.TensorParallelFeedForward(whole.feed_forward, counted),
         )
         mine, my_gradient = run(block)
-        return Part(
-            parameters=parameter_bytes(block),
+        return SimpleNamespace(
+            parameters=parameter_bytes(block),  # bytes
             calls=count_calls(counted.messages),
-            shape=tuple(counted.messages[0].tensor.shape),
+            shape=tuple(counted.messages[0].tensor.shape),  # of the tensors that it sends
             sent=counted.ring_bytes(),
-            output_differs=(mine - output).abs().max().item(),
+            output_differs=(mine - output).abs().max().item(),  # from the whole block's, at most
             gradient_differs=(my_gradient - gradient).abs().max().item(),
         )
 

@@ -4,43 +4,27 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import torch
 from grader.execution.simulated_group import Group, run_ranks
-from grader.teaching.machines.counting import CountedGroup, Message
+from grader.teaching.machines.counting import CountedGroup
 from torch import Tensor, nn
 
 PLAIN, SHARDED_STATE, FULLY_SHARDED = WAYS = ("plain", "ShardedAdamW", "fully sharded")
 LEARNING_RATE = 1e-3
 
 
-@dataclass(frozen=True)
-class Rank:
-    """What one rank keeps, in bytes; what it has sent; and what it has computed."""
+def train_one_step(parts: Any, way: str, model: nn.Module, ids: Tensor, size: int) -> list[SimpleNamespace]:
+    """Do one step on `size` simulated ranks, each with its rows of ids.
 
-    rows: int
-    loss: float
-    weights: int
-    gradients: int
-    state: int
-    messages: list[Message]
-    sent: float
-    gradient: Tensor  # of the whole model, as one vector
-    updated: Tensor  # the whole model after the step, as one vector
-
-    @property
-    def kept(self) -> int:
-        return self.weights + self.gradients + self.state
-
-
-def train_one_step(parts: Any, way: str, model: nn.Module, ids: Tensor, size: int) -> list[Rank]:
-    """Do one step on `size` simulated ranks, each with its rows of ids; return what each rank has done."""
+    Return what each rank keeps and sends, in bytes, and what it has computed.
+    """
     return run_ranks(lambda group: _train(parts, way, copy.deepcopy(model), ids, group), size)[0]
 
 
-def _train(parts: Any, way: str, model: nn.Module, ids: Tensor, group: Group) -> Rank:
+def _train(parts: Any, way: str, model: nn.Module, ids: Tensor, group: Group) -> SimpleNamespace:
     counted = CountedGroup(group)
     lengths = {name: sum(own.numel() for own in part.parameters(recurse=False)) for name, part in model.named_modules()}
     if way == FULLY_SHARDED:
@@ -61,16 +45,20 @@ def _train(parts: Any, way: str, model: nn.Module, ids: Tensor, group: Group) ->
     optimizer.step()
     kept = list(model.parameters())
     state = [optimizer.m, optimizer.v] if way == SHARDED_STATE else [*kept, *kept]  # AdamW: m and v of each number
-    return Rank(
+    sizes = {
+        "weights": _bytes(kept),
+        "gradients": _bytes([parameter.grad for parameter in kept]),
+        "state": _bytes(state),
+    }
+    return SimpleNamespace(
+        **sizes,
+        kept=sum(sizes.values()),
         rows=len(rows),
         loss=loss.item(),
-        weights=_bytes(kept),
-        gradients=_bytes([parameter.grad for parameter in kept]),
-        state=_bytes(state),
         messages=counted.messages,
         sent=counted.ring_bytes(),
-        gradient=gradient,
-        updated=_whole_vector(parts, model, lengths, group, lambda parameter: parameter.detach()),
+        gradient=gradient,  # of the whole model, as one vector
+        updated=_whole_vector(parts, model, lengths, group, lambda parameter: parameter.detach()),  # after the step
     )
 
 

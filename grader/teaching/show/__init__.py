@@ -2,5 +2,5 @@
 
 catalog.toml says which exercise has which picture. The modules of kinds/ compute it from one side's implementation,
 and `both_sides.py` runs them for both sides. `panels.py` has the result as plain data, `terminal.py` draws it as text,
-and `svg.py` in a file or in the book.
+and `svg.py` draws the reference's for the book.
 """

@@ -8,10 +8,9 @@ import re
 
 from grader.course.source import SourceProblem, is_written
 from grader.course.syllabus import Exercise
-from grader.execution.errors import ChapterBroken, ExtendDeadline, HostDied, LearnerError, OutOfTime, Todo
-from grader.execution.target import Target, resolve
-from grader.execution.worker import WorkerPool
-from grader.teaching.show.catalog import Subject, find_subject
+from grader.execution.errors import ChapterBroken, HostDied, LearnerError, OutOfTime, Todo
+from grader.execution.target import Target
+from grader.teaching.show.catalog import find_subject
 from grader.teaching.show.panels import Pair, Panel, Picture, count_differences, pair_panels
 from grader.verdict import comparing
 from grader.verdict.explanation import explain_failure
@@ -21,27 +20,12 @@ from grader.verdict.value_text import format_value
 MAX_RESULT_CHARACTERS = 120
 
 
-def make_picture(
-    exercise: Exercise,
-    target: Target | None = None,
-    in_worker: bool = False,
-    pool: WorkerPool | None = None,
-    extend_deadline: ExtendDeadline = lambda _: None,
-) -> Picture:
+def make_picture(exercise: Exercise, trial: Trial) -> Picture:
     """Compute the exercise's picture on both sides; UnknownName if it has none.
 
     If the learner's side fails, the picture says why.
     """
     subject = find_subject(exercise.name)
-    trial = Trial(target or resolve(None), in_worker, pool=pool or WorkerPool(), extend_deadline=extend_deadline)
-    try:
-        return _compare_sides(subject, exercise, trial)
-    finally:
-        trial.close()
-        trial.pool.close()
-
-
-def _compare_sides(subject: Subject, exercise: Exercise, trial: Trial) -> Picture:
     trial.begin_test(exercise, "the picture")
     problem: BaseException | None = None
     try:
@@ -69,7 +53,6 @@ def _compare_sides(subject: Subject, exercise: Exercise, trial: Trial) -> Pictur
 
 @contextlib.contextmanager
 def _without_output():
-    """Discard what the learner's code prints."""
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         yield
 

@@ -94,6 +94,14 @@ def fix_weights(module: Handle, seed: int = 0, scale: float = 1.0) -> Handle:
     return module
 
 
+def exchange_words(ids: Sequence[int], vocab_size: int) -> Tensor:
+    """Return the ids, and below them one copy for each position with that id exchanged."""
+    rows = torch.tensor(ids).repeat(len(ids) + 1, 1)
+    for position in range(len(ids)):
+        rows[position + 1, position] = (rows[0, position] + 4) % (vocab_size - 1) + 1
+    return rows
+
+
 def influence_grid(
     title: str,
     call: Callable[[Tensor], Any],

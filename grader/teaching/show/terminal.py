@@ -63,7 +63,6 @@ def _render_pair(pair: Pair, width: int) -> list[Text]:
 
 
 def _side_by_side(blocks: list[Block], width: int) -> list[Text]:
-    """Put as many blocks in a row as fit."""
     rows: list[list[Block]] = []
     for block in blocks:
         if rows and sum(_block_width(one) + GAP for one in rows[-1]) + _block_width(block) <= width:
@@ -196,7 +195,6 @@ def _draw_charts(pair: Pair[Chart], width: int) -> tuple[list[Block], list[Text]
 
 
 def _mark(number: int) -> tuple[str, str]:
-    """Return the letter of a line with a style."""
     return MARKS[number], terminal_style(CURVES[number % len(CURVES)])
 
 
@@ -206,7 +204,6 @@ def _widen(span: Span, length: float) -> Span:
 
 
 def _plot(chart: Chart, x: Span, y: Span, width: int, height: int) -> list[Text]:
-    """Draw the lines with a letter for each; the first line is on top, and NaN and infinity break a line."""
     cells: dict[tuple[int, int], int] = {}
     for number, points in reversed(list(enumerate(chart.lines.values()))):
         cells |= dict.fromkeys(touched_cells(points, x, y, width, height), number)

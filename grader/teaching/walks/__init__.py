@@ -51,5 +51,4 @@ def _templates() -> dict[str, Path]:
 
 
 def load(name: str) -> ModuleType:
-    """Import the walk's module."""
     return import_module(ELSEWHERE.get(name) or f"{__name__}.{name.replace('-', '_')}")

@@ -3,31 +3,23 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
 import torch
 from grader.execution.chapter_package import ChapterPackage
 from grader.teaching.corpora import SENTENCES
-from grader.teaching.measurements import result_table
+from grader.teaching.measurements import Report, result_table
 from grader.teaching.walks.initialization import scaled_normal_
 from grader.teaching.walks.parts import Parts
 from grader.teaching.walks.progress_line import ProgressReporter
-from grader.teaching.walks.small_models import (
-    GPT_PARTS,
-    TOKENIZING,
-    TRAINING,
-    Batch,
-    small_gpt,
-    tokenizer_and_batch,
-    train,
-)  # fmt: skip
-from grader.teaching.walks.walk_page import BLANK, curve, table
-from rich.table import Table
+from grader.teaching.walks.small_models import SENTENCE_GPT, Batch, sentence_gpt, small_gpt
+from grader.teaching.walks.walk_page import BLANK, curves, table
 from torch import Tensor, nn
+from torch.nn.utils import parameters_to_vector
 
-REQUIRED_EXERCISES = (*TOKENIZING, *GPT_PARTS, *TRAINING, "accumulated_step")
+REQUIRED_EXERCISES = (*SENTENCE_GPT, "accumulated_step")
 
 WARM_UP_STEPS = 30  # before anything is measured: the first gradients all point the same way
 SIZES = (1, 2, 5, 10)
@@ -40,10 +32,7 @@ RUNS = ("2 sentences a step", "10 x 2, accumulated", "all 20 at once")
 
 
 def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> SimpleNamespace:
-    """Compute gradients of many small batches, one step in three ways, and three runs."""
-    tokenizer, whole = tokenizer_and_batch(parts)
-    model = small_gpt(parts, tokenizer.vocab_size, seed)
-    train(parts, model, whole, WARM_UP_STEPS, report_progress, what="first steps of training")
+    model, _, whole, _ = sentence_gpt(parts, seed, WARM_UP_STEPS, report_progress)
     generator = torch.Generator().manual_seed(seed)
     full = _gradient(parts, model, whole)
     noise = {}  # by size: mean cosine with the whole gradient; mean norm of the difference / norm of the whole
@@ -88,7 +77,7 @@ def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Simpl
         noise=noise,
         counts=[_count(piece) for piece in pieces],
         positions=(max(piece[0].numel() for piece in pieces), whole[0].numel()),
-        step_length=(big - _weights(model)).norm().item(),
+        step_length=(big - parameters_to_vector(model.parameters())).norm().item(),
         accumulated_off=(accumulated - big).abs().max().item(),
         averaged_off=(averaged - big).abs().max().item(),
         losses=losses,
@@ -109,11 +98,7 @@ def _count(batch: Batch) -> int:
 def _gradient(parts: Parts, model: nn.Module, batch: Batch) -> Tensor:
     """Return the gradient of the mean loss with respect to all weights, as one vector."""
     loss = parts.cross_entropy(model(batch[0])[0], batch[1])
-    return torch.cat([gradient.flatten() for gradient in torch.autograd.grad(loss, list(model.parameters()))])
-
-
-def _weights(model: nn.Module) -> Tensor:
-    return torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
+    return parameters_to_vector(torch.autograd.grad(loss, list(model.parameters())))
 
 
 def _stepped(parts: Parts, model: nn.Module, way: str, whole: Batch, pieces: Sequence[Batch]) -> Tensor:
@@ -129,34 +114,23 @@ def _stepped(parts: Parts, model: nn.Module, way: str, whole: Batch, pieces: Seq
         for inputs, targets in pieces:
             (parts.cross_entropy(copied(inputs)[0], targets) / len(pieces)).backward()
         optimizer.step()
-    return _weights(copied)
+    return parameters_to_vector(copied.parameters()).detach()
 
 
 def describe(n: SimpleNamespace) -> dict[str, Any]:
-    every = [loss for losses in n.losses.values() for loss in losses]
-    span, wide = (min(every), max(every)), max(map(len, RUNS))
-    drawn = [part for name, losses in n.losses.items() for part in curve(name.ljust(wide), losses, width=36, span=span)]
     rows = []
     for name, losses in n.losses.items():
         worse = sum(after > before for before, after in zip(losses, losses[1:]))
         rows.append([name, *(losses[step - 1] for step in SHOWN), worse])
+    noise = [[size, *found, n.noise[1][1] * size**-0.5] for size, found in n.noise.items()]
+    columns = ["sentences", "cosine", "noise", "noise of one / root of size"]
+    accumulated = ["pieces weighted by their words (accumulated_step)", n.accumulated_off]
     return {
         "sentences": len(SENTENCES),
-        "noise_table": table(
-            [[size, *found, n.noise[1][1] * size**-0.5] for size, found in n.noise.items()],
-            ["sentences", "cosine", "noise", "noise of one / root of size"],
-            ".2f",
-            left=0,
-        ),
+        "noise_table": table(noise, columns, ".2f", left=0),
         "pieces_table": table([["words to predict", *n.counts]], ["piece", *map(str, range(PIECES))]),
-        "step_table": table(
-            [
-                ["pieces weighted by their words (accumulated_step)", n.accumulated_off],
-                ["the mean of the pieces' mean losses", n.averaged_off],
-            ],
-            form=".0e",
-        ),
-        "loss_curves": drawn + BLANK,
+        "step_table": table([accumulated, ["the mean of the pieces' mean losses", n.averaged_off]], form=".0e"),
+        "loss_curves": curves(n.losses) + BLANK,
         "loss_table": table(rows, ["after step", *map(str, SHOWN), "worse"], ".3f"),
         "apart": max(abs(a - b) for a, b in zip(n.losses[RUNS[1]], n.losses[RUNS[2]])),
     }
@@ -165,15 +139,14 @@ def describe(n: SimpleNamespace) -> dict[str, Any]:
 # ---- lesson 8
 
 
-def report_accumulation(chapters: ChapterPackage, seed: int) -> Iterator[Table | str]:
+def report_accumulation(chapters: ChapterPackage, seed: int) -> Report:
     """Lesson 8: the loss and the gradient of a batch that is split into two unequal pieces, weighted in three ways.
 
     The model is a small GPT with random weights. The first piece is a row with 3 kept targets, the second a row with 9.
     """
     models, training = chapters.module("ch07_models"), chapters.module("ch08_training")
     vocabulary, kept, positions = 50, (3, 9), 9
-    torch.manual_seed(seed)
-    model = models.GPT(models.GPTConfig(vocabulary, positions, d_model=16, n_heads=2, n_layers=2))
+    model = small_gpt(models, vocabulary, seed, max_len=positions, d_model=16)
     scaled_normal_(model)
     inputs, targets = torch.randint(vocabulary, (2, len(kept), positions))
     for row, count in zip(targets, kept):
@@ -182,7 +155,7 @@ def report_accumulation(chapters: ChapterPackage, seed: int) -> Iterator[Table |
     pieces = list(zip(inputs.split(1), targets.split(1)))
 
     def gradient() -> Tensor:
-        return torch.cat([parameter.grad.flatten() for parameter in model.parameters()])
+        return parameters_to_vector(parameter.grad for parameter in model.parameters())
 
     loss, whole = training.train_step(model, still, inputs, targets), gradient()
     weighted_loss, weighted = training.accumulated_step(model, still, pieces), gradient()
@@ -197,10 +170,10 @@ def report_accumulation(chapters: ChapterPackage, seed: int) -> Iterator[Table |
     shares = " and ".join(f"{count}/{sum(kept)}" for count in kept)
     averaged = f"each piece's mean loss divided by {len(pieces)}, the number of pieces"
     rows = [
-        ["the whole batch at once", f"{loss:.4f}", ""],
-        [f"pieces weighted by {shares}", f"{weighted_loss:.4f}", error(weighted)],
-        [averaged, f"{sum(losses) / len(pieces):.4f}", error(total / len(pieces))],
+        ["the whole batch at once", loss, ""],
+        [f"pieces weighted by {shares}", weighted_loss, error(weighted)],
+        [averaged, sum(losses) / len(pieces), error(total / len(pieces))],
         ["not divided at all", "", error(total)],
     ]
     columns = ("", "loss", "error of the gradient, as a share of the right gradient's length")
-    yield result_table("one gradient of both pieces", columns, rows)
+    yield result_table("one gradient of both pieces", columns, rows, ".4f")

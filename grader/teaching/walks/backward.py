@@ -36,7 +36,6 @@ Named = dict[str, Tensor]
 
 
 def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> SimpleNamespace:
-    """Run one backward pass by hand with its checks, then many steps."""
     vocabulary = sorted(set(SENTENCE))
     ids = torch.tensor([vocabulary.index(word) for word in SENTENCE])
     model = _Model(parts, ids[:-1], ids[1:], len(vocabulary), seed)

@@ -114,17 +114,11 @@ def _run_tests(exercises: list[Exercise], report_progress: ProgressReporter) -> 
     what = f"testing {len(exercises)} of your exercises"
     with report_progress(what, len(exercises)) as step, contextlib.closing(AnyServer()) as server:
         for exercise in exercises:
-            verdict = _verdict_on(exercise, server)
-            if verdict:
-                outcomes |= verdict.outcomes
-                broken |= {module: failure.message for module, failure in verdict.broken.items()}
+            with contextlib.suppress(NoServer):
+                for message in server.answers(CheckJob(exercise.name, os.getcwd())):
+                    if "verdict" in message:
+                        verdict = Verdict.from_data(message["verdict"])
+                        outcomes |= verdict.outcomes
+                        broken |= {module: failure.message for module, failure in verdict.broken.items()}
             step()
     return outcomes, broken
-
-
-def _verdict_on(exercise: Exercise, server: AnyServer) -> Verdict | None:
-    verdict = None
-    with contextlib.suppress(NoServer):
-        for message in server.answers(CheckJob(exercise.name, os.getcwd())):
-            verdict = Verdict.from_data(message["verdict"]) if "verdict" in message else verdict
-    return verdict

@@ -6,14 +6,13 @@ import os
 import random
 import sys
 import warnings
-from dataclasses import dataclass
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch: the same sums everywhere, and small models need no more
 
 import torch  # noqa: E402
-from grader.console.output import make_console  # noqa: E402
+from grader.console.output import command_line, make_console  # noqa: E402
 from grader.course.syllabus import load_syllabus  # noqa: E402
 from grader.teaching.walks import load, template_path  # noqa: E402
 from grader.teaching.walks.exercise_status import ExerciseStatus, find_status  # noqa: E402
@@ -23,16 +22,6 @@ from grader.teaching.walks.template import fill, print_template, read_template  
 from grader.teaching.walks.walk_page import WalkPage  # noqa: E402
 
 
-@dataclass
-class Measured:
-    """A walk's numbers, and whose code computed them."""
-
-    numbers: SimpleNamespace
-    from_learner: set[str]
-    from_reference: tuple[str, ...]
-    notes: list[str]  # sentences about the learner's code that could not be used
-
-
 def run_walk(name: str, seed: int) -> None:
     """Run the whole walk. Raises NotInHandout if this handout lacks an exercise that the walk needs, and another
     UserProblem if it cannot run on this machine."""
@@ -40,9 +29,9 @@ def run_walk(name: str, seed: int) -> None:
     if hasattr(walk, "require"):
         walk.require()
     walk_page = WalkPage(make_console())
-    walk_page.title(f"headway walk {name}")
+    walk_page.console.print(f"headway walk {name}", style="bold")
     walk_page.say(template.title)
-    walk_page.blank()
+    walk_page.console.print()
     status = find_status(walk.REQUIRED_EXERCISES, show_progress)
     measurement = measure(walk, status, seed, show_progress)
     learner = [name for name in _in_course_order(measurement) if name in measurement.from_learner]
@@ -50,7 +39,7 @@ def run_walk(name: str, seed: int) -> None:
         walk_page.say(sentence)
     numbers = template_numbers(walk, measurement.numbers)
     print_template(walk_page, template, numbers)
-    walk_page.end("Next")
+    walk_page.heading("Next")
     _print_next_step(walk_page, fill(template.next_step, numbers), measurement)
 
 
@@ -71,8 +60,8 @@ def template_numbers(walk: ModuleType, numbers: SimpleNamespace) -> dict[str, An
     return constants | vars(numbers) | walk.describe(numbers)
 
 
-def measure(walk: ModuleType, status: ExerciseStatus, seed: int, report_progress: ProgressReporter) -> Measured:
-    """Measure the walk with the learner's code where it passes its tests.
+def measure(walk: ModuleType, status: ExerciseStatus, seed: int, report_progress: ProgressReporter) -> SimpleNamespace:
+    """Return the numbers of the walk, measured with the learner's code where it passes its tests, and whose code ran.
 
     If such code raises here all the same, the reference's code replaces it, and a note says so.
     """
@@ -89,7 +78,8 @@ def measure(walk: ModuleType, status: ExerciseStatus, seed: int, report_progress
             with hidden_prints(), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 numbers = walk.measure(parts, seed, report_progress)
-            return Measured(numbers, set(parts.from_learner), parts.from_reference, notes)
+            authors = {"from_learner": set(parts.from_learner), "from_reference": parts.from_reference}
+            return SimpleNamespace(numbers=numbers, notes=notes, **authors)
         except KeyboardInterrupt:
             raise
         except BaseException as trouble:
@@ -113,16 +103,16 @@ def measure(walk: ModuleType, status: ExerciseStatus, seed: int, report_progress
             parts.close()
 
 
-def _in_course_order(measurement: Measured) -> list[str]:
+def _in_course_order(measurement: SimpleNamespace) -> list[str]:
     """Return all exercises of the walk, from both sources, in the order of the course."""
     wanted = measurement.from_learner | set(measurement.from_reference)
     return [exercise.name for exercise in load_syllabus().exercises if exercise.name in wanted]
 
 
-def _print_next_step(walk_page: WalkPage, next_step: str, measurement: Measured) -> None:
+def _print_next_step(walk_page: WalkPage, next_step: str, measurement: SimpleNamespace) -> None:
     """Propose what to try: the walk's own proposal, then the first exercise of this walk that is not the learner's."""
     walk_page.say(next_step)
     if undone := [name for name in _in_course_order(measurement) if name in measurement.from_reference]:
         walk_page.say(f"The first exercise of this walk that does not use your code yet is {undone[0]}:")
-        walk_page.command(f"headway check {undone[0]}")
+        walk_page.console.print(command_line(f"headway check {undone[0]}"), soft_wrap=True)
     sys.stdout.flush()

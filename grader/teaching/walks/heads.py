@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from grader.teaching.walks.parts import Parts
 from grader.teaching.walks.progress_line import ProgressReporter
-from grader.teaching.walks.small_models import GPT_PARTS, small_gpt
+from grader.teaching.walks.small_models import GPT_PARTS, Batch, small_gpt, train
 from grader.teaching.walks.walk_page import causal, curve, grid, table
 from torch import Tensor, nn
 
@@ -35,31 +34,32 @@ EXAM_TEXTS = 256
 LAYERS, HEADS, WIDTH = 2, 4, 64
 
 
-@dataclass(frozen=True)
-class Head:
-    layer: int
-    number: int
-    before: str  # its name before training
-    name: str
-    first: float  # mean weights of rows 1 and later, on position 0, on the position before, and on the position itself
-    previous: float
-    own: float
-
-
 def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> SimpleNamespace:
-    """Train a GPT on the language, classify its heads, and remove the heads of each class in turn."""
     language = Language(seed)
     sizes = {"max_len": LENGTH, "d_model": WIDTH, "n_heads": HEADS, "n_layers": LAYERS}
     model = small_gpt(parts, len(TOKENS), seed, **sizes)
     exam, rules, chances = language.texts(EXAM_TEXTS)
     before = _patterns(parts, model, exam)
-    losses = _trained(parts, model, language, report_progress)
+
+    def draw() -> Batch:
+        texts, _, _ = language.texts(BATCH)
+        targets = texts[:, 1:].clone()
+        targets[:, :2] = -100  # the first two letters are random
+        return texts[:, :-1], targets
+
+    def rate(number: int) -> float:
+        return parts.warmup_cosine(number, 30, STEPS + 1, LR)
+
+    losses = train(parts, model, draw, STEPS, report_progress, what="training a small GPT", rate=rate)
     heads = []
     for layer, patterns in enumerate(_patterns(parts, model, exam)):
         for number, pattern in enumerate(patterns):
-            places = pattern[1:, 0], pattern.diagonal(-1), pattern.diagonal()[1:]
-            names = parts.classify_head(before[layer, number]), parts.classify_head(pattern)
-            heads.append(Head(layer, number, *names, *(weights.mean().item() for weights in places)))
+            one = SimpleNamespace(layer=layer, number=number)
+            one.before, one.name = (parts.classify_head(each) for each in (before[layer, number], pattern))
+            one.first = pattern[1:, 0].mean().item()  # mean weights of rows 1 and later, on position 0,
+            one.previous = pattern.diagonal(-1).mean().item()  # on the position before, and on the position itself
+            one.own = pattern.diagonal()[1:].mean().item()
+            heads.append(one)
     by_rule = {"all heads": _by_rule(model, exam, rules)}
     for name in sorted({head.name for head in heads} - {"mixed"}):
         with without_heads(model, [(head.layer, head.number) for head in heads if head.name == name]):
@@ -99,30 +99,12 @@ class Language:
         return torch.stack(tokens, 1), torch.stack(rules, 1), torch.stack(chances, 1)
 
 
-def _trained(parts: Parts, model: nn.Module, language: Language, report_progress: ProgressReporter) -> list[float]:
-    """Train, and return the losses. The first two letters are random and are left out."""
-    optimizer = parts.AdamW(model.parameters(), lr=LR)
-    losses = []
-    with report_progress("training a small GPT", STEPS) as step:
-        for number in range(STEPS):
-            texts, _, _ = language.texts(BATCH)
-            targets = texts[:, 1:].clone()
-            targets[:, :2] = -100
-            optimizer.param_groups[0]["lr"] = parts.warmup_cosine(number + 1, 30, STEPS + 1, LR)
-            losses.append(float(parts.train_step(model, optimizer, texts[:, :-1], targets)))
-            step()
-    model.eval()
-    return losses
-
-
 def _patterns(parts: Parts, model: nn.Module, exam: Tensor) -> Tensor:
-    """Return the patterns, averaged over texts, (layers, heads, T, T)."""
     return parts.attention_patterns(model, exam[:, :-1]).mean(1)
 
 
 @torch.no_grad()
 def _by_rule(model: nn.Module, exam: Tensor, rules: Tensor) -> list[float]:
-    """Return the mean loss of the tokens that each rule made."""
     logits = model(exam[:, :-1])[0][:, 2:]  # (B, T - 2, V)
     losses = F.cross_entropy(logits.transpose(1, 2), exam[:, 3:], reduction="none")
     return [losses[rules == rule].mean().item() for rule in range(len(RULES))]
@@ -133,19 +115,15 @@ def without_heads(model: nn.Module, heads: list[tuple[int, int]]) -> Iterator[No
     """Remove the output of these heads, each a layer and a number, for a while: their columns of W_out are 0."""
     d_head = model.blocks[0].attn.W_out.weight.shape[1] // HEADS
     kept = [(block.attn.W_out.weight, block.attn.W_out.weight.detach().clone()) for block in model.blocks]
-    try:
-        with torch.no_grad():
-            for layer, number in heads:
-                model.blocks[layer].attn.W_out.weight[:, number * d_head : (number + 1) * d_head] = 0.0
-        yield
-    finally:
-        with torch.no_grad():
-            for weight, before in kept:
-                weight.copy_(before)
+    for layer, number in heads:
+        model.blocks[layer].attn.W_out.weight.data[:, number * d_head : (number + 1) * d_head] = 0.0
+    yield
+    for weight, before in kept:
+        weight.data.copy_(before)
 
 
 def describe(n: SimpleNamespace) -> dict[str, Any]:
-    def clarity(head: Head) -> float:
+    def clarity(head: SimpleNamespace) -> float:
         return max(head.previous, head.own, head.first * (head.layer == 0))
 
     clearest = max(n.heads, key=clarity)
@@ -171,7 +149,7 @@ def describe(n: SimpleNamespace) -> dict[str, Any]:
     }
 
 
-def _by_layer(heads: list[Head], what: str) -> list[list[str]]:
+def _by_layer(heads: list[SimpleNamespace], what: str) -> list[list[str]]:
     return [
         [f"layer {layer}", *(getattr(head, what) for head in heads if head.layer == layer)] for layer in range(LAYERS)
     ]

@@ -8,20 +8,18 @@ attending a fixed number of places back does not help.
 from __future__ import annotations
 
 import string
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from grader.execution.chapter_package import ChapterPackage
-from grader.teaching.measurements import result_table
+from grader.teaching.measurements import Report, result_table
 from grader.teaching.walks.parts import Parts
 from grader.teaching.walks.progress_line import ProgressReporter, show_progress
 from grader.teaching.walks.small_models import GPT_PARTS
 from grader.teaching.walks.walk_page import bars, table
-from rich.table import Table
 from torch import Tensor, nn
 
 REQUIRED_EXERCISES = (
@@ -37,48 +35,10 @@ FOUND = 0.5  # a head with a higher score counts as an induction head
 MAX_STEPS, FURTHER_STEPS = 1200, 150  # of the walk: at most, and after the head has appeared
 SYMBOLS = string.ascii_letters + string.digits + "+-"  # one for each token
 PERIOD = PERIODS[0]  # of the text that is looked at closely
-
-
-@dataclass(frozen=True)
-class Checkpoint:
-    """After so many steps: the loss per token in each half of a text, and the best induction score of each layer."""
-
-    step: int
-    first: float
-    second: float
-    best: list[float]
-
-
-@dataclass(frozen=True)
-class Findings:
-    """All checkpoints, and measures of the trained model: all scores, the best head's at other periods, all names."""
-
-    checkpoints: list[Checkpoint]
-    scores: list[list[float]]
-    other_periods: dict[int, float]
-    names: list[list[str]]
-
-    @property
-    def appeared(self) -> int | None:
-        """The first checkpoint's step with a head above FOUND."""
-        return next((point.step for point in self.checkpoints if max(point.best) > FOUND), None)
-
-    @property
-    def head(self) -> tuple[int, int]:
-        """Layer and number of the best head."""
-        places = [(layer, head) for layer, row in enumerate(self.scores) for head in range(len(row))]
-        return max(places, key=lambda place: self.scores[place[0]][place[1]])
-
-    @property
-    def steepest(self) -> tuple[int, int]:
-        """The two checkpoints between which the best score rises most."""
-        best = [max(point.best) for point in self.checkpoints]
-        late = max(range(1, len(best)), key=lambda i: best[i] - best[i - 1])
-        return late - 1, late
+COLUMNS = ("step", "first half", "second half", "layer 0", "layer 1")
 
 
 def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> SimpleNamespace:
-    """Train until a head is found and a little longer, and record its pattern on one text at each checkpoint."""
     row = torch.randperm(VOCABULARY, generator=torch.Generator().manual_seed(seed))[:PERIOD].repeat(2)
     patterns: list[Tensor] = []
 
@@ -88,7 +48,6 @@ def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Simpl
     chapters = parts.chapter("ch07"), parts.chapter("ch12")
     with report_progress("training until an induction head appears", MAX_STEPS) as step:
         found = train(*chapters, seed, MAX_STEPS, step, longer=FURTHER_STEPS, at_checkpoint=at_checkpoint)
-    layer, head = found.head
     previous = torch.stack([one[0].diagonal(-1, dim1=1, dim2=2).mean(1) for one in patterns])  # (checkpoints, heads)
     partner = int(previous[-1].argmax())
     return SimpleNamespace(
@@ -96,14 +55,14 @@ def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Simpl
         text="".join(SYMBOLS[i] for i in row.tolist()),
         previous=previous.amax(1).tolist(),  # the largest mean weight of a head of layer 0 on the position before
         partner=partner,  # the head of layer 0 that ends with it
-        patterns=[one[layer, head].tolist() for one in patterns],  # the best head's on the example
+        patterns=[one[found.layer, found.head].tolist() for one in patterns],  # the best head's on the example
     )
 
 
 def describe(n: SimpleNamespace) -> dict[str, Any]:
     found, last = n.found, n.patterns[-1]
-    layer, head = found.head
-    early, late = (found.checkpoints[i] for i in found.steepest)
+    pairs = zip(found.checkpoints, found.checkpoints[1:])
+    early, late = max(pairs, key=lambda pair: max(pair[1].best) - max(pair[0].best))  # the steepest rise
     checkpoints = [
         [one.step, one.first, one.second, *one.best, "<- appears" if one.step == found.appeared else ""]
         for one in found.checkpoints
@@ -118,13 +77,11 @@ def describe(n: SimpleNamespace) -> dict[str, Any]:
     previous = [(str(one.step), weight) for one, weight in zip(found.checkpoints, n.previous)]
     columns = ["symbol", "at", "attends most to", "at", "weight", "next symbol", "right"]
     return {
-        "layer": layer,
-        "head": head,
+        "layer": found.layer,
+        "head": found.head,
         "spaced_text": f"{n.text[:PERIOD]} {n.text[PERIOD:]}",
         "text_length": len(n.text),
-        "checkpoint_table": table(
-            checkpoints, ["step", "first half", "second half", "layer 0", "layer 1", ""], ".2f", left=0
-        ),
+        "checkpoint_table": table(checkpoints, [*COLUMNS, ""], ".2f", left=0),
         "appeared": found.appeared,
         "last_step": found.checkpoints[-1].step,
         "early": early,
@@ -132,7 +89,7 @@ def describe(n: SimpleNamespace) -> dict[str, Any]:
         "early_best": max(early.best),
         "late_best": max(late.best),
         "attention_table": table(attention, columns, ".2f", left=0),
-        "score": found.scores[layer][head],
+        "score": found.score,
         "other_scores": " and ".join(others),
         "previous_bars": bars(previous, most=1.0),
         "name_table": table(names, ["", *(f"head {h}" for h in range(len(found.names[0])))]),
@@ -152,7 +109,7 @@ def train(
     every: int = EVERY,
     longer: int | None = None,
     at_checkpoint: Callable[[nn.Module], None] = lambda model: None,
-) -> Findings:
+) -> SimpleNamespace:
     """Train a GPT of `models`, chapter 7, and measure it with `interpretability`, chapter 12, every `every` steps.
 
     With `longer`, training ends this many steps after a head was found, or after `steps` steps. `at_checkpoint` is
@@ -164,13 +121,14 @@ def train(
     def scores(period: int, count: int = 32) -> Tensor:
         return interpretability.find_induction_heads(model, period, count, torch.Generator().manual_seed(0))
 
-    def look(step: int) -> Checkpoint:
+    def look(step: int) -> SimpleNamespace:
+        """Measure the loss per token in each half of a text, and the best score of each layer."""
         with torch.no_grad():
             logits, _ = model(exam[:, :-1])  # (64, LENGTH, V); no dropout, so the mode makes no difference
         losses = F.cross_entropy(logits.transpose(1, 2), exam[:, 1:], reduction="none").mean(0)  # (LENGTH,)
         at_checkpoint(model)
-        halves = losses[: EXAM - 1].mean().item(), losses[EXAM:].mean().item()
-        return Checkpoint(step, *halves, scores(EXAM, 8).amax(1).tolist())
+        first, second = losses[: EXAM - 1].mean().item(), losses[EXAM:].mean().item()
+        return SimpleNamespace(step=step, first=first, second=second, best=scores(EXAM, 8).amax(1).tolist())
 
     with torch.random.fork_rng(devices=[]), torch.enable_grad():
         torch.manual_seed(seed)
@@ -193,10 +151,16 @@ def train(
                     last = min(last, step + longer)
     trained = scores(EXAM)
     layer, head = divmod(int(trained.argmax()), trained.size(1))
-    other_periods = {period: scores(period)[layer, head].item() for period in NEW_PERIODS}
     patterns = interpretability.attention_patterns(model, exam[:, :-1]).mean(1)  # (n_layers, H, T, T)
-    names = [[interpretability.classify_head(pattern) for pattern in heads] for heads in patterns]
-    return Findings(checkpoints, trained.tolist(), other_periods, names)
+    return SimpleNamespace(
+        checkpoints=checkpoints,
+        appeared=next((one.step for one in checkpoints if max(one.best) > FOUND), None),
+        layer=layer,  # of the best head of the trained model
+        head=head,
+        score=trained[layer, head].item(),
+        other_periods={period: scores(period)[layer, head].item() for period in NEW_PERIODS},
+        names=[[interpretability.classify_head(pattern) for pattern in heads] for heads in patterns],
+    )
 
 
 def make_repeating_texts(n: int, periods: Tensor, generator: torch.Generator) -> Tensor:
@@ -205,25 +169,20 @@ def make_repeating_texts(n: int, periods: Tensor, generator: torch.Generator) ->
     return tokens.gather(1, torch.arange(LENGTH + 1) % periods)
 
 
-def report_induction(chapters: ChapterPackage, seed: int, *, steps: int = 700) -> Iterator[Table | str]:
+def report_induction(chapters: ChapterPackage, seed: int, *, steps: int = 700) -> Report:
     """Lesson 12: the step at which an induction head appears in a GPT, trained on random tokens that repeat."""
     models, interpretability = chapters.module("ch07_models"), chapters.module("ch12_interpretability")
     with show_progress("training", steps) as step:
         found = train(models, interpretability, seed, steps, step)
-    columns = ("step", "first half", "second half", "layer 0", "layer 1")
-    rows = [
-        [f"{one.step}", *(f"{number:.2f}" for number in (one.first, one.second, *one.best))]
-        for one in found.checkpoints
-    ]
-    yield result_table("loss per token in both halves, and the best induction score", columns, rows)
-    layer, head = found.head
+    rows = [[one.step, one.first, one.second, *one.best] for one in found.checkpoints]
+    yield result_table("loss per token in both halves, and the best induction score", COLUMNS, rows, ".2f")
     others = " and ".join(f"{score:.2f} with period {period}" for period, score in found.other_periods.items())
     if found.appeared is not None:
         yield f"An induction head appears by step {found.appeared}."
     else:
         yield f"No head scored above {FOUND} in {found.checkpoints[-1].step} steps."
     yield (
-        f"The best is head {head} of layer {layer}: {found.scores[layer][head]:.2f} with period {EXAM}, "
+        f"The best is head {found.head} of layer {found.layer}: {found.score:.2f} with period {EXAM}, "
         f"{others}, not used in training."
     )
     for number, names in enumerate(found.names):

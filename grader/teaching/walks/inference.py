@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
 import torch
 from grader.execution.chapter_package import ChapterPackage
-from grader.teaching.measurements import result_table
+from grader.teaching.measurements import Report, result_table
 from grader.teaching.walks.parts import Parts
 from grader.teaching.walks.progress_line import ProgressReporter
-from grader.teaching.walks.small_models import GPT_PARTS, TOKENIZING, TRAINING, small_gpt, tokenizer_and_batch, train
+from grader.teaching.walks.small_models import SENTENCE_GPT, sentence_gpt
 from grader.teaching.walks.walk_page import bars, causal, grid, table
-from rich.table import Table
 from torch import Tensor, nn
 
 SAMPLING = ("apply_temperature", "top_k_filter", "top_p_filter", "min_p_filter", "sample_next_token", "generate")
-REQUIRED_EXERCISES = (*TOKENIZING, *GPT_PARTS, *TRAINING, *SAMPLING)
+REQUIRED_EXERCISES = (*SENTENCE_GPT, *SAMPLING)
 
 TEXT = "our bird sat on the"  # none of the sentences
 STEPS = 120
@@ -26,10 +24,7 @@ BEST = 5  # candidates
 
 
 def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> SimpleNamespace:
-    """Train the model, and follow one text through it."""
-    tokenizer, batch = tokenizer_and_batch(parts)
-    model = small_gpt(parts, tokenizer.vocab_size, seed)
-    losses = train(parts, model, batch, STEPS, report_progress, lr=5e-3, what="training a small GPT")
+    model, tokenizer, _, losses = sentence_gpt(parts, seed, STEPS, report_progress, lr=5e-3)
     ids = torch.tensor([tokenizer.encode(TEXT)])
     with torch.no_grad():
         seen, logits = _followed(model, ids), model(ids)[0]
@@ -76,7 +71,6 @@ def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Simpl
 
 
 def _followed(model: nn.Module, ids: Tensor) -> dict[str, Any]:
-    """Call the parts of the model one after the other and return what each gives."""
     first = model.blocks[0]
     seen: dict[str, Any] = {"tokens": model.token_emb(ids)}
     seen["placed"] = model.pos_emb(seen["tokens"])
@@ -119,7 +113,7 @@ def describe(n: SimpleNamespace) -> dict[str, Any]:
 # ---- lesson 9
 
 
-def report_draws(chapters: ChapterPackage, seed: int) -> Iterator[Table | str]:
+def report_draws(chapters: ChapterPackage, seed: int) -> Report:
     """Lesson 9: how often each of five words is drawn in a thousand draws, at several temperatures."""
     words, draws = {"mat": 0.40, "rug": 0.30, "sofa": 0.15, "roof": 0.10, "moon": 0.05}, 1_000
     sample = chapters.module("ch09_sampling").sample_next_token
@@ -127,5 +121,5 @@ def report_draws(chapters: ChapterPackage, seed: int) -> Iterator[Table | str]:
     rows = []
     for temperature in (0, 0.5, 1, 2):
         drawn = sample(logits, temperature=temperature, generator=torch.Generator().manual_seed(seed))
-        rows.append([f"{temperature}", *map(str, drawn.bincount(minlength=len(words)).tolist())])
+        rows.append([f"{temperature}", *drawn.bincount(minlength=len(words)).tolist()])
     yield result_table(f"{draws:,} draws", ("temperature", *words), rows)

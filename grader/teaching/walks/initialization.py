@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from types import ModuleType
+from collections.abc import Callable
+from types import ModuleType, SimpleNamespace
 
 import torch
 from grader.execution.chapter_package import ChapterPackage
-from grader.teaching.measurements import result_table
-from rich.table import Table
+from grader.teaching.measurements import Report, result_table
 from torch import Tensor, nn
 from torch.nn.functional import cosine_similarity, one_hot
 
@@ -28,7 +26,7 @@ def scaled_normal_(model: nn.Module, generator: torch.Generator | None = None) -
 
 
 @torch.no_grad()
-def report_embeddings(chapters: ChapterPackage, seed: int) -> Iterator[Table | str]:
+def report_embeddings(chapters: ChapterPackage, seed: int) -> Report:
     """Lesson 2: the lengths of token and position vectors, and dot products of position vectors at some distances."""
     width, tokens, starts, distances = 512, 1_000, (100, 1500), (0, 1, 2, 10, 100)
     embeddings = chapters.module("ch02_embeddings")
@@ -41,18 +39,18 @@ def report_embeddings(chapters: ChapterPackage, seed: int) -> Iterator[Table | s
     positions = embeddings.sinusoidal_positions(max(starts) + max(distances) + 1, width)
     names = ("token vector, unscaled", "position vector", f"token vector times √{width}")
     found = (lengths[0], positions.norm(dim=-1).mean(), lengths[1])
-    rows = [[name, f"{length:.1f}"] for name, length in zip(names, found)]
-    yield result_table(f"mean length, d_model = {width}", ("", "length"), rows)
+    rows = [[name, float(length)] for name, length in zip(names, found)]
+    yield result_table(f"mean length, d_model = {width}", ("", "length"), rows, ".1f")
     columns = ("distance k", *(f"rows {start} and {start} + k" for start in starts))
-    rows = [[f"{k}", *(f"{positions[start] @ positions[start + k]:.1f}" for start in starts)] for k in distances]
-    yield result_table(f"dot products of position vectors, d_model = {width}", columns, rows)
+    rows = [[f"{k}", *(float(positions[start] @ positions[start + k]) for start in starts)] for k in distances]
+    yield result_table(f"dot products of position vectors, d_model = {width}", columns, rows, ".1f")
 
 
 # ---- lesson 5
 
 
 @torch.no_grad()
-def report_growth(chapters: ChapterPackage, seed: int) -> Iterator[Table | str]:
+def report_growth(chapters: ChapterPackage, seed: int) -> Report:
     """Lesson 5: the size of the numbers after many feed-forward layers, without norms and with one before each layer.
 
     Every layer adds its output to its input. The weights are drawn from N(0, 1/fan_in), there are no biases, and the
@@ -80,7 +78,6 @@ def report_growth(chapters: ChapterPackage, seed: int) -> Iterator[Table | str]:
 
 
 def _sizes(layers: ModuleType, norm: Callable[[Tensor], Tensor], width: int, count: int, seed: int) -> list[float]:
-    """Return the root mean square after each layer."""
     generator = torch.Generator().manual_seed(seed)
     x = torch.randn(32, width, generator=generator)
     sizes = []
@@ -104,15 +101,6 @@ DEPTH, DRAWS = 24, 8
 WAYS = ("pre-norm", "post-norm", "no residuals", "neither")  # neither residuals nor norms
 
 
-@dataclass(frozen=True)
-class Gradients:
-    """The gradients at the inputs of the blocks, first to last, of a gradient of norm 1 at the output of the last."""
-
-    sizes: list[float]
-    as_sent: list[float]  # their dot products with the output's gradient
-    alike: float  # the mean cosine between neighbouring positions, at the output
-
-
 def apply_block(block: nn.Module, way: str, x: Tensor) -> Tensor:
     """Apply one block, assembled in this way from chapter 6's parts."""
     if way == "pre-norm":
@@ -126,8 +114,12 @@ def apply_block(block: nn.Module, way: str, x: Tensor) -> Tensor:
     return block.ffn(block.attn(x))
 
 
-def measure_way(chapter: ModuleType, way: str, seed: int) -> Gradients:
-    """Measure one draw of weights, input and gradient; every way gets the same draw."""
+def measure_way(chapter: ModuleType, way: str, seed: int) -> SimpleNamespace:
+    """Send a gradient of norm 1 back from the output of the last block, with one draw of weights and input.
+
+    Every way gets the same draw. The result has the sizes of the gradients at the inputs of the blocks, first to last,
+    their dot products with the output's gradient, and the mean cosine between neighbouring positions at the output.
+    """
     d_model = 32
     generator = torch.Generator().manual_seed(seed)
     with torch.enable_grad():
@@ -146,23 +138,17 @@ def measure_way(chapter: ModuleType, way: str, seed: int) -> Gradients:
     sizes = [float(gradient.norm() / sent.norm()) for gradient in arrived]
     as_sent = [float((gradient * sent).sum() / sent.square().sum()) for gradient in arrived]
     alike = float(cosine_similarity(output.detach()[:, 1:], output.detach()[:, :-1], dim=-1).mean())
-    return Gradients(sizes, as_sent, alike)
+    return SimpleNamespace(sizes=sizes, as_sent=as_sent, alike=alike)
 
 
-def measure_depth(chapter: ModuleType, seed: int = 0) -> dict[str, list[Gradients]]:
-    """Measure every way through the blocks of chapter 6, with DRAWS draws from this seed on."""
-    return {way: [measure_way(chapter, way, seed + draw) for draw in range(DRAWS)] for way in WAYS}
-
-
-def report_depth(chapters: ChapterPackage, seed: int) -> Iterator[Table | str]:
+def report_depth(chapters: ChapterPackage, seed: int) -> Report:
     """Lesson 6: how much gradient reaches the input of each of 24 blocks, with and without residual connections.
 
     Weights are drawn from N(0, 1/fan_in), biases are zero, norms do not scale or shift, the input is normal noise, and
     so is the gradient at the output. So only the path through the blocks is measured, before any training.
     """
-    found = measure_depth(chapters.module("ch06_blocks"), seed).values()
-
-    rows = []
+    chapter, rows = chapters.module("ch06_blocks"), []
+    found = [[measure_way(chapter, way, seed + draw) for draw in range(DRAWS)] for way in WAYS]
     for block in (24, 18, 12, 6, 1):
         rows.append([f"norm, {block}", *(_range([draw.sizes[block - 1] for draw in draws], ".2g") for draws in found)])
     for block in (12, 1):
@@ -187,7 +173,7 @@ def _range(values: list[float], form: str) -> str:
 
 
 @torch.no_grad()
-def report_first_loss(chapters: ChapterPackage, seed: int) -> Iterator[Table | str]:
+def report_first_loss(chapters: ChapterPackage, seed: int) -> Report:
     """Lesson 7: the loss of untrained GPTs, with matrices from N(0, 0.02) and with a tied embedding from N(0, 1).
 
     All models have tied weights and learned positions, and get random tokens. The second part has GPTs of twelve
@@ -206,14 +192,14 @@ def report_first_loss(chapters: ChapterPackage, seed: int) -> Iterator[Table | s
         logits, loss = model(ids, targets)
         nn.init.normal_(model.token_emb.weight)
         wide, loss_wide = model(ids, targets)
-        rows.append([f"{V:,}", f"{D}", f"{math.log(V):.3f}", f"{loss:.3f}", f"{loss_wide:.1f}"])
+        rows.append([f"{V:,}", D, math.log(V), float(loss), f"{loss_wide:.1f}"])
         sentences.append(
             f"V = {V:,}, N(0, 1): the input token's own logit is {wide[own].mean():.1f} on average, "
             f"the other logits have a standard deviation of {wide[~own].std():.1f}."
         )
         sentences.append(f"V = {V:,}, N(0, 0.02): the input token's own logit is {logits[own].mean():.2f} on average.")
     columns = ("V", "D", "ln V", "first loss", "first loss, embedding N(0, 1)")
-    yield result_table(f"{layers} layers, tied weights", columns, rows)
+    yield result_table(f"{layers} layers, tied weights", columns, rows, ".3f")
     yield from sentences[:2]
 
     V, D, deep = 1_000, 64, 12
@@ -238,15 +224,15 @@ def report_first_loss(chapters: ChapterPackage, seed: int) -> Iterator[Table | s
         f"{deep} layers, {deep} square matrices transposed: "
         f"another likeliest token at {100 * changed:.0f} % of the positions."
     )
-    deviation = logits.std()
-    yield f"{deep} layers, exact gelu: logits change by up to {off:.4f}; their standard deviation is {deviation:.1f}."
+    shown = f"{off:.4f}; their standard deviation is {logits.std():.1f}"
+    yield f"{deep} layers, exact gelu: logits change by up to {shown}."
 
 
 # ---- lesson 10
 
 
 @torch.no_grad()
-def report_changed_past(chapters: ChapterPackage, seed: int) -> Iterator[Table | str]:
+def report_changed_past(chapters: ChapterPackage, seed: int) -> Report:
     """Lesson 10: by how much the keys of the same tokens change when a token is added at the end, or the first removed.
 
     A GPT of two layers has random weights, from N(0, 1/fan_in). With RoPE the keys are those before rotation. 0 means
@@ -273,14 +259,13 @@ def report_changed_past(chapters: ChapterPackage, seed: int) -> Iterator[Table |
 
     added = (ids[:, :-1], ids, slice(None), slice(-1))  # the tokens before and after, the same tokens in both
     removed = (ids, ids[:, 1:], slice(1, None), slice(None))
-    changes = (  # what changes, positions, causal
-        ("a token is added at the end, causal mask", "learned", True, *added),
-        ("a token is added at the end, no causal mask", "learned", False, *added),
-        ("the first token is removed, learned positions", "learned", True, *removed),
-        ("the first token is removed, RoPE", "rope", True, *removed),
-    )
     rows = []
-    for name, encoding, causal, before, after, old_part, new_part in changes:
+    for name, encoding, causal, (before, after, old_part, new_part) in (
+        ("a token is added at the end, causal mask", "learned", True, added),
+        ("a token is added at the end, no causal mask", "learned", False, added),
+        ("the first token is removed, learned positions", "learned", True, removed),
+        ("the first token is removed, RoPE", "rope", True, removed),
+    ):
         row = [name]
         for old, new in zip(keys(before, encoding, causal), keys(after, encoding, causal)):
             old, new = old[:, old_part], new[:, new_part]

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import ModuleType
+from typing import Any
 
 import torch
 from grader.execution.chapter_package import ChapterPackage
-from grader.teaching.measurements import result_table
-from grader.teaching.walks.small_models import names_of, small_gpt, tokenizer_and_batch, train
-from rich.table import Table
+from grader.teaching.measurements import Report, result_table
+from grader.teaching.walks.progress_line import show_progress
+from grader.teaching.walks.small_models import names_of, sentence_gpt
 from torch import Tensor, nn
 
 OUTLIER = 30.0
@@ -83,7 +84,7 @@ def stored_bytes(model: nn.Module) -> int:
     return sum(tensor.numel() * tensor.element_size() for tensor in stored if tensor is not None)
 
 
-def report_int8(chapters: ChapterPackage, seed: int) -> Iterator[Table | str]:
+def report_int8(chapters: ChapterPackage, seed: int) -> Report:
     """Lesson 15: what 8 bits cost in loss, and what they save in bytes.
 
     A GPT learns the course's twenty sentences. Then the matrix of each linear layer of its blocks is stored with fewer
@@ -93,10 +94,8 @@ def report_int8(chapters: ChapterPackage, seed: int) -> Iterator[Table | str]:
     """
     serving, *others = map(chapters.module, ("ch15_serving", "ch01_tokenizer", "ch07_models", "ch08_training"))
     parts = names_of(*others)
-    tokenizer, (inputs, targets) = tokenizer_and_batch(parts)
     sizes = {"max_len": 32, "d_model": 64, "n_heads": 4, "n_layers": 2, "tie_weights": False}
-    model = small_gpt(parts, tokenizer.vocab_size, seed, **sizes)
-    train(parts, model, (inputs, targets), steps=80)
+    model, _, (inputs, targets), _ = sentence_gpt(parts, seed, 80, show_progress, **sizes)
     outliers = with_outliers(model)
     layers, full, eight = linear_layers(model), stored_bytes(model), stored_bytes(with_quantized_layers(model, serving))
     four = full // 8 + sum(4 * linear.out_features for _, _, linear in layers)
@@ -111,11 +110,11 @@ def report_int8(chapters: ChapterPackage, seed: int) -> Iterator[Table | str]:
     with torch.no_grad():
         plain = model(inputs)[0]
         for name, size, change in kinds:
-            row = [name, f"{size:,}"]
+            row: list[Any] = [name, f"{size:,}"]
             for one in (model, outliers):
                 logits, loss = change(one)(inputs, targets)
                 error = (logits - plain).square().mean().sqrt() / plain.std()
-                row += [f"{float(error):.1%}", f"{float(loss):.3f}"]
+                row += [f"{float(error):.1%}", float(loss)]
             rows.append(row)
     columns = ("stored as", "bytes", "error", "loss", "error, outliers", "loss, outliers")
-    yield result_table("The matrices of two blocks", columns, rows)
+    yield result_table("The matrices of two blocks", columns, rows, ".3f")

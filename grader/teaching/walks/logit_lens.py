@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
 import torch
 from grader.teaching.walks.parts import Parts
 from grader.teaching.walks.progress_line import ProgressReporter
-from grader.teaching.walks.small_models import GPT_PARTS, TOKENIZING, TRAINING, small_gpt, tokenizer_and_batch, train
+from grader.teaching.walks.small_models import SENTENCE_GPT, sentence_gpt
 from grader.teaching.walks.walk_page import BLANK, grid, table
 
-REQUIRED_EXERCISES = (*TOKENIZING, *GPT_PARTS, *TRAINING, "residual_stream", "logit_lens")
+REQUIRED_EXERCISES = (*SENTENCE_GPT, "residual_stream", "logit_lens")
 
 TEXTS = ("the cat sat on the", "every night the moon rose over the")
 STEPS, LAYERS, WIDTH, HEADS = 150, 4, 64, 4
@@ -20,27 +19,9 @@ BEST = 3  # candidates shown
 LAYER_NAMES = ("embedding", *(f"block {i}" for i in range(LAYERS)))
 
 
-@dataclass(frozen=True)
-class Reading:
-    """One text; everything by layer first, beginning with the embeddings, then by position."""
-
-    words: list[str]
-    best: list[list[str]]
-    chances: list[list[float]]  # of that best word
-    answer: list[list[float]]  # the probability of the word that the model itself predicts there
-
-    @property
-    def decided(self) -> list[int]:
-        """For each position, the layer from which on the best word is the model's own prediction."""
-        columns = list(zip(*self.best))
-        return [max((i + 1 for i, word in enumerate(column) if word != column[-1]), default=0) for column in columns]
-
-
 def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> SimpleNamespace:
-    """Train a small GPT, and read every layer of it the way that the model reads its last one."""
-    tokenizer, batch = tokenizer_and_batch(parts)
-    model = small_gpt(parts, tokenizer.vocab_size, seed, d_model=WIDTH, n_heads=HEADS, n_layers=LAYERS)
-    losses = train(parts, model, batch, STEPS, report_progress, what="training a small GPT")
+    sizes = {"d_model": WIDTH, "n_heads": HEADS, "n_layers": LAYERS}
+    model, tokenizer, (inputs, targets), losses = sentence_gpt(parts, seed, STEPS, report_progress, **sizes)
     readings, tables = [], []
     for text in TEXTS:
         ids = torch.tensor([tokenizer.encode(text)])
@@ -51,7 +32,11 @@ def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Simpl
         chances, best = table.max(-1)
         answer = table[:, torch.arange(table.size(1)), best[-1]]
         words = [[tokenizer.decode([i]) for i in row] for row in best.tolist()]
-        readings.append(Reading(text.split(), words, chances.tolist(), answer.tolist()))
+        columns = list(zip(*words))  # each position has the layer from which on the best word is the model's own
+        decided = [max((i + 1 for i, word in enumerate(one) if word != one[-1]), default=0) for one in columns]
+        reading = {"words": text.split(), "best": words, "chances": chances.tolist(), "decided": decided}
+        # all by layer, beginning with the embeddings, then by position; answer: the chance of the model's own word
+        readings.append(SimpleNamespace(**reading, answer=answer.tolist()))
         tables.append(table)
     places = [(i, t) for i, reading in enumerate(readings) for t in range(1, len(reading.words))]
     late = min(places, key=lambda place: _early_certainty(readings[place[0]], place[1]))
@@ -60,7 +45,6 @@ def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Simpl
         [(tokenizer.decode([i]), chance) for i, chance in zip(*row)]
         for row in zip(top.indices.tolist(), top.values.tolist())
     ]
-    inputs, targets = batch
     everywhere, real = parts.logit_lens(model, inputs), targets != -100
     said = everywhere.argmax(-1)  # (layers + 1, B, T)
     right = targets.clamp(min=0).expand(len(said), -1, -1)[..., None]
@@ -79,7 +63,7 @@ def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Simpl
     )
 
 
-def _early_certainty(reading: Reading, position: int) -> float:
+def _early_certainty(reading: SimpleNamespace, position: int) -> float:
     """Return how sure the middle layers are of the model's answer; a large number where the model is not sure."""
     sure = [row[position] for row in reading.answer]
     return sum(sure[1:-1]) if sure[-1] > 0.8 else float(len(sure))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import product
 from typing import Any
 
@@ -13,11 +13,9 @@ from grader.files import UserProblem
 from grader.teaching.machines.counting import CountedGroup
 from grader.teaching.machines.one_block import Block, make_block, run_block_in_parts
 from grader.teaching.machines.one_step import WAYS, train_one_step
-from grader.teaching.machines.pipeline import Schedule, bubble, most_kept, pass_time, time_steps, total_time
-from grader.teaching.measurements import result_table
-from grader.teaching.walks.progress_line import show_progress
+from grader.teaching.machines.pipeline import bubble, most_kept, pass_time, time_steps, total_time
+from grader.teaching.measurements import Report, result_table
 from grader.teaching.walks.small_models import names_of, small_gpt
-from rich.table import Table
 from torch import Tensor
 
 D, HEADS, T, BLOCK_RANKS = 32, 4, 12, 4  # of the block whose bytes are counted
@@ -42,7 +40,7 @@ def _check(option: str, value: int, least: int, most: int) -> None:
 
 def report_machines_bytes(
     chapters: ChapterPackage, seed: int, *, bandwidth: tuple[int, ...] = (10, 50, 400), speed: int = 200, ranks: int = 8
-) -> Iterator[Table | str]:
+) -> Report:
     """Lesson 18: what data parallelism and tensor parallelism send, and when that costs more than it saves.
 
     The bytes of one block are counted, those of a model of 7 billion parameters follow from the same formulas. Weights
@@ -57,11 +55,9 @@ def report_machines_bytes(
     parts = names_of(*map(chapters.module, chapter_names))
     torch.manual_seed(seed)
     block, rows = make_block(parts, D, HEADS), []
-    with show_progress("counting bytes", len(COUNTED_ROWS)) as step:
-        for count in COUNTED_ROWS:
-            [part, *_] = run_block_in_parts(parts, block, torch.randn(count, T, D), BLOCK_RANKS)
-            rows.append([f"{count * T}", f"{_gradient_bytes(parts, block):,.0f}", f"{part.sent:,.0f}"])
-            step()
+    for count in COUNTED_ROWS:
+        [part, *_] = run_block_in_parts(parts, block, torch.randn(count, T, D), BLOCK_RANKS)
+        rows.append([count * T, f"{_gradient_bytes(parts, block):,.0f}", f"{part.sent:,.0f}"])
     columns = ("tokens in the batch", "data parallel", "tensor parallel")
     yield result_table(f"Bytes that a rank sends for one block, {BLOCK_RANKS} ranks", columns, rows)
 
@@ -71,9 +67,9 @@ def report_machines_bytes(
         alone = 6 * parameters * tokens / (speed * 1e12)
         data, tensor = (2 * ring * numbers for numbers in (parameters, 4 * LARGE_LAYERS * tokens * LARGE_D))
         gains = [alone / (alone / ranks + sent / (link * 1e9)) for link, sent in product(bandwidth, (data, tensor))]
-        rows.append([f"{tokens:,}", *(f"{gain:.2f}" for gain in gains)])
+        rows.append([f"{tokens:,}", *gains])
     headings = [f"{way}, {link}" for link in bandwidth for way in ("data", "tensor")]
-    yield result_table(f"Speed of {ranks} ranks, relative to one; by GB/s", ("tokens", *headings), rows)
+    yield result_table(f"Speed of {ranks} ranks, relative to one; by GB/s", ("tokens", *headings), rows, ".2f")
 
 
 def _gradient_bytes(parts: Any, block: Block) -> float:
@@ -87,7 +83,7 @@ def _gradient_bytes(parts: Any, block: Block) -> float:
     return run_ranks(average, BLOCK_RANKS)[0][0]
 
 
-def report_machines_memory(chapters: ChapterPackage, seed: int) -> Iterator[Table | str]:
+def report_machines_memory(chapters: ChapterPackage, seed: int) -> Report:
     """Lesson 18: what a rank keeps and sends in three ways of training, a small GPT and one of 7 billion parameters.
 
     The small GPT does one step, and its bytes are counted. The large one is counted without its numbers. Every number
@@ -97,18 +93,15 @@ def report_machines_memory(chapters: ChapterPackage, seed: int) -> Iterator[Tabl
     parts = names_of(*map(chapters.module, names))
     model = small_gpt(parts, VOCABULARY, seed)
     ids = torch.randint(VOCABULARY, (ROWS, T + 1), generator=torch.Generator().manual_seed(seed))
-    kept, sent = [], []
-    with show_progress("training one step", len(SMALL_RANKS) * len(WAYS)) as step:
-        for size in SMALL_RANKS:
-            firsts = []
-            for way in WAYS:
-                firsts.append(train_one_step(parts, way, model, ids, size)[0])
-                step()
-            kept.append([str(size), *(f"{rank.kept:,}" for rank in firsts)])
-            sent.append([str(size), *(f"{rank.sent:,.0f}" for rank in firsts)])
+    kept: list[list[Any]] = []
+    sent: list[list[Any]] = []
+    for size in SMALL_RANKS:
+        firsts = [train_one_step(parts, way, model, ids, size)[0] for way in WAYS]
+        kept.append([str(size), *(f"{rank.kept:,}" for rank in firsts)])
+        sent.append([str(size), *(rank.sent for rank in firsts)])
     count = sum(parameter.numel() for parameter in model.parameters())
     yield result_table(f"Bytes that a rank keeps: a GPT of {count:,}", ("ranks", *WAYS), kept)
-    yield result_table("Bytes that a rank sends in one step", ("ranks", *WAYS), sent)
+    yield result_table("Bytes that a rank sends in one step", ("ranks", *WAYS), sent, ",.0f")
 
     with torch.device("meta"):
         sizes = {"d_model": LARGE_D, "n_heads": 32, "n_layers": LARGE_LAYERS, "max_len": LARGE_T}
@@ -118,16 +111,14 @@ def report_machines_memory(chapters: ChapterPackage, seed: int) -> Iterator[Tabl
     for size in LARGE_RANKS:
         shares = (16.0, 8 + 8 / size, 16 / size)  # weights and gradients have 4 bytes each, the state has 8
         moved = (8 * (size - 1) / size, 12 * (size - 1) / size, 12 * (size - 1) / size)
-        kept.append([str(size), *(f"{share * count / 1e9:.1f}" for share in shares)])
-        sent.append([str(size), *(f"{share * count / 1e9:.1f}" for share in moved)])
+        kept.append([size, *(share * count / 1e9 for share in shares)])
+        sent.append([size, *(share * count / 1e9 for share in moved)])
     title = f"Gigabytes that a rank keeps: a GPT of {count / 1e9:.1f} billion"
-    yield result_table(title, ("ranks", *WAYS), kept)
-    yield result_table("Gigabytes that a rank sends in one step", ("ranks", *WAYS), sent)
+    yield result_table(title, ("ranks", *WAYS), kept, ".1f")
+    yield result_table("Gigabytes that a rank sends in one step", ("ranks", *WAYS), sent, ".1f")
 
 
-def report_machines_bubble(
-    chapters: ChapterPackage, seed: int, *, stages: int = 4, cost: int = 1
-) -> Iterator[Table | str]:
+def report_machines_bubble(chapters: ChapterPackage, seed: int, *, stages: int = 4, cost: int = 1) -> Report:
     """Lesson 18: the bubble of a pipeline against the number of micro-batches, from pipeline_schedule.
 
     A backward pass takes twice as long as a forward pass. In the second table a batch of 64 rows is cut into
@@ -136,28 +127,30 @@ def report_machines_bubble(
     _check("stages", stages, 1, 1000)
     _check("cost", cost, 0, 10**6)
     schedule = chapters.module("ch18_many_machines").pipeline_schedule
-    rows, times = [], []
+    rows: list[list[Any]] = []
+    times: list[list[Any]] = []
     for count in MICRO_BATCHES:
         both = [schedule(stages, count, kind) for kind in ("gpipe", "1f1b")]
-        shares = [f"{bubble(time_steps(each, pass_time)):.1%}" for each in both]
-        kept = [str(max(map(most_kept, each))) for each in both]
-        rows.append([str(count), f"{(stages - 1) / (count + stages - 1):.1%}", *shares, *kept])
+        shares = [bubble(time_steps(each, pass_time)) for each in both]
+        kept = [max(map(most_kept, each)) for each in both]
+        rows.append([count, (stages - 1) / (count + stages - 1), *shares, *kept])
         each_row = MICRO_BATCHES[-1] / count
-        free, costly = (_time_of_rows(both[1], each_row, extra) for extra in (0, cost))
-        times.append([str(count), f"{each_row:.0f}", f"{free:.0f}", f"{costly:.0f}"])
+        times.append([count, each_row])
+        for extra in (0, cost):
+
+            def duration(stage: int, kind: str, micro: int, size: float = each_row, extra: int = extra) -> float:
+                return pass_time(stage, kind, micro) * size + extra
+
+            times[-1].append(total_time(time_steps(both[1], duration)))
     columns: tuple[str, ...] = ("micro-batches", "formula", "gpipe", "1f1b", "gpipe keeps", "1f1b keeps")
-    yield result_table(f"The bubble of {stages} stages", columns, rows)
+    yield result_table(f"The bubble of {stages} stages", columns, rows, ".1%")
     columns = ("micro-batches", "rows in each", "time", f"with a cost of {cost} a pass")
-    yield result_table(f"Time for {MICRO_BATCHES[-1]} rows with 1f1b", columns, times)
-
-
-def _time_of_rows(schedule: Schedule, each_row: float, extra: int) -> float:
-    return total_time(time_steps(schedule, lambda stage, kind, micro: pass_time(stage, kind, micro) * each_row + extra))
+    yield result_table(f"Time for {MICRO_BATCHES[-1]} rows with 1f1b", columns, times, ".0f")
 
 
 def report_machines_straggler(
     chapters: ChapterPackage, seed: int, *, ranks: int = 4, percent: int = 10, times: int = 3
-) -> Iterator[Table | str]:
+) -> Report:
     """Lesson 18: what a slow rank costs in data parallelism, tensor parallelism and a pipeline.
 
     Messages take no time, a backward pass takes twice as long as a forward pass, and the pipeline has 16 micro-batches.
@@ -181,9 +174,9 @@ def report_machines_straggler(
         by_barrier = _waits(torch.tensor(factors)[:, None].expand(ranks, 2 * BLOCKS))
         piped = total_time(time_steps(schedule, duration)) / work
         fair = ranks / (ranks - 1 + 1 / slower)
-        rows.append([f"{slower:g}", *(f"{time:.2f}" for time in (*by_barrier, piped, fair))])
+        rows.append([f"{slower:g}", *by_barrier, piped, fair])
     columns: tuple[str, ...] = ("times slower", "data", "tensor", "pipeline", "work by speed")
-    yield result_table(f"Time of a step if rank 0 of {ranks} is always slower", columns, rows)
+    yield result_table(f"Time of a step if rank 0 of {ranks} is always slower", columns, rows, ".2f")
 
     generator = torch.Generator().manual_seed(seed)
 
@@ -200,12 +193,10 @@ def report_machines_straggler(
         piped = total_time(time_steps(schedule, with_pauses)) / work
         paused += torch.tensor([*_waits(draw(ranks, 2 * BLOCKS)), piped], dtype=torch.float64) / STEPS
     even = (1.0, 1.0, total_time(time_steps(schedule, pass_time)) / work)
-    rows = [
-        [way, f"{before:.2f}", f"{time:.2f}", f"{time / before:.2f}"]
-        for way, before, time in zip(("data", "tensor", "pipeline"), even, paused.tolist())
-    ]
+    found = zip(("data", "tensor", "pipeline"), even, paused.tolist())
+    rows = [[way, before, time, time / before] for way, before, time in found]
     columns = ("way", "without pauses", "with pauses", "times as long")
-    yield result_table(f"{percent} % of all parts take {times} times as long", columns, rows)
+    yield result_table(f"{percent} % of all parts take {times} times as long", columns, rows, ".2f")
 
 
 def _waits(times: Tensor) -> tuple[float, float]:

@@ -32,42 +32,28 @@ D, HEADS, BATCH = 32, 4, 2
 STAGES, MICRO_BATCHES, MICRO_ROWS = 4, 4, 2
 MORE_MICRO_BATCHES = (4, 8, 16, 32)
 KINDS = ("gpipe", "1f1b")
+KEPT = ("weights", "gradients", "state", "kept")
 
 
 def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> SimpleNamespace:
-    """Do what the template shows on simulated ranks."""
-    with report_progress("running the ranks", len(RING_SIZES) + 2 + len(WAYS) + 3 + len(KINDS)) as step:
-        ring = _ring(parts, torch.randint(1, 10, (RING_RANKS, RING_NUMBERS)).float())
-        step()
-        sent = {}
-        for size in RING_SIZES:
-            [first, *_] = _ring(parts, torch.ones(size, LONG))
-            sent[size] = first.ring_bytes()
-            step()
-        model = small_gpt(parts, VOCABULARY, seed)
-        ids = torch.randint(VOCABULARY, (ROWS, T + 1))
-        [alone] = train_one_step(parts, WAYS[0], model, ids, 1)
-        step()
-        ways = {}
-        for way in WAYS:
-            ways[way] = train_one_step(parts, way, model, ids, RANKS)
-            step()
-        block = make_block(parts, D, HEADS)
-        tensor_parallel = run_block_in_parts(parts, block, torch.randn(BATCH, T, D), RANKS)
-        step()
-        stages = [_stage(parts) for _ in range(STAGES)]
-        x = torch.randn(MICRO_BATCHES, MICRO_ROWS, T, D)
-        one_machine = _run_pipeline(parts, [nn.Sequential(*stages)], "1f1b", x)
-        step()
-        pipelines = {}
-        for kind in KINDS:
-            pipelines[kind] = _run_pipeline(parts, stages, kind, x)
-            step()
+    given = torch.randint(1, 10, (RING_RANKS, RING_NUMBERS)).float()
+    ring, ring_sums = zip(*_ring(parts, given))
+    sent = {size: _ring(parts, torch.ones(size, LONG))[0][0].ring_bytes() for size in RING_SIZES}
+    model = small_gpt(parts, VOCABULARY, seed)
+    ids = torch.randint(VOCABULARY, (ROWS, T + 1))
+    [alone] = train_one_step(parts, WAYS[0], model, ids, 1)
+    ways = {way: train_one_step(parts, way, model, ids, RANKS) for way in WAYS}
+    block = make_block(parts, D, HEADS)
+    tensor_parallel = run_block_in_parts(parts, block, torch.randn(BATCH, T, D), RANKS)
+    stages = [nn.Sequential(parts.LayerNorm(D), parts.FeedForward(D)) for _ in range(STAGES)]
+    x = torch.randn(MICRO_BATCHES, MICRO_ROWS, T, D)
+    one_machine = _run_pipeline(parts, [nn.Sequential(*stages)], "1f1b", x)
+    pipelines = {kind: _run_pipeline(parts, stages, kind, x) for kind in KINDS}
     plain = ways[WAYS[0]]
     return SimpleNamespace(
         ring=[[message.tensor.tolist() for message in group.messages] for group in ring],
-        ring_given=[group.given for group in ring],
-        ring_sums=[group.result for group in ring],
+        ring_given=given.tolist(),
+        ring_sums=list(ring_sums),
         ring_bytes=int(ring[0].ring_bytes()),
         sent=sent,
         parameters=sum(parameter.numel() for parameter in model.parameters()),
@@ -75,9 +61,7 @@ def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Simpl
         rank_losses=[rank.loss for rank in plain],
         rank_rows=[rank.rows for rank in plain],
         calls={way: count_calls(ranks[0].messages) for way, ranks in ways.items()},
-        kept={
-            way: (ranks[0].weights, ranks[0].gradients, ranks[0].state, ranks[0].kept) for way, ranks in ways.items()
-        },
+        kept={way: [getattr(ranks[0], what) for what in KEPT] for way, ranks in ways.items()},
         step_bytes={way: ranks[0].sent for way, ranks in ways.items()},
         largest_gradient=alone.gradient.abs().max().item(),
         gradient_differs=max(_apart(rank.gradient, alone.gradient) for ranks in ways.values() for rank in ranks),
@@ -99,31 +83,18 @@ def _apart(one: Tensor, other: Tensor) -> float:
 # ---- what runs on the ranks
 
 
-class _RingGroup(CountedGroup):
-    """A group that keeps what the rank had, and what came out."""
-
-    given: list[float]
-    result: list[float]
-
-
-def _ring(parts: Parts, rows: Tensor) -> list[_RingGroup]:
+def _ring(parts: Parts, rows: Tensor) -> list[tuple[CountedGroup, list[float]]]:
+    """Add up the rows, of which each rank has one; return for each rank what it has sent, and the sum."""
     """Add up the rows, of which each rank has one."""
 
-    def add_up(group: Group) -> _RingGroup:
-        counted = _RingGroup(group)
-        counted.given = rows[group.rank].tolist()
-        counted.result = parts.ring_all_reduce(rows[group.rank].clone(), counted).tolist()
-        return counted
+    def add_up(group: Group) -> tuple[CountedGroup, list[float]]:
+        counted = CountedGroup(group)
+        return counted, parts.ring_all_reduce(rows[group.rank].clone(), counted).tolist()
 
     return run_ranks(add_up, len(rows))[0]
 
 
-def _stage(parts: Parts) -> nn.Module:
-    return nn.Sequential(parts.LayerNorm(D), parts.FeedForward(D))
-
-
 def _run_pipeline(parts: Parts, stages: list[nn.Module], kind: str, x: Tensor) -> SimpleNamespace:
-    """Run the micro-batches through the stages, one on each rank; the gradient is that of all stages."""
     schedule = parts.pipeline_schedule(len(stages), len(x), kind)
 
     def run(group: Group) -> tuple[CountedGroup, Tensor]:
@@ -151,6 +122,9 @@ def describe(n: SimpleNamespace) -> dict[str, Any]:
     kept = [[way, *(f"{count:,}" for count in n.kept[way])] for way in WAYS]
     calls = [[way, _calls(n.calls[way]), f"{n.step_bytes[way]:,.0f}"] for way in WAYS]
     first = n.tensor_parallel[0]
+    rings = [[size, f"{sent:,.0f}", sent / longest, f"{2 * (size - 1) * longest:,}"] for size, sent in n.sent.items()]
+    columns = ["ranks", "bytes sent by a rank", "of the tensor", "rank 0 alone, in and out"]
+    bubbles = [[m, f"{share:.0%}", f"{(STAGES - 1) / (m + STAGES - 1):.0%}"] for m, share in n.bubbles.items()]
     return {
         "given_table": table([[f"rank {rank}", _numbers(row)] for rank, row in enumerate(n.ring_given)], left=2),
         "adding_table": table(messages[:half], ["", *arrows], left=4),
@@ -159,12 +133,7 @@ def describe(n: SimpleNamespace) -> dict[str, Any]:
         "sums_agree": all(row == n.ring_sums[0] for row in n.ring_sums),
         "ring_tensor": 4 * RING_NUMBERS,
         "ring_steps": 2 * half,
-        "ring_table": table(
-            [[size, f"{n.sent[size]:,.0f}", n.sent[size] / longest, f"{2 * (size - 1) * longest:,}"]
-                for size in RING_SIZES],
-            ["ranks", "bytes sent by a rank", "of the tensor", "rank 0 alone, in and out"],
-            ".2f",
-        ),
+        "ring_table": table(rings, columns, ".2f"),
         "long_bytes": longest,
         "rows_text": ", ".join(map(str, n.rank_rows)),
         "losses_text": ", ".join(f"{loss:.4f}" for loss in n.rank_losses),
@@ -186,11 +155,8 @@ def describe(n: SimpleNamespace) -> dict[str, Any]:
         "gpipe_kept": ", ".join(map(str, n.kept_micro["gpipe"])),
         "onefoneb_kept": ", ".join(map(str, n.kept_micro["1f1b"])),
         "pipeline_sent_text": ", ".join(f"{sent:,.0f}" for sent in n.pipeline_sent),
-        "bubble_table": table(
-            [[m, f"{share:.0%}", f"{(STAGES - 1) / (m + STAGES - 1):.0%}"] for m, share in n.bubbles.items()],
-            ["micro-batches", "bubble", "formula"],
-        ),
-    }  # fmt: skip
+        "bubble_table": table(bubbles, ["micro-batches", "bubble", "formula"]),
+    }
 
 
 def _numbers(row: list[float]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,17 +17,6 @@ PROMPTS = {"A": 6, "B": 9, "C": 3}
 MAX_POSITIONS = 16  # that a server without blocks would reserve for each text
 
 
-@dataclass(frozen=True)
-class State:
-    """The tables after one step."""
-
-    about: str
-    tables: dict[str, list[int]]
-    lengths: dict[str, int]
-    free: int
-    holders: dict[int, int]
-
-
 class _Server:
     """A pool and the caches of its texts, with what was appended to each."""
 
@@ -38,7 +26,6 @@ class _Server:
         self.caches: dict[str, Any] = {}
         self.past: dict[str, list[tuple[torch.Tensor, torch.Tensor]]] = {}
         self.generator = torch.Generator().manual_seed(seed)
-        self.states: list[State] = []
 
     def append(self, name: str, T: int) -> None:
         if name not in self.caches:
@@ -54,14 +41,11 @@ class _Server:
         self.caches.pop(name).free()
         del self.past[name]
 
-    def state(self, about: str) -> State:
+    def state(self) -> SimpleNamespace:
         tables = {name: list(cache.blocks) for name, cache in self.caches.items()}
         lengths = {name: cache.length for name, cache in self.caches.items()}
         holders = {block: self.pool.holders(block) for table in tables.values() for block in table}
-        return State(about, tables, lengths, self.pool.n_free, holders)
-
-    def record(self, about: str) -> None:
-        self.states.append(self.state(about))
+        return SimpleNamespace(tables=tables, lengths=lengths, free=self.pool.n_free, holders=holders)
 
     def wrong(self) -> float:
         """Return by how much the gathered keys and values differ from what was appended, at most."""
@@ -73,25 +57,23 @@ class _Server:
 
 
 def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> SimpleNamespace:
-    """Serve three texts step by step."""
     server = _Server(parts, seed)
     for name, T in PROMPTS.items():
         server.append(name, T)
-    server.record("three prompts are read")
+    states = [server.state()]
     for name in PROMPTS:
         server.append(name, 2)
-    server.record("each text writes two tokens")
-    server.fork("B", "B2")
-    server.record("B is forked: two answers to one prompt")
-    server.append("B2", 1)
-    server.record("the fork writes a token")
-    server.append("B", 1)
-    server.record("B writes a token")
+    states.append(server.state())
+    server.fork("B", "B2")  # two answers to one prompt
+    states.append(server.state())
+    for name in ("B2", "B"):
+        server.append(name, 1)
+        states.append(server.state())
     server.free("A")
-    server.record("A is finished")
+    states.append(server.state())
     server.append("C", 10)
-    server.record("C writes ten tokens")
-    before, wrong = server.state(""), server.wrong()
+    states.append(server.state())
+    before, wrong = server.state(), server.wrong()
     try:
         server.append("B2", 30)
         error = ""
@@ -99,10 +81,10 @@ def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Simpl
         error = str(problem)
     return SimpleNamespace(
         gathered=tuple(server.caches["B"].gather()[0].shape),
-        states=server.states,
+        states=states,
         wrong=max(wrong, server.wrong()),
         error=error,  # of the append that does not fit
-        is_unchanged=server.state("") == before,
+        is_unchanged=server.state() == before,
     )
 
 
@@ -124,7 +106,7 @@ def describe(n: SimpleNamespace) -> dict[str, Any]:
     }
 
 
-def _table(state: State) -> Block:
+def _table(state: SimpleNamespace) -> Block:
     """Return the tables of a state; a star marks a block that several texts hold."""
     rows = []
     for name, blocks in state.tables.items():

@@ -9,11 +9,11 @@ import torch
 from grader.teaching.corpora import FACTS, RELATIONS
 from grader.teaching.walks.parts import Parts
 from grader.teaching.walks.progress_line import ProgressReporter
-from grader.teaching.walks.small_models import GPT_PARTS, TOKENIZING, TRAINING, small_gpt, tokenizer_and_batch, train
+from grader.teaching.walks.small_models import SENTENCE_GPT, small_gpt, tokenizer_and_batch, train
 from grader.teaching.walks.walk_page import grid, table
 from torch import Tensor
 
-REQUIRED_EXERCISES = (*TOKENIZING, *GPT_PARTS, *TRAINING, "residual_stream", "patch_residual", "recovery")
+REQUIRED_EXERCISES = (*SENTENCE_GPT, "residual_stream", "patch_residual", "recovery")
 
 SENTENCES = tuple(
     f"of {country} the {asked} is {answer}" for country, *answers in FACTS for asked, answer in zip(RELATIONS, answers)
@@ -27,7 +27,6 @@ Recoveries = list[list[float]]  # by block, then by place
 
 
 def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> SimpleNamespace:
-    """Teach a small GPT the facts, and patch it."""
     tokenizer, (inputs, targets) = tokenizer_and_batch(parts, SENTENCES)
     targets = targets.clone()
     targets[:, :-1] = -100  # the country and the question are random; only the answer can be learned
@@ -87,16 +86,12 @@ def patched(parts: Parts, model: Any, clean: Tensor, corrupted: Tensor, answers:
 
 
 def strongest_places(recoveries: Recoveries) -> list[int]:
-    """Return the position that restores most, by block."""
     return [row.index(max(row)) for row in recoveries]
 
 
 def describe(n: SimpleNamespace) -> dict[str, Any]:
     words = n.corrupted.split()
-    runs = [
-        [name, text, answer, logit]
-        for name, text, answer, logit in zip(("clean", "corrupted"), (n.clean, n.corrupted), n.answers, n.logits)
-    ]
+    runs = zip(("clean", "corrupted"), (n.clean, n.corrupted), n.answers, n.logits)
     pairs = [(a, b) for row, other in zip(n.needed, n.other_country) for a, b in zip(row, other)]
     return {
         "sentences": len(SENTENCES),
@@ -115,7 +110,6 @@ def describe(n: SimpleNamespace) -> dict[str, Any]:
 
 
 def _path(recoveries: Recoveries) -> list[str]:
-    """Say in sentences where most of the information is after each block."""
     places = strongest_places(recoveries)
     lines, start = [], 0
     for block in range(1, len(places) + 1):

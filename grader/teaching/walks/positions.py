@@ -8,20 +8,18 @@ earlier tokens, and a longer text is even a little easier: a higher loss at late
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from grader.execution.chapter_package import ChapterPackage
-from grader.teaching.measurements import result_table
+from grader.teaching.measurements import Report, result_table
 from grader.teaching.walks.parts import Parts
 from grader.teaching.walks.progress_line import ProgressReporter, show_progress
 from grader.teaching.walks.small_models import GPT_PARTS
 from grader.teaching.walks.walk_page import grid, table
-from rich.table import Table
 from torch import Tensor, nn
 
 REQUIRED_EXERCISES = (
@@ -46,18 +44,7 @@ QUERY_PLACES = (15, 8)
 BIN = 8  # places that make one column
 
 
-@dataclass(frozen=True)
-class Row:
-    """The mean losses of a model, or of another way to predict."""
-
-    name: str
-    at: dict[int, float]  # over texts of so many tokens
-    beyond: float  # over the positions after the trained length
-    places: tuple[float, ...] = ()  # of each position from ECHO - 1 on
-
-
 def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> SimpleNamespace:
-    """Compute the scores of each scheme, train a GPT with each, and record where their heads attend."""
     tables: dict[str, Tensor] = {}
     echo, heads = {}, {}
 
@@ -99,7 +86,6 @@ def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Simpl
 
 @torch.no_grad()
 def averaged_patterns(model: nn.Module, texts: Tensor) -> Tensor:
-    """Return the attention patterns of every head, averaged over the texts, (layers, H, T, T)."""
     x = model.token_emb(texts)
     x = x if model.pos_emb is None else model.pos_emb(x)
     found = []
@@ -128,6 +114,7 @@ def binned(values: list[float], first: int) -> list[float]:
 
 def describe(n: SimpleNamespace) -> dict[str, Any]:
     fewest = min(n.parameters.values())
+    ways = [[name, way, f"+ {n.parameters[name] - fewest}"] for name, way in SCHEMES.items()]
     lengths = [times * LENGTH for times in TIMES]
     distances = ["distance", *map(str, range(MAX_DISTANCE + 1))]
     scores = [[f"{scheme}, from {place}", *line] for scheme, lines in n.scores.items() for place, line in lines.items()]
@@ -137,11 +124,7 @@ def describe(n: SimpleNamespace) -> dict[str, Any]:
     labels = [f"{scheme}, layer {layer} head {head}" for scheme, (layer, head) in n.heads.items()]
     losses, names = [[row.name, *row.at.values()] for row in n.rows], [row.name for row in n.rows]
     return {
-        "way_table": table(
-            [[name, way, f"+ {n.parameters[name] - fewest}"] for name, way in SCHEMES.items()],
-            ["", "", "parameters"],
-            left=2,
-        ),
+        "way_table": table(ways, ["", "", "parameters"], left=2),
         "beyond_table": table(n.beyond_table.items(), left=2),
         "score_table": table(scores, distances, ".2f"),
         "equal_schemes": " and ".join(equal) or "none",
@@ -167,7 +150,7 @@ def extrapolate(
     texts: int = 200,
     each_step: Callable[[], None] = lambda: None,
     trained: Callable[[str, nn.Module, Tensor], None] = lambda scheme, model, texts: None,
-) -> list[Row]:
+) -> list[SimpleNamespace]:
     """Train a model with each scheme on texts of `length` tokens, and test it on longer ones.
 
     `trained` is called with each model and the test texts. Two rows come first: the language's true probabilities, and
@@ -239,19 +222,17 @@ def _count_followers(lessons: Tensor) -> Tensor:
     return counts / counts.sum(1, keepdim=True)
 
 
-def _row(name: str, losses: Tensor, length: int) -> Row:
-    """Make a row from the losses of positions ECHO - 1 and later."""
-    at = {times * length: losses[: times * length - (ECHO - 1)].mean().item() for times in TIMES}
-    return Row(name, at, losses[length - (ECHO - 1) :].mean().item(), tuple(losses.tolist()))
+def _row(name: str, losses: Tensor, length: int) -> SimpleNamespace:
+    """Return the losses of positions BACK and later, and their means over whole texts and beyond `length`."""
+    at = {times * length: losses[: times * length - BACK].mean().item() for times in TIMES}
+    return SimpleNamespace(name=name, at=at, beyond=losses[length - BACK :].mean().item(), places=losses.tolist())
 
 
-def report_extrapolation(
-    chapters: ChapterPackage, seed: int, *, length: int = LENGTH, steps: int = 1000
-) -> Iterator[Table | str]:
+def report_extrapolation(chapters: ChapterPackage, seed: int, *, length: int = LENGTH, steps: int = 1000) -> Report:
     """Lesson 4: the loss of four GPTs that differ only in their positions, at 1, 2 and 4 times the trained length."""
     with show_progress(f"training {len(SCHEMES)} models", len(SCHEMES) * steps) as step:
         found = extrapolate(chapters.module("ch07_models"), seed, length, steps, each_step=step)
     lengths = [f"{times}x ({times * length})" for times in TIMES]
     columns = ("positions", *lengths, f"only places {length + 1} to {TIMES[-1] * length}")
-    rows = [[row.name, *(f"{loss:.2f}" for loss in (*row.at.values(), row.beyond))] for row in found]
-    yield result_table("mean loss in nats per token, by length of text", columns, rows)
+    rows = [[row.name, *row.at.values(), row.beyond] for row in found]
+    yield result_table("mean loss in nats per token, by length of text", columns, rows, ".2f")

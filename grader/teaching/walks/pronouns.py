@@ -6,15 +6,14 @@ go on with the thing at once, `ball`. The other one may say first whom it means:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
 from grader.execution.chapter_package import ChapterPackage
-from grader.teaching.measurements import result_table
+from grader.teaching.measurements import Report, result_table
 from grader.teaching.walks.heads import HEADS, without_heads
 from grader.teaching.walks.progress_line import show_progress
-from rich.table import Table
 from torch import Tensor, nn
 
 NAMES, THINGS = 8, 16  # names of each kind
@@ -70,18 +69,15 @@ def share_right(model: nn.Module, exam: Tensor) -> list[float]:
     return (_answers(model, exam).argmax(-1) == exam[:, PRONOUN + 1 :]).float().mean(0).tolist()
 
 
-def report_pronouns(chapters: ChapterPackage, seed: int, *, steps: int = 1000) -> Iterator[Table | str]:
+def report_pronouns(chapters: ChapterPackage, seed: int, *, steps: int = 1000) -> Report:
     """Lesson 12: how a GPT learns whom a pronoun means, with and without saying it, and which heads look at names."""
     models, interpretability = chapters.module("ch07_models"), chapters.module("ch12_interpretability")
     with torch.random.fork_rng(devices=[]), torch.enable_grad(), show_progress("training", 2 * steps) as step:
         _, at_once = train(models, seed, steps, [0, 1, 2, 3, 4, 6], step)
         model, in_steps = train(models, seed, steps, [0, 1, 2, 3, 4, 5, 6], step)
-    shown = [
-        [f"{EVERY * i}", *(f"{share:.0%}" for share in (*first, *second))]
-        for i, (first, second) in enumerate(zip(at_once, in_steps))
-    ]
+    shown = [[EVERY * i, *first, *second] for i, (first, second) in enumerate(zip(at_once, in_steps))]
     title = f"right answers in {EXAM_TEXTS} new texts; a guess of one of both: 50%"
-    yield result_table(title, ("step", "the thing at once", "the name", "then the thing"), shown)
+    yield result_table(title, ("step", "the thing at once", "the name", "then the thing"), shown, ".0%")
     exam, meant = make_texts(EXAM_TEXTS, torch.Generator().manual_seed(seed + 1))
     weights = interpretability.attention_patterns(model, exam[:, :-1])[:, :, :, PRONOUN]  # (layers, B, H, 6)
     rows = []

@@ -6,18 +6,16 @@ The weights of the walk are random and rounded to one decimal, so that a reader 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
 import torch
 from grader.execution.chapter_package import ChapterPackage
-from grader.teaching.measurements import result_table
+from grader.teaching.measurements import Report, result_table
 from grader.teaching.walks.parts import Parts
 from grader.teaching.walks.progress_line import ProgressReporter
 from grader.teaching.walks.small_models import ATTENDING
 from grader.teaching.walks.walk_page import Block, causal, grid, line
-from rich.table import Table
 
 REQUIRED_EXERCISES = ("TokenEmbedding", *ATTENDING, "MultiHeadAttention")
 
@@ -27,7 +25,6 @@ D_HEAD = D // H
 
 
 def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> SimpleNamespace:
-    """Compute the layer step by step, and once as a whole."""
     embedding, layer = parts.TokenEmbedding(T, D), parts.MultiHeadAttention(D, H, bias=False)
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
@@ -92,7 +89,7 @@ def _sum_of(left: list[float], right: list[float]) -> str:
 # ---- lesson 3
 
 
-def report_scores(chapters: ChapterPackage, seed: int) -> Iterator[Table | str]:
+def report_scores(chapters: ChapterPackage, seed: int) -> Report:
     """Lesson 3: how the width of a head changes its scores and weights, with and without the division by √d_head.
 
     Queries and keys are independent standard normal numbers. Each query is compared with four keys of its own.
@@ -101,8 +98,11 @@ def report_scores(chapters: ChapterPackage, seed: int) -> Iterator[Table | str]:
     queries, keys, part = 20_000, 4, 2_000  # drawn in parts, for the memory
 
     def draw_scores(width: int) -> torch.Tensor:
-        generator = torch.Generator().manual_seed(seed)
-        return torch.cat([_dot_products(part, keys, width, generator) for _ in range(queries // part)])
+        generator, scores = torch.Generator().manual_seed(seed), []
+        for _ in range(queries // part):
+            q = torch.randn(part, 1, width, generator=generator)
+            scores.append((q * torch.randn(part, keys, width, generator=generator)).sum(-1))
+        return torch.cat(scores)
 
     def largest(scores: torch.Tensor) -> float:
         return softmax(scores, -1).amax(-1).mean().item()
@@ -110,17 +110,11 @@ def report_scores(chapters: ChapterPackage, seed: int) -> Iterator[Table | str]:
     rows = []
     for width in (16, 64, 768):
         scores = draw_scores(width)
-        numbers = scores.std().item(), largest(scores), largest(scores / math.sqrt(width))
-        rows.append([f"{width}", *(f"{number:.2f}" for number in numbers)])
+        rows.append([width, scores.std().item(), largest(scores), largest(scores / math.sqrt(width))])
     columns = ("standard deviation of the raw scores", "largest of four weights, raw", "after dividing by √d_head")
-    yield result_table(f"{queries:,} random queries", ("d_head", *columns), rows)
+    yield result_table(f"{queries:,} random queries", ("d_head", *columns), rows, ".2f")
     wrong = draw_scores(64) / math.sqrt(768)
     yield (
         f"Heads of width 64, divided by √768: standard deviation {wrong.std():.2f}, "
         f"largest weight {largest(wrong):.2f} on average."
     )
-
-
-def _dot_products(queries: int, keys: int, width: int, generator: torch.Generator) -> torch.Tensor:
-    q = torch.randn(queries, 1, width, generator=generator)
-    return (q * torch.randn(queries, keys, width, generator=generator)).sum(-1)

@@ -9,11 +9,11 @@ from typing import Any
 import torch
 from grader.teaching.walks.parts import Parts
 from grader.teaching.walks.progress_line import ProgressReporter
-from grader.teaching.walks.small_models import GPT_PARTS, TOKENIZING, TRAINING, small_gpt, tokenizer_and_batch
+from grader.teaching.walks.small_models import SENTENCE_GPT, small_gpt, tokenizer_and_batch
 from grader.teaching.walks.walk_page import BLANK, Block, curve, grid, grids, line, table
 from torch import nn
 
-REQUIRED_EXERCISES = (*TOKENIZING, *GPT_PARTS, *TRAINING)
+REQUIRED_EXERCISES = SENTENCE_GPT
 
 D, HEADS, LAYERS, LR = 4, 2, 4, 0.01
 LATER = 100  # further steps
@@ -24,18 +24,13 @@ Matrix = list[list[float]]
 
 
 def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> SimpleNamespace:
-    """Make one step on the whole batch, with copies of the weights before and after; then more steps."""
     tokenizer, batch = tokenizer_and_batch(parts)
     model = small_gpt(parts, tokenizer.vocab_size, seed, d_model=D, n_heads=HEADS, n_layers=LAYERS)
     optimizer = parts.AdamW(model.parameters(), lr=LR)
     before = _first_maps(model)
     loss_before = float(parts.train_step(model, optimizer, *batch))
     after, gradients, norms = _first_maps(model), _first_maps(model, of_gradients=True), _norms(model)
-    losses = []
-    with report_progress("training on", LATER) as step:
-        for _ in range(LATER):
-            losses.append(float(parts.train_step(model, optimizer, *batch)))
-            step()
+    losses = [float(parts.train_step(model, optimizer, *batch)) for _ in range(LATER)]
     change = torch.cat([(after[name] - before[name]).flatten() for name in MAPS])
     downhill = torch.cat([-gradients[name].flatten() for name in MAPS])
     return SimpleNamespace(
@@ -81,7 +76,7 @@ def describe(n: SimpleNamespace) -> dict[str, Any]:
             f"gradient, {unit}": _times(n.gradient[name], factor),
             "after, thousandths": _times(n.after[name], 1e3),
         }
-        maps += BLANK + line(name, style="bold") + grids(matrices.items(), ["  "] * D, decimals=1)
+        maps += BLANK + line(name, style="bold") + grids(matrices, decimals=1)
     return {
         "first_table": table(sizes, ["words to predict", "vocabulary", "loss", "ln(vocabulary)"], ".3f", left=0),
         "map_grids": maps,

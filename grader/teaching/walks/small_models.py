@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -22,6 +21,7 @@ GPT_PARTS = (
     "FeedForward", "PreNormBlock", "GPT",
 )  # fmt: skip
 TRAINING = ("next_token_pairs", "collate", "cross_entropy", "train_step", "AdamW")
+SENTENCE_GPT = (*TOKENIZING, *GPT_PARTS, *TRAINING)
 
 Batch = tuple[Tensor, Tensor]
 
@@ -45,7 +45,7 @@ def batch_of(parts: Parts, tokenizer: Any, sentences: tuple[str, ...]) -> Batch:
     return parts.collate(windows)
 
 
-def small_gpt(parts: Parts, vocab_size: int, seed: int, **sizes: Any) -> nn.Module:
+def small_gpt(parts: Any, vocab_size: int, seed: int, **sizes: Any) -> nn.Module:
     """Return an untrained GPT; the same seed gives the same weights. Uses GPT_PARTS."""
     torch.manual_seed(seed)
     default = {"vocab_size": vocab_size, "max_len": 16, "d_model": 32, "n_heads": 2, "n_layers": 2}
@@ -55,21 +55,36 @@ def small_gpt(parts: Parts, vocab_size: int, seed: int, **sizes: Any) -> nn.Modu
 def train(
     parts: Parts,
     model: nn.Module,
-    batch: Batch,
+    batch: Batch | Callable[[], Batch],
     steps: int,
     report_progress: ProgressReporter = hide_progress,
     lr: float = 3e-3,
     what: str = "training",
+    rate: Callable[[int], float] | None = None,
 ) -> list[float]:
-    """Train on the one batch; return the loss before each step. Uses TRAINING."""
+    """Train on one batch, or on what a function returns for each step; return the loss before each step.
+
+    `rate` gives the learning rate of each step, from 1 on. Uses cross_entropy, train_step and AdamW.
+    """
     optimizer = parts.AdamW(model.parameters(), lr=lr)
     losses = []
     with report_progress(what, steps) as step:
-        for _ in range(steps):
-            losses.append(float(parts.train_step(model, optimizer, *batch)))
+        for number in range(1, steps + 1):
+            if rate:
+                optimizer.param_groups[0]["lr"] = rate(number)
+            losses.append(float(parts.train_step(model, optimizer, *(batch() if callable(batch) else batch))))
             step()
     model.eval()
     return losses
+
+
+def sentence_gpt(
+    parts: Parts, seed: int, steps: int, report_progress: ProgressReporter, lr: float = 3e-3, **sizes: Any
+) -> tuple[nn.Module, Any, Batch, list[float]]:
+    """Return a small GPT that has learned the sentences, its tokenizer, the batch and the losses. Uses SENTENCE_GPT."""
+    tokenizer, batch = tokenizer_and_batch(parts)
+    model = small_gpt(parts, tokenizer.vocab_size, seed, **sizes)
+    return model, tokenizer, batch, train(parts, model, batch, steps, report_progress, lr, "training a small GPT")
 
 
 class SideBySide(nn.Module):
@@ -86,12 +101,8 @@ class SideBySide(nn.Module):
         return self.model(both[:, : self.width], both[:, self.width :])
 
 
-@contextmanager
-def counted_passes(model: nn.Module) -> Iterator[list[None]]:
-    """Give a list that gets an entry for each pass of the model."""
+def count_passes(model: nn.Module) -> list[None]:
+    """Return a list that gets an entry for each pass of the model from now on."""
     passes: list[None] = []
-    hook = model.register_forward_pre_hook(lambda module, inputs: passes.append(None))
-    try:
-        yield passes
-    finally:
-        hook.remove()
+    model.register_forward_pre_hook(lambda module, inputs: passes.append(None))
+    return passes

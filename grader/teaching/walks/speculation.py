@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from dataclasses import dataclass
+from collections.abc import Callable
 from statistics import median
 from time import perf_counter
 from types import SimpleNamespace
@@ -13,26 +11,16 @@ from typing import Any
 import torch
 from grader.execution.chapter_package import ChapterPackage
 from grader.teaching.corpora import SENTENCES
-from grader.teaching.measurements import result_table
+from grader.teaching.measurements import Report, result_table
 from grader.teaching.walks.parts import Parts
-from grader.teaching.walks.progress_line import ProgressReporter
-from grader.teaching.walks.small_models import (
-    GPT_PARTS,
-    TOKENIZING,
-    TRAINING,
-    counted_passes,
-    names_of,
-    small_gpt,
-    tokenizer_and_batch,
-    train,
-)  # fmt: skip
+from grader.teaching.walks.progress_line import ProgressReporter, show_progress
+from grader.teaching.walks.small_models import SENTENCE_GPT, count_passes, names_of, sentence_gpt
 from grader.teaching.walks.walk_page import BLANK, Block, line, table
-from rich.table import Table
 from torch import Tensor, nn
 
 SAMPLING = ("sample_next_token", "generate")  # greedily, so that no filter is called
 SPECULATING = ("count_parameters", "residual_distribution", "accept_drafts", "generate_speculative")
-REQUIRED_EXERCISES = (*TOKENIZING, *GPT_PARTS, *TRAINING, *SAMPLING, *SPECULATING)
+REQUIRED_EXERCISES = (*SENTENCE_GPT, *SAMPLING, *SPECULATING)
 
 PROMPT = "the"
 STEPS, DRAFT_STEPS = 120, 16
@@ -42,21 +30,10 @@ NEW_TOKENS, DRAFT_LENGTHS = 8, (1, 2, 3, 4, 6)
 DRAWS = 400
 
 
-@dataclass(frozen=True)
-class Round:
-    before: str
-    guesses: list[tuple[str, float, float, str]]  # word, its probability for the draft and for the model, what happened
-    written: list[str]  # the words that the round adds
-    kept: int
-
-
 def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> SimpleNamespace:
-    """Train both models, play some rounds, and count passes."""
-    tokenizer, batch = tokenizer_and_batch(parts)
-    model = small_gpt(parts, tokenizer.vocab_size, seed)
-    loss = train(parts, model, batch, STEPS, report_progress, lr=5e-3, what="training the model")[-1]
-    draft = small_gpt(parts, tokenizer.vocab_size, seed + 1, d_model=16, n_layers=1)
-    draft_loss = train(parts, draft, batch, DRAFT_STEPS, report_progress, lr=2e-2, what="training the draft")[-1]
+    model, tokenizer, _, losses = sentence_gpt(parts, seed, STEPS, report_progress, lr=5e-3)
+    small = {"d_model": 16, "n_layers": 1}
+    draft, _, _, draft_losses = sentence_gpt(parts, seed + 1, DRAFT_STEPS, report_progress, lr=2e-2, **small)
     ids = torch.tensor([tokenizer.encode(PROMPT)])
     rounds, shapes = _rounds(parts, model, draft, tokenizer, ids, seed)
     target, other = _probabilities(model, ids)[-1], _probabilities(draft, ids)[-1]
@@ -71,15 +48,15 @@ def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Simpl
             step()
     prompts = first_words(tokenizer)
     plain = [parts.generate(model, prompt, NEW_TOKENS, temperature=0) for prompt in prompts]
-    passes, different = {}, 0
+    passes: dict[int, int] = {}
+    different, counted = 0, count_passes(model)
     for n in DRAFT_LENGTHS:
-        with counted_passes(model) as counted:
-            texts = [parts.generate_speculative(model, draft, one, NEW_TOKENS, n, temperature=0) for one in prompts]
-        passes[n] = len(counted)
+        texts = [parts.generate_speculative(model, draft, one, NEW_TOKENS, n, temperature=0) for one in prompts]
+        passes[n] = len(counted) - sum(passes.values())
         different += sum(not torch.equal(one, expected) for one, expected in zip(texts, plain))
     distributions = {"draft": other, "model": target, "kept": kept, "residual": residual}
     return SimpleNamespace(
-        losses=(loss, draft_loss),
+        losses=(losses[-1], draft_losses[-1]),
         sizes=(parts.count_parameters(model), parts.count_parameters(draft)),
         shapes=shapes,  # of the two tables of probabilities
         rounds=rounds,
@@ -99,7 +76,7 @@ def first_words(tokenizer: Any) -> list[Tensor]:
 
 def _rounds(
     parts: Parts, model: nn.Module, draft: nn.Module, tokenizer: Any, ids: Tensor, seed: int
-) -> tuple[list[Round], tuple[tuple[int, ...], ...]]:
+) -> tuple[list[SimpleNamespace], tuple[tuple[int, ...], ...]]:
     """Play the first rounds of a text; return them, and the shapes of the probabilities."""
     generator, rounds = torch.Generator().manual_seed(seed), []
     shapes: tuple = ()
@@ -112,12 +89,13 @@ def _rounds(
         drafted = text[0].tolist()[ids.size(1) :]
         written = parts.accept_drafts(target, other, drafted, generator)
         kept = len(written) - 1  # the last one is a replacement, or the model's own token
-        guesses = []
+        guesses = []  # a word, its probability for the draft and for the model, what happened
         for i, token in enumerate(drafted):
             fate = "kept" if i < kept else "refused" if i == kept else "not considered"
             guesses.append((tokenizer.decode([token]), other[i, token].item(), target[i, token].item(), fate))
         words = [tokenizer.decode([token]) for token in written]
-        rounds.append(Round(tokenizer.decode(ids[0].tolist()), guesses, words, kept))
+        before = tokenizer.decode(ids[0].tolist())
+        rounds.append(SimpleNamespace(before=before, guesses=guesses, written=words, kept=kept))
         shapes = (tuple(target.shape), tuple(other.shape))
         ids = torch.cat([ids, torch.tensor([written])], dim=1)
     return rounds, shapes
@@ -143,23 +121,17 @@ def describe(n: SimpleNamespace) -> dict[str, Any]:
     kept, residual, tokens = n.after_prompt["kept"], n.after_prompt["residual"], NEW_TOKENS * len(SENTENCES)
     together = [keep + n.refused * rest for keep, rest in zip(kept, residual)]
     best = [str(size) for size, count in n.passes.items() if count == min(n.passes.values())]
+    columns = ["", "draft", "model", "drafted and kept", "residual"]
+    sums = ["", "kept + refused · residual", f"share of {DRAWS} texts"]
+    passes = [[size, count, tokens / count] for size, count in n.passes.items()]
     return {
         "model_table": table(models, ["", "parameters", "loss"], ".2f"),
         "round_tables": rounds,
-        "residual_table": table(
-            zip(n.words, *n.after_prompt.values()), ["", "draft", "model", "drafted and kept", "residual"], ".3f"
-        ),
-        "share_table": table(
-            zip(n.words, together, n.shares), ["", "kept + refused · residual", f"share of {DRAWS} texts"], ".3f"
-        ),
+        "residual_table": table(zip(n.words, *n.after_prompt.values()), columns, ".3f"),
+        "share_table": table(zip(n.words, together, n.shares), sums, ".3f"),
         "prompts": len(SENTENCES),
         "tokens": tokens,
-        "pass_table": table(
-            [[size, passes, tokens / passes] for size, passes in n.passes.items()],
-            ["words a round", "passes", "words a pass"],
-            ".2f",
-            left=0,
-        ),
+        "pass_table": table(passes, ["words a round", "passes", "words a pass"], ".2f", left=0),
         "texts": len(SENTENCES) * len(DRAFT_LENGTHS),
         "best_sizes": " and of ".join(best),
     }
@@ -170,7 +142,7 @@ def describe(n: SimpleNamespace) -> dict[str, Any]:
 
 def report_serving(
     chapters: ChapterPackage, seed: int, *, width: int = 256, layers: int = 4, steps: int = 60, runs: int = 3
-) -> Iterator[Table | str]:
+) -> Report:
     """Lesson 15: tokens per second of texts that are written one by one, in a batch, and with guesses of a small model.
 
     A GPT and a smaller draft learn the course's twenty sentences. Then the GPT continues two words of each, greedily.
@@ -182,13 +154,12 @@ def report_serving(
     )
     serving, sampling, models = (chapters.module(name) for name in ("ch15_serving", "ch09_sampling", "ch07_models"))
     parts = names_of(models, chapters.module("ch01_tokenizer"), chapters.module("ch08_training"))
-    tokenizer, batch = tokenizer_and_batch(parts)
-    plain = small_gpt(parts, tokenizer.vocab_size, seed, max_len=32, d_model=width, n_heads=4, n_layers=layers)
-    train(parts, plain, batch, steps, lr=1e-3)
+    sizes = {"max_len": 32, "d_model": width, "n_heads": 4, "n_layers": layers}
+    plain, tokenizer, *_ = sentence_gpt(parts, seed, steps, show_progress, lr=1e-3, **sizes)
     model = serving.PaddedGPT(plain.config).eval()
     model.load_state_dict(plain.state_dict())
-    draft = small_gpt(parts, tokenizer.vocab_size, seed + 1, max_len=32, d_model=16, n_layers=1)
-    train(parts, draft, batch, steps * 2 // 3, lr=2e-2)
+    sizes = {"max_len": 32, "d_model": 16, "n_layers": 1}
+    draft, *_ = sentence_gpt(parts, seed + 1, steps * 2 // 3, show_progress, lr=2e-2, **sizes)
     prompts, new_tokens = first_words(tokenizer), 10
     tokens, lists = new_tokens * len(prompts), [prompt[0].tolist() for prompt in prompts]
 
@@ -201,7 +172,7 @@ def report_serving(
 
         seconds, [passes], _ = timed(write_batches, runs, model)
         first = first or seconds
-        rows.append([f"{size}", f"{passes}", f"{tokens / seconds:.0f}", f"{first / seconds:.1f}x"])
+        rows.append([size, passes, f"{tokens / seconds:.0f}", f"{first / seconds:.1f}x"])
     columns = ("texts in a batch", "passes", "tokens a second", "faster")
     yield result_table(f"{len(prompts)} texts of {new_tokens} new tokens", columns, rows)
 
@@ -209,7 +180,7 @@ def report_serving(
         return [sampling.generate(model, prompt, new_tokens, temperature=0) for prompt in prompts]
 
     unaided, [passes], texts = timed(write_plainly, runs, model)
-    rows = [["none", f"{passes}", "-", f"{tokens / passes:.2f}", f"{tokens / unaided:.0f}", "1.0x"]]
+    rows = [["none", passes, "-", f"{tokens / passes:.2f}", f"{tokens / unaided:.0f}", "1.0x"]]
     for n in (1, 2, 4, 8):
 
         def write_guessing(n: int = n) -> list[Tensor]:
@@ -220,20 +191,19 @@ def report_serving(
             raise AssertionError("generate_speculative wrote another text than generate")
         kept = f"{(tokens - passes) / drafted:.0%}"  # each pass writes one token besides the guesses that it keeps
         speeds = f"{tokens / passes:.2f}", f"{tokens / seconds:.0f}", f"{unaided / seconds:.1f}x"
-        rows.append([f"{n}", f"{passes}", kept, *speeds])
+        rows.append([n, passes, kept, *speeds])
     header = ["guesses a round", "passes", "kept", "tokens a pass", "tokens a second", "faster"]
     yield result_table("One text at a time", header, rows)
 
 
 def timed(call: Callable[[], Any], runs: int, *models: nn.Module) -> tuple[float, list[int], Any]:
     """Return the median seconds of a call, the passes of each model in one run, and the call's result."""
-    with torch.no_grad(), ExitStack() as stack:
-        counted = [stack.enter_context(counted_passes(model)) for model in models]
+    counted, seconds = [count_passes(model) for model in models], []
+    with torch.no_grad():
         result = call()
-    seconds = []
-    for _ in range(runs):
-        start = perf_counter()
-        with torch.no_grad():
+        passes = list(map(len, counted))
+        for _ in range(runs):
+            start = perf_counter()
             call()
-        seconds.append(perf_counter() - start)
-    return median(seconds), [len(passes) for passes in counted], result
+            seconds.append(perf_counter() - start)
+    return median(seconds), passes, result

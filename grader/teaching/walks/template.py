@@ -14,8 +14,8 @@ from __future__ import annotations
 import re
 import string
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from grader.course.source import read_source
@@ -24,19 +24,13 @@ from grader.teaching.walks.walk_page import WalkPage, line
 _CONDITION = re.compile(r"\[if (not )?(\w+)\] ")
 
 
-@dataclass(frozen=True)
-class Template:
-    title: str
-    introduction: list[str]
-    steps: list[tuple[str, list[str]]]  # each with its paragraphs
-    next_step: str
-
-
-def read_template(path: Path) -> Template:
+def read_template(path: Path) -> SimpleNamespace:
+    """Return the title, the paragraphs of the introduction, each step as (heading, paragraphs), and the next step."""
     head, *steps = re.split(r"^## ", read_source(path), flags=re.MULTILINE)
     title, *introduction = _paragraphs(head)
     *parts, (_, next_step) = ((heading, paragraphs) for heading, *paragraphs in map(_paragraphs, steps))
-    return Template(title.removeprefix("# "), introduction, parts, " ".join(next_step))
+    texts = {"title": title.removeprefix("# "), "introduction": introduction, "next_step": " ".join(next_step)}
+    return SimpleNamespace(steps=parts, **texts)
 
 
 def _paragraphs(text: str) -> list[str]:
@@ -45,7 +39,7 @@ def _paragraphs(text: str) -> list[str]:
     return [paragraph if paragraph.startswith(" ") else " ".join(paragraph.split("\n")) for paragraph in found]
 
 
-def print_template(page: WalkPage, template: Template, numbers: Mapping[str, Any]) -> None:
+def print_template(page: WalkPage, template: SimpleNamespace, numbers: Mapping[str, Any]) -> None:
     for paragraph in template.introduction:
         _print(page, paragraph, numbers)
     for heading, paragraphs in template.steps:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import torch
 from grader.execution.chapter_package import ChapterPackage
-from grader.teaching.measurements import result_table
+from grader.teaching.measurements import Report, result_table
 from grader.teaching.walks.parts import Parts
 from grader.teaching.walks.progress_line import ProgressReporter
 from grader.teaching.walks.walk_page import table
 from grader.verdict.memory import StorageWatch
-from rich.table import Table
 from torch import Tensor, nn
 
 REQUIRED_EXERCISES = (
@@ -33,20 +32,7 @@ LENGTHS = (64, 128, 256, 512, 1024)
 STRIP = 32  # keys in a strip where memory is counted
 
 
-@dataclass(frozen=True)
-class Strip:
-    """One strip of keys, as the query meets it."""
-
-    words: str
-    scores: list[float]
-    largest: float  # so far
-    total: float  # the sum of e^(score - largest) so far
-    lse: float
-    output: list[float]  # so far
-
-
 def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> SimpleNamespace:
-    """Follow one query through the strips, compare with chapter 3's attention, and count memory."""
     generator = torch.Generator().manual_seed(seed)
 
     def random(width: int) -> Tensor:
@@ -64,7 +50,7 @@ def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Simpl
         found = parts.tiled_attention_backward(q, k, v, output, lse, grad_out, BLOCK)
         weights = torch.exp(q[QUERY] @ k.T / math.sqrt(WIDTH) - lse[QUERY])
         products = weights * (v @ grad_out[QUERY])
-        memory = _count_memory(parts, report_progress)
+        memory = _count_memory(parts)
     return SimpleNamespace(
         strips=strips,
         whole=whole[QUERY].tolist(),  # the query's output over all keys at once
@@ -77,8 +63,7 @@ def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Simpl
     )
 
 
-def _follow(parts: Parts, query: Tensor, k: Tensor, v: Tensor) -> tuple[list[Strip], list[float]]:
-    """Merge the strips one after the other; also compute the output that a missing rescaling would give."""
+def _follow(parts: Parts, query: Tensor, k: Tensor, v: Tensor) -> tuple[list[SimpleNamespace], list[float]]:
     output, lse = torch.zeros(1, VALUE_WIDTH).double(), torch.full((1,), -math.inf).double()
     scores = (query @ k.T / math.sqrt(WIDTH))[0]
     strips, wrong_sum, wrong_output = [], 0.0, torch.zeros(VALUE_WIDTH).double()
@@ -87,21 +72,20 @@ def _follow(parts: Parts, query: Tensor, k: Tensor, v: Tensor) -> tuple[list[Str
         pair = parts.attention_with_lse(query, k[part], v[part])
         output, lse = parts.merge_attention(output, lse, *pair)
         largest = scores[: part.stop].max().item()
-        words, total = " ".join(SENTENCE[part]), math.exp(lse.item() - largest)
-        strips.append(Strip(words, scores[part].tolist(), largest, total, lse.item(), output[0].tolist()))
+        so_far = {"largest": largest, "total": math.exp(lse.item() - largest), "lse": lse.item()}
+        so_far["output"] = output[0].tolist()
+        strips.append(SimpleNamespace(words=" ".join(SENTENCE[part]), scores=scores[part].tolist(), **so_far))
         exps = torch.exp(scores[part] - largest)
         wrong_sum, wrong_output = wrong_sum + exps.sum().item(), wrong_output + exps @ v[part]
     return strips, (wrong_output / wrong_sum).tolist()
 
 
-def _count_memory(parts: Parts, report_progress: ProgressReporter) -> list[tuple[int, int, int]]:
+def _count_memory(parts: Parts) -> list[tuple[int, int, int]]:
     found = []
-    with report_progress("counting memory", len(LENGTHS)) as step:
-        for length in LENGTHS:
-            qkv = [torch.randn(1, 1, length, 16) for _ in range(3)]
-            plain = peak_entries(parts.scaled_dot_product_attention, *qkv)
-            found.append((length, plain, peak_entries(parts.tiled_attention, *qkv, STRIP)))
-            step()
+    for length in LENGTHS:
+        qkv = [torch.randn(1, 1, length, 16) for _ in range(3)]
+        plain = peak_entries(parts.scaled_dot_product_attention, *qkv)
+        found.append((length, plain, peak_entries(parts.tiled_attention, *qkv, STRIP)))
     return found
 
 
@@ -110,20 +94,17 @@ def describe(n: SimpleNamespace) -> dict[str, Any]:
     rises = sum(later.largest > earlier.largest for earlier, later in zip(n.strips, n.strips[1:]))
     memory = [[length, f"{plain:,}", f"{tiled:,}", f"{plain / tiled:.1f}x"] for length, plain, tiled in n.memory]
     (_, plain, tiled), (_, longer_plain, longer_tiled) = n.memory[-2:]
+    whole, words = _row(n.whole), ["strip", *(s.words for s in n.strips), "all"]
     return {
         "text": " ".join(SENTENCE),
         "words": len(SENTENCE),
         "strip_table": table(strips, ["strip", "scores", "largest", "sum", "lse", "output so far"], ".3f"),
-        "output_table": table(
-            [["all keys at once", _row(n.whole)], ["after the last strip", _row(n.strips[-1].output)]]
-        ),
+        "output_table": table([["all keys at once", whole], ["after the last strip", _row(n.strips[-1].output)]]),
         "difference_table": table([["difference", *n.apart.values()]], ["block", *map(str, n.apart)], ".0e"),
         "rises": rises,
         "times": "time" if rises == 1 else "times",
-        "unscaled_table": table([["right", _row(n.whole)], ["the old sum is not multiplied", _row(n.unscaled)]]),
-        "average_table": table(
-            [["part", *n.averages, sum(n.averages)]], ["strip", *(s.words for s in n.strips), "all"], ".4f"
-        ),
+        "unscaled_table": table([["right", whole], ["the old sum is not multiplied", _row(n.unscaled)]]),
+        "average_table": table([["part", *n.averages, sum(n.averages)]], words, ".4f"),
         "memory_table": table(memory, ["positions", "plain", "tiled", "less"], left=0),
         "plain_growth": longer_plain / plain,
         "tiled_growth": longer_tiled / tiled,
@@ -151,7 +132,7 @@ def kept_entries(function: Callable[..., Tensor], *args: object) -> int:
         return seen.alive - result.numel()
 
 
-def report_memory(chapters: ChapterPackage, seed: int) -> Iterator[Table | str]:
+def report_memory(chapters: ChapterPackage, seed: int) -> Report:
     """Lesson 14: how much memory attention takes as texts grow, and what training keeps for the backward pass.
 
     One head of width 64, in strips of 64 keys and with a window of 64 keys. Entries are counted, not bytes, with the
@@ -164,35 +145,28 @@ def report_memory(chapters: ChapterPackage, seed: int) -> Iterator[Table | str]:
         return attention.scaled_dot_product_attention(*qkv)[0]
 
     def run_blocks(x: Tensor, *model: nn.Module) -> Tensor:
-        for block in model:
-            x = block(x)
-        return x
+        return functools.reduce(lambda x, block: block(x), model, x)
 
     def run_checkpointed(x: Tensor, *model: nn.Module) -> Tensor:
-        for block in model:
-            x = efficient.checkpointed(block, x)
-        return x
+        return functools.reduce(lambda x, block: efficient.checkpointed(block, x), model, x)
 
     peaks, kept, stacks = [], [], []
     for length in (256, 1024, 4096):
         generator = torch.Generator().manual_seed(seed)
         qkv = [torch.randn(1, 1, length, width, generator=generator).requires_grad_() for _ in range(3)]
         fast = [peak_entries(way, *qkv, 64) for way in (efficient.tiled_attention, efficient.windowed_attention)]
-        peaks.append(_entries(f"{length:,}", [peak_entries(plain, *qkv), *fast]))
+        peaks.append([f"{length:,}", *map("{:,}".format, (peak_entries(plain, *qkv), *fast))])
         waiting = [kept_entries(plain, *qkv), kept_entries(efficient.efficient_attention, *qkv, 64)]
-        kept.append(_entries(f"{length:,} positions", waiting))
+        kept.append([f"{length:,} positions", *map("{:,}".format, waiting)])
     for layers in (2, 4, 8):
         torch.manual_seed(seed)
         model = [new_block(width, 4) for _ in range(layers)]
         x = torch.randn(2, 32, width)
-        stacks.append(_entries(f"{layers}", [kept_entries(run, x, *model) for run in (run_blocks, run_checkpointed)]))
+        waiting = [kept_entries(run, x, *model) for run in (run_blocks, run_checkpointed)]
+        stacks.append([layers, *map("{:,}".format, waiting)])
     title = "entries of all new tensors at one moment, one head of width 64"
     yield result_table(title, ("positions", "plain", "tiled", "windowed"), peaks)
     title = "entries kept for the backward pass"
     yield result_table(title, ("positions", "plain attention", "efficient attention"), kept)
     columns = ("blocks", "kept, plain", "kept, each block checkpointed")
     yield result_table(f"{title}, blocks of width 64", columns, stacks)
-
-
-def _entries(name: str, counts: Sequence[int]) -> list[str]:
-    return [name, *(f"{count:,}" for count in counts)]

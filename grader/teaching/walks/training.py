@@ -3,32 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
 import torch
 from grader.execution.chapter_package import ChapterPackage
 from grader.teaching.corpora import SENTENCES, least_loss
-from grader.teaching.measurements import result_table
+from grader.teaching.measurements import Report, result_table
 from grader.teaching.walks.parts import Parts
 from grader.teaching.walks.progress_line import ProgressReporter
-from grader.teaching.walks.small_models import (
-    GPT_PARTS,
-    TOKENIZING,
-    TRAINING,
-    Batch,
-    batch_of,
-    names_of,
-    small_gpt,
-    tokenizer_and_batch,
-)  # fmt: skip
-from grader.teaching.walks.walk_page import BLANK, Block, curve, grid, line, table
-from rich.table import Table
+from grader.teaching.walks.small_models import SENTENCE_GPT, Batch, batch_of, names_of, small_gpt, tokenizer_and_batch
+from grader.teaching.walks.walk_page import BLANK, Block, curves, grid, line, table
 from torch import nn
 
 FITTING = ("perplexity", "judge_fit", "fit", "sample_next_token", "generate")
-REQUIRED_EXERCISES = (*TOKENIZING, *GPT_PARTS, "count_parameters", *TRAINING, *FITTING)
+REQUIRED_EXERCISES = (*SENTENCE_GPT, "count_parameters", *FITTING)
 
 UNSEEN = (  # words from the training sentences
     "our dog sat on the wall", "my cat sat on the bench", "the girl ate the cheese", "a bird read a long book",
@@ -43,7 +32,6 @@ Guesses = list[tuple[str, float]]
 
 
 def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> SimpleNamespace:
-    """Record predictions, train, and record them again."""
     tokenizer, batch = tokenizer_and_batch(parts)
     unseen = batch_of(parts, tokenizer, UNSEEN)
     model = small_gpt(parts, tokenizer.vocab_size, seed, **SIZES)
@@ -97,15 +85,13 @@ def _state(parts: Parts, model: nn.Module, tokenizer: Any) -> SimpleNamespace:
 
 
 def describe(n: SimpleNamespace) -> dict[str, Any]:
-    span = min(n.losses + n.unseen), max(n.losses + n.unseen)
     epochs = [[epoch, n.losses[epoch - 1], math.exp(n.losses[epoch - 1]), n.unseen[epoch - 1]] for epoch in SHOWN]
 
     def neighbours(words: Guesses) -> str:
         return ", ".join(f"{word} {value:.2f}" for word, value in words)
 
-    nearest = [
-        [word, neighbours(n.before.nearest[word]), neighbours(n.after.nearest[word])] for word in WITH_NEIGHBOURS
-    ]
+    states = (n.before, n.after)
+    nearest = [[word, *(neighbours(state.nearest[word]) for state in states)] for word in WITH_NEIGHBOURS]
     return {
         "sentences": len(SENTENCES),
         "first_sentences": [part for sentence in SENTENCES[:3] for part in line(sentence)],
@@ -113,11 +99,7 @@ def describe(n: SimpleNamespace) -> dict[str, Any]:
         "guess_table_after": _guess_table(n.after.guesses),
         "written_before": n.before.written[PROMPTS[0]],
         "written_lines": [part for text in n.after.written.values() for part in line(text)],
-        "loss_curves": [
-            *curve("training loss by epoch  ", n.losses, width=36, span=span),
-            *curve("four unseen sentences   ", n.unseen, width=36, span=span),
-            *BLANK,
-        ],
+        "loss_curves": curves({"training loss by epoch": n.losses, "four unseen sentences": n.unseen}) + BLANK,
         "loss_table": table(epochs, ["epoch", "loss", "perplexity", "unseen sentences"], "- .3f .1f .3f", left=0),
         "guessing": math.log(n.vocab_size),
         "least": least_loss(SENTENCES),
@@ -166,7 +148,7 @@ def measure_overfitting(parts: Any, seed: int = 0) -> SimpleNamespace:
     )
 
 
-def report_overfitting(chapters: ChapterPackage, seed: int) -> Iterator[Table | str]:
+def report_overfitting(chapters: ChapterPackage, seed: int) -> Report:
     """Lesson 8: the training and the validation loss of a small GPT that sees the same fourteen sentences repeatedly.
 
     The model is a GPT of 4 layers and width 64, the optimizer AdamW with a learning rate of 0.003, and all sentences
@@ -176,9 +158,9 @@ def report_overfitting(chapters: ChapterPackage, seed: int) -> Iterator[Table | 
     names = ("ch01_tokenizer", "ch07_models", "ch08_training")
     n, shown = measure_overfitting(names_of(*map(chapters.module, names)), seed), (1, 10, 20, 40, 100)
     losses = {"training": n.training, "validation": n.validation}
-    rows = [[name, *(f"{values[epoch - 1]:.2f}" for epoch in shown)] for name, values in losses.items()]
+    rows = [[name, *(values[epoch - 1] for epoch in shown)] for name, values in losses.items()]
     title = f"{len(SENTENCES) - n.held_out} sentences for training, {n.held_out} for validation"
-    yield result_table(title, ("epoch", *map(str, shown)), rows)
+    yield result_table(title, ("epoch", *map(str, shown)), rows, ".2f")
     best = min(n.validation)
     yield f"The validation loss is lowest at epoch {n.validation.index(best) + 1}, with {best:.2f}."
     yield f"The lowest possible loss on the sentences for training is {n.least_seen:.3f}."

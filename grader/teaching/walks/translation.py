@@ -5,7 +5,6 @@ New sentences of the same words show how far that generalises.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
@@ -47,17 +46,7 @@ MEANINGS = {  # word for word: -m masculine, -f feminine, -pl plural or polite
 COUNTED_STEPS = (1, 10, 15, 20, 30, 60, 120)
 
 
-@dataclass(frozen=True)
-class Attended:
-    """One sentence, its translation, and where the decoder attended for each written word."""
-
-    source: list[str]
-    written: list[str]  # with the end, and with the meaning of each word, for readers who do not know Hindi
-    weights: list[list[float]]  # a row for each word written: the mean of the heads of the last block's cross-attention
-
-
 def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> SimpleNamespace:
-    """Train a Seq2Seq on all pairs, and translate with it."""
     english = parts.WordTokenizer([PAD, *parts.build_vocab(source for source, _ in ENGLISH_HINDI)])
     hindi = parts.WordTokenizer([PAD, BEGIN, END, *parts.build_vocab(target for _, target in ENGLISH_HINDI)])
     begin, end = hindi.encode(f"{BEGIN} {END}")
@@ -104,8 +93,11 @@ def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Simpl
 @torch.no_grad()
 def _attended(
     parts: Parts, model: nn.Module, english: Any, hindi: Any, sentence: str, begin: int, end: int
-) -> Attended:
-    """Translate, then run the model once more on the result for the weights of the last block's cross-attention."""
+) -> SimpleNamespace:
+    """Return a sentence, its translation with the meaning of each word, and where the decoder attended for each word.
+
+    The weights are the mean of the heads of the last block's cross-attention, in one more run on the result.
+    """
     src = torch.tensor([english.encode(sentence)])
     written = parts.translate(model, src, begin, end, MAX_WORDS)
     model.eval()
@@ -118,7 +110,7 @@ def _attended(
     _, weights = last.cross_attn(x, context=memory, return_weights=True)  # (1, H, T, S)
     words = [hindi.decode([i]) for i in written[0, 1:].tolist()]
     with_meaning = [f"{word} ({MEANINGS[word]})" if word in MEANINGS else word for word in words]
-    return Attended(sentence.split(), with_meaning, weights[0].mean(0).tolist())
+    return SimpleNamespace(source=sentence.split(), written=with_meaning, weights=weights[0].mean(0).tolist())
 
 
 def describe(n: SimpleNamespace) -> dict[str, Any]:
@@ -131,7 +123,12 @@ def describe(n: SimpleNamespace) -> dict[str, Any]:
         for (source, target), written in zip(ENGLISH_HINDI, n.translated)
     ]
     new = [
-        [source, "right" if written == meant else "wrong", _word_for_word(written), written]
+        [
+            source,
+            "right" if written == meant else "wrong",
+            " ".join(MEANINGS.get(word, word) for word in written.split()),
+            written,
+        ]
         for (source, meant), written in zip(NEW_SENTENCES.items(), n.new)
     ]
     grids: Block = []
@@ -155,11 +152,6 @@ def describe(n: SimpleNamespace) -> dict[str, Any]:
     }
 
 
-def _word_for_word(hindi: str) -> str:
-    return " ".join(MEANINGS.get(word, word) for word in hindi.split())
-
-
-def draw_attended(one: Attended, title: str = "") -> str:
-    """Draw where the decoder attended for each written word."""
+def draw_attended(one: SimpleNamespace, title: str = "") -> str:
     title = title or " ".join(one.source)
     return heatmap(one.weights, one.written, one.source, title, row_name="writes", column_name="attends to")

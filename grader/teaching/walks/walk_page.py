@@ -6,10 +6,10 @@ In a terminal it has colours; elsewhere it is plain text.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from grader.console.output import command_line, print_wrapped, supports_unicode
+from grader.console.output import print_wrapped, supports_unicode
 from grader.teaching.drawing.palette import shade, terminal_style
 from rich.cells import cell_len
 from rich.console import Console
@@ -29,26 +29,18 @@ class WalkPage:
         self.console = console
         self.steps = 0
 
-    def title(self, text: str) -> None:
-        self.console.print(Text(text, style="bold"))
-
     def step(self, text: str, note: str = "") -> None:
         """Print a numbered heading, with a short note at its right, such as the shape of the result."""
         self.steps += 1
-        self._heading(f"{self.steps}  {text}".ljust(41) + f" {note}" if note else f"{self.steps}  {text}")
+        self.heading(f"{self.steps}  {text}".ljust(41) + f" {note}" if note else f"{self.steps}  {text}")
 
-    def end(self, text: str) -> None:
-        """Print the heading after the last step."""
-        self._heading(text)
-
-    def _heading(self, text: str) -> None:
+    def heading(self, text: str) -> None:
         rule = "─" if supports_unicode() else "-"
         self.console.print()
         self.console.print(Text(f"{rule * 2} {text} ".ljust(self.console.width, rule), style="bold"), soft_wrap=True)
 
-    def say(self, text: str, style: str = "") -> None:
-        """Print wrapped prose."""
-        print_wrapped(self.console, text, style)
+    def say(self, text: str) -> None:
+        print_wrapped(self.console, text)
 
     def show(self, block: Block) -> None:
         for part in block:
@@ -58,12 +50,6 @@ class WalkPage:
                 indented = Text(INDENT) + part
                 indented.rstrip()
                 self.console.print(indented, soft_wrap=True)
-
-    def blank(self) -> None:
-        self.console.print()
-
-    def command(self, text: str) -> None:
-        self.console.print(command_line(text), soft_wrap=True)
 
 
 # ---- blocks
@@ -114,52 +100,36 @@ def grid(
     `width` is the minimum width of a cell. `after` has a text for the end of each row: use it for scripts whose width
     differs between terminals.
     """
-    return _grids([_Matrix("", values, columns, decimals, width)], rows, after)
+    cells = [[_number(value, decimals) for value in row] for row in values]
+    wide = max([width, *(len(cell) for row in cells for cell in row), *map(cell_len, columns)])
+    finite = [value for row in values for value in row if math.isfinite(value)]
+    low, high = min(finite, default=0.0), max(finite, default=0.0)
+    label = max(map(cell_len, rows))
+    heads = "".join(" " + _pad(name, wide, right=True) for name in columns)
+    lines: Block = [Text(" " * label + heads, style=FAINT)] if columns else []
+    for number, name in enumerate(rows):
+        text = Text(_pad(name, label, right=False))
+        for value, cell in zip(values[number], cells[number]):
+            style = terminal_style(shade(value, low, high)) if math.isfinite(value) else FAINT
+            text.append(" ").append(_pad(cell, wide, right=True), style=style)
+        lines.append(text + Text(f"  {after[number]}" if after else ""))
+    return lines
 
 
-def grids(named: Iterable[tuple[str, Any]], rows: Sequence[str], *, decimals: int = 2) -> Block:
-    """Return matrices side by side, each under its name and with its own colour scale."""
-    return _grids([_Matrix(name, values, (), decimals, 0) for name, values in named], rows)
+def grids(named: Mapping[str, Any], *, decimals: int = 2) -> Block:
+    """Return matrices of the same height side by side, each under its name and with its own colour scale."""
+    blocks = []
+    for name, values in named.items():
+        lines = grid(values, [""] * len(values), decimals=decimals)
+        block = [Text(f" {name}", style=FAINT), *(line for line in lines if isinstance(line, Text))]
+        width = max(line.cell_len for line in block)
+        blocks.append([line + Text(" " * (width - line.cell_len)) for line in block])
+    return [Text("  ").join(lines) for lines in zip(*blocks)]
 
 
 def causal(weights: Sequence[Sequence[float]]) -> list[list[float]]:
     """Return attention weights with NaN for later positions, which a grid and a picture leave empty."""
     return [[*row[: query + 1], *[math.nan] * (len(row) - query - 1)] for query, row in enumerate(weights)]
-
-
-class _Matrix:
-    """One matrix of a grid, whose cells have the same width."""
-
-    def __init__(self, name: str, values: Any, columns: Sequence[str], decimals: int, width: int) -> None:
-        self.name, self.columns, self.numbers = name, columns, values
-        self.texts = [[_number(value, decimals) for value in row] for row in values]
-        lengths = [len(text) for row in self.texts for text in row]
-        self.wide = max([width, *lengths, *(cell_len(column) for column in columns)])
-        self.total = max(len(self.texts[0]) * (self.wide + 1), cell_len(name) + 1)
-        finite = [value for row in values for value in row if math.isfinite(value)]
-        self.low, self.high = min(finite, default=0.0), max(finite, default=0.0)
-
-    def row(self, number: int) -> Text:
-        text = Text()
-        for value, cell in zip(self.numbers[number], self.texts[number]):
-            style = terminal_style(shade(value, self.low, self.high)) if math.isfinite(value) else FAINT
-            text.append(" ").append(_pad(cell, self.wide, right=True), style=style)
-        return text.append(" " * (self.total - text.cell_len))
-
-
-def _grids(matrices: Sequence[_Matrix], rows: Sequence[str], after: Sequence[str] = ()) -> Block:
-    label, gap = max(cell_len(row) for row in rows), "  "
-    lines: Block = []
-    if any(matrix.name for matrix in matrices):
-        names = gap.join(_pad(" " + matrix.name, matrix.total, right=False) for matrix in matrices)
-        lines.append(Text(" " * label + names, style=FAINT))
-    if any(matrix.columns for matrix in matrices):
-        heads = ["".join(" " + _pad(name, matrix.wide, right=True) for name in matrix.columns) for matrix in matrices]
-        lines.append(Text(" " * label + gap.join(heads), style=FAINT))
-    for number, row in enumerate(rows):
-        text = Text(_pad(row, label, right=False)) + Text(gap).join(matrix.row(number) for matrix in matrices)
-        lines.append(text + Text(gap + after[number] if after else ""))
-    return lines
 
 
 def bars(rows: Iterable[tuple[str, float]], *, decimals: int = 2, most: float | None = None) -> Block:
@@ -189,6 +159,13 @@ def curve(
     shares = [min(max((value - low) / (high - low or 1.0), 0.0), 1.0) for value in picked]
     drawn = "".join(marks[round(share * (len(marks) - 1))] for share in shares)
     return [Text.assemble(f"{name}  {values[0]:.2f} ", (drawn, "blue"), f" {values[-1]:.2f}")]
+
+
+def curves(named: Mapping[str, Sequence[float]], width: int = 36) -> Block:
+    """Return a curve in a line for each name, all on one scale."""
+    every = [value for values in named.values() for value in values]
+    longest, span = max(map(cell_len, named)), (min(every), max(every))
+    return [line for name in named for line in curve(name.ljust(longest), named[name], width=width, span=span)]
 
 
 def _number(value: float, decimals: int) -> str:

@@ -74,13 +74,6 @@ def test_a_correct_cell_is_written_tested_and_recorded(notebook, chapter):
     assert notebook.run("softmax(torch.zeros(2)).tolist()").text == "[0.5, 0.5]", "the cell ran in the notebook, too"
 
 
-def test_a_known_mistake_is_named(notebook, chapter):
-    shown = notebook.run("%%check" + WRONG)
-    assert "The whole tensor sums to 1, where every slice along `dim` should." in shown.text
-    assert "FAILED  test_weights_are_exponentials_over_their_sum" in shown.text and 'For a hint: hint("softmax")' in shown.text
-    assert max(map(len, shown.text.splitlines())) <= 80
-
-
 def test_what_an_exercise_needs_is_written_with_it(notebook, chapter):
     """A constant, helpers, a class and imports, of this cell and of others; only what it reaches."""
     notebook.run("import operator as op\nfrom math import inf, pi\nLOWEST = -1e38\ntotal = 3")
@@ -113,7 +106,6 @@ def test_several_exercises_in_one_cell(notebook, chapter):
     shown = notebook.run("%%check\ndef causal_mask(q_len, k_len=None):\n    return None\n" + RIGHT)
     assert passes(shown) and not passes(shown, "causal_mask") and "FAILED" in shown.text
     assert "ch03_attention.py: softmax and causal_mask." in shown.line
-    assert passes(notebook.run("%%check ch03" + RIGHT))
 
 
 def test_an_earlier_chapter_is_imported(notebook, chapter):
@@ -122,11 +114,10 @@ def test_an_earlier_chapter_is_imported(notebook, chapter):
     before = later.read_bytes()
     try:
         notebook.run(
-            "%%check gelu\nfrom exercises.ch03_attention import merge_heads as merged\nimport exercises.ch03_attention as third\n"
-            "def gelu(x):\n    return softmax(x) if merged else third.softmax(x)"
+            "%%check gelu\nfrom exercises.ch03_attention import merge_heads as merged\ndef gelu(x):\n    return softmax(x) if merged else x"
         )
         text = later.read_text(encoding="utf-8")
-        assert "from .ch03_attention import merge_heads as merged\nfrom .ch03_attention import softmax\nfrom . import ch03_attention as third\n" in text
+        assert "from .ch03_attention import merge_heads as merged\nfrom .ch03_attention import softmax\n" in text
         assert "def softmax" not in text
     finally:
         later.write_bytes(before)
@@ -167,27 +158,21 @@ def test_a_file_that_cannot_be_used_stays_as_it_is(notebook, chapter):
     assert "ch03_attention.py does not import" in shown.text and "nowhere" in shown.text
 
 
-def test_torchs_own_function_gets_no_points(notebook, chapter):
-    notebook.run("from torch import softmax as soft\ndef helper(x, dim):\n    return soft(x, dim)")
-    shown = notebook.run("%%check\ndef softmax(x, dim=-1):\n    return helper(x, dim)")
-    assert "No points for this exercise: line " in shown.line and "uses soft (torch.softmax)" in shown.line
-
-
 # ---- names
 
 
 def test_a_name_checks_the_file(notebook, chapter):
     assert "these exercises are not implemented yet" in notebook.run('check("softmax")').text
     chapter.write_text(chapter.read_text(encoding="utf-8") + RIGHT, encoding="utf-8")
-    assert passes(notebook.run('check("softmax")')) and notebook.run('bool(check("softmax"))').text == "True"
-    assert "softmax 10/10" in progress(notebook)
+    assert notebook.run('bool(check("softmax"))').text == "True" and "softmax 10/10" in progress(notebook)
     shown = notebook.run('check("ch03")')
     assert passes(shown) and "Next: write causal_mask" in shown.text
 
 
 def test_the_failed_call_is_code_for_a_cell(notebook, chapter):
     shown = notebook.run("%%check softmax" + WRONG)
-    assert 'run again repro("softmax")' in shown.line
+    assert "The whole tensor sums to 1, where every slice along `dim` should." in shown.text and max(map(len, shown.text.splitlines())) <= 80
+    assert 'run again repro("softmax")' in shown.line and 'For a hint: hint("softmax")' in shown.text
     code = notebook.run('repro("softmax")')
     printed = notebook.run(code.text).printed
     assert "got\ntensor(" in printed and "expected\ntensor(" in printed
@@ -212,13 +197,12 @@ def test_larger_tensors_of_a_failed_call_are_loaded(notebook):
 # ---- the kernel
 
 
-@pytest.mark.parametrize("line", ["sum(range(10**12))", "while True: pass", "import os; os._exit(3)"])
+@pytest.mark.parametrize("line", ["sum(range(10**12))", "import os; os._exit(3)"])
 def test_the_kernel_survives(notebook, chapter, line):
     """A loop in C cannot be interrupted: the process of the tests is killed."""
     shown = notebook.run(f"%%check softmax\ndef softmax(x, dim=-1):\n    {line}")
     assert ("ended the pro" if "_exit" in line else "The call did not end within 5 s.") in shown.line
     assert notebook.run("1 + 1").text == "2"
-    assert passes(notebook.run("%%check softmax" + RIGHT))
 
 
 def test_the_stop_button_stops_it(notebook, chapter):
@@ -273,6 +257,6 @@ def test_wrong_use_gets_a_sentence(notebook, cell, said):
 
 
 def test_a_prompt_without_a_notebook(kit):
-    session = "from grader import check\ncheck('softmax')\n"
+    session = "from grader import check, hint\nhint('softmax')\ncheck('sofmax')\n"
     done = subprocess.run([sys.executable, "-i", "-q"], input=session, env=kit.environment(), capture_output=True, text=True)
-    assert "not implemented yet" in done.stdout and "headway" not in done.stdout.partition("Next")[0]
+    assert 'For the next hint: hint("softmax")' in done.stdout and "did you mean softmax?" in done.stdout

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import torch
-from grader.course.syllabus import EXERCISES, ROOT, SOLUTIONS, load_syllabus
+from grader.course.syllabus import EXERCISES, ROOT, load_syllabus
 from lesson_tables import LessonTable, tables_of
 
 REFRESHER = EXERCISES / "ch00_refresher.md"
@@ -36,24 +36,9 @@ def test_the_overview_has_every_chapter_with_its_title_and_file():
     assert [row[0] for row in table_of_chapters().rows[1:]] == links
 
 
-def test_every_page_that_the_overview_links_to_exists():
-    links = re.findall(r"\]\(([^)#]+\.md)\)", OVERVIEW.read_text(encoding="utf-8"))
-    assert len(links) > 12 and [link for link in links if not (EXERCISES / link).is_file()] == []
-
-
 def test_the_hours_are_those_of_the_syllabus_and_their_sum():
     hours = [chapter.hours for chapter in load_syllabus().chapters if chapter.exercises]
     assert [float(row[2]) for row in table_of_chapters().rows[1:]] == hours
     for path in (OVERVIEW, ROOT / "README.md"):
         text = path.read_text(encoding="utf-8")
         assert int(re.search(r"about (\d+) hours", text)[1]) == sum(hours)
-
-
-def test_the_hours_follow_from_the_lengths_of_lesson_and_code():
-    """A minute for 60 words, three for a line, ten more for an exercise, as the overview says; rounded by hand."""
-    for chapter in load_syllabus().chapters:
-        words = len((EXERCISES / f"{chapter.name}.md").read_text(encoding="utf-8").split())
-        blocks = re.findall(r"### BEGIN SOLUTION\n(.*?)### END", (SOLUTIONS / f"{chapter.name}.py").read_text("utf-8"), re.DOTALL)
-        lines = sum(bool(line.strip()) for block in blocks for line in block.splitlines())
-        hours = (words / 60 + 3 * lines + 10 * len(chapter.exercises)) / 60
-        assert 0.7 < chapter.hours / hours < 1.4, (chapter.name, hours)

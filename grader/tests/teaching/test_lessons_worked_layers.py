@@ -1,4 +1,4 @@
-"""The numbers that the lessons work out by hand are what the reference computes: chapters 1 to 6."""
+"""The numbers that the lessons work out by hand are what the reference computes: chapters 0 to 6."""
 
 from __future__ import annotations
 
@@ -19,6 +19,38 @@ def numbers(rows) -> Tensor:
     return T([[value for cell in row[1:] for value, _ in shown(cell)] for row in rows])
 
 
+# ---- chapter 0
+
+
+TEXT = "the cat sat . the cat ran . the dog sat .".split()
+
+
+@pytest.fixture
+def ids():
+    vocab = sorted(set(TEXT))
+    return [vocab.index(word) for word in TEXT]
+
+
+def test_the_ids_and_the_counts(ours, ids):
+    assert says("ch00_first", "So the ids are `[{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}]`", *ids)
+    rows = table_in("ch00_first", "A worked example", 1)
+    assert [[int(cell) for cell in row[1:]] for row in rows] == ours.count_bigrams(ids, 6).tolist()
+
+
+def test_the_losses_with_smoothing_and_without(ours, ids):
+    counts = ours.count_bigrams(ids, 6)
+    plain, smooth = ours.bigram_probabilities(counts, 0.0), ours.bigram_probabilities(counts, 1.0)
+    vocab = sorted(set(TEXT))
+    new = [vocab.index(word) for word in "the dog ran .".split()]
+    steps = [-math.log(smooth[a, b]) for a, b in zip(new, new[1:])]
+    mean = ours.average_loss(smooth, new)
+    assert says("ch00_first", "The three losses are {}, {} and {}, and their mean is {}.", *steps, mean)
+    assert says("ch00_first", "below ln 6 = {}, the loss of a model that knows nothing", math.log(6))
+    assert ours.average_loss(plain, new) == math.inf
+    assert says("ch00_first", "without smoothing has the loss {}, and", ours.average_loss(plain, ids))
+    assert says("ch00_first", "with smoothing 1 it has {}.", ours.average_loss(smooth, ids))
+
+
 # ---- chapter 1
 
 
@@ -36,8 +68,6 @@ def test_the_merges_of_the_example(ours):
     bpe = ours.BPETokenizer(merges)
     for row in table_in("ch01", "Encoding new texts"):
         assert shows(row[1], *bpe.encode(row[0]))
-    words = ours.WordTokenizer(ours.build_vocab(["Red fish swim", "the red kite\tflies ", "The fish"]))
-    assert (words.encode("The kite swim"), words.decode([2, 5])) == ([5, 2, 4], "kite the")
     hotel = ours.BPETokenizer({(116, 101): 256, (104, 111): 257, (257, 116): 258})
     assert hotel.encode("hotel") == [257, 256, 108] and says("ch01", "into ho, te, l: `[{}, {}, {}]`", 257, 256, 108)
 
@@ -56,8 +86,6 @@ def test_the_embeddings_of_the_example(ours):
     assert show_rows([row[1:] for row in table_in("ch02", place, 1)], scaled[0])
     assert show_rows([(row[0], *row[2:]) for row in table_in("ch02", place, 2)], rows[:3])
     assert show_rows([row[1:] for row in table_in("ch02", place, 3)], result[0])
-    result.backward(T([[[1.0, 0, 0, 0], [0, 1, 0, 0], [0.5, 0, 0, 2]]]))
-    assert layer.weight.grad[1].tolist() == [3, 0, 0, 4] and layer.weight.grad[0].tolist() == [0, 2, 0, 0]
     assert says("ch02", "Row 5 of the table begins {}, {}.", *rows[5, :2].tolist())
     third = positions(layer(T([[1]])), start=2)[0, 0].tolist()
     assert says("ch02", "the same vector as here: ({}, {}, {}, {}).", *third)
@@ -197,7 +225,6 @@ def test_norms(ours):
     divisors = [(spread + eps).sqrt(), spread.sqrt() + eps, (spread.sqrt() + eps).sqrt()]
     for row, divisor in zip(table_in("ch05", "LayerNorm of (1, 2, 6)", 1), divisors, strict=True):
         assert shows("; ".join(row[1:]), divisor, *(deviations / divisor))
-    assert torch.allclose(ours.LayerNorm(3)(small), deviations / divisors[0])
     _, squared, mean, result = table_in("ch05", "RMSNorm of the same vector")
     assert shows("; ".join(squared[1:]), *x.square()) and shows(mean[0].partition("=")[2], x.square().mean(), x.square().mean().sqrt())
     assert shows("; ".join(result[1:]), *rms(x)) and says("ch05", "but (11, 12, 16) gives {}, {}, {}.", *rms(x + 10).tolist())
@@ -249,7 +276,6 @@ def test_blocks_by_hand(ours):
     summed = x + post.attn(x[None])[0]
     h = post.ln1(summed)
     assert show_rows(table_in("ch06", "A worked example", 3), torch.cat([summed, h, h + post.ffn(h), post(x[None])[0]], 1))
-    assert torch.allclose(pre(10 * x[None])[0, 0], T([42.0, -1, 42, -1]), atol=1e-3) and torch.allclose(post(10 * x[None]), post(x[None]), atol=1e-4)
 
 
 def test_parameters_of_blocks(ours):

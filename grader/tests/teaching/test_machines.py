@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import random
 from contextlib import redirect_stdout
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -40,7 +39,7 @@ def parts():
 
 
 @pytest.mark.parametrize("kind", ["gpipe", "1f1b"])
-@pytest.mark.parametrize(("n", "m"), [(1, 3), (2, 1), (3, 5), (4, 8), (5, 2)])
+@pytest.mark.parametrize(("n", "m"), [(1, 3), (3, 5), (5, 2)])
 def test_each_step_begins_as_soon_as_what_it_needs_has_ended(parts, kind, n, m):
     draw = random.Random(n * m)
     times = {(stage, pass_, micro): draw.randint(1, 9) for stage in range(n) for pass_ in ("forward", "backward") for micro in range(m)}
@@ -64,22 +63,18 @@ def test_the_bubble_is_that_of_the_formula_and_1f1b_keeps_as_many_as_there_are_s
             assert [most_kept(steps) for steps in schedule] == [m if kind == "gpipe" else min(n - stage, m) for stage in range(n)]
 
 
-@pytest.mark.parametrize(
-    ("schedule", "said"),
-    [
-        ([[("forward", 0), ("backward", 0)], [("forward", 1), ("backward", 1)]], "stage 0 waits to do backward 0, stage 1 waits to do forward 1"),
-        ([[("backward", 0), ("forward", 0)]], "stage 0 waits to do backward 0"),
-    ],
-)
-def test_stages_that_wait_for_each_other_are_a_sentence(schedule, said):
-    with pytest.raises(ScheduleProblem, match=f"^no stage can go on: {said}$"):
-        time_steps(schedule, pass_time)
+def test_stages_that_wait_for_each_other_are_a_sentence():
+    crossed = [[("forward", 0), ("backward", 0)], [("forward", 1), ("backward", 1)]]
+    with pytest.raises(ScheduleProblem, match="^no stage can go on: stage 0 waits to do backward 0, stage 1 waits to do forward 1$"):
+        time_steps(crossed, pass_time)
+    with pytest.raises(ScheduleProblem, match="^no stage can go on: stage 0 waits to do backward 0$"):
+        time_steps([[("backward", 0), ("forward", 0)]], pass_time)
 
 
 # ---- what is sent and kept
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 5])
+@pytest.mark.parametrize("n", [1, 3])
 def test_the_bytes_of_a_ring_are_those_that_ring_all_reduce_sends(parts, n):
     t = torch.randn(n * 4)
 
@@ -94,21 +89,8 @@ def test_the_bytes_of_a_ring_are_those_that_ring_all_reduce_sends(parts, n):
         assert by_hand == call == pytest.approx(halves) == pytest.approx(2 * (n - 1) * 4 * 4)
 
 
-def test_a_counted_group_gives_what_the_group_gives(parts):
-    def use(group):
-        counted, t = CountedGroup(group), torch.arange(4.0) + group.rank
-        counted.send(t, 1 - group.rank)
-        received = [counted.receive((4,), 1 - group.rank), counted.broadcast(t, 1), *counted.all_gather(t)]
-        return [counted.all_reduce(t), counted.reduce_scatter(t), *received], [message.call for message in counted.messages]
-
-    first, calls = run_ranks(use, 2)[0][0]
-    rows = [[0.0, 1, 2, 3], [1.0, 2, 3, 4]]
-    assert [one.tolist() for one in first] == [[1, 3, 5, 7], [1, 3], rows[1], rows[1], *rows]
-    assert calls == ["send", "broadcast", "all_gather", "all_reduce", "reduce_scatter"]
-
-
-@pytest.mark.parametrize("n", [2, 4])
-def test_every_way_computes_the_gradient_of_one_process_and_keeps_its_share(parts, n):
+def test_every_way_computes_the_gradient_of_one_process_and_keeps_its_share(parts):
+    n = 4
     model, ids = small_gpt(parts, 64, 0), torch.randint(64, (8, 9), generator=torch.Generator().manual_seed(0))
     [alone] = one_step.train_one_step(parts, one_step.PLAIN, model, ids, 1)
     plain, state, full = (one_step.train_one_step(parts, way, model, ids, n) for way in one_step.WAYS)
@@ -128,17 +110,6 @@ def test_a_divided_block_computes_what_the_whole_one_computes(parts):
     for rank in one_block.run_block_in_parts(parts, whole, x, 4):
         assert rank.output_differs < 1e-5 and rank.gradient_differs < 1e-6
         assert rank.calls == {"all_reduce": 4} and rank.shape == (3, 5, 32) and rank.sent == 4 * 1.5 * 4 * x.numel()
-    wrong = SimpleNamespace(causal_mask=parts.causal_mask, TensorParallelFeedForward=parts.TensorParallelFeedForward, TensorParallelAttention=on_every_rank(parts))
-    assert one_block.run_block_in_parts(wrong, whole, x, 4)[0].output_differs > 0.01
-
-
-def on_every_rank(parts):
-    """Attention whose sum over the ranks contains the whole result once for each of them."""
-
-    def make(attention, group):
-        return lambda x, mask: parts.sum_over_ranks(attention(x, mask=mask), group)
-
-    return make
 
 
 # ---- the walk
@@ -215,15 +186,7 @@ def test_without_pauses_or_costs_the_tables_say_so():
     assert ["16", "4", "228", "228"] in rows
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ("machines_bytes --bandwidth 50 0", "--bandwidth must be from 1 to 1000000, not 0"),
-        ("machines_bubble --stages 0", "--stages must be from 1 to 1000, not 0"),
-        ("machines_straggler --percent 101", "--percent must be from 0 to 100, not 101"),
-    ],
-)
-def test_an_option_out_of_range_is_one_sentence(words, said, capsys):
+def test_an_option_out_of_range_is_one_sentence(capsys):
     with pytest.raises(SystemExit):
-        run_measurement(words.split()[0], words.split()[1:])
-    assert said in capsys.readouterr().err
+        run_measurement("machines_bytes", ["--bandwidth", "50", "0"])
+    assert "--bandwidth must be from 1 to 1000000, not 0" in capsys.readouterr().err

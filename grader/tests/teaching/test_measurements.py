@@ -8,7 +8,7 @@ import pytest
 import torch
 from grader.course.syllabus import EXERCISES
 from grader.teaching.measurements import list_measurements, run_measurement
-from grader.teaching.walks import cache_speed, positions, pronouns, training
+from grader.teaching.walks import kv_cache, positions, pronouns, training
 from grader.teaching.walks.small_models import names_of
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -33,24 +33,12 @@ def test_every_measurement_is_listed_with_what_it_measures(kit):
 def test_a_measurement_is_run_with_its_options_and_its_status(kit):
     assert "1,000 draws" in kit.run("measure", "draws", "--seed", "5")
     assert "unrecognized arguments: --steps" in kit.run("measure", "draws", "--steps", "5", status=2)
-
-
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        ("extrapolatoin", "did you mean extrapolation?"),
-        ("xyzzy", "`headway measure` lists them all"),
-        ("__init__", "no measurement"),
-    ],
-)
-def test_an_unknown_name_is_one_sentence(kit, name, said):
-    assert said in kit.run("measure", name, status=2)
+    assert "did you mean extrapolation?" in kit.run("measure", "extrapolatoin", status=2)
 
 
 def test_the_help_of_a_measurement_is_its_own(kit):
     said = " ".join(kit.run("measure", "balance", "--help").split())
     assert said.startswith("usage: headway measure balance [-h] [--seed SEED] [--steps STEPS]") and "Lesson 11" in said
-    assert kit.run("measure", "-h") == kit.run("measure", "--help") != kit.run("measure", "cache", "-h")
     assert "headway measure NAME --help" in kit.run("measure", "--help")
 
 
@@ -65,8 +53,8 @@ def test_what_cannot_be_measured_is_one_sentence(capsys, tmp_path):
 
 def test_a_seed_gives_the_same_numbers_and_leaves_the_random_state_alone(capsys):
     before = torch.get_rng_state()
-    for words in (["balance", "--steps", "10"], ["extrapolation", "--steps", "2"], ["induction", "--steps", "2"], ["pronouns", "--steps", "2"]):
-        once, again, other = (printed(capsys, *words, "--seed", seed) for seed in "334")
+    for name in ("balance", "extrapolation", "induction", "pronouns"):
+        once, again, other = (printed(capsys, name, "--steps", "2", "--seed", seed) for seed in "334")
         assert once == again != other
     assert torch.equal(before, torch.get_rng_state())
 
@@ -112,16 +100,15 @@ def counted(f) -> int:
     return counter.get_total_flops() // 2  # a multiplication and an addition are two
 
 
-@pytest.mark.parametrize("encoding", ["learned", "sinusoidal", "rope", "alibi"])
-def test_the_formula_is_what_torch_counts(solutions, encoding):
-    config = small_config(solutions("ch07_models"), positions=encoding)
+def test_the_formula_is_what_torch_counts(solutions):
+    config = small_config(solutions("ch07_models"), positions="rope")
     model = solutions("ch10_kv_cache").CachedGPT(config)
     for past, new in ((0, 9), (0, 1), (9, 1), (5, 4)):
         caches = model.new_caches()
         ids = torch.arange(past + new)[None] % 11
         if past:
             model(ids[:, :past], caches)
-        assert counted(lambda: model(ids[:, past:], caches)) == cache_speed.multiply_adds(config, new, past + new)  # noqa: B023
+        assert counted(lambda: model(ids[:, past:], caches)) == kv_cache.multiply_adds(config, new, past + new)  # noqa: B023
 
 
 @pytest.mark.parametrize(("prompt", "tokens"), [(1, 6), (9, 1), (7, 8)])
@@ -130,7 +117,7 @@ def test_whole_texts_are_counted_as_torch_counts_them(solutions, prompt, tokens)
     model, ids = caching.CachedGPT(config), torch.arange(prompt)[None] % 11
     ways = (solutions("ch09_sampling").generate, caching.generate_cached)
     counts = tuple(counted(lambda way=way: way(model, ids, tokens, temperature=0.0)) for way in ways)
-    assert counts == cache_speed.count_work(config, prompt, tokens)
+    assert counts == kv_cache.count_work(config, prompt, tokens)
 
 
 def test_the_lessons_counts_are_those_of_the_formula_and_its_speeds_the_promised_ones(solutions):
@@ -142,16 +129,13 @@ def test_the_lessons_counts_are_those_of_the_formula_and_its_speeds_the_promised
     config = solutions("ch07_models").GPTConfig(256, 512 + 1024, d_model=256, n_heads=4, n_layers=2)
     for tokens, slow, fast, faster, *counts in rows:
         n = int(tokens.replace(",", ""))
-        without, cached = cache_speed.count_work(config, 512, n)
+        without, cached = kv_cache.count_work(config, 512, n)
         size = solutions("ch10_kv_cache").kv_cache_bytes(2, 4, 64, 512 + n, bytes_per_value=4)
-        work = [cache_speed.format_count(count) for count in (without, cached)]
+        work = [kv_cache.format_count(count) for count in (without, cached)]
         assert counts == [*work, f"{without / cached:.0f}x", f"{size / 2**20:.1f} MiB"]
         quotient = float(fast.replace(",", "")) / float(slow.replace(",", ""))
         assert float(faster.rstrip("x")) == pytest.approx(quotient, rel=0.05, abs=0.6) and (n < 200 or quotient >= 20)
     assert [row[0] for row in rows] == ["16", "64", "256", "1,024"]
-
-
-# ---- lesson 15
 
 
 # ---- lesson 12
@@ -168,7 +152,6 @@ def test_a_pronoun_means_the_name_of_its_kind_and_only_the_text_says_whose_thing
         assert abs(column.float().mean() - 0.5) < 0.05
 
 
-@pytest.mark.thorough
 def test_whom_a_pronoun_means_is_learned_when_it_is_said_and_not_otherwise(solutions):
     for kept, last in (([0, 1, 2, 3, 4, 6], [0.5]), ([0, 1, 2, 3, 4, 5, 6], [1.0, 1.0])):
         with torch.random.fork_rng(devices=[]):

@@ -4,31 +4,30 @@ from __future__ import annotations
 
 import json
 import math
-import re
+from contextlib import closing
 from xml.etree import ElementTree
 
 import pytest
 import torch
 from grader.course.syllabus import UnknownName, load_syllabus
 from grader.execution.target import Target, reference_of, resolve
-from grader.teaching.book.pictures import draw_exercises
 from grader.teaching.show.both_sides import make_picture
 from grader.teaching.show.catalog import SUBJECTS, exercises_with_pictures, find_subject
 from grader.teaching.show.panels import DIFFERENCE, Bars, Chart, Grid, Pair, Picture, pair_panels
-from grader.teaching.show.svg import panel_to_svg, picture_to_svg
+from grader.teaching.show.svg import panel_to_svg
 from grader.teaching.show.terminal import render_picture
+from grader.verdict.trial import Trial
 
 EXERCISES = {exercise.name: exercise for exercise in load_syllabus().exercises}
 
 
-def drawn(name: str, *edits: tuple[str, str]) -> Picture:
-    """With the reference in the learner's place, changed by these edits."""
+def drawn(name: str, old: str, new: str) -> Picture:
+    """With the reference in the learner's place, changed by this edit."""
     module = EXERCISES[name].module
     text = reference_of(module).text
-    for old, new in edits:
-        assert text.count(old) >= 1, old
-        text = text.replace(old, new, 1)
-    return make_picture(EXERCISES[name], Target("exercises", texts={module: text}))
+    assert old in text
+    with closing(Trial(Target("exercises", texts={module: text.replace(old, new, 1)}), call_seconds=0.5)) as trial:
+        return make_picture(EXERCISES[name], trial)
 
 
 def panel(picture: Picture, number: int = 0):
@@ -42,8 +41,8 @@ def table(picture: Picture, number: int = 0) -> torch.Tensor:
 @pytest.fixture(scope="module")
 def pictures():
     """The picture of every exercise that has one, with the reference on both sides."""
-    solutions = resolve("solutions")
-    return {name: make_picture(EXERCISES[name], solutions) for name in SUBJECTS}
+    with closing(Trial(resolve("solutions"))) as trial:
+        return {name: make_picture(EXERCISES[name], trial) for name in SUBJECTS}
 
 
 # ---- pictures of the reference
@@ -89,11 +88,12 @@ def test_attention_maps(pictures):
     assert table(pictures["softmax"])[4, 3] == 0
     previous, induction = (table(pictures["attention_patterns"], number) for number in range(2))
     assert (previous.diagonal(-1) > 0.99).all() and (induction[4:].diagonal(1) > 0.99).all()
-    assert table(pictures["GroupedQueryAttention"]).round(decimals=4).tolist() == [[1, 0]] * 3 + [[0, 1]] * 3
+    for name in ("GroupedQueryAttention", "LlamaAttention"):
+        assert table(pictures[name]).round(decimals=4).tolist() == [[1, 0]] * 3 + [[0, 1]] * 3
 
 
 def test_reachability(pictures):
-    for name in ("FusedSelfAttention", "GPT"):
+    for name in ("FusedSelfAttention", "GPT", "Llama"):
         reach = table(pictures[name])
         assert (reach.triu(1).abs() < 1e-4).all() and (reach.tril() > 1e-3).sum() == 28, name
     assert (table(pictures["SelfAttentionHead"]) > 0).all()
@@ -114,7 +114,6 @@ def test_curves_and_bars(pictures):
     assert dict(panel(pictures["cross_entropy"]).lines["loss"])[0.5] == pytest.approx(math.log(2), abs=1e-5)
     rate = dict(panel(pictures["warmup_cosine"]).lines["floor 0.2"])
     assert (rate[0], rate[10], rate[55], rate[110]) == pytest.approx((0, 1, 0.6, 0.2))
-    assert panel(pictures["kv_cache_bytes"]).lines["32 kv heads"][2] == (2048, 1.0)
     assert [value > 0 for value in panel(pictures["top_k_filter"], 1).values] == [True] * 3 + [False] * 5
     before, shares = panel(pictures["top_p_filter"]).values, panel(pictures["sample_next_token"], 1).values
     assert shares == pytest.approx(before, abs=0.04)
@@ -134,105 +133,29 @@ def test_tables(pictures):
     patched = table(pictures["patch_residual"])
     assert patched[0, 3] == pytest.approx(1, abs=0.01) and patched[1, 6] == pytest.approx(1, abs=0.01)
     assert table(pictures["split_heads"], 1)[:3].tolist() == [[0, 1, 2, 3], [8, 9, 10, 11], [16, 17, 18, 19]]
-
-
-def test_parts_of_a_published_model(pictures):
-    by_byte, by_place = ([y for _, y in [*panel(pictures[name], at).lines.values()][0]] for name, at in (("dequantize_q8_0", 0), ("dequantize_q4_1", 1)))
-    assert by_byte[:2] == [0, 0.5] and by_byte[127:130] == [63.5, -64, -63.5] and by_byte[-1] == -0.5
-    assert by_place == [0.5 * number - 3 for number in (*range(16), *reversed(range(16)))]
-    tokens = panel(pictures["PublishedTokenizer"])
-    assert tokens.rows == ["'The'", "' year'", "' '", "'2'", "'0'", "'2'", "'4'", "' '", "'ended'"] and "".join(tokens.columns) == "The year 2024 ended"
     assert table(pictures["PublishedTokenizer"]).sum(0).tolist() == [1] * 19
-    places = table(pictures["interleave_rows"]).argmax(1).tolist()
-    assert places == [0, 2, 1, 3, 4, 6, 5, 7]
-    assert table(pictures["LlamaAttention"]).round(decimals=4).tolist() == [[1, 0]] * 3 + [[0, 1]] * 3
-    assert (table(pictures["Llama"]).triu(1).abs() < 1e-4).all()
-
-
-@pytest.mark.parametrize(
-    "name, edit, verdict",
-    [
-        ("dequantize_q8_0", (".view(torch.int8)", ""), "differs from the reference's in 128 of 256 numbers."),
-        ("dequantize_q4_1", ("[packed & 15, packed >> 4]", "[packed >> 4, packed & 15]"), "in 32 of 32 numbers."),
-        ("PublishedTokenizer", ("if character.isnumeric():", "if False:"), "does not have the size of the reference's result."),
-        ("interleave_rows", ("halves.transpose(1, 2)", "halves"), "in 8 of 64 numbers."),
-        ("LlamaAttention", ("k.repeat_interleave(group, dim=1), v.repeat_interleave(group, dim=1)", "k.repeat(1, group, 1, 1), v.repeat(1, group, 1, 1)"),
-         "in 32 of 61 numbers."),
-    ],
-)  # fmt: skip
-def test_a_wrong_part_of_a_published_model_is_visible(name, edit, verdict):
-    assert verdict in drawn(name, edit).verdict
-
-
-def test_fine_tuning(pictures):
-    assert panel(pictures["LoRALinear"]).values == [0] * 5
-    assert [int(torch.linalg.matrix_rank(table(pictures["LoRALinear"], rank), rtol=1e-5)) for rank in (1, 2)] == [1, 2]
-    pairs = [(panel(pictures["answer_labels"]).rows[i], panel(pictures["answer_labels"]).columns[j]) for i, j in table(pictures["answer_labels"]).nonzero().tolist()]
+    assert table(pictures["interleave_rows"]).argmax(1).tolist() == [0, 2, 1, 3, 4, 6, 5, 7]
+    labels = panel(pictures["answer_labels"])
+    pairs = [(labels.rows[i], labels.columns[j]) for i, j in table(pictures["answer_labels"]).nonzero().tolist()]
     assert pairs == [("model", "four"), ("four", "end"), ("model", "two"), ("two", "pairs"), ("pairs", "end")]
-    texts, positions, targets, mask = (table(pictures["pack"], number) for number in range(4))
-    assert texts.tolist() == [[1, 1, 1, 2, 2, 2, 2, 5], [3] * 8, [3, 3, 4, 4, 0, 0, 0, 0]]
-    assert positions.tolist() == [[0, 1, 2, 0, 1, 2, 3, 0], [*range(8)], [0, 1, 0, 1, 0, 0, 0, 0]]
-    assert targets.sum(1).tolist() == [5, 8, 2] and mask.tolist() == torch.block_diag(*(torch.ones(n, n).tril() for n in (3, 4, 1))).tolist()
-    for name, lines in (("reward_loss", {"margin 0": 0.0, "margin 1": 1.0}), ("dpo_loss", dict.fromkeys(("beta 0.1", "beta 0.5", "beta 1"), 0.0))):
-        for line, middle in lines.items():
-            assert dict(panel(pictures[name]).lines[line])[middle] == pytest.approx(math.log(2), abs=1e-5)
-    assert panel(pictures["dpo_loss"], 1).values == panel(pictures["dpo_loss"], 2).values[::-1] == [3, 1, 0, -3]
-    estimates = {kind: dict(points) for kind, points in panel(pictures["kl_estimate"]).lines.items()}
-    assert min(estimates["k1"].values()) == -3 and min(estimates["k2"].values()) == min(estimates["k3"].values()) == 0
-    advantages = torch.tensor(panel(pictures["group_advantages"], 1).values).view(3, 4)
-    assert advantages[:, 0].tolist() == [1.5, 0.5, 0] and advantages.sum(1).tolist() == [0, 0, 0]
-    flat = {name: [x for x, y in points if y == 0] for name, points in panel(pictures["policy_loss"], 1).lines.items()}
-    assert all(x > 1.2 for x in flat["advantage 1"]) and all(x < 0.8 for x in flat["advantage -1"]) and {len(xs) for xs in flat.values()} == {15}
-
-
-def test_parts_of_many_machines(pictures):
+    assert table(pictures["pack"]).tolist() == [[1, 1, 1, 2, 2, 2, 2, 5], [3] * 8, [3, 3, 4, 4, 0, 0, 0, 0]]
     assert table(pictures["ring_all_reduce"]).tolist() == [[1, 2, 3, 4, 4, 4]] * 4
-    sums = table(pictures["ring_all_reduce"], 1)
-    assert (sums == sums[0]).all() and sums.abs().max() > 1
-    rows = table(pictures["shard_batch"])
-    assert rows.sum(1).tolist() == [3, 3, 2, 2] and rows.sum(0).tolist() == [1] * 10
-    outputs, gradients = (table(pictures["ColumnParallelLinear"], number) for number in range(2))
-    assert outputs.tolist() == [[1, 2], [3, 4], [5, 6], [7, 8]] and (gradients == gradients[0]).all()
-    for number in range(2):
-        times = table(pictures["pipeline_schedule"], number)
-        assert times.shape == (3, 18) and all((times == value).sum() == (3 if value > 0 else 6) for value in (1, 2, 3, 4, -1, -2, -3, -4))
+    assert table(pictures["shard_batch"]).sum(1).tolist() == [3, 3, 2, 2]
     assert table(pictures["pipeline_schedule"], 1)[2].tolist() == [0, 0, 1, -1, -1, 2, -2, -2, 3, -3, -3, 4, -4, -4, 0, 0, 0, 0]
 
 
 @pytest.mark.parametrize(
     "name, edit, verdict",
     [
+        ("PublishedTokenizer", ("if character.isnumeric():", "if False:"), "does not have the size of the reference's result."),
         ("LoRALinear", ("self.scale * self.B @ self.A", "self.B @ self.A"), "in 80 of 85 numbers."),
-        ("answer_labels", ("targets[i - 1] = ids[i]", "targets[i - 1] = ids[i - 1]"), "in 10 of 182 numbers."),
-        ("pack", ("positions[r, start:stop] = torch.arange(len(text))", "positions[r, start:stop] = torch.arange(start, stop)"), "in 7 of 136 numbers."),
-        ("reward_loss", ("logsigmoid(chosen - rejected - margin)", "logsigmoid(chosen - rejected + margin)"), "in 101 of 202 numbers."),
-        ("dpo_loss", ("beta * (policy_rejected - reference_rejected.detach())", "beta * policy_rejected"), "differs from the reference's in"),
-        ("kl_estimate", ("torch.expm1(-d) + d", "torch.expm1(d) - d"), "in 58 of 183 numbers."),
-        ("group_advantages", ("groups - groups.mean(dim=1, keepdim=True)", "groups - groups.mean()"), "in 16 of 24 numbers."),
         ("policy_loss", ("torch.minimum", "torch.maximum"), "differs from the reference's in"),
-    ],
-)  # fmt: skip
-def test_a_wrong_part_of_fine_tuning_is_visible(name, edit, verdict):
-    assert verdict in drawn(name, edit).verdict
-
-
-@pytest.mark.parametrize(
-    "name, edit, verdict",
-    [
-        ("ring_all_reduce", ("parts[added] + group.receive", "group.receive"), "differs from the reference's in 52 of 56 numbers."),
         ("ring_all_reduce", ("group.send(parts[sent], after)", "pass"), "no rank can go on: rank 0 waits in receive from 3 (call 1)"),
-        ("shard_batch", ("min(rank, more)", "rank"), "in 1 of 40 numbers."),
-        ("ColumnParallelLinear", ("F.linear(copy_to_ranks(x, self.group)", "F.linear((x)"), "in 20 of 28 numbers."),
-        ("pipeline_schedule", ("n_stages - 1 - stage", "n_stages - stage"), "in 20 of 108 numbers."),
         ("pipeline_schedule", ("n_stages - 1 - stage", "stage"), "No stage can go on: stage 0 waits to do backward 0, stage 1"),
     ],
 )  # fmt: skip
-def test_a_wrong_part_of_many_machines_is_visible(name, edit, verdict):
-    assert verdict in drawn(name, edit).verdict
-
-
-def test_ranks_are_drawn_in_a_worker_too():
-    assert make_picture(EXERCISES["ring_all_reduce"], resolve("solutions"), in_worker=True).agrees
+def test_a_wrong_part_is_visible(name, edit, verdict):
+    assert verdict in drawn(name, *edit).verdict
 
 
 # ---- in the terminal
@@ -242,7 +165,7 @@ def picture_with(*pairs: Pair) -> Picture:
     return Picture("softmax", "about", "Look.", "Yours differs.", pairs)
 
 
-@pytest.mark.parametrize("width, colours", [(20, "256"), (80, "truecolor"), (40, None), (130, None)])
+@pytest.mark.parametrize("width, colours", [(20, "256"), (130, None)])
 def test_every_picture_fits_every_width(pictures, width, colours):
     for name, picture in pictures.items():
         shown = render_picture(picture, width, colours)
@@ -251,7 +174,7 @@ def test_every_picture_fits_every_width(pictures, width, colours):
 
 
 def test_plain_characters_are_the_numbers():
-    wrong = drawn("causal_mask", ("diagonal=k_len - q_len", "diagonal=0"))
+    wrong = drawn("causal_mask", "diagonal=k_len - q_len", "diagonal=0")
     text = [line.plain for line in render_picture(wrong, 80, None)]
     row = next(line for line in text if line.startswith("dog") and line.count("dog") == 3)
     assert row.split("dog")[1].split() == list("##.....")
@@ -273,7 +196,7 @@ def test_bars_have_a_common_scale_and_their_numbers():
     assert difference.split()[-1] == "3"
 
 
-# ---- as SVG, and in the book
+# ---- as SVG
 
 
 def svg_texts(svg: str) -> list[str | None]:
@@ -283,41 +206,19 @@ def svg_texts(svg: str) -> list[str | None]:
 def test_each_kind_of_panel_is_drawn_with_its_labels():
     grid = Grid("t", [[0.5, math.nan]], ["row"], ["a", "b"], "rows", "columns", ("no", "yes"))
     assert svg_texts(panel_to_svg(grid)) == ["t (0: no, 1: yes)", "0.500", "row", "a", "b", "rows", "columns"]
-    chart = panel_to_svg(Chart("t", {"one": [(0, 0), (1, 2), (2, math.inf)]}, "x name", "y name"))
+    chart = panel_to_svg(Chart("t", {"one": [(0, 0), (1, 2)]}, "x name", "y name"))
     assert {"t", "one", "x name", "y name"} <= set(svg_texts(chart))
-    [line, _] = ElementTree.fromstring(chart).iter("{http://www.w3.org/2000/svg}polyline")
-    assert line.get("points").count(",") == 2
-    bars = panel_to_svg(Bars("t", ["a", "b", "c", "d"], [0.25, 0.5, math.nan, -0.5], "share"), longest=0.5)
-    assert svg_texts(bars) == ["t", "a", "0.25", "b", "0.5", "c", "no number", "d", "-0.5", "share"]
+    bars = panel_to_svg(Bars("t", ["a", "b", "c"], [0.25, 0.5, -0.5], "share"), longest=0.5)
+    assert svg_texts(bars) == ["t", "a", "0.25", "b", "0.5", "c", "-0.5", "share"]
     _, *rectangles = ElementTree.fromstring(bars).iter("{http://www.w3.org/2000/svg}rect")
-    assert [float(bar.get("width")) for bar in rectangles] == [60, 120, 0, 120]
-
-
-def test_the_book_has_the_picture_of_every_exercise_that_has_one():
-    made = draw_exercises(load_syllabus().exercises)
-    assert list(made) == list(SUBJECTS)
-    for name, one in made.items():
-        assert one.files and len(one.files) == len(one.titles)
-        for file, title in zip(one.files, one.titles):
-            assert file.startswith(name) and title in svg_texts(one.files[file])[0]
-            svg = one.files[file].replace("http://www.w3.org/2000/svg", "")
-            assert not re.search(r"https?:|href|<script|<image", svg)
-
-
-def test_a_whole_picture_has_its_sentences_and_every_panel(pictures):
-    wrong = drawn("causal_mask", ("diagonal=k_len - q_len", "diagonal=0"))
-    texts = svg_texts(picture_to_svg(wrong))
-    assert {wrong.look, wrong.verdict, "causal_mask(3, 7): yours - reference"} <= set(texts)
-    assert sum(text.startswith("causal_mask(") for text in texts) == 5
-    for picture in pictures.values():
-        ElementTree.fromstring(picture_to_svg(picture))
+    assert [float(bar.get("width")) for bar in rectangles] == [60, 120, 120]
 
 
 # ---- the learner's side: differences from the reference, and the message if there is nothing to draw
 
 
 def test_where_the_two_differ_is_marked():
-    picture = drawn("causal_mask", ("diagonal=k_len - q_len", "diagonal=0"))
+    picture = drawn("causal_mask", "diagonal=k_len - q_len", "diagonal=0")
     square, wide = picture.pairs
     assert not picture.agrees and picture.verdict == "Your result differs from the reference's in 12 of 70 numbers."
     assert square.differs is None and list(square.panels) == ["yours", "reference"]
@@ -329,21 +230,21 @@ def test_where_the_two_differ_is_marked():
 
 
 def test_wrong_curves_bars_and_paths_are_marked():
-    curve = drawn("gelu", ("torch.erf(x / math.sqrt(2))", "torch.erf(x)")).pairs[0]
+    curve = drawn("gelu", "torch.erf(x / math.sqrt(2))", "torch.erf(x)").pairs[0]
     apart = dict(curve.differs.lines["exact"])
     assert apart[1.0] == pytest.approx(0.5 * (math.erf(1) - math.erf(1 / math.sqrt(2))), abs=1e-4)
     assert not any(y for _, y in curve.differs.lines["approximate"])
-    bar = drawn("top_p_filter", ("probs.cumsum(dim=-1) - probs", "probs.cumsum(dim=-1)")).pairs[1]
+    bar = drawn("top_p_filter", "probs.cumsum(dim=-1) - probs", "probs.cumsum(dim=-1)").pairs[1]
     lost = [name for name, value in zip(bar.differs.labels, bar.differs.values) if value < 0]
     assert lost == ["floor"], "the word that crosses"
     turned_back = ("even * cos - odd * sin, even * sin + odd * cos", "even * cos + odd * sin, odd * cos - even * sin")
-    path = drawn("apply_rope", turned_back).pairs[0]
+    path = drawn("apply_rope", *turned_back).pairs[0]
     for (_, y), (step, difference) in zip(path.reference.lines["pair 0"], path.differs.lines["pair 0"]):
         assert difference == pytest.approx(2 * abs(y), abs=1e-4), step
 
 
 def test_another_size_is_drawn_without_a_comparison():
-    picture = drawn("causal_mask", ("torch.ones(q_len, k_len,", "torch.ones(q_len + 1, k_len,"))
+    picture = drawn("causal_mask", "torch.ones(q_len, k_len,", "torch.ones(q_len + 1, k_len,")
     pair = picture.pairs[0]
     assert len(pair.yours.values) == 8 and pair.yours.rows[7] == "7" and pair.differs is None
     assert pair.note == "Your result is 8 x 7 and the reference's is 7 x 7, so no difference can be shown."
@@ -352,7 +253,7 @@ def test_another_size_is_drawn_without_a_comparison():
 
 
 def test_missing_numbers_are_distinguished_from_numbers():
-    picture = drawn("softmax", ("return exps / total.masked_fill(total == 0, 1.0)", "return (exps / total).log()"))
+    picture = drawn("softmax", "return exps / total.masked_fill(total == 0, 1.0)", "return (exps / total).log()")
     [pair] = picture.pairs
     assert math.isinf(pair.yours.values[4][3]) and math.isnan(pair.differs.values[4][3])
     lines = [line.plain for line in render_picture(picture, 80, None)]
@@ -363,16 +264,14 @@ def test_missing_numbers_are_distinguished_from_numbers():
     "body, sentence",
     [
         ("raise NotImplementedError", "Your code is not implemented yet. This shows the reference's result."),
-        ("return None", "causal_mask returned None. Is a `return` missing?"),
         ("return torch.ones(7)", "The result has shape (7,); it should be (7, 7)."),
         ("return 1 / 0", "causal_mask raised ZeroDivisionError: division by zero. (ch03_attention.py, line"),
-        ("while True: pass", "The call did not end within 5 s."),
-        ("exit(3)", "causal_mask raised SystemExit: it ended the program (3)"),
+        ("while True: pass", "The call did not end within 0.5 s."),
         ("return (", "ch03_attention.py does not import. SyntaxError: '(' was never closed."),
     ],
 )
 def test_errors_are_one_sentence_next_to_the_reference(body, sentence):
-    picture = drawn("causal_mask", ("k_len = q_len if k_len is None else k_len", body))
+    picture = drawn("causal_mask", "k_len = q_len if k_len is None else k_len", body)
     assert sentence in picture.verdict and not picture.agrees
     assert [list(pair.panels) for pair in picture.pairs] == [["reference"]] * 2
     if "not implemented" not in picture.verdict:
@@ -384,8 +283,8 @@ def test_a_picture_that_needs_another_exercise_names_it():
     softmax = text.index("def softmax")
     begin, end = text.index("    ### BEGIN SOLUTION", softmax), text.index("    ### END SOLUTION", softmax)
     without = text[:begin] + "    raise NotImplementedError\n" + text[end:]
-    target = Target("exercises", texts={"ch03_attention": without})
-    picture = make_picture(EXERCISES["scaled_dot_product_attention"], target)
+    with closing(Trial(Target("exercises", texts={"ch03_attention": without}))) as trial:
+        picture = make_picture(EXERCISES["scaled_dot_product_attention"], trial)
     assert picture.verdict == (
         "Your result cannot be drawn yet, because softmax in ch03_attention.py is not implemented yet. "
         "This shows the reference's result."
@@ -393,5 +292,5 @@ def test_a_picture_that_needs_another_exercise_names_it():
 
 
 def test_code_that_prints_or_plays_tricks_does_not_change_the_picture(capfd):
-    noisy = drawn("gelu", ("if approximate:", "print('noise' * 100)\n    x = x.detach()\n    if approximate:"))
+    noisy = drawn("gelu", "if approximate:", "print('noise' * 100)\n    x = x.detach()\n    if approximate:")
     assert noisy.agrees and "noise" not in capfd.readouterr().out

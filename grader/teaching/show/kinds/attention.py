@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from grader.execution.proxy import Implementation, load, parameters
+from grader.execution.proxy import Implementation, load
 from grader.teaching.show.panel_makers import (
     POSITION_FEATURE,
     QUERY_KEY,
@@ -34,7 +34,6 @@ WINDOW = 3
 
 
 def causal_mask(side: Implementation) -> list[Panel]:
-    """The mask of a sentence, and of its last three words with the whole sentence as keys."""
     masks = side.causal_mask(7), side.causal_mask(3, 7)
     return [
         make_grid("causal_mask(7)", masks[0], WORDS, WORDS, QUERY_KEY, words=MASK_WORDS),
@@ -53,7 +52,6 @@ def padding_mask(side: Implementation) -> list[Panel]:
 
 
 def sliding_window_mask(side: Implementation) -> list[Panel]:
-    """A window of three words, and the mask of the last three words."""
     masks = side.sliding_window_mask(7, WINDOW), side.sliding_window_mask(3, WINDOW, 7)
     return [
         make_grid(f"window = {WINDOW}", masks[0], WORDS, WORDS, QUERY_KEY, words=MASK_WORDS),
@@ -87,21 +85,10 @@ def _numbered_features() -> Tensor:
     return torch.arange(T * D, dtype=torch.float32).view(1, T, D)
 
 
-def fuse_qkv(side: Implementation) -> list[Panel]:
-    """Numbers around 0 for the queries, 3 for the keys and 6 for the values show where each matrix goes."""
-    attention = fix_weights(side.MultiHeadAttention(D, HEADS))
-    matrices = {f"W_{name}.weight": random_tensor(i, D, D) / 3 + 3 * i for i, name in enumerate("qkv")}
-    load(attention, matrices)
-    fused = parameters(side.fuse_qkv(attention, 16)).get("c_attn.weight")
-    rows = [name for name in "qkv" for _ in range(D)]
-    return [make_grid("c_attn.weight", fused, rows, D, ("row", "column"), "c_attn.weight")]
-
-
 # ---- which key each query reads
 
 
 def softmax(side: Implementation) -> list[Panel]:
-    """The same scores on four scales, and once with a word hidden."""
     scores = torch.tensor([0.3, 1.2, -0.4, 2.0, 0.3, 1.6, -1.0])
     scales = (0.5, 1, 2, 4)
     hidden = scores.index_fill(0, torch.tensor([3]), -torch.inf)
@@ -111,7 +98,6 @@ def softmax(side: Implementation) -> list[Panel]:
 
 
 def scaled_dot_product_attention(side: Implementation) -> list[Panel]:
-    """The weights without a mask, then with a causal mask."""
     q, k, v = (1.6 * random_tensor(seed, 7, 8) for seed in (1, 2, 3))
     panels: list[Panel] = []
     for title, options in (("the weights", {}), ("the weights with a causal mask", {"mask": CAUSAL})):
@@ -126,7 +112,6 @@ def self_attention_head(side: Implementation) -> list[Panel]:
 
 
 def multi_head_attention(side: Implementation) -> list[Panel]:
-    """Two heads of one layer, causal; then the same layer with a context: which outputs depend on its words."""
     attention = fix_weights(side.MultiHeadAttention(16, 2), 3, scale=1.8)
     answer = attention(random_tensor(5, 1, 7, 16), mask=CAUSAL, return_weights=True)
     weights = shaped(expect_pair(answer, OUTPUT_AND_WEIGHTS)[1], (1, 2, 7, 7), "the second result")

@@ -14,13 +14,11 @@ from torch import Tensor, nn
 CHAT = ("user", "how", "many", "end", "model", "four", "end", "user", "why", "end", "model", "two", "pairs", "end")
 ANSWERS = [(5, 7), (11, 14)]
 LENGTHS, ROW = (3, 4, 10, 2, 1), 8  # of the texts, and of a row
-REWARDS = torch.tensor([1.0, 0, 0, 0, 1, 1, 0, 1, 1, 1, 1, 1])  # three questions, four answers to each
 DIFFERENCES = [i / 10 for i in range(-50, 51)]
 RATIOS = torch.arange(51, 151, 2) / 100  # none is at an end of the clipped range, where two slopes are right
 
 
 def lora_linear(side: Implementation) -> list[Panel]:
-    """What the merged weight has more than the frozen one, for adapters of two ranks that have been trained."""
     panels: list[Panel] = []
     weight, x = random_tensor(1, 5, 8), random_tensor(2, 8)
     for rank in (1, 2):
@@ -91,16 +89,14 @@ def dpo_loss(side: Implementation) -> list[Panel]:
     """The reference gives -20 to both answers; the policy raises the chosen one and leaves the other."""
     reference, lines = torch.tensor([-20.0]), {}
     for beta in (0.1, 0.5, 1.0):
-        lines[f"beta {beta:g}"] = [
-            side.dpo_loss(reference + d, reference, reference, reference, beta)[0] for d in DIFFERENCES
-        ]
+        losses = [side.dpo_loss(reference + d, reference, reference, reference, beta)[0] for d in DIFFERENCES]
+        lines[f"beta {beta:g}"] = losses
     policies = torch.tensor([-14.0, -18.0, -20.0, -26.0])
     _, chosen, rejected = side.dpo_loss(policies, policies.flip(0), reference.expand(4), reference.expand(4), 0.5)
     labels = [f"log p {value:g}" for value in policies.tolist()]
+    x_name = "log p of the chosen answer, policy - reference"
     return [
-        make_chart(
-            "the loss of one pair", DIFFERENCES, lines, "log p of the chosen answer, policy - reference", "loss"
-        ),
+        make_chart("the loss of one pair", DIFFERENCES, lines, x_name, "loss"),
         make_bars("the rewards of four chosen answers, beta 0.5", labels, chosen, "reward"),
         make_bars("the rewards of the rejected ones", labels[::-1], rejected, "reward"),
     ]
@@ -109,20 +105,8 @@ def dpo_loss(side: Implementation) -> list[Panel]:
 def kl_estimate(side: Implementation) -> list[Panel]:
     d = torch.tensor(DIFFERENCES[20:-20])
     lines = {kind: side.kl_estimate(d, torch.zeros_like(d), kind) for kind in ("k1", "k2", "k3")}
-    return [
-        make_chart(
-            "the estimate from one token", d.tolist(), lines, "log p of the policy - that of the reference", "KL"
-        )
-    ]
-
-
-def group_advantages(side: Implementation) -> list[Panel]:
-    labels = [f"question {question}, answer {answer}" for question in range(3) for answer in range(4)]
-    return [
-        make_bars("the rewards", labels, REWARDS, "reward", given=True),
-        make_bars("the advantages", labels, side.group_advantages(REWARDS, 4), "advantage"),
-        make_bars("without normalise", labels, side.group_advantages(REWARDS, 4, normalise=False), "advantage"),
-    ]
+    x_name = "log p of the policy - that of the reference"
+    return [make_chart("the estimate from one token", d.tolist(), lines, x_name, "KL")]
 
 
 def policy_loss(side: Implementation) -> list[Panel]:

@@ -1,10 +1,10 @@
-"""Chapter 0's model of neighbours: the lesson's small text as a table, its loss, and what the model writes."""
+"""Chapter 0's model of neighbours: the lesson's small text as a table."""
 
 from __future__ import annotations
 
 import torch
 from grader.execution.proxy import Implementation
-from grader.teaching.show.panel_makers import make_bars, make_chart, make_grid
+from grader.teaching.show.panel_makers import make_grid
 from grader.teaching.show.panels import Panel
 
 TOKENS = (".", "cat", "dog", "ran", "sat", "the")
@@ -19,9 +19,7 @@ COUNTS = torch.tensor(
         [0, 2, 1, 0, 0, 0],
     ]
 )
-NEW_TEXT = [5, 2, 3, 0]  # "the dog ran ."
 THIS_NEXT = ("token", "the next one")
-N_DRAWN = 4000
 
 
 def count_bigrams(side: Implementation) -> list[Panel]:
@@ -35,31 +33,3 @@ def bigram_probabilities(side: Implementation) -> list[Panel]:
         table = side.bigram_probabilities(COUNTS, smoothing)
         panels.append(make_grid(f"smoothing {smoothing:g}", table, TOKENS, TOKENS, THIS_NEXT))
     return panels
-
-
-def average_loss(side: Implementation) -> list[Panel]:
-    smoothings = [0.02 * step for step in range(1, 101)]
-    lines = {
-        name: [side.average_loss(_smoothed(smoothing), ids) for smoothing in smoothings]
-        for name, ids in (("the text that was counted", TEXT), ("the dog ran .", NEW_TEXT))
-    }
-    return [make_chart("average_loss", smoothings, lines, "smoothing", "loss")]
-
-
-def write(side: Implementation) -> list[Panel]:
-    """Every second token is `the`, so the one after it is drawn from the same row each time."""
-    table = torch.eye(len(TOKENS))[[5] * len(TOKENS)]
-    table[5] = _smoothed(0.5)[5]
-    ids = side.write(table, 5, 2 * N_DRAWN)
-    after = torch.as_tensor([int(token) for token in ids[1:]])
-    drawn = torch.bincount(after[after != 5], minlength=len(TOKENS)) / max(1, int((after != 5).sum()))
-    given = table[5].where(torch.arange(len(TOKENS)) != 5, 0.0)
-    return [
-        make_bars('after "the", if it is another word', TOKENS, given / given.sum(), "probability", given=True),
-        make_bars(f"about {N_DRAWN} draws", TOKENS, drawn, "share", near=0.1),
-    ]
-
-
-def _smoothed(smoothing: float) -> torch.Tensor:
-    counts = COUNTS + smoothing
-    return counts / counts.sum(dim=1, keepdim=True)

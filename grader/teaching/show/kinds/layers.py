@@ -27,7 +27,6 @@ def gelu(side: Implementation) -> list[Panel]:
 
 
 def dropout(side: Implementation) -> list[Panel]:
-    """Dropout of four thousand ones, for each p: the value of those that remain, and how many are zero."""
     chances = [i / 10 for i in range(10)]
     kept, zeros, still = [], [], []
     for p in chances:
@@ -35,7 +34,6 @@ def dropout(side: Implementation) -> list[Panel]:
         alive = left[left != 0]
         kept.append(float(alive.mean()) if len(alive) else 0.0)
         zeros.append(float((left == 0).double().mean()))
-    for p in chances:
         still.append(float(shaped(side.dropout(torch.ones(50), p, training=False), (50,), "the result").mean()))
     values = {"training": kept, "not training": still}
     return [
@@ -114,7 +112,6 @@ def route(side: Implementation) -> list[Panel]:
 
 
 def load_balancing_loss(side: Implementation) -> list[Panel]:
-    """The router prefers one expert more and more."""
     noise, pulls = random_tensor(5, 64, EXPERTS), [i / 4 for i in range(25)]
     batches = [torch.softmax(noise + pull * torch.eye(EXPERTS)[0], dim=-1) for pull in pulls]
     lines = {}

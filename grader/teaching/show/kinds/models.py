@@ -12,6 +12,7 @@ from grader.teaching.show.panel_makers import (
     OUTPUT_INPUT,
     QUERY_KEY,
     WORDS,
+    exchange_words,
     first_result,
     fix_weights,
     influence_grid,
@@ -25,6 +26,7 @@ from grader.verdict.comparing import shaped
 from torch import Tensor
 
 D, BLOCKS = 16, 8
+IDS = [1, 2, 3, 4, 1, 5, 6]  # of WORDS
 TARGET = ("<s>", "le", "chat", "court")
 LETTERS = "abcdefgh"
 REPEATED = "dafcdafc"  # a word of four letters, twice
@@ -86,17 +88,16 @@ def decoder_block(side: Implementation) -> list[Panel]:
 
 def gpt(side: Implementation) -> list[Panel]:
     model = _small_gpt(side, 2, 1)
-    ids = torch.tensor([1, 2, 3, 4, 1, 5, 6])
-    moved = measure_change(first_result(model(_exchange_words(ids, 12))), 7, 7)
+    moved = measure_change(first_result(model(exchange_words(IDS, 12))), 7, 7)
     return [make_grid("the logits of a GPT of two layers", moved, WORDS, WORDS, OUTPUT_INPUT)]
 
 
 def seq2seq(side: Implementation) -> list[Panel]:
     config = side.Seq2SeqConfig(src_vocab_size=12, tgt_vocab_size=12, max_len=16, d_model=D, n_heads=2)
     model = fix_weights(side.Seq2Seq(config), 1)
-    src, tgt = torch.tensor([1, 2, 3, 4, 1, 5, 6]), torch.tensor([1, 2, 3, 4])
-    by_source = measure_change(first_result(model(_exchange_words(src, 12), tgt.repeat(8, 1))), 7, 4)
-    by_target = measure_change(first_result(model(src.repeat(5, 1), _exchange_words(tgt, 12))), 4, 4)
+    src, tgt = torch.tensor([IDS]), torch.tensor([IDS[:4]])
+    by_source = measure_change(first_result(model(exchange_words(IDS, 12), tgt.repeat(8, 1))), 7, 4)
+    by_target = measure_change(first_result(model(src.repeat(5, 1), exchange_words(IDS[:4], 12))), 4, 4)
     return [
         make_grid("by the words of the source", by_source, TARGET, WORDS, ("logits at", "source changed at")),
         make_grid("by the words of the target", by_target, TARGET, TARGET, ("logits at", "target changed at")),
@@ -108,20 +109,11 @@ def _small_gpt(side: Implementation, n_layers: int, seed: int) -> Handle:
     return fix_weights(side.GPT(config), seed)
 
 
-def _exchange_words(ids: Tensor, vocab_size: int) -> Tensor:
-    """Return the ids, and below them one copy for each position with that id exchanged."""
-    rows = ids.repeat(len(ids) + 1, 1)
-    for position in range(len(ids)):
-        rows[position + 1, position] = (rows[position + 1, position] + 4) % (vocab_size - 1) + 1
-    return rows
-
-
 # ---- inside a model
 
 
 def residual_stream(side: Implementation) -> list[Panel]:
-    """The norm of each word's vector in the stream, after the embeddings and after each block."""
-    stream = side.residual_stream(_small_gpt(side, 4, 2), torch.tensor([[1, 2, 3, 4, 1, 5, 6]]))
+    stream = side.residual_stream(_small_gpt(side, 4, 2), torch.tensor([IDS]))
     if not isinstance(stream, list | tuple):
         shaped(stream, (5, 1, 7, D), "the list of streams")
     norms = torch.stack([shaped(state, (1, 7, D), "each state").detach()[0].norm(dim=-1) for state in stream])
@@ -139,7 +131,6 @@ def attention_patterns(side: Implementation) -> list[Panel]:
 
 
 def logit_lens(side: Implementation) -> list[Panel]:
-    """The probability of the right next letter, layer by layer."""
     ids = _letter_ids(REPEATED)
     logits = shaped(side.logit_lens(_induction_model(side), ids), (3, 1, 8, len(LETTERS)), "the result")
     probabilities = torch.softmax(logits.detach(), dim=-1)[:, 0, :-1]

@@ -7,6 +7,7 @@ from grader.execution.proxy import Implementation, load
 from grader.teaching.show.panel_makers import (
     OUTPUT_INPUT,
     WORDS,
+    exchange_words,
     fix_weights,
     influence_grid,
     make_chart,
@@ -25,30 +26,19 @@ CHARACTERS = sorted({*TEXT.replace(" ", "Ġ")})
 HEADS, KEY_HEADS, WIDTH = 6, 2, 4
 
 
-def dequantize_q8_0(side: Implementation) -> list[Panel]:
-    """All 256 bytes, in 8 blocks of the same scale."""
-    blocks = torch.arange(256, dtype=torch.uint8).view(8, 32)
-    scales = torch.tensor([HALF], dtype=torch.uint8).expand(8, 2)
-    weights = shaped(side.dequantize_q8_0(torch.cat([scales, blocks], dim=1)), (8, 32), "the result")
-    return [make_chart("the weight of each byte", range(256), {"scale 0.5": weights.flatten()}, "byte", "weight")]
-
-
 def dequantize_q4_1(side: Implementation) -> list[Panel]:
     low, high = NUMBERS[:16], NUMBERS[16:]
     packed = [a + 16 * b for a, b in zip(low, high)]
     weights = side.dequantize_q4_1(torch.tensor([[*HALF, *MINUS_3, *packed]], dtype=torch.uint8))
     weights = shaped(weights, (1, 32), "the result")[0]
-    numbers = torch.tensor([low, high])
+    title, rows = "the bits of the 16 bytes, as numbers", ("low bits", "high bits")
     return [
-        make_grid(
-            "the bits of the 16 bytes, as numbers", numbers, ("low bits", "high bits"), 16, ("", "byte"), given=True
-        ),
+        make_grid(title, torch.tensor([low, high]), rows, 16, ("", "byte"), given=True),
         make_chart("the 32 weights", range(32), {"0.5 * number - 3": weights}, "place in the block", "weight"),
     ]
 
 
 def published_tokenizer(side: Implementation) -> list[Panel]:
-    """Each row is a token, and marks its characters in the text."""
     tokenizer = side.PublishedTokenizer([*CHARACTERS, *(merge.replace(" ", "") for merge in MERGES)], MERGES)
     ids = tokenizer.encode(TEXT)
     pieces = [tokenizer.decode([i]) for i in ids]
@@ -58,31 +48,16 @@ def published_tokenizer(side: Implementation) -> list[Panel]:
     for row, piece in enumerate(pieces):
         table[row, start : start + len(piece)] = 1.0
         start += len(piece)
-    return [
-        make_grid(
-            f"the tokens of {TEXT!r}",
-            table,
-            [repr(piece) for piece in pieces],
-            list(TEXT),
-            words=("not in it", "in the token"),
-        )
-    ]
+    words = ("not in it", "in the token")
+    return [make_grid(f"the tokens of {TEXT!r}", table, list(map(repr, pieces)), list(TEXT), words=words)]
 
 
 def interleave_rows(side: Implementation) -> list[Panel]:
     """The rows of an identity matrix show where each row comes from."""
     rows = side.interleave_rows(torch.eye(8), 2)
     labels = [f"head {head}, feature {i}" for head in range(2) for i in range(4)]
-    return [
-        make_grid(
-            "interleave_rows(identity, 2)",
-            rows,
-            labels,
-            8,
-            ("place", "stored row"),
-            words=("another row", "from here"),
-        )
-    ]
+    axes, words = ("place", "stored row"), ("another row", "from here")
+    return [make_grid("interleave_rows(identity, 2)", rows, labels, 8, axes, words=words)]
 
 
 def llama_attention(side: Implementation) -> list[Panel]:
@@ -103,10 +78,6 @@ def llama_attention(side: Implementation) -> list[Panel]:
 
 
 def llama(side: Implementation) -> list[Panel]:
-    """One row, with one word changed at a time."""
     model = fix_weights(side.Llama(12, 24, HEADS, KEY_HEADS, 2, 32), 1)
-    ids = torch.tensor([3, 7, 4, 1, 3, 5, 6]).repeat(8, 1)
-    for place in range(7):
-        ids[place + 1, place] = (ids[0, place] + 4) % 12
-    logits = shaped(model(ids), (8, 7, 12), "the result")
+    logits = shaped(model(exchange_words([3, 7, 4, 1, 3, 5, 6], 12)), (8, 7, 12), "the result")
     return [make_grid("the logits", measure_change(logits, 7, 7), WORDS, WORDS, OUTPUT_INPUT)]

@@ -1,4 +1,4 @@
-"""Serving: caches, beams, guesses, padded batches, blocks, codes of 8 bits, and a plan."""
+"""Serving: caches, beams, guesses, padded batches, blocks, and a plan."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from grader.execution.proxy import Implementation
 from grader.teaching.show.panel_makers import (
     OUTPUT_INPUT,
     WORDS,
+    exchange_words,
     fix_weights,
     make_bars,
-    make_chart,
     make_grid,
     measure_change,
     random_tensor,
@@ -50,7 +50,6 @@ def kv_cache(side: Implementation) -> list[Panel]:
 
 
 def cached_self_attention(side: Implementation) -> list[Panel]:
-    """Three words go into the cache, then two, then two: the outputs with the cache, feature by feature."""
     layer = fix_weights(side.CachedSelfAttention(16, 2, positions="rope"), 1, scale=1.6)
     x, cache = random_tensor(2, 1, 7, 16), side.KVCache()
     parts = [shaped(layer(part, cache), tuple(part.shape), "the result") for part in (x[:, :3], x[:, 3:5], x[:, 5:])]
@@ -60,14 +59,6 @@ def cached_self_attention(side: Implementation) -> list[Panel]:
         make_grid("the outputs, word by word from the cache", outputs, WORDS, 16, axes),
         make_grid("how far they are from one pass without a cache", (outputs - whole[0]).abs(), WORDS, 16, axes),
     ]
-
-
-def kv_cache_bytes(side: Implementation) -> list[Panel]:
-    """32 layers, heads of 128 features, two bytes per number, as in a model of seven billion parameters."""
-    lengths, lines = [1024 * i for i in range(33)], {}
-    for heads in (32, 8, 1):
-        lines[f"{heads} kv heads"] = [side.kv_cache_bytes(32, heads, 128, length) / 2**30 for length in lengths]
-    return [make_chart("one sequence's cache", lengths, lines, "tokens", "GiB")]
 
 
 class LastToken(nn.Module):
@@ -82,7 +73,6 @@ class LastToken(nn.Module):
 
 
 def beam_search(side: Implementation) -> list[Panel]:
-    """The probability of each text of two tokens that is found, else 0."""
     texts = list(itertools.product(range(3), repeat=2))
     panels: list[Panel] = []
     for n_beams in (1, 2, 4):
@@ -96,16 +86,15 @@ def beam_search(side: Implementation) -> list[Panel]:
     return panels
 
 
-def residual_distribution(side: Implementation) -> list[Panel]:
-    residual = side.residual_distribution(TARGET, DRAFT)
-    return [*_target_and_draft(), make_bars("the residual", GUESSES, residual, "probability")]
-
-
 def accept_drafts(side: Implementation) -> list[Panel]:
     """How often each token comes first. There are several correct ways to draw, so the shares may differ a little."""
     tokens = side.bring(first_tokens)(side.accept_drafts, TARGET, DRAFT, DRAWS)
     shares = torch.bincount(torch.tensor(tokens), minlength=len(GUESSES))[: len(GUESSES)] / DRAWS
-    return [*_target_and_draft(), make_bars(f"the first token of {DRAWS} lists", GUESSES, shares, "share", near=0.1)]
+    return [
+        make_bars("the target", GUESSES, TARGET, "probability", given=True),
+        make_bars("the draft", GUESSES, DRAFT, "probability", given=True),
+        make_bars(f"the first token of {DRAWS} lists", GUESSES, shares, "share", near=0.1),
+    ]
 
 
 def first_tokens(accept: Callable[..., Any], target: Tensor, draft: Tensor, n: int) -> list[int]:
@@ -115,19 +104,10 @@ def first_tokens(accept: Callable[..., Any], target: Tensor, draft: Tensor, n: i
     return [int(accept(target.repeat(2, 1), draft[None], [token], generator)[0]) for token in drafted]
 
 
-def _target_and_draft() -> list[Panel]:
-    rows = (("the target", TARGET), ("the draft", DRAFT))
-    return [make_bars(name, GUESSES, row, "probability", given=True) for name, row in rows]
-
-
 def padded_gpt(side: Implementation) -> list[Panel]:
-    """One row with two pads at its beginning: each column is changed, and each real token shows its change."""
     config = side.GPTConfig(vocab_size=12, max_len=16, d_model=16, n_heads=2, n_layers=2)
     model = fix_weights(side.PaddedGPT(config), 1)
-    ids = torch.tensor([7, 7, 3, 4, 1, 5, 6]).repeat(8, 1)
-    for column in range(7):
-        ids[column + 1, column] = (ids[0, column] + 4) % 12
-    logits = shaped(model(ids, torch.full((8,), PADS)), (8, 7, 12), "the result")
+    logits = shaped(model(exchange_words([7, 7, 3, 4, 1, 5, 6], 12), torch.full((8,), PADS)), (8, 7, 12), "the result")
     moved = measure_change(logits[:, PADS:], 7, 7 - PADS)
     columns = ["pad"] * PADS + list(WORDS[: 7 - PADS])
     return [make_grid("the logits with two pads", moved, columns[PADS:], columns, OUTPUT_INPUT)]
@@ -152,23 +132,7 @@ def paged_kv_cache(side: Implementation) -> list[Panel]:
     return panels
 
 
-def quantize_int8(side: Implementation) -> list[Panel]:
-    """The rows have different sizes, and the last one has an outlier."""
-    weight = random_tensor(4, 5, 8).double() * torch.tensor([[1.0], [0.2], [3.0], [0.05], [1.0]])
-    weight[4, 3] = 12.0
-    codes, scale = side.quantize_int8(weight)
-    codes = shaped(codes, (5, 8), "the tensor of codes")
-    error = codes.double() * shaped(scale, (5,), "the tensor of scales")[:, None] - weight
-    rows = [f"row {i}" for i in range(5)]
-    return [
-        make_grid("the matrix", weight, rows, 8, given=True),
-        make_grid("its codes", codes, rows, 8),
-        make_grid("codes * scale - matrix", error, rows, 8),
-    ]
-
-
 def continuous_batches(side: Implementation) -> list[Panel]:
-    """A row for each request, a column for each step, and 1 where the request writes."""
     table = torch.zeros(len(REQUESTS), 11)
     for step, writing in enumerate(side.continuous_batches(REQUESTS, SEATS)[:11]):
         table[writing, step] = 1.0

@@ -10,7 +10,6 @@ from grader.teaching.show.panel_makers import (
     POSITION_FEATURE,
     QUERY_KEY,
     WORDS,
-    make_bars,
     make_chart,
     make_grid,
     random_tensor,
@@ -36,7 +35,6 @@ def count_pairs(side: Implementation) -> list[Panel]:
 
 
 def token_embedding(side: Implementation) -> list[Panel]:
-    """The same word gets the same row at every position."""
     ids, table = torch.tensor([[0, 1, 2, 3, 0, 4, 5]]), random_tensor(3, 6, 9)
     panels: list[Panel] = []
     for title, scale in (("TokenEmbedding(6, 9)", False), ("with scale=True: 3 times as large", True)):
@@ -48,7 +46,6 @@ def token_embedding(side: Implementation) -> list[Panel]:
 
 
 def collate(side: Implementation) -> list[Panel]:
-    """Three sentences of different lengths, in one table of inputs and one of targets."""
     inputs, targets = side.collate([([4, 2, 7, 5], [2, 7, 5, 9]), ([6, 3], [3, 8]), ([1, 5, 2], [5, 2, 6])])
     if isinstance(targets, torch.Tensor):
         targets = targets.to(torch.float64).where(targets != -100, -2)
@@ -65,7 +62,6 @@ def sinusoidal_positions(side: Implementation) -> list[Panel]:
 
 
 def sinusoidal_module(side: Implementation) -> list[Panel]:
-    """What is added to a sequence, from position 0 and from position 5 on."""
     module, x = side.SinusoidalPositions(LENGTH, 16), random_tensor(1, 1, 12, 16)
     panels: list[Panel] = []
     for start in (0, 5):
@@ -111,13 +107,7 @@ def apply_rope(side: Implementation) -> list[Panel]:
     ]
 
 
-def alibi_slopes(side: Implementation) -> list[Panel]:
-    heads = [f"head {i}" for i in range(8)]
-    return [make_bars(f"alibi_slopes({n})", heads[:n], side.alibi_slopes(n), "slope") for n in (8, 6)]
-
-
 def alibi_bias(side: Implementation) -> list[Panel]:
-    """One head's table, and the last query's row of every head."""
     bias = shaped(side.alibi_bias(4, 5, 8), (4, 5, 8), "the bias")
     lines = {f"head {head}": bias[head, -1] for head in range(4)}
     return [

@@ -9,7 +9,6 @@ from grader.execution.proxy import Implementation
 from grader.teaching.show.panel_makers import (
     ALONG_X,
     POSITION_FEATURE,
-    first_result,
     make_bars,
     make_chart,
     make_grid,
@@ -111,7 +110,6 @@ def _filtered_bars(title: str, logits: object) -> Bars:
 
 
 def numeric_gradient(side: Implementation) -> list[Panel]:
-    """The measured slope of x^3 beside the true one, with a large eps."""
     f, x, lines = side.bring(sum_of_cubes), torch.arange(-10, 11, dtype=torch.float64) / 10, {}
     for eps in (1e-5, 0.5):  # rounded, because 1e-10 at x = 0 is 0
         lines[f"eps = {eps:g}"] = side.numeric_gradient(f, x, eps).round(decimals=6)
@@ -139,33 +137,6 @@ def softmax_backward(side: Implementation) -> list[Panel]:
     return [
         make_bars("the weights", 5, weights[0], "weight", given=True),
         make_grid("how each weight grows with each score", slopes, 5, 5, ("weight", "score")),
-    ]
-
-
-def cross_entropy_backward(side: Implementation) -> list[Panel]:
-    logits, targets = 1.5 * random_tensor(2, 4, 5), torch.tensor([1, 4, -100, 1])
-    rows = [f"target {target}" if target >= 0 else "ignored" for target in targets.tolist()]
-    gradient = side.cross_entropy_backward(logits, targets)
-    return [make_grid("the gradient of the logits", gradient, rows, 5, ("position", "token"))]
-
-
-def layer_norm_backward(side: Implementation) -> list[Panel]:
-    """Each row: grad_out is 1 at one feature; grad_x answers at all of them."""
-    x = torch.tensor([0.0, 3.0, 6.0, 4.0, -1.0]).expand(5, -1).contiguous()
-    grad_x = first_result(side.layer_norm_backward(x, torch.ones(5), torch.eye(5)))
-    return [
-        make_bars("x", 5, x[0], "feature", given=True),
-        make_grid("how each output grows with each input", grad_x, 5, 5, ("output", "input")),
-    ]
-
-
-def embedding_backward(side: Implementation) -> list[Panel]:
-    ids, grad_out = torch.tensor([2, 0, 2, 3, 2]), torch.eye(5)
-    rows = [f"id {token}" for token in ids.tolist()]
-    table = side.embedding_backward(ids, grad_out, 5)
-    return [
-        make_grid("grad_out", grad_out, rows, 5, ("place", "feature"), given=True),
-        make_grid("the gradient of the table", table, 5, 5, ("row", "feature")),
     ]
 
 
