@@ -22,6 +22,7 @@ COMMANDS = {  # name: where its function, or its group of commands, is
     "show": "show:show", "reset": "reset:reset", "open": "exercise:open_in_editor", "doctor": "doctor:doctor",
     "book": "book:book", "measure": "measure:measure", "walk": "walk:walk", "train": "train:train",
     "play": "play:play", "chat": "chat:chat", "tune": "tune:tune", "compare": "compare:compare",
+    "scale": "scale:scale",
     "progress": "progress:progress", "lab": "lab:lab",
     "stubs": "maintain:stubs", "dev-check": "maintain:dev_check", "grade": "grade:grade", "regrade": "grade:regrade",
     "override": "correct:override", "note": "correct:note", "marks": "term:marks",
