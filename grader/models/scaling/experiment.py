@@ -34,9 +34,7 @@ class Trainer(Protocol):
 
     sizes: Sequence[Size]
 
-    def train(
-        self, run: Run, report_progress: ProgressReporter, interrupted: Callable[[], bool]
-    ) -> Trained | None: ...
+    def train(self, run: Run, report_progress: ProgressReporter, interrupted: Callable[[], bool]) -> Trained | None: ...
 
 
 @dataclass(frozen=True)
