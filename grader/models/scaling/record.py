@@ -8,7 +8,7 @@ from pathlib import Path
 
 from grader.files import write_whole
 from grader.models import checkpoint
-from grader.models.scaling.plan import Run, ScaleProblem, Speed
+from grader.models.scaling.plan import Run, ScaleProblem
 
 
 @dataclass(frozen=True)
@@ -22,32 +22,24 @@ class Trained:
     loss: float  # held-out, in nats a token
     seconds: float
 
-    def is_of(self, run: Run) -> bool:
-        return (self.budget, self.parameters, self.seed) == (run.budget, run.size.parameters, run.seed)
-
 
 @dataclass
 class Record:
     path: Path
-    minutes: float
-    seed: int
     first: float  # the smallest budget
-    speed: Speed
+    speed: tuple[float, float]
     trained: list[Trained] = field(default_factory=list)
 
     def find(self, run: Run) -> Trained | None:
-        return next((trained for trained in self.trained if trained.is_of(run)), None)
+        wanted = (run.budget, run.size.parameters, run.seed)
+        return next((one for one in self.trained if (one.budget, one.parameters, one.seed) == wanted), None)
 
-    def of_seed(self, budget: float) -> list[Trained]:
-        """What was trained at this budget with the experiment's own seed, in the order of the plan."""
-        return [trained for trained in self.trained if trained.budget == budget and trained.seed == self.seed]
-
-    @property
-    def seconds(self) -> float:
-        return sum(trained.seconds for trained in self.trained)
+    def find_all(self, runs: list[Run]) -> list[Trained]:
+        return [trained for run in runs if (trained := self.find(run))]
 
     def save(self) -> None:
-        write_whole(self.path, json.dumps(asdict(self) | {"path": self.path.name}, indent=1) + "\n")
+        data = {"first": self.first, "speed": self.speed, "trained": list(map(asdict, self.trained))}
+        write_whole(self.path, json.dumps(data, indent=1) + "\n")
 
 
 def path_of(minutes: float, seed: int) -> Path:
@@ -56,11 +48,11 @@ def path_of(minutes: float, seed: int) -> Path:
 
 def read(path: Path) -> Record | None:
     """The record in this file; None if there is none. ScaleProblem if it is damaged."""
+    if not path.exists():
+        return None
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
-        trained = [Trained(**each) for each in data.pop("trained")]
-        return Record(**data | {"path": path, "speed": Speed(**data["speed"]), "trained": trained})
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        raise ScaleProblem(f"{path.name} is damaged; delete {path}, and the experiment begins again") from None
+        a_token, a_flop = map(float, data["speed"])
+        return Record(path, float(data["first"]), (a_token, a_flop), [Trained(**each) for each in data["trained"]])
+    except (ValueError, TypeError, KeyError):
+        raise ScaleProblem(f"{path} is damaged; delete it, and the experiment begins again") from None

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from statistics import stdev
 
-from grader.models.scaling.experiment import Law, scatter, tests_of
-from grader.models.scaling.plan import budgets_of
-from grader.models.scaling.record import Record, Trained
-from grader.models.scaling.trainings import Trainings
+from grader.models.scaling.experiment import Found
+from grader.models.scaling.record import Trained
 from grader.teaching.drawing.charts import Points, curves
 from grader.teaching.measurements import result_table
 from rich.table import Table
@@ -16,68 +15,57 @@ from rich.table import Table
 PIECES = 40  # of a drawn parabola
 
 
-def describe(record: Record, law: Law, trainings: Trainings) -> Iterator[Table | str]:
+def describe(found: Found, bits_per_byte: Callable[[float], float]) -> Iterator[Table | str]:
     columns = ("FLOPs", "parameters", "tokens", "loss", "bits a byte")
 
-    def row(trained: Trained) -> tuple[str, ...]:
-        bits = f"{trainings.bits_per_byte(trained.loss):.3f}"
-        return f"{trained.budget:.1e}", f"{trained.parameters:,}", f"{trained.tokens:,}", f"{trained.loss:.3f}", bits
+    def row(one: Trained) -> tuple[str, ...]:
+        bits = f"{bits_per_byte(one.loss):.3f}"
+        return f"{one.budget:.1e}", f"{one.parameters:,}", f"{one.tokens:,}", f"{one.loss:.3f}", bits
 
-    budgets = budgets_of(record.first)[:3]
-    trained = sorted((one for budget in budgets for one in record.of_seed(budget)), key=lambda one: one.budget)
-    yield result_table("Held-out loss at three budgets", columns, map(row, trained))
-    lowest = [(f"{c.budget:.1e}", f"{math.exp(c.best):,.0f}", f"{c.lowest:.3f}") for c in law.curves]
+    yield result_table("Held-out loss", columns, [row(one) for curve in found.curves for one in curve.trained])
+    lowest = [(f"{c.trained[0].budget:.1e}", f"{math.exp(c.best):,.0f}", f"{c.lowest:.3f}") for c in found.curves]
     yield result_table("The lowest point of each parabola", ("FLOPs", "parameters", "loss"), lowest)
-    for curve in law.curves:
-        if not curve.is_inside(record.of_seed(curve.budget)):
-            yield f"At {curve.budget:.1e} FLOPs, the lowest point is outside of the sizes that were trained."
-    a, b = law.exponents
+    for curve in found.curves:
+        sizes = [one.parameters for one in curve.trained]
+        if not min(sizes) <= math.exp(curve.best) <= max(sizes):
+            yield f"At {curve.trained[0].budget:.1e} FLOPs, the lowest point is outside of the sizes that were tried."
+    (a, b), (limit, factor, power), test = found.exponents, found.power_law, found.tests[0]
     yield f"The best number of parameters grows like C^{a:.2f}, that of tokens like C^{b:.2f}; C is the FLOPs."
-    start, factor, power = law.power_law
-    yield f"The lowest losses are on {start:.3f} + {factor:.3g} · C^(-{power:.3f})."
-    sizes = trainings.sizes
-    test, *beside = tests_of(record, law, sizes)
+    yield f"The lowest losses are {limit:.3f} + {factor:.3g} · C^(-{power:.3f})."
     yield (
-        f"The prediction for {test.budget:.1e} FLOPs: {law.parameters:,.0f} parameters and {law.tokens:,.0f} tokens "
-        f"are best, with the loss {law.loss:.3f}."
+        f"Predicted for {test.budget:.1e} FLOPs: {found.parameters:,.0f} parameters and {found.tokens:,.0f} tokens are "
+        f"best, with the loss {found.loss:.3f}."
     )
-    yield result_table("The test", columns, map(row, (test, *beside)))
-    yield from _judge(test, beside, law, scatter(record, sizes))
-
-
-def _judge(test: Trained, beside: Sequence[Trained], law: Law, deviation: float) -> Iterator[str]:
-    off = test.loss - law.loss
-    verdict = "hardly more than" if abs(off) <= 2 * deviation else "much more than"
-    verdict = "less than" if abs(off) <= deviation else verdict
+    yield result_table("The test", columns, map(row, found.tests))
+    scatter, off = stdev(one.loss for one in found.repeated), test.loss - found.loss
     yield (
-        f"The loss is {test.loss:.3f}, {abs(off):.3f} {'above' if off > 0 else 'below'} the prediction: {verdict} the "
-        f"{deviation:.3f} by which trainings with other random numbers differ (standard deviation of a small model)."
+        f"The loss {test.loss:.3f} is {abs(off):.3f} {'above' if off > 0 else 'below'} the prediction. For comparison: "
+        f"with other random numbers, the loss of a small model has a standard deviation of {scatter:.3f}."
     )
-    for other in beside:
-        share, difference = other.parameters / test.parameters, other.loss - test.loss
-        how = "no real difference" if abs(difference) <= deviation else "worse" if difference > 0 else "better"
-        yield f"With {share:.2g} times as many parameters, the loss differs by {difference:+.3f}: {how}."
+    for one in found.tests[1:]:
+        more = one.loss - test.loss
+        how = "no real difference" if abs(more) <= scatter else "worse" if more > 0 else "better"
+        yield f"With {one.parameters / test.parameters:.2g} times as many parameters, it changes by {more:+.3f}: {how}."
 
 
-def draw(record: Record, law: Law, tests: Sequence[Trained]) -> str:
-    """The trained models as points, a parabola for each budget, and the larger trainings."""
+def draw(found: Found) -> str:
+    """The trained models as points, a parabola for each budget, and the tests, as SVG."""
     lines: dict[str, Points] = {}
-    looks: list[tuple[int, int]] = []
-    for number, curve in enumerate(law.curves):
-        points = _points(record.of_seed(curve.budget))
-        low, high = points[0][0], points[-1][0]
+    for curve in found.curves:
+        points = _points(curve.trained)
+        (low, _), (high, _) = points[0], points[-1]
         way = [low + (high - low) * i / PIECES for i in range(PIECES + 1)]
-        lines[f"{curve.budget:.1e} FLOPs"] = [(x, curve.loss(10**x)) for x in way]
-        lines[f"trained, {curve.budget:.1e}"] = points
-        looks += [(number, 0), (number, 0)]
-    lines["lowest points"] = [(curve.best / math.log(10), curve.lowest) for curve in law.curves]
-    lines["prediction"] = [(math.log10(law.parameters), law.loss)]
-    lines[f"trained, {tests[0].budget:.1e}"] = _points(tests)
-    looks += [(4, 2), (4, 0), (3, 0)]
+        lines[f"{curve.trained[0].budget:.1e} FLOPs"] = [
+            (x, curve.lowest + curve.bend * (x * math.log(10) - curve.best) ** 2) for x in way
+        ]
+        lines[f"trained, {curve.trained[0].budget:.1e}"] = points
+    lines["lowest points"] = [(curve.best / math.log(10), curve.lowest) for curve in found.curves]
+    lines["prediction"] = [(math.log10(found.parameters), found.loss)]
+    lines[f"trained, {found.tests[0].budget:.1e}"] = _points(found.tests)
+    looks = [(0, 0), (0, 0), (1, 0), (1, 0), (2, 0), (2, 0), (4, 2), (4, 0), (3, 0)]
     dots = [name for name in lines if name.startswith(("trained", "prediction"))]
-    title = "Loss by the size of the model, at equal FLOPs"
-    x_name, y_name = "parameters, as a power of 10", "held-out loss, in nats a token"
-    return curves(lines, title, x_name=x_name, y_name=y_name, looks=looks, dots=dots)
+    title, x_name = "Loss by size, at equal FLOPs", "parameters, as a power of 10"
+    return curves(lines, title, x_name=x_name, y_name="held-out loss, in nats a token", looks=looks, dots=dots)
 
 
 def _points(trained: Sequence[Trained]) -> list[tuple[float, float]]:

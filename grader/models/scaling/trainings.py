@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
-from grader.models.design import build_model
-from grader.models.scaling.plan import Run, ScaleProblem, Speed
+from grader.models.design import Design, build_model, gpt_config
+from grader.models.scaling.plan import Run, ScaleProblem, Size
 from grader.models.scaling.record import Trained
-from grader.models.scaling.sizes import Size, design_of, make_sizes, nearest_size
 from grader.models.training.corpora import StoryCorpus, count_targets, held_out_stories
 from grader.models.training.settings import Recipe
 from grader.models.training.trainer import NotANumber, Trainer, prepare_torch
 from grader.teaching.walks.parts import hidden_prints
 from grader.teaching.walks.progress_line import ProgressReporter
 
+DESIGN = Design(n_heads=2, n_layers=2)  # with any of these widths
+WIDTHS = range(4, 257, 2)
 ROWS = 8  # a small model with few tokens needs many small steps
 RATE = 0.4  # the peak of the learning rate is this number divided by the width
 MEASURED = 40  # batches that the length of a story is measured on
-TIMED = 12  # steps that the speed is measured with
-TIMED_PARAMETERS = (16_000, 140_000)
+TIMED_WIDTHS, TIMED = (16, 64), 10  # steps that the speed is measured with
 
 
 class Trainings:
@@ -31,55 +31,65 @@ class Trainings:
         prepare_torch(seed)
         self.parts, self.seed = parts, seed
         with hidden_prints():
-            self.corpus = self._make_corpus(seed, design_of(4).max_len, None)
+            self.corpus = self._make_corpus(seed, None)
             self.held_out = self.corpus.validation()
-            tokens = sum(count_targets(self.corpus.batch(step)) for step in range(MEASURED))
-            self.tokens_a_step = tokens / MEASURED
-            length = round(tokens / sum(len(targets) for i in range(MEASURED) for _, targets in self.corpus.batch(i)))
-            self.sizes = make_sizes(parts, self.corpus.tokenizer.vocab_size, length)
+            batches = [batch for step in range(MEASURED) for batch in self.corpus.batch(step)]
+            self.tokens_a_step = count_targets(batches) / MEASURED
+            length = round(count_targets(batches) / sum(len(targets) for _, targets in batches))
+            self.sizes = [self._make_size(width, length) for width in WIDTHS]
 
-    def _make_corpus(self, seed: int, max_len: int, tokenizer: Any) -> StoryCorpus:
-        return StoryCorpus(self.parts, "words", seed, ROWS, 1, max_len, tokenizer)
+    def _make_corpus(self, seed: int, tokenizer: Any) -> StoryCorpus:
+        return StoryCorpus(self.parts, "words", seed, ROWS, 1, DESIGN.max_len, tokenizer)
 
-    def measure_speed(self) -> Speed:
-        sizes = [nearest_size(self.sizes, parameters) for parameters in TIMED_PARAMETERS]
-        return Speed.of_two(sizes, [self._seconds_a_token(size) for size in sizes])
+    def _make_size(self, width: int, length: int) -> Size:
+        config = gpt_config(self.parts, design_of(width), self.corpus.tokenizer.vocab_size)
+        exact, by_rule = self.parts.training_flops(config, 1, length)
+        return Size(width, by_rule // 6, exact)
+
+    def measure_speed(self) -> tuple[float, float]:
+        """The seconds that a token takes, and those that a FLOP takes: from a small and a larger model."""
+        sizes = [size for size in self.sizes if size.width in TIMED_WIDTHS]
+        small, large = map(self._seconds_a_token, sizes)
+        a_flop = max((large - small) / (sizes[1].flops - sizes[0].flops), 0.0)
+        return max(small - a_flop * sizes[0].flops, 0.0), a_flop
 
     def _seconds_a_token(self, size: Size) -> float:
         trainer = self._make_trainer(size, self.seed)
-        for _ in range(TIMED):
+        trainer.step(TIMED)
+        trainer.history.seconds = 0.0  # the first step is slower
+        for _ in range(TIMED - 1):
             trainer.step(TIMED)
-            trainer.history.seconds *= trainer.steps_done > 2  # the first steps are slower
-        return trainer.history.seconds / (TIMED - 2) / self.tokens_a_step
+        return trainer.history.seconds / (TIMED - 1) / self.tokens_a_step
 
     def _make_trainer(self, size: Size, seed: int) -> Trainer:
-        recipe = Recipe(rows=ROWS, pieces=1, peak=RATE / size.design.d_model)
-        corpus = self._make_corpus(seed, size.design.max_len, self.corpus.tokenizer)
+        recipe = Recipe(rows=ROWS, pieces=1, peak=RATE / size.width)
+        corpus, design = self._make_corpus(seed, self.corpus.tokenizer), design_of(size.width)
         torch.manual_seed(seed)
-        model = build_model(self.parts, size.design, self.corpus.tokenizer.vocab_size)
-        return Trainer(self.parts, size.design, model, corpus, recipe, "cpu")
+        model = build_model(self.parts, design, corpus.tokenizer.vocab_size)
+        trainer = Trainer(self.parts, design, model, corpus, recipe, "cpu")
+        trainer.validation_batches = self.held_out  # the same ones also with another seed
+        return trainer
 
-    def train(self, run: Run, report_progress: ProgressReporter, interrupted: Callable[[], bool]) -> Trained | None:
-        """Train for the run's FLOPs; None if interrupted. ScaleProblem if the loss is not a number."""
-        began = time.monotonic()
+    def train(self, run: Run, report_progress: ProgressReporter) -> Trained:
+        """Train for the run's FLOPs. ScaleProblem if the loss is not a number."""
+        began, steps = time.monotonic(), max(round(run.tokens / self.tokens_a_step), 2)
         with hidden_prints():
             trainer = self._make_trainer(run.size, run.seed)
-        trainer.validation_batches = self.held_out  # of the experiment's seed, whatever the run's is
-        steps = max(round(run.tokens / self.tokens_a_step), 2)
         with report_progress(f"{run.budget:.1e} FLOPs, {run.size.parameters:,} parameters", steps) as advance:
             try:
                 for _ in range(steps):
-                    if interrupted():
-                        return None
                     trainer.step(steps)
                     advance()
             except NotANumber as problem:
                 raise ScaleProblem(f"{problem}; another --seed may go better") from None
-        loss = round(trainer.validate(), 6)
-        seconds = round(time.monotonic() - began, 2)
+        loss, seconds = round(trainer.validate(), 6), round(time.monotonic() - began, 2)
         return Trained(run.budget, run.size.parameters, run.seed, trainer.history.tokens, loss, seconds)
 
     def bits_per_byte(self, loss: float) -> float:
-        """The held-out loss, for each byte of the held-out stories."""
+        """A held-out loss, in bits for each byte of the held-out stories."""
         n_bytes = sum(len(text.encode()) for text in held_out_stories(self.parts, self.seed))
         return float(self.parts.bits_per_byte(loss * count_targets(self.held_out), n_bytes))
+
+
+def design_of(width: int) -> Design:
+    return replace(DESIGN, d_model=width)
