@@ -23,19 +23,17 @@ def in_some_order(texts: Sequence[Ids], copies: int, seed: int) -> list[Ids]:
     return [rows[i] for i in order]
 
 
-def mean_repeated(stories: Stories, model: torch.nn.Module, texts: Sequence[Ids]) -> tuple[float, float]:
-    """How many tokens the model repeats of a text in the mean; the share of texts that it repeats to the end."""
-    long = [text for text in texts if len(text) > PROMPT]
-    counts = stories.parts.memorised(model, long, PROMPT)
-    whole = sum(count == len(text) - PROMPT for count, text in zip(counts, long))
-    return sum(counts) / len(long), whole / len(long)
+def mean_repeated(stories: Stories, model: torch.nn.Module, texts: Sequence[Ids]) -> float:
+    """How many tokens the model repeats of a text, in the mean."""
+    counts = stories.parts.memorised(model, [text for text in texts if len(text) > PROMPT], PROMPT)
+    return sum(counts) / len(counts)
 
 
 def report_data_duplicates(chapters: ChapterPackage, seed: int, *, steps: int = 400) -> Iterator[Table | str]:
     """Lesson 19: training sets of equal size in which each text is there 1, 2, 4, 8 or 16 times.
 
-    `repeated` is how many tokens in a row the model gets right after the first 12 of a text, in the mean; `whole` is
-    the share of the texts that it gets right to their end. Held-out stories are in no training set.
+    `repeated` is how many tokens in a row the model gets right after the first 12 of a text, in the mean. Held-out
+    stories are in no training set.
     """
     stories = read_stories(chapters, seed, steps * ROWS)
     rows = []
@@ -45,8 +43,7 @@ def report_data_duplicates(chapters: ChapterPackage, seed: int, *, steps: int = 
             model = train(stories, iter(in_some_order(texts, copies, seed)), steps, seed, step)
             row = [f"{copies}", f"{len(texts):,}"]
             for some in (texts[:EXAMINED], stories.held_out):
-                repeated, whole = mean_repeated(stories, model, some)
-                row += [f"{repeated:.1f}", f"{whole:.0%}", f"{loss_on(stories, model, some):.3f}"]
+                row += [f"{mean_repeated(stories, model, some):.1f}", f"{loss_on(stories, model, some):.3f}"]
             rows.append(row)
-    columns = ("copies", "texts", "repeated", "whole", "loss", "held-out: repeated", "whole", "loss")
+    columns = ("copies", "texts", "repeated", "loss", "held-out: repeated", "loss")
     yield result_table(f"After {steps} steps of {ROWS} texts", columns, rows)

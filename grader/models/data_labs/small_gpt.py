@@ -15,7 +15,7 @@ from grader.teaching.walks.small_models import names_of
 from torch import nn
 
 CHAPTERS = ("ch01_tokenizer", "ch07_models", "ch08_training", "ch19_data_and_scale")
-ROWS, LR, WARMUP, MAX_LEN, WIDTH = 8, 6e-3, 20, 128, 64
+ROWS, LR, WARMUP, MAX_LEN, WIDTH = 8, 4e-3, 40, 128, 64
 HELD_OUT = 100
 
 Ids = list[int]
