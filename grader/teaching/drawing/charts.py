@@ -84,7 +84,8 @@ def curves(
         marks.append(draw[name]([place(x, y) for x, y in points], look))
     for number, (name, look) in enumerate(zip(drawn, looks)):
         x, y = left + CHART_WIDTH + 18, top + 10 + 24 * number
-        marks += [draw[name]([(x, y), (x + 28, y)], look), write(x + 36, y + 4, name, colour=INK)]
+        sample = [(x + 14, y)] if name in dots else [(x, y), (x + 28, y)]
+        marks += [draw[name](sample, look), write(x + 36, y + 4, name, colour=INK)]
     if x_name:
         marks.append(write(left + CHART_WIDTH / 2, top + CHART_HEIGHT + 42, x_name, anchor="middle", colour=FAINT))
     if y_name:

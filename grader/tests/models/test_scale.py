@@ -156,7 +156,7 @@ def test_losses_without_a_lowest_point_are_a_sentence(parts):
 
 def test_the_picture_has_every_training_as_a_dot(parts):
     svg = draw(run(Planted(parts), 15, hide_progress))
-    assert svg.count("<circle") == 12 + 1 + 2 + 2 * 5  # and two for each name of dots
+    assert svg.count("<circle") == 12 + 1 + 2 + 5  # and one for each name of dots
     assert svg.count("<polyline") == 2 * 4 and "prefers-color-scheme:dark" in svg
 
 
