@@ -13,6 +13,7 @@ from grader.course.syllabus import load_syllabus
 from grader.files import UserProblem
 from grader.models import checkpoint
 from grader.models.scaling import experiment
+from grader.models.scaling import trainings as trainings_module
 from grader.models.scaling.experiment import EXERCISES, run
 from grader.models.scaling.plan import AROUND, ScaleProblem, Size, make_plan, middle
 from grader.models.scaling.record import Trained, path_of
@@ -163,13 +164,15 @@ def test_the_picture_has_every_training_as_a_dot(parts):
 # ---- real trainings
 
 
-@pytest.fixture
-def trainings(parts, monkeypatch):
-    for name, size in (("VOCABULARY_STORIES", 300), ("VALIDATION_STORIES", 8)):
-        monkeypatch.setattr(corpora, name, size)
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+@pytest.fixture(scope="module")
+def trainings(parts):
     deterministic, threads = torch.are_deterministic_algorithms_enabled(), torch.get_num_threads()
-    yield Trainings(parts, 0)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, size in (("VOCABULARY_STORIES", 300), ("VALIDATION_STORIES", 8)):
+            patch.setattr(corpora, name, size)
+        patch.setattr(trainings_module, "WIDTHS", (4, 8, 16, 32, 64))
+        patch.setenv("OMP_NUM_THREADS", "1")
+        yield Trainings(parts, 0)
     torch.use_deterministic_algorithms(deterministic)
     torch.set_num_threads(threads)
 
