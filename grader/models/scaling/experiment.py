@@ -12,6 +12,7 @@ from grader.models.own_parts import TRAINING, model_exercises, tokenizer_exercis
 from grader.models.scaling.plan import Plan, Run, ScaleProblem, make_plan
 from grader.models.scaling.record import Record, Trained, path_of, read
 from grader.models.scaling.trainings import DESIGN, Trainings
+from grader.teaching.walks.parts import hidden_prints
 from grader.teaching.walks.progress_line import ProgressReporter
 
 CHAPTER = ("training_flops", "compute_optimal", "fit_power_law", "bits_per_byte")
@@ -30,7 +31,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Found:
-    """The curves, what follows from them for the budget of the test, and the tests."""
+    """The curves, what they predict for the budget of the test, and the tests."""
 
     curves: list[Curve]
     exponents: tuple[float, float]  # of parameters and of tokens
@@ -58,7 +59,8 @@ def run(trainings: Trainings, minutes: float, report_progress: ProgressReporter)
                 record.save()
 
     make([*plan.curves(), *plan.repeated()])
-    found = fit(plan, record, trainings.parts)
+    with hidden_prints():
+        found = fit(plan, record, trainings.parts)
     test, *beside = plan.tests(found.parameters)
     make([test])
     for planned in beside:
@@ -71,10 +73,13 @@ def run(trainings: Trainings, minutes: float, report_progress: ProgressReporter)
 
 def fit(plan: Plan, record: Record, parts: Any) -> Found:
     """Everything but the tests. ScaleProblem if a curve has no lowest point."""
-    trained = record.find_all(plan.curves())
-    *budgets, larger = plan.budgets
+    trained, (*budgets, larger) = record.find_all(plan.curves()), plan.budgets
+    runs = [(one.budget, one.parameters, one.tokens, one.loss) for one in trained]
+    try:
+        exponents, predict = parts.compute_optimal(runs)
+    except ValueError as problem:  # a parabola has no lowest point
+        raise ScaleProblem(f"{str(problem).removesuffix('.')}; try another --seed or more --minutes") from None
     curves = [fit_curve([one for one in trained if one.budget == budget]) for budget in budgets]
-    exponents, predict = parts.compute_optimal([(one.budget, one.parameters, one.tokens, one.loss) for one in trained])
     power_law = a, b, c = parts.fit_power_law(budgets, [curve.lowest for curve in curves])
     loss, repeated = a + b * larger**-c, record.find_all(plan.repeated())
     return Found(curves, exponents, *predict(larger), power_law, loss, repeated, [])
@@ -85,9 +90,4 @@ def fit_curve(trained: list[Trained]) -> Curve:
     losses = torch.tensor([[one.loss] for one in trained], dtype=torch.float64)
     columns = (logs - logs.mean())[:, None] ** torch.arange(3)
     start, slope, bend = torch.linalg.lstsq(columns, losses).solution[:, 0].tolist()
-    if bend <= 0:
-        raise ScaleProblem(
-            f"the losses at {trained[0].budget:.1e} FLOPs have no lowest point, so they predict nothing; try another "
-            "--seed or more --minutes"
-        )
     return Curve(trained, start - slope**2 / (4 * bend), bend, logs.mean().item() - slope / (2 * bend))

@@ -36,20 +36,17 @@ class Run:
 
     budget: float
     size: Size
+    tokens: float
     seed: int
-
-    @property
-    def tokens(self) -> float:
-        return self.budget / self.size.flops
 
 
 @dataclass(frozen=True)
 class Plan:
-    """All trainings of an experiment. `speed` is the seconds that a token takes, and those that a FLOP takes."""
+    """All trainings of an experiment."""
 
     first: float  # the smallest budget
     seed: int
-    speed: tuple[float, float]
+    speed: tuple[float, float]  # the seconds that a token takes, and those that a FLOP takes
     sizes: Sequence[Size]
 
     @property
@@ -59,7 +56,7 @@ class Plan:
 
     def run(self, budget: float, parameters: float, repeat: int = 0) -> Run:
         size = min(self.sizes, key=lambda size: abs(math.log(size.parameters / parameters)))
-        return Run(budget, size, self.seed + repeat)
+        return Run(budget, size, budget / size.flops, self.seed + repeat)
 
     def curves(self) -> list[Run]:
         return [self.run(budget, share * middle(budget)) for budget in self.budgets[:3] for share in AROUND]
@@ -83,8 +80,7 @@ def middle(budget: float) -> float:
 
 
 def make_plan(minutes: float, seed: int, speed: tuple[float, float], sizes: Sequence[Size]) -> Plan:
-    """The plan with the largest budgets, of two digits, that fits into the time without the last training, which is
-    made if time is left. ScaleProblem if none does."""
+    """The plan with the largest budgets that fits into the time. The last test is made only if time is left."""
 
     def needed(plan: Plan) -> float:
         tests = plan.tests(middle(plan.budgets[3]))[:2]

@@ -42,7 +42,7 @@ class Trainings:
         return StoryCorpus(self.parts, "words", seed, ROWS, 1, DESIGN.max_len, tokenizer)
 
     def _make_size(self, width: int, length: int) -> Size:
-        config = gpt_config(self.parts, design_of(width), self.corpus.tokenizer.vocab_size)
+        config = gpt_config(self.parts, replace(DESIGN, d_model=width), self.corpus.tokenizer.vocab_size)
         exact, by_rule = self.parts.training_flops(config, 1, length)
         return Size(width, by_rule // 6, exact)
 
@@ -63,7 +63,7 @@ class Trainings:
 
     def _make_trainer(self, size: Size, seed: int) -> Trainer:
         recipe = Recipe(rows=ROWS, pieces=1, peak=RATE / size.width)
-        corpus, design = self._make_corpus(seed, self.corpus.tokenizer), design_of(size.width)
+        corpus, design = self._make_corpus(seed, self.corpus.tokenizer), replace(DESIGN, d_model=size.width)
         torch.manual_seed(seed)
         model = build_model(self.parts, design, corpus.tokenizer.vocab_size)
         trainer = Trainer(self.parts, design, model, corpus, recipe, "cpu")
@@ -89,7 +89,3 @@ class Trainings:
         """A held-out loss, in bits for each byte of the held-out stories."""
         n_bytes = sum(len(text.encode()) for text in held_out_stories(self.parts, self.seed))
         return float(self.parts.bits_per_byte(loss * count_targets(self.held_out), n_bytes))
-
-
-def design_of(width: int) -> Design:
-    return replace(DESIGN, d_model=width)

@@ -148,7 +148,7 @@ def test_too_little_time_is_a_sentence_that_says_how_much_is_needed(parts, folde
 
 
 def test_losses_without_a_lowest_point_are_a_sentence(parts):
-    with pytest.raises(ScaleProblem, match=r"the losses at \S+ FLOPs have no lowest point"):
+    with pytest.raises(ScaleProblem, match=r"the losses of the budget \S+ have no lowest point; try another --seed or more --minutes"):
         run(Planted(parts, lambda n, d: 3 - 0.1 * math.log(n) ** 2 / 100), 15, hide_progress)
 
 
