@@ -34,5 +34,5 @@ def report_data_mixture(chapters: ChapterPackage, seed: int, *, steps: int = 300
             losses = [loss_on(stories, model, s) for s in (stories.held_out, list(map(backwards, stories.held_out)))]
             shown = (f"{loss:.3f}" for loss in (*losses, sum(losses) / 2))
             rows.append([f"{percent} %", f"{steps * ROWS * percent // 100:,}", *shown])
-    columns = ("backwards", "about so many texts", "loss on stories", "loss backwards", "mean of both")
+    columns = ("backwards", "texts, about", "loss on stories", "loss backwards", "mean of both")
     yield result_table(f"After {steps} steps of {ROWS} texts", columns, rows)
