@@ -10,7 +10,9 @@
     training/       `headway train`: batches, steps, schedule, what the terminal shows
     tuning/         `headway tune`: adapters, trained on right answers and then on rewards
     comparison/     `headway compare`: two models measured on the same text; two designs trained alike
+    scaling/        `headway scale`: tiny models, the law that they show, a larger model that tests it
     tuning_labs/    the labs of lesson 17, on a small model of the stories
+    data_labs/      the labs of lesson 19: duplicates, filters, mixtures
     stories/        an endless corpus of small stories, written for this course
 
 Begin with `design.py`. The learner's code runs in this process: it is theirs, on their machine. Only `cli/` and

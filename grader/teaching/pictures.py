@@ -210,6 +210,24 @@ def _singular_values(chapter: ModuleType) -> str:
     return curves(lines, title, x_name="singular value before", y_name="after", looks=[(2, 2), (1, 1), (0, 0)])
 
 
+def _equal_budgets(chapter: ModuleType) -> str:
+    """Draw a published law at equal FLOPs, and where compute_optimal puts the best sizes, also beyond the budgets."""
+    budgets, shares, runs = (1e19, 1e20, 1e21), [2 ** (i / 4) for i in range(-8, 9)], []
+    lines: dict[str, list[tuple[float, float]]] = {}
+    for budget in (*budgets, 1e22):
+        sizes = [share * math.sqrt(budget / 120) for share in shares]
+        losses = [1.69 + 406.4 / n**0.34 + 410.7 / (budget / 6 / n) ** 0.28 for n in sizes]
+        lines[f"{budget:.0e} FLOPs"] = [(math.log10(n), loss) for n, loss in zip(sizes, losses)]
+        runs += [(budget, n, budget / 6 / n, loss) for n, loss in zip(sizes, losses) if budget in budgets]
+    (power, _), predict = chapter.compute_optimal(runs)
+    best = [(predict(budget)[0], budget) for budget in (*budgets, 1e22)]
+    points = [(math.log10(n), 1.69 + 406.4 / n**0.34 + 410.7 / (c / 6 / n) ** 0.28) for n, c in best]
+    lines |= {"predict": points, "best sizes": points}
+    title = f"Loss at equal FLOPs; the best size grows like C^{power:.2f}"
+    looks, x_name = [(0, 0), (1, 0), (2, 0), (3, 2), (4, 1), (4, 0)], "parameters, as a power of 10"
+    return curves(lines, title, x_name=x_name, y_name="loss", looks=looks, dots=["best sizes"])
+
+
 DRAWN: dict[str, Callable[[ModuleType], str]] = {
     "ch00_first_model": _bigrams,
     "ch02_embeddings": _sinusoidal_table,
@@ -223,5 +241,6 @@ DRAWN: dict[str, Callable[[ModuleType], str]] = {
     "ch12_interpretability": _patched_capitals,
     "ch13_backward": _softmax_slopes,
     "ch17_fine_tuning": _clipped_objective,
+    "ch19_data_and_scale": _equal_budgets,
     "ch20_modern_block": _singular_values,
 }

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -47,11 +47,13 @@ def curves(
     y_name: str = "",
     log: bool = False,
     looks: Sequence[tuple[int, int]] = (),
+    dots: Collection[str] = (),
 ) -> str:
     """Draw one line for each name through its (x, y) points.
 
     `log` makes the y axis logarithmic.
     `looks` has a number of CURVES and one of DASHES for each line; without it, each line has its own colour and dashes.
+    `dots` names those that are drawn as dots, not as a line.
     """
     scaled = math.log10 if log else float
     drawn = {name: [(float(x), scaled(y)) for x, y in points] for name, points in lines.items()}
@@ -77,11 +79,13 @@ def curves(
         marks.append(_line(x, top + CHART_HEIGHT, x, top + CHART_HEIGHT + 5))
         marks.append(write(x, top + CHART_HEIGHT + 20, f"{tick:.4g}", anchor="middle", colour=FAINT))
     looks = looks or [(number, number) for number in range(len(drawn))]
-    for look, points in zip(looks, drawn.values()):
-        marks.append(_curve([place(x, y) for x, y in points], look))
+    draw = {name: _dots if name in dots else _curve for name in drawn}
+    for look, (name, points) in zip(looks, drawn.items()):
+        marks.append(draw[name]([place(x, y) for x, y in points], look))
     for number, (name, look) in enumerate(zip(drawn, looks)):
         x, y = left + CHART_WIDTH + 18, top + 10 + 24 * number
-        marks += [_curve([(x, y), (x + 28, y)], look), write(x + 36, y + 4, name, colour=INK)]
+        sample = [(x + 14, y)] if name in dots else [(x, y), (x + 28, y)]
+        marks += [draw[name](sample, look), write(x + 36, y + 4, name, colour=INK)]
     if x_name:
         marks.append(write(left + CHART_WIDTH / 2, top + CHART_HEIGHT + 42, x_name, anchor="middle", colour=FAINT))
     if y_name:
@@ -111,6 +115,11 @@ def _curve(points: Points, look: tuple[int, int]) -> str:
     dashed = f' stroke-dasharray="{dash}"' if dash else ""
     way = " ".join(f"{x:g},{y:g}" for x, y in points)
     return f'<polyline points="{way}" {paint(None, colour)} stroke-width="2.2" stroke-linejoin="round"{dashed}/>'
+
+
+def _dots(points: Points, look: tuple[int, int]) -> str:
+    colour = paint(CURVES[look[0] % len(CURVES)])
+    return "".join(f'<circle cx="{x:g}" cy="{y:g}" r="4.5" {colour}/>' for x, y in points)
 
 
 def _line(x1: float, y1: float, x2: float, y2: float) -> str:

@@ -1,0 +1,97 @@
+"""Which models are trained, and for how many FLOPs, so that everything fits into the time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from grader.files import UserProblem
+
+GROWTH = 3  # each budget is so many times the one before
+SMALLEST = 3e10  # FLOPs; with less, the models learn little more than how frequent each word is
+TOKENS_A_PARAMETER = 40  # the middle of the sizes that are tried; the best of such tiny models have 25 to 65
+AROUND = (0.5, 0.8, 1.25, 2.0)  # the sizes, as shares of the middle
+OFF = (3.0, 1 / 3)  # sizes beside the predicted one
+REPEATS = 2  # of one small training, with other random numbers
+SHARE = 0.9  # of the time that is planned
+
+
+class ScaleProblem(UserProblem):
+    """The experiment cannot be made; the message is a sentence."""
+
+    exit_status = 1
+
+
+@dataclass(frozen=True)
+class Size:
+    width: int
+    parameters: int
+    flops: int  # of training on one token
+
+
+@dataclass(frozen=True)
+class Run:
+    """One training, planned."""
+
+    budget: float
+    size: Size
+    tokens: float
+    seed: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All trainings of an experiment."""
+
+    first: float  # the smallest budget
+    seed: int
+    speed: tuple[float, float]  # the seconds that a token takes, and those that a FLOP takes
+    sizes: Sequence[Size]
+
+    @property
+    def budgets(self) -> list[float]:
+        """The three budgets, and that of the test."""
+        return [self.first * GROWTH**i for i in range(4)]
+
+    def run(self, budget: float, parameters: float, repeat: int = 0) -> Run:
+        size = min(self.sizes, key=lambda size: abs(math.log(size.parameters / parameters)))
+        return Run(budget, size, budget / size.flops, self.seed + repeat)
+
+    def curves(self) -> list[Run]:
+        return [self.run(budget, share * middle(budget)) for budget in self.budgets[:3] for share in AROUND]
+
+    def repeated(self) -> list[Run]:
+        """A training of the first curve, and again with other stories and other first values."""
+        return [self.run(self.first, AROUND[1] * middle(self.first), i) for i in range(REPEATS + 1)]
+
+    def tests(self, parameters: float) -> list[Run]:
+        """The larger training with this size, and the same budget with sizes beside it."""
+        return [self.run(self.budgets[3], share * parameters) for share in (1.0, *OFF)]
+
+    def seconds(self, runs: Sequence[Run]) -> float:
+        a_token, a_flop = self.speed
+        return sum(run.tokens * a_token + run.budget * a_flop for run in runs)
+
+
+def middle(budget: float) -> float:
+    """The number of parameters N with which budget = 6 N D, at so many tokens D a parameter."""
+    return math.sqrt(budget / 6 / TOKENS_A_PARAMETER)
+
+
+def make_plan(minutes: float, seed: int, speed: tuple[float, float], sizes: Sequence[Size]) -> Plan:
+    """The plan with the largest budgets that fits into the time. The last test is made only if time is left."""
+
+    def needed(plan: Plan) -> float:
+        tests = plan.tests(middle(plan.budgets[3]))[:2]
+        return plan.seconds([*plan.curves(), *plan.repeated()[1:], *tests]) / SHARE / 60
+
+    plan = Plan(SMALLEST, seed, speed, sizes)
+    if needed(plan) > minutes:
+        raise ScaleProblem(
+            f"{minutes:g} minutes are too few on this machine: the smallest trainings take about "
+            f"{needed(plan):.1f}; give more with --minutes"
+        )
+    while needed(larger := Plan(float(f"{1.1 * plan.first:.1e}"), seed, speed, sizes)) <= minutes:
+        plan = larger
+    return plan

@@ -1,0 +1,58 @@
+"""What is trained already: checkpoints/scale/minutes-15-seed-0.json, replaced as a whole after each training."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from grader.files import write_whole
+from grader.models import checkpoint
+from grader.models.scaling.plan import Run, ScaleProblem
+
+
+@dataclass(frozen=True)
+class Trained:
+    """The result of one training."""
+
+    budget: float
+    parameters: int
+    seed: int
+    tokens: int
+    loss: float  # held-out, in nats a token
+    seconds: float
+
+
+@dataclass
+class Record:
+    path: Path
+    first: float  # the smallest budget
+    speed: tuple[float, float]
+    trained: list[Trained] = field(default_factory=list)
+
+    def find(self, run: Run) -> Trained | None:
+        wanted = (run.budget, run.size.parameters, run.seed)
+        return next((one for one in self.trained if (one.budget, one.parameters, one.seed) == wanted), None)
+
+    def find_all(self, runs: list[Run]) -> list[Trained]:
+        return [trained for run in runs if (trained := self.find(run))]
+
+    def save(self) -> None:
+        data = {"first": self.first, "speed": self.speed, "trained": list(map(asdict, self.trained))}
+        write_whole(self.path, json.dumps(data, indent=1) + "\n")
+
+
+def path_of(minutes: float, seed: int) -> Path:
+    return checkpoint.CHECKPOINTS / "scale" / f"minutes-{minutes:g}-seed-{seed}.json"
+
+
+def read(path: Path) -> Record | None:
+    """The record in this file; None if there is none. ScaleProblem if it is damaged."""
+    if not path.exists():
+        return None
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        a_token, a_flop = map(float, data["speed"])
+        return Record(path, float(data["first"]), (a_token, a_flop), [Trained(**each) for each in data["trained"]])
+    except (ValueError, TypeError, KeyError):
+        raise ScaleProblem(f"{path} is damaged; delete it, and the experiment begins again") from None
