@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 from shutil import which
+from typing import Annotated
 
+from grader.cli.arguments import argument, completing
 from grader.console.output import command_line, make_console, print_wrapped, progress_bar
 from grader.course.progress import Score, format_points
 from grader.course.status import (
@@ -19,6 +21,7 @@ from grader.course.status import (
     read_course,
     short_path,
 )
+from grader.course.subjects import exercises_of, find_subject, load_subjects
 from grader.course.syllabus import EXERCISES, Chapter, Syllabus, is_handout
 from rich.console import Console
 from rich.text import Text
@@ -76,16 +79,21 @@ def show_next() -> int:
     return 0
 
 
-def list_all() -> int:
-    """List every exercise, with its points."""
+def list_all(
+    subject: Annotated[str | None, argument("SUBJECT", "Such as cache, positions or LoRA.", completing(load_subjects))] = None,
+) -> int:
+    """List every exercise, with its points; or those of one subject, from all chapters."""
     course, scores, console = read_course(), current_scores(), make_console()
     step = next_step(scores)
+    chosen = exercises_of(find_subject(subject)) if subject else course.exercises
     for chapter in course.chapters:
         heading = Text.assemble((f"{chapter.id} {chapter.title}", "bold"), f": {chapter.about}")
         if not chapter.exercises:
             heading = Text(f"{heading.plain} ({_why_empty()})", style="dim")
-        console.print(heading, no_wrap=True, overflow="ellipsis")
-        for exercise in chapter.exercises:
+        exercises = [exercise for exercise in chapter.exercises if exercise in chosen]
+        if exercises or not subject:
+            console.print(heading, no_wrap=True, overflow="ellipsis")
+        for exercise in exercises:
             score = scores.get(exercise.name, Score(0.0, exercise.points))
             mark = "x" if score.passed else ">" if step and exercise is step.exercise else " "
             line = Text.assemble(
@@ -93,6 +101,8 @@ def list_all() -> int:
             )
             console.print(line, no_wrap=True, overflow="ellipsis")
     console.print("\nx: passed, >: next. To test an exercise: headway check NAME. For a hint: headway hint NAME")
+    if not subject:
+        print_wrapped(console, f"`headway list SUBJECT` lists those of one subject: {', '.join(load_subjects())}.")
     return 0
 
 
