@@ -16,7 +16,7 @@ def load_subjects() -> dict[str, dict[str, list[str]]]:
 
 
 def find_subject(word: str) -> str:
-    """The subject that has this name, or that people also call so; UnknownName, with similar names, if there is none."""
+    """The subject that has this name or is also called so; UnknownName, with similar names, if there is none."""
     names = {each: name for name, fields in load_subjects().items() for each in (name, *fields["also"])}
     if found := match_name(word, names):
         return names[found]

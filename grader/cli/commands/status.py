@@ -80,7 +80,9 @@ def show_next() -> int:
 
 
 def list_all(
-    subject: Annotated[str | None, argument("SUBJECT", "Such as cache, positions or LoRA.", completing(load_subjects))] = None,
+    subject: Annotated[
+        str | None, argument("SUBJECT", "Such as cache, positions or LoRA.", completing(load_subjects))
+    ] = None,
 ) -> int:
     """List every exercise, with its points; or those of one subject, from all chapters."""
     course, scores, console = read_course(), current_scores(), make_console()

@@ -82,7 +82,8 @@ def fit(plan: Plan, record: Record, parts: Any) -> Found:
     curves = [fit_curve([one for one in trained if one.budget == budget]) for budget in budgets]
     power_law = a, b, c = parts.fit_power_law(budgets, [curve.lowest for curve in curves])
     loss, repeated = a + b * larger**-c, record.find_all(plan.repeated())
-    return Found(curves, exponents, *predict(larger), power_law, loss, repeated, [])
+    parameters, tokens = predict(larger)
+    return Found(curves, exponents, parameters, tokens, power_law, loss, repeated, [])
 
 
 def fit_curve(trained: list[Trained]) -> Curve:
