@@ -45,8 +45,8 @@ class _ByHeads(nn.Module):
         T = x.size(1)
         q, k, v = (self.parts.split_heads(W(x), self.n_heads) for W in (self.W_q, self.W_k, self.W_v))
         if self.rotates:
-            where = torch.arange(T, device=x.device)
-            q, k = self.parts.apply_rope(q, where), self.parts.apply_rope(k, where)
+            places = torch.arange(T, device=x.device)
+            q, k = self.parts.apply_rope(q, places), self.parts.apply_rope(k, places)
         mixed = self.attend(x, q, k, v, self.parts.causal_mask(T).to(x.device))  # (B, H, T, d_head)
         return self.W_out(self.parts.merge_heads(mixed))
 

@@ -201,7 +201,15 @@ def _grade(
             with show_progress() as report:
                 how_many = how.jobs or at_once
                 outcome: GradingOutcome = grade_class(
-                    submissions, book, chosen, options.seed, rules, out, dispatcher, how_many, report,
+                    submissions,
+                    book,
+                    chosen,
+                    options.seed,
+                    rules,
+                    out,
+                    dispatcher,
+                    how_many,
+                    report,
                     context=read_context(course, options.assignment),
                 )
         except GradingStopped as trouble:

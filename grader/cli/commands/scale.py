@@ -16,9 +16,9 @@ def scale(
 ) -> int:
     """Find how model and data should grow, by tiny models, and test it with a larger one.
 
-    Twelve GPTs of your own parts are trained at three budgets of FLOPs. Your compute_optimal and fit_power_law predict
-    the best size and the loss at a larger budget; then that model is trained. What is trained stays in
-    checkpoints/scale/. After Control-C, the same command goes on."""
+    GPTs of your own parts, of fifteen sizes, are trained at three budgets of FLOPs, each twice. Your compute_optimal
+    and fit_power_law predict the best size and the loss at a larger budget; then that model is trained. What is trained
+    stays in checkpoints/scale/. After Control-C, the same command goes on."""
     require_packages("scale", exit_status=FAILED)
     from contextlib import closing
 

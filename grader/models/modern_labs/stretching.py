@@ -41,8 +41,8 @@ class StretchedAttention(nn.Module):
 def rotated(x: Tensor, angles: Tensor, scale: float) -> Tensor:
     """apply_rope with these angles, and everything `scale` times as long."""
     cos, sin = (scale * angles.cos()).to(x), (scale * angles.sin()).to(x)
-    even, odd = x[..., 0::2], x[..., 1::2]
-    return torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1).flatten(-2)
+    a, b = x[..., ::2], x[..., 1::2]  # the two features of each pair
+    return torch.stack([a * cos - b * sin, a * sin + b * cos], dim=-1).flatten(-2)
 
 
 def ways(parts: Any, length: int) -> dict[str, Angles]:

@@ -39,18 +39,18 @@ def report_muon_values(chapters: ChapterPackage, seed: int, *, steps: int = 150)
         for name in ("AdamW", "Muon"):
             torch.manual_seed(seed)
             model = parts.GPT(parts.GPTConfig(stories.vocab_size, LENGTH, d_model=64, n_heads=2, n_layers=2))
-            own = dict(model.named_parameters())
+            weights = dict(model.named_parameters())
             choices: dict[str, Any] = dict(lr=PEAK, betas=(0.9, 0.98), weight_decay=0.0)
             muon = name == "Muon"
-            optimizer = MuonAndAdamW(parts, own, **choices) if muon else parts.AdamW(own.values(), **choices)
+            optimizer = MuonAndAdamW(parts, weights, **choices) if muon else parts.AdamW(weights.values(), **choices)
             train(stories, model, optimizer, steps, LENGTH, seed, step)
-            before = {matrix: own[f"{matrix}.weight"].detach().clone() for matrix in MATRICES}
+            before = {matrix: weights[f"{matrix}.weight"].detach().clone() for matrix in MATRICES}
             batch = stories.rows(LENGTH, TOKENS // LENGTH, torch.Generator().manual_seed(seed + 1))
             losses.append(parts.train_step(model, optimizer, *batch))
             for matrix, old in before.items():
-                rows.append((f"{matrix}: {name}", shares(own[f"{matrix}.weight"] - old)))
+                rows.append((f"{matrix}: {name}", shares(weights[f"{matrix}.weight"] - old)))
                 if not muon:
-                    rows.append((f"{matrix}: gradient", shares(own[f"{matrix}.weight"].grad)))
+                    rows.append((f"{matrix}: gradient", shares(weights[f"{matrix}.weight"].grad)))
     columns = ("", *(f"number {place}" for place in PLACES))
     shown = [[name, *(f"{value:.3f}" for value in values)] for name, values in sorted(rows)]
     yield result_table("Singular values, divided by the largest", columns, shown)

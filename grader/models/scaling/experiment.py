@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
+from statistics import mean, variance
 from typing import Any
 
 import torch
@@ -39,7 +41,7 @@ class Found:
     tokens: float
     power_law: tuple[float, float, float]  # loss = a + b · FLOPs^(-c), by the lowest points
     loss: float
-    repeated: list[Trained]
+    scatter: float  # the standard deviation of a loss between seeds
     tests: list[Trained]  # the larger training, then those beside it that were made
 
 
@@ -58,7 +60,7 @@ def run(trainings: Trainings, minutes: float, report_progress: ProgressReporter)
                 record.trained.append(trainings.train(planned, report_progress))
                 record.save()
 
-    make([*plan.curves(), *plan.repeated()])
+    make(list(chain(*plan.curves())))
     with hidden_prints():
         found = fit(plan, record, trainings.parts)
     test, *beside = plan.tests(found.parameters)
@@ -73,7 +75,7 @@ def run(trainings: Trainings, minutes: float, report_progress: ProgressReporter)
 
 def fit(plan: Plan, record: Record, parts: Any) -> Found:
     """Everything but the tests. ScaleProblem if a curve has no lowest point."""
-    trained, (*budgets, larger) = record.find_all(plan.curves()), plan.budgets
+    trained, (*budgets, larger) = [record.find_mean(runs) for runs in plan.curves()], plan.budgets
     runs = [(one.budget, one.parameters, one.tokens, one.loss) for one in trained]
     try:
         exponents, predict = parts.compute_optimal(runs)
@@ -81,9 +83,10 @@ def fit(plan: Plan, record: Record, parts: Any) -> Found:
         raise ScaleProblem(f"{str(problem).removesuffix('.')}; try another --seed or more --minutes") from None
     curves = [fit_curve([one for one in trained if one.budget == budget]) for budget in budgets]
     power_law = a, b, c = parts.fit_power_law(budgets, [curve.lowest for curve in curves])
-    loss, repeated = a + b * larger**-c, record.find_all(plan.repeated())
+    loss, pairs = a + b * larger**-c, [record.find_all(runs) for runs in plan.curves()]
+    scatter = math.sqrt(mean(variance(one.loss for one in pair) for pair in pairs))
     parameters, tokens = predict(larger)
-    return Found(curves, exponents, parameters, tokens, power_law, loss, repeated, [])
+    return Found(curves, exponents, parameters, tokens, power_law, loss, scatter, [])
 
 
 def fit_curve(trained: list[Trained]) -> Curve:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from grader.files import UserProblem
 
 GROWTH = 3  # each budget is so many times the one before
-SMALLEST = 3e10  # FLOPs; with less, the models learn little more than how frequent each word is
-TOKENS_A_PARAMETER = 40  # the middle of the sizes that are tried; the best of such tiny models have 25 to 65
-AROUND = (0.5, 0.8, 1.25, 2.0)  # the sizes, as shares of the middle
+SMALLEST = 5e9  # FLOPs; with less, the models learn little more than how frequent each word is
+TOKENS_A_PARAMETER = 28  # the middle of the sizes that are tried; the best of such tiny models have 20 to 45
+AROUND = (0.35, 0.6, 1.0, 1.7, 2.9)  # the sizes, as shares of the middle
 OFF = (3.0, 1 / 3)  # sizes beside the predicted one
-REPEATS = 2  # of one small training, with other random numbers
+SEEDS = 2  # for each size: other stories and other first values
 SHARE = 0.9  # of the time that is planned
 
 
@@ -58,12 +59,10 @@ class Plan:
         size = min(self.sizes, key=lambda size: abs(math.log(size.parameters / parameters)))
         return Run(budget, size, budget / size.flops, self.seed + repeat)
 
-    def curves(self) -> list[Run]:
-        return [self.run(budget, share * middle(budget)) for budget in self.budgets[:3] for share in AROUND]
-
-    def repeated(self) -> list[Run]:
-        """A training of the first curve, and again with other stories and other first values."""
-        return [self.run(self.first, AROUND[1] * middle(self.first), i) for i in range(REPEATS + 1)]
+    def curves(self) -> list[list[Run]]:
+        """For each size of each budget, the same training with several seeds."""
+        sizes = [(budget, share * middle(budget)) for budget in self.budgets[:3] for share in AROUND]
+        return [[self.run(budget, size, repeat) for repeat in range(SEEDS)] for budget, size in sizes]
 
     def tests(self, parameters: float) -> list[Run]:
         """The larger training with this size, and the same budget with sizes beside it."""
@@ -84,7 +83,7 @@ def make_plan(minutes: float, seed: int, speed: tuple[float, float], sizes: Sequ
 
     def needed(plan: Plan) -> float:
         tests = plan.tests(middle(plan.budgets[3]))[:2]
-        return plan.seconds([*plan.curves(), *plan.repeated()[1:], *tests]) / SHARE / 60
+        return plan.seconds([*chain(*plan.curves()), *tests]) / SHARE / 60
 
     plan = Plan(SMALLEST, seed, speed, sizes)
     if needed(plan) > minutes:

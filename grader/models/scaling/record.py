@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from statistics import mean
 
 from grader.files import write_whole
 from grader.models import checkpoint
@@ -36,6 +37,12 @@ class Record:
 
     def find_all(self, runs: list[Run]) -> list[Trained]:
         return [trained for run in runs if (trained := self.find(run))]
+
+    def find_mean(self, runs: list[Run]) -> Trained:
+        """The same training with several seeds, as one: the means of their tokens and losses."""
+        found = self.find_all(runs)
+        tokens, loss = round(mean(one.tokens for one in found)), mean(one.loss for one in found)
+        return replace(found[0], tokens=tokens, loss=loss, seconds=sum(one.seconds for one in found))
 
     def save(self) -> None:
         data = {"first": self.first, "speed": self.speed, "trained": list(map(asdict, self.trained))}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from statistics import stdev
 
 from grader.models.scaling.experiment import Found
 from grader.models.scaling.record import Trained
@@ -22,7 +21,8 @@ def describe(found: Found, bits_per_byte: Callable[[float], float]) -> Iterator[
         bits = f"{bits_per_byte(one.loss):.3f}"
         return f"{one.budget:.1e}", f"{one.parameters:,}", f"{one.tokens:,}", f"{one.loss:.3f}", bits
 
-    yield result_table("Held-out loss", columns, [row(one) for curve in found.curves for one in curve.trained])
+    rows = [row(one) for curve in found.curves for one in curve.trained]
+    yield result_table("Held-out loss, the mean of two seeds", columns, rows)
     lowest = [(f"{c.trained[0].budget:.1e}", f"{math.exp(c.best):,.0f}", f"{c.lowest:.3f}") for c in found.curves]
     yield result_table("The lowest point of each parabola", ("FLOPs", "parameters", "loss"), lowest)
     for curve in found.curves:
@@ -37,10 +37,10 @@ def describe(found: Found, bits_per_byte: Callable[[float], float]) -> Iterator[
         f"best, with the loss {found.loss:.3f}."
     )
     yield result_table("The test", columns, map(row, found.tests))
-    scatter, off = stdev(one.loss for one in found.repeated), test.loss - found.loss
+    scatter, off = found.scatter, test.loss - found.loss
     yield (
         f"The loss {test.loss:.3f} is {abs(off):.3f} {'above' if off > 0 else 'below'} the prediction. For comparison: "
-        f"with other random numbers, the loss of a small model has a standard deviation of {scatter:.3f}."
+        f"between two seeds of a small model, a loss has a standard deviation of {scatter:.3f}."
     )
     for one in found.tests[1:]:
         more = one.loss - test.loss

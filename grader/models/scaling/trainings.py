@@ -19,7 +19,7 @@ from grader.teaching.walks.progress_line import ProgressReporter
 DESIGN = Design(n_heads=2, n_layers=2)  # with any of these widths
 WIDTHS = (*range(4, 64, 2), *range(64, 257, 8))
 ROWS = 8  # a small model with few tokens needs many small steps
-RATE = 0.3  # the peak of the learning rate is this number divided by the width
+RATE = 0.25  # the peak of the learning rate is this number divided by the width
 MEASURED = 40  # batches that the length of a story is measured on
 TIMED_WIDTHS, TIMED = (16, 64), 10  # steps that the speed is measured with
 

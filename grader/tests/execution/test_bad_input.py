@@ -178,10 +178,10 @@ def test_the_time_limit_of_a_test_counts_only_the_learners_code(monkeypatch):
 @pytest.mark.parametrize("in_worker", [False, True])
 def test_on_a_busy_machine_a_call_has_more_time(monkeypatch, worker_pool, in_worker):
     """Right code takes longer by the clock where it has to wait for a processor."""
-    code = "import time\n\n\ndef causal_mask(q_len, k_len=None):\n    time.sleep(0.8)\n    return q_len\n"
+    code = "import time\n\n\ndef causal_mask(q_len, k_len=None):\n    time.sleep(3.2)\n    return q_len\n"
     for load, outcome in ((0.0, OutOfTime), (8.0, None)):
         monkeypatch.setattr("os.getloadavg", lambda load=load: (load * os.cpu_count(), 0.0, 0.0))
-        one = trial.Trial(Target("busy", None, {"ch03_attention": code}), in_worker, call_seconds=0.5, pool=worker_pool)
+        one = trial.Trial(Target("busy", None, {"ch03_attention": code}), in_worker, call_seconds=2.0, pool=worker_pool)
         one.begin_test(load_syllabus().exercise("causal_mask"), "test_busy")
         one.begin_example()
         with pytest.raises(outcome) if outcome else contextlib.nullcontext():
