@@ -55,9 +55,9 @@ def attention_with_sink(q: Tensor, k: Tensor, v: Tensor, sink: Tensor, mask: Ten
     q (B, H, Tq, d), k (B, H, Tk, d), v (B, H, Tk, d_v), sink (H,) -> output (B, H, Tq, d_v), weights (B, H, Tq, Tk).
 
     A weight is exp(score) / (exp(sink of its head) + the sum of exp over all scores of its query), so the weights of a query add up
-    to less than 1. Scores are q·k / sqrt(d); keys where `mask` (broadcast to (B, H, Tq, Tk)) is False get the weight 0, also if
-    all are. Output, weights and gradients are finite for scores and sinks of any size, such as 1e4. Output and weights have the
-    dtype of q.
+    to less than 1. Scores are q·k / sqrt(d); keys where `mask` (broadcast to (B, H, Tq, Tk)) is False get the weight 0, also where
+    a query may look at no key. Output, weights and gradients are finite for scores and sinks of any size, such as 1e4. Output and
+    weights have the dtype of q, also if the sink has another one.
     """
     # TODO 1: compute the scores, and mask them
     # TODO 2: put the sink's score beside those of the keys, for each query
@@ -74,7 +74,7 @@ def gated_attention(q: Tensor, k: Tensor, v: Tensor, gate: Tensor, mask: Tensor 
     for gates of any size, such as 1e4.
     """
     # TODO 1: attend
-    # TODO 2: multiply each head's output by its gate, before the heads are merged
+    # TODO 2: multiply each head's output by the sigmoid of its gate; the heads stay apart
     raise NotImplementedError
 
 
@@ -83,9 +83,9 @@ class QKNormAttention(nn.Module):
 
     Parts: the linear layers `W_q`, `W_k`, `W_v`, `W_out`, all D -> D without a bias, and `q_norm` and `k_norm`, each an
     RMSNorm(d_head) with its default eps, which all heads share. Each head's queries and keys go through their norm before they are
-    rotated. `positions` is "none", "rope" or "alibi", as in CausalSelfAttention; so are dtypes, devices and lengths. Raises a
-    ValueError that names d_model and n_heads if n_heads does not divide d_model, and one that names `positions` if it is not one of
-    the three.
+    rotated. `positions` is "none", "rope" or "alibi", with the same effect as in CausalSelfAttention. Dtypes, devices and lengths
+    are as in CausalSelfAttention, too. Raises a ValueError that names d_model and n_heads if n_heads does not divide d_model, and one
+    that names `positions` if it is not one of the three.
     """
 
     def __init__(self, d_model: int, n_heads: int, positions: str = "none") -> None:
@@ -106,13 +106,13 @@ class LatentAttention(nn.Module):
     keys and values.
 
     Parts, all linear layers without a bias: `W_q`, D -> H · (d_head + d_rope); `W_down`, D -> d_latent, and `norm`, an
-    RMSNorm(d_latent) behind it; `W_up_k` and `W_up_v`, d_latent -> D; `W_rope`, D -> d_rope; `W_out`, D -> D.
+    RMSNorm(d_latent) with its default eps behind it; `W_up_k` and `W_up_v`, d_latent -> D; `W_rope`, D -> d_rope; `W_out`, D -> D.
 
     The latent vector of a position is c = norm(W_down x). Head h's key has two parts: its d_head features of W_up_k c, without a
-    position, and d_rope features W_rope x, rotated by apply_rope, which all heads share. Its query is the h-th part of W_q x: d_head
-    features, then d_rope features that are rotated. A score is the sum of both products, divided by sqrt(d_head + d_rope). Its values
-    are its d_head features of W_up_v c. Dtypes, devices and lengths are as in CausalSelfAttention. Raises a ValueError that names
-    d_model and n_heads if n_heads does not divide d_model, and one that names d_rope if it is odd.
+    position, and d_rope features W_rope x, rotated by apply_rope, which all heads share. Head h's query is the h-th part of W_q x:
+    d_head features, then d_rope features that are rotated. A score is the sum of both products, divided by sqrt(d_head + d_rope).
+    The values of head h are its d_head features of W_up_v c. Dtypes, devices and lengths are as in CausalSelfAttention. Raises a
+    ValueError that names d_model and n_heads if n_heads does not divide d_model, and one that names d_rope if it is odd.
     """
 
     def __init__(self, d_model: int, n_heads: int, d_latent: int, d_rope: int) -> None:
@@ -154,11 +154,12 @@ def yarn_angles(
 ) -> tuple[Tensor, float]:
     """Stretch RoPE to texts that are `factor` times as long as in training: positions (T,) -> angles (T, d_head / 2), and a scale.
 
-    Pair i turns by base^(-2i / d_head) radians a position. In trained_length positions, it makes `fast` full turns at
-    i_fast = d_head / 2 · log(trained_length / (2π · fast)) / log(base), which need not be whole; i_slow likewise. Pairs up to i_fast
-    keep their frequency, pairs from i_slow on turn `factor` times more slowly, and between them the share of the slower frequency
-    grows along a straight line from 0 to 1 ("NTK by parts"). The scale, 0.1 · log(factor) + 1 (1 for factor 1), is for queries and
-    keys alike: it makes up for scores that are spread over more keys.
+    Pair i turns by base^(-2i / d_head) radians a position. The index at which a pair makes `fast` full turns in trained_length
+    positions is i_fast = d_head / 2 · log(trained_length / (2π · fast)) / log(base). It need not be whole, nor the index of a pair
+    that exists. i_slow is the same for `slow`, which is below `fast`. Pairs up to i_fast keep their frequency, pairs from i_slow on
+    turn `factor` times more slowly, and between them the share of the slower frequency grows along a straight line from 0 to 1
+    ("NTK by parts"). The scale, 0.1 · log(factor) + 1 (1 for factor 1), is for queries and keys alike: it makes up for scores that
+    are spread over more keys.
 
     The angles are float32 or float64, on the device of `positions`. Raises a ValueError that names d_head if it is odd, and one that
     names factor if it is below 1.
@@ -184,15 +185,16 @@ def newton_schulz(m: Tensor, steps: int = 5) -> Tensor:
 
 
 class Muon:
-    """Momentum whose updates are orthogonalised, for matrices only. A parameter without gradient does not change.
+    """Momentum whose updates are orthogonalised, for matrices only.
 
     At each step of a parameter (rows, columns) with gradient g: its momentum v, which begins with zeros, becomes
     momentum · v + (1 - momentum) · g; the parameter is multiplied by 1 - lr · weight_decay; then it moves by
     -lr · sqrt(max(1, rows / columns)) · newton_schulz(momentum · v + (1 - momentum) · g, steps), with the new v (Nesterov's momentum).
+    Without gradient, neither a parameter nor its momentum changes.
 
     `param_groups` is a list of one dict with "params", "lr", "momentum", "steps" and "weight_decay"; every step reads "lr" there. A
-    parameter that has not two axes raises a ValueError that names its shape: vectors and embeddings are for AdamW. Gradients do not
-    change.
+    parameter that is not a matrix, with exactly two axes, raises a ValueError that names its shape: give vectors to AdamW, and
+    embeddings too. Gradients do not change.
     """
 
     def __init__(
@@ -218,10 +220,11 @@ class Muon:
 def multi_token_loss(logits: Tensor, targets: Tensor, ignore_index: int = -100) -> Tensor:
     """Return the loss of several heads that predict the next tokens, a scalar: logits (K, B, T, V) and targets (B, T).
 
-    targets[b, t] is the token that follows position t, as in GPT. Head k predicts the token k places further: logits[k, b, t] belong
-    to targets[b, t + k], and the last k positions have nothing to predict. The loss is the mean over the heads of each head's mean
-    cross-entropy; targets that are ignore_index do not count. A head without any target to predict counts with a loss of 0. Loss
-    and gradients are finite for logits of any size, and the loss has the dtype of the logits.
+    targets[b, t] is the token that follows position t, as in GPT. Head k predicts the token k places further: logits[k, b, t]
+    belong to targets[b, t + k], and the last k positions have nothing to predict. Each head's loss is the mean cross-entropy of all
+    its targets in the batch, and the result is the mean of the heads' losses. Targets that are ignore_index do not count. A head
+    without any target to predict counts with a loss of 0. Loss and gradients are finite for logits of any size, and the loss has
+    the dtype of the logits.
     """
     # TODO 1: for each head, cut off the logits that have no target, and the targets that come too early
     # TODO 2: compute each head's mean cross-entropy, safe where nothing counts

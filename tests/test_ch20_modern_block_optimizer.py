@@ -213,7 +213,7 @@ def test_a_parameter_without_gradient_stays(learner, n, seed):
 def test_a_schedule_may_set_its_learning_rate(learner, n, seed):
     """The "lr" in param_groups[0] is used by the next step, for the move and for the decay."""
     slopes = [matrices(seed + 10 * step + 1, n) for step in range(4)]
-    both(learner, matrices(seed, n), slopes, rates=[0.2, 0.0, 0.1, 0.02], lr=0.5, weight_decay=0.4)
+    both(learner, matrices(seed, n), slopes, rates=[0.5, 0.0, 0.1, 0.02], lr=0.5, weight_decay=0.4)
 
 
 def live(Muon, weight, inputs):

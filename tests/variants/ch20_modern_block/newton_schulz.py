@@ -1,9 +1,13 @@
-# variant: without transposing, odd powers from the left
+# variant: without transposing, the smaller product from the left or from the right
 def newton_schulz(m, steps=5):
     x = m / (m.square().sum().sqrt() + 1e-7)
     for _ in range(steps):
-        cube = x @ (x.T @ x)
-        x = 3.4445 * x - 4.7750 * cube + 2.0315 * (x @ (x.T @ cube))
+        if m.size(0) > m.size(1):
+            square = x.T @ x
+            x = 3.4445 * x + x @ (-4.7750 * square + 2.0315 * square @ square)
+        else:
+            square = x @ x.T
+            x = 3.4445 * x + (-4.7750 * square + 2.0315 * square @ square) @ x
     return x
 
 

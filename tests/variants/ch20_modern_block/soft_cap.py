@@ -1,9 +1,9 @@
-# variant: by exponentials of negative numbers
+# variant: by a softmax of the logit and its opposite
 def soft_cap(logits, cap):
     if not cap > 0:
         raise ValueError(f"cap is {cap}, and must be above 0")
-    size = torch.exp(-2 * (logits / cap).abs())
-    return cap * logits.sign() * (1 - size) / (1 + size)
+    up, down = torch.stack([logits / cap, -logits / cap]).softmax(dim=0)
+    return cap * (up - down)
 
 
 # variant: sigmoid of twice the argument
