@@ -177,8 +177,8 @@ def compute_optimal(runs: Sequence[Run]) -> tuple[tuple[float, float], Callable[
     of tokens in the same way. Over the budgets C, fit straight lines to the logarithms: parameters = k · C^a and tokens = k' · C^b.
     predict(C) returns (parameters, tokens) for a budget C, as floats.
 
-    Fewer than two budgets raise a ValueError. So does a budget with fewer than three different sizes, or with a parabola that has
-    no lowest point; these errors name the budget's FLOPs as they were given.
+    Raises a ValueError if there are fewer than two budgets. If a budget has fewer than three different sizes, or a parabola that
+    has no lowest point, raises a ValueError that names the budget's FLOPs as they were given.
     """
     # TODO 1: group the runs by budget, and check that there are enough
     # TODO 2: fit both parabolas of each budget, and find their lowest points
