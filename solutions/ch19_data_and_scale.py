@@ -114,11 +114,12 @@ def quality_reasons(text: str) -> list[str]:
     The reasons, in this order:
     - "words": fewer than 50 words, or more than 100,000
     - "word length": the mean number of characters of a word is below 3 or above 10
-    - "symbols": "#" occurs more than 0.1 times a word, or an ellipsis ("..." or "…") does
+    - "symbols": "#" occurs more than 0.1 times per word, or the ellipses, "..." and "…" counted together, do
     - "bullets": more than 90 % of the lines begin with "-", "*" or "•"
     - "ellipses": more than 30 % of the lines end with "..." or "…"
     - "letters": fewer than 80 % of the words contain a letter (str.isalpha of a character)
-    - "stop words": fewer than two different ones of the, be, to, of, and, that, have, with occur, as whole words in lower case
+    - "stop words": fewer than two different ones of the, be, to, of, and, that, have, with are words of the page, in capital or small
+      letters; for all other rules, capital and small letters differ
     - "repeated lines": more than 30 % of the lines are equal to an earlier line
     - "repeated n-grams": the n words in a row that occur most often hold too large a part of all characters of words: more than 20 %
       for n = 2, 18 % for n = 3, or 16 % for n = 4. A run begins at every word, so runs overlap. It holds its characters (without
@@ -164,7 +165,7 @@ def mixture(streams: Sequence[Iterable], weights: Sequence[float], generator: to
     their weights. The mixture ends when all streams of positive weight have ended; a stream of weight 0 is never read. Streams may
     be endless: an item is taken from its stream only when it is to be yielded. Draws use `generator`, and no other random numbers.
     Before anything is read, a ValueError that names weights is raised if there is not one weight for each stream, if one is
-    negative, or if all are 0.
+    negative, or if none is above 0.
     """
     # TODO 1: check the weights, in the call itself: code of a function with `yield` runs only when the first item is asked for
     # TODO 2: draw a stream by its weight, and yield its next item
@@ -213,7 +214,7 @@ def training_flops(config: GPTConfig, n_tokens: int, length: int) -> tuple[int, 
     """
     # TODO 1: count the FLOPs of one token through the linear layers of a block, and through its attention
     # TODO 2: add the blocks and the head; add the backward pass
-    # TODO 3: count the parameters: by hand, as below, or of a GPT that you make
+    # TODO 3: count the parameters: tables, matrices, biases and norms (or import GPT and count_parameters, and make a model)
     ### BEGIN SOLUTION
     D, V = config.d_model, config.vocab_size
     d_ff = config.d_ff if config.d_ff is not None else 4 * D
@@ -231,8 +232,8 @@ def training_flops(config: GPTConfig, n_tokens: int, length: int) -> tuple[int, 
 def fit_power_law(x: Sequence[float], y: Sequence[float]) -> tuple[float, float, float]:
     """Fit y = a + b · x^(-c) by least squares in y: return (a, b, c), with c from 0.01 to 3.
 
-    The x are positive, of any size, such as 1e18. Raises a ValueError that names how many different x there are if they are
-    fewer than three: a law with three numbers needs as many points.
+    The x are positive, of any size, such as 1e18. Raises a ValueError that names the number of different x if it is below
+    three: a law with three numbers needs as many points.
     """
     # TODO 1: check the points; compute in float64, with x divided by their geometric mean, so that no power is too small
     # TODO 2: for one c, find the best a and b: a straight line through the points (x^(-c), y)
@@ -271,8 +272,8 @@ def compute_optimal(runs: Sequence[Run]) -> tuple[tuple[float, float], Callable[
     of tokens in the same way. Over the budgets C, fit straight lines to the logarithms: parameters = k · C^a and tokens = k' · C^b.
     predict(C) returns (parameters, tokens) for a budget C, as floats.
 
-    Raises a ValueError if there are fewer than two budgets, or if a budget has fewer than three different sizes, or a parabola
-    that has no lowest point; the last two name the budget's FLOPs as they were given.
+    Raises a ValueError if there are fewer than two budgets. If a budget has fewer than three different sizes, or a parabola that
+    has no lowest point, raises a ValueError that names the budget's FLOPs as they were given.
     """
     # TODO 1: group the runs by budget, and check that there are enough
     # TODO 2: fit both parabolas of each budget, and find their lowest points

@@ -212,6 +212,30 @@ def test_each_pair_is_there_once(learner):
     same(got, [(0, 2), (0, 3), (1, 4), (2, 3)], "the pairs of three equal signatures and two others")
 
 
+def compared_while_pairing(candidate_pairs, count, length, bands):
+    """The pairs of signatures of which only the first and the last have equal numbers, and how many numbers were compared meanwhile."""
+    compared = 0
+
+    class Number(int):
+        def __eq__(self, other):
+            nonlocal compared
+            compared += 1
+            return int(self) == int(other)
+
+        __hash__ = int.__hash__
+
+    pairs = candidate_pairs([[Number(i % (count - 1) * length + k) for k in range(length)] for i in range(count)], bands)
+    return [tuple(pair) for pair in pairs], compared
+
+
+@exercise("candidate_pairs", weight=2)
+def test_signatures_are_not_compared_one_by_one(learner):
+    """200 signatures are grouped by their bands; comparing each with each would take 79,600 comparisons of bands."""
+    pairs, compared = learner.bring(compared_while_pairing)(learner.candidate_pairs, 200, 8, 4)
+    same(pairs, [(0, 199)], "the pairs of 200 signatures, of which only the first and the last are equal")
+    holds(compared < 20_000, f"{compared:,} numbers were compared with each other; put equal bands together in a dictionary instead")
+
+
 @exercise("candidate_pairs")
 def test_without_two_signatures_there_are_no_pairs(learner):
     """One signature, or none, gives no pairs; tuples are fine too, and signatures do not change."""

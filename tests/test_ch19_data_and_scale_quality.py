@@ -154,6 +154,7 @@ def test_too_many_lines_may_not_be_repeated(learner):
         a_page_with_3_repeated_lines_in_10="\n".join([*lines[:7], lines[0], f"  {lines[1]}", lines[2]]),
         a_page_with_4_repeated_lines_in_10="\n".join([*lines[:6], lines[0], f"  {lines[1]}", lines[2], lines[3]]),
         a_page_with_a_line_five_times_in_10="\n".join([*lines[:6], *lines[:1] * 4]),
+        a_page_with_5_lines_again_in_capitals="\n".join([*lines[:5], *(line.upper() for line in lines[:5])]),
         a_page_of_lines_that_differ_at_their_ends="\n".join(f"{line} {i}x" for i, line in enumerate(lines)),
     )  # fmt: skip
 
@@ -175,6 +176,8 @@ def test_no_run_of_words_holds_too_much_of_the_page(learner):
     for run, counts in ((two, (14, 16, 18)), (three, (8, 9, 10)), (four, (5, 6, 7))):
         for often in counts:
             pages[f"a_page_with_{often}_times_the_same_{len(run)}_words"] = repeating(run, often)
+    pages["a_page_with_too_many_runs_of_2_and_3_and_4_words"] = repeating(four, 30)
+    pages["a_page_with_40_times_the_same_2_words_half_of_them_in_capitals"] = repeating(two, 20) + " " + repeating(two, 20).upper()
     holds([len(reasons_of(text)) for text in pages.values()].count(0) >= 3, "the pages of this test are not on both sides of the limits")
     compare_reasons(learner, **pages)
 
@@ -184,8 +187,11 @@ def test_of_equally_frequent_runs_the_longest_counts(learner):
     """Two runs occur equally often: the one with more characters decides. A run that occurs once is not repeated, however long it is."""
     others = page(60, per_line=60).split()
     short_first = " ".join([*(["to", "be", *others[:2]] * 1), *others, "to", "be", "x" * 60, "y" * 40, "eee", "x" * 60, "y" * 40])
+    long_first = " ".join(["x" * 60, "y" * 40, "eee", "x" * 60, "y" * 40, *others, "to", "be", *others[:2], "to", "be"])
     long_word = " ".join([*others, "q" * 120, "z" * 120])
-    compare_reasons(learner, a_page_with_a_short_and_a_long_run_twice=short_first, a_page_with_two_long_words_once=long_word)
+    compare_reasons(
+        learner, a_page_with_a_short_and_a_long_run_twice=short_first, a_page_with_a_long_and_a_short_run_twice=long_first, a_page_with_two_long_words_once=long_word
+    )  # fmt: skip
 
 
 @exercise("quality_reasons")

@@ -259,6 +259,8 @@ def changed_argument(
         tree, buffers = pack(value, make_handle)
         return repr(tree), buffers
 
+    if form([args, options]) == form([before_args, before_options]):
+        return None  # a replay calls a function that has another name in the learner's code
     for position, (now, then) in enumerate(zip(args, before_args)):
         if form(now) != form(then):
             return f" number {position + 1}" if len(args) > 1 else ""

@@ -12,6 +12,7 @@ from grader.course.chapter_source import ChapterSource
 from grader.execution.errors import ChapterBroken, HostDied, LearnerError, OutOfTime, RuleBroken, Todo
 from grader.execution.in_process import InProcessHost
 from grader.execution.proxy import Boundary, Implementation
+from grader.execution.values import changed_argument, pack
 from kit_copy import posix
 
 
@@ -78,6 +79,13 @@ def test_a_changed_argument_is_reported(toy):
         toy.change_option(torch.ones(1), mask=torch.tensor([False]))
     for value in (torch.ones(2), torch.tensor([float("nan"), -0.0]), torch.empty(0, 3)):
         assert toy.change(value, "not") == 1
+
+
+def test_the_name_of_the_called_function_is_no_argument():
+    """A replay on another implementation calls the same object, which may have another name there."""
+    recorded = pack([len, ([1, 2],), {}], lambda _: [0, "<lambda>"])
+    assert changed_argument(len, ([1, 2],), {}, recorded, lambda _: [0, "len"], lambda _: len) is None
+    assert changed_argument(len, ([1, 3],), {}, recorded, lambda _: [0, "len"], lambda _: len) == ""
 
 
 def test_a_thread_left_running_is_reported_and_a_joined_one_is_accepted(toy):

@@ -35,8 +35,8 @@ def test_a_signature(ours):
     assert says("ch19", "An estimate from 64 columns has a standard deviation of {}", math.sqrt(3 / 7 * 4 / 7 / 64))
 
 
-def test_who_meets_whom():
-    for row in table_in("ch19", "Who meets whom?"):
+def test_which_pairs_are_compared():
+    for row in table_in("ch19", "Which pairs are compared?"):
         likeness = numbers(row[0])[0]
         assert shows(" ; ".join(row[1:]), *(1 - (1 - likeness ** (64 // bands)) ** bands for bands in (8, 16, 32))), row
 
