@@ -177,7 +177,8 @@ class LatentAttention(nn.Module):
     def cached(self, x: Tensor, cache: KVCache) -> Tensor:
         """The compressed form, for writing: T new positions follow those in the cache, (B, T, D) -> (B, T, D).
 
-        The results are those of forward over the whole text. The cache keeps c as its keys, (B, 1, P + T, d_latent), and the rotated
+        The results are those of forward over the whole text. `cache` has the `length` and the `append` of a KVCache, and takes keys and
+        values of different widths. It keeps c as its keys, (B, 1, P + T, d_latent), and the rotated
         W_rope x as its values, (B, 1, P + T, d_rope), and nothing else. No keys or values of heads are made for the past: W_up_k
         works on the query instead, so that scores are products with c, and W_up_v works on the averages of c. Need not support
         gradients.

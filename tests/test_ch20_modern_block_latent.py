@@ -60,10 +60,27 @@ def by_hand(x, values, n):
     return torch.cat(results, dim=-1) @ w["W_out"].T, c, shared
 
 
-def written(mla, KVCache, texts, lengths, mode="no_grad"):
+class WideCache:
+    """What chapter 10's KVCache does, for keys and values of any widths: a right KVCache may refuse those that differ."""
+
+    def __init__(self):
+        self.length, self.k, self.v = 0, None, None
+
+    def append(self, k, v):
+        self.k, self.v = (new if old is None else torch.cat([old, new], dim=2) for old, new in ((self.k, k), (self.v, v)))
+        self.length = self.k.size(2)
+        return self.k, self.v
+
+    def copy(self):
+        branch = type(self)()
+        branch.length, branch.k, branch.v = self.length, self.k, self.v
+        return branch
+
+
+def written(mla, Cache, texts, lengths, mode="no_grad"):
     """The texts read alternately in pieces of these lengths, each with its own cache: outputs, and what each cache has at the end."""
 
-    class Noting(KVCache):
+    class Noting(Cache):
         noted = (None, None)
 
         def append(self, k, v):
@@ -140,7 +157,7 @@ def test_the_cached_form_gives_the_results_of_forward(learner, n, seed):
     x, values = tensor(seed + 9, n.B, n.T, n.D), weights_of(n, seed)
     mine, write = layer(learner, n, values), learner.bring(written)
     cuts = ([n.T], [1] * n.T, [3, 1, 2] + [1] * (n.T - 6), [1, n.T - 1])
-    got = [write(mine, learner.KVCache, [x], lengths)["outputs"][0] for lengths in cuts]
+    got = [write(mine, learner.bring(WideCache), [x], lengths)["outputs"][0] for lengths in cuts]
     whole = mine(x)
     for outputs, lengths in zip(got, cuts):
         compare_pieces(outputs, by_hand(x, values, n)[0].float(), lengths, f"the output of cached in pieces of {lengths}")
@@ -153,7 +170,7 @@ def test_the_cached_form_gives_the_results_of_forward(learner, n, seed):
 def test_the_cache_keeps_one_short_vector_and_one_key(learner, n, seed):
     """The cache's keys are the latent vectors, (B, 1, P + T, d_latent), and its values the rotated shared keys, (B, 1, P + T, d_rope): d_latent + d_rope numbers a position."""
     x, values, lengths = tensor(seed + 9, n.B, n.T, n.D), weights_of(n, seed), [4, 1, n.T - 5]
-    found = learner.bring(written)(layer(learner, n, values), learner.KVCache, [x], lengths)
+    found = learner.bring(written)(layer(learner, n, values), learner.bring(WideCache), [x], lengths)
     output, c, shared = by_hand(x, values, n)
     compare_pieces(found["outputs"][0], output.float(), lengths, "the output of cached")
     with check:
@@ -169,7 +186,7 @@ def test_no_keys_are_made_for_the_past(learner):
     n = with_widths(at(B=1, H=2, d_head=16, d_latent=4, pairs=1).make())
     x, values = tensor(5, 1, 41, n.D), weights_of(n, 4)
     mine, fill = layer(learner, n, values), learner.bring(filled)
-    few_positions, many_positions = (x[:, :1], fill(mine, learner.KVCache(), x[:, 20:40])), (x[:, 40:], fill(mine, learner.KVCache(), x[:, :40]))
+    few_positions, many_positions = (x[:, :1], fill(mine, learner.bring(WideCache)(), x[:, 20:40])), (x[:, 40:], fill(mine, learner.bring(WideCache)(), x[:, :40]))
     watched = watch_growth(learner, mine.cached, few_positions, many_positions, ratio=1.4)
     close(watched.result, by_hand(x, values, n)[0].float()[:, 40:], "the output of cached for position 40", tol=2e-5)
     watched.check()
@@ -189,7 +206,7 @@ def test_two_texts_with_two_caches_do_not_mix(learner, n, seed):
     """Two texts that are read alternately, each with its own cache, do not mix, also in inference mode: the past is in the cache, not in the module."""
     texts, values, lengths = [tensor(seed + 9 + i, n.B, n.T, n.D) for i in (0, 1)], weights_of(n, seed), [3, 1, n.T - 4]
     mine, write = layer(learner, n, values), learner.bring(written)
-    found = {mode: write(mine, learner.KVCache, texts, lengths, mode)["outputs"] for mode in ("no_grad", "inference_mode")}
+    found = {mode: write(mine, learner.bring(WideCache), texts, lengths, mode)["outputs"] for mode in ("no_grad", "inference_mode")}
     held = sorted(parameters(mine))
     for mode, outputs in found.items():
         for got, text, which in zip(outputs, texts, ("first", "second")):
@@ -217,7 +234,7 @@ def test_both_forms_follow_dtype_and_device(learner, n, seed):
     """In float64 both forms are exact, bfloat16 stays bfloat16, and no mask or position stays on another device."""
     x, values = tensor(seed + 9, n.B, n.T, n.D, dtype=torch.float64), weights_of(n, seed)
     mine = layer(learner, n, values)
-    both = [mine, learner.bring(Writing)(mine, learner.KVCache)]
+    both = [mine, learner.bring(Writing)(mine, learner.bring(WideCache))]
     exact, half = [form.double()(x) for form in both], [form.bfloat16()(x.bfloat16()) for form in both]
     for form, got, short in zip(("forward", "cached"), exact, half):
         close(got, by_hand(x, values, n)[0], f"the output of {form} in float64", tol=1e-6)
