@@ -80,7 +80,7 @@ class Browser:
         os.close(self._write)
         os.close(self._read)
 
-    def open(self, path: Path | str, width: int = 1200, height: int = 900, dark: bool = False, script: bool = True, at: str = "") -> Page:
+    def open(self, path: Path | str, width: int = 1200, height: int = 900, dark: bool = False, script: bool = True, media: str = "", at: str = "") -> Page:
         """Open the file or address in a new tab and wait until it has loaded; `at` is the part after the #."""
         target = self.ask("Target.createTarget", url="about:blank")["targetId"]
         session = self.ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
@@ -88,7 +88,7 @@ class Browser:
         for domain in ("Page", "Runtime", "Log", "Network"):
             page.ask(f"{domain}.enable")
         page.ask("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600)
-        page.ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
+        page.ask("Emulation.setEmulatedMedia", media=media, features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
         page.ask("Emulation.setScriptExecutionDisabled", value=not script)
         page.visit(path, at)
         return page
