@@ -11,7 +11,7 @@ import torch
 from grader.execution.chapter_package import ChapterPackage
 from grader.models.stories.corpus import story
 from grader.models.tokenizers import WordModelTokenizer
-from grader.teaching.walks.small_models import names_of
+from grader.teaching.walks.small_models import names_of, train_with_warmup
 from torch import nn
 
 CHAPTERS = ("ch01_tokenizer", "ch07_models", "ch08_training", "ch19_data_and_scale")
@@ -49,12 +49,9 @@ def train(stories: Stories, rows: Iterator[Ids], steps: int, seed: int, each_ste
     config = parts.GPTConfig(stories.tokenizer.vocab_size, MAX_LEN, d_model=WIDTH, n_heads=2, n_layers=2, dropout=0.0)
     model = parts.GPT(config)
     optimizer = parts.AdamW(model.parameters(), lr=LR, betas=(0.9, 0.98))
-    for step in range(1, steps + 1):
-        for group in optimizer.param_groups:
-            group["lr"] = parts.warmup_cosine(step, min(WARMUP, steps - 1), steps, LR, 0.05 * LR)
-        parts.train_step(model, optimizer, *collate(parts, list(islice(rows, ROWS))), 1.0)
-        each_step()
-    return model.eval()
+    batches = (collate(parts, list(islice(rows, ROWS))) for _ in range(steps))
+    train_with_warmup(parts, model, optimizer, batches, steps, WARMUP, each_step)
+    return model
 
 
 @torch.no_grad()

@@ -10,7 +10,7 @@ import torch
 from grader.execution.chapter_package import ChapterPackage
 from grader.models.stories.corpus import story
 from grader.models.tokenizers import WordModelTokenizer
-from grader.teaching.walks.small_models import names_of
+from grader.teaching.walks.small_models import names_of, train_with_warmup
 from torch import Tensor, nn
 
 CHAPTERS = ("ch01_tokenizer", "ch04_positions_in_attention", "ch07_models", "ch08_training", "ch20_modern_block")
@@ -51,12 +51,7 @@ def train(
     seed: int,
     each_step: Callable[[], None],
 ) -> None:
-    """Train on rows of this length; the rates of the optimizer's groups are the peaks."""
-    parts, generator = stories.parts, torch.Generator().manual_seed(seed)
-    peaks = [group["lr"] for group in optimizer.param_groups]
-    for step in range(1, steps + 1):
-        for group, peak in zip(optimizer.param_groups, peaks):
-            group["lr"] = parts.warmup_cosine(step, min(WARMUP, steps - 1), steps, peak, 0.05 * peak)
-        parts.train_step(model, optimizer, *stories.rows(length, TOKENS // length, generator), 1.0)
-        each_step()
-    model.eval()
+    """Train on rows of this length."""
+    generator = torch.Generator().manual_seed(seed)
+    batches = (stories.rows(length, TOKENS // length, generator) for _ in range(steps))
+    train_with_warmup(stories.parts, model, optimizer, batches, steps, WARMUP, each_step)

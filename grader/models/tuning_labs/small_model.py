@@ -12,7 +12,7 @@ import torch
 from grader.execution.chapter_package import ChapterPackage
 from grader.models.stories.corpus import story
 from grader.models.tokenizers import WordModelTokenizer
-from grader.teaching.walks.small_models import names_of
+from grader.teaching.walks.small_models import names_of, train_with_warmup
 from torch import Tensor, nn
 
 CHAPTERS = ("ch01_tokenizer", "ch07_models", "ch08_training", "ch09_sampling", "ch17_fine_tuning")
@@ -93,13 +93,9 @@ def train(
     """Train what is not frozen in the model to write these texts."""
     parts, generator = small.parts, torch.Generator().manual_seed(seed)
     optimizer = parts.AdamW(trained_parameters(model), lr=lr, betas=(0.9, 0.98))
-    for step in range(1, steps + 1):
-        for group in optimizer.param_groups:
-            group["lr"] = parts.warmup_cosine(step, min(WARMUP, steps - 1), steps, lr, 0.05 * lr)
-        drawn = torch.randint(len(texts), (rows,), generator=generator).tolist()
-        parts.train_step(model, optimizer, *batch_of(small, [texts[i] for i in drawn]), 1.0)
-        each_step()
-    model.eval()
+    draws = (torch.randint(len(texts), (rows,), generator=generator).tolist() for _ in range(steps))
+    batches = (batch_of(small, [texts[i] for i in drawn]) for drawn in draws)
+    train_with_warmup(parts, model, optimizer, batches, steps, WARMUP, each_step)
 
 
 def batch_of(small: SmallModel, texts: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -76,6 +76,28 @@ def train(
             step()
     model.eval()
     return losses
+
+
+def train_with_warmup(
+    parts: Any,
+    model: nn.Module,
+    optimizer: Any,
+    batches: Iterable[Batch],
+    steps: int,
+    warmup: int,
+    each_step: Callable[[], None],
+) -> None:
+    """Train on so many batches. The optimizer's rates are the peaks, and fall to a twentieth; gradients are clipped.
+
+    Uses warmup_cosine and train_step.
+    """
+    peaks = [group["lr"] for group in optimizer.param_groups]
+    for step, batch in zip(range(1, steps + 1), batches):
+        for group, peak in zip(optimizer.param_groups, peaks):
+            group["lr"] = parts.warmup_cosine(step, min(warmup, steps - 1), steps, peak, 0.05 * peak)
+        parts.train_step(model, optimizer, *batch, 1.0)
+        each_step()
+    model.eval()
 
 
 def sentence_gpt(
