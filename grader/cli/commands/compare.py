@@ -22,6 +22,7 @@ from grader.cli.commands.train import (
     train_to_end,
 )  # fmt: skip
 from grader.console.output import command_line, make_console, print_error, print_wrapped
+from grader.files import UserProblem
 from grader.models.packages import require_packages
 
 if TYPE_CHECKING:
@@ -57,8 +58,11 @@ def compare(
 
     The models stay in checkpoints/, so the same command trains nothing the second time. After Control-C it goes on."""
     if names == ["modern"]:
-        refused = {"minutes": minutes, "prompt": prompt, "picture": picture}
-        return _modern(steps, text, seed or 0, device, next((name for name, value in refused.items() if value), None))
+        for option_name, value in (("minutes", minutes), ("prompt", prompt), ("picture", picture)):
+            if value:
+                advice = "leave it out, or give two instead of modern"
+                raise UserProblem(f"--{option_name} is for the comparison of two models; {advice}")
+        return _modern(steps, text, seed or 0, device)
     if names is None or len(names) != 2:
         checkpoints, designs = "`headway compare stories stories-rope`", "`headway compare learned rope`"
         print_error(f"give two checkpoints, such as {checkpoints}, or two designs, such as {designs}")
@@ -103,13 +107,10 @@ def _folders(names: tuple[str, str], training: dict[str, Any], device: str) -> t
 # ---- all parts of chapter 20
 
 
-def _modern(steps: int | None, text: Path | None, seed: int, device: Device, refused: str | None) -> int:
+def _modern(steps: int | None, text: Path | None, seed: int, device: Device) -> int:
     from grader.teaching.measurements import result_table
     from grader.teaching.walks.progress_line import show_progress
 
-    if refused:
-        print_error(f"--{refused} is for the comparison of two models; leave it out, or give two instead of modern")
-        return UNUSABLE
     require_packages("compare", exit_status=FAILED)
     from grader.models.comparison.modern import COLUMNS, STEPS, conclusions, table_rows, train_all
 
