@@ -128,7 +128,7 @@ def test_a_signature_has_the_smallest_hash_for_each_seed(learner, count, first, 
 def test_agreement_estimates_the_jaccard_similarity(learner):
     """Two signatures agree at a share of the seeds that is close to the Jaccard similarity of the sets."""
     numbers = list(range(500))
-    limit = math.sqrt(math.log(2e8) / (2 * len(numbers)))  # Hoeffding: passed by chance once in 10^8 cases
+    limit = math.sqrt(math.log(2e8) / (2 * len(numbers)))  # Hoeffding: right code exceeds it once in 10^8 cases
     for shared, own in ((6, 2), (3, 6), (0, 4)):
         one, other = [f"both {i}" for i in range(shared)], [f"both {i}" for i in range(shared)]
         one, other = one + [f"one {i}" for i in range(own)], other + [f"other {i}" for i in range(own)]

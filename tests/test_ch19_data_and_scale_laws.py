@@ -75,7 +75,7 @@ def parameters_of(V, D, L, F, max_len, tied=True, table=True):
 @few
 @given(heads=st.integers(2, 4), layers=st.integers(3, 4), d_ff=st.integers(17, 40), length=st.integers(5, 16), rows=st.integers(2, 9))
 def test_every_matrix_product_is_counted(learner, heads, layers, d_ff, length, rows):
-    """Forward: all linear layers of the blocks, scores and averages with all positions of a row, and the head; backward twice as much. And 6 N D beside it."""
+    """Forward: all linear layers of the blocks, scores and averages with all positions of a row, and the head; backward twice as much. The second number is 6 N D."""
     sizes(heads=heads, layers=layers, d_ff=d_ff, length=length)
     D = 4 * heads
     got, _ = flops(learner, rows * length, length, d_model=D, n_heads=heads, n_layers=layers, d_ff=d_ff)
@@ -93,7 +93,7 @@ def test_without_d_ff_it_is_four_times_the_width(learner):
 
 @exercise("training_flops", weight=2)
 def test_heads_and_positions_cost_no_products(learner):
-    """More heads, another max_len and other positions leave the exact FLOPs as they are; N counts a learned table of positions, and an untied head once more."""
+    """More heads, another max_len and other positions do not change the exact FLOPs; N counts a learned table of positions, and an untied head once more."""
     changes = {
         "with 1 head": dict(n_heads=1), "with max_len = 90": dict(max_len=90), "with RoPE": dict(positions="rope", n_heads=2),
         "with sinusoidal positions": dict(positions="sinusoidal"), "with an untied head": dict(tie_weights=False), "with ALiBi": dict(positions="alibi"),

@@ -27,7 +27,7 @@ def page(count=60, per_line=10, stop=("the", "of"), length=5):
 
 
 def reasons_of(text):
-    """All reasons, from the rules as they are written."""
+    """All reasons, by the rules of the docstring."""
     words = text.split()
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     n, size = len(words), sum(len(word) for word in words)

@@ -241,7 +241,7 @@ def live(Muon, weight, inputs):
 @few
 @given(n=two_sizes, seed=seeds)
 def test_a_model_learns_in_place(learner, reference, n, seed):
-    """Parameters may be a generator; they are changed in place, zero_grad clears every gradient, and gradients stay as they are. param_groups is one dict with the options."""
+    """Parameters may be a generator; they are changed in place, zero_grad clears every gradient, and a step does not change gradients. param_groups is one dict with the options."""
     weight, inputs = matrix(seed, n.low, n.high, dtype=torch.float32), [matrix(seed + step, 3, n.high, dtype=torch.float32) for step in (1, 2, 3)]
     got, expected = (side.bring(live)(side.Muon, weight, inputs) for side in (learner, reference))
     same(got["left"], 0.0, "the largest gradient after zero_grad")

@@ -26,7 +26,7 @@ def argument(metavar: str, text: str, complete: Callable[[str], list[str]] | Non
 
 
 def known_name(kind: str, command: str, typed: str, names: Collection[str]) -> str:
-    """The name that is meant. UnknownName, with the nearest ones and the command that lists all, if there is none."""
+    """The known name that equals the typed one, or UnknownName with similar names and the command that lists all."""
     if found := match_name(typed, names):
         return found
     raise UnknownName(unknown_name(kind, typed, names, listed_by=command))

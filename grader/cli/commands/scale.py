@@ -44,7 +44,8 @@ def scale(
             return INTERRUPTED
         for part in describe(found, trainings.bits_per_byte):
             print_wrapped(console, part) if isinstance(part, str) else console.print(part)
-        picture = path_of(minutes, seed).with_suffix(".svg")
+        record = path_of(minutes, seed)
+        picture = record.with_suffix(".svg")
         write_whole(picture, draw(found))
-    print_wrapped(console, f"The picture is {short_path(picture)}. To train again, delete the files beside it.")
+    print_wrapped(console, f"The picture is {short_path(picture)}. To train again, delete {short_path(record)}.")
     return DONE

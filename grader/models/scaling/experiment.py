@@ -42,7 +42,7 @@ class Found:
     power_law: tuple[float, float, float]  # loss = a + b · FLOPs^(-c), by the lowest points
     loss: float
     scatter: float  # the standard deviation of a loss between seeds
-    tests: list[Trained]  # the larger training, then those beside it that were made
+    tests: list[Trained]  # the larger training, then the trainings of other sizes that were made
 
 
 def run(trainings: Trainings, minutes: float, report_progress: ProgressReporter) -> Found:

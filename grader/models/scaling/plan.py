@@ -13,7 +13,7 @@ GROWTH = 3  # each budget is so many times the one before
 SMALLEST = 5e9  # FLOPs; with less, the models learn little more than how frequent each word is
 TOKENS_A_PARAMETER = 28  # the middle of the sizes that are tried; the best of such tiny models have 20 to 45
 AROUND = (0.35, 0.6, 1.0, 1.7, 2.9)  # the sizes, as shares of the middle
-OFF = (3.0, 1 / 3)  # sizes beside the predicted one
+OFF = (3.0, 1 / 3)  # other sizes that are tested, as shares of the predicted one
 SEEDS = 2  # for each size: other stories and other first values
 SHARE = 0.9  # of the time that is planned
 
@@ -65,7 +65,7 @@ class Plan:
         return [[self.run(budget, size, repeat) for repeat in range(SEEDS)] for budget, size in sizes]
 
     def tests(self, parameters: float) -> list[Run]:
-        """The larger training with this size, and the same budget with sizes beside it."""
+        """The larger training with this size, and the same budget with other sizes."""
         return [self.run(self.budgets[3], share * parameters) for share in (1.0, *OFF)]
 
     def seconds(self, runs: Sequence[Run]) -> float:

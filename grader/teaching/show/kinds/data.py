@@ -16,7 +16,7 @@ COMPUTE, LOSSES = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0], [5.1, 4.3, 3.8, 3.3, 3.1, 2.
 
 
 def candidate_pairs(side: Implementation) -> list[Panel]:
-    """Five signatures of six numbers: who meets whom, for three numbers of bands."""
+    """Five signatures of six numbers: which of them are a pair, for three numbers of bands."""
     panels: list[Panel] = []
     for bands in (2, 3, 6):
         table = torch.zeros(len(SIGNATURES), len(SIGNATURES))
