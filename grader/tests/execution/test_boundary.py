@@ -7,6 +7,7 @@ import sys
 import pytest
 import torch
 from boundaries import KINDS, alike, opened
+from grader.course.syllabus import load_syllabus
 from grader.execution.errors import LearnerError, RuleBroken, WrongResult
 from grader.execution.proxy import Handle, Implementation, buffers, gradients, load, parameters, randomise, state
 from hypothesis import given, settings
@@ -228,7 +229,8 @@ def test_gradients_of_a_result_of_another_shape_name_the_shapes(toy):
         gradients(both, torch.ones(1, 2), torch.ones(1, 3), cotangent=torch.ones(3))
 
 
-def test_the_code_did_not_raise_what_autograd_raises_afterwards(toy):
+@pytest.mark.parametrize("watched", [(), load_syllabus().exercise("gelu_backward").forbids], ids=["unwatched", "watched"])
+def test_the_code_did_not_raise_what_autograd_raises_afterwards(toy_boundary, toy, watched):
     def changes_what_is_needed(x):
         y = torch.exp(x)
         y.add_(1)
@@ -246,6 +248,8 @@ def test_the_code_did_not_raise_what_autograd_raises_afterwards(toy):
 
         return Own.apply(x)
 
+    toy_boundary.begin(7, watched)
+    toy_boundary.begin(7)  # once prepared, functions of torch stay watched
     sentence = "^the gradient of the result cannot be computed: a tensor that it depends on is changed in place; compute a new tensor$"
     with pytest.raises(RuleBroken, match=sentence):
         gradients(toy.bring(changes_what_is_needed), torch.ones(3))
