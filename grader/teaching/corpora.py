@@ -11,7 +11,6 @@ from pathlib import Path
 
 _TEXTS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 
-SURFACES = tuple(_TEXTS["surfaces"])
 SENTENCES = tuple(_TEXTS["sentences"])
 ENGLISH_HINDI = tuple((english, hindi) for english, hindi in _TEXTS["english_hindi"])
 FACTS = tuple(tuple(fact) for fact in _TEXTS["facts"])  # each: a country, and what RELATIONS says about it

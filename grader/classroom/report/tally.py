@@ -80,7 +80,7 @@ def classify(result: ExerciseResult | None, is_broken: bool = False) -> str:
     """Return the kind of a result, one of KINDS.
 
     passed; partly (some of the points); failed (none); error (it did not run to its end); todo (not started);
-    consequence (something else is the cause: the chapter does not import, or the exercise uses one that fails).
+    consequence (the chapter does not import).
     """
     if is_broken:
         return "consequence"
@@ -88,8 +88,6 @@ def classify(result: ExerciseResult | None, is_broken: bool = False) -> str:
         return "todo"
     if result.outcome == "passed":
         return "passed"
-    if result.follows:
-        return "consequence"
     if result.earned > 0:
         return "partly"
     return {"todo": "todo", "failed": "failed"}.get(result.outcome, "error")
@@ -123,11 +121,11 @@ def tally_exercises(graded: GradedClass, people: Sequence[Person]) -> list[Exerc
 
 
 def tally_misconceptions(people: Iterable[NumberedPerson]) -> list[MisconceptionTally]:
-    """Every known mistake of this class, the most frequent first: causes only, not their consequences."""
+    """Every known mistake of this class, the most frequent first."""
     found: dict[tuple[str, str], MisconceptionTally] = {}
     for place, person in people:
         for result in person.results:
-            for mistake in result.diagnosis.mistakes if result.diagnosis and not result.follows else ():
+            for mistake in result.diagnosis.mistakes if result.diagnosis else ():
                 new = MisconceptionTally(result.exercise, diagnosis=mistake)
                 one = found.setdefault((result.exercise.name, mistake.id), new)
                 one.who.append((place, person))
@@ -137,14 +135,14 @@ def tally_misconceptions(people: Iterable[NumberedPerson]) -> list[Misconception
 
 
 def tally_unexplained(people: Iterable[NumberedPerson]) -> list[UnexplainedTally]:
-    """Exercises with failures that no diagnosis, shortcut, broken chapter or other failing exercise explains.
+    """Exercises with failures that no diagnosis, shortcut or broken chapter explains.
 
     Those of most people come first.
     """
     found: dict[str, UnexplainedTally] = {}
     for place, person in people:
         for result in person.results:
-            is_explained = result.diagnosis or result.follows or result.forbidden
+            is_explained = result.diagnosis or result.forbidden
             if result.failures and not is_explained and result.exercise.module not in person.broken:
                 one = found.setdefault(result.exercise.name, UnexplainedTally(result.exercise))
                 one.who.append((place, person))

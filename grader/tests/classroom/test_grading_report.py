@@ -11,7 +11,6 @@ from decimal import Decimal
 import pytest
 import report_examples as classes
 from grader.classroom import sanitize
-from grader.classroom.gradebook import records
 from grader.classroom.report import write
 from grader.classroom.report.page import ReportContext, first_sentence, render
 from grader.classroom.report.tally import (
@@ -26,7 +25,6 @@ from grader.classroom.report.templates import format_count, format_number
 from grader.classroom.term.roster import Roster, RosterPerson
 from grader.course.syllabus import load_syllabus
 from grader.verdict.results import Diagnosis
-from grader.verdict.summary import Verdict
 from report_examples import graded, person, result
 
 SMALL = classes.small()
@@ -60,20 +58,6 @@ def test_misconceptions_and_unexplained_failures_are_collected_from_all_people()
     assert first.example.details == classes.FAILURE
     (riddle,) = tally_unexplained(DONE)
     assert (riddle.exercise.name, names(riddle.who), len(riddle.tests)) == ("softmax", ["four"], 2)
-
-
-def test_causes_are_counted_and_not_their_consequences():
-    """With --whole: an exercise that uses a failing one is no misunderstanding of its own, whether or not its failure has a name."""
-    known, unknown = result("causal_mask", "failed", diagnosis=classes.DIAGONAL), result("gelu", "failed")
-    people = [(1, person("one", result("softmax", "failed"), known, unknown))]
-    assert len(tally_misconceptions(people)) == 1 and len(tally_unexplained(people)) == 2
-    for follower in (known, unknown):
-        follower.tests[0].follows = "softmax"
-    [stored] = records.parse_verdict(records.format_verdict(Verdict([known])), [known.exercise]).results
-    assert stored.follows == "softmax", "the gradebook stores it"
-    assert tally_misconceptions(people) == [] and [tally.exercise.name for tally in tally_unexplained(people)] == ["softmax"]
-    tallies = tally_exercises(graded(people[0][1]), [people[0][1]])
-    assert [(one.exercise.name, one.struggling) for one in tallies] == [("softmax", 1), ("causal_mask", 0), ("gelu", 0)]
 
 
 def test_totals_are_counted_in_tenths_with_full_points_apart():
