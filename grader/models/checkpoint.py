@@ -172,11 +172,11 @@ def _read_tensors(folder: Path, name: str) -> dict[str, Tensor]:
 # ---- finding
 
 
-def list_checkpoints(folder: Path = CHECKPOINTS) -> list[Path]:
+def list_checkpoints() -> list[Path]:
     """The checkpoints, the newest first."""
     found = []
     with contextlib.suppress(OSError):
-        found = [path for path in folder.iterdir() if (path / RECORD).is_file() and not path.name.startswith(".")]
+        found = [path for path in CHECKPOINTS.iterdir() if (path / RECORD).is_file() and not path.name.startswith(".")]
     return sorted(found, key=lambda path: (path / RECORD).stat().st_mtime, reverse=True)
 
 

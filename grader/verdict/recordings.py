@@ -66,15 +66,15 @@ class Recordings:
 
     def __init__(self, folder: Path = FOLDER) -> None:
         conditions()
-        self._all = folder
+        self.folder = folder
         self._known: dict[tuple[str, int], Recording] = {}
 
     @cached_property
-    def _folder(self) -> Path:
-        return self._all / hashlib.blake2b(conditions().encode(), digest_size=12).hexdigest()
+    def _current(self) -> Path:
+        return self.folder / hashlib.blake2b(conditions().encode(), digest_size=12).hexdigest()
 
     def _path(self, test: str, seed: int) -> Path:
-        return self._folder / hashlib.blake2b(test.encode(), digest_size=12).hexdigest() / str(seed)
+        return self._current / hashlib.blake2b(test.encode(), digest_size=12).hexdigest() / str(seed)
 
     def find(self, test: str, seed: int) -> Recording | None:
         """The recording of this test, by its id in pytest, if there is one that can be read."""
@@ -96,8 +96,8 @@ class Recordings:
         self._known[test, seed] = recording
         path = self._path(test, seed)
         with contextlib.suppress(OSError):
-            if not self._folder.is_dir():
-                _keep_newest(self._all, CONDITIONS_KEPT - 1)
+            if not self._current.is_dir():
+                _keep_newest(self.folder, CONDITIONS_KEPT - 1)
             _keep_newest(path.parent, SEEDS_KEPT)
             write_whole(path, pickle.dumps(recording), durable=False)
 

@@ -94,7 +94,7 @@ def report_published_induction(chapters: ChapterPackage, seed: int) -> Iterator[
     draws = [[others[i] for i in torch.randperm(len(others), generator=generator)[:BEST_HEADS]] for _ in range(DRAWS)]
     with show_progress("removing heads", 2 + DRAWS) as step:
         whole, without_best, *without_others = (
-            _loss_without(published, heads, ids, step) for heads in ([], best, *draws)
+            loss_without_heads(published, heads, ids, step) for heads in ([], best, *draws)
         )
     means = [sum(losses) / DRAWS for losses in zip(*without_others)]
     named = (
@@ -109,7 +109,7 @@ def report_published_induction(chapters: ChapterPackage, seed: int) -> Iterator[
 
 
 @torch.no_grad()
-def _loss_without(
+def loss_without_heads(
     published: Published, heads: Sequence[tuple[int, int]], ids: Tensor, step: Callable[[], None]
 ) -> list[float]:
     """The loss in both halves of the texts without these heads, each a block and its number."""

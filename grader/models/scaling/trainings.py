@@ -54,14 +54,14 @@ class Trainings:
         return max(small - a_flop * sizes[0].flops, 0.0), a_flop
 
     def _seconds_a_token(self, size: Size) -> float:
-        trainer = self._make_trainer(size, self.seed)
+        trainer = self.make_trainer(size, self.seed)
         trainer.step(TIMED)
         trainer.history.seconds = 0.0  # the first step is slower
         for _ in range(TIMED - 1):
             trainer.step(TIMED)
         return trainer.history.seconds / (TIMED - 1) / self.tokens_a_step
 
-    def _make_trainer(self, size: Size, seed: int) -> Trainer:
+    def make_trainer(self, size: Size, seed: int) -> Trainer:
         recipe = Recipe(rows=ROWS, pieces=1, peak=RATE / size.width)
         corpus, design = self._make_corpus(seed, self.corpus.tokenizer), replace(DESIGN, d_model=size.width)
         torch.manual_seed(seed)
@@ -74,7 +74,7 @@ class Trainings:
         """Train for the run's FLOPs. ScaleProblem if the loss is not a number."""
         began, steps = time.monotonic(), max(round(run.tokens / self.tokens_a_step), 2)
         with hidden_prints():
-            trainer = self._make_trainer(run.size, run.seed)
+            trainer = self.make_trainer(run.size, run.seed)
         with report_progress(f"{run.budget:.1e} FLOPs, {run.size.parameters:,} parameters", steps) as advance:
             try:
                 for _ in range(steps):

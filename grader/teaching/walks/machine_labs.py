@@ -171,7 +171,7 @@ def report_machines_straggler(
         def duration(stage: int, kind: str, micro: int, factors: Sequence[float] = factors) -> float:
             return factors[stage] * pass_time(stage, kind, micro)
 
-        by_barrier = _waits(torch.tensor(factors)[:, None].expand(ranks, 2 * BLOCKS))
+        by_barrier = waiting_times(torch.tensor(factors)[:, None].expand(ranks, 2 * BLOCKS))
         piped = total_time(time_steps(schedule, duration)) / work
         fair = ranks / (ranks - 1 + 1 / slower)
         rows.append([f"{slower:g}", *by_barrier, piped, fair])
@@ -191,7 +191,7 @@ def report_machines_straggler(
             return pauses[stage][micro][kind == "backward"] * pass_time(stage, kind, micro)
 
         piped = total_time(time_steps(schedule, with_pauses)) / work
-        paused += torch.tensor([*_waits(draw(ranks, 2 * BLOCKS)), piped], dtype=torch.float64) / STEPS
+        paused += torch.tensor([*waiting_times(draw(ranks, 2 * BLOCKS)), piped], dtype=torch.float64) / STEPS
     even = (1.0, 1.0, total_time(time_steps(schedule, pass_time)) / work)
     found = zip(("data", "tensor", "pipeline"), even, paused.tolist())
     rows = [[way, before, time, time / before] for way, before, time in found]
@@ -199,7 +199,7 @@ def report_machines_straggler(
     yield result_table(f"{percent} % of all parts take {times} times as long", columns, rows, ".2f")
 
 
-def _waits(times: Tensor) -> tuple[float, float]:
+def waiting_times(times: Tensor) -> tuple[float, float]:
     """The time of a step whose parts take so long, (ranks, parts), relative to 1 for each part.
 
     With data parallelism the ranks wait for each other once, at the end; with tensor parallelism after every part.

@@ -99,7 +99,6 @@ def test_without_room_the_old_checkpoint_stays(parts, tokenizer, tmp_path, monke
 
 def test_a_checkpoint_is_found_by_its_name(parts, tokenizer, tmp_path, monkeypatch):
     monkeypatch.setattr(checkpoint, "CHECKPOINTS", tmp_path)
-    monkeypatch.setattr(checkpoint.list_checkpoints, "__defaults__", (tmp_path,))
     with pytest.raises(CheckpointProblem, match="no checkpoint yet"):
         checkpoint.find_checkpoint(None)
     for age, name in enumerate(("stories", "rope")):

@@ -25,11 +25,11 @@ def test_attention_weights_are_those_that_the_layer_uses(published):
 
 def test_a_head_is_removed_for_one_loss_only(published):
     ids = torch.randint(published.sizes.vocab_size, (2, 32), generator=torch.Generator().manual_seed(0)).repeat(1, 2)
-    whole, without, again = (labs._loss_without(published, heads, ids, lambda: None) for heads in ([], [(1, 2)], []))
+    whole, without, again = (labs.loss_without_heads(published, heads, ids, lambda: None) for heads in ([], [(1, 2)], []))
     assert whole == again != without
     attention = published.model.blocks[1].attn.W_out
     hook = attention.register_forward_pre_hook(lambda layer, inputs: (inputs[0].clone().index_fill(-1, torch.arange(32, 48), 0.0),))
-    directly = labs._loss_without(published, [], ids, lambda: None)
+    directly = labs.loss_without_heads(published, [], ids, lambda: None)
     hook.remove()
     assert directly == pytest.approx(without, abs=1e-5)
 

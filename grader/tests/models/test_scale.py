@@ -186,7 +186,7 @@ def test_a_real_training_costs_its_budget_and_repeats_with_its_seed(parts, train
     assert one.tokens * planned.size.flops == pytest.approx(3e8, rel=0.15)
     assert one.loss == again.loss != changed.loss and one.tokens == again.tokens
     assert 3 < one.loss < math.log(trainings.corpus.tokenizer.vocab_size)
-    model = trainings._make_trainer(planned.size, 0).model
+    model = trainings.make_trainer(planned.size, 0).model
     assert planned.size.parameters == parts.count_parameters(model)
     a_token, a_flop = trainings.measure_speed()
     assert a_token >= 0 and a_flop >= 0 and a_token + a_flop > 0

@@ -134,7 +134,8 @@ def test_the_loss_of_a_translator_leaves_padding_out(trainings):
     trainer = trainings.begin(kind="translate").trainer
     corpus = trainer.corpus
     pairs = corpus.training[:3] + corpus.training[-3:]
-    (batch,) = corpus._collate(pairs, 1)
+    corpus.held_out = pairs
+    (batch,) = corpus.validation()
     assert (batch[1] == -100).any() and (batch[0] == 0).any()
     together = math.log(trainer.parts.perplexity(trainer.whole, [batch]))
     surprises = []

@@ -44,7 +44,6 @@ class Trainings:
         self.folder, self.chapters = folder, {}
         self._made: list[making.Training] = []
         monkeypatch.setattr(checkpoint, "CHECKPOINTS", folder)
-        monkeypatch.setattr(checkpoint.list_checkpoints, "__defaults__", (folder,))
         monkeypatch.setitem(design.PRESETS, "tiny", SMALL)
         monkeypatch.setitem(settings.RECIPES, "tiny", Recipe(rows=4, pieces=2, peak=3e-3))
         monkeypatch.setattr(settings, "TRANSLATE_RECIPE", Recipe(rows=6, pieces=2, peak=3e-3))

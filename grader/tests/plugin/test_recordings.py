@@ -93,10 +93,10 @@ def wrong_chapter() -> str:
 
 
 def test_a_run_that_passes_draws_nothing_and_asks_the_reference_nothing(judged, recorded):
-    again = judged(solution("ch03"), Recordings(recorded._all))
+    again = judged(solution("ch03"), Recordings(recorded.folder))
     assert again.results["earned"] == again.results["points"] and (again.drawn, again.asked) == (0, 0)
     tests = sum(len(exercise["tests"]) for exercise in again.results["exercises"])
-    assert len([path for path in recorded._all.rglob("*") if path.is_file()]) == tests, "a test cannot be recorded"
+    assert len([path for path in recorded.folder.rglob("*") if path.is_file()]) == tests, "a test cannot be recorded"
 
 
 @pytest.mark.parametrize("options", [{}, pytest.param({"in_worker": True}, marks=pytest.mark.thorough), pytest.param({"seed": 5}, marks=pytest.mark.thorough)])
@@ -114,7 +114,7 @@ def test_recordings_change_nothing_that_is_printed_or_reported(judged, recorded,
 
 @pytest.mark.thorough
 def test_a_damaged_recording_is_made_again(judged, recorded, tmp_path):
-    shutil.copytree(recorded._all, tmp_path / "copy")
+    shutil.copytree(recorded.folder, tmp_path / "copy")
     for number, path in enumerate(path for path in (tmp_path / "copy").rglob("*") if path.is_file()):
         path.write_bytes((b"", path.read_bytes()[:-1], b"x" * 100)[number % 3])
     first, second = (judged(solution("ch03"), Recordings(tmp_path / "copy"), ["softmax"]) for _ in range(2))
@@ -171,10 +171,11 @@ def test_recordings_of_other_conditions_are_not_found_and_old_ones_are_removed(t
     for state in ("two", "three", "four", "five"):
         at(state).store("test", 0, Recording())
     assert len(list(tmp_path.iterdir())) == recordings_module.CONDITIONS_KEPT and at("five").find("test", 0)
-    recordings = at("six")
+    recordings, before = at("six"), set(tmp_path.iterdir())
     for seed in range(recordings_module.SEEDS_KEPT + 9):
         recordings.store("test", seed, Recording())
-    found = [path.name for path in recordings._folder.rglob("*") if path.is_file()]
+    (newest,) = set(tmp_path.iterdir()) - before
+    found = [path.name for path in newest.rglob("*") if path.is_file()]
     assert "0" in found and str(seed) in found and len(found) <= recordings_module.SEEDS_KEPT + 2
 
 

@@ -173,10 +173,10 @@ def test_the_tables_of_a_lab_are_what_its_command_prints(lab, monkeypatch):
 
 def test_what_waits_more_often_waits_longer():
     draws = 1.0 + 2.0 * (torch.rand(4, 48, generator=torch.Generator().manual_seed(0)) < 0.1)
-    once, always = machine_labs._waits(draws)
+    once, always = machine_labs.waiting_times(draws)
     assert draws.mean().item() < once < always
     constant = torch.tensor([2.0, 1, 1, 1])[:, None].expand(4, 48)
-    assert machine_labs._waits(constant) == (2.0, 2.0)
+    assert machine_labs.waiting_times(constant) == (2.0, 2.0)
 
 
 def test_without_pauses_or_costs_the_tables_say_so():

@@ -6,7 +6,7 @@ from grader.course.source import SourceProblem, parse
 from grader.course.syllabus import load_syllabus
 from grader.verdict.summary import Verdict
 from grader.watch.page import KEYS, State, body_lines, status_lines
-from grader.watch.screen import _key_line
+from grader.watch.screen import Screen
 
 SOFTMAX = load_syllabus().exercise("softmax")
 
@@ -17,8 +17,11 @@ def shown(lines) -> str:
 
 @pytest.mark.parametrize("pinned", [False, True])
 @pytest.mark.parametrize("columns", [30, 44, 72, 80])
-def test_the_keys_fit_and_quit_is_always_one_of_them(columns, pinned):
-    line = _key_line(columns, pinned).plain
+def test_the_keys_fit_and_quit_is_always_one_of_them(columns, pinned, monkeypatch, capsys):
+    for name, value in (("COLUMNS", str(columns)), ("LINES", "24"), ("NO_COLOR", "1")):
+        monkeypatch.setenv(name, value)
+    Screen().draw(State(SOFTMAX, keys=True, pinned=pinned))
+    line = capsys.readouterr().out.removesuffix("\x1b[K\x1b[J").splitlines()[-1]
     assert len(line) <= columns and line.startswith("h hint") and line.endswith("q quit")
     if columns == 80:
         assert all(f"{key} " in line for key, _ in KEYS) and ("p unpin" in line) == pinned and ("p pin" in line) != pinned
