@@ -50,6 +50,18 @@ def command_line(pid: int) -> str:
     return _read(f"/proc/{pid}/cmdline").replace("\0", " ").strip()
 
 
+def status_of(pid: int) -> dict[str, str]:
+    """The fields of /proc/PID/status."""
+    lines = (line.partition(":") for line in _read(f"/proc/{pid}/status").splitlines())
+    return {name: value.strip() for name, _, value in lines}
+
+
+def memory_of(pid: int) -> int:
+    """Bytes of this process's private memory, and of shared memory that it has touched."""
+    status = status_of(pid)
+    return 1024 * sum(int(status[name].split()[0]) for name in ("RssAnon", "RssShmem", "VmPTE"))
+
+
 def start_time(pid: int) -> str:
     """Start time of a process in the kernel's clock ticks; empty if it has ended or is a zombie."""
     fields = _stat(pid)

@@ -7,7 +7,6 @@ import sys
 import pytest
 import torch
 from boundaries import KINDS, alike, opened
-from grader.course.syllabus import load_syllabus
 from grader.execution.errors import LearnerError, RuleBroken, WrongResult
 from grader.execution.proxy import Handle, Implementation, buffers, gradients, load, parameters, randomise, state
 from hypothesis import given, settings
@@ -227,59 +226,6 @@ def test_gradients_of_a_result_of_another_shape_name_the_shapes(toy):
     assert len(found.output) == 2 and found.parameters["first.bias"].shape == (3,) and len(found.inputs) == 2
     with pytest.raises(WrongResult, match=r"^The result has shape \(1, 3\); it should be \(3,\)$"):
         gradients(both, torch.ones(1, 2), torch.ones(1, 3), cotangent=torch.ones(3))
-
-
-@pytest.mark.parametrize("watched", [(), load_syllabus().exercise("gelu_backward").forbids], ids=["unwatched", "watched"])
-def test_the_code_did_not_raise_what_autograd_raises_afterwards(toy_boundary, toy, watched):
-    def changes_what_is_needed(x):
-        y = torch.exp(x)
-        y.add_(1)
-        return y * y
-
-    def has_its_own_backward(x):
-        class Own(torch.autograd.Function):
-            @staticmethod
-            def forward(ctx, x):
-                return x * 2
-
-            @staticmethod
-            def backward(ctx, grad):
-                raise RuntimeError("own words")
-
-        return Own.apply(x)
-
-    toy_boundary.begin(7, watched)
-    toy_boundary.begin(7)  # once prepared, functions of torch stay watched
-    sentence = "^the gradient of the result cannot be computed: a tensor that it depends on is changed in place; compute a new tensor$"
-    with pytest.raises(RuleBroken, match=sentence):
-        gradients(toy.bring(changes_what_is_needed), torch.ones(3))
-    with pytest.raises(RuntimeError, match="^own words$") as caught:
-        gradients(toy.bring(has_its_own_backward), torch.ones(3))
-    assert not isinstance(caught.value, RuleBroken)
-
-
-@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
-def test_results_that_autograd_cannot_use_are_named_by_their_kind(toy):
-    unusual = toy.bring(_unusual)
-    assert gradients(unusual, torch.ones(2, 2), "complex", cotangent=torch.ones(2, 2)).inputs == [None, None]
-    for kind in ("nested", "sparse"):
-        with pytest.raises(RuleBroken, match=f"^returned a {kind}\\w* tensor, where an ordinary"):
-            gradients(unusual, torch.ones(2, 2), kind, cotangent=torch.ones(2, 2))
-    with pytest.raises(RuleBroken, match="^contains a sparse_coo tensor, where an ordinary"):
-        toy.bring(_holder)().value  # noqa: B018
-
-
-def _unusual(x, kind):
-    if kind == "complex":
-        return x * 1j
-    return torch.nested.nested_tensor([x, x[:1]]) if kind == "nested" else x.to_sparse()
-
-
-def _holder():
-    class Holder:
-        value = torch.ones(2).to_sparse()
-
-    return Holder()
 
 
 # ---- examples

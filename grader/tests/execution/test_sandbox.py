@@ -19,7 +19,7 @@ from grader.execution.proxy import Implementation
 from grader.execution.sandbox import limits, namespaces, seccomp
 from grader.system import kernel
 from hostile import ATTACKS
-from linux_processes import alive, living_children
+from linux_processes import alive, living_children, memory_of, status_of
 from sandboxed import LIMIT, SECRET, refused, sandboxed_pool
 
 pytestmark = forks
@@ -217,7 +217,7 @@ def test_every_limit_is_set_for_good(attack, boundary):
 
 
 def test_a_worker_has_no_administrator_rights(boundary):
-    status = _status(boundary.connection.process)
+    status = status_of(boundary.connection.process)
     reading_any_file = 1 << 2
     assert int(status["CapEff"], 16) & ~reading_any_file == 0 and int(status["CapPrm"], 16) & ~reading_any_file == 0
     assert status["NoNewPrivs"] == "1" and status["Seccomp"] == "2"
@@ -273,10 +273,10 @@ def test_all_kinds_of_memory_share_one_limit(pool):
     for first in ("a file", "private", "tensor", "noreserve"):
         boundary = make_boundary("fork", pool, ATTACKS, seconds=LIMIT)
         boundary.begin(1)
-        attack, before = Implementation(boundary), _held(boundary.connection.process)
+        attack, before = Implementation(boundary), memory_of(boundary.connection.process)
         had = {how: attack.fill(how) for how in sorted(kinds, key=lambda how: how != first)}
         assert 0 < sum(had.values()) <= limits.MEMORY and had["shared"] == had["grows"] == 0, had
-        assert _held(boundary.connection.process) - before <= limits.MEMORY + (64 << 20), had
+        assert memory_of(boundary.connection.process) - before <= limits.MEMORY + (64 << 20), had
         boundary.connection.close()
 
 
@@ -288,16 +288,5 @@ def test_address_space_is_limited_too(pool):
     assert attack.addresses() == "ENOMEM"
     assert attack.fill("read only") <= limits.MEMORY + limits.ADDRESSES
     hard = int(attack.limits()["RLIMIT_AS"][1])
-    assert hard <= int(_status(boundary.connection.process)["VmPeak"].split()[0]) * 1024 + limits.MEMORY + limits.ADDRESSES
+    assert hard <= int(status_of(boundary.connection.process)["VmPeak"].split()[0]) * 1024 + limits.MEMORY + limits.ADDRESSES
     boundary.connection.close()
-
-
-def _status(pid: int) -> dict[str, str]:
-    lines = (line.partition(":") for line in Path(f"/proc/{pid}/status").read_text().splitlines())
-    return {name: value.strip() for name, _, value in lines}
-
-
-def _held(pid: int) -> int:
-    """Bytes of this process's private memory, and of shared memory that it has touched."""
-    status = _status(pid)
-    return 1024 * sum(int(status[name].split()[0]) for name in ("RssAnon", "RssShmem", "VmPTE"))

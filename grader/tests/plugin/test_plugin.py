@@ -14,11 +14,7 @@ from boundaries import forks
 from grader.course.progress import format_points
 from grader.course.source import replace_definition
 from grader.course.syllabus import ROOT, UnknownName, load_syllabus
-from grader.execution.target import NoTarget, Target, resolve
-from grader.runner import graded_run
-from grader.runner.graded_run import GradedRun
-from grader.runner.graded_tests import all_tests_of
-from grader.verdict.trial import Trial
+from grader.execution.target import NoTarget, resolve
 from kit_copy import posix
 from pytest_runs import Run, environment, grade, graded_exercises, module, solution
 
@@ -284,22 +280,3 @@ def test_a_missing_folder_is_reported_before_anything_runs(tmp_path):
     assert run.status == 4 and "--results: there is no folder" in run.out and "collected" not in run.out
     assert len([line for line in run.out.splitlines() if line.strip()]) == 1
     assert not (tmp_path / "no").exists()
-
-
-
-
-def test_an_explanation_that_fails_ends_no_run(monkeypatch):
-    """The outcome of the test stands, and a note says what is missing."""
-
-    def broken(*_):
-        raise ZeroDivisionError("in the kit")
-
-    for name in ("explain_failure", "keep_example"):
-        monkeypatch.setattr(graded_run, name, broken)
-    exercise = load_syllabus().exercise("softmax")
-    run = GradedRun(Trial(Target("target", None, {exercise.module: solution("ch03")})), scripts=ROOT)
-    test = all_tests_of(exercise)[0]
-    run.trial.begin_test(exercise, test.name)
-    result = run.record_test(test, 0.0, ValueError("the sum is 2"), "")
-    assert (result.outcome, result.message) == ("failed", "ValueError: the sum is 2")
-    assert len(run.notes) == 2 and "ZeroDivisionError: in the kit" in run.notes[0]

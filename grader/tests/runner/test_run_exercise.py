@@ -13,6 +13,8 @@ from grader.course.source import replace_definition
 from grader.course.syllabus import ROOT, load_syllabus
 from grader.execution.target import Target, resolve
 from grader.quality.benchmarks.workplace import solved_chapter
+from grader.runner import graded_run
+from grader.runner.graded_run import GradedRun
 from grader.runner.graded_tests import NotATest, all_tests_of, graded_test
 from grader.runner.judging import judge_of, run_exercise
 from grader.runner.marks import exercise
@@ -130,6 +132,22 @@ def test_a_marked_function_that_cannot_be_graded_is_refused():
 
     with pytest.raises(NotATest, match="test_with_a_fixture asks for tmp_path; a graded test takes only learner, reference and what hypothesis draws"):
         graded_test(test_with_a_fixture, ROOT / "tests" / "test_x.py")
+
+
+def test_an_explanation_that_fails_ends_no_run(monkeypatch):
+    """The outcome of the test stands, and a note says what is missing."""
+
+    def broken(*_):
+        raise ZeroDivisionError("in the kit")
+
+    for name in ("explain_failure", "keep_example"):
+        monkeypatch.setattr(graded_run, name, broken)
+    run = GradedRun(Trial(target()), scripts=ROOT)
+    test = all_tests_of(SOFTMAX)[0]
+    run.trial.begin_test(SOFTMAX, test.name)
+    result = run.record_test(test, 0.0, ValueError("the sum is 2"), "")
+    assert (result.outcome, result.message) == ("failed", "ValueError: the sum is 2")
+    assert len(run.notes) == 2 and "ZeroDivisionError: in the kit" in run.notes[0]
 
 
 class InterruptedTarget(Target):
