@@ -26,7 +26,7 @@ from grader.system.load import slowdown
 
 NoteLine = Callable[[FrameType | None], None]
 
-IMPORT_GRACE = 30.0  # seconds that a call may take longer while it imports a library
+IMPORT_GRACE_SECONDS = 30.0  # a call may take so much longer while it imports a library
 
 
 class InProcessHost:
@@ -80,7 +80,7 @@ class InProcessHost:
             where = where or self.host.descriptions.line_of(frame)
 
         try:
-            import_grace = 0.0 if op == "load" else IMPORT_GRACE
+            import_grace = 0.0 if op == "load" else IMPORT_GRACE_SECONDS
             limited = _time_limit(clock, import_grace, self._extend, note_line)
             with _exit_is_an_error(), _interruptible(), limited:
                 return self.host.answer(op, tree, buffers)

@@ -15,12 +15,12 @@ from typing import Any
 import torch
 
 MAX_BYTES = 32 * 1024 * 1024  # the largest answer in the whole course has 0.1 MB
-MAX_IMAGINED = 4 * 1024**3  # bytes that a tensor on the device `meta` would need for its data
+MAX_META_BYTES = 4 * 1024**3  # bytes that a tensor on the device `meta` would need for its data
 MAX_NODES = 200_000
 MAX_KEYS = 4_000  # of dicts and sets together: keys that collide take time in proportion to their number squared
 MAX_DEPTH = 40
-MAX_TEXT = 1024 * 1024  # characters of all strings and digits of all large numbers together
-MAX_BITS = 14_000  # of a whole number: Python reads at most 4300 digits
+MAX_TEXT_CHARACTERS = 1024 * 1024  # of all strings, and digits of all large numbers, together
+MAX_INTEGER_BITS = 14_000  # Python reads at most 4300 digits
 
 _PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter, getattr(torch.nn, "Buffer", torch.nn.Parameter))
 _DTYPES = {
@@ -89,15 +89,15 @@ class _Packer:
 
     def whole(self, value: int) -> int:
         if value.bit_length() > 64:
-            if value.bit_length() > MAX_BITS:
+            if value.bit_length() > MAX_INTEGER_BITS:
                 raise CannotCross(f"a whole number of {value.bit_length()} bits, more than any exercise needs")
             self.text += value.bit_length() // 3
         return value
 
     def string(self, value: str) -> str:
         self.text += len(value)
-        if self.text > MAX_TEXT:
-            raise CannotCross(f"more than {MAX_TEXT // 2**20} million characters of text")
+        if self.text > MAX_TEXT_CHARACTERS:
+            raise CannotCross(f"more than {MAX_TEXT_CHARACTERS // 2**20} million characters of text")
         return value
 
     def count(self, keys: int) -> None:
@@ -131,7 +131,7 @@ class _Packer:
             raise CannotCross(f"a tensor of dtype {str(value.dtype).removeprefix('torch.')}, which no exercise uses")
         shape = list(value.shape)
         if value.device.type == "meta":
-            if value.numel() * value.element_size() > MAX_IMAGINED:
+            if value.numel() * value.element_size() > MAX_META_BYTES:
                 raise CannotCross(f"a tensor of shape {tuple(shape)}, larger than any exercise needs")
             return {"tensor": [dtype, shape, "meta", -1]}
         if value.numel() * value.element_size() > MAX_BYTES:
@@ -209,7 +209,7 @@ class _Unpacker:
             raise CannotCross("a tensor with a malformed shape")
         # an empty tensor could be huge along its other axes, and become large when it is summed
         extent = prod(n or 1 for n in shape) * dtype.itemsize
-        if extent > (MAX_IMAGINED if device == "meta" else MAX_BYTES):
+        if extent > (MAX_META_BYTES if device == "meta" else MAX_BYTES):
             raise CannotCross("a tensor larger than any exercise needs")
         if device == "meta":
             return torch.empty(shape, dtype=dtype, device="meta")

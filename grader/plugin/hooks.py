@@ -32,7 +32,7 @@ pytest_plugins = ["grader.plugin.early"]
 RUN = pytest.StashKey[GradedRun]()
 JUDGE = pytest.StashKey[Judge]()
 SELECTED = pytest.StashKey[Selection]()
-SLOW = 2.0  # seconds that the failed tests took; from there on a terminal says that a known mistake is looked for
+SLOW_SECONDS = 2.0  # if the failed tests took longer, a terminal says that a known mistake is looked for
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -220,7 +220,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if _is_xdist_worker(session.config):
         return
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
-    if reporter is not None and reporter.isatty and run.seconds_of_failed_exercises() > SLOW:
+    if reporter is not None and reporter.isatty and run.seconds_of_failed_exercises() > SLOW_SECONDS:
         reporter.write_line("")
         reporter.write_line("Looking for a known mistake, which runs these tests again …")
     run.conclude()

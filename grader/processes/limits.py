@@ -8,8 +8,8 @@ import sys
 if sys.platform != "win32":
     import resource
 
-MEMORY = 1024**3  # bytes more than the server uses already
-FILE = 64 * 1024**2  # of the longest file it may write, which also limits its output
+MEMORY_BYTES = 1024**3  # more than the server uses already
+FILE_BYTES = 64 * 1024**2  # of the longest file it may write, which also limits its output
 
 
 def limit_this_process() -> None:
@@ -17,9 +17,9 @@ def limit_this_process() -> None:
     if sys.platform == "win32":
         return
     _set(resource.RLIMIT_CORE, 0)
-    _set(resource.RLIMIT_FSIZE, FILE)
+    _set(resource.RLIMIT_FSIZE, FILE_BYTES)
     if sys.platform.startswith("linux"):
-        _set(resource.RLIMIT_AS, _address_space() + MEMORY)
+        _set(resource.RLIMIT_AS, _address_space() + MEMORY_BYTES)
 
 
 def limit_growth(most: int) -> None:

@@ -13,7 +13,7 @@ from grader.processes.job import encode
 from grader.system.exit_reason import CONNECTION_CLOSED
 
 CONCLUDING_SECONDS = 60.0  # for the diagnosis, after all tests
-MARGIN = 2.0  # seconds that a run gets in addition to the requested ones
+MARGIN_SECONDS = 2.0  # that a run gets in addition to the requested ones
 
 
 class Report(io.TextIOBase):
@@ -46,10 +46,10 @@ class Report(io.TextIOBase):
     def extend_deadline(self, seconds: float) -> None:
         """Let the server wait for so many seconds before it considers this run stuck. Sent when needed, not for each of
         a thousand calls."""
-        least = time.monotonic() + seconds + MARGIN
-        if not least <= self._deadline <= least + MARGIN:
-            self._deadline = least + MARGIN
-            self.message(alive=seconds + 2 * MARGIN)
+        least = time.monotonic() + seconds + MARGIN_SECONDS
+        if not least <= self._deadline <= least + MARGIN_SECONDS:
+            self._deadline = least + MARGIN_SECONDS
+            self.message(alive=seconds + 2 * MARGIN_SECONDS)
 
     def _send(self, line: bytes) -> None:
         if getpid() != self.pid:

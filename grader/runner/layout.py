@@ -9,8 +9,8 @@ from grader.teaching.show.catalog import has_picture
 from grader.verdict.results import ExerciseResult, Failure, replaced_sentences
 
 WIDTH = 80
-ALSO = 4  # further failed tests of an exercise that are listed by name
-LONGEST = 25  # lines about one exercise
+MAX_ALSO_FAILED = 4  # further failed tests of an exercise that are listed by name
+MAX_EXERCISE_LINES = 25
 ROW_MARKUP = {"problem": {"red": True}, "that is": {"bold": True}}
 # What is shortened, in this order, while there are more lines: a label, and the lines that are left of it.
 STEPS = (
@@ -29,7 +29,7 @@ def print_result(page: Page, result: ExerciseResult, verbose: bool = False, last
         _print_all(page, result, verbose, last)
         return
     # so that the watch, `headway check` and the feedback of a class shorten alike
-    most = LONGEST - 1 - len(hints) - (not result.script)
+    most = MAX_EXERCISE_LINES - 1 - len(hints) - (not result.script)
     for count in range(len(STEPS) + 1):
         lines: list[tuple[str, dict[str, bool]]] = []
         draft = Page(lambda text, **markup: lines.append((text, markup)), page.width)  # noqa: B023
@@ -49,7 +49,7 @@ def _print_all(page: Page, result: ExerciseResult, verbose: bool, last: str) -> 
         page.wrapped(f"No points for this exercise: {sentence}.", red=True)
     for sentence in replaced_sentences(result.replaced):
         page.wrapped(sentence, yellow=True)
-    failures, also = result.failures, page.few.get("also", ALSO)
+    failures, also = result.failures, page.few.get("also", MAX_ALSO_FAILED)
     for number, mistake in enumerate(result.diagnosis.mistakes if result.diagnosis else ()):
         if number > 0:
             page.blank()

@@ -17,7 +17,7 @@ from pathlib import Path
 from grader.system import kernel
 
 ENDING_SECONDS = 1.0  # a process that dies closes its socket a moment before it has ended
-_PATIENCE = 5.0  # more than any process tree takes to die; a limit, so that the caller never waits for ever
+_PATIENCE_SECONDS = 5.0  # more than any process tree takes to die; a limit, so that the caller never waits for ever
 
 own_children: set[int] = set()  # children that this process started on purpose; all others are orphans that it adopted
 
@@ -78,7 +78,7 @@ def end_subprocess(process: subprocess.Popen, seconds: float = 0.0) -> int | Non
 def kill_orphans(exceptions: Collection[int] | None = None) -> None:
     """Kill every child of this process except these (None: `own_children`), and what such a child leaves behind, which
     is adopted in its turn."""
-    deadline = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + _PATIENCE_SECONDS
     while (
         orphans := _children() - set(own_children if exceptions is None else exceptions)
     ) and time.monotonic() < deadline:

@@ -16,7 +16,7 @@ from grader.classroom.report.templates import format_chapter, format_number, ren
 from grader.classroom.term.course import Course
 from grader.classroom.term.roster import NO_ROSTER, Roster, RosterPerson
 from grader.files import write_whole
-from grader.runner.layout import ALSO
+from grader.runner.layout import MAX_ALSO_FAILED
 from grader.verdict.results import TestResult, replaced_sentences
 
 NAME = "report.html"
@@ -68,7 +68,7 @@ def render(graded: GradedClass, context: ReportContext = NO_CONTEXT) -> str:
         test_title=_format_title,
         first_sentence=first_sentence,
         replaced_sentences=replaced_sentences,
-        most_also=ALSO,
+        most_also=MAX_ALSO_FAILED,
         newest=_find_newest(graded, context),
         many=len(people),
         spread=tally.measure_distribution(people),

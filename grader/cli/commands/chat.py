@@ -42,12 +42,12 @@ def chat(
     from grader.models.own_parts import explaining_crashes, find_own_parts
     from grader.models.published.chat import Chat
     from grader.models.published.opening import EARLIER, EXERCISES, build, find_source
-    from grader.models.tuning.adapters import ADAPTERS, find_place, merge, read
+    from grader.models.tuning.adapters import ADAPTER_EXERCISES, find_place, merge, read
     from grader.teaching.walks.progress_line import show_progress
 
     saved = read(adapter) if adapter else None
     source = find_source(find_place(saved, place) if saved else place)
-    own = find_own_parts((*EARLIER, *EXERCISES, *(ADAPTERS if saved else ())), show_progress)
+    own = find_own_parts((*EARLIER, *EXERCISES, *(ADAPTER_EXERCISES if saved else ())), show_progress)
     with contextlib.closing(own):
         console = make_console(stderr=True)
         print_wrapped(console, f"Reading {source.name} ...", style="dim")

@@ -33,7 +33,7 @@ from grader.verdict.value_text import first_difference
 from torch import Tensor
 
 RIGHT, WRONG, UNUSABLE = 0, 1, 2
-SECONDS = 6.0  # for a call that did not end in the tests
+CALL_SECONDS = 6.0  # for a call that did not end in the tests
 _KIT = f"{ROOT / 'grader'}{os.sep}"
 
 
@@ -67,7 +67,7 @@ def repro(
     flush()
     if debug:
         return _debug(stored)
-    run = run_script(stored.path, SECONDS if stored.facts.get("kind") == "time" else None)
+    run = run_script(stored.path, CALL_SECONDS if stored.facts.get("kind") == "time" else None)
     if isinstance(run.error, NoTarget):
         print_error(str(run.error))
         return UNUSABLE
@@ -93,7 +93,7 @@ def _remarks(stored: StoredScript, exercise: Exercise, debug: bool) -> list[str]
     if facts.get("worker"):
         found.append("The tests ran this code in a worker process; the script runs it in this process.")
     if facts.get("kind") == "time" and not debug:
-        found.append(f"The call did not end in the tests; here it is stopped after {SECONDS:g} s.")
+        found.append(f"The call did not end in the tests; here it is stopped after {CALL_SECONDS:g} s.")
     return found
 
 
@@ -107,7 +107,7 @@ def _conclusion(verdict: str, run: ScriptRun, stored: StoredScript, exercise: Ex
         what = "no longer raises an error" if raised else "now returns the expected value"
         return f"The call {what}. Run {tests} for all tests."
     if isinstance(run.error, StillRunning):
-        return f"The call has not ended after {SECONDS:g} s."
+        return f"The call has not ended after {CALL_SECONDS:g} s."
     if isinstance(run.error, BrokenRule):
         return f"The call still breaks a rule: {run.error}."
     if run.error is not None:

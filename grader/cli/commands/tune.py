@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from grader.models.tuning.run import Tuning
 
 STORIES_MINUTES = 1.0  # to train a model of the stories first
-SHOWN = 60  # characters of an answer
+SHOWN_ANSWER_CHARACTERS = 60
 
 TaskName = StrEnum("TaskName", "sums format")
 
@@ -50,7 +50,7 @@ def tune(
         return UNUSABLE
     require_packages("tune", exit_status=FAILED)
     from grader.models.tuning import run
-    from grader.models.tuning.progress import MINUTES
+    from grader.models.tuning.progress import MINUTES_BY_BASE
     from grader.teaching.walks.progress_line import show_progress
 
     if resume:
@@ -60,7 +60,7 @@ def tune(
         if opened is None:
             return INTERRUPTED
         wanted = task or ("sums" if opened.kind == "published" else "format")
-        tuning = run.begin(opened, wanted, name, seed or 0, minutes or MINUTES[opened.kind], steps)
+        tuning = run.begin(opened, wanted, name, seed or 0, minutes or MINUTES_BY_BASE[opened.kind], steps)
     with contextlib.closing(tuning):
         return _tune(tuning)
 
@@ -164,4 +164,4 @@ def _conclude(tuning: Tuning) -> None:
 
 
 def _short(text: str) -> str:
-    return repr(text if len(text) <= SHOWN else text[:SHOWN] + " ...")
+    return repr(text if len(text) <= SHOWN_ANSWER_CHARACTERS else text[:SHOWN_ANSWER_CHARACTERS] + " ...")

@@ -25,13 +25,13 @@ class Sandbox:
 
     isolation: Isolation
     rules: int | None  # file descriptor of the Landlock rules
-    memory: int = limits.MEMORY  # of each worker, in bytes
+    memory: int = limits.MEMORY_BYTES  # of each worker, in bytes
     hiding: bool = False  # does the system let a worker hide /proc and mount everything read-only?
     # how many processes and threads the user may have, if a worker's are not counted separately
     tasks: int | None = None
 
 
-def prepare(isolation: Isolation, memory: int = limits.MEMORY) -> Sandbox:
+def prepare(isolation: Isolation, memory: int = limits.MEMORY_BYTES) -> Sandbox:
     """Make the rules, and let this process become the parent of its workers' orphans."""
     if not isolation:
         return Sandbox(isolation, None)

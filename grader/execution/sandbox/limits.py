@@ -18,9 +18,9 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-MEMORY = 512 * 1024 * 1024  # more than it started with
-ADDRESSES = 1024 * 1024 * 1024  # more than it started with and its memory
-STACK = 64 * 1024 * 1024  # of the first thread, unless its user has a smaller limit
+MEMORY_BYTES = 512 * 1024 * 1024  # more than it started with
+ADDRESS_BYTES = 1024 * 1024 * 1024  # more than it started with and its memory
+STACK_BYTES = 64 * 1024 * 1024  # of the first thread, unless its user has a smaller limit
 THREADS = 128  # of a worker whose threads are counted separately from its user's
 OTHERS = 1024  # so many more than the user has, if they are counted together: the user's other programs start some too
 PROCESSES = 64  # the same, if a worker can start processes
@@ -28,7 +28,7 @@ PROCESSOR_SECONDS = 600  # of a worker in all; the test process limits each call
 DESCRIPTORS = 64
 
 
-def apply(memory: int = MEMORY, used: MemoryUse | None = None, tasks: int | None = None) -> None:
+def apply(memory: int = MEMORY_BYTES, used: MemoryUse | None = None, tasks: int | None = None) -> None:
     """Set every limit of this process, permanently. `memory`: so many bytes more than it uses; `tasks`: how many
     processes and threads."""
     import resource
@@ -46,8 +46,8 @@ def worker_limits(memory: int, used: MemoryUse, tasks: int | None) -> dict[int, 
 
     limits = {
         resource.RLIMIT_DATA: used.data + memory,
-        resource.RLIMIT_AS: used.addresses + memory + ADDRESSES,
-        resource.RLIMIT_STACK: STACK,
+        resource.RLIMIT_AS: used.addresses + memory + ADDRESS_BYTES,
+        resource.RLIMIT_STACK: STACK_BYTES,
         resource.RLIMIT_MEMLOCK: 0,
         resource.RLIMIT_NOFILE: DESCRIPTORS,
         resource.RLIMIT_FSIZE: 0,

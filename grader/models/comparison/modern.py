@@ -28,8 +28,8 @@ from grader.teaching.walks.progress_line import ProgressReporter
 USUAL = "mini"
 CHANGES = ("qk_norm", "latent", "sink", "gated", "soft_cap=30", "predict=2", "muon", "wsd")
 SEEDS, STEPS = 4, 300
-WITHIN_95_PERCENT = 3.182  # standard errors: Student's t with SEEDS - 1 = 3 degrees of freedom
-BYTES = 4  # of a float32
+STANDARD_ERRORS_95_PERCENT = 3.182  # Student's t with SEEDS - 1 = 3 degrees of freedom
+FLOAT32_BYTES = 4
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Difference:
 
 def difference(usual: Sequence[float], other: Sequence[float]) -> Difference:
     pairs = [theirs - ours for ours, theirs in zip(usual, other, strict=True)]
-    return Difference(mean(pairs), WITHIN_95_PERCENT * stdev(pairs) / math.sqrt(len(pairs)))
+    return Difference(mean(pairs), STANDARD_ERRORS_95_PERCENT * stdev(pairs) / math.sqrt(len(pairs)))
 
 
 def train_all(
@@ -98,7 +98,7 @@ def _train(entry: Entry, steps: int, device: str, report_progress: ProgressRepor
 def _row(word: str, records: Sequence[dict[str, Any]]) -> Row:
     losses = [each["record"]["history"]["validation"][-1][1] for each in records]
     design = Design.from_data(records[0]["design"])
-    return Row(word, losses, records[0]["record"]["parameters"], BYTES * design.cached_numbers)
+    return Row(word, losses, records[0]["record"]["parameters"], FLOAT32_BYTES * design.cached_numbers)
 
 
 # ---- the table

@@ -15,7 +15,7 @@ from grader.models.play.views import side_by_side
 from grader.models.training.settings import USUAL
 from grader.teaching.drawing.charts import Points, curves
 
-CLOSE = 0.01  # nats a token: two seeds of one design differ by more
+CLOSE_NATS_A_TOKEN = 0.01  # two seeds of one design differ by more
 MOST_POINTS = 80  # of the training loss; each is a mean, because single steps jump up and down
 KINDS = {"gpt": "GPT", "moe": "GPT with experts"}
 DESIGN_ROWS = {  # field of a design -> what the table calls it
@@ -128,7 +128,7 @@ def _better(comparison: Comparison) -> str:
     unit = "nats a token" if comparison.same_tokenizer else "bits a character"
     low, high = sorted(comparison.both, key=value)
     difference = value(high) - value(low)
-    if difference < CLOSE:
+    if difference < CLOSE_NATS_A_TOKEN:
         return f"Their losses are almost equal: they differ by {difference:.3f} {unit}."
     if not comparison.same_tokenizer and low.unknown > high.unknown:
         return (

@@ -23,7 +23,7 @@ from grader.models.training.own_text import TextProblem, read_paragraphs
 from grader.teaching.walks.parts import hidden_prints
 
 MOST_CHARACTERS = 24_000  # of a held-out text; more would only take longer
-ROWS = 16  # of a batch
+BATCH_ROWS = 16
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def score(loaded: Loaded, parts: Any, held_out: HeldOut, device: torch.device) -
             windows = story_windows(parts, loaded.tokenizer, held_out.texts, loaded.design.max_len)
         else:
             windows = parts.next_token_pairs(encode_paragraphs(loaded.tokenizer, held_out.texts), loaded.design.max_len)
-        collated = collate_by_length(parts, windows, -(-len(windows) // ROWS))
+        collated = collate_by_length(parts, windows, -(-len(windows) // BATCH_ROWS))
         batches = [(inputs.to(device), targets.to(device)) for inputs, targets in collated]
         loss = math.log(parts.perplexity(loaded.model, batches))
     return Score(loss, count_targets(batches), sum(map(len, held_out.texts)))

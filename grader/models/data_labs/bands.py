@@ -12,28 +12,28 @@ from grader.teaching.measurements import result_table
 from grader.teaching.walks.progress_line import show_progress
 from rich.table import Table
 
-UNION = 40  # shingles of a pair together
-NUMBERS = 64  # of a signature
+UNION_SHINGLES = 40  # of a pair together
+SIGNATURE_NUMBERS = 64
 BANDS = (4, 8, 16, 32)
 SIMILARITIES = tuple(i / 10 for i in range(1, 10))
-ALIKE = 0.3  # two stories that share so much are near-duplicates in the second table
+NEAR_DUPLICATE_SHARE = 0.3  # two stories that share so much are near-duplicates in the second table
 
 
 def make_pair(name: str, similarity: float) -> tuple[set[str], set[str]]:
     """Two sets with this Jaccard similarity, and together UNION shingles that no other pair has."""
-    words = [f"{name} {i}" for i in range(UNION)]
-    shared = round(similarity * UNION)
-    middle = shared + (UNION - shared) // 2
+    words = [f"{name} {i}" for i in range(UNION_SHINGLES)]
+    shared = round(similarity * UNION_SHINGLES)
+    middle = shared + (UNION_SHINGLES - shared) // 2
     return set(words[:middle]), {*words[:shared], *words[middle:]}
 
 
 def share_expected(similarity: float, bands: int) -> float:
-    return 1 - (1 - similarity ** (NUMBERS // bands)) ** bands
+    return 1 - (1 - similarity ** (SIGNATURE_NUMBERS // bands)) ** bands
 
 
 def shares_found(chapter: Any, similarity: float, pairs: int, seed: int) -> list[float]:
     """The share of new pairs of this similarity that are candidates, for each number of bands."""
-    seeds = range(NUMBERS * seed, NUMBERS * (seed + 1))
+    seeds = range(SIGNATURE_NUMBERS * seed, SIGNATURE_NUMBERS * (seed + 1))
     both = [make_pair(f"{similarity} {number}", similarity) for number in range(pairs)]
     signatures = [[chapter.minhash(one, seeds) for one in pair] for pair in both]
     return [sum(bool(chapter.candidate_pairs(pair, bands)) for pair in signatures) / pairs for bands in BANDS]
@@ -55,19 +55,19 @@ def report_data_bands(
             expected = [share_expected(similarity, bands) for bands in BANDS]
             rows.append([f"{similarity:.1f}", *(f"{a:.0%} / {b:.0%}" for a, b in zip(found, expected))])
             step()
-    columns = [f"{bands} bands of {NUMBERS // bands}" for bands in BANDS]
+    columns = [f"{bands} bands of {SIGNATURE_NUMBERS // bands}" for bands in BANDS]
     yield result_table(f"Found of {pairs} pairs / expected", ("similarity", *columns), rows)
     yield _of_stories(chapter, [chapter.shingles(story(seed, i), 3) for i in range(stories)], seed)
 
 
 def _of_stories(chapter: Any, sets: Sequence[set[str]], seed: int) -> Table:
     every = list(combinations(range(len(sets)), 2))
-    alike = {(i, j) for i, j in every if chapter.jaccard(sets[i], sets[j]) >= ALIKE}
-    signatures = [chapter.minhash(one, range(NUMBERS * seed, NUMBERS * (seed + 1))) for one in sets]
+    alike = {(i, j) for i, j in every if chapter.jaccard(sets[i], sets[j]) >= NEAR_DUPLICATE_SHARE}
+    signatures = [chapter.minhash(one, range(SIGNATURE_NUMBERS * seed, SIGNATURE_NUMBERS * (seed + 1))) for one in sets]
     rows = []
     for bands in BANDS:
         candidates = set(chapter.candidate_pairs(signatures, bands))
         compared = f"{len(candidates) / len(every):.2%}"
         rows.append([f"{bands}", f"{len(candidates):,}", compared, f"{len(candidates & alike)} of {len(alike)}"])
-    columns = ("bands", "candidates", "of all pairs", f"found, similarity {ALIKE:g} and more")
+    columns = ("bands", "candidates", "of all pairs", f"found, similarity {NEAR_DUPLICATE_SHARE:g} and more")
     return result_table(f"{len(sets)} stories, {len(every):,} pairs", columns, rows)

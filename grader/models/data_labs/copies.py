@@ -12,8 +12,8 @@ from grader.teaching.walks.progress_line import show_progress
 from rich.table import Table
 
 COPIES = (1, 2, 4, 8, 16)
-PROMPT = 12  # tokens that the model is given
-EXAMINED = 100  # texts
+PROMPT_TOKENS = 12
+EXAMINED_TEXTS = 100
 
 
 def in_some_order(texts: Sequence[Ids], copies: int, seed: int) -> list[Ids]:
@@ -25,7 +25,7 @@ def in_some_order(texts: Sequence[Ids], copies: int, seed: int) -> list[Ids]:
 
 def mean_repeated(stories: Stories, model: torch.nn.Module, texts: Sequence[Ids]) -> float:
     """How many tokens the model repeats of a text, in the mean."""
-    counts = stories.parts.memorised(model, [text for text in texts if len(text) > PROMPT], PROMPT)
+    counts = stories.parts.memorised(model, [text for text in texts if len(text) > PROMPT_TOKENS], PROMPT_TOKENS)
     return sum(counts) / len(counts)
 
 
@@ -42,7 +42,7 @@ def report_data_duplicates(chapters: ChapterPackage, seed: int, *, steps: int = 
             texts = stories.training[: steps * ROWS // copies]
             model = train(stories, iter(in_some_order(texts, copies, seed)), steps, seed, step)
             row = [f"{copies}", f"{len(texts):,}"]
-            for some in (texts[:EXAMINED], stories.held_out):
+            for some in (texts[:EXAMINED_TEXTS], stories.held_out):
                 row += [f"{mean_repeated(stories, model, some):.1f}", f"{loss_on(stories, model, some):.3f}"]
             rows.append(row)
     columns = ("copies", "texts", "repeated", "loss", "held-out: repeated", "loss")

@@ -11,7 +11,7 @@ from grader.teaching.measurements import result_table
 from grader.teaching.walks.progress_line import show_progress
 from rich.table import Table
 
-PERCENT = (0, 10, 50, 90, 100)  # of the second kind
+PERCENT_OF_SECOND_KIND = (0, 10, 50, 90, 100)
 
 
 def backwards(ids: Ids) -> Ids:
@@ -25,8 +25,8 @@ def report_data_mixture(chapters: ChapterPackage, seed: int, *, steps: int = 300
     """
     stories = read_stories(chapters, seed, steps * ROWS)
     turned, rows = [backwards(ids) for ids in stories.training], []
-    with show_progress("training", len(PERCENT) * steps) as step:
-        for percent in PERCENT:
+    with show_progress("training", len(PERCENT_OF_SECOND_KIND) * steps) as step:
+        for percent in PERCENT_OF_SECOND_KIND:
             generator = torch.Generator().manual_seed(seed)
             weights = (1 - percent / 100, percent / 100)
             mixed = stories.parts.mixture((stories.training, turned), weights, generator)

@@ -22,7 +22,7 @@ DTYPES = (
     torch.int64, torch.int32, torch.int8, torch.uint8, torch.bool,
 )  # fmt: skip
 MOST_AXES = 8  # of a tensor that is sent
-MOST_UNFINISHED = 256  # sends; before one more, the oldest must be finished
+MOST_UNFINISHED_SENDS = 256  # before one more, the oldest must be finished
 STARTED_BY_TORCHRUN = "env://"  # torch's name for: rank, size and address are in the variables that torchrun sets
 
 
@@ -71,7 +71,7 @@ class ProcessGroup:
                 work = distributed.isend(message, to)
                 assert work is not None
                 self._unfinished.append((work, message))
-            while len(self._unfinished) > MOST_UNFINISHED:
+            while len(self._unfinished) > MOST_UNFINISHED_SENDS:
                 self._finish_oldest_send()
 
     def receive(self, shape: Sequence[int], source: int) -> Tensor:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 CHAPTERS = ("ch01_tokenizer", "ch04_positions_in_attention", "ch07_models", "ch08_training", "ch20_modern_block")
 STORIES, HELD_OUT = 3000, 300
 PEAK, WARMUP = 6e-3, 20
-TOKENS = 2048  # of a batch
+BATCH_TOKENS = 2048
 
 
 @dataclass(frozen=True)
@@ -53,5 +53,5 @@ def train(
 ) -> None:
     """Train on rows of this length."""
     generator = torch.Generator().manual_seed(seed)
-    batches = (stories.rows(length, TOKENS // length, generator) for _ in range(steps))
+    batches = (stories.rows(length, BATCH_TOKENS // length, generator) for _ in range(steps))
     train_with_warmup(stories.parts, model, optimizer, batches, steps, WARMUP, each_step)

@@ -16,7 +16,7 @@ from rich.table import Table
 from torch import Tensor, nn
 
 HEADS, WIDTH = 2, 64
-TIMES = 4  # as long as in training
+TIMES_TRAINED_LENGTH = 4
 LATER_LR = 1e-3  # of the few steps on long rows
 
 Angles = Callable[[Tensor], tuple[Tensor, float]]  # positions (T,) -> angles (T, d_head / 2), and a scale
@@ -47,10 +47,10 @@ def rotated(x: Tensor, angles: Tensor, scale: float) -> Tensor:
 
 def ways(parts: Any, length: int) -> dict[str, Angles]:
     d_head = WIDTH // HEADS
-    yarn = partial(parts.yarn_angles, d_head=d_head, factor=TIMES, trained_length=length)
+    yarn = partial(parts.yarn_angles, d_head=d_head, factor=TIMES_TRAINED_LENGTH, trained_length=length)
     return {
         "plain RoPE": lambda positions: (parts.rope_angles(positions, d_head), 1.0),
-        "all frequencies divided": lambda positions: (parts.rope_angles(positions, d_head) / TIMES, 1.0),
+        "all frequencies divided": lambda positions: (parts.rope_angles(positions, d_head) / TIMES_TRAINED_LENGTH, 1.0),
         "YaRN": yarn,
         "YaRN, fast = 4": partial(yarn, fast=4.0),
         "YaRN, fast = 4, no scale": lambda positions: (yarn(positions, fast=4.0)[0], 1.0),
@@ -67,7 +67,7 @@ def stretched(parts: Any, model: nn.Module, angles: Angles) -> nn.Module:
 @torch.no_grad()
 def losses(stories: Stories, model: nn.Module, length: int, count: int) -> list[float]:
     """The mean held-out loss in the trained positions, in as many behind them, and in the rest of the long rows."""
-    long = TIMES * length
+    long = TIMES_TRAINED_LENGTH * length
     ids = stories.held_out[: count * long + 1]
     inputs, targets = ids[:-1].view(-1, long), ids[1:].view(-1, long)
     logits = torch.cat([model(part)[0] for part in inputs.split(8)])
@@ -91,14 +91,14 @@ def report_yarn_lengths(
         config = parts.GPTConfig(stories.vocab_size, length, d_model=WIDTH, n_heads=HEADS, n_layers=2, positions="rope")
         model = parts.GPT(config)
         train(stories, model, parts.AdamW(model.parameters(), lr=PEAK, betas=(0.9, 0.98)), steps, length, seed, step)
-        before, after = [], []
+        before, after, longest = [], [], TIMES_TRAINED_LENGTH * length
         for name, angles in ways(parts, length).items():
             long = stretched(parts, model, angles)
             before.append([name, *losses(stories, long, length, texts)])
             optimizer = parts.AdamW(long.parameters(), lr=LATER_LR, betas=(0.9, 0.98))
-            train(stories, long, optimizer, later, TIMES * length, seed, step)
+            train(stories, long, optimizer, later, longest, seed, step)
             after.append([name, *losses(stories, long, length, texts)])
-    columns = ("", *(f"{a}-{b - 1}" for a, b in ((0, length), (length, 2 * length), (2 * length, TIMES * length))))
+    columns = ("", *(f"{a}-{b - 1}" for a, b in ((0, length), (length, 2 * length), (2 * length, longest))))
     for title, found in (("As it is", before), (f"After {later} steps on long rows", after)):
         rows = [[name, *(f"{loss:.2f}" for loss in row)] for name, *row in found]
         yield result_table(f"{title}: loss by position", columns, rows)

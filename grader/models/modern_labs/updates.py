@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 from grader.execution.chapter_package import ChapterPackage
-from grader.models.modern_labs.small_model import PEAK, TOKENS, read_stories, train
+from grader.models.modern_labs.small_model import BATCH_TOKENS, PEAK, read_stories, train
 from grader.models.modern_parts import MuonAndAdamW
 from grader.teaching.measurements import result_table
 from grader.teaching.walks.progress_line import show_progress
@@ -16,13 +16,13 @@ from torch import Tensor
 
 LENGTH = 64
 MATRICES = ("blocks.0.attn.W_q", "blocks.0.attn.W_v", "blocks.1.ffn.up")
-PLACES = (8, 16, 32, 48)  # of the 64 singular values, from the largest to the smallest
+SINGULAR_VALUE_PLACES = (8, 16, 32, 48)  # of 64, from the largest to the smallest
 
 
 def shares(matrix: Tensor) -> list[float]:
     """Some singular values, divided by the largest."""
     values = torch.linalg.svdvals(matrix.detach().double())
-    return [float(values[place - 1] / values[0]) for place in PLACES]
+    return [float(values[place - 1] / values[0]) for place in SINGULAR_VALUE_PLACES]
 
 
 def report_muon_values(chapters: ChapterPackage, seed: int, *, steps: int = 150) -> Iterator[Table | str]:
@@ -45,13 +45,13 @@ def report_muon_values(chapters: ChapterPackage, seed: int, *, steps: int = 150)
             optimizer = MuonAndAdamW(parts, weights, **choices) if muon else parts.AdamW(weights.values(), **choices)
             train(stories, model, optimizer, steps, LENGTH, seed, step)
             before = {matrix: weights[f"{matrix}.weight"].detach().clone() for matrix in MATRICES}
-            batch = stories.rows(LENGTH, TOKENS // LENGTH, torch.Generator().manual_seed(seed + 1))
+            batch = stories.rows(LENGTH, BATCH_TOKENS // LENGTH, torch.Generator().manual_seed(seed + 1))
             losses.append(parts.train_step(model, optimizer, *batch))
             for matrix, old in before.items():
                 rows.append((f"{matrix}: {name}", shares(weights[f"{matrix}.weight"] - old)))
                 if not muon:
                     rows.append((f"{matrix}: gradient", shares(weights[f"{matrix}.weight"].grad)))
-    columns = ("", *(f"number {place}" for place in PLACES))
+    columns = ("", *(f"number {place}" for place in SINGULAR_VALUE_PLACES))
     shown = [[name, *(f"{value:.3f}" for value in values)] for name, values in sorted(rows)]
     yield result_table("Singular values, divided by the largest", columns, shown)
     yield f"Training loss after {steps} steps: {losses[0]:.2f} with AdamW, {losses[1]:.2f} with Muon."

@@ -14,8 +14,8 @@ from grader.models.play.settings import PlayProblem
 from rich.console import Console
 from rich.text import Text
 
-NOTES = ("note",)  # styles that are about a text, and so go to the other stream
-TEXTS = ("prompt", "text")  # broken between words; tables have lines of their own
+NOTE_STYLES = ("note",)  # they are about a text, and so go to the other stream
+WRAPPED_STYLES = ("prompt", "text")  # broken between words; tables have lines of their own
 STYLES = {"prompt": "bold", "note": "dim", "head": "cyan"}
 
 
@@ -52,10 +52,10 @@ def run_prompt(session: Session, describe: Callable[[Exception], str]) -> None:
 
 
 def _print(console: Console, wrap: WordWrap, piece: Shown) -> None:
-    if piece.style in NOTES:
+    if piece.style in NOTE_STYLES:
         print_wrapped(console, piece.text.strip(), style="dim")
         return
-    text = wrap.feed(piece.text) if piece.style in TEXTS else piece.text
+    text = wrap.feed(piece.text) if piece.style in WRAPPED_STYLES else piece.text
     console.print(Text(without_controls(text), style=STYLES.get(piece.style, "")), end="", soft_wrap=True)
 
 
@@ -85,6 +85,6 @@ def run_plain(
 
 def _write(pieces: Iterator[Shown], out: TextIO, notes: TextIO) -> None:
     for piece in pieces:
-        stream = notes if piece.style in NOTES else out
+        stream = notes if piece.style in NOTE_STYLES else out
         stream.write(without_controls(piece.text))
         stream.flush()

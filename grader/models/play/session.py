@@ -125,7 +125,7 @@ def _notes(sentences: Iterable[str]) -> Iterator[Shown]:
     yield from (Shown(sentence + "\n", "note") for sentence in sentences)
 
 
-NAMED = 4  # unknown words in a sentence; of more, the rest is counted
+MOST_NAMED_WORDS = 4  # unknown words in a sentence; of more, the rest is counted
 
 KINDS = {"gpt": "a GPT", "moe": "a GPT with experts", "translate": "a translator"}
 
@@ -149,9 +149,9 @@ def unknown_note(engine: Engine, words: tuple[str, ...]) -> list[str]:
         return []
     named = [
         f"{word!r}" + (f" (the nearest word it knows is {near!r})" if (near := engine.nearest_words(word)) else "")
-        for word in words[:NAMED]
+        for word in words[:MOST_NAMED_WORDS]
     ]
-    more = f" and {len(words) - NAMED} more" if len(words) > NAMED else ""
+    more = f" and {len(words) - MOST_NAMED_WORDS} more" if len(words) > MOST_NAMED_WORDS else ""
     return [
         f"Words that {engine.name} does not have: {', '.join(named)}{more}. It reads one common token for all of them."
     ]

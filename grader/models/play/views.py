@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from grader.models.play.engine import Candidate
 from torch import Tensor
 
-BAR = 24  # characters of a full bar
+BAR_CHARACTERS = 24
 LONGEST_TOKEN = 18
-ROWS = 16  # tokens of an attention table
+MOST_ATTENTION_TOKENS = 16
 EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
-def bar(share: float, width: int = BAR, unicode: bool = True) -> str:
+def bar(share: float, width: int = BAR_CHARACTERS, unicode: bool = True) -> str:
     """A bar of this share of the width, padded to the width."""
     share = min(max(share, 0.0), 1.0)
     if not unicode:
@@ -31,10 +31,10 @@ def percent(share: float) -> str:
 def likeliest_lines(candidates: Sequence[Candidate], unicode: bool) -> list[str]:
     """One line for each candidate: the model's probability as a bar and a number, and the chance to be drawn."""
     width = _column([candidate.text for candidate in candidates])
-    lines = [f"  {'next token'.ljust(width)}  {'the model'.ljust(BAR + 9)}  drawn"]
+    lines = [f"  {'next token'.ljust(width)}  {'the model'.ljust(BAR_CHARACTERS + 9)}  drawn"]
     for candidate in candidates:
         lines.append(
-            f"  {_fit(candidate.text, width)}  {bar(candidate.probability, BAR, unicode)} "
+            f"  {_fit(candidate.text, width)}  {bar(candidate.probability, BAR_CHARACTERS, unicode)} "
             f"{percent(candidate.probability)}  {percent(candidate.drawn)}"
         )
     return lines
@@ -42,7 +42,7 @@ def likeliest_lines(candidates: Sequence[Candidate], unicode: bool) -> list[str]
 
 def attention_lines(tokens: Sequence[str], pattern: Tensor, unicode: bool) -> list[str]:
     """For each of the last tokens: where the head looked most, and second most. `pattern` is (T, T)."""
-    first = max(0, len(tokens) - ROWS)
+    first = max(0, len(tokens) - MOST_ATTENTION_TOKENS)
     width = _column(tokens[first:])
     lines = []
     for position in range(first, len(tokens)):

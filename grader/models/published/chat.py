@@ -13,8 +13,8 @@ from grader.models.published.inside import look_inside, show_token
 from grader.models.published.opening import Published
 from grader.teaching.walks.parts import hidden_prints
 
-MOST_NEW = 300  # tokens of an answer
-MOST_READ = 4096  # tokens of a conversation: attention needs memory for the square of it
+MOST_ANSWER_TOKENS = 300
+MOST_CONVERSATION_TOKENS = 4096  # attention needs memory for the square of it
 HIGHEST_TEMPERATURE = 10.0
 SHOWN_PLACES = 6
 HELP = f"""\
@@ -25,7 +25,7 @@ Type to the model. A line that begins with / is a command:
   /reset            begin again
   /help             this list
   /quit             end
-An answer has at most {MOST_NEW} tokens. Control-C stops one, Control-D ends."""
+An answer has at most {MOST_ANSWER_TOKENS} tokens. Control-C stops one, Control-D ends."""
 
 Message = dict[str, str]  # its "role" and its "content"
 
@@ -41,7 +41,7 @@ def answer(published: Published, asked: Sequence[Message], temperature: float) -
     generator.seed()
     parts = published.own.parts
     pieces = parts.stream_answer(
-        published.model, published.tokenizer, asked, MOST_NEW, temperature, generator=generator
+        published.model, published.tokenizer, asked, MOST_ANSWER_TOKENS, temperature, generator=generator
     )
     while True:
         with hidden_prints():
@@ -55,7 +55,7 @@ def prompt_ids(published: Published, asked: Sequence[Message]) -> list[int]:
     """What the model reads before its answer. ChatProblem if that is too long, together with the answer."""
     with hidden_prints():
         ids = list(published.own.parts.chat_ids(published.tokenizer, asked))
-    most = max(min(published.context, MOST_READ) - MOST_NEW, 1)
+    most = max(min(published.context, MOST_CONVERSATION_TOKENS) - MOST_ANSWER_TOKENS, 1)
     if len(ids) > most:
         says = f"the conversation has {len(ids):,} tokens, and {published.name} reads at most {most:,} here"
         raise ChatProblem(f"{says}; begin a new one, or shorten the text")

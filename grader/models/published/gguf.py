@@ -26,7 +26,7 @@ MAGIC = b"GGUF"
 VERSIONS = (2, 3)
 ALIGNMENT = 32
 MOST_ENTRIES = 1_000_000
-MOST_BYTES = 1 << 20  # of a string
+MOST_STRING_BYTES = 1 << 20
 CONTROL_TOKEN = 3  # a kind of token
 
 _NUMBERS = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q", 12: "<d"}
@@ -154,7 +154,7 @@ class GgufFile:
 
     def _string(self) -> str:
         length = self._number("<Q")
-        if length > MOST_BYTES or self._at + length > len(self._memory):
+        if length > MOST_STRING_BYTES or self._at + length > len(self._memory):
             raise _Damaged
         self._at += length
         return self._memory[self._at - length : self._at].decode("utf-8")

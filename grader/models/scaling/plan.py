@@ -9,13 +9,13 @@ from itertools import chain
 
 from grader.files import UserProblem
 
-GROWTH = 3  # each budget is so many times the one before
-SMALLEST = 5e9  # FLOPs; with less, the models learn little more than how frequent each word is
+BUDGET_GROWTH = 3  # each budget is so many times the one before
+SMALLEST_BUDGET_FLOPS = 5e9  # with less, the models learn little more than how frequent each word is
 TOKENS_A_PARAMETER = 28  # the middle of the sizes that are tried; the best of such tiny models have 20 to 45
-AROUND = (0.35, 0.6, 1.0, 1.7, 2.9)  # the sizes, as shares of the middle
-OFF = (3.0, 1 / 3)  # other sizes that are tested, as shares of the predicted one
-SEEDS = 2  # for each size: other stories and other first values
-SHARE = 0.9  # of the time that is planned
+TRIED_SIZES = (0.35, 0.6, 1.0, 1.7, 2.9)  # as shares of the middle
+OTHER_TESTED_SIZES = (3.0, 1 / 3)  # as shares of the predicted one
+SEEDS_A_SIZE = 2  # other stories and other first values
+PLANNED_TIME_SHARE = 0.9
 
 
 class ScaleProblem(UserProblem):
@@ -53,7 +53,7 @@ class Plan:
     @property
     def budgets(self) -> list[float]:
         """The three budgets, and that of the test."""
-        return [self.first * GROWTH**i for i in range(4)]
+        return [self.first * BUDGET_GROWTH**i for i in range(4)]
 
     def run(self, budget: float, parameters: float, repeat: int = 0) -> Run:
         size = min(self.sizes, key=lambda size: abs(math.log(size.parameters / parameters)))
@@ -61,12 +61,12 @@ class Plan:
 
     def curves(self) -> list[list[Run]]:
         """For each size of each budget, the same training with several seeds."""
-        sizes = [(budget, share * middle(budget)) for budget in self.budgets[:3] for share in AROUND]
-        return [[self.run(budget, size, repeat) for repeat in range(SEEDS)] for budget, size in sizes]
+        sizes = [(budget, share * middle(budget)) for budget in self.budgets[:3] for share in TRIED_SIZES]
+        return [[self.run(budget, size, repeat) for repeat in range(SEEDS_A_SIZE)] for budget, size in sizes]
 
     def tests(self, parameters: float) -> list[Run]:
         """The larger training with this size, and the same budget with other sizes."""
-        return [self.run(self.budgets[3], share * parameters) for share in (1.0, *OFF)]
+        return [self.run(self.budgets[3], share * parameters) for share in (1.0, *OTHER_TESTED_SIZES)]
 
     def seconds(self, runs: Sequence[Run]) -> float:
         a_token, a_flop = self.speed
@@ -83,9 +83,9 @@ def make_plan(minutes: float, seed: int, speed: tuple[float, float], sizes: Sequ
 
     def needed(plan: Plan) -> float:
         tests = plan.tests(middle(plan.budgets[3]))[:2]
-        return plan.seconds([*chain(*plan.curves()), *tests]) / SHARE / 60
+        return plan.seconds([*chain(*plan.curves()), *tests]) / PLANNED_TIME_SHARE / 60
 
-    plan = Plan(SMALLEST, seed, speed, sizes)
+    plan = Plan(SMALLEST_BUDGET_FLOPS, seed, speed, sizes)
     if needed(plan) > minutes:
         raise ScaleProblem(
             f"{minutes:g} minutes are too few on this machine: the smallest trainings take about "

@@ -11,7 +11,7 @@ from grader.teaching.drawing.charts import Points, curves
 from grader.teaching.measurements import result_table
 from rich.table import Table
 
-PIECES = 40  # of a drawn parabola
+PARABOLA_PIECES = 40
 
 
 def describe(found: Found, bits_per_byte: Callable[[float], float]) -> Iterator[Table | str]:
@@ -54,7 +54,7 @@ def draw(found: Found) -> str:
     for curve in found.curves:
         points = _points(curve.trained)
         (low, _), (high, _) = points[0], points[-1]
-        way = [low + (high - low) * i / PIECES for i in range(PIECES + 1)]
+        way = [low + (high - low) * i / PARABOLA_PIECES for i in range(PARABOLA_PIECES + 1)]
         lines[f"{curve.trained[0].budget:.1e} FLOPs"] = [
             (x, curve.lowest + curve.bend * (x * math.log(10) - curve.best) ** 2) for x in way
         ]

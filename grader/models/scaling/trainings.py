@@ -18,9 +18,9 @@ from grader.teaching.walks.progress_line import ProgressReporter
 
 DESIGN = Design(n_heads=2, n_layers=2)  # with any of these widths
 WIDTHS = (*range(4, 64, 2), *range(64, 257, 8))
-ROWS = 8  # a small model with few tokens needs many small steps
+BATCH_ROWS = 8  # a small model with few tokens needs many small steps
 RATE = 0.25  # the peak of the learning rate is this number divided by the width
-MEASURED = 40  # batches that the length of a story is measured on
+MEASURED_BATCHES = 40  # the mean length of a story is that of these
 TIMED_WIDTHS, TIMED = (16, 64), 10  # steps that the speed is measured with
 
 
@@ -33,13 +33,13 @@ class Trainings:
         with hidden_prints():
             self.corpus = self._make_corpus(seed, None)
             self.held_out = self.corpus.validation()
-            batches = [batch for step in range(MEASURED) for batch in self.corpus.batch(step)]
-            self.tokens_a_step = count_targets(batches) / MEASURED
+            batches = [batch for step in range(MEASURED_BATCHES) for batch in self.corpus.batch(step)]
+            self.tokens_a_step = count_targets(batches) / MEASURED_BATCHES
             length = round(count_targets(batches) / sum(len(targets) for _, targets in batches))
             self.sizes = [self._make_size(width, length) for width in WIDTHS]
 
     def _make_corpus(self, seed: int, tokenizer: Any) -> StoryCorpus:
-        return StoryCorpus(self.parts, "words", seed, ROWS, 1, DESIGN.max_len, tokenizer)
+        return StoryCorpus(self.parts, "words", seed, BATCH_ROWS, 1, DESIGN.max_len, tokenizer)
 
     def _make_size(self, width: int, length: int) -> Size:
         config = gpt_config(self.parts, replace(DESIGN, d_model=width), self.corpus.tokenizer.vocab_size)
@@ -62,7 +62,7 @@ class Trainings:
         return trainer.history.seconds / (TIMED - 1) / self.tokens_a_step
 
     def make_trainer(self, size: Size, seed: int) -> Trainer:
-        recipe = Recipe(rows=ROWS, pieces=1, peak=RATE / size.width)
+        recipe = Recipe(rows=BATCH_ROWS, pieces=1, peak=RATE / size.width)
         corpus, design = self._make_corpus(seed, self.corpus.tokenizer), replace(DESIGN, d_model=size.width)
         torch.manual_seed(seed)
         model = build_model(self.parts, design, corpus.tokenizer.vocab_size)

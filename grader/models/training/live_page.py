@@ -20,7 +20,7 @@ from rich.live import Live
 from rich.text import Text
 
 REDRAW_SECONDS = 0.2
-RECENT = 20  # steps that "now" is a mean of
+RECENT_STEPS = 20  # that "now" is a mean of
 CURVE_WIDTH = 36
 
 
@@ -67,12 +67,12 @@ class View:
         return page_lines(self, width)
 
     def note_step(self, seconds: float, tokens: int) -> None:
-        self.recent_seconds = [*self.recent_seconds[-RECENT + 1 :], seconds]
-        self.recent_tokens = [*self.recent_tokens[-RECENT + 1 :], tokens]
+        self.recent_seconds = [*self.recent_seconds[-RECENT_STEPS + 1 :], seconds]
+        self.recent_tokens = [*self.recent_tokens[-RECENT_STEPS + 1 :], tokens]
 
 
 def recent_mean(values: list[float]) -> float | None:
-    recent = values[-RECENT:]
+    recent = values[-RECENT_STEPS:]
     return sum(recent) / len(recent) if recent else None
 
 

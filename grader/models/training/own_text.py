@@ -8,8 +8,8 @@ from pathlib import Path
 from grader.files import UserProblem, problem
 
 SUFFIXES = (".txt", ".md", ".text", ".rst")
-MOST_BYTES = 8_000_000  # more would not be read in an evening
-LONGEST = 1200  # characters of a paragraph; longer ones are cut between lines or words
+MOST_TEXT_BYTES = 8_000_000  # more would not be read in an evening
+MOST_PARAGRAPH_CHARACTERS = 1200  # longer ones are cut between lines or words
 LEAST_CHARACTERS = 1000
 
 
@@ -27,7 +27,7 @@ def read_paragraphs(path: Path) -> tuple[list[str], list[str]]:
         if path.is_dir():
             texts = _read_folder(path, notes)
         elif path.exists():
-            texts = [_read_file(path, MOST_BYTES, notes)]
+            texts = [_read_file(path, MOST_TEXT_BYTES, notes)]
         else:
             raise TextProblem(f"there is no file or folder {path}")
     except OSError as error:
@@ -47,8 +47,9 @@ def split_paragraphs(text: str) -> list[str]:
     found = []
     for paragraph in re.split(r"\n[ \t]*\n+", text):
         paragraph = paragraph.strip("\n")
-        while len(paragraph) > LONGEST:
-            cut = max(paragraph.rfind("\n", 0, LONGEST), 0) or max(paragraph.rfind(" ", 0, LONGEST), 0) or LONGEST
+        while len(paragraph) > MOST_PARAGRAPH_CHARACTERS:
+            ends = (paragraph.rfind(end, 0, MOST_PARAGRAPH_CHARACTERS) for end in "\n ")
+            cut = next((end for end in ends if end > 0), MOST_PARAGRAPH_CHARACTERS)
             found.append(paragraph[:cut])
             paragraph = paragraph[cut:].lstrip("\n")
         found.append(paragraph)
@@ -67,10 +68,10 @@ def _read_folder(folder: Path, notes: list[str]) -> list[str]:
             f"{folder} has no text file"
             + (f"; their names end in {', '.join(SUFFIXES)}" if others else ", because it is empty")
         )
-    texts, left = [], MOST_BYTES
+    texts, left = [], MOST_TEXT_BYTES
     for number, path in enumerate(files):
         if left <= 0:
-            notes.append(f"The first {number} files are read: {MOST_BYTES:,} bytes are enough.")
+            notes.append(f"The first {number} files are read: {MOST_TEXT_BYTES:,} bytes are enough.")
             break
         try:
             text = _read_file(path, left, notes)

@@ -12,7 +12,7 @@ from grader.models.training.live_page import Page, View
 from grader.models.training.making import EVALUATIONS, Training
 from grader.models.training.trainer import NotANumber
 
-SAMPLED = (1, 2, 4, 8, 12, 16)  # the evaluations after which a sample is written
+SAMPLED_EVALUATIONS = (1, 2, 4, 8, 12, 16)  # a sample is written after these
 SAVE_SECONDS = 20.0  # between two checkpoints, at least
 ESTIMATE_SHARE = 0.2  # of the time: by then the number of steps is estimated, also if the warmup is not over
 LEAST_STEPS = 3  # before an estimate
@@ -55,7 +55,7 @@ def _run(training: Training, page: Page, interrupted: Callable[[], bool]) -> boo
             if training.total is not None and (trainer.steps_done % training.every == 0 or training.is_finished):
                 number = trainer.steps_done // training.every
                 trainer.validate()
-                if number in SAMPLED or training.is_finished:
+                if number in SAMPLED_EVALUATIONS or training.is_finished:
                     trainer.sample()
                 if training.is_finished:
                     break

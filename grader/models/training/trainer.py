@@ -214,7 +214,7 @@ def default_threads() -> int:
         return os.cpu_count() or 1
 
 
-BALANCE = 0.01  # the weight of the balance loss beside the cross-entropy
+BALANCE_WEIGHT = 0.01  # of the balance loss beside the cross-entropy
 
 
 class _AddLoss(torch.autograd.Function):
@@ -246,7 +246,7 @@ class WithBalanceLoss(nn.Module):
         logits, balance = self.model(ids)
         if not (self.training and torch.is_grad_enabled()):
             return logits
-        return _AddLoss.apply(logits, balance, BALANCE / self.pieces)  # type: ignore[no-any-return]
+        return _AddLoss.apply(logits, balance, BALANCE_WEIGHT / self.pieces)  # type: ignore[no-any-return]
 
 
 class ClippingOptimizer:

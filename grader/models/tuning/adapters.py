@@ -21,8 +21,8 @@ from grader.models import checkpoint
 from grader.models.tuning.tasks import TuneProblem
 from torch import Tensor, nn
 
-ADAPTERS = ("LoRALinear", "add_lora")  # the exercises
-NAMES = ("W_q", "W_k", "W_v", "W_out", "gate", "up", "down")  # of the linear layers that get adapters
+ADAPTER_EXERCISES = ("LoRALinear", "add_lora")
+ADAPTED_LAYERS = ("W_q", "W_k", "W_v", "W_out", "gate", "up", "down")
 RANK, ALPHA = 8, 16
 FILE = "adapters.safetensors"
 FORMAT = "1"
@@ -42,7 +42,7 @@ class Saved:
 
 def add_adapters(parts: Any, model: nn.Module) -> dict[str, nn.Parameter]:
     """Put adapters into the model; return their parameters by name, such as "blocks.0.attn.W_q.A"."""
-    layers = parts.add_lora(model, RANK, ALPHA, NAMES)
+    layers = parts.add_lora(model, RANK, ALPHA, ADAPTED_LAYERS)
     return {f"{layer}.{part}": getattr(model.get_submodule(layer), part) for layer in layers for part in "AB"}
 
 

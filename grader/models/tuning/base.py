@@ -20,16 +20,16 @@ from grader.models.own_parts import (
 from grader.models.published.opening import EARLIER, EXERCISES, build, find_source
 from grader.models.published.source import CHAT_TOKENS
 from grader.models.training.corpora import STORIES
-from grader.models.tuning.adapters import ADAPTERS
+from grader.models.tuning.adapters import ADAPTER_EXERCISES
 from grader.models.tuning.answers import CachedReader, PlainReader, Reader
 from grader.models.tuning.tasks import TuneProblem
 from grader.teaching.walks.progress_line import ProgressReporter
 from torch import nn
 
 TUNING = (
-    *ADAPTERS, "answer_labels", "sequence_log_prob", "kl_estimate", "group_advantages", "policy_loss", "grade_answer",
-    "cross_entropy", "clip_gradients", "accumulated_step", "AdamW", "is_validation", "apply_temperature",
-    "top_k_filter", "top_p_filter", "sample_next_token",
+    *ADAPTER_EXERCISES, "answer_labels", "sequence_log_prob", "kl_estimate", "group_advantages", "policy_loss",
+    "grade_answer", "cross_entropy", "clip_gradients", "accumulated_step", "AdamW", "is_validation",
+    "apply_temperature", "top_k_filter", "top_p_filter", "sample_next_token",
 )  # fmt: skip
 
 

@@ -12,9 +12,9 @@ from grader.models.tuning.answers import draw_answers
 from grader.models.tuning.base import Base
 from grader.models.tuning.tasks import Question, Task, questions
 
-HELD_OUT = 96  # questions
-ROWS = 32  # of a batch
-SURE = 0.05  # a smaller probability of chance counts as learning
+HELD_OUT_QUESTIONS = 96
+BATCH_ROWS = 32
+MAX_CHANCE_PROBABILITY = 0.05  # a smaller probability of chance counts as learning
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ def held_out_questions(base: Base, task: Task) -> list[Question]:
     found: dict[str, Question] = {}
     for question in questions(task, base.parts, "evaluation", held_out=True):
         found.setdefault(question.prompt, question)
-        if len(found) == HELD_OUT:
+        if len(found) == HELD_OUT_QUESTIONS:
             return list(found.values())
     raise AssertionError("unreachable")
 
@@ -46,7 +46,7 @@ def evaluate(base: Base, task: Task, stopped: Callable[[], bool] = lambda: False
     for place, question in enumerate(asked):
         by_length.setdefault(len(base.prompt_ids(question.prompt)), []).append(place)
     texts, right = [""] * len(asked), [False] * len(asked)
-    for places in (same[i : i + ROWS] for same in by_length.values() for i in range(0, len(same), ROWS)):
+    for places in (same[i : i + BATCH_ROWS] for same in by_length.values() for i in range(0, len(same), BATCH_ROWS)):
         if stopped():
             return None
         prompts = torch.tensor([base.prompt_ids(asked[place].prompt) for place in places])
@@ -92,8 +92,9 @@ def describe_difference(phase: str, before: Evaluation, after: Evaluation) -> st
         return f"{phase}: no answer changed between right and wrong, so these questions show no learning."
     chance = chance_of_difference(became_right, became_wrong)
     changed = f"{phase}: {became_right} answers became right, and {became_wrong} became wrong."
-    odds = "less than 0.001" if chance < 0.001 else f"{chance:.3f}" if chance < SURE else f"{chance:.2f}"
+    is_clear = chance < MAX_CHANCE_PROBABILITY
+    odds = "less than 0.001" if chance < 0.001 else f"{chance:.3f}" if is_clear else f"{chance:.2f}"
     probability = f"If nothing was learned, the probability of such a difference is {odds}"
-    if chance >= SURE:
+    if not is_clear:
         return f"{changed} {probability}: this shows no learning."
     return f"{changed} {probability}: the model has {'learned' if became_right > became_wrong else 'become worse'}."

@@ -12,7 +12,7 @@ from grader.teaching.walks.walk_page import curve
 from grader.version import __version__
 from rich.text import Text
 
-MINUTES = {"published": 9.0, "stories": 3.0}  # by the kind of the base
+MINUTES_BY_BASE = {"published": 9.0, "stories": 3.0}
 ANSWERS, REWARDS = PHASES = ("answers", "rewards")
 ANSWERS_SHARE = 0.25  # of the time for training, at most
 

@@ -27,7 +27,7 @@ from grader.teaching.walks.progress_line import ProgressReporter
 from torch import nn
 
 SAVE_SECONDS = 20.0  # between two checkpoints, at least
-MOMENTS = 8  # of a phase
+MOMENTS_A_PHASE = 8
 
 
 @dataclass
@@ -163,7 +163,7 @@ def _train(tuning: Tuning, page: Page, view: View, interrupted: Callable[[], boo
     """Train the rest of this phase; False if it was interrupted."""
     progress, phase, saved = tuning.progress, tuning.progress.phase, time.monotonic()
     view.trains, view.doing = True, f"training on {phase}"
-    moments = int(MOMENTS * progress.share_done(phase))
+    moments = int(MOMENTS_A_PHASE * progress.share_done(phase))
     while progress.share_done(phase) < 1:
         if interrupted():
             return False
@@ -172,8 +172,8 @@ def _train(tuning: Tuning, page: Page, view: View, interrupted: Callable[[], boo
         if time.monotonic() - saved > SAVE_SECONDS:
             tuning.save()
             saved = time.monotonic()
-        if int(MOMENTS * progress.share_done(phase)) > moments:
-            moments = int(MOMENTS * progress.share_done(phase))
+        if int(MOMENTS_A_PHASE * progress.share_done(phase)) > moments:
+            moments = int(MOMENTS_A_PHASE * progress.share_done(phase))
             page.moment(view)
         page.update(view)
     return True

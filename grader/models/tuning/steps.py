@@ -13,8 +13,8 @@ from grader.models.tuning.base import Base
 from grader.models.tuning.tasks import Question, Task, questions
 from torch import Tensor, nn
 
-ROWS = 16  # of a batch of right answers
-WARMUP = 5  # steps
+BATCH_ROWS = 16
+WARMUP_STEPS = 5
 MAX_NORM = 1.0
 CLIP, KL_WEIGHT = 0.2, 0.05
 TEMPERATURE = 1.0
@@ -28,7 +28,7 @@ def make_optimizer(base: Base, adapters: dict[str, nn.Parameter]) -> ClippingOpt
 
 def _set_rate(optimizer: ClippingOptimizer, peak: float, step: int) -> None:
     for group in optimizer.param_groups:
-        group["lr"] = peak * min((step + 1) / WARMUP, 1.0)
+        group["lr"] = peak * min((step + 1) / WARMUP_STEPS, 1.0)
 
 
 class _Rows(nn.Module):
@@ -46,7 +46,7 @@ def step_on_answers(base: Base, task: Task, optimizer: ClippingOptimizer, seed: 
     """Train on a batch of right answers; return the loss from before the update."""
     asked = questions(task, base.parts, f"{seed} answers {step}", held_out=False)
     rows, targets = [], []
-    for _, question in zip(range(ROWS), asked):
+    for _, question in zip(range(BATCH_ROWS), asked):
         prompt = base.prompt_ids(question.prompt)
         answer = [*base.answer_ids(question.answer), base.end_id]
         rows.append(prompt + answer)

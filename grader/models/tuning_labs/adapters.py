@@ -14,13 +14,13 @@ from grader.teaching.walks.progress_line import show_progress
 from rich.table import Table
 from torch import nn
 
-LAYERS = ("W_q", "W_k", "W_v", "W_out", "up", "down")  # all linear layers of the blocks
+ADAPTED_LAYERS = ("W_q", "W_k", "W_v", "W_out", "up", "down")  # all linear layers of the blocks
 HEAD = ("lm_head",)
-SEEDS = 2  # for each row
-SCALE = 2  # alpha / rank
+SEEDS_A_ROW = 2
+ALPHA_BY_RANK = 2
 LR, FULL_LR = 1e-2, 3e-3
 NAMES = "mia anna lily nora zoe ella rosa tara ben tom max leo sam omar finn ravi"
-EVERY = 5  # one text of so many is a story, where stories are mixed in
+TEXTS_A_STORY = 5  # where stories are mixed in
 
 Ids = list[int]
 Task = Callable[[SmallModel, Ids], Ids]
@@ -45,7 +45,7 @@ class Way(NamedTuple):
 
     name: str
     rank: int | None = None
-    layers: tuple[str, ...] = LAYERS
+    layers: tuple[str, ...] = ADAPTED_LAYERS
     lr: float = LR
     stories_mixed_in: bool = False
 
@@ -67,11 +67,12 @@ FORGETTING = (
 def tuned(small: SmallModel, task: Task, way: Way, steps: int, seed: int, each_step: Callable[[], None]) -> nn.Module:
     """A copy of the model that has been tuned for the task."""
     stories = [text.ids for text in small.texts]
-    texts = [ids if way.stories_mixed_in and i % EVERY == 0 else task(small, ids) for i, ids in enumerate(stories)]
+    is_story = [way.stories_mixed_in and i % TEXTS_A_STORY == 0 for i in range(len(stories))]
+    texts = [ids if keep else task(small, ids) for ids, keep in zip(stories, is_story)]
     model = copy.deepcopy(small.model)
     if way.rank is not None:
         torch.manual_seed(seed)
-        small.parts.add_lora(model, way.rank, SCALE * way.rank, way.layers)
+        small.parts.add_lora(model, way.rank, ALPHA_BY_RANK * way.rank, way.layers)
     train(small, model, texts, steps, way.lr, seed, each_step)
     return model
 
@@ -85,14 +86,14 @@ def report_tuning_rank(
     is the same stories from the last word to the first. Adapters are in all linear layers of the blocks, in one row
     only in the head. Each row is trained twice, with other random numbers.
     """
-    with show_progress("training", pretraining + len(RANKS) * len(TASKS) * SEEDS * steps) as step:
+    with show_progress("training", pretraining + len(RANKS) * len(TASKS) * SEEDS_A_ROW * steps) as step:
         small = train_small_model(chapters, seed, pretraining, step)
         rows = [["before", "0"], *([way.name] for way in RANKS)]
         for task in TASKS.values():
             held_out = [task(small, text.ids) for text in small.held_out]
-            rows[0] += [_write(perplexity(small, small.model, held_out))] * SEEDS
+            rows[0] += [_write(perplexity(small, small.model, held_out))] * SEEDS_A_ROW
             for row, way in zip(rows[1:], RANKS):
-                models = [tuned(small, task, way, steps, seed + i, step) for i in range(SEEDS)]
+                models = [tuned(small, task, way, steps, seed + i, step) for i in range(SEEDS_A_ROW)]
                 row[1:] = row[1:] or [f"{sum(parameter.numel() for parameter in trained_parameters(models[0])):,}"]
                 row += [_write(perplexity(small, model, held_out)) for model in models]
     columns = [heading for name in TASKS for heading in (name, "again")]

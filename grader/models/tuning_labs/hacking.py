@@ -20,7 +20,7 @@ KL_WEIGHTS = (0.0, 0.1, 0.3, 1.0)
 SHOWN_STEPS = (0, 5, 10, 15, 20, 30)
 PROMPT, NEW = 3, 24  # tokens: the start token and two words, and what is written behind them
 QUESTIONS, GROUP = 6, 8
-UPDATES = 2  # with each batch of written texts
+UPDATES_A_BATCH = 2
 LR = 1e-3
 
 
@@ -64,7 +64,7 @@ def train_policy(small: SmallModel, kl_weight: float, steps: int, seed: int) -> 
         advantages = parts.group_advantages(written.rewards, GROUP)
         with torch.no_grad():
             old, reference = log_probs(policy, written), log_probs(small.model, written)
-        for _ in range(UPDATES):
+        for _ in range(UPDATES_A_BATCH):
             now = log_probs(policy, written)
             kl = parts.kl_estimate(now, reference)
             loss = parts.policy_loss(now, old, advantages, written.mask, kl=kl, kl_weight=kl_weight)

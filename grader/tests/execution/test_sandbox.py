@@ -275,8 +275,8 @@ def test_all_kinds_of_memory_share_one_limit(pool):
         boundary.begin(1)
         attack, before = Implementation(boundary), memory_of(boundary.connection.process)
         had = {how: attack.fill(how) for how in sorted(kinds, key=lambda how: how != first)}
-        assert 0 < sum(had.values()) <= limits.MEMORY and had["shared"] == had["grows"] == 0, had
-        assert memory_of(boundary.connection.process) - before <= limits.MEMORY + (64 << 20), had
+        assert 0 < sum(had.values()) <= limits.MEMORY_BYTES and had["shared"] == had["grows"] == 0, had
+        assert memory_of(boundary.connection.process) - before <= limits.MEMORY_BYTES + (64 << 20), had
         boundary.connection.close()
 
 
@@ -286,7 +286,7 @@ def test_address_space_is_limited_too(pool):
     boundary.begin(1)
     attack = Implementation(boundary)
     assert attack.addresses() == "ENOMEM"
-    assert attack.fill("read only") <= limits.MEMORY + limits.ADDRESSES
+    assert attack.fill("read only") <= limits.MEMORY_BYTES + limits.ADDRESS_BYTES
     hard = int(attack.limits()["RLIMIT_AS"][1])
-    assert hard <= int(status_of(boundary.connection.process)["VmPeak"].split()[0]) * 1024 + limits.MEMORY + limits.ADDRESSES
+    assert hard <= int(status_of(boundary.connection.process)["VmPeak"].split()[0]) * 1024 + limits.MEMORY_BYTES + limits.ADDRESS_BYTES
     boundary.connection.close()

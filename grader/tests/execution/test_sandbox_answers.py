@@ -14,7 +14,7 @@ import torch
 from boundaries import TOY, forks, frame, opened
 from grader.execution.errors import HostDied
 from grader.execution.proxy import Implementation
-from grader.execution.values import MAX_BYTES, MAX_KEYS, MAX_NODES, MAX_TEXT, CannotCross, pack, unpack
+from grader.execution.values import MAX_BYTES, MAX_KEYS, MAX_NODES, MAX_TEXT_CHARACTERS, CannotCross, pack, unpack
 from grader.execution.wire import MAX_EXAMPLE, MAX_HEAD, Allowance, DeadlinePassed, MalformedFrame, receive
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -181,7 +181,7 @@ def test_a_frame_that_arrives_drop_by_drop_is_too_late():
 
 
 def test_a_frame_may_be_as_large_as_a_value_can_be():
-    text = "\U0001f600" * (MAX_TEXT - 1)  # twelve bytes each, as JSON writes them
+    text = "\U0001f600" * (MAX_TEXT_CHARACTERS - 1)  # twelve bytes each, as JSON writes them
     tree, buffers = pack(text, lambda _: [0, "x"])
     assert len(json.dumps([{"value": tree}, []])) < MAX_HEAD and not buffers
 

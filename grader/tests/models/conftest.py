@@ -55,7 +55,7 @@ def published(written):
 
 @pytest.fixture
 def short_answers(monkeypatch):
-    monkeypatch.setattr(chat, "MOST_NEW", 60)
+    monkeypatch.setattr(chat, "MOST_ANSWER_TOKENS", 60)
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,7 @@ import re
 
 import pytest
 import torch
-from grader.models.published.chat import MOST_READ, Chat, ChatProblem, answer_ids, prompt_ids
+from grader.models.published.chat import MOST_CONVERSATION_TOKENS, Chat, ChatProblem, answer_ids, prompt_ids
 from grader.models.published.inside import look_inside
 
 pytestmark = pytest.mark.usefixtures("short_answers")
@@ -110,7 +110,7 @@ def test_a_wrong_command_gets_a_sentence_and_changes_nothing(chat):
 def test_a_conversation_that_is_too_long_gets_a_sentence_and_stays(chat):
     said(chat, "hello")
     before = list(chat.messages)
-    assert re.search(r"the conversation has [\d,]+ tokens, and Tiny-Llama reads at most 4,036 here; begin a new one, or shorten", problem(chat, "word " * MOST_READ))
+    assert re.search(r"the conversation has [\d,]+ tokens, and Tiny-Llama reads at most 4,036 here; begin a new one, or shorten", problem(chat, "word " * MOST_CONVERSATION_TOKENS))
     assert chat.messages == before
 
 

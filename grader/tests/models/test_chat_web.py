@@ -179,7 +179,7 @@ def test_stop_keeps_what_was_written_and_a_new_conversation_begins_empty(browser
         page.js("document.getElementById('stop').click()")
         page.until(lambda: not is_busy(page) and page.js(f"{TOKENS}.length"))
         [system, _, (_, text)] = messages(page)
-        assert system == ["system", "System message: You are a pirate."] and 0 < len(text) < chat.MOST_NEW
+        assert system == ["system", "System message: You are a pirate."] and 0 < len(text) < chat.MOST_ANSWER_TOKENS
         assert "pirate" in page.js("document.getElementById('tokens').textContent") and page.js("document.getElementById('status').textContent") == "Stopped."
         page.js("document.getElementById('reset').click()")
         assert messages(page) == [] and page.js("document.getElementById('tokens').hidden") and page.errors == []

@@ -65,7 +65,7 @@ def test_a_training_ends_with_a_lower_loss_and_repeats(stories):
 def test_a_share_is_a_singular_value_divided_by_the_largest():
     left, right = (torch.linalg.qr(torch.randn(64, 64, generator=torch.Generator().manual_seed(seed)))[0] for seed in (1, 2))
     matrix = left @ torch.diag(torch.linspace(2.0, 0.74, 64)) @ right
-    assert updates.shares(matrix) == pytest.approx([(2 - 0.02 * (place - 1)) / 2 for place in updates.PLACES], abs=1e-4)
+    assert updates.shares(matrix) == pytest.approx([(2 - 0.02 * (place - 1)) / 2 for place in updates.SINGULAR_VALUE_PLACES], abs=1e-4)
 
 
 def test_both_measurements_print_their_tables(capsys):

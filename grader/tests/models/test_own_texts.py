@@ -2,7 +2,7 @@
 
 import pytest
 from grader.models.training.corpora import divide
-from grader.models.training.own_text import LONGEST, TextProblem, read_paragraphs, split_paragraphs
+from grader.models.training.own_text import MOST_PARAGRAPH_CHARACTERS, TextProblem, read_paragraphs, split_paragraphs
 
 LONG = "\n\n".join(f"Paragraph {number} says that {number} birds sat on the roof and sang." for number in range(40))
 
@@ -51,8 +51,8 @@ def test_a_folder_gives_its_text_files(tmp_path):
 def test_long_paragraphs_are_cut_between_words():
     text = "word " * 2000
     pieces = split_paragraphs(text)
-    assert max(map(len, pieces)) <= LONGEST and "".join(pieces).split() == text.split()
-    assert split_paragraphs("x" * 3000) == ["x" * LONGEST, "x" * LONGEST, "x" * (3000 - 2 * LONGEST)]
+    assert max(map(len, pieces)) <= MOST_PARAGRAPH_CHARACTERS and "".join(pieces).split() == text.split()
+    assert split_paragraphs("x" * 3000) == ["x" * MOST_PARAGRAPH_CHARACTERS, "x" * MOST_PARAGRAPH_CHARACTERS, "x" * (3000 - 2 * MOST_PARAGRAPH_CHARACTERS)]
 
 
 def test_some_paragraphs_are_held_out(parts):

@@ -11,7 +11,7 @@ import threading
 
 import pytest
 from grader.models.play.web.api import Api
-from grader.models.play.web.server import FILES, LARGEST
+from grader.models.play.web.server import FILES, MOST_REQUEST_BYTES
 from grader.tests.models.page_engines import SECONDS, api_of, request, served
 from kit_copy import posix
 from local_pages import serving
@@ -136,7 +136,7 @@ def test_wrong_bodies_are_refused(server):
     assert request(server, path, {}, change=lambda headers: headers.update({"Content-Type": "text/plain"}))[0] == 415
     assert request(server, path, {}, change=lambda headers: headers.pop("Content-Length"))[0] == 411
     assert request(server, path, {}, change=lambda headers: headers.update({"Transfer-Encoding": "chunked"}))[0] == 411
-    for length in (str(LARGEST + 1), "9" * 40):
+    for length in (str(MOST_REQUEST_BYTES + 1), "9" * 40):
         assert request(server, path, b"", "POST", lambda headers: headers.update({"Content-Length": length}))[0] == 413  # noqa: B023 - called at once
     for length in ("-1", "1e3", "٣".encode().decode("latin-1"), ""):
         assert request(server, path, b"", "POST", lambda headers: headers.update({"Content-Length": length}))[0] == 411  # noqa: B023 - called at once

@@ -16,7 +16,7 @@ from grader.models import checkpoint
 from grader.models.scaling import experiment
 from grader.models.scaling import trainings as trainings_module
 from grader.models.scaling.experiment import EXERCISES, run
-from grader.models.scaling.plan import AROUND, SMALLEST, ScaleProblem, Size, make_plan, middle
+from grader.models.scaling.plan import SMALLEST_BUDGET_FLOPS, TRIED_SIZES, ScaleProblem, Size, make_plan, middle
 from grader.models.scaling.record import Trained, path_of
 from grader.models.scaling.report import describe, draw
 from grader.models.scaling.trainings import Trainings
@@ -103,7 +103,7 @@ def test_the_plan_fits_into_the_time_and_uses_it(parts):
     for minutes, plan in zip((10, 15, 60), plans):
         runs = [*chain(*plan.curves()), *plan.tests(middle(plan.budgets[3]))[:2]]
         assert 0.75 * minutes < plan.seconds(runs) / 60 < minutes
-        assert len({(one.budget, one.size) for one, _ in plan.curves()}) == 3 * len(AROUND)
+        assert len({(one.budget, one.size) for one, _ in plan.curves()}) == 3 * len(TRIED_SIZES)
     slower = make_plan(60, 0, (4 * SPEED[0], 4 * SPEED[1]), planted.sizes)
     assert slower.first == plans[1].first, "a quarter of the speed needs four times as long"
 
@@ -146,7 +146,7 @@ def test_too_little_time_is_a_sentence_that_says_how_much_is_needed(parts, folde
     with pytest.raises(ScaleProblem, match=r"0\.5 minutes are too few on this machine: .* take about (\d+\.\d);") as problem:
         run(planted, 0.5, hide_progress)
     needed = float(re.search(r"about (\d+\.\d)", str(problem.value))[1])
-    assert make_plan(needed + 0.1, 0, SPEED, planted.sizes).first == SMALLEST and not folder.exists()
+    assert make_plan(needed + 0.1, 0, SPEED, planted.sizes).first == SMALLEST_BUDGET_FLOPS and not folder.exists()
 
 
 def test_losses_without_a_lowest_point_are_a_sentence(parts):

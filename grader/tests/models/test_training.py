@@ -108,7 +108,7 @@ def test_the_record_says_what_happened(trainings):
 
 def test_the_balance_loss_has_its_share_of_the_gradient(trainings):
     """The gradient of all parts of a batch is that of the cross-entropy plus the weighted mean of the balance losses."""
-    from grader.models.training.trainer import BALANCE
+    from grader.models.training.trainer import BALANCE_WEIGHT
 
     trainer = trainings.begin(kind="moe").trainer
     batches = trainer.corpus.batch(0)
@@ -123,7 +123,7 @@ def test_the_balance_loss_has_its_share_of_the_gradient(trainings):
     loss = 0.0
     for inputs, targets in batches:
         logits, balance = trainer.model(inputs)
-        loss = loss + torch.nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="sum") / count + BALANCE * balance / len(batches)
+        loss = loss + torch.nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="sum") / count + BALANCE_WEIGHT * balance / len(batches)
     expected = torch.autograd.grad(loss, trainer.parameters)
     assert all(torch.allclose(a, b, atol=1e-6) for a, b in zip(got, expected))
     trainer.optimizer.step = updates

@@ -91,7 +91,7 @@ def test_only_adapters_change_and_the_loss_is_that_of_the_answers_tokens(tunings
     made = adapters.add_adapters(base.parts, base.model)
     frozen = {name: value.clone() for name, value in base.model.state_dict().items() if name not in made}
     total, count = 0.0, 0
-    for question in islice(tasks.questions(task, base.parts, "0 answers 0", held_out=False), steps.ROWS):
+    for question in islice(tasks.questions(task, base.parts, "0 answers 0", held_out=False), steps.BATCH_ROWS):
         prompt, answer = base.prompt_ids(question.prompt), [*base.answer_ids(question.answer), base.end_id]
         logits = whole_logits(base, torch.tensor([prompt + answer]))[0, len(prompt) - 1 : -1]
         total += torch.nn.functional.cross_entropy(logits, torch.tensor(answer), reduction="sum").item()

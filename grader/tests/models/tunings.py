@@ -13,8 +13,8 @@ class Tunings:
     def __init__(self, monkeypatch, trainings) -> None:
         self.folder, self.chapters = trainings.folder, trainings.chapters
         self._made: list[base.Base] = []
-        monkeypatch.setattr(evaluation, "HELD_OUT", 4)
-        monkeypatch.setattr(steps, "ROWS", 3)
+        monkeypatch.setattr(evaluation, "HELD_OUT_QUESTIONS", 4)
+        monkeypatch.setattr(steps, "BATCH_ROWS", 3)
         for kind in tasks.TASKS.values():
             for task in kind.values():
                 for name, value in (("most_tokens", 6), ("prompts", 2), ("group", 3)):

@@ -2,7 +2,7 @@
 
 from grader.course.syllabus import load_syllabus
 from grader.runner.graded_run import mark_leading_test
-from grader.runner.layout import LONGEST, Page, print_result
+from grader.runner.layout import MAX_EXERCISE_LINES, Page, print_result
 from grader.verdict.results import Diagnosis, ExerciseResult, Failure, TestResult
 
 ROWS = "\n".join(f"[{number}.0, {number}.5, 0.25, 0.125]," for number in range(12))
@@ -23,8 +23,8 @@ def test_the_longest_page_has_25_lines():
         "A promise of three lines. " * 8, "B=2 T=3", ["softmax(\n" + ROWS, "argument 1 =\n" + ROWS], "A problem. " * 30, ROWS, ROWS, "at [0]", "It is twice. " * 9,
         "ch03_attention.py, line 3:  x", "printed\n" * 40,
     )  # fmt: skip
-    assert len(page_of(tall, DIAGNOSIS, tests=3)) <= LONGEST == 25
-    assert len(page_of(tall, width=60)) <= LONGEST
+    assert len(page_of(tall, DIAGNOSIS, tests=3)) <= MAX_EXERCISE_LINES == 25
+    assert len(page_of(tall, width=60)) <= MAX_EXERCISE_LINES
     verbose = page_of(tall, DIAGNOSIS, verbose=True)
     assert len(verbose) > 60 and "  called    softmax(" in verbose and not any(line.endswith("…") for line in verbose[:20])
 

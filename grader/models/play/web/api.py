@@ -16,15 +16,24 @@ from typing import Any, Protocol
 import torch
 from grader.files import UserProblem
 from grader.models.own_parts import describe_problem
-from grader.models.play.engine import CONTEXT, MOST_READ, PART, REPLACEMENT, Candidate, Ending, Engine, Piece
+from grader.models.play.engine import (
+    CONTEXT_TOKENS,
+    MOST_READ_TOKENS,
+    PART_OF_A_CHARACTER,
+    REPLACEMENT,
+    Candidate,
+    Ending,
+    Engine,
+    Piece,
+)
 from grader.models.play.session import full_note, left_out_note, reading_notes, unknown_note
-from grader.models.play.settings import LONGEST, OFF, SETTINGS, PlayProblem, Settings
+from grader.models.play.settings import MOST_TOKENS, OFF, SETTINGS, PlayProblem, Settings
 from grader.models.play.web.page_models import PageModels
 
 MOST_WEIGHTS = 2**24  # of all attention maps of one text
 MOST_LOGITS = 2**28  # that the logit lens computes: 1 GiB
-LONGEST_TEXT = 20_000  # characters of a request
-MOST_IDS = MOST_READ + 10_000  # a beginning, and the longest text
+MOST_CHARACTERS = 20_000
+MOST_IDS = MOST_READ_TOKENS + 10_000  # a beginning, and the longest text
 Data = dict[str, Any]
 
 
@@ -61,8 +70,8 @@ def read_request(body: bytes, fields: Collection[str]) -> Request:
     wrong = next((name for name, value in data.items() if name not in fields or not CHECKS[name](value)), None)
     if wrong is not None:
         raise WrongRequest(f"the page sends no such {wrong}")
-    if len(data.get("text", "")) > LONGEST_TEXT or len(data.get("ids", ())) > MOST_IDS:
-        raise WrongRequest(f"the text is too long: the page sends at most {LONGEST_TEXT} characters; shorten it")
+    if len(data.get("text", "")) > MOST_CHARACTERS or len(data.get("ids", ())) > MOST_IDS:
+        raise WrongRequest(f"the text is too long: the page sends at most {MOST_CHARACTERS} characters; shorten it")
     settings = Settings()
     try:
         for name, value in data.get("settings", {}).items():
@@ -127,7 +136,8 @@ class Api(Turns):
         """What the page shows first."""
         with self.turn:
             names = [name for name in self._models.checkpoints() if name != self._models.first.name]
-            return {**self._models.describe(""), "others": names, "settings": asdict(Settings()), "longest": LONGEST}
+            described = self._models.describe("")
+            return {**described, "others": names, "settings": asdict(Settings()), "longest": MOST_TOKENS}
 
     def open(self, request: Request) -> Data:
         """Load a checkpoint to compare with."""
@@ -258,12 +268,12 @@ def _tokens(engine: Engine, ids: list[int]) -> list[Data]:
     when it is complete."""
     pieces, labels = engine.tokenizer.pieces(ids), engine.tokens(ids)
     if pieces[-1].endswith(REPLACEMENT):
-        pieces[-1], labels[-1] = pieces[-1].removesuffix(REPLACEMENT), PART
+        pieces[-1], labels[-1] = pieces[-1].removesuffix(REPLACEMENT), PART_OF_A_CHARACTER
     return [{"id": i, "text": text, "label": label} for i, text, label in zip(ids, pieces, labels)]
 
 
 def _token(engine: Engine, ids: list[int], piece: Piece) -> Data:
-    label = engine.tokens(ids[-CONTEXT - 1 :])[-1]
+    label = engine.tokens(ids[-CONTEXT_TOKENS - 1 :])[-1]
     return {
         "event": "token",
         "id": piece.id,

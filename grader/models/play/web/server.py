@@ -19,7 +19,7 @@ from grader.console.local_server import HOST, POLICY, LocalServer, is_own_host
 from grader.models.play.web.api import Data, WrongRequest
 from grader.teaching import book
 
-LARGEST = 1 << 20  # bytes of a request
+MOST_REQUEST_BYTES = 1 << 20
 STATIC = Path(__file__).parent / "static"
 BOOK = Path(book.__file__).parent / "static"
 KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
@@ -118,8 +118,8 @@ class _Handler(BaseHTTPRequestHandler):
         length = self.headers.get("Content-Length", "")
         if not length.isascii() or not length.isdigit() or "Transfer-Encoding" in self.headers:
             self._refuse(411, "the request does not say how long it is")
-        elif len(length) > 9 or int(length) > LARGEST:
-            self._refuse(413, f"the request is larger than {LARGEST} bytes")
+        elif len(length) > 9 or int(length) > MOST_REQUEST_BYTES:
+            self._refuse(413, f"the request is larger than {MOST_REQUEST_BYTES} bytes")
         elif self.headers.get_content_type() != "application/json":
             self._refuse(415, "the request is not application/json")
         else:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from grader.models.play.web.api import LONGEST_TEXT, Data, Turns, WrongRequest
+from grader.models.play.web.api import MOST_CHARACTERS, Data, Turns, WrongRequest
 from grader.models.play.web.server import SHARED
 from grader.models.published.chat import HIGHEST_TEMPERATURE, ChatProblem, Message, answer, answer_ids
 from grader.models.published.inside import look_inside, show_token
@@ -42,8 +42,8 @@ def read_request(body: bytes, fields: Collection[str]) -> Request:
     messages, temperature, place = data.get("messages"), data.get("temperature", 0.0), data.get("place")
     if not isinstance(messages, list) or not 0 < len(messages) <= MOST_MESSAGES or not all(map(_is_message, messages)):
         raise WrongRequest("the page sends no such messages")
-    if any(len(message["content"]) > LONGEST_TEXT for message in messages):
-        raise WrongRequest(f"the text is too long: the page sends at most {LONGEST_TEXT} characters; shorten it")
+    if any(len(message["content"]) > MOST_CHARACTERS for message in messages):
+        raise WrongRequest(f"the text is too long: the page sends at most {MOST_CHARACTERS} characters; shorten it")
     if type(temperature) not in (int, float) or not 0 <= temperature <= HIGHEST_TEMPERATURE:
         raise WrongRequest(f"the temperature is a number from 0 to {HIGHEST_TEMPERATURE:g}")
     if place is not None and type(place) is not int:
