@@ -56,8 +56,9 @@ def test_text_that_looks_like_a_special_token_stays_text(published):
 
 def test_control_characters_of_the_model_become_replacement_characters(chat):
     said(chat, "/temperature 10")
-    shown = said(chat, "hello")
-    assert CONTROL.search(chat.messages[-1]["content"]) and not CONTROL.search(shown) and "\ufffd" in shown
+    shown = "".join(said(chat, "hello") for _ in range(5))  # an answer that ends early may have none
+    written = "".join(message["content"] for message in chat.messages)
+    assert CONTROL.search(written) and not CONTROL.search(shown) and "\ufffd" in shown
     assert not CONTROL.search(said(chat, "/inside"))
 
 
