@@ -51,7 +51,7 @@ def check(job: CheckJob, report: Report, fork: bool = True) -> int:
 
     if fork and not job.in_worker:
         for test, attempt in zip(tests, first_attempts(judge, tests, report)):
-            lines.decided(test, judge.accept(judge.settle(test, attempt)))
+            lines.decided(test, judge.accept(judge.final_attempt(test, attempt)))
     else:
         judge.run_tests(tests, lambda test: report.message(begun=test.name), lines.decided)
     report.extend_deadline(CONCLUDING_SECONDS)

@@ -76,7 +76,7 @@ class Judge:
 
     def judge(self, test: GradedTest) -> Attempt:
         """The attempt that decides this test."""
-        return self.settle(test, self.first_attempt(test))
+        return self.final_attempt(test, self.first_attempt(test))
 
     def first_attempt(self, test: GradedTest) -> Attempt:
         """A test with everything replaced that is known to need it, without running other tests."""
@@ -126,7 +126,7 @@ class Judge:
             self.run.register(test)
         return tests
 
-    def settle(self, test: GradedTest, found: Attempt) -> Attempt:
+    def final_attempt(self, test: GradedTest, found: Attempt) -> Attempt:
         """The verdict after a first attempt: that one, or one with other definitions replaced."""
         exercise = test.exercise
         if found.cannot_change or not self.may_replace(exercise):
