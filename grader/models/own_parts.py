@@ -12,7 +12,7 @@ from grader.execution.errors import Where, message_of, printable
 from grader.files import UserProblem
 from grader.models.design import Design
 from grader.teaching.walks.exercise_status import MAX_LISTED_NAMES, ExerciseStatus, find_status
-from grader.teaching.walks.parts import NotInHandout, Parts, list_names
+from grader.teaching.walks.parts import MixedChapters, NotInHandout, list_names
 from grader.teaching.walks.progress_line import ProgressReporter
 from grader.teaching.walks.small_models import ATTENDING
 
@@ -61,7 +61,7 @@ def model_exercises(design: Design) -> tuple[str, ...]:
 class OwnParts:
     """The mixed chapters, and what to say about them."""
 
-    parts: Parts
+    parts: MixedChapters
     status: ExerciseStatus = field(default_factory=ExerciseStatus)
 
     @property
@@ -98,10 +98,10 @@ def find_own_parts(exercises: Iterable[str], report_progress: ProgressReporter) 
             f"{'are' if len(missing) > 1 else 'is'} not in this handout"
         )
     status = find_status(names, report_progress)
-    return OwnParts(Parts(names, status.passed), status)
+    return OwnParts(MixedChapters(names, status.passed), status)
 
 
-def find_crash(problem: BaseException, parts: Parts) -> str | None:
+def find_crash(problem: BaseException, parts: MixedChapters) -> str | None:
     """What the learner's code raised and at which of their lines, without a period; None if the exception passed
     through no line of theirs."""
     texts = parts.learner_texts
@@ -126,7 +126,7 @@ def _in_course_order(names: Iterable[str]) -> list[str]:
     return [exercise.name for exercise in load_syllabus().exercises if exercise.name in wanted]
 
 
-def describe_problem(problem: BaseException, parts: Parts) -> str:
+def describe_problem(problem: BaseException, parts: MixedChapters) -> str:
     """One sentence for an exception while a model runs, without its period: the learner's line if it is theirs."""
     return find_crash(problem, parts) or _what_was_raised(problem)
 
@@ -138,7 +138,7 @@ class CodeProblem(UserProblem):
 
 
 @contextlib.contextmanager
-def explaining_crashes(parts: Parts, *sentences: type[Exception]) -> Iterator[None]:
+def explaining_crashes(parts: MixedChapters, *sentences: type[Exception]) -> Iterator[None]:
     """Turn an exception of the learner's code into a CodeProblem. A UserProblem has a message for the user already and
     passes; so do the types `sentences`.
 

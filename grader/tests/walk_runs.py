@@ -16,7 +16,7 @@ import torch
 from grader.course.syllabus import load_syllabus
 from grader.teaching.walks import load, template_path
 from grader.teaching.walks.guide import template_numbers
-from grader.teaching.walks.parts import Parts
+from grader.teaching.walks.parts import MixedChapters
 from grader.teaching.walks.progress_line import hide_progress
 from grader.teaching.walks.template import print_template, read_template
 from grader.teaching.walks.walk_page import WalkPage
@@ -36,7 +36,7 @@ class FinishedWalk:
 @functools.cache
 def run_once(name: str, seed: int = 0) -> FinishedWalk:
     walk = load(name)
-    parts = Parts(walk.REQUIRED_EXERCISES, ())
+    parts = MixedChapters(walk.REQUIRED_EXERCISES, ())
     ran: set[str] = set()
 
     def note_exercise(frame, event, _):

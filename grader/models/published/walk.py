@@ -12,7 +12,7 @@ from grader.models.own_parts import OwnParts
 from grader.models.published.gguf import GgufFile
 from grader.models.published.opening import Published, build, find_source, installed_file
 from grader.models.published.source import PublishedProblem
-from grader.teaching.walks.parts import Parts
+from grader.teaching.walks.parts import MixedChapters
 from grader.teaching.walks.progress_line import ProgressReporter
 from grader.teaching.walks.walk_page import Block, grid, table
 from rich.text import Text
@@ -37,7 +37,7 @@ def require() -> None:
     installed_file()
 
 
-def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> SimpleNamespace:
+def measure(parts: MixedChapters, seed: int, report_progress: ProgressReporter) -> SimpleNamespace:
     """Read the file, build the model, and let it answer. Nothing is random here."""
     file, source = GgufFile(installed_file()), find_source(None)
     layout, blocks = file.blocks(TENSOR)
@@ -83,7 +83,7 @@ def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Simpl
 
 
 @torch.no_grad()
-def _undo_interleaving(parts: Parts, published: Published) -> None:
+def _undo_interleaving(parts: MixedChapters, published: Published) -> None:
     """Put the rows of queries and keys into the order that a model for halves has."""
     for block in published.model.blocks:
         for linear, n_heads in (

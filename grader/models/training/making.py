@@ -26,7 +26,7 @@ from grader.models.training.optimizer_state import read_state
 from grader.models.training.own_text import TextProblem
 from grader.models.training.settings import Recipe, Settings
 from grader.models.training.trainer import History, Trainer, prepare_torch
-from grader.teaching.walks.parts import Parts
+from grader.teaching.walks.parts import MixedChapters
 from grader.teaching.walks.progress_line import ProgressReporter
 from grader.version import __version__
 
@@ -158,7 +158,7 @@ def reopen(folder: Path, device: str) -> Training:
     again."""
     data = checkpoint.read_record(folder)
     learner, reference = (data["record"]["parts"][author] for author in ("learner", "reference"))
-    own = OwnParts(Parts([*learner, *reference], learner))
+    own = OwnParts(MixedChapters([*learner, *reference], learner))
     return _go_on(folder, data, Design.from_data(data["design"]), own, device)
 
 

@@ -18,7 +18,7 @@ from grader.models.published.chat import prompt_ids
 from grader.models.published.opening import EARLIER, EXERCISES, Published, build, find_source
 from grader.models.published.source import PublishedProblem
 from grader.quality.benchmarks.figures import format_seconds, machine, print_figure, print_goal
-from grader.teaching.walks.parts import Parts
+from grader.teaching.walks.parts import MixedChapters
 from torch import Tensor
 
 QUESTION = "What is the capital of France?"
@@ -36,7 +36,7 @@ def run(arguments: list[str]) -> int:
     parser.add_argument("--tokens", type=int, default=32, help="tokens of each answer (default 32)")
     parser.add_argument("--rounds", type=int, default=5, help="answers of each model (default 5)")
     options = parser.parse_args(arguments)
-    own = OwnParts(Parts((*EARLIER, *EXERCISES), ()))
+    own = OwnParts(MixedChapters((*EARLIER, *EXERCISES), ()))
     try:
         find_source(None)
         import transformers  # noqa: F401

@@ -12,7 +12,7 @@ from grader.execution.chapter_package import ChapterPackage
 from grader.teaching.corpora import SENTENCES
 from grader.teaching.measurements import Report, result_table
 from grader.teaching.walks.initialization import scaled_normal_
-from grader.teaching.walks.parts import Parts
+from grader.teaching.walks.parts import MixedChapters
 from grader.teaching.walks.progress_line import ProgressReporter
 from grader.teaching.walks.small_models import SENTENCE_GPT, Batch, sentence_gpt, small_gpt
 from grader.teaching.walks.walk_page import BLANK, curves, table
@@ -31,7 +31,7 @@ SHOWN = (1, 10, 20, 40, 60)
 RUNS = ("2 sentences a step", "10 x 2, accumulated", "all 20 at once")
 
 
-def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> SimpleNamespace:
+def measure(parts: MixedChapters, seed: int, report_progress: ProgressReporter) -> SimpleNamespace:
     model, _, whole, _ = sentence_gpt(parts, seed, WARM_UP_STEPS, report_progress)
     generator = torch.Generator().manual_seed(seed)
     full = _gradient(parts, model, whole)
@@ -95,13 +95,13 @@ def _count(batch: Batch) -> int:
     return int((batch[1] != -100).sum())
 
 
-def _gradient(parts: Parts, model: nn.Module, batch: Batch) -> Tensor:
+def _gradient(parts: MixedChapters, model: nn.Module, batch: Batch) -> Tensor:
     """Return the gradient of the mean loss with respect to all weights, as one vector."""
     loss = parts.cross_entropy(model(batch[0])[0], batch[1])
     return parameters_to_vector(torch.autograd.grad(loss, list(model.parameters())))
 
 
-def _stepped(parts: Parts, model: nn.Module, way: str, whole: Batch, pieces: Sequence[Batch]) -> Tensor:
+def _stepped(parts: MixedChapters, model: nn.Module, way: str, whole: Batch, pieces: Sequence[Batch]) -> Tensor:
     """Return the weights after one SGD step from the same starting point."""
     copied = copy.deepcopy(model)
     optimizer = torch.optim.SGD(copied.parameters(), lr=1.0)

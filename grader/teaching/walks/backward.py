@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
-from grader.teaching.walks.parts import Parts
+from grader.teaching.walks.parts import MixedChapters
 from grader.teaching.walks.progress_line import ProgressReporter
 from grader.teaching.walks.walk_page import BLANK, curve, table
 from torch import Tensor, nn
@@ -35,7 +35,7 @@ SHOWN = (1, 10, 20, 40, 80, 120)
 Named = dict[str, Tensor]
 
 
-def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> SimpleNamespace:
+def measure(parts: MixedChapters, seed: int, report_progress: ProgressReporter) -> SimpleNamespace:
     vocabulary = sorted(set(SENTENCE))
     ids = torch.tensor([vocabulary.index(word) for word in SENTENCE])
     model = _Model(parts, ids[:-1], ids[1:], len(vocabulary), seed)
@@ -73,7 +73,7 @@ def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Simpl
 class _Model:
     """The forward pass with the course's layers, and the backward pass with the functions of chapter 13."""
 
-    def __init__(self, parts: Parts, ids: Tensor, targets: Tensor, vocab_size: int, seed: int) -> None:
+    def __init__(self, parts: MixedChapters, ids: Tensor, targets: Tensor, vocab_size: int, seed: int) -> None:
         self.parts, self.ids, self.targets, self.vocab_size = parts, ids, targets, vocab_size
         self.mask = parts.causal_mask(len(ids))
         generator = torch.Generator().manual_seed(seed)
@@ -144,7 +144,7 @@ def _off(found: Tensor, right: Tensor) -> float:
     return ((found - right).abs().max() / right.abs().max().clamp(min=1e-12)).item()
 
 
-def _nodes(parts: Parts) -> list[tuple[str, float, float]]:
+def _nodes(parts: MixedChapters) -> list[tuple[str, float, float]]:
     """Run the lesson's calculation with Scalars; return the name, value and gradient of each node."""
     a, b = parts.Scalar(2), parts.Scalar(-3)
     c = a * b

@@ -16,7 +16,7 @@ from grader.console.output import command_line, make_console  # noqa: E402
 from grader.course.syllabus import load_syllabus  # noqa: E402
 from grader.teaching.walks import load, template_path  # noqa: E402
 from grader.teaching.walks.exercise_status import ExerciseStatus, find_status  # noqa: E402
-from grader.teaching.walks.parts import NotInHandout, Parts, hidden_prints  # noqa: E402
+from grader.teaching.walks.parts import MixedChapters, NotInHandout, hidden_prints  # noqa: E402
 from grader.teaching.walks.progress_line import ProgressReporter, show_progress  # noqa: E402
 from grader.teaching.walks.template import fill, print_template, read_template  # noqa: E402
 from grader.teaching.walks.walk_page import WalkPage  # noqa: E402
@@ -67,7 +67,7 @@ def measure(walk: ModuleType, status: ExerciseStatus, seed: int, report_progress
     """
     passed, notes = set(status.passed), []
     while True:
-        parts = Parts(walk.REQUIRED_EXERCISES, passed)
+        parts = MixedChapters(walk.REQUIRED_EXERCISES, passed)
         for why in parts.broken.values():
             notes.append(f"{why}. So this walk uses the reference's code for that whole chapter.")
         passed = set(parts.from_learner)

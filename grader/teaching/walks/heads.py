@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from grader.teaching.walks.parts import Parts
+from grader.teaching.walks.parts import MixedChapters
 from grader.teaching.walks.progress_line import ProgressReporter
 from grader.teaching.walks.small_models import GPT_PARTS, Batch, small_gpt, train
 from grader.teaching.walks.walk_page import causal, curve, grid, table
@@ -34,7 +34,7 @@ EXAM_TEXTS = 256
 LAYERS, HEADS, WIDTH = 2, 4, 64
 
 
-def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> SimpleNamespace:
+def measure(parts: MixedChapters, seed: int, report_progress: ProgressReporter) -> SimpleNamespace:
     language = Language(seed)
     sizes = {"max_len": LENGTH, "d_model": WIDTH, "n_heads": HEADS, "n_layers": LAYERS}
     model = small_gpt(parts, len(TOKENS), seed, **sizes)
@@ -99,7 +99,7 @@ class Language:
         return torch.stack(tokens, 1), torch.stack(rules, 1), torch.stack(chances, 1)
 
 
-def _patterns(parts: Parts, model: nn.Module, exam: Tensor) -> Tensor:
+def _patterns(parts: MixedChapters, model: nn.Module, exam: Tensor) -> Tensor:
     return parts.attention_patterns(model, exam[:, :-1]).mean(1)
 
 

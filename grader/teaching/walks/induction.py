@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from grader.execution.chapter_package import ChapterPackage
 from grader.teaching.measurements import Report, result_table
-from grader.teaching.walks.parts import Parts
+from grader.teaching.walks.parts import MixedChapters
 from grader.teaching.walks.progress_line import ProgressReporter, show_progress
 from grader.teaching.walks.small_models import GPT_PARTS
 from grader.teaching.walks.walk_page import bars, table
@@ -38,7 +38,7 @@ PERIOD = PERIODS[0]  # of the text that is looked at closely
 COLUMNS = ("step", "first half", "second half", "layer 0", "layer 1")
 
 
-def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> SimpleNamespace:
+def measure(parts: MixedChapters, seed: int, report_progress: ProgressReporter) -> SimpleNamespace:
     row = torch.randperm(VOCABULARY, generator=torch.Generator().manual_seed(seed))[:PERIOD].repeat(2)
     patterns: list[Tensor] = []
 

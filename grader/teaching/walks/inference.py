@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from grader.execution.chapter_package import ChapterPackage
 from grader.teaching.measurements import Report, result_table
-from grader.teaching.walks.parts import Parts
+from grader.teaching.walks.parts import MixedChapters
 from grader.teaching.walks.progress_line import ProgressReporter
 from grader.teaching.walks.small_models import SENTENCE_GPT, sentence_gpt
 from grader.teaching.walks.walk_page import bars, causal, grid, table
@@ -23,7 +23,7 @@ SHOWN = 6  # numbers of a vector, from its beginning
 BEST = 5  # candidates
 
 
-def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> SimpleNamespace:
+def measure(parts: MixedChapters, seed: int, report_progress: ProgressReporter) -> SimpleNamespace:
     model, tokenizer, _, losses = sentence_gpt(parts, seed, STEPS, report_progress, lr=5e-3)
     ids = torch.tensor([tokenizer.encode(TEXT)])
     with torch.no_grad():

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from grader.execution.chapter_package import ChapterPackage
 from grader.teaching.measurements import Report, result_table
-from grader.teaching.walks.parts import Parts
+from grader.teaching.walks.parts import MixedChapters
 from grader.teaching.walks.progress_line import ProgressReporter, show_progress
 from grader.teaching.walks.small_models import SENTENCE_GPT, sentence_gpt
 from grader.teaching.walks.walk_page import grid, table
@@ -38,7 +38,7 @@ MODELS = (  # name, layers, query heads, heads of keys and values, numbers a hea
 TEXT_LENGTHS = (1024, 8192, 131072)
 
 
-def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> SimpleNamespace:
+def measure(parts: MixedChapters, seed: int, report_progress: ProgressReporter) -> SimpleNamespace:
     plain, tokenizer, _, losses = sentence_gpt(parts, seed, STEPS, report_progress, lr=5e-3)
     model = parts.CachedGPT(plain.config).eval()
     model.load_state_dict(plain.state_dict())
@@ -109,7 +109,7 @@ def multiplications(model: Callable, *arguments: Any) -> tuple[Any, int]:
 
 
 @torch.no_grad()
-def _counted(parts: Parts, report_progress: ProgressReporter) -> list[tuple[int, int, int]]:
+def _counted(parts: MixedChapters, report_progress: ProgressReporter) -> list[tuple[int, int, int]]:
     torch.manual_seed(0)
     model = parts.CachedGPT(parts.GPTConfig(256, max(COUNTED), d_model=64, n_heads=4, n_layers=2)).eval()
     found = []

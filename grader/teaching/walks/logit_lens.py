@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
-from grader.teaching.walks.parts import Parts
+from grader.teaching.walks.parts import MixedChapters
 from grader.teaching.walks.progress_line import ProgressReporter
 from grader.teaching.walks.small_models import SENTENCE_GPT, sentence_gpt
 from grader.teaching.walks.walk_page import BLANK, grid, table
@@ -19,7 +19,7 @@ BEST = 3  # candidates shown
 LAYER_NAMES = ("embedding", *(f"block {i}" for i in range(LAYERS)))
 
 
-def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> SimpleNamespace:
+def measure(parts: MixedChapters, seed: int, report_progress: ProgressReporter) -> SimpleNamespace:
     sizes = {"d_model": WIDTH, "n_heads": HEADS, "n_layers": LAYERS}
     model, tokenizer, (inputs, targets), losses = sentence_gpt(parts, seed, STEPS, report_progress, **sizes)
     readings, tables = [], []

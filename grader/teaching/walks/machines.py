@@ -12,7 +12,7 @@ from grader.teaching.machines.counting import CountedGroup, count_calls
 from grader.teaching.machines.one_block import make_block, parameter_bytes, run_block_in_parts
 from grader.teaching.machines.one_step import WAYS, train_one_step
 from grader.teaching.machines.pipeline import TimedStep, bubble, most_kept, pass_time, time_steps, total_time
-from grader.teaching.walks.parts import Parts
+from grader.teaching.walks.parts import MixedChapters
 from grader.teaching.walks.progress_line import ProgressReporter
 from grader.teaching.walks.small_models import GPT_PARTS, small_gpt
 from grader.teaching.walks.walk_page import Block, table
@@ -35,7 +35,7 @@ KINDS = ("gpipe", "1f1b")
 KEPT = ("weights", "gradients", "state", "kept")
 
 
-def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> SimpleNamespace:
+def measure(parts: MixedChapters, seed: int, report_progress: ProgressReporter) -> SimpleNamespace:
     given = torch.randint(1, 10, (RING_RANKS, RING_NUMBERS)).float()
     ring, ring_sums = zip(*_ring(parts, given))
     sent = {size: _ring(parts, torch.ones(size, LONG))[0][0].ring_bytes() for size in RING_SIZES}
@@ -83,7 +83,7 @@ def _apart(one: Tensor, other: Tensor) -> float:
 # ---- what runs on the ranks
 
 
-def _ring(parts: Parts, rows: Tensor) -> list[tuple[CountedGroup, list[float]]]:
+def _ring(parts: MixedChapters, rows: Tensor) -> list[tuple[CountedGroup, list[float]]]:
     """Add up the rows, of which each rank has one; return for each rank what it has sent, and the sum."""
     """Add up the rows, of which each rank has one."""
 
@@ -94,7 +94,7 @@ def _ring(parts: Parts, rows: Tensor) -> list[tuple[CountedGroup, list[float]]]:
     return run_ranks(add_up, len(rows))[0]
 
 
-def _run_pipeline(parts: Parts, stages: list[nn.Module], kind: str, x: Tensor) -> SimpleNamespace:
+def _run_pipeline(parts: MixedChapters, stages: list[nn.Module], kind: str, x: Tensor) -> SimpleNamespace:
     schedule = parts.pipeline_schedule(len(stages), len(x), kind)
 
     def run(group: Group) -> tuple[CountedGroup, Tensor]:

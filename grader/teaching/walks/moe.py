@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from grader.execution.chapter_package import ChapterPackage
 from grader.teaching.measurements import Report, result_table
-from grader.teaching.walks.parts import Parts
+from grader.teaching.walks.parts import MixedChapters
 from grader.teaching.walks.progress_line import ProgressReporter, show_progress
 from grader.teaching.walks.small_models import ATTENDING
 from grader.teaching.walks.walk_page import bars, curves, grid, table
@@ -43,7 +43,7 @@ EXPERT_NUMBERS = [f"{i}" for i in range(EXPERTS)]
 class Sums(nn.Module):
     """A model of one block that predicts the last digit of a sum: ids (B, 3) -> logits (B, 3, V), balance loss."""
 
-    def __init__(self, parts: Parts, block: nn.Module) -> None:
+    def __init__(self, parts: MixedChapters, block: nn.Module) -> None:
         super().__init__()
         self.token_emb = parts.TokenEmbedding(len(WORDS), WIDTH)
         self.pos_emb = parts.LearnedPositions(3, WIDTH)
@@ -71,7 +71,7 @@ def all_sums() -> tuple[Tensor, Tensor]:
     return table[:, :3], targets
 
 
-def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> SimpleNamespace:
+def measure(parts: MixedChapters, seed: int, report_progress: ProgressReporter) -> SimpleNamespace:
     narrow, wide = TOP_K * D_FF, EXPERTS * D_FF
     makers: dict[str, tuple[int, Callable[[], nn.Module]]] = {
         "dense, narrow": (narrow, lambda: parts.PreNormBlock(WIDTH, HEADS, narrow)),
@@ -96,7 +96,7 @@ def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Simpl
 
 
 def _train(
-    parts: Parts, model: nn.Module, sums: Tensor, targets: Tensor, seed: int, step: Callable[[], None]
+    parts: MixedChapters, model: nn.Module, sums: Tensor, targets: Tensor, seed: int, step: Callable[[], None]
 ) -> list[float]:
     generator = torch.Generator().manual_seed(seed)
     optimizer = parts.AdamW(model.parameters(), lr=LR)
@@ -114,7 +114,7 @@ def _train(
 
 
 @torch.no_grad()
-def _routing(parts: Parts, model: Sums, sums: Tensor, targets: Tensor) -> dict[str, Any]:
+def _routing(parts: MixedChapters, model: Sums, sums: Tensor, targets: Tensor) -> dict[str, Any]:
     """Return the experts to which the tokens of all sums are routed."""
     layer, seen = model.block.moe, []
     layer.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))

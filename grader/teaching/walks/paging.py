@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
-from grader.teaching.walks.parts import Parts
+from grader.teaching.walks.parts import MixedChapters
 from grader.teaching.walks.progress_line import ProgressReporter
 from grader.teaching.walks.walk_page import Block, table
 
@@ -20,7 +20,7 @@ MAX_POSITIONS = 16  # that a server without blocks would reserve for each text
 class _Server:
     """A pool and the caches of its texts, with what was appended to each."""
 
-    def __init__(self, parts: Parts, seed: int) -> None:
+    def __init__(self, parts: MixedChapters, seed: int) -> None:
         self.pool = parts.BlockPool(N_BLOCKS, SIZE, HEADS, D_HEAD)
         self.new_cache = lambda: parts.PagedKVCache(self.pool)
         self.caches: dict[str, Any] = {}
@@ -56,7 +56,7 @@ class _Server:
         return max(differences)
 
 
-def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> SimpleNamespace:
+def measure(parts: MixedChapters, seed: int, report_progress: ProgressReporter) -> SimpleNamespace:
     server = _Server(parts, seed)
     for name, T in PROMPTS.items():
         server.append(name, T)

@@ -35,7 +35,7 @@ class NotInHandout(UserProblem, ValueError):
     """A walk or a model needs exercises that this handout leaves out; the message is a sentence."""
 
 
-class Parts:
+class MixedChapters:
     """The mixed chapters. Each of their names is an attribute: `parts.GPT`, `parts.GPTConfig`."""
 
     def __init__(self, required: Sequence[str], passed: Collection[str], learner: Target = LEARNER) -> None:

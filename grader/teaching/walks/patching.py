@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 from grader.teaching.corpora import FACTS, RELATIONS
-from grader.teaching.walks.parts import Parts
+from grader.teaching.walks.parts import MixedChapters
 from grader.teaching.walks.progress_line import ProgressReporter
 from grader.teaching.walks.small_models import SENTENCE_GPT, small_gpt, tokenizer_and_batch, train
 from grader.teaching.walks.walk_page import grid, table
@@ -26,7 +26,7 @@ BLOCKS = [f"after block {i}" for i in range(LAYERS)]
 Recoveries = list[list[float]]  # by block, then by place
 
 
-def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> SimpleNamespace:
+def measure(parts: MixedChapters, seed: int, report_progress: ProgressReporter) -> SimpleNamespace:
     tokenizer, (inputs, targets) = tokenizer_and_batch(parts, SENTENCES)
     targets = targets.clone()
     targets[:, :-1] = -100  # the country and the question are random; only the answer can be learned
@@ -70,7 +70,7 @@ def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Simpl
     )
 
 
-def patched(parts: Parts, model: Any, clean: Tensor, corrupted: Tensor, answers: Tensor) -> Recoveries:
+def patched(parts: MixedChapters, model: Any, clean: Tensor, corrupted: Tensor, answers: Tensor) -> Recoveries:
     """Return the mean recovery of the answers, (N,), over N pairs of runs, by block and position."""
     with torch.no_grad():
         ends = [model(ids)[0][:, -1] for ids in (clean, corrupted)]

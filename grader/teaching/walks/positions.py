@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from grader.execution.chapter_package import ChapterPackage
 from grader.teaching.measurements import Report, result_table
-from grader.teaching.walks.parts import Parts
+from grader.teaching.walks.parts import MixedChapters
 from grader.teaching.walks.progress_line import ProgressReporter, show_progress
 from grader.teaching.walks.small_models import GPT_PARTS
 from grader.teaching.walks.walk_page import grid, table
@@ -44,7 +44,7 @@ QUERY_PLACES = (15, 8)
 BIN = 8  # places that make one column
 
 
-def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> SimpleNamespace:
+def measure(parts: MixedChapters, seed: int, report_progress: ProgressReporter) -> SimpleNamespace:
     tables: dict[str, Tensor] = {}
     echo, heads = {}, {}
 

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from grader.execution.chapter_package import ChapterPackage
 from grader.teaching.measurements import Report, result_table
-from grader.teaching.walks.parts import Parts
+from grader.teaching.walks.parts import MixedChapters
 from grader.teaching.walks.progress_line import ProgressReporter
 from grader.teaching.walks.small_models import ATTENDING
 from grader.teaching.walks.walk_page import Block, causal, grid, line
@@ -24,7 +24,7 @@ T, D, H = len(WORDS), 4, 2
 D_HEAD = D // H
 
 
-def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> SimpleNamespace:
+def measure(parts: MixedChapters, seed: int, report_progress: ProgressReporter) -> SimpleNamespace:
     embedding, layer = parts.TokenEmbedding(T, D), parts.MultiHeadAttention(D, H, bias=False)
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
-from grader.teaching.walks.parts import Parts
+from grader.teaching.walks.parts import MixedChapters
 from grader.teaching.walks.progress_line import ProgressReporter
 from grader.teaching.walks.small_models import SENTENCE_GPT, small_gpt, tokenizer_and_batch
 from grader.teaching.walks.walk_page import BLANK, Block, curve, grid, grids, line, table
@@ -23,7 +23,7 @@ LAYER_NAMES = [f"layer {i}" for i in range(LAYERS)]
 Matrix = list[list[float]]
 
 
-def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> SimpleNamespace:
+def measure(parts: MixedChapters, seed: int, report_progress: ProgressReporter) -> SimpleNamespace:
     tokenizer, batch = tokenizer_and_batch(parts)
     model = small_gpt(parts, tokenizer.vocab_size, seed, d_model=D, n_heads=HEADS, n_layers=LAYERS)
     optimizer = parts.AdamW(model.parameters(), lr=LR)

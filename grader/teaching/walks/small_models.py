@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from grader.teaching.corpora import SENTENCES
-from grader.teaching.walks.parts import Parts
+from grader.teaching.walks.parts import MixedChapters
 from grader.teaching.walks.progress_line import ProgressReporter, hide_progress
 from torch import Tensor, nn
 
@@ -27,11 +27,11 @@ Batch = tuple[Tensor, Tensor]
 
 
 def names_of(*chapters: ModuleType) -> Any:
-    """Return the names of several chapters as attributes of one object, as `Parts` has them."""
+    """Return the names of several chapters as attributes of one object, as `MixedChapters` has them."""
     return SimpleNamespace(**{name: value for chapter in chapters for name, value in vars(chapter).items()})
 
 
-def tokenizer_and_batch(parts: Parts, sentences: tuple[str, ...] = SENTENCES) -> tuple[Any, Batch]:
+def tokenizer_and_batch(parts: MixedChapters, sentences: tuple[str, ...] = SENTENCES) -> tuple[Any, Batch]:
     """Return a tokenizer of all their words, padding first, and all sentences as one batch.
 
     Uses TOKENIZING, next_token_pairs and collate.
@@ -40,7 +40,7 @@ def tokenizer_and_batch(parts: Parts, sentences: tuple[str, ...] = SENTENCES) ->
     return tokenizer, batch_of(parts, tokenizer, sentences)
 
 
-def batch_of(parts: Parts, tokenizer: Any, sentences: tuple[str, ...]) -> Batch:
+def batch_of(parts: MixedChapters, tokenizer: Any, sentences: tuple[str, ...]) -> Batch:
     windows = [window for sentence in sentences for window in parts.next_token_pairs(tokenizer.encode(sentence), 32)]
     return parts.collate(windows)
 
@@ -53,7 +53,7 @@ def small_gpt(parts: Any, vocab_size: int, seed: int, **sizes: Any) -> nn.Module
 
 
 def train(
-    parts: Parts,
+    parts: MixedChapters,
     model: nn.Module,
     batch: Batch | Callable[[], Batch],
     steps: int,
@@ -101,7 +101,7 @@ def train_with_warmup(
 
 
 def sentence_gpt(
-    parts: Parts, seed: int, steps: int, report_progress: ProgressReporter, lr: float = 3e-3, **sizes: Any
+    parts: MixedChapters, seed: int, steps: int, report_progress: ProgressReporter, lr: float = 3e-3, **sizes: Any
 ) -> tuple[nn.Module, Any, Batch, list[float]]:
     """Return a small GPT that has learned the sentences, its tokenizer, the batch and the losses. Uses SENTENCE_GPT."""
     tokenizer, batch = tokenizer_and_batch(parts)

@@ -12,7 +12,7 @@ import torch
 from grader.execution.chapter_package import ChapterPackage
 from grader.teaching.corpora import SENTENCES
 from grader.teaching.measurements import Report, result_table
-from grader.teaching.walks.parts import Parts
+from grader.teaching.walks.parts import MixedChapters
 from grader.teaching.walks.progress_line import ProgressReporter, show_progress
 from grader.teaching.walks.small_models import SENTENCE_GPT, count_passes, names_of, sentence_gpt
 from grader.teaching.walks.walk_page import BLANK, Block, line, table
@@ -30,7 +30,7 @@ NEW_TOKENS, DRAFT_LENGTHS = 8, (1, 2, 3, 4, 6)
 DRAWS = 400
 
 
-def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> SimpleNamespace:
+def measure(parts: MixedChapters, seed: int, report_progress: ProgressReporter) -> SimpleNamespace:
     model, tokenizer, _, losses = sentence_gpt(parts, seed, STEPS, report_progress, lr=5e-3)
     small = {"d_model": 16, "n_layers": 1}
     draft, _, _, draft_losses = sentence_gpt(parts, seed + 1, DRAFT_STEPS, report_progress, lr=2e-2, **small)
@@ -75,7 +75,7 @@ def first_words(tokenizer: Any) -> list[Tensor]:
 
 
 def _rounds(
-    parts: Parts, model: nn.Module, draft: nn.Module, tokenizer: Any, ids: Tensor, seed: int
+    parts: MixedChapters, model: nn.Module, draft: nn.Module, tokenizer: Any, ids: Tensor, seed: int
 ) -> tuple[list[SimpleNamespace], tuple[tuple[int, ...], ...]]:
     """Play the first rounds of a text; return them, and the shapes of the probabilities."""
     generator, rounds = torch.Generator().manual_seed(seed), []

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from grader.execution.chapter_package import ChapterPackage
 from grader.teaching.measurements import Report, result_table
-from grader.teaching.walks.parts import Parts
+from grader.teaching.walks.parts import MixedChapters
 from grader.teaching.walks.progress_line import ProgressReporter
 from grader.teaching.walks.walk_page import table
 from grader.verdict.memory import StorageWatch
@@ -32,7 +32,7 @@ LENGTHS = (64, 128, 256, 512, 1024)
 STRIP = 32  # keys in a strip where memory is counted
 
 
-def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> SimpleNamespace:
+def measure(parts: MixedChapters, seed: int, report_progress: ProgressReporter) -> SimpleNamespace:
     generator = torch.Generator().manual_seed(seed)
 
     def random(width: int) -> Tensor:
@@ -63,7 +63,7 @@ def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Simpl
     )
 
 
-def _follow(parts: Parts, query: Tensor, k: Tensor, v: Tensor) -> tuple[list[SimpleNamespace], list[float]]:
+def _follow(parts: MixedChapters, query: Tensor, k: Tensor, v: Tensor) -> tuple[list[SimpleNamespace], list[float]]:
     output, lse = torch.zeros(1, VALUE_WIDTH).double(), torch.full((1,), -math.inf).double()
     scores = (query @ k.T / math.sqrt(WIDTH))[0]
     strips, wrong_sum, wrong_output = [], 0.0, torch.zeros(VALUE_WIDTH).double()
@@ -80,7 +80,7 @@ def _follow(parts: Parts, query: Tensor, k: Tensor, v: Tensor) -> tuple[list[Sim
     return strips, (wrong_output / wrong_sum).tolist()
 
 
-def _count_memory(parts: Parts) -> list[tuple[int, int, int]]:
+def _count_memory(parts: MixedChapters) -> list[tuple[int, int, int]]:
     found = []
     for length in LENGTHS:
         qkv = [torch.randn(1, 1, length, 16) for _ in range(3)]

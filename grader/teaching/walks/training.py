@@ -10,7 +10,7 @@ import torch
 from grader.execution.chapter_package import ChapterPackage
 from grader.teaching.corpora import SENTENCES, least_loss
 from grader.teaching.measurements import Report, result_table
-from grader.teaching.walks.parts import Parts
+from grader.teaching.walks.parts import MixedChapters
 from grader.teaching.walks.progress_line import ProgressReporter
 from grader.teaching.walks.small_models import SENTENCE_GPT, Batch, batch_of, names_of, small_gpt, tokenizer_and_batch
 from grader.teaching.walks.walk_page import BLANK, Block, curves, grid, line, table
@@ -31,7 +31,7 @@ SHOWN = (1, 5, 10, 20, 50, 100, 150)  # epochs in the table
 Guesses = list[tuple[str, float]]
 
 
-def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> SimpleNamespace:
+def measure(parts: MixedChapters, seed: int, report_progress: ProgressReporter) -> SimpleNamespace:
     tokenizer, batch = tokenizer_and_batch(parts)
     unseen = batch_of(parts, tokenizer, UNSEEN)
     model = small_gpt(parts, tokenizer.vocab_size, seed, **SIZES)
@@ -61,7 +61,7 @@ def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Simpl
 
 
 @torch.no_grad()
-def _state(parts: Parts, model: nn.Module, tokenizer: Any) -> SimpleNamespace:
+def _state(parts: MixedChapters, model: nn.Module, tokenizer: Any) -> SimpleNamespace:
     """Return what the model predicts and writes after each prompt, and the similarity of its words' vectors."""
     model.eval()
     guesses, written = {}, {}

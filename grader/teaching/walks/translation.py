@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from grader.teaching.corpora import ENGLISH_HINDI
 from grader.teaching.drawing.charts import heatmap
-from grader.teaching.walks.parts import Parts
+from grader.teaching.walks.parts import MixedChapters
 from grader.teaching.walks.progress_line import ProgressReporter
 from grader.teaching.walks.small_models import ATTENDING, PAD, TOKENIZING, SideBySide
 from grader.teaching.walks.walk_page import BLANK, Block, curve, grid, table
@@ -46,7 +46,7 @@ MEANINGS = {  # word for word: -m masculine, -f feminine, -pl plural or polite
 COUNTED_STEPS = (1, 10, 15, 20, 30, 60, 120)
 
 
-def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> SimpleNamespace:
+def measure(parts: MixedChapters, seed: int, report_progress: ProgressReporter) -> SimpleNamespace:
     english = parts.WordTokenizer([PAD, *parts.build_vocab(source for source, _ in ENGLISH_HINDI)])
     hindi = parts.WordTokenizer([PAD, BEGIN, END, *parts.build_vocab(target for _, target in ENGLISH_HINDI)])
     begin, end = hindi.encode(f"{BEGIN} {END}")
@@ -92,7 +92,7 @@ def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Simpl
 
 @torch.no_grad()
 def _attended(
-    parts: Parts, model: nn.Module, english: Any, hindi: Any, sentence: str, begin: int, end: int
+    parts: MixedChapters, model: nn.Module, english: Any, hindi: Any, sentence: str, begin: int, end: int
 ) -> SimpleNamespace:
     """Return a sentence, its translation with the meaning of each word, and where the decoder attended for each word.
 

@@ -12,7 +12,7 @@ from grader.models.published.opening import build, find_source
 from grader.models.tokenizers import WordModelTokenizer
 from grader.models.training.corpora import STORIES
 from grader.teaching.corpora import SENTENCES
-from grader.teaching.walks.parts import Parts
+from grader.teaching.walks.parts import MixedChapters
 from grader.tests.models.own_models import GPT, MOE, TINY, TRANSLATOR, exercises_of, parts_of
 from grader.tests.models.page_engines import random_engine
 from grader.tests.models.trainings import small_trainings, write_text
@@ -21,7 +21,7 @@ from grader.tests.models.trainings import small_trainings, write_text
 @pytest.fixture(scope="module")
 def parts():
     """All that a model, its training and `headway play` need, of the reference."""
-    parts = Parts(tuple(dict.fromkeys((*CACHE, *LOOKING, *exercises_of(GPT, MOE, TRANSLATOR)))), ())
+    parts = MixedChapters(tuple(dict.fromkeys((*CACHE, *LOOKING, *exercises_of(GPT, MOE, TRANSLATOR)))), ())
     yield parts
     parts.close()
 

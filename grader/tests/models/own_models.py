@@ -11,7 +11,7 @@ from grader.course.syllabus import SOLUTIONS, load_syllabus
 from grader.execution.target import Target
 from grader.models.design import Design
 from grader.models.own_parts import BPE, SAMPLING, TRAINING, WORDS, OwnParts, model_exercises
-from grader.teaching.walks.parts import Parts
+from grader.teaching.walks.parts import MixedChapters
 
 TINY = dict(d_model=16, n_heads=2, n_layers=2, max_len=24)
 GPT, MOE = Design(**TINY), Design(kind="moe", d_ff=16, **TINY)
@@ -24,14 +24,14 @@ def exercises_of(*designs: Design) -> tuple[str, ...]:
 
 
 @contextlib.contextmanager
-def parts_of(*designs: Design, passed: set[str] | None = None, **chapters: str) -> Iterator[Parts]:
+def parts_of(*designs: Design, passed: set[str] | None = None, **chapters: str) -> Iterator[MixedChapters]:
     """Parts with these chapters as the learner's; `passed` are those that count as passing, all if it is left out."""
     names = exercises_of(*designs)
     learner = Target("theirs", texts=chapters)
     written = {name for name in names if passed is None or name in passed} if chapters else set()
     if chapters:
         written = {name for name in written if load_syllabus().exercise(name).module in chapters}
-    made = Parts(names, written, learner)
+    made = MixedChapters(names, written, learner)
     try:
         yield made
     finally:

@@ -13,7 +13,7 @@ import torch
 from grader.course.syllabus import EXERCISES as LESSONS
 from grader.models.own_parts import OwnParts
 from grader.models.published.opening import EARLIER, EXERCISES
-from grader.teaching.walks.parts import Parts
+from grader.teaching.walks.parts import MixedChapters
 from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers, trainers
 from tokenizers import decoders as byte_decoders
 from torch import Tensor
@@ -34,7 +34,7 @@ PARTS = {
 @contextmanager
 def reference_parts():
     """The parts that run a published model, all of the reference."""
-    parts = Parts((*EARLIER, *EXERCISES), ())
+    parts = MixedChapters((*EARLIER, *EXERCISES), ())
     try:
         yield OwnParts(parts)
     finally:

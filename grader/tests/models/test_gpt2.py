@@ -13,7 +13,7 @@ from grader.course.syllabus import EXERCISES
 from grader.models.checkpoint import CheckpointProblem
 from grader.models.gpt2 import GPT2Tokenizer, byte_alphabet, load_folder, read_tokenizer
 from grader.teaching import corpora
-from grader.teaching.walks.parts import Parts
+from grader.teaching.walks.parts import MixedChapters
 from grader.tests.fuzzing import fuzzed
 from grader.tests.reference.agreement import sharpened
 from hypothesis import given
@@ -213,7 +213,7 @@ def published_pieces(text: str) -> list[str]:
     return [piece for piece, _ in pre_tokenizers.ByteLevel(add_prefix_space=False).pre_tokenize_str(text)]
 
 
-def own_pieces(parts: Parts, text: str) -> list[str]:
+def own_pieces(parts: MixedChapters, text: str) -> list[str]:
     """The pieces in the byte alphabet."""
     return ["".join(ALPHABET[byte] for byte in piece.encode()) for piece in parts.split_for_bpe(text)]
 

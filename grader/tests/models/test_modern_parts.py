@@ -17,7 +17,7 @@ from grader.models.play.settings import Settings as PlaySettings
 from grader.models.training import run
 from grader.models.training.making import training_exercises
 from grader.models.training.settings import Recipe, Settings
-from grader.teaching.walks.parts import Parts
+from grader.teaching.walks.parts import MixedChapters
 from grader.teaching.walks.progress_line import hide_progress
 from own_models import GPT, TINY, parameters, solved
 from page_engines import engine_of, written
@@ -46,7 +46,7 @@ OPTIONS = {
 @pytest.fixture(scope="module")
 def parts():
     every = {name for design in DESIGNS.values() for name in training_exercises(design, Recipe(4, 2, 1e-3, optimizer="muon", schedule="wsd"), "words")}
-    made = Parts(tuple(every | {"LatentAttention", "CachedGPT", "min_p_filter"}), ())
+    made = MixedChapters(tuple(every | {"LatentAttention", "CachedGPT", "min_p_filter"}), ())
     yield made
     made.close()
 

@@ -21,7 +21,7 @@ from grader.models.scaling.record import Trained, path_of
 from grader.models.scaling.report import describe, draw
 from grader.models.scaling.trainings import Trainings
 from grader.models.training import corpora
-from grader.teaching.walks.parts import Parts
+from grader.teaching.walks.parts import MixedChapters
 from grader.teaching.walks.progress_line import hide_progress
 from rich.table import Table
 
@@ -30,7 +30,7 @@ SPEED = (2e-5, 5e-11)  # seconds a token and a FLOP, of one processor
 
 @pytest.fixture(scope="module")
 def parts():
-    parts = Parts(EXERCISES, ())
+    parts = MixedChapters(EXERCISES, ())
     yield parts
     parts.close()
 

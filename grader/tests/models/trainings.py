@@ -18,7 +18,7 @@ from grader.models.own_parts import OwnParts
 from grader.models.training import corpora, making, settings
 from grader.models.training.settings import Recipe, Settings
 from grader.models.tuning import base
-from grader.teaching.walks.parts import Parts
+from grader.teaching.walks.parts import MixedChapters
 from grader.teaching.walks.progress_line import hide_progress
 
 SUNG = ("fish", "snow", "stars", "bread", "wind", "light", "birds", "gold")
@@ -57,7 +57,7 @@ class Trainings:
     def _own(self, names, report_progress) -> OwnParts:
         names = list(dict.fromkeys(names))
         passed = {name for name in names if load_syllabus().exercise(name).module in self.chapters}
-        return OwnParts(Parts(names, passed, Target("theirs", texts=self.chapters)))
+        return OwnParts(MixedChapters(names, passed, Target("theirs", texts=self.chapters)))
 
     def begin(self, name: str = "one", more_exercises=(), **changes) -> making.Training:
         self._made.append(making.begin(replace(Settings(steps=8), **changes), name, "cpu", hide_progress, more_exercises))

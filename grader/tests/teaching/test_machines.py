@@ -22,7 +22,7 @@ from grader.teaching.machines.pipeline import (
 )  # fmt: skip
 from grader.teaching.measurements import run_measurement
 from grader.teaching.walks import load, machine_labs
-from grader.teaching.walks.parts import Parts
+from grader.teaching.walks.parts import MixedChapters
 from grader.teaching.walks.small_models import small_gpt
 from lesson_tables import words_of
 from walk_runs import changed, check_walk, printed_text, run_once
@@ -30,7 +30,7 @@ from walk_runs import changed, check_walk, printed_text, run_once
 
 @pytest.fixture(scope="module")
 def parts():
-    parts = Parts(load("machines").REQUIRED_EXERCISES, ())
+    parts = MixedChapters(load("machines").REQUIRED_EXERCISES, ())
     yield parts
     parts.close()
 

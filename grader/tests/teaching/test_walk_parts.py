@@ -3,7 +3,7 @@
 import pytest
 import torch
 from grader.execution.target import Target
-from grader.teaching.walks.parts import Parts
+from grader.teaching.walks.parts import MixedChapters
 from grader.teaching.walks.small_models import GPT_PARTS
 from grader.tests.models.own_models import solved
 
@@ -13,8 +13,8 @@ def mixed():
     """Make parts, and remove them afterwards."""
     made = []
 
-    def make(passed, **chapters) -> Parts:
-        made.append(Parts(GPT_PARTS, passed, Target("theirs", texts=chapters)))
+    def make(passed, **chapters) -> MixedChapters:
+        made.append(MixedChapters(GPT_PARTS, passed, Target("theirs", texts=chapters)))
         return made[-1]
 
     yield make
