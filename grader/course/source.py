@@ -17,7 +17,7 @@ from grader.files import UserProblem, write_whole
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
-MAX_CHAPTER_BYTES = 200_000  # the longest reference chapter has 14,000
+MAX_FILE_BYTES = 200_000  # the longest reference chapter has 14,000
 MAX_TREE_LEVELS = 150  # ordinary chapters have about 20; a recursive function calls itself once or twice a level
 MAX_TREE_NODES = 50_000  # about 40 MB; the longest reference chapter has 1,500
 
@@ -85,7 +85,7 @@ def decode_source(data: bytes, file: str = "the file") -> str:
 
     SourceProblem for unusual encodings and long texts.
     """
-    if len(data) > MAX_CHAPTER_BYTES:
+    if len(data) > MAX_FILE_BYTES:
         raise too_large(file)
     encoding = _encoding(data, file)
     try:
@@ -99,7 +99,7 @@ def decode_source(data: bytes, file: str = "the file") -> str:
 
 def too_large(file: str) -> SourceProblem:
     advice = "remove everything except the code of its exercises"
-    limit = f"{MAX_CHAPTER_BYTES // 1000} KB, the limit for a chapter"
+    limit = f"{MAX_FILE_BYTES // 1000} KB, the limit for a chapter"
     return SourceProblem(f"{file} is larger than {limit}; {advice}", file=file)
 
 

@@ -15,15 +15,7 @@ from dataclasses import dataclass, replace
 from grader.classroom.intake.loose_code import Cell, find_defined, read_code, write_chapter
 from grader.classroom.intake.problems import UnreadableSubmission, describe_error
 from grader.classroom.sanitize import shorten
-from grader.course.source import (
-    MAX_CHAPTER_BYTES,
-    SourceProblem,
-    TooComplex,
-    decode_source,
-    is_written,
-    parse,
-    too_large,
-)
+from grader.course.source import MAX_FILE_BYTES, SourceProblem, TooComplex, decode_source, is_written, parse, too_large
 from grader.course.syllabus import load_syllabus
 
 MAX_SENTENCES = 4  # about one notebook
@@ -129,7 +121,7 @@ def _checked(version: Version) -> Version:
     """The version, with a problem if later steps cannot parse it without risk. Grading reports syntax errors."""
     name, text, problem, is_begun = f"{version.module}.py", version.text, "", True
     try:
-        if len(text.encode("utf-8", "replace")) > 4 * MAX_CHAPTER_BYTES:
+        if len(text.encode("utf-8", "replace")) > 4 * MAX_FILE_BYTES:
             raise too_large(name)
         if not any(map(_does_something, parse(text, name).body)):
             what = "has only comments and imports" if text.strip() else "is empty"
@@ -180,8 +172,8 @@ def read_cells(data: bytes, file: str) -> list[Cell]:
             source = cell.get("source")
             lines = [source] if isinstance(source, str) else source if isinstance(source, list) else []
             text = "".join(line for line in lines if isinstance(line, str))
-            if len(text) > MAX_CHAPTER_BYTES:
-                large = f"cell {number} of {file} is larger than {MAX_CHAPTER_BYTES // 1000} KB"
+            if len(text) > MAX_FILE_BYTES:
+                large = f"cell {number} of {file} is larger than {MAX_FILE_BYTES // 1000} KB"
                 raise UnreadableSubmission(f"{large}; keep only the code of the exercises")
             if (python := _keep_python(text)).strip():
                 found.append(Cell(number, python))

@@ -30,7 +30,7 @@ from grader.classroom.intake.files import (
 from grader.classroom.intake.problems import UnreadableSubmission, describe_error
 from grader.classroom.intake.submissions import Submission, hash_content
 from grader.classroom.sanitize import shorten
-from grader.course.source import MAX_CHAPTER_BYTES
+from grader.course.source import MAX_FILE_BYTES
 
 MAX_CODE_BYTES = 64 * MB  # of all Python files and notebooks
 MAX_FILES = 50_000
@@ -147,7 +147,7 @@ def _read_code(found: FoundFile, name: CodeName, files: _Files) -> CodeFile | No
     in_kit = any(part in KIT_FOLDERS for part in path[:-1])
     if in_kit and not is_chapter:
         return None
-    most = MAX_NOTEBOOK_BYTES if name.is_notebook else MAX_CHAPTER_BYTES
+    most = MAX_NOTEBOOK_BYTES if name.is_notebook else MAX_FILE_BYTES
     data = found.read(most + 1)
     if len(data) > most and not is_chapter:  # the sentence about a chapter comes from decoding it
         advice = "; delete its outputs" if name.is_notebook else ""

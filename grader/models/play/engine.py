@@ -18,11 +18,11 @@ from grader.models.play.settings import PlayProblem, Settings
 from grader.teaching.walks.parts import hidden_prints
 from torch import Tensor
 
-MOST_READ_TOKENS = 4096  # of a beginning, where the model has no limit of its own
+MOST_READ = 4096  # tokens of a beginning, where the model has no limit of its own
 CONTEXT_TOKENS = 16  # they decide how the next token is written: with a space, with a capital
 END_MARKS = ".!?…"
 REPLACEMENT = "\ufffd"
-PART_OF_A_CHARACTER = "<part of a character>"  # how a token is shown that adds nothing yet
+PART = "<part of a character>"  # how a token is shown that adds nothing yet
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class Engine:
         """The last of these ids that leave the room."""
         if not ids and self.tokenizer.end_id is not None:
             ids = [self.tokenizer.end_id]  # GPT-2 begins a text after the end of another
-        most = MOST_READ_TOKENS if self.longest is None else max(self.longest - min(room, self.longest // 2), 1)
+        most = MOST_READ if self.longest is None else max(self.longest - min(room, self.longest // 2), 1)
         return Prompt(list(ids[-most:]), max(len(ids) - most, 0))
 
     def nearest_words(self, word: str) -> str | None:
@@ -269,7 +269,7 @@ class Engine:
             return "<start>"
         if self.tokenizer.kind == "words":
             return piece.strip() or "<pad>"
-        return repr(piece)[1:-1].replace(" ", "·") if piece else PART_OF_A_CHARACTER
+        return repr(piece)[1:-1].replace(" ", "·") if piece else PART
 
 
 def require_same_task(one: Engine, other: Engine) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from grader.files import UserProblem
 
-MOST_TOKENS = 10_000
+MAX_TOKENS = 10_000
 OFF = ("off", "none")
 
 
@@ -88,5 +88,5 @@ SETTINGS = {
     "top_p": Setting("/top-p", "a number above 0 and at most 1, or `off`", _number(0, 1, above=True), can_be_off=True),
     "min_p": Setting("/min-p", "a number from 0 to 1, or `off`", _number(0, 1), can_be_off=True),
     "seed": Setting("/seed", "a whole number from 0", _count(0, 2**63 - 1)),
-    "length": Setting("/length", f"a whole number from 1 to {MOST_TOKENS}", _count(1, MOST_TOKENS)),
+    "length": Setting("/length", f"a whole number from 1 to {MAX_TOKENS}", _count(1, MAX_TOKENS)),
 }

@@ -14,7 +14,7 @@ from grader.models.tuning.tasks import Question, Task, questions
 
 HELD_OUT_QUESTIONS = 96
 BATCH_ROWS = 32
-MAX_CHANCE_PROBABILITY = 0.05  # a smaller probability of chance counts as learning
+MAX_CHANCE = 0.05  # a smaller probability of chance counts as learning
 
 
 @dataclass(frozen=True)
@@ -92,9 +92,8 @@ def describe_difference(phase: str, before: Evaluation, after: Evaluation) -> st
         return f"{phase}: no answer changed between right and wrong, so these questions show no learning."
     chance = chance_of_difference(became_right, became_wrong)
     changed = f"{phase}: {became_right} answers became right, and {became_wrong} became wrong."
-    is_clear = chance < MAX_CHANCE_PROBABILITY
-    odds = "less than 0.001" if chance < 0.001 else f"{chance:.3f}" if is_clear else f"{chance:.2f}"
+    odds = "less than 0.001" if chance < 0.001 else f"{chance:.3f}" if chance < MAX_CHANCE else f"{chance:.2f}"
     probability = f"If nothing was learned, the probability of such a difference is {odds}"
-    if not is_clear:
+    if chance >= MAX_CHANCE:
         return f"{changed} {probability}: this shows no learning."
     return f"{changed} {probability}: the model has {'learned' if became_right > became_wrong else 'become worse'}."

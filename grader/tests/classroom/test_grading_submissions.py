@@ -8,7 +8,7 @@ from grader.classroom.intake.files import FoundFile
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.intake.reader import read_submissions
 from grader.classroom.intake.submission_content import MAX_FILES, read_content
-from grader.course.source import MAX_CHAPTER_BYTES
+from grader.course.source import MAX_FILE_BYTES
 from grader.course.stubs import reference_stub
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -126,8 +126,8 @@ PEOPLE: dict[str, tuple[dict[str, str | bytes], dict[str, str], str]] = {
     ),
     "an archive beside the chapter": ({"a.zip": ARCHIVE, CHAPTER: "x"}, {MODULE: "x"}, "a.zip was not opened, because there are chapter files next to it"),
     "too deep": ({CHAPTER: "x", "d/" * 70 + "ch01_tokenizer.py": "y"}, {MODULE: "x"}, "files more than 60 folders deep were not read"),
-    "too large": ({CHAPTER: b"#" * (MAX_CHAPTER_BYTES + 1), "ch01_tokenizer.py": "mine"}, {"ch01_tokenizer": "mine"}, TOO_LARGE),
-    "too large in an archive": ({"hw.zip": zipped({CHAPTER: b"#" * (MAX_CHAPTER_BYTES + 1)})}, {}, TOO_LARGE),
+    "too large": ({CHAPTER: b"#" * (MAX_FILE_BYTES + 1), "ch01_tokenizer.py": "mine"}, {"ch01_tokenizer": "mine"}, TOO_LARGE),
+    "too large in an archive": ({"hw.zip": zipped({CHAPTER: b"#" * (MAX_FILE_BYTES + 1)})}, {}, TOO_LARGE),
     "encodings of Python": (
         {CHAPTER: LATIN.encode("latin-1"), "ch01_tokenizer.py": b"\xef\xbb\xbfx = 1\r\n"}, {"ch01_tokenizer": "x = 1\r\n", MODULE: LATIN}, "",
     ),

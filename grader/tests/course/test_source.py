@@ -5,7 +5,7 @@ import sys
 
 import pytest
 from grader.course.source import (
-    MAX_CHAPTER_BYTES,
+    MAX_FILE_BYTES,
     MAX_TREE_LEVELS,
     SourceProblem,
     TooComplex,
@@ -187,9 +187,9 @@ def test_common_encodings_of_text_are_read():
 
 
 def test_a_long_chapter_is_one_sentence():
-    assert len(decode_source(b"#" * MAX_CHAPTER_BYTES)) == MAX_CHAPTER_BYTES
+    assert len(decode_source(b"#" * MAX_FILE_BYTES)) == MAX_FILE_BYTES
     with pytest.raises(SourceProblem, match="^ch03.py is larger than 200 KB, "):
-        decode_source(b"#" * (MAX_CHAPTER_BYTES + 1), "ch03.py")
+        decode_source(b"#" * (MAX_FILE_BYTES + 1), "ch03.py")
 
 
 DEEP = {

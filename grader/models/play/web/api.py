@@ -16,24 +16,15 @@ from typing import Any, Protocol
 import torch
 from grader.files import UserProblem
 from grader.models.own_parts import describe_problem
-from grader.models.play.engine import (
-    CONTEXT_TOKENS,
-    MOST_READ_TOKENS,
-    PART_OF_A_CHARACTER,
-    REPLACEMENT,
-    Candidate,
-    Ending,
-    Engine,
-    Piece,
-)
+from grader.models.play.engine import CONTEXT_TOKENS, MOST_READ, PART, REPLACEMENT, Candidate, Ending, Engine, Piece
 from grader.models.play.session import full_note, left_out_note, reading_notes, unknown_note
-from grader.models.play.settings import MOST_TOKENS, OFF, SETTINGS, PlayProblem, Settings
+from grader.models.play.settings import MAX_TOKENS, OFF, SETTINGS, PlayProblem, Settings
 from grader.models.play.web.page_models import PageModels
 
 MOST_WEIGHTS = 2**24  # of all attention maps of one text
 MOST_LOGITS = 2**28  # that the logit lens computes: 1 GiB
 MOST_CHARACTERS = 20_000
-MOST_IDS = MOST_READ_TOKENS + 10_000  # a beginning, and the longest text
+MOST_IDS = MOST_READ + 10_000  # a beginning, and the longest text
 Data = dict[str, Any]
 
 
@@ -136,8 +127,7 @@ class Api(Turns):
         """What the page shows first."""
         with self.turn:
             names = [name for name in self._models.checkpoints() if name != self._models.first.name]
-            described = self._models.describe("")
-            return {**described, "others": names, "settings": asdict(Settings()), "longest": MOST_TOKENS}
+            return {**self._models.describe(""), "others": names, "settings": asdict(Settings()), "longest": MAX_TOKENS}
 
     def open(self, request: Request) -> Data:
         """Load a checkpoint to compare with."""
@@ -268,7 +258,7 @@ def _tokens(engine: Engine, ids: list[int]) -> list[Data]:
     when it is complete."""
     pieces, labels = engine.tokenizer.pieces(ids), engine.tokens(ids)
     if pieces[-1].endswith(REPLACEMENT):
-        pieces[-1], labels[-1] = pieces[-1].removesuffix(REPLACEMENT), PART_OF_A_CHARACTER
+        pieces[-1], labels[-1] = pieces[-1].removesuffix(REPLACEMENT), PART
     return [{"id": i, "text": text, "label": label} for i, text, label in zip(ids, pieces, labels)]
 
 
