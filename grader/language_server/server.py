@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from grader.course.excerpt import find_problem
-from grader.course.progress import load_hint_levels, load_scores, reveal_hint
+from grader.course.progress import Score, load_hint_levels, load_scores, reveal_hint
 from grader.course.source import SourceProblem, parse, read_source, split_lines
 from grader.course.status import is_stub_now, short_path
 from grader.course.stubs import is_stub, reference_stub
@@ -104,10 +104,10 @@ class HeadwayServer(LanguageServer):
             self.workspace_code_lens_refresh(None)
         if name in self.announced:
             self.announced.discard(name)
-            outcome = {"passed": "passed", "todo": "not complete yet"}.get(verdict.outcomes.get(name, ""), "not passed")
-            self.say(f"{name}: {outcome}, {_points(load_syllabus().exercise(name), is_untouched=False)}.")
+            self.say(f"{name}: {_points(load_syllabus().exercise(name), is_untouched=False)}.")
 
     def on_trouble(self, sentence: str) -> None:
+        self.announced.clear()
         self.say(sentence, types.MessageType.Warning)
 
     def diagnostics_of(self, module: str) -> list[types.Diagnostic]:
@@ -218,9 +218,9 @@ class HeadwayServer(LanguageServer):
 
 
 def _points(exercise: Exercise, is_untouched: bool) -> str:
-    score = None if is_untouched else load_scores().get(exercise.name)
-    if score is None:
+    if is_untouched:
         return f"{exercise.points:g} points"
+    score = load_scores().get(exercise.name) or Score(0, exercise.points)
     return f"{score} points{', passed' if score.passed else ''}"
 
 

@@ -79,10 +79,11 @@ class Editor:
     # ---- what a person does
 
     def uri(self, module: str) -> str:
-        return self.kit.file(module).as_uri()
+        """The address of a chapter; of another file, if that is its path."""
+        return (Path(module) if module.endswith(".py") else self.kit.file(module)).as_uri()
 
-    def open(self, module: str, file: Path | None = None) -> None:
-        path = file or self.kit.file(module)
+    def open(self, module: str) -> None:
+        path = Path(module) if module.endswith(".py") else self.kit.file(module)
         item = types.TextDocumentItem(path.as_uri(), "python", 1, path.read_text(encoding="utf-8"))
         self.versions[module] = 1
         self._notify(self.client.text_document_did_open, types.DidOpenTextDocumentParams(item))
@@ -102,6 +103,9 @@ class Editor:
         self.kit.edit(module, old, new)
         if module in self.versions:
             self.type(module, self.kit.file(module).read_text(encoding="utf-8"))
+        self.report_save(module)
+
+    def report_save(self, module: str) -> None:
         self._notify(self.client.text_document_did_save, types.DidSaveTextDocumentParams(types.TextDocumentIdentifier(self.uri(module))))
 
     def run(self, command: str, *arguments: str) -> None:
@@ -144,6 +148,11 @@ class Editor:
         self.wait(lambda: self.verdicts >= verdicts)
 
     # ---- the end
+
+    def hang_up(self) -> None:
+        """Close the server's input and output, as happens when an editor crashes."""
+        for stream in (0, 1):
+            self.loop.call_soon_threadsafe(self.client._server._transport.get_pipe_transport(stream).close)
 
     def quit(self) -> int:
         """Leave as an editor does, and return the server's exit status."""
