@@ -85,9 +85,11 @@ class Checks:
                 result = verdict.result(name)
                 self.failed_tests[name] = tuple(test.name for test in result.failures) if result else ()
                 self.on_verdict(name, verdict)
-            case {"done": _} | {"trouble": _}:
+            case {"done": _}:
                 if not self.has_verdict:
-                    ended = f"No verdict on {name}: the tests ended without one. `headway check {name}` may say why."
-                    self.on_trouble(message.get("trouble") or ended)
+                    self.on_trouble(f"No verdict on {name}: the tests ended without one. See `headway check {name}`.")
                 self.running = ""
                 self._start_next()
+            case {"trouble": sentence}:  # no server starts, or the code has ended three of them
+                self.running, self.waiting = "", []
+                self.on_trouble(sentence)

@@ -22,7 +22,7 @@ from lsprotocol import types
 from pygls.lsp.server import LanguageServer
 from pygls.uris import from_fs_path, to_fs_path
 
-SCRIPTS = EXERCISES / ".headway" / "repro"
+SCRIPTS = EXERCISES / ".headway" / "repro"  # as in reproduction/files.py, which would load torch
 CHECK, HINT, REPRO = "headway.check", "headway.hint", "headway.repro"
 
 

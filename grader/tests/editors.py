@@ -99,7 +99,7 @@ class Editor:
         self._notify(self.client.text_document_did_change, types.DidChangeTextDocumentParams(document, [change]))
 
     def save(self, module: str, old: str = "", new: str = "") -> None:
-        """Edit and save, as an editor does: it writes the file, and then reports the save."""
+        """Edit and save, as an editor does: it writes the file, and then reports the save. Returns when the server has read the report."""
         self.kit.edit(module, old, new)
         if module in self.versions:
             self.type(module, self.kit.file(module).read_text(encoding="utf-8"))
@@ -107,6 +107,7 @@ class Editor:
 
     def report_save(self, module: str) -> None:
         self._notify(self.client.text_document_did_save, types.DidSaveTextDocumentParams(types.TextDocumentIdentifier(self.uri(module))))
+        self.lenses(module)  # answered after it
 
     def run(self, command: str, *arguments: str) -> None:
         self.request(self.client.workspace_execute_command_async, types.ExecuteCommandParams(command, list(arguments)))
