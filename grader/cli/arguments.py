@@ -78,6 +78,9 @@ AnyName = Annotated[str | None, NAME]
 RequiredName = Annotated[str, NAME]
 AnyExercise = Annotated[str | None, EXERCISE]
 RequiredExercise = Annotated[str, EXERCISE]
+InWorker = Annotated[
+    bool, option("Run your code in a separate process; on Linux, a sandbox isolates it from your files.", "--worker")
+]
 
 # ---- the options of several commands for instructors
 

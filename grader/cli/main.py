@@ -24,6 +24,7 @@ COMMANDS = {  # name: where its function, or its group of commands, is
     "book": "book:book", "measure": "explore:measure", "walk": "explore:walk", "train": "train:train",
     "play": "play:play", "chat": "chat:chat", "tune": "tune:tune", "compare": "compare:compare",
     "scale": "scale:scale", "progress": "progress:progress", "lab": "explore:lab", "lsp": "lsp:lsp",
+    "tutor": "tutor:tutor",
     "stubs": "maintain:stubs", "dev-check": "maintain:dev_check", "grade": "grade:grade", "regrade": "grade:regrade",
     "override": "correct:override", "marks": "term:marks",
     "similarity": "similarity:similarity", "handout": "handout:handout", "gradescope": "handout:gradescope",

@@ -146,5 +146,6 @@ def draw(job: PictureJob, report: Report, fork: bool = True) -> int:
     pool = WorkerPool(fork=fork, warm=True)
     trial = Trial(resolve(None), job.in_worker, pool=pool, extend_deadline=report.extend_deadline)
     with contextlib.closing(pool), contextlib.closing(trial):
-        report.message(picture=make_picture(load_syllabus().exercise(job.name), trial).as_data())
+        picture = make_picture(load_syllabus().exercise(job.name), trial, job.yours_alone)
+        report.message(picture=picture.as_data())
     return 0

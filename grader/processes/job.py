@@ -44,6 +44,7 @@ class PictureJob(Job):
     name: str
     cwd: str
     in_worker: bool = False
+    yours_alone: bool = False  # without the reference's, which is not computed either
 
     def after_crash(self, late: bool = False) -> Self | None:
         return moved_to_worker(self)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from grader.cli.arguments import AnyName
+from grader.cli.arguments import AnyName, InWorker
 from grader.console.output import command_line, make_console, print_error, print_wrapped
 from grader.course.excerpt import excerpt_of, find_problem
 from grader.course.source import SourceProblem
@@ -24,7 +24,7 @@ from rich.text import Text
 PASSED, NOT_YET, UNUSABLE = 0, 1, 2
 
 
-def check(name: AnyName = None) -> int:
+def check(name: AnyName = None, worker: InWorker = False) -> int:
     """Test an exercise, a chapter, or your next exercise.
 
     Earlier chapters use the reference solution. In its own chapter, an exercise uses your code where that passes its
@@ -51,7 +51,7 @@ def check(name: AnyName = None) -> int:
         _print_file_problem(location.file, problem, found)
         return NOT_YET
     known = {exercise.name for exercise in exercises if is_passed(exercise, current_scores())}
-    outcomes = run_tests(found)
+    outcomes = run_tests(found, worker)
     if outcomes is None:
         return UNUSABLE
     missing = [exercise.name for exercise in exercises if exercise.name not in outcomes]
@@ -75,10 +75,11 @@ def _print_file_problem(file: Path, problem: SourceProblem, found: Exercise | Ch
     console.print(command_line(f"headway check {found.id if isinstance(found, Chapter) else found.name}"))
 
 
-def run_tests(found: Exercise | Chapter) -> dict[str, str] | None:
+def run_tests(found: Exercise | Chapter, in_worker: bool = False) -> dict[str, str] | None:
     """The outcome of each exercise; None, after a sentence, if there is no verdict."""
     columns, name = shutil.get_terminal_size().columns, found.id if isinstance(found, Chapter) else found.name
-    job = CheckJob(name, os.getcwd(), columns if columns >= 40 else 80, make_console().color_system is not None)
+    colour = make_console().color_system is not None
+    job = CheckJob(name, os.getcwd(), columns if columns >= 40 else 80, colour, in_worker)
     try:
         with contextlib.closing(AnyServer()) as server:
             return _print_run(server.answers(job))

@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from typing import Annotated
 
-from grader.cli.arguments import argument, complete_exercise
+from grader.cli.arguments import InWorker, argument, complete_exercise, option
 from grader.console.output import make_console, print_error, print_wrapped
 from grader.course.status import find_exercise, read_course
 from grader.course.syllabus import Chapter, Exercise
@@ -25,13 +25,17 @@ def complete_drawable(incomplete: str) -> list[str]:
     return [name for name in complete_exercise(incomplete) if has_picture(name)]
 
 
-def show(name: Annotated[str | None, argument("NAME", "An exercise.", complete_drawable)] = None) -> int:
+def show(
+    name: Annotated[str | None, argument("NAME", "An exercise.", complete_drawable)] = None,
+    yours: Annotated[bool, option("Draw your result alone; the reference's is not computed.", "--yours")] = False,
+    worker: InWorker = False,
+) -> int:
     """Draw your result of an exercise next to the reference's."""
     found = read_course().find(name) if name else find_exercise(None)
     if not isinstance(found, Exercise) or not has_picture(found.name):
         return _list_pictures(found, named=name is not None)
     try:
-        picture = drawn(found)
+        picture = drawn(PictureJob(found.name, os.getcwd(), worker, yours))
     except ServerLost as problem:
         print_error(str(problem))
         return NOTHING
@@ -41,11 +45,11 @@ def show(name: Annotated[str | None, argument("NAME", "An exercise.", complete_d
     return DRAWN
 
 
-def drawn(exercise: Exercise) -> Picture:
+def drawn(job: PictureJob) -> Picture:
     """Draw in a server that is started for this. ServerLost, with a sentence, if that gives no picture."""
     with contextlib.closing(AnyServer()) as server:
         try:
-            for message in server.answers(PictureJob(exercise.name, os.getcwd())):
+            for message in server.answers(job):
                 match message:
                     case {"picture": data}:
                         return Picture.from_data(data)

@@ -20,8 +20,8 @@ from grader.verdict.value_text import format_value
 MAX_RESULT_CHARACTERS = 120
 
 
-def make_picture(exercise: Exercise, trial: Trial) -> Picture:
-    """Compute the exercise's picture on both sides; UnknownName if it has none.
+def make_picture(exercise: Exercise, trial: Trial, yours_alone: bool = False) -> Picture:
+    """Compute the exercise's picture on both sides, or on the learner's alone; UnknownName if it has none.
 
     If the learner's side fails, the picture says why.
     """
@@ -35,7 +35,7 @@ def make_picture(exercise: Exercise, trial: Trial) -> Picture:
     except (Todo, ChapterBroken, OutOfTime, HostDied) as error:  # the picture shows it
         problem = error
     trial.extend_deadline(CALL_SECONDS)
-    reference = subject.function(trial.reference(exercise.chapter))
+    reference = [] if yours_alone else subject.function(trial.reference(exercise.chapter))
     yours: list[Panel] = []
     if problem is None:
         try:
@@ -44,8 +44,11 @@ def make_picture(exercise: Exercise, trial: Trial) -> Picture:
         except (Todo, ChapterBroken, OutOfTime, HostDied, Exception) as error:
             problem = error
     if problem is not None:
-        pairs, verdict = [Pair(panel) for panel in reference], _explain_missing_picture(exercise, problem, trial)
-        return Picture(exercise.name, subject.about, subject.look, verdict, pairs)
+        verdict = _explain_missing_picture(exercise, problem, trial, yours_alone)
+        return Picture(exercise.name, subject.about, subject.look, verdict, [Pair(panel) for panel in reference])
+    if yours_alone:
+        pairs = [Pair(panel, heading="yours") for panel in yours]
+        return Picture(exercise.name, subject.about, subject.look, "This is your result.", pairs)
     pairs = [pair_panels(ours, theirs) for ours, theirs in zip(reference, yours)]
     agrees = all(pair.differs is None and not pair.note for pair in pairs)
     return Picture(exercise.name, subject.about, subject.look, _describe_agreement(pairs), pairs, agrees)
@@ -74,13 +77,14 @@ def _is_written(exercise: Exercise, target: Target) -> bool:
         return False
 
 
-def _explain_missing_picture(exercise: Exercise, problem: BaseException, trial: Trial) -> str:
+def _explain_missing_picture(exercise: Exercise, problem: BaseException, trial: Trial, yours_alone: bool) -> str:
     """Explain in a sentence or two why there is no picture of the learner's side."""
+    instead = "" if yours_alone else " This shows the reference's result."
     if isinstance(problem, Todo):
         missing = str(problem)
         if missing and not missing.startswith(f"{exercise.name} in ") and _is_written(exercise, trial.target):
-            return f"Your result cannot be drawn yet, because {missing}. This shows the reference's result."
-        return "Your code is not implemented yet. This shows the reference's result."
+            return f"Your result cannot be drawn yet, because {missing}.{instead}"
+        return f"Your code is not implemented yet.{instead}"
     boundary = None if isinstance(problem, ChapterBroken) else trial.current_boundary
     call = boundary.calls[-1] if boundary and boundary.calls else None
     where = ""
@@ -95,4 +99,5 @@ def _explain_missing_picture(exercise: Exercise, problem: BaseException, trial: 
     if isinstance(problem, ChapterBroken):
         sentence = f"{exercise.module}.py does not import. {sentence}"
     place = f" ({where})" if where else ""
-    return f"Your result cannot be drawn, so this shows the reference's. {sentence}{place}"
+    so = "" if yours_alone else ", so this shows the reference's"
+    return f"Your result cannot be drawn{so}. {sentence}{place}"

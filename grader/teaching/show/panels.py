@@ -138,19 +138,23 @@ _KINDS: dict[str, type[Panel]] = {kind.__name__: kind for kind in (Grid, Chart, 
 
 @dataclass(frozen=True)
 class Pair(Generic[Kind]):
-    """One panel of the reference, with the learner's panel and the difference, if there is a learner's panel."""
+    """One panel of the reference, with the learner's panel and the difference, if there is a learner's panel.
+
+    With the heading "yours", `reference` is a panel of the learner that stands alone.
+    """
 
     reference: Kind
     yours: Kind | None = None
     differs: Kind | None = None
     note: str = ""  # a sentence, if the two cannot be subtracted
+    heading: str = "reference"
 
     @property
     def panels(self) -> dict[str, Kind]:
         """The panels to show, by heading."""
         if self.reference.given:
             return {"given": self.reference}
-        shown = {"yours": self.yours, "reference": self.reference, DIFFERENCE: self.differs}
+        shown = {"yours": self.yours, self.heading: self.reference, DIFFERENCE: self.differs}
         return {heading: panel for heading, panel in shown.items() if panel is not None}
 
     def same_scale(self, panel: Panel) -> list[Kind]:
@@ -221,7 +225,7 @@ class Picture:
         pairs = []
         for pair in data["pairs"]:
             reference, yours, differs = (_unpack_panel(pair[side]) for side in ("reference", "yours", "differs"))
-            pairs.append(Pair(reference, yours, differs, pair["note"]))
+            pairs.append(Pair(reference, yours, differs, pair["note"], pair["heading"]))
         return cls(**data | {"pairs": pairs})
 
 
