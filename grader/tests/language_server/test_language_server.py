@@ -10,7 +10,7 @@ from editors import editing
 from grader.course.source import definition
 from kit_copy import posix
 from linux_processes import children_of, descendants
-from watching import nothing_remains
+from watching import SECONDS, nothing_remains
 
 pytestmark = posix
 CHAPTER = "ch03_attention"
@@ -211,8 +211,8 @@ def test_nothing_is_left_after_the_editor_or_the_server_dies(kit, dies):
 def test_the_command_in_a_terminal_and_without_its_package(kit):
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "grader.cli", "lsp"]
-    done = subprocess.run(command, stdin=theirs, cwd=kit.root, env=kit.environment(), capture_output=True, text=True)
+    done = subprocess.run(command, stdin=theirs, cwd=kit.root, env=kit.environment(), capture_output=True, text=True, timeout=SECONDS)
     assert done.returncode == 2 and "an editor starts" in done.stderr
     (kit.root / "sitecustomize.py").write_text("import sys\nsys.modules['pygls'] = None\n")
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, cwd=kit.root, env=kit.environment(), capture_output=True, text=True)
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, cwd=kit.root, env=kit.environment(), capture_output=True, text=True, timeout=SECONDS)
     assert done.returncode == 1 and ".[editor]" in " ".join(done.stderr.split()), done.stderr
