@@ -48,7 +48,8 @@ def run_command(name: str, *names: str) -> Printed:
             encoding="utf-8",
             errors="replace",
         )
-    text, problem = done.stdout.strip("\n"), done.stderr.strip().removeprefix("headway: ")
+    text, mark = done.stdout.strip("\n"), "headway: "  # other lines of the errors may be a traceback, with code
+    problem = "\n".join(line.removeprefix(mark) for line in done.stderr.splitlines() if line.startswith(mark))
     if done.returncode and (done.returncode == UNUSABLE or not text):
         raise CommandFailed(problem or text or f"`headway {name}` has ended; `headway doctor` may find the reason")
     return Printed("\n\n".join(filter(None, [text, problem])), done.returncode == 0)

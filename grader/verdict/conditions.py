@@ -14,7 +14,7 @@ from grader.version import __version__
 # Parts of the kit that only display results or that judging never runs: a change there changes no verdict.
 WITHOUT_EFFECT = {
     "anonymous", "cli", "console", "exports", "handout", "models", "notebook", "platforms", "quality", "report",
-    "similarity", "teaching", "term", "tests", "watch",
+    "similarity", "teaching", "term", "tests", "tutor", "watch",
 }  # fmt: skip
 
 

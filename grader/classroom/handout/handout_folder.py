@@ -21,9 +21,10 @@ from grader.course.source import read_source
 from grader.course.stubs import FINGERPRINTS, FINGERPRINTS_HEADER, fingerprint, reference_stub
 from grader.course.syllabus import EXERCISES, ROOT, TESTS, Chapter, load_syllabus
 from grader.files import write_whole
+from grader.tutor.files import COMMAND_OF_HANDOUT, IGNORED, write_files
 
 TEXTS = Path(__file__).parent / "texts"
-COPIED_FILES = ("LICENSE", "constraints.txt", "pyproject.toml", ".gitignore")
+COPIED_FILES = ("LICENSE", "constraints.txt", "pyproject.toml")
 TEXTS_BY_PLACE = {"Makefile": "Makefile", ".github/workflows/grade.yml": "github.yml", ".gitlab-ci.yml": "gitlab.yml"}
 NOT_FOR_LEARNERS = {"tests", "quality", "classroom", "teaching/pictures.py"}
 
@@ -108,6 +109,9 @@ def _write(folder: Path, selected: list[Chapter], hidden: Collection[str]) -> tu
     write_whole(folder / "README.md", _format_readme(tested, hidden))
     for place, name in TEXTS_BY_PLACE.items():
         _copy(TEXTS / name, folder / place)
+    write_files(folder, COMMAND_OF_HANDOUT)
+    if (ignored := ROOT / ".gitignore").is_file():
+        write_whole(folder / ".gitignore", read_source(ignored).partition(IGNORED)[0])
     return tested, mistakes
 
 
@@ -139,6 +143,7 @@ def _write_exercises(folder: Path, selected: list[Chapter], hidden: Collection[s
             _copy(path, folder / "pictures" / path.name)
     for path in sorted(EXERCISES.glob("walks/*.md")):
         _copy(path, folder / "walks" / path.name)
+    _copy(EXERCISES / "AGENTS.md", folder / "AGENTS.md")
     for path in _introductions():
         write_whole(folder / path.name, _without_lost_links(read_source(path), folder))
     write_whole(folder / FINGERPRINTS, lock)

@@ -27,7 +27,7 @@ FINGERPRINT_FILE = ".made-from"  # in the folder
 HERE = Path(__file__).parent
 HINT_LEVELS = ("a question", "the idea", "how to write it")
 BEFORE_FIRST = ("ch00_big_picture", "ch00_refresher")  # lessons without exercises
-GUIDES = ("learning", "notebook", "pytest", "sandbox", "grading", "figures")  # of pages/; a handout lacks the last two
+GUIDES = ("learning", "tutor", "notebook", "pytest", "sandbox", "grading", "figures")  # a handout lacks the last two
 LAST_CHAPTER_USED = {"train": 9, "play": 12}  # of pages/: models of the learner's own
 ALL_WORDS = 10**6  # a chapter number: links to all words of the glossary
 
