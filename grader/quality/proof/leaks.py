@@ -3,8 +3,12 @@
 The tutor's replies are what the kit's commands print, and the lessons. For each exercise this collects the hints, the
 sentences of all known mistakes, what the tests say about the stub, the reference and each known mistake, and the
 lesson. `candidates.py` cuts the code out of each text, and out of all together, and each is tried as the body of each
-function of the exercise; the other functions of a class are the reference's. It may earn at most what the docstring
-and the TODO steps give in the same way, or else 10 % of the points, as trivial code may.
+function of the exercise; the other functions of a class are the reference's. It may earn at most what the docstring,
+the TODO steps and the lesson give in the same way, or else 10 % of the points, as trivial code may. The lesson alone
+may earn half of the points: it has the formula, and every learner reads it.
+
+Without `--exercise` it then sends the requests of grader/tests/tutor/leak_requests.toml, which try to get more out of a
+real server. It cannot prevent that a model knows the answer by itself.
 
 Left out is the line of their own code that a failure quotes. The values of the first failing example are the ones
 that are tried, not those of the smallest.
@@ -15,13 +19,15 @@ from __future__ import annotations
 import argparse
 import ast
 import re
-from collections.abc import Iterator
+import subprocess
+import sys
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
 from grader.course.known_mistakes import misconceptions
 from grader.course.source import definition
 from grader.course.stubs import reference_stub
-from grader.course.syllabus import Exercise, load_syllabus
+from grader.course.syllabus import ROOT, Exercise, load_syllabus
 from grader.quality.benchmarks.figures import table
 from grader.quality.devcheck.subjects import Subject, mistakes, solution_of
 from grader.quality.devcheck.trying import TryJob
@@ -32,7 +38,9 @@ from grader.tutor.tools import lesson
 
 JOB_SUBJECTS = 100
 ALLOWED_SHARE = 0.1  # of the points, as for trivial code
-STUB = "stub"
+LESSON_SHARE = 0.5  # the lesson has the formula, and every learner reads it beside the stub
+REQUESTS = "grader/tests/tutor/test_leak_requests.py"
+STUB, LESSON = "stub", "lesson"  # kinds of text
 
 Texts = dict[str, list[str]]  # the kind of text → the texts in their order
 
@@ -52,18 +60,20 @@ class Leaks:
     candidates: list[Candidate]
     earned: dict[str, float] = field(default_factory=dict)  # the candidate's number → points
 
-    def best(self, block: Block | None = None, stub: bool = False) -> float:
-        """The most points that a candidate for the block, or for any, earns."""
+    def best(self, kinds: Collection[str], block: Block | None = None) -> float:
+        """The most points that a candidate from these kinds of text earns, for the block or for any."""
         return max(
             (self.earned[str(number)] for number, each in enumerate(self.candidates)
-             if block in (None, each.block) and (each.kind == STUB) == stub),
+             if block in (None, each.block) and each.kind in kinds),
             default=0.0,
         )  # fmt: skip
 
     def beyond(self, points: float) -> Iterator[tuple[Candidate, float]]:
         """The candidates that earn more than they may."""
         for number, each in enumerate(self.candidates):
-            most = max(self.best(each.block, stub=True), ALLOWED_SHARE * points)
+            most = max(self.best([STUB, LESSON], each.block), ALLOWED_SHARE * points)
+            if each.kind == LESSON:
+                most = max(self.best([STUB], each.block), LESSON_SHARE * points)
             if each.kind != STUB and self.earned[str(number)] > most:
                 yield each, self.earned[str(number)]
 
@@ -81,7 +91,7 @@ def texts_of(exercise: Exercise, failures: list[str]) -> Texts:
         "diagnoses": [text for mistake in known for text in (mistake.says, mistake.hint)],
         "failures": list({re.sub(r"[\d.]+", "0", text): text for text in reversed(failures)}.values())[::-1],
         "picture": [picture.about, picture.look] if picture else [],
-        "lesson": [lesson(exercise.name), lesson(exercise.module)],
+        LESSON: [lesson(exercise.name), lesson(exercise.module)],
     }
     return {kind: list(dict.fromkeys(found)) for kind, found in texts.items()}
 
@@ -136,9 +146,12 @@ def run(arguments: list[str]) -> int:
         if of_chapter:
             rows.append([f"**{chapter.id} {chapter.title}**", *_numbers(of_chapter)])
             rows += [[f"`{each.name}`", *_numbers({each: tried})] for each, tried in of_chapter.items()]
-    print(table(["exercise", "texts", "candidates", "stub earns", "replies earn", "beyond"], rows, words=1))
+    heads = ["exercise", "texts", "candidates", "stub earns", "lesson earns", "other replies earn", "too much"]
+    print(table(heads, rows, words=1))
     count = sum(len(each.candidates) for each in found.values())
-    print(f"leaks: {count} candidates for {len(found)} exercises ({seconds_since(options)})")
+    print(f"leaks: {count} candidates for {len(found)} exercises ({seconds_since(options)})", flush=True)
+    if not options.exercise:  # the requests are not about one exercise
+        status |= subprocess.call([sys.executable, "-m", "pytest", "-q", REQUESTS], cwd=ROOT) != 0
     return status
 
 
@@ -174,9 +187,11 @@ def _jobs(exercise: Exercise, subjects: list[Subject]) -> list[TryJob]:
 
 
 def _numbers(leaks: dict[Exercise, Leaks]) -> list[str]:
-    """Numbers of texts and candidates; the largest share that the stub's own code and replies earn; what is beyond."""
+    """Numbers of texts and candidates; the largest shares of the points that they earn; how many earn too much."""
     tried = leaks.items()
-    shares = [max(100 * each.best(stub=stub) / exercise.points for exercise, each in tried) for stub in (True, False)]
+    others = {candidate.kind for each in leaks.values() for candidate in each.candidates} - {STUB, LESSON}
+    kinds = ([STUB], [LESSON], others)
+    shares = [max(100 * each.best(some) / exercise.points for exercise, each in tried) for some in kinds]
     beyond = sum(len(list(each.beyond(exercise.points))) for exercise, each in tried)
     texts, candidates = sum(each.texts for each in leaks.values()), sum(len(each.candidates) for each in leaks.values())
     return [str(texts), str(candidates), *(f"{share:.0f} %" for share in shares), str(beyond)]
