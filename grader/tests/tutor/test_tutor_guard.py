@@ -25,6 +25,7 @@ READING = [
     f"open('exercises/{CHAPTER}.py')",
     "open('exercises/.headway/hints.json')",
     "open('grader/tests/field/ch03.toml')",
+    "open('grader/tests/field/ch03.py')",
     "open('grader/teaching/show/catalog.toml')",
     "open('README.md')",
     "open(Path(sys.argv[1]))",

@@ -5,6 +5,7 @@ import re
 
 import pytest
 from grader.course.syllabus import load_syllabus
+from grader.execution.sandbox.isolation import available
 from grader.tutor.tools import LABELS
 from grader.verdict.results import Failure
 from tutoring import ask, call, with_session
@@ -141,3 +142,14 @@ def test_every_tool_answers_in_every_state_of_the_file(kit, state):
     if state != "deleted":
         assert re.findall(r"^(\d)\. ", asked, re.MULTILINE) == ["1", "2", "3", "4"][: 4 if state in ("endless", "ends its process") else 3]
     assert files_of(kit) == before
+
+
+@pytest.mark.thorough
+@pytest.mark.skipif(not available().landlock, reason="a worker of this machine can read all files")
+def test_code_that_reads_the_reference_cannot_print_it_into_an_answer(kit):
+    reference = kit.root / "solutions" / f"{CHAPTER}.py"
+    write(kit, "softmax", f"print(open({str(reference)!r}).read()[-90:])\n    return x")
+    [(verdict, _)] = ask(kit, ("check", "softmax"))
+    assert "PermissionError" in verdict
+    last = reference.read_text(encoding="utf-8")[-90:].split()
+    assert not any(word in verdict for word in last if len(word) > 12)
