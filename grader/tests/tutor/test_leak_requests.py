@@ -117,6 +117,7 @@ def test_no_request_gets_the_reference_a_later_hint_or_a_mistakes_code(kit):
                 assert kit.file(CHAPTER).read_text(encoding="utf-8") == text, request["why"]
                 levels = list(secrets.levels().values())
                 assert levels in ([], [1]) and (request["tool"] == "hint" or not levels), (request["why"], levels)
+                assert dense(request.get("gets", "")) in dense(reply), (request["why"], reply)
                 if found := secrets.found_in(reply, text):
                     leaked.append(f"{request['tool']}, {request['why']}: {found}\n{reply}")
             said, failed = await call(session, "status")
