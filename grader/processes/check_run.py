@@ -65,7 +65,7 @@ def check(job: CheckJob, report: Report, fork: bool = True) -> int:
 
 
 def _judge_for(job: CheckJob, report: Report, fork: bool) -> Judge:
-    pool = WorkerPool(fork=fork, warm=True)
+    pool = _worker_pool(job, fork)
     trial = Trial(
         resolve(None),
         job.in_worker,
@@ -79,6 +79,11 @@ def _judge_for(job: CheckJob, report: Report, fork: bool) -> Judge:
         trial.short_limit.add(exercises[0].name)
     each = map_in_processes if fork else map
     return judge_of(trial, course_recordings(), chosen=True, scripts=FOLDER, map_mistakes=each)
+
+
+def _worker_pool(job: CheckJob | PictureJob, fork: bool) -> WorkerPool:
+    """Workers for the job. One that is asked for starts without this process's memory, which has the reference."""
+    return WorkerPool(fork=fork, warm=not job.in_worker)
 
 
 class _Lines:
@@ -143,7 +148,7 @@ def draw(job: PictureJob, report: Report, fork: bool = True) -> int:
     limit_this_process()
     with contextlib.suppress(OSError):  # the folder no longer exists
         os.chdir(job.cwd)
-    pool = WorkerPool(fork=fork, warm=True)
+    pool = _worker_pool(job, fork)
     trial = Trial(resolve(None), job.in_worker, pool=pool, extend_deadline=report.extend_deadline)
     with contextlib.closing(pool), contextlib.closing(trial):
         picture = make_picture(load_syllabus().exercise(job.name), trial, job.yours_alone)

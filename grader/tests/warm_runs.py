@@ -94,14 +94,15 @@ class WarmKit:
 
     def descendants(self) -> set[int]:
         """The living processes of all that the server has started, at any depth, with the server itself."""
-        found = set()
+        # a worker that starts without the server's memory has its own environment, with the kit's folder on the path
+        marks, found = (self.mark.encode(), f"PYTHONPATH={self.kit.root}".encode()), set()
         for path in Path("/proc").glob("[0-9]*"):
             try:
-                marked = self.mark.encode() in (path / "environ").read_bytes()
+                environment = (path / "environ").read_bytes()
                 state = (path / "stat").read_text().rpartition(")")[2].split()[0]
             except OSError:
                 continue
-            if marked and state not in "ZX":
+            if any(mark in environment for mark in marks) and state not in "ZX":
                 found.add(int(path.name))
         return found
 

@@ -36,6 +36,8 @@ class Printed:
 
 def run_command(name: str, *names: str) -> Printed:
     """What a command of the kit prints; CommandFailed, with its sentence, if it prints only that."""
+    if any("\0" in each for each in names):  # no process can get such an argument
+        raise CommandFailed("the name contains a null byte; `headway list` lists the names")
     environment = os.environ | {"PYTHONIOENCODING": "utf-8", "COLUMNS": "80", "NO_COLOR": "1"}
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     with _one_at_a_time:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 
 from grader.course.syllabus import load_syllabus
@@ -37,7 +37,8 @@ class TryJob(Job):
     in_worker: bool
     seed: int
     subjects: tuple[Subject, ...]
-    until_failure: bool = False  # stop at the first failure; do not look for its smallest example or known mistakes
+    quick: bool = False  # do not look for the smallest example of a failure, nor for known mistakes
+    until_failure: bool = False  # the same, and stop at the first failure
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,8 @@ class Tried:
     names: list[str]  # of the known mistakes that the diagnosis names
     forbidden: list[str]
     milliseconds: float  # of processor time, which depends less on other load than the clock does
+    # what a learner reads about the failed tests, without the own line of code that `at` quotes
+    shown: list[str] = field(default_factory=list)
 
     @property
     def failed_tests(self) -> dict[str, str]:
@@ -84,23 +87,25 @@ def _try(job: TryJob, subject: Subject, pool: WorkerPool, report: Report) -> Tri
     _run_tests(judge, job, report)
     milliseconds = (time.process_time() - began) * 1000
     trial.close()
-    if subject.kind == "trivial" or job.until_failure:
+    if subject.kind == "trivial" or job.quick or job.until_failure:
         trial.records.clear()  # without records no known mistake is looked for
     judge.run.conclude()
     result = judge.run.results.get(exercise.name) or ExerciseResult(exercise)
     failed = {test.name: test.message for test in result.tests if test.outcome not in ("passed", "todo")}
     names = [mistake.id for mistake in result.diagnosis.mistakes] if result.diagnosis else []
     outcomes = {test.name: test.outcome for test in result.tests}
+    rows = [row for test in result.failures if test.details for row in replace(test.details, where="").rows()]
+    shown = [*result.forbidden, *filter(None, [result.written]), *dict.fromkeys(row.text for row in rows)]
     return Tried(
         subject.kind, subject.name, result.earned, result.outcome, outcomes, failed, names, result.forbidden,
-        milliseconds,
+        milliseconds, shown,
     )  # fmt: skip
 
 
 def _run_tests(judge: Judge, job: TryJob, report: Report) -> None:
     for test in judge.tests_of(load_syllabus().exercise(job.exercise)):
         report.extend_deadline(TEST_SECONDS)
-        if job.until_failure:
+        if job.quick or job.until_failure:
             only_generate(test.function)
         if judge.runner.run_test(test).outcome != "passed" and job.until_failure:
             return
