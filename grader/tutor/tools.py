@@ -5,6 +5,7 @@ A name that does not exist, and a command that cannot run, raise a UserProblem.
 
 from __future__ import annotations
 
+import contextlib
 import re
 import textwrap
 
@@ -22,6 +23,9 @@ ANSWER = re.compile(r"^</summary>\n.*?\n</details>\n?|</summary>.*?</details>", 
 PARAGRAPH = re.compile(r"^\*\*`(\w+)`\*\*.*?(?=^\*\*`\w+`\*\*|^#|\Z)", re.MULTILINE | re.DOTALL)
 
 
+_last_checks: dict[str, tuple[object, Printed]] = {}  # by name: the state of the learner's files, and what was printed
+
+
 def status() -> str:
     """Where the learner is: points by chapter, and the next exercise."""
     return run_command("status").text
@@ -35,7 +39,7 @@ def next_exercise() -> str:
 def check(name: str) -> str:
     """Test the learner's code of an exercise or a chapter, and return the verdict: the diagnosis with its question,
     what was promised, the call, what the code returned, what was expected. Points are recorded."""
-    return run_command("check", name).text
+    return _check_now(name).text
 
 
 def hint(name: str) -> str:
@@ -72,7 +76,7 @@ def picture(name: str) -> str:
 def smaller_example(name: str) -> str:
     """The smallest failing example that the kit found: its sizes, the call, what the learner's code did there, and the
     command that makes the call again."""
-    printed = run_command("check", name)
+    printed = _last_check(name)
     rows = _rows(printed)
     if "called" not in rows:
         return f"There is no failing call to look at.\n\n{printed.text}"
@@ -85,7 +89,7 @@ def smaller_example(name: str) -> str:
 
 def questions(name: str) -> str:
     """Questions to ask the learner about their own attempt, one at a time and in this order."""
-    printed = run_command("check", name)
+    printed = _last_check(name)
     rows = _rows(printed)
     if printed.passed:
         asked = [
@@ -102,6 +106,29 @@ def questions(name: str) -> str:
             "Which line do you write or change first, and what do you expect the check to say after it?",
         ]
     return "\n".join(f"{number}. {question}" for number, question in enumerate(asked, start=1))
+
+
+def _check_now(name: str) -> Printed:
+    state = _saved_state()
+    printed = run_command("check", name)
+    _last_checks[name] = state, printed
+    return printed
+
+
+def _last_check(name: str) -> Printed:
+    """What the last check of this name printed, if no chapter was saved since; else what a check prints now."""
+    state, printed = _last_checks.get(name, (None, None))
+    return printed if printed and state == _saved_state() else _check_now(name)
+
+
+def _saved_state() -> list[tuple[str, int, int]]:
+    """When each chapter was saved, and its size; the files are not opened."""
+    found = []
+    for path in sorted(EXERCISES.glob("ch*.py")):
+        with contextlib.suppress(FileNotFoundError):
+            status = path.stat()
+            found.append((path.name, status.st_mtime_ns, status.st_size))
+    return found
 
 
 def _questions_about_failure(rows: dict[str, str], diagnosis: re.Match | None) -> list[str]:

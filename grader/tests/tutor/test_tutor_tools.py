@@ -153,3 +153,22 @@ def test_code_that_reads_the_reference_cannot_print_it_into_an_answer(kit):
     assert "PermissionError" in verdict
     last = reference.read_text(encoding="utf-8")[-90:].split()
     assert not any(word in verdict for word in last if len(word) > 12)
+
+
+@pytest.mark.thorough
+def test_questions_are_about_the_last_check_until_a_chapter_is_saved(kit):
+    script = kit.exercises / ".headway" / "repro" / "softmax.py"
+
+    async def use(session, _):
+        write(kit, "softmax", WRONG)
+        await call(session, "check", "softmax")
+        script.unlink()
+        about_wrong = await call(session, "questions", "softmax")
+        again = script.exists()
+        file = kit.file(CHAPTER)
+        file.write_text(file.read_text(encoding="utf-8").replace(WRONG, "return torch.softmax(x, dim)"), encoding="utf-8")
+        return about_wrong, again, await call(session, "questions", "softmax")
+
+    (wrong, _), again, (other, _) = with_session(kit.root, use)
+    assert "What happened instead?" in wrong and not again  # a check that fails writes the script
+    assert "uses torch.softmax" in " ".join(other.split())
