@@ -198,7 +198,7 @@ def _renamed(code: Piece, block: Block) -> Iterator[Piece]:
 
 def _add(bodies: dict[str, None], code: list[ast.stmt], block: Block, exercise: str) -> None:
     """Add the code; and with what its last statement computes returned."""
-    used = {node.id for each in code for node in ast.walk(each) if isinstance(node, ast.Name)}
+    used = {name for each in code for name in _loaded(each)}
     if not code or not _free(code) <= block.known or _calls(code[-1], exercise) or block.arguments.isdisjoint(used):
         return
     *first, last = code

@@ -111,7 +111,9 @@ def candidates_of(exercise: Exercise, texts: Texts) -> list[Candidate]:
     by_kind = {kind: [pieces(text) for text in of_kind] for kind, of_kind in texts.items()}
     joined = [piece for of_kind in by_kind.values() for found_pieces in of_kind for piece in found_pieces]
     for block in blocks(solution_of(exercise), reference_stub(exercise.module), exercise.name):
-        nothing = ["raise NotImplementedError", "pass", *(f"return {name}" for name in sorted(block.arguments))]
+        values = ", ".join(f"{{{name}}}" for name in sorted(block.arguments - {"self"}))
+        nothing = ["raise NotImplementedError", "pass", f'raise ValueError(f"{values} cannot work")']
+        nothing += [f"return {name}" for name in sorted(block.arguments)]
         for body in [*nothing, *bodies(plain, block, exercise.name)]:
             found.setdefault((block, body), STUB)
         for kind, of_kind in by_kind.items():

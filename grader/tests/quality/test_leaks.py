@@ -49,7 +49,7 @@ def test_pieces_are_tried_alone_with_what_they_need_and_joined():
     assert bodies_of("def merge_heads(x):\n    return x.flatten(2)") == ["return x.flatten(2)"]
 
 
-@pytest.mark.parametrize("text", ["`x`", "`2 * 3`", "`merge_heads(x)`", "`unknown(x)`", "`a @ b`", "heads and tails"])
+@pytest.mark.parametrize("text", ["`x`", "`2 * 3`", "`merge_heads(x)`", "`unknown(x)`", "`a @ b`", "`x = [1.0, 2.0]`", "heads and tails"])
 def test_code_that_cannot_work_is_dropped(text):
     assert bodies_of(text) == []
 
