@@ -215,4 +215,4 @@ def test_the_command_in_a_terminal_and_without_its_package(kit):
     assert done.returncode == 2 and "an editor starts" in done.stderr
     (kit.root / "sitecustomize.py").write_text("import sys\nsys.modules['pygls'] = None\n")
     done = subprocess.run(command, stdin=subprocess.DEVNULL, cwd=kit.root, env=kit.environment(), capture_output=True, text=True, timeout=SECONDS)
-    assert done.returncode == 1 and ".[editor]" in " ".join(done.stderr.split()), done.stderr
+    assert done.returncode == 2 and ".[editor]" in " ".join(done.stderr.split()), done.stderr
