@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import os
 import re
 import subprocess
 import sys
@@ -153,7 +154,8 @@ def run(arguments: list[str]) -> int:
     count = sum(len(each.candidates) for each in found.values())
     print(f"leaks: {count} candidates for {len(found)} exercises ({seconds_since(options)})", flush=True)
     if not options.exercise:  # the requests are not about one exercise
-        status |= subprocess.call([sys.executable, "-m", "pytest", "-q", REQUESTS], cwd=ROOT) != 0
+        environment = os.environ | {"HEADWAY_EVERY_REQUEST": "1"}
+        status |= subprocess.call([sys.executable, "-m", "pytest", "-q", REQUESTS], cwd=ROOT, env=environment) != 0
     return status
 
 
