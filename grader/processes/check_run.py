@@ -82,8 +82,7 @@ def _judge_for(job: CheckJob, report: Report, fork: bool) -> Judge:
 
 
 def _worker_pool(job: CheckJob | PictureJob, fork: bool) -> WorkerPool:
-    """Workers for the job. One that is asked for starts without this process's memory, which has the reference."""
-    return WorkerPool(fork=fork, warm=not job.in_worker)
+    return WorkerPool(fork=fork, warm=not job.cold)
 
 
 class _Lines:

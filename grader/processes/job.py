@@ -29,6 +29,7 @@ class CheckJob(Job):
     columns: int = 80
     colour: bool = False
     in_worker: bool = False
+    cold: bool = False  # this worker starts without the memory of the server, which has the reference
     first: tuple[str, ...] = ()  # tests to run before the others: those that failed last time
     hurried: bool = False  # a call was late before: further ones get less time
 
@@ -44,6 +45,7 @@ class PictureJob(Job):
     name: str
     cwd: str
     in_worker: bool = False
+    cold: bool = False  # this worker starts without the memory of the server, which has the reference
     yours_alone: bool = False  # without the reference's, which is not computed either
 
     def after_crash(self, late: bool = False) -> Self | None:

@@ -79,7 +79,7 @@ def run_tests(found: Exercise | Chapter, in_worker: bool = False) -> dict[str, s
     """The outcome of each exercise; None, after a sentence, if there is no verdict."""
     columns, name = shutil.get_terminal_size().columns, found.id if isinstance(found, Chapter) else found.name
     colour = make_console().color_system is not None
-    job = CheckJob(name, os.getcwd(), columns if columns >= 40 else 80, colour, in_worker)
+    job = CheckJob(name, os.getcwd(), columns if columns >= 40 else 80, colour, in_worker, cold=in_worker)
     try:
         with contextlib.closing(AnyServer()) as server:
             return _print_run(server.answers(job))

@@ -35,7 +35,7 @@ def show(
     if not isinstance(found, Exercise) or not has_picture(found.name):
         return _list_pictures(found, named=name is not None)
     try:
-        picture = drawn(PictureJob(found.name, os.getcwd(), worker, yours))
+        picture = drawn(PictureJob(found.name, os.getcwd(), worker, cold=worker, yours_alone=yours))
     except ServerLost as problem:
         print_error(str(problem))
         return NOTHING
