@@ -88,10 +88,15 @@ def test_masked_keys_get_no_weight_beside_a_sink(learner, n, seed):
 def test_scores_and_sinks_of_any_size(learner, n, seed):
     """A sink of -1e4 leaves ordinary attention, and one of 1e4 takes all the weight; with scores of ten thousand, output, weights and gradients are finite too."""
     q, k, v = heads(seed, n)
-    cases = {"sinks of -1e4": (q, k, v, torch.full((n.H,), -1e4)), "sinks of 1e4": (q, k, v, torch.full((n.H,), 1e4)), "scores of about 1e4": (q * 1e4, k, v, torch.zeros(n.H))}
+    far_q, far_k, far_v = heads(seed, n, torch.float64)  # in float32, scores of 1e4 are rounded to thousandths
+    cases = {
+        "sinks of -1e4": (q, k, v, torch.full((n.H,), -1e4)),
+        "sinks of 1e4": (q, k, v, torch.full((n.H,), 1e4)),
+        "scores of about 1e4": (far_q * 1e4, far_k, far_v, torch.zeros(n.H, dtype=torch.float64)),
+    }
     found = {what: gradients(learner.attention_with_sink, *case) for what, case in cases.items()}
     for what, case in cases.items():
-        compare_two(found[what].output, by_hand(*case), when=f" with {what}")
+        compare_two(found[what].output, by_hand(*case), case[0].dtype, when=f" with {what}")
         for name, slope in zip(("q", "k", "v", "sink"), found[what].inputs):
             holds(slope is None or bool(slope.isfinite().all()), f"the gradient of {name} is not finite with {what}")
 
