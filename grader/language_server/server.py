@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import ast
 import os
 import sys
 from pathlib import Path
 
 from grader.course.excerpt import find_problem
-from grader.course.progress import Score, load_hint_levels, load_scores, reveal_hint
-from grader.course.source import SourceProblem, parse, read_source, split_lines
+from grader.course.progress import reveal_hint
+from grader.course.source import SourceProblem, read_source, split_lines
 from grader.course.status import is_stub_now, short_path
-from grader.course.stubs import is_stub, reference_stub
+from grader.course.stubs import is_stub
 from grader.course.syllabus import EXERCISES, Exercise, load_syllabus
-from grader.execution.names_used import names_used
 from grader.language_server.checks import Checks
+from grader.language_server.exercise_texts import hover_text, points_text
 from grader.language_server.findings import Finding, find, name_columns, outline, place, problem_message
 from grader.verdict.summary import Verdict
 from grader.version import __version__
@@ -104,7 +103,7 @@ class HeadwayServer(LanguageServer):
             self.workspace_code_lens_refresh(None)
         if name in self.announced:
             self.announced.discard(name)
-            self.say(f"{name}: {_points(load_syllabus().exercise(name), is_untouched=False)}.")
+            self.say(f"{name}: {points_text(load_syllabus().exercise(name), is_untouched=False)}.")
 
     def on_trouble(self, sentence: str) -> None:
         self.announced.clear()
@@ -146,7 +145,7 @@ class HeadwayServer(LanguageServer):
         text = self.text_of(module)
         lines, found = split_lines(text), []
         for exercise, span in self.lines_of_exercises(module).items():
-            title = f"{exercise.name}: {_points(exercise, is_stub(exercise, text))} · check"
+            title = f"{exercise.name}: {points_text(exercise, is_stub(exercise, text))} · check"
             command = types.Command(title, CHECK, arguments=[exercise.name])
             found.append(types.CodeLens(self.range_of(lines, span.start), command))
         return found
@@ -172,19 +171,8 @@ class HeadwayServer(LanguageServer):
         text = self.text_of(module)
         document = self.workspace.get_text_document(self.uri_of(module))
         word = document.word_at_position(position)
-        course = {exercise.name: exercise for exercise in load_syllabus().exercises}
-        exercise = course.get(word)
-        if exercise is None or exercise.module != module and word not in _imported(text):
-            return None
-        is_untouched = is_stub(exercise, text) if exercise.module == module else is_stub_now(exercise)
-        shown = load_hint_levels().get(word, 0)
-        parts = [
-            f"**{word}**: {_points(exercise, is_untouched)}",
-            exercise.promise,
-            f"```text\n{_docstring(exercise)}\n```",
-            *(f"Hint {number}: {hint}" for number, hint in enumerate(exercise.hints[:shown], start=1)),
-        ]
-        return types.Hover(types.MarkupContent(types.MarkupKind.Markdown, "\n\n".join(parts)))
+        shown = hover_text(module, word, text)
+        return types.Hover(types.MarkupContent(types.MarkupKind.Markdown, shown)) if shown else None
 
     # ---- commands
 
@@ -215,32 +203,6 @@ class HeadwayServer(LanguageServer):
             self.window_show_document(types.ShowDocumentParams(uri, take_focus=True))
         else:
             self.say(f"The failing call is {short_path(script)}; `headway repro {name}` runs it.")
-
-
-def _points(exercise: Exercise, is_untouched: bool) -> str:
-    if is_untouched:
-        return f"{exercise.points:g} points"
-    score = load_scores().get(exercise.name) or Score(0, exercise.points)
-    return f"{score} points{', passed' if score.passed else ''}"
-
-
-def _imported(text: str) -> set[str]:
-    """The names that a chapter imports from others."""
-    try:
-        return set(names_used(text).imported)
-    except SourceProblem:
-        return set()
-
-
-def _docstring(exercise: Exercise) -> str:
-    """The beginning of the exercise's docstring, up to the paragraph with the shapes."""
-    try:
-        body = parse(reference_stub(exercise.module)).body
-    except (SourceProblem, OSError):
-        return ""
-    node = next((node for node in body if getattr(node, "name", "") == exercise.name), None)
-    docstring = ast.get_docstring(node) if isinstance(node, ast.FunctionDef | ast.ClassDef) else None
-    return "\n\n".join((docstring or "").split("\n\n")[:2])
 
 
 def make_server() -> HeadwayServer:
