@@ -17,6 +17,14 @@ from kit_copy import Kit
 ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[()][A-Z0-9]|[=>78])")
 SECONDS = 60  # for anything to appear, also on a busy machine
 
+# bodies of softmax: as in the stub; right; the sum is that of the whole tensor, which is a known mistake
+STUB = "    raise NotImplementedError"
+RIGHT = """    largest = x.amax(dim, keepdim=True)
+    exps = (x - largest.masked_fill(largest == -math.inf, 0.0)).exp()
+    total = exps.sum(dim, keepdim=True)
+    return exps / total.masked_fill(total == 0, 1.0)"""
+WHOLE = RIGHT.replace("exps.sum(dim, keepdim=True)", "exps.sum()")
+
 
 class Terminal:
     def __init__(self, kit: Kit, *arguments: str, columns: int = 90, rows: int = 40, shell: bool = False, **environment: str) -> None:

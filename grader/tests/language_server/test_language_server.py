@@ -10,16 +10,10 @@ from editors import editing
 from grader.course.source import definition
 from kit_copy import posix
 from linux_processes import children_of, descendants
-from watching import SECONDS, nothing_remains
+from watching import RIGHT, SECONDS, STUB, WHOLE, nothing_remains
 
 pytestmark = posix
 CHAPTER = "ch03_attention"
-STUB = "    raise NotImplementedError"
-RIGHT = """    largest = x.amax(dim, keepdim=True)
-    exps = (x - largest.masked_fill(largest == -math.inf, 0.0)).exp()
-    total = exps.sum(dim, keepdim=True)
-    return exps / total.masked_fill(total == 0, 1.0)"""
-WHOLE = RIGHT.replace("exps.sum(dim, keepdim=True)", "exps.sum()")
 EVERYWHERE = "    return torch.ones(q_len, k_len or q_len, dtype=torch.bool)"  # as a causal mask, wrong
 LOOP = "    while True:\n        x = x + 0"
 

@@ -9,7 +9,7 @@ from grader.quality.devcheck.pool import try_all
 from grader.quality.devcheck.subjects import mistakes
 from grader.quality.devcheck.trying import TryJob
 from grader.quality.proof.leaks import texts_of
-from grader.tutor.tools import LABELS
+from grader.tutor.tools import ROW
 from test_leak_requests import dense
 from tutoring import ask
 
@@ -17,7 +17,6 @@ pytestmark = pytest.mark.thorough
 
 # of the smallest example, where the proof has the first; and the learner's own line
 OF_THE_EXAMPLE = ("sizes", "called", "got", "expected", "differs", "at", "it was at")
-ROW = re.compile(rf"^  ({'|'.join(LABELS)}) +(\S.*(?:\n {{12}}.*)*)", re.MULTILINE)
 
 
 def without_numbers(text):

@@ -17,7 +17,7 @@ WRONG = "e = torch.exp(x)\n    return e / e.sum()"
 
 
 def write(kit, name, body):
-    """Write an exercise in place of its stub."""
+    """Replace the stub of an exercise."""
     text = kit.file(CHAPTER).read_text(encoding="utf-8")
     head, _, rest = text.partition(f"def {name}(")
     assert rest

@@ -9,15 +9,9 @@ import time
 
 import pytest
 from kit_copy import posix
-from watching import SECONDS, headway_processes, nothing_remains, watching
+from watching import RIGHT, SECONDS, STUB, WHOLE, headway_processes, nothing_remains, watching
 
 pytestmark = [pytest.mark.alone, posix]
-STUB = "    raise NotImplementedError"
-RIGHT = """    largest = x.amax(dim, keepdim=True)
-    exps = (x - largest.masked_fill(largest == -math.inf, 0.0)).exp()
-    total = exps.sum(dim, keepdim=True)
-    return exps / total.masked_fill(total == 0, 1.0)"""
-WHOLE = RIGHT.replace("exps.sum(dim, keepdim=True)", "exps.sum()")
 
 
 def test_a_session_from_stub_to_pass(kit):
