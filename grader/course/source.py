@@ -98,9 +98,8 @@ def decode_source(data: bytes, file: str = "the file") -> str:
 
 
 def too_large(file: str) -> SourceProblem:
-    advice = "remove everything except the code of its exercises"
-    limit = f"{MAX_FILE_BYTES // 1000} KB, the limit for a chapter"
-    return SourceProblem(f"{file} is larger than {limit}; {advice}", file=file)
+    advice = "the limit for a chapter; remove everything except the code of its exercises"
+    return SourceProblem(f"{file} is larger than {MAX_FILE_BYTES // 1000} KB, {advice}", file=file)
 
 
 def write_source(path: Path, text: str) -> None:

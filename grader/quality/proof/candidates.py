@@ -24,7 +24,7 @@ from grader.course.source import definition, module_names, split_lines
 from grader.course.stubs import BEGIN, END
 
 MOST_LINES = 30  # of a piece; the longest solution of one function has fewer
-MOST_UNKNOWN = 1  # name in a piece that may stand for an argument
+MAX_UNKNOWN_NAMES = 1  # in a piece of code; each argument is tried in their place
 NUMBERS = {"inf", "nan"}  # as values are printed
 SIGNS = str.maketrans("·×−", "**-")  # of a formula
 WORD = re.compile(r"""\d+(?:\.\d+)?(?:e-?\d+)?(?!\w)|\w+|"[^"\n]*"|'[^'\n]*'|\S""")
@@ -186,7 +186,7 @@ def _renamed(code: Piece, block: Block) -> Iterator[Piece]:
              if isinstance(node, ast.Call | ast.Subscript)]  # fmt: skip
     prose = any(isinstance(node, ast.BoolOp | ast.In | ast.NotIn | ast.Is | ast.IsNot | ast.Not) for node in nodes)
     prose = prose or any(isinstance(head, ast.Name) and head.id in unknown for head in heads)
-    if 0 < len(unknown) <= MOST_UNKNOWN and not prose and not NUMBERS.issuperset(unknown):
+    if 0 < len(unknown) <= MAX_UNKNOWN_NAMES and not prose and not NUMBERS.issuperset(unknown):
         for chosen in permutations(sorted(block.arguments - {"self"}), len(unknown)):
             names = dict(zip(unknown, chosen))
             renamed = copy.deepcopy(code)
