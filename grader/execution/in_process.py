@@ -20,6 +20,7 @@ from typing import Any
 import torch
 from grader.course.chapter_source import ChapterSource
 from grader.execution.call_watch import CallWatch
+from grader.execution.calls import Reply, Request
 from grader.execution.errors import ChapterBroken, ExtendDeadline, HostDied, OutOfTime, Where
 from grader.execution.host import Host
 from grader.system.load import slowdown
@@ -48,13 +49,18 @@ class InProcessHost:
         self.extend_deadline, self.watch = extend_deadline, watch or CallWatch()
         self.random_state = _random_state()
 
-    def exchange(self, op: str, tree: Any, buffers: list[bytes]) -> tuple[dict, list[bytes]]:
+    def exchange(self, op: str, tree: Any, buffers: list[bytes]) -> Reply:
+        replies: list[Reply] = []
+        self.exchange_all([(op, tree, buffers)], replies)
+        return replies[0]
+
+    def exchange_all(self, requests: list[Request], replies: list[Reply]) -> None:
         """Answer with the host's own random state: what it draws must not depend on what the reference or the test has
         drawn."""
         outside = _random_state()
         _set_random_state(self.random_state)
         try:
-            return self._answer_in_time(op, tree, buffers)
+            self._answer_in_time(requests, replies)
         finally:
             self.random_state = _random_state()
             _set_random_state(outside)
@@ -66,11 +72,12 @@ class InProcessHost:
     def _notice(self, name: str) -> None:
         (self.import_shortcuts if self.loading else self.shortcuts).add(name)
 
-    def _answer_in_time(self, op: str, tree: Any, buffers: list[bytes]) -> tuple[dict, list[bytes]]:
-        self.loading = op == "load"
+    def _answer_in_time(self, requests: list[Request], replies: list[Reply]) -> None:
+        self.loading = loading = requests[0][0] == "load"
         if self.trusted:
-            return self.host.answer(op, tree, buffers)
-        limit = self.import_seconds if op == "load" else self.seconds
+            replies += [self.host.answer(*request) for request in requests]
+            return
+        limit = self.import_seconds if loading else self.seconds
         clock = limit * slowdown()
         self._extend(clock)
         where: Where | None = None
@@ -80,16 +87,19 @@ class InProcessHost:
             where = where or self.host.descriptions.line_of(frame)
 
         try:
-            import_grace = 0.0 if op == "load" else IMPORT_GRACE_SECONDS
+            import_grace = 0.0 if loading else IMPORT_GRACE_SECONDS
             limited = _time_limit(clock, import_grace, self._extend, note_line)
-            with _exit_is_an_error(), _interruptible(), limited:
-                return self.host.answer(op, tree, buffers)
+            with _exit_is_an_error(), _interruptible(), limited as renew:
+                replies.append(self.host.answer(*requests[0]))
+                for request in requests[1:]:
+                    renew()
+                    replies.append(self.host.answer(*request))
         except HostDied as problem:
-            if op == "load":
+            if loading:
                 raise ChapterBroken(str(problem).replace("your code", "importing it")) from None
             raise
         except OutOfTime:
-            if op == "load":
+            if loading:
                 raise ChapterBroken(f"importing it did not end within {limit:g} s", where, timed_out=True) from None
             raise OutOfTime(f"the call did not end within {limit:g} s", where) from None
         finally:
@@ -155,30 +165,27 @@ def _interruptible() -> Iterator[None]:
 @contextlib.contextmanager
 def _time_limit(
     seconds: float, import_grace: float, extend_deadline: ExtendDeadline, note_line: NoteLine
-) -> Iterator[None]:
+) -> Iterator[Callable[[], None]]:
     """Raise OutOfTime here after `seconds`, again and again until the code returns; restore an earlier alarm
-    afterwards.
+    afterwards. The value renews the limit.
 
     `note_line` is called before, with the frame that runs. Code that catches everything and tries again does not end:
     then the process of the run is ended (call_watch.py).
     """
     if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"):
-        with _time_limit_by_thread(seconds, note_line):
-            yield
+        with _time_limit_by_thread(seconds, note_line) as renew_by_thread:
+            yield renew_by_thread
         return
 
     over, began = False, time.monotonic()
 
     def fire(signum: int, frame: FrameType | None) -> None:
-        nonlocal began
         # hypothesis' callback, which swallows exceptions; the alarm comes again
         if over or frame is not None and frame.f_code.co_name == "gc_callback":
             return
         if _debugging(frame):
             InProcessHost.debugged = True
-            began = time.monotonic()
-            signal.setitimer(signal.ITIMER_REAL, seconds, 0.25)
-            extend_deadline(seconds)
+            renew()
             return
         if time.monotonic() - began <= seconds + import_grace and _importing(frame):
             extend_deadline(seconds)
@@ -186,12 +193,18 @@ def _time_limit(
         note_line(frame)
         raise OutOfTime
 
-    began = time.monotonic()
+    def renew() -> None:
+        nonlocal began
+        began = time.monotonic()
+        signal.setitimer(signal.ITIMER_REAL, seconds, 0.25)
+        extend_deadline(seconds)
+
+    entered = time.monotonic()
     old_handler = signal.signal(signal.SIGALRM, fire)
     old_left, old_interval = signal.setitimer(signal.ITIMER_REAL, seconds, 0.25)
     try:
         try:
-            yield
+            yield renew
         finally:
             over = True
     finally:  # also if an alarm came between the last line of the code and this one
@@ -199,7 +212,7 @@ def _time_limit(
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, old_handler)
         if old_left:
-            signal.setitimer(signal.ITIMER_REAL, max(0.01, old_left - (time.monotonic() - began)), old_interval)
+            signal.setitimer(signal.ITIMER_REAL, max(0.01, old_left - (time.monotonic() - entered)), old_interval)
 
 
 def _importing(frame: FrameType | None) -> bool:
@@ -222,16 +235,24 @@ def _debugging(frame: FrameType | None) -> bool:
 
 
 @contextlib.contextmanager
-def _time_limit_by_thread(seconds: float, note_line: NoteLine) -> Iterator[None]:
+def _time_limit_by_thread(seconds: float, note_line: NoteLine) -> Iterator[Callable[[], None]]:
     """The same without signals (on Windows, or outside the main thread): another thread makes the interpreter raise
     OutOfTime in this one."""
     import ctypes
 
     here, done = threading.get_ident(), threading.Event()
+    until = time.monotonic() + seconds
+
+    def renew() -> None:
+        nonlocal until
+        until = time.monotonic() + seconds
 
     def wait() -> None:
         limit = seconds
         while not done.wait(limit):
+            if (left := until - time.monotonic()) > 0:
+                limit = left
+                continue
             note_line(sys._current_frames().get(here))
             ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(here), ctypes.py_object(OutOfTime))
             limit = 0.25
@@ -242,7 +263,7 @@ def _time_limit_by_thread(seconds: float, note_line: NoteLine) -> Iterator[None]
     while thread.ident not in sys._current_frames():
         time.sleep(0)
     try:
-        yield
+        yield renew
     finally:
         done.set()
         thread.join()

@@ -17,6 +17,7 @@ from typing import Any
 
 from grader.course.chapter_source import ChapterSource
 from grader.course.torch_operators import reportable, reportable_at_import
+from grader.execution.calls import Reply, Request
 from grader.execution.errors import ChapterBroken, ExtendDeadline, HostDied, NoWorker, OutOfTime
 from grader.execution.sandbox import bubblewrap
 from grader.execution.sandbox.isolation import Isolation, available
@@ -215,7 +216,7 @@ class Worker:
     def bytes_received(self) -> int:
         return self.allowance.used
 
-    def exchange(self, op: str, tree: Any, buffers: list[bytes]) -> tuple[dict, list[bytes]]:
+    def exchange(self, op: str, tree: Any, buffers: list[bytes]) -> Reply:
         if op == "begin":
             self.allowance = Allowance()
             self.forbids = tuple(tree[1])
@@ -224,30 +225,41 @@ class Worker:
                 raise HostDied("the process that ran your code has ended")
             self._start()
             if self.loaded:  # the last worker has ended; this is a new one
-                self._exchange("load", [], [], self.import_seconds)
-        answer = self._exchange(op, tree, buffers, self.import_seconds if op == "load" else self.seconds)
+                self._exchange_all([("load", [], [])], [])
+        replies: list[Reply] = []
+        self._exchange_all([(op, tree, buffers)], replies)
         self.loaded = self.loaded or op == "load"
-        return answer
+        return replies[0]
 
-    def _exchange(self, op: str, tree: Any, buffers: list[bytes], limit: float) -> tuple[dict, list[bytes]]:
+    def exchange_all(self, requests: list[Request], replies: list[Reply]) -> None:
+        if self.sock is None:
+            raise HostDied("the process that ran your code has ended")
+        self._exchange_all(requests, replies)
+
+    def _exchange_all(self, requests: list[Request], replies: list[Reply]) -> None:
+        """Send requests in one frame; each gets a frame as its reply, within the limit of one."""
+        loading = requests[0][0] == "load"
+        limit = self.import_seconds if loading else self.seconds
         clock = limit * slowdown()
-        self.extend_deadline(clock)
         sock = self.sock
         assert sock is not None, "it is started first"
         try:
             sock.settimeout(clock)
-            send(sock, [op, tree, clock], buffers)
-            reply, out = self._reply(sock, time.monotonic() + clock, importing=op == "load")
-            if not isinstance(reply, dict) or len(reply) != 1 or not reply.keys() <= {"value", "error"}:
-                raise MalformedFrame("the answer has no value and no error")
-            return reply, out
+            heads = [[op, tree, len(buffers)] for op, tree, buffers in requests]
+            send(sock, [heads, clock], [data for *_, buffers in requests for data in buffers])
+            for _ in requests:
+                self.extend_deadline(clock)
+                reply, out = self._reply(sock, time.monotonic() + clock, loading)
+                if not isinstance(reply, dict) or len(reply) != 1 or not reply.keys() <= {"value", "error"}:
+                    raise MalformedFrame("the answer has no value and no error")
+                replies.append((reply, out))
         except (DeadlinePassed, TimeoutError) as passed:
             stack = read_stack(sock, passed.beginning if isinstance(passed, DeadlinePassed) else b"")
             where = find_line(
                 stack, (source for source in self.sources if source.name == self.chapter or not source.code)
             )
             self._end(0.0)
-            if op == "load":
+            if loading:
                 raise ChapterBroken(f"importing it did not end within {limit:g} s", where, timed_out=True) from None
             raise OutOfTime(f"the call did not end within {max(limit, self.waited):g} s", where) from None
         except MalformedFrame as problem:
@@ -255,7 +267,7 @@ class Worker:
             raise HostDied(f"the process that ran your code sent a malformed answer ({problem})") from None
         except (EOFError, OSError):
             ending = describe_exit(self._end(ENDING_SECONDS))
-            if op == "load":
+            if loading:
                 raise ChapterBroken(f"importing it ended the process: {ending}") from None
             raise HostDied(f"your code ended the process it ran in: {ending}") from None
 

@@ -11,6 +11,7 @@ import socket
 import sys
 import threading
 import time
+from itertools import islice
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -49,12 +50,14 @@ def serve(sock: socket.socket) -> None:
 
         host = Host(chapters, chapter, notice=notice)
         while True:
-            (op, tree, limit), buffers = receive(sock)
-            until = time.monotonic() + limit
-            write_stack_after(sock, limit)
-            answer, until = host.answer(op, tree, buffers), 0.0
-            cancel_stack()
-            send(sock, *answer)
+            (requests, limit), buffers = receive(sock)
+            left_buffers = iter(buffers)
+            for op, tree, count in requests:
+                until = time.monotonic() + limit
+                write_stack_after(sock, limit)
+                answer, until = host.answer(op, tree, list(islice(left_buffers, count))), 0.0
+                cancel_stack()
+                send(sock, *answer)
     except (EOFError, ConnectionError):
         return
     except OSError:  # the learner's code closed the socket

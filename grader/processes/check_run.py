@@ -73,6 +73,7 @@ def _judge_for(job: CheckJob, report: Report, fork: bool) -> Judge:
         import_seconds=IMPORT_SECONDS,
         extend_deadline=report.extend_deadline,
         call_watch=report.call_watch,
+        ahead=True,
     )
     exercises = _exercises(load_syllabus().find(job.name))
     if job.hurried and len(exercises) == 1:

@@ -1,7 +1,7 @@
 """Runs the examples of one test: from its recording if there is one, else as hypothesis draws them.
 
-A recording is made of a run in which every example passed. If an example of a recording fails that might not be the
-smallest one, hypothesis draws all of them again: what is reported is the same as without a recording.
+The examples of a run in which all pass are recorded. If an example of a recording fails, hypothesis draws all of them
+again: what is reported is the same as without a recording.
 """
 
 from __future__ import annotations
@@ -9,22 +9,21 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
 from grader.course.stubs import is_stub
 from grader.course.syllabus import Exercise
 from grader.execution.errors import ChapterBroken, HostDied, OutOfTime, Todo
-from grader.execution.target import Target
+from grader.execution.example_requests import RecordedExample
+from grader.execution.target import Target, resolve
 from grader.runner.graded_tests import GradedTest
 from grader.runner.printed import Printed
 from grader.verdict import comparing
 from grader.verdict.comparing import Mismatch
 from grader.verdict.examples import (
     has_own_examples,
-    is_simplest,
-    looks_for_smaller,
     run_own_examples,
     run_pinned,
     seed_examples,
@@ -44,6 +43,7 @@ class ExampleRuns:
         self.recordings = recordings
         self._drawn: list[Example] | None = None  # while a recording is made: what hypothesis has drawn
         self._recordable = True
+        self._replayed: Iterator[RecordedExample] = iter(())  # the examples that run next
 
     def run(self, test: GradedTest, trial: Trial, printed: Printed) -> None:
         """Run all examples of a test; raise what the first one that fails raises.
@@ -56,17 +56,22 @@ class ExampleRuns:
             raise Todo(trial.stubs[name])
         if hasattr(test.function, "hypothesis"):
             seed_examples(test.function, test.name, trial.seed_of(name))
+        new: dict[int, list[Example]] = {}
         try:
             with self._examples(test, trial, printed) as examples:
-                self._run(examples)
+                self._run(examples, new)
         except Todo as problem:
             if _is_stub(test.exercise, trial.target):
                 trial.stubs[name] = str(problem)
             raise
+        for seed, drawn in new.items():
+            self._record(test, seed, drawn, trial.seeds)
 
     @contextmanager
-    def _examples(self, test: GradedTest, trial: Trial, printed: Printed) -> Iterator[_Examples]:
-        """In this context each call of the test's function begins an example first."""
+    def _examples(
+        self, test: GradedTest, trial: Trial, printed: Printed | None, after: Callable[[], object] = bool
+    ) -> Iterator[_Examples]:
+        """In this context each call of the test's function begins an example first, and calls `after` at its end."""
         sides = {"learner": trial.learner, "reference": trial.reference}
         arguments = {side: sides[side](test.exercise.chapter) for side in test.sides}
         handle = getattr(test.function, "hypothesis", None)
@@ -76,10 +81,12 @@ class ExampleRuns:
         def example(*args: Any, **kwargs: Any) -> Any:
             if self._drawn is not None:
                 self._note(kwargs, arguments)
-            printed.drop()  # a failure shows what the example that fails has printed
-            trial.begin_example()
-            with raise_first_mismatch():
-                return body(*args, **kwargs)
+            if printed:
+                printed.drop()  # a failure shows what the example that fails has printed
+            if not trial.begin_example(next(self._replayed, None)):
+                with raise_first_mismatch():
+                    body(*args, **kwargs)
+            after()
 
         if handle is None:
             yield _Examples(test, trial, arguments, example)
@@ -90,39 +97,69 @@ class ExampleRuns:
         finally:
             handle.inner_test = body
 
-    def _run(self, examples: _Examples) -> None:
+    def _run(self, examples: _Examples, new: dict[int, list[Example]]) -> None:
+        """Run all; what hypothesis draws for a seed without a recording is added to `new`."""
         test, trial = examples.test, examples.trial
         recordings = self.recordings if test.is_of_course else None
         if recordings is None:
             examples.draw_all()
             return
-        if (common := recordings.find(test.id, 0)) is None:
-            with self._recording(test, 0, trial):
+        if common := recordings.find(test.id, 0):
+            self._replay(examples, common, own=False)
+        else:
+            with self._noting_drawn(0, new):
                 examples.function(**examples.arguments)
-                self._drawn = None
-                run_pinned(examples.function, examples.arguments)
-        elif problem := examples.replay_common(common):
-            examples.draw_again(problem)
+            run_pinned(examples.function, examples.arguments)
         if not has_own_examples(examples.function):
             return
-        own_seed = trial.seed_of(test.exercise.name)
-        if (own := recordings.find(test.id, own_seed)) is None:
-            with self._recording(test, own_seed, trial):
+        seed = trial.seed_of(test.exercise.name)
+        if own := recordings.find(test.id, seed):
+            self._replay(examples, own, own=True)
+        else:
+            with self._noting_drawn(seed, new):
                 run_own_examples(examples.function, examples.arguments, trial)
-        elif problem := examples.replay_own(own):
-            examples.draw_again(problem)
+
+    def _replay(self, examples: _Examples, recording: Recording, own: bool) -> None:
+        """Run recorded examples. If one fails, hypothesis draws all examples of the test again, and finds the smallest
+        that fails. If nothing fails now, the code gives different answers to the same calls: it fails as before."""
+        self._replayed = iter(recording.runs)
+        try:
+            examples.run_recorded(recording.examples, own)
+        except _FINAL:
+            raise
+        except Exception as problem:
+            self._replayed = iter(())
+            examples.trial.begin_test(examples.test.exercise, examples.test.name)
+            examples.draw_all()
+            raise problem
+        finally:
+            self._replayed = iter(())
 
     @contextmanager
-    def _recording(self, test: GradedTest, seed: int, trial: Trial) -> Iterator[None]:
-        """Record the examples of this context, and store them if all of them pass."""
-        recording, self._recordable = Recording(), True
-        self._drawn, trial.answers_to_record = recording.examples, recording.answers
+    def _noting_drawn(self, seed: int, new: dict[int, list[Example]]) -> Iterator[None]:
+        """In this context, note what hypothesis draws; if all examples pass, it can be recorded."""
+        self._drawn, self._recordable = [], True
         try:
             yield
-            if self.recordings and self._recordable and not comparing.current.mismatches:
-                self.recordings.store(test.id, seed, recording)
+            if self._recordable:
+                new[seed] = self._drawn
         finally:
-            self._drawn = trial.answers_to_record = None
+            self._drawn = None
+
+    def _record(self, test: GradedTest, seed: int, drawn: list[Example], seeds: dict[str, int]) -> None:
+        """Run these examples on the reference, so that nothing of the tested code is recorded, and store them with what
+        the test requests."""
+        recording = Recording(drawn)
+        with closing(Trial(resolve("solutions"), whole=True, seed=seed, seeds=seeds)) as trial:
+            trial.begin_test(test.exercise, test.name)
+
+            def add() -> None:
+                recording.runs.append(trial.recorded_example())
+
+            with self._examples(test, trial, None, add) as examples, suppress(Exception):
+                examples.run_recorded(drawn, own=seed != 0)
+        assert self.recordings
+        self.recordings.store(test.id, seed, recording)
 
     def _note(self, arguments: dict[str, Any], fixtures: dict[str, Any]) -> None:
         assert self._drawn is not None
@@ -130,7 +167,7 @@ class ExampleRuns:
         if not drawn:
             return
         try:
-            self._drawn.append(Example.of(drawn, comparing.current.sizes, is_simplest()))
+            self._drawn.append(Example.of(drawn, comparing.current.sizes))
         except NotRecordable:
             self._recordable = False
 
@@ -150,58 +187,20 @@ class _Examples:
         run_pinned(self.function, self.arguments)
         run_own_examples(self.function, self.arguments, self.trial)
 
-    def draw_again(self, problem: Exception) -> None:
-        """Have hypothesis find the smallest example that fails. If nothing fails now, the code gives different answers
-        to the same calls: it fails as before."""
-        self.trial.begin_test(self.test.exercise, self.test.name)
-        self.draw_all()
-        raise problem
-
-    def replay_common(self, recording: Recording) -> Exception | None:
-        """Run the recorded common examples and the pinned ones. Return the exception of one where hypothesis might find
-        a smaller one; raise any other."""
-        with self._answers_of(recording):
+    def run_recorded(self, drawn: list[Example], own: bool) -> None:
+        """Run the common examples that are recorded, and the pinned ones; or those of the run's own seed."""
+        self.trial.own_examples = own
+        try:
+            for example in drawn:
+                comparing.current.sizes.clear()
+                comparing.current.sizes.update(example.sizes)
+                self.function.hypothesis.inner_test(**self.arguments, **example.values())  # type: ignore[attr-defined]
             if not hasattr(self.function, "hypothesis"):
                 self.function(**self.arguments)
-                return None
-            problem = self._run_recorded(recording.examples)
-            if problem is None:
+            elif not own:
                 run_pinned(self.function, self.arguments)
-            return problem
-
-    def replay_own(self, recording: Recording) -> Exception | None:
-        """The same with the examples of the run's own seed."""
-        self.trial.own_examples = True
-        try:
-            with self._answers_of(recording):
-                return self._run_recorded(recording.examples)
         finally:
             self.trial.own_examples = False
-
-    @contextmanager
-    def _answers_of(self, recording: Recording) -> Iterator[None]:
-        """In this context the reference's answers are the recorded ones, as far as they fit."""
-        self.trial.recorded_answers = iter(recording.answers)
-        try:
-            yield
-        finally:
-            self.trial.recorded_answers = iter(())
-
-    def _run_recorded(self, examples: list[Example]) -> Exception | None:
-        """Run recorded examples until one fails. Its exception is raised if hypothesis would look for no smaller
-        example, or find none; else returned."""
-        for example in examples:
-            comparing.current.sizes.clear()
-            comparing.current.sizes.update(example.sizes)
-            try:
-                self.function.hypothesis.inner_test(**self.arguments, **example.values())  # type: ignore[attr-defined]
-            except _FINAL:
-                raise
-            except Exception as problem:
-                if example.simplest or not looks_for_smaller(self.function):
-                    raise
-                return problem
-        return None
 
 
 def _is_stub(exercise: Exercise, target: Target) -> bool:

@@ -19,8 +19,7 @@ from typing import Any
 
 import hypothesis
 from grader.verdict import comparing
-from hypothesis import Phase, control, settings
-from hypothesis.errors import InvalidArgument
+from hypothesis import Phase, settings
 
 EXAMPLES = 6
 OWN_SHARE = 3  # at a seed other than 0, a run draws a third as many additional examples
@@ -119,26 +118,6 @@ def only_generate(test: Any) -> None:
     """Do not look for the smallest example that fails. Relies on `_hypothesis_internal_use_settings`."""
     if drawn := getattr(test, "_hypothesis_internal_use_settings", None):
         test._hypothesis_internal_use_settings = settings(drawn, phases=(Phase.generate,))
-
-
-def looks_for_smaller(test: Any) -> bool:
-    """Whether hypothesis looks for the smallest example that fails. Relies on `_hypothesis_internal_use_settings`."""
-    drawn = getattr(test, "_hypothesis_internal_use_settings", None)
-    return drawn is not None and Phase.shrink in drawn.phases
-
-
-def is_simplest() -> bool:
-    """Whether the running example is the simplest that its strategies have, so that hypothesis would find no smaller
-    one.
-
-    Relies on `hypothesis.control.current_build_context` and on `nodes` of its data; a version without them never says
-    so.
-    """
-    try:
-        nodes = control.current_build_context().data.nodes  # type: ignore[attr-defined]
-        return all(node.trivial for node in nodes)
-    except (AttributeError, InvalidArgument):  # an example that is not drawn has no context
-        return False
 
 
 @contextlib.contextmanager

@@ -1,4 +1,5 @@
-"""Recordings of tests: the examples that hypothesis drew, and the reference's answers to them.
+"""Recordings of tests: the examples that hypothesis drew, and what the test requested in them when the reference was
+tested, with its replies.
 
 Both are always the same for a test and a seed, so a run in which nothing fails need not find them again. The recordings
 are a cache on disk. A missing, outdated or damaged one is made again, and a run without any gives the same verdicts.
@@ -17,12 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from grader.course.syllabus import ROOT
-from grader.execution.reference_connection import Answer
+from grader.execution.example_requests import RecordedExample
 from grader.files import write_whole
 from grader.verdict.conditions import conditions, read_conditions
 
 FOLDER = ROOT / ".headway" / "recordings"
-MAX_ANSWER_BYTES = 4 * 1024 * 1024  # of one test; larger answers are not recorded, the examples still are
+MAX_RUN_BYTES = 4 * 1024 * 1024  # of one test; of larger ones only the examples are recorded
 CONDITIONS_KEPT = 3  # older recordings are of suites or versions that have changed
 SEEDS_KEPT = 24  # of a test, besides the common examples: a class has 16 sets of examples for each exercise
 
@@ -33,13 +34,12 @@ class Example:
 
     arguments: bytes  # pickled: a test may change them, so each run gets new objects
     sizes: dict[str, int]
-    simplest: bool  # is it the simplest that the test's strategies have?
 
     @classmethod
-    def of(cls, arguments: dict[str, Any], sizes: dict[str, int], simplest: bool = False) -> Example:
+    def of(cls, arguments: dict[str, Any], sizes: dict[str, int]) -> Example:
         """NotRecordable if an argument cannot be pickled."""
         try:
-            return cls(pickle.dumps(arguments), dict(sizes), simplest)
+            return cls(pickle.dumps(arguments), dict(sizes))
         except (pickle.PicklingError, TypeError, AttributeError) as problem:
             raise NotRecordable(str(problem)) from None
 
@@ -53,8 +53,8 @@ class Recording:
     """One run of a test in which every example passed."""
 
     examples: list[Example] = field(default_factory=list)  # the drawn ones
-    # of the reference, for each example that ran, the pinned ones too
-    answers: list[list[Answer]] = field(default_factory=list)
+    # of each example, the pinned ones too; empty if they are too large
+    runs: list[RecordedExample] = field(default_factory=list)
 
 
 class NotRecordable(Exception):
@@ -90,8 +90,7 @@ class Recordings:
         # a suite, the reference or the kit has changed since this process loaded them
         if read_conditions() != conditions():
             return
-        answers = [answer for example in recording.answers for answer in example]
-        if sum(len(data) for answer in answers for data in answer.buffers) > MAX_ANSWER_BYTES:
+        if sum(run.size for run in recording.runs) > MAX_RUN_BYTES:
             recording = Recording(recording.examples)
         self._known[test, seed] = recording
         path = self._path(test, seed)

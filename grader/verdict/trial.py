@@ -22,9 +22,10 @@ from grader.execution.call_watch import CallWatch
 from grader.execution.calls import HostConnection
 from grader.execution.chapter_package import without_text
 from grader.execution.errors import ChapterBroken, ExtendDeadline, NoWorker, OutOfTime, Todo
+from grader.execution.example_requests import RecordedExample
 from grader.execution.in_process import InProcessHost
 from grader.execution.proxy import Boundary, Implementation
-from grader.execution.reference_connection import Answer, ReferenceConnection, connect_reference
+from grader.execution.reference_connection import connect_reference
 from grader.execution.target import Target, package_sources
 from grader.execution.worker import Worker, WorkerPool
 from grader.system.load import slowdown
@@ -67,14 +68,11 @@ class Trial:
     records: dict[str, list[Record]] = field(default_factory=dict)
     # of exercises whose own examples are drawn by another seed than `seed`
     seeds: dict[str, int] = field(default_factory=dict)
+    ahead: bool = False  # send the requests of a recorded example before its test makes them
 
     def __post_init__(self) -> None:
         self._boundaries: dict[_Package, Boundary] = {}
         self._references: dict[str, Boundary] = {}
-        # the reference's answers in the examples that come next, as far as they are recorded
-        self.recorded_answers: Iterator[list[Answer]] = iter(())
-        # if not None, the answers of each example are added here
-        self.answers_to_record: list[list[Answer]] | None = None
         self._broken: dict[_Package, ChapterBroken] = {}
         self.learner_waits = not self.in_worker
         self.names: set[str] = set()  # of the target that the running test has used
@@ -196,8 +194,9 @@ class Trial:
         self._seconds_before_test = self._seconds_used
         comparing.new_test()
 
-    def begin_example(self) -> None:
-        """Start afresh: invalidate handles, reset random generators, clear the log."""
+    def begin_example(self, recorded: RecordedExample | None = None) -> bool:
+        """Start afresh: invalidate handles, reset random generators, clear the log. True if the test need not run: all
+        replies of the implementation are those in the recording."""
         self.extend_deadline(self.call_seconds)
         exercise = self._exercise
         if broken := self._broken.get(self._package(exercise.chapter)):
@@ -211,7 +210,10 @@ class Trial:
         comparing.new_example()
         self.run_seed = self.seed_of(exercise.name) if self.own_examples else 0
         self.example_seed = zlib.crc32(f"{self.run_seed} {self._test}".encode())
-        self._begin_reference(exercise.chapter)
+        reference = self._reference(exercise.chapter)
+        reference.begin(self.example_seed)
+        if recorded:
+            reference.example.reply_from(recorded.reference)
         boundary = self.boundary(exercise.chapter)
         hurry = exercise.name in self.short_limit or self.learner_waits and bool(self.timeouts.get(exercise.name))
         boundary.connection.seconds = min(self.call_seconds, LATER_CALL_SECONDS) if hurry else self.call_seconds
@@ -222,18 +224,17 @@ class Trial:
         except ChapterBroken as problem:
             self._broken[self._package(exercise.chapter)] = problem
             raise
+        if recorded and self.ahead and boundary.send_ahead(recorded):
+            self.names |= recorded.names
+            return True
         torch.default_generator.manual_seed(self.example_seed)
         random.seed(self.example_seed)
+        return False
 
-    def _begin_reference(self, chapter: str) -> None:
-        reference = self._reference(chapter)
-        assert isinstance(reference.connection, ReferenceConnection)
-        answers: list[Answer] | None = None
-        if self.answers_to_record is not None:
-            answers = []
-            self.answers_to_record.append(answers)
-        reference.connection.begin_example(next(self.recorded_answers, []), answers)
-        reference.begin(self.example_seed)
+    def recorded_example(self) -> RecordedExample:
+        """The example that has run, in a trial of the reference."""
+        chapter = self._exercise.chapter
+        return RecordedExample.of(self.boundary(chapter).log, self._reference(chapter).log)
 
     def end_test(self, outcome: str) -> list[str]:
         """Store the requests of the last example; return the forbidden names that were reported while it ran."""

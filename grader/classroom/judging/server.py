@@ -125,7 +125,7 @@ def grade(job: GradeJob, report: Report, pool: WorkerPool) -> int:
     until = time.monotonic() + job.seconds
     trial = Trial(
         target, job.in_worker, seed=job.seed,
-        pool=pool, extend_deadline=report.extend_deadline, end_time=until, seeds=job.seeds,
+        pool=pool, extend_deadline=report.extend_deadline, end_time=until, seeds=job.seeds, ahead=True,
     )  # fmt: skip
     judge = judge_of(trial, course_recordings())
     names = set(job.exercises)

@@ -13,7 +13,6 @@ import pytest
 from grader.course.source import replace_definition
 from grader.course.syllabus import load_syllabus
 from grader.execution.in_process import InProcessHost
-from grader.execution.reference_connection import Answer, ReferenceConnection, connect_reference, fingerprint
 from grader.execution.target import Target
 from grader.runner.judging import judge_of
 from grader.runner.layout import Page
@@ -190,36 +189,3 @@ def test_recorded_arguments_keep_their_types_and_are_new_each_time():
     assert len(example.values()["ids"]) == 5
     with pytest.raises(NotRecordable):
         Example.of({"value": lambda: 1}, {})
-
-
-# ---- the reference
-
-
-def requests(connection: ReferenceConnection, *asked: tuple) -> list:
-    connection.exchange("begin", [7, []], [])
-    return [connection.exchange(op, tree, []) for op, tree in asked]
-
-
-def test_a_request_that_was_not_recorded_is_answered_as_if_none_were():
-    """Handles and random numbers too: the reference first gets the requests before it."""
-    chapter = load_syllabus().chapter("ch03")
-    ask = [("get", ["MultiHeadAttention"]), ("call", [{"handle": [0, "MultiHeadAttention"]}, {"tuple": [6, 2]}, {"dict": []}])]
-    other = [*ask, ("state", [{"handle": [1, "MultiHeadAttention"]}]), ("call", [{"handle": [0, "MultiHeadAttention"]}, {"tuple": [4, 2]}, {"dict": []}])]
-    plain = connect_reference(chapter)
-    notes: list[Answer] = []
-    plain.begin_example([], notes)
-    requests(plain, *ask)
-    plain.begin_example([], None)
-    expected = requests(plain, *other)
-    replaying = connect_reference(chapter)
-    replaying.begin_example(notes, None)
-    assert requests(replaying, *other) == expected and len(expected[2][1]) > 3
-    untouched = ReferenceConnection(lambda: pytest.fail("the reference is not needed"))
-    untouched.begin_example(notes, None)
-    assert requests(untouched, *ask) == expected[:2]
-
-
-def test_requests_are_equal_only_if_all_types_and_bytes_are():
-    trees = [[1], [1.0], [True], ["1"], [[1]], [None], [{"tuple": [1]}]]
-    assert len({fingerprint("call", tree, []) for tree in trees} | {fingerprint("get", [1], [])}) == len(trees) + 1
-    assert fingerprint("call", [1], [b"ab", b"c"]) != fingerprint("call", [1], [b"a", b"bc"])
