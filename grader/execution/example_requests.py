@@ -15,29 +15,36 @@ from typing import Any
 from grader.execution.calls import Exchange, HostConnection, Reply, Request
 from grader.execution.errors import HostDied, OutOfTime
 
+MAX_AHEAD_BYTES = 64 * 1024  # of an example's requests and replies; sending large ones ahead gains little
+
 
 @dataclass(frozen=True)
 class RecordedExample:
-    """All exchanges of an example in which the reference was the tested code too, and the test passed."""
+    """The exchanges of an example in which the reference was the tested code too, and the test passed."""
 
-    learner: list[Exchange]
+    learner: list[Exchange]  # none if they are large
     reference: list[Exchange]
     parts: list[list[Request]]  # the learner's, as they may be sent to code that is not trusted
 
     @classmethod
     def of(cls, learner: list[Exchange], reference: list[Exchange]) -> RecordedExample:
+        if byte_count(learner) > MAX_AHEAD_BYTES:
+            learner = []
         return cls(learner, reference, list(_parts(learner)))
 
     @property
     def size(self) -> int:
-        """Bytes of its buffers."""
-        both = [*self.learner, *self.reference]
-        return sum(len(data) for each in both for data in (*each.buffers, *each.out))
+        return byte_count(self.learner) + byte_count(self.reference)
 
     @property
     def names(self) -> set[str]:
         """The names of the implementation that the example uses."""
         return {each.tree[0] for each in self.learner if each.op == "get"}
+
+
+def byte_count(exchanges: list[Exchange]) -> int:
+    """The bytes of their tensors."""
+    return sum(len(data) for each in exchanges for data in (*each.buffers, *each.out))
 
 
 def _parts(exchanges: list[Exchange]) -> Iterator[list[Request]]:
@@ -51,7 +58,8 @@ def _parts(exchanges: list[Exchange]) -> Iterator[list[Request]]:
             part, values = [], set()
         part.append(each.request)
         values.update(_values(each.reply, each.out))
-    yield part
+    if part:
+        yield part
 
 
 def _values(tree: Any, buffers: Sequence[bytes]) -> Iterator[Any]:
@@ -96,7 +104,7 @@ class ExampleRequests:
             replies = zip(recorded.learner[before:], self._replies[before:])
             if self._problem or not all(each.is_answered_by(reply) for each, reply in replies):
                 return False
-        return True
+        return bool(recorded.parts)
 
     def _send_part(self) -> None:
         try:
