@@ -1,7 +1,7 @@
-"""Runs the examples of one test: from its recording if there is one, else as hypothesis draws them.
+"""Runs the examples of one test: from its recording if there is one, else those that hypothesis draws now.
 
-A recording is made of a run in which every example passed. If an example of a recording fails that might not be the
-smallest one, hypothesis draws all of them again: what is reported is the same as without a recording.
+Only those run that the test needs (`grader/verdict/needed_examples.py`). A recording is made of a run in which every
+example passed. If an example fails that might not be the smallest one, hypothesis draws all of them again, and all run.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from grader.runner.printed import Printed
 from grader.verdict import comparing
 from grader.verdict.comparing import Mismatch
 from grader.verdict.examples import (
+    example_key,
     has_own_examples,
     is_simplest,
     looks_for_smaller,
@@ -29,6 +30,7 @@ from grader.verdict.examples import (
     run_pinned,
     seed_examples,
 )
+from grader.verdict.needed_examples import needed_of
 from grader.verdict.recordings import Example, NotRecordable, Recording, Recordings
 from grader.verdict.trial import Trial
 from pytest_check import check, check_log
@@ -38,12 +40,10 @@ _FINAL = (Todo, OutOfTime, HostDied, ChapterBroken, KeyboardInterrupt)
 
 
 class ExampleRuns:
-    """Runs the examples of a trial's tests. Without `recordings`, hypothesis draws them every time."""
+    """Runs the examples of a trial's tests. Without `recordings`, hypothesis draws them every time, and all run."""
 
     def __init__(self, recordings: Recordings | None) -> None:
         self.recordings = recordings
-        self._drawn: list[Example] | None = None  # while a recording is made: what hypothesis has drawn
-        self._recordable = True
 
     def run(self, test: GradedTest, trial: Trial, printed: Printed) -> None:
         """Run all examples of a test; raise what the first one that fails raises.
@@ -57,7 +57,7 @@ class ExampleRuns:
         if hasattr(test.function, "hypothesis"):
             seed_examples(test.function, test.name, trial.seed_of(name))
         try:
-            with self._examples(test, trial, printed) as examples:
+            with self.prepared(test, trial, printed) as examples:
                 self._run(examples)
         except Todo as problem:
             if _is_stub(test.exercise, trial.target):
@@ -65,7 +65,7 @@ class ExampleRuns:
             raise
 
     @contextmanager
-    def _examples(self, test: GradedTest, trial: Trial, printed: Printed) -> Iterator[_Examples]:
+    def prepared(self, test: GradedTest, trial: Trial, printed: Printed) -> Iterator[Examples]:
         """In this context each call of the test's function begins an example first."""
         sides = {"learner": trial.learner, "reference": trial.reference}
         arguments = {side: sides[side](test.exercise.chapter) for side in test.sides}
@@ -74,75 +74,69 @@ class ExampleRuns:
 
         @functools.wraps(body)
         def example(*args: Any, **kwargs: Any) -> Any:
-            if self._drawn is not None:
-                self._note(kwargs, arguments)
             printed.drop()  # a failure shows what the example that fails has printed
             trial.begin_example()
             with raise_first_mismatch():
                 return body(*args, **kwargs)
 
         if handle is None:
-            yield _Examples(test, trial, arguments, example)
+            yield Examples(test, trial, arguments, example)
             return
         handle.inner_test = example
         try:
-            yield _Examples(test, trial, arguments, test.function)
+            yield Examples(test, trial, arguments, test.function)
         finally:
             handle.inner_test = body
 
-    def _run(self, examples: _Examples) -> None:
-        test, trial = examples.test, examples.trial
-        recordings = self.recordings if test.is_of_course else None
-        if recordings is None:
+    def _run(self, examples: Examples) -> None:
+        test, recordings = examples.test, self.recordings
+        if recordings is None or not test.is_of_course:
             examples.draw_all()
             return
-        if (common := recordings.find(test.id, 0)) is None:
-            with self._recording(test, 0, trial):
-                examples.function(**examples.arguments)
-                self._drawn = None
-                run_pinned(examples.function, examples.arguments)
-        elif problem := examples.replay_common(common):
-            examples.draw_again(problem)
-        if not has_own_examples(examples.function):
-            return
-        own_seed = trial.seed_of(test.exercise.name)
-        if (own := recordings.find(test.id, own_seed)) is None:
-            with self._recording(test, own_seed, trial):
-                run_own_examples(examples.function, examples.arguments, trial)
-        elif problem := examples.replay_own(own):
-            examples.draw_again(problem)
-
-    @contextmanager
-    def _recording(self, test: GradedTest, seed: int, trial: Trial) -> Iterator[None]:
-        """Record the examples of this context, and store them if all of them pass."""
-        recording, self._recordable = Recording(), True
-        self._drawn, trial.answers_to_record = recording.examples, recording.answers
-        try:
-            yield
-            if self.recordings and self._recordable and not comparing.current.mismatches:
-                self.recordings.store(test.id, seed, recording)
-        finally:
-            self._drawn = trial.answers_to_record = None
-
-    def _note(self, arguments: dict[str, Any], fixtures: dict[str, Any]) -> None:
-        assert self._drawn is not None
-        drawn = {name: value for name, value in arguments.items() if name not in fixtures}
-        if not drawn:
-            return
-        try:
-            self._drawn.append(Example.of(drawn, comparing.current.sizes, is_simplest()))
-        except NotRecordable:
-            self._recordable = False
+        own_seed = examples.trial.seed_of(test.exercise.name) if has_own_examples(examples.function) else 0
+        for seed in dict.fromkeys((0, own_seed)):
+            try:
+                recording = recordings.find(test.id, seed)
+                problem = examples.replay(recording, seed) if recording else _record(recordings, examples, seed)
+            except NotRecordable:
+                examples.draw_all()
+                return
+            if problem:
+                examples.draw_again(problem)
 
 
 @dataclass(frozen=True)
-class _Examples:
+class Examples:
     """The examples of one test in one trial."""
 
     test: GradedTest
     trial: Trial
     arguments: dict[str, Any]  # the implementations that the test asks for
     function: Callable[..., Any]  # runs all that hypothesis draws, or the one example there is
+
+    def draw(self, seed: int) -> list[Example]:
+        """What hypothesis draws at this seed: the common examples, or the run's own. The test itself does not run.
+        NotRecordable if a value cannot be pickled."""
+        handle = getattr(self.function, "hypothesis", None)
+        if handle is None:
+            return []
+        drawn: list[Example] = []
+        body = handle.inner_test
+
+        @functools.wraps(body)
+        def note(**values: Any) -> None:
+            arguments = {name: value for name, value in values.items() if name not in self.arguments}
+            drawn.append(Example.of(arguments, comparing.current.sizes, is_simplest(), example_key()))
+
+        handle.inner_test = note
+        try:
+            if seed:
+                run_own_examples(self.function, self.arguments, self.trial)
+            else:
+                self.function(**self.arguments)
+        finally:
+            handle.inner_test = body
+        return drawn
 
     def draw_all(self) -> None:
         """Run the common examples as hypothesis draws them, the pinned ones, and those of the run's own seed."""
@@ -157,35 +151,22 @@ class _Examples:
         self.draw_all()
         raise problem
 
-    def replay_common(self, recording: Recording) -> Exception | None:
-        """Run the recorded common examples and the pinned ones. Return the exception of one where hypothesis might find
-        a smaller one; raise any other."""
-        with self._answers_of(recording):
+    def replay(self, recording: Recording, seed: int) -> Exception | None:
+        """Run these examples of a seed, and after the common ones the pinned ones; the reference's answers are the
+        recorded ones, as far as they fit. Return the exception of an example where hypothesis might find a smaller one;
+        raise any other."""
+        trial = self.trial
+        trial.own_examples, trial.recorded_answers = bool(seed), iter(tuple(recording.answers))
+        try:
             if not hasattr(self.function, "hypothesis"):
                 self.function(**self.arguments)
                 return None
             problem = self._run_recorded(recording.examples)
-            if problem is None:
+            if problem is None and not seed:
                 run_pinned(self.function, self.arguments)
             return problem
-
-    def replay_own(self, recording: Recording) -> Exception | None:
-        """The same with the examples of the run's own seed."""
-        self.trial.own_examples = True
-        try:
-            with self._answers_of(recording):
-                return self._run_recorded(recording.examples)
         finally:
-            self.trial.own_examples = False
-
-    @contextmanager
-    def _answers_of(self, recording: Recording) -> Iterator[None]:
-        """In this context the reference's answers are the recorded ones, as far as they fit."""
-        self.trial.recorded_answers = iter(recording.answers)
-        try:
-            yield
-        finally:
-            self.trial.recorded_answers = iter(())
+            trial.own_examples, trial.recorded_answers = False, iter(())
 
     def _run_recorded(self, examples: list[Example]) -> Exception | None:
         """Run recorded examples until one fails. Its exception is raised if hypothesis would look for no smaller
@@ -202,6 +183,20 @@ class _Examples:
                     raise
                 return problem
         return None
+
+
+def _record(recordings: Recordings, examples: Examples, seed: int) -> Exception | None:
+    """Run the examples of this seed that the test needs, and store them if all pass; returns what `replay` does."""
+    recording, trial, test = Recording(), examples.trial, examples.test
+    recording.examples = needed_of(test.exercise.name, test.name, examples.draw(seed), seed)
+    trial.answers_to_record = recording.answers
+    try:
+        problem = examples.replay(recording, seed)
+    finally:
+        trial.answers_to_record = None
+    if problem is None and not comparing.current.mismatches:
+        recordings.store(test.id, seed, recording)
+    return problem
 
 
 def _is_stub(exercise: Exercise, target: Target) -> bool:

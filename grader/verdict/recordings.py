@@ -1,4 +1,4 @@
-"""Recordings of tests: the examples that hypothesis drew, and the reference's answers to them.
+"""Recordings of tests: the examples that hypothesis drew, as far as they run, and the reference's answers to them.
 
 Both are always the same for a test and a seed, so a run in which nothing fails need not find them again. The recordings
 are a cache on disk. A missing, outdated or damaged one is made again, and a run without any gives the same verdicts.
@@ -34,12 +34,13 @@ class Example:
     arguments: bytes  # pickled: a test may change them, so each run gets new objects
     sizes: dict[str, int]
     simplest: bool  # is it the simplest that the test's strategies have?
+    key: str = ""  # a short digest of what was drawn; "" where hypothesis does not say
 
     @classmethod
-    def of(cls, arguments: dict[str, Any], sizes: dict[str, int], simplest: bool = False) -> Example:
+    def of(cls, arguments: dict[str, Any], sizes: dict[str, int], simplest: bool = False, key: str = "") -> Example:
         """NotRecordable if an argument cannot be pickled."""
         try:
-            return cls(pickle.dumps(arguments), dict(sizes), simplest)
+            return cls(pickle.dumps(arguments), dict(sizes), simplest, key)
         except (pickle.PicklingError, TypeError, AttributeError) as problem:
             raise NotRecordable(str(problem)) from None
 
@@ -52,7 +53,7 @@ class Example:
 class Recording:
     """One run of a test in which every example passed."""
 
-    examples: list[Example] = field(default_factory=list)  # the drawn ones
+    examples: list[Example] = field(default_factory=list)  # the drawn ones that run
     # of the reference, for each example that ran, the pinned ones too
     answers: list[list[Answer]] = field(default_factory=list)
 
