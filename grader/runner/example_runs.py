@@ -1,15 +1,15 @@
-"""Runs the examples of one test: from its recording if there is one, else as hypothesis draws them.
+"""Runs the examples of one test: from its recording if there is one, else those that hypothesis draws now.
 
-The examples of a run in which all pass are recorded. If an example of a recording fails, hypothesis draws all of them
-again: what is reported is the same as without a recording.
+Only those run that the test needs (`grader/verdict/needed_examples.py`). If one fails, hypothesis draws all of them
+again, and all run: so what is reported is the same as without a recording.
 """
 
 from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,27 +23,28 @@ from grader.runner.printed import Printed
 from grader.verdict import comparing
 from grader.verdict.comparing import Mismatch
 from grader.verdict.examples import (
+    example_key,
     has_own_examples,
+    is_simplest,
     run_own_examples,
     run_pinned,
     seed_examples,
 )
+from grader.verdict.needed_examples import needed_of
 from grader.verdict.recordings import Example, NotRecordable, Recording, Recordings
 from grader.verdict.trial import Trial
 from pytest_check import check, check_log
 
-# they end a test at once: hypothesis looks for no smaller example
-_FINAL = (Todo, OutOfTime, HostDied, ChapterBroken, KeyboardInterrupt)
+# the exceptions that end a test at once: hypothesis looks for no smaller example
+_FINAL = (Todo, OutOfTime, HostDied, ChapterBroken)
 
 
 class ExampleRuns:
-    """Runs the examples of a trial's tests. Without `recordings`, hypothesis draws them every time."""
+    """Runs the examples of a trial's tests. Without `recordings`, hypothesis draws them every time, and all run."""
 
     def __init__(self, recordings: Recordings | None) -> None:
         self.recordings = recordings
-        self._drawn: list[Example] | None = None  # while a recording is made: what hypothesis has drawn
-        self._recordable = True
-        self._replayed: Iterator[RecordedExample] = iter(())  # the examples that run next
+        self.replayed: Iterator[RecordedExample] = iter(())  # the examples that run next
 
     def run(self, test: GradedTest, trial: Trial, printed: Printed) -> None:
         """Run all examples of a test; raise what the first one that fails raises.
@@ -56,21 +57,22 @@ class ExampleRuns:
             raise Todo(trial.stubs[name])
         if hasattr(test.function, "hypothesis"):
             seed_examples(test.function, test.name, trial.seed_of(name))
-        new: dict[int, list[Example]] = {}
+        recordings = self._recordings_of(test, trial)
         try:
-            with self._examples(test, trial, printed) as examples:
-                self._run(examples, new)
+            with self.prepared(test, trial, printed) as examples:
+                if not recordings:
+                    examples.draw_all()
+                for seed, recording in recordings.items():
+                    self._replay(examples, recording, own=seed != 0)
         except Todo as problem:
             if _is_stub(test.exercise, trial.target):
                 trial.stubs[name] = str(problem)
             raise
-        for seed, drawn in new.items():
-            self._record(test, seed, drawn, trial.seeds)
 
     @contextmanager
-    def _examples(
+    def prepared(
         self, test: GradedTest, trial: Trial, printed: Printed | None, after: Callable[[], object] = bool
-    ) -> Iterator[_Examples]:
+    ) -> Iterator[Examples]:
         """In this context each call of the test's function begins an example first, and calls `after` at its end."""
         sides = {"learner": trial.learner, "reference": trial.reference}
         arguments = {side: sides[side](test.exercise.chapter) for side in test.sides}
@@ -79,101 +81,71 @@ class ExampleRuns:
 
         @functools.wraps(body)
         def example(*args: Any, **kwargs: Any) -> Any:
-            if self._drawn is not None:
-                self._note(kwargs, arguments)
             if printed:
                 printed.drop()  # a failure shows what the example that fails has printed
-            if not trial.begin_example(next(self._replayed, None)):
+            if not trial.begin_example(next(self.replayed, None)):
                 with raise_first_mismatch():
                     body(*args, **kwargs)
             after()
 
         if handle is None:
-            yield _Examples(test, trial, arguments, example)
+            yield Examples(test, trial, arguments, example)
             return
         handle.inner_test = example
         try:
-            yield _Examples(test, trial, arguments, test.function)
+            yield Examples(test, trial, arguments, test.function)
         finally:
             handle.inner_test = body
 
-    def _run(self, examples: _Examples, new: dict[int, list[Example]]) -> None:
-        """Run all; what hypothesis draws for a seed without a recording is added to `new`."""
-        test, trial = examples.test, examples.trial
-        recordings = self.recordings if test.is_of_course else None
-        if recordings is None:
-            examples.draw_all()
-            return
-        if common := recordings.find(test.id, 0):
-            self._replay(examples, common, own=False)
-        else:
-            with self._noting_drawn(0, new):
-                examples.function(**examples.arguments)
-            run_pinned(examples.function, examples.arguments)
-        if not has_own_examples(examples.function):
-            return
-        seed = trial.seed_of(test.exercise.name)
-        if own := recordings.find(test.id, seed):
-            self._replay(examples, own, own=True)
-        else:
-            with self._noting_drawn(seed, new):
-                run_own_examples(examples.function, examples.arguments, trial)
-
-    def _replay(self, examples: _Examples, recording: Recording, own: bool) -> None:
+    def _replay(self, examples: Examples, recording: Recording, own: bool) -> None:
         """Run recorded examples. If one fails, hypothesis draws all examples of the test again, and finds the smallest
         that fails. If nothing fails now, the code gives different answers to the same calls: it fails as before."""
-        self._replayed = iter(recording.runs)
+        self.replayed = iter(recording.runs)
         try:
-            examples.run_recorded(recording.examples, own)
-        except _FINAL:
-            raise
+            examples.run(recording.examples, own)
         except Exception as problem:
-            self._replayed = iter(())
+            self.replayed = iter(())
             examples.trial.begin_test(examples.test.exercise, examples.test.name)
             examples.draw_all()
             raise problem
         finally:
-            self._replayed = iter(())
+            self.replayed = iter(())
 
-    @contextmanager
-    def _noting_drawn(self, seed: int, new: dict[int, list[Example]]) -> Iterator[None]:
-        """In this context, note what hypothesis draws; if all examples pass, it can be recorded."""
-        self._drawn, self._recordable = [], True
-        try:
-            yield
-            if self._recordable:
-                new[seed] = self._drawn
-        finally:
-            self._drawn = None
+    def _recordings_of(self, test: GradedTest, trial: Trial) -> dict[int, Recording]:
+        """By seed the recordings that this run uses, made now if there is none; nothing if hypothesis must draw."""
+        if self.recordings is None or not test.is_of_course:
+            return {}
+        own = [trial.seed_of(test.exercise.name)] if has_own_examples(test.function) else []
+        found = {}
+        for seed in [0, *own]:
+            recording = self.recordings.find(test.id, seed)
+            if recording is None:
+                try:
+                    recording = self.record(test, seed, trial.seeds)
+                except NotRecordable:
+                    return {}
+                self.recordings.store(test.id, seed, recording)
+            found[seed] = recording
+        return found
 
-    def _record(self, test: GradedTest, seed: int, drawn: list[Example], seeds: dict[str, int]) -> None:
-        """Run these examples on the reference, so that nothing of the tested code is recorded, and store them with what
-        the test requests."""
-        recording = Recording(drawn)
-        with closing(Trial(resolve("solutions"), whole=True, seed=seed, seeds=seeds)) as trial:
+    def record(self, test: GradedTest, seed: int, seeds: Mapping[str, int] = {}, every: bool = False) -> Recording:
+        """A recording of this seed's examples, or of all and not only those that the test needs. The reference is
+        tested, so nothing of the tested code is in it. NotRecordable if a value cannot be pickled."""
+        with closing(Trial(resolve("solutions"), whole=True, seed=seed, seeds=dict(seeds))) as trial:
             trial.begin_test(test.exercise, test.name)
-
-            def add() -> None:
-                recording.runs.append(trial.recorded_example())
-
-            with self._examples(test, trial, None, add) as examples, suppress(Exception):
-                examples.run_recorded(drawn, own=seed != 0)
-        assert self.recordings
-        self.recordings.store(test.id, seed, recording)
-
-    def _note(self, arguments: dict[str, Any], fixtures: dict[str, Any]) -> None:
-        assert self._drawn is not None
-        drawn = {name: value for name, value in arguments.items() if name not in fixtures}
-        if not drawn:
-            return
-        try:
-            self._drawn.append(Example.of(drawn, comparing.current.sizes))
-        except NotRecordable:
-            self._recordable = False
+            runs: list[RecordedExample] = []
+            with self.prepared(test, trial, None, lambda: runs.append(trial.recorded_example())) as examples:
+                drawn = examples.draw(seed)
+                found = drawn if every else needed_of(test.exercise.name, test.name, drawn, seed)
+                try:
+                    examples.run(found, own=seed != 0)
+                except (Exception, *_FINAL):  # the reference is not there, or fails on this machine
+                    runs.clear()
+        return Recording(found, runs)
 
 
 @dataclass(frozen=True)
-class _Examples:
+class Examples:
     """The examples of one test in one trial."""
 
     test: GradedTest
@@ -181,26 +153,53 @@ class _Examples:
     arguments: dict[str, Any]  # the implementations that the test asks for
     function: Callable[..., Any]  # runs all that hypothesis draws, or the one example there is
 
+    def draw(self, seed: int) -> list[Example]:
+        """What hypothesis draws at this seed: the common examples, or the run's own. The test itself does not run.
+        NotRecordable if a value cannot be pickled."""
+        handle = getattr(self.function, "hypothesis", None)
+        if handle is None:
+            return []
+        drawn: list[Example] = []
+        body = handle.inner_test
+
+        @functools.wraps(body)
+        def note(**values: Any) -> None:
+            arguments = {name: value for name, value in values.items() if name not in self.arguments}
+            drawn.append(Example.of(arguments, comparing.current.sizes, is_simplest(), example_key()))
+
+        handle.inner_test = note
+        try:
+            if seed:
+                run_own_examples(self.function, self.arguments, self.trial)
+            else:
+                self.function(**self.arguments)
+        finally:
+            handle.inner_test = body
+        return drawn
+
     def draw_all(self) -> None:
         """Run the common examples as hypothesis draws them, the pinned ones, and those of the run's own seed."""
         self.function(**self.arguments)
         run_pinned(self.function, self.arguments)
         run_own_examples(self.function, self.arguments, self.trial)
 
-    def run_recorded(self, drawn: list[Example], own: bool) -> None:
-        """Run the common examples that are recorded, and the pinned ones; or those of the run's own seed."""
+    def run(self, drawn: list[Example], own: bool) -> None:
+        """Run these common examples, and the pinned ones; or these of the run's own seed."""
         self.trial.own_examples = own
         try:
             for example in drawn:
-                comparing.current.sizes.clear()
-                comparing.current.sizes.update(example.sizes)
-                self.function.hypothesis.inner_test(**self.arguments, **example.values())  # type: ignore[attr-defined]
+                self.run_one(example)
             if not hasattr(self.function, "hypothesis"):
                 self.function(**self.arguments)
             elif not own:
                 run_pinned(self.function, self.arguments)
         finally:
             self.trial.own_examples = False
+
+    def run_one(self, example: Example) -> None:
+        comparing.current.sizes.clear()
+        comparing.current.sizes.update(example.sizes)
+        self.function.hypothesis.inner_test(**self.arguments, **example.values())  # type: ignore[attr-defined]
 
 
 def _is_stub(exercise: Exercise, target: Target) -> bool:

@@ -59,7 +59,7 @@ def _deciding_files() -> list[Path]:
         for path in kit
         if path.suffix in (".py", ".toml") and not WITHOUT_EFFECT & set(path.relative_to(ROOT / "grader").parts)
     ]
-    suites = [*sorted(TESTS.glob("*.py")), *sorted((TESTS / "misconceptions").glob("*.toml"))]
+    suites = [path for kind in ("*.py", "*.toml", "misconceptions/*.toml") for path in sorted(TESTS.glob(kind))]
     reference = [*sorted(SOLUTIONS.glob("*.py")), *sorted(REFERENCE.glob("*"))]
     files = [*kit, *suites, *reference, EXERCISES / "syllabus.toml", ROOT / "pyproject.toml"]
     return [path for path in files if path.is_file()]

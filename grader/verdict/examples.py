@@ -12,6 +12,7 @@ it turns off, or does it at the cost of some milliseconds.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -19,7 +20,8 @@ from typing import Any
 
 import hypothesis
 from grader.verdict import comparing
-from hypothesis import Phase, settings
+from hypothesis import Phase, control, settings
+from hypothesis.errors import InvalidArgument
 
 EXAMPLES = 6
 OWN_SHARE = 3  # at a seed other than 0, a run draws a third as many additional examples
@@ -118,6 +120,33 @@ def only_generate(test: Any) -> None:
     """Do not look for the smallest example that fails. Relies on `_hypothesis_internal_use_settings`."""
     if drawn := getattr(test, "_hypothesis_internal_use_settings", None):
         test._hypothesis_internal_use_settings = settings(drawn, phases=(Phase.generate,))
+
+
+def is_simplest() -> bool:
+    """Whether the running example is the simplest that its strategies have, so that hypothesis would find no smaller
+    one.
+
+    Relies on `hypothesis.control.current_build_context` and on `nodes` of its data; a version without them never says
+    so.
+    """
+    try:
+        nodes = control.current_build_context().data.nodes  # type: ignore[attr-defined]
+        return all(node.trivial for node in nodes)
+    except (AttributeError, InvalidArgument):  # an example that is not drawn has no context
+        return False
+
+
+def example_key() -> str:
+    """A short digest of what hypothesis has drawn for the running example; it does not depend on the test's arguments,
+    so not on the versions of torch and pickle.
+
+    Relies on the same interfaces; "" with a version without them.
+    """
+    try:
+        nodes = control.current_build_context().data.nodes  # type: ignore[attr-defined]
+        return hashlib.blake2b(repr([node.value for node in nodes]).encode(), digest_size=4).hexdigest()
+    except (AttributeError, InvalidArgument):
+        return ""
 
 
 @contextlib.contextmanager

@@ -1,5 +1,5 @@
-"""Recordings of tests: the examples that hypothesis drew, and what the test requested in them when the reference was
-tested, with its replies.
+"""Recordings of tests: the examples that hypothesis drew, as far as they run, and what the test requested in them when
+the reference was tested, with its replies.
 
 Both are always the same for a test and a seed, so a run in which nothing fails need not find them again. The recordings
 are a cache on disk. A missing, outdated or damaged one is made again, and a run without any gives the same verdicts.
@@ -34,12 +34,14 @@ class Example:
 
     arguments: bytes  # pickled: a test may change them, so each run gets new objects
     sizes: dict[str, int]
+    simplest: bool  # is it the simplest that the test's strategies have?
+    key: str = ""  # a short digest of what was drawn; "" where hypothesis does not say
 
     @classmethod
-    def of(cls, arguments: dict[str, Any], sizes: dict[str, int]) -> Example:
+    def of(cls, arguments: dict[str, Any], sizes: dict[str, int], simplest: bool = False, key: str = "") -> Example:
         """NotRecordable if an argument cannot be pickled."""
         try:
-            return cls(pickle.dumps(arguments), dict(sizes))
+            return cls(pickle.dumps(arguments), dict(sizes), simplest, key)
         except (pickle.PicklingError, TypeError, AttributeError) as problem:
             raise NotRecordable(str(problem)) from None
 
@@ -50,9 +52,9 @@ class Example:
 
 @dataclass
 class Recording:
-    """One run of a test in which every example passed."""
+    """One run of a test on the reference."""
 
-    examples: list[Example] = field(default_factory=list)  # the drawn ones
+    examples: list[Example] = field(default_factory=list)  # the drawn ones that run
     # of each example, the pinned ones too; empty if they are too large
     runs: list[RecordedExample] = field(default_factory=list)
 

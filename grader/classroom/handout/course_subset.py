@@ -22,6 +22,7 @@ from grader.course.syllabus import SOLUTIONS, TESTS, Chapter, Exercise, load_syl
 from grader.execution.chapter_package import without_docstrings
 from grader.execution.names_used import Name, reachable_in
 from grader.files import write_whole
+from grader.verdict.needed_examples import format_needed_examples, needed_examples
 
 HIDDEN_MESSAGE = (
     "only your instructor grades {name}, so this handout has no reference for it; "
@@ -120,6 +121,12 @@ def _reduce_suite(module: str, needed: Collection[Name]) -> str:
             imports = [f"from {node.module} import {', '.join(left)}\n"] if left else []
             lines[node.lineno - 1 : node.end_lineno] = imports
     return re.sub(r"\n{4,}", "\n\n\n", "".join(lines))
+
+
+def reduce_needed_examples(chapters: Collection[Chapter], hidden: Collection[str]) -> str:
+    """The file that says which examples the tests of these chapters need, without hidden exercises."""
+    shown = {exercise.name for chapter in chapters for exercise in chapter.exercises if exercise.name not in hidden}
+    return format_needed_examples({name: tests for name, tests in needed_examples().items() if name in shown})
 
 
 def seal_reference(module: str, hidden: Collection[str], folder: Path) -> None:

@@ -22,6 +22,7 @@ from grader.course.stubs import FINGERPRINTS, FINGERPRINTS_HEADER, fingerprint, 
 from grader.course.syllabus import EXERCISES, ROOT, TESTS, Chapter, load_syllabus
 from grader.files import write_whole
 from grader.tutor.files import COMMAND_OF_HANDOUT, IGNORED, write_files
+from grader.verdict.needed_examples import NEEDED
 
 TEXTS = Path(__file__).parent / "texts"
 COPIED_FILES = ("LICENSE", "constraints.txt", "pyproject.toml")
@@ -96,6 +97,7 @@ def _write(folder: Path, selected: list[Chapter], hidden: Collection[str]) -> tu
         _copy(path, folder / "tests" / path.name)
     for name, text in course_subset.reduce_suites(selected, hidden).items():
         write_whole(folder / "tests" / name, text)
+    write_whole(folder / "tests" / NEEDED.name, course_subset.reduce_needed_examples(selected, hidden))
     reference, mistakes = folder / "reference", 0
     for chapter in load_syllabus().chapters:
         if chapter.exercises and chapter.number <= last:

@@ -140,7 +140,8 @@ def _problems_of(row: Row, job: TryJob, tried: Tried) -> Iterator[str]:
             row.known.add(tried.name)
             if not failed:
                 row.missed.add(tried.name)
-                yield f"the mistake {tried.name} is not caught {at}"
+                again = f"`python -m grader.quality.proof examples {row.exercise.name}`"
+                yield f"the mistake {tried.name} is not caught {at}; {again} chooses again which examples run"
             elif tried.names != [tried.name]:
                 row.unnamed.add(tried.name)
                 named = f"taken for {' and '.join(tried.names)}" if tried.names else "not named"

@@ -17,6 +17,7 @@ from grader.processes.job import Job
 from grader.processes.report import Report
 from grader.processes.server_process import main
 from grader.processes.service import Runner, Service
+from grader.quality.devcheck.each_example import EachExampleJob, run_each_example
 from grader.quality.devcheck.subjects import Subject
 from grader.runner.graded_tests import NoTests
 from grader.runner.judging import Judge, judge_of
@@ -112,7 +113,9 @@ def _run_tests(judge: Judge, job: TryJob, report: Report) -> None:
 
 
 def service(fork: bool, options: list[str]) -> Service:
-    runners: dict[type[Job], Runner] = {TryJob: partial(try_implementations, fork=fork)}
+    runners: dict[type[Job], Runner] = {
+        TryJob: partial(try_implementations, fork=fork), EachExampleJob: run_each_example,
+    }  # fmt: skip
     return Service(runners, run_seconds=math.inf, longest_request=MAX_REQUEST_BYTES)
 
 

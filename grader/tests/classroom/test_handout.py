@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 import zlib
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from grader.classroom.handout.handout_folder import make_handout, plan_handout
 from grader.classroom.intake.problems import GradingProblem
 from grader.course.source import definition, read_source, replace_definition
 from grader.course.syllabus import EXERCISES, ROOT, SOLUTIONS, UnknownName, load_syllabus
+from grader.verdict.needed_examples import NEEDED, needed_examples
 from kit_copy import Kit
 from pytest_runs import solution
 
@@ -68,6 +70,13 @@ def test_it_has_chapter_0_with_links_only_to_what_is_there(made):
         for target in re.findall(r"\]\((\S+)\)", read_source(made.exercises / f"{name}.md")):
             assert (made.exercises / target).is_file() or not (EXERCISES / target).is_file(), target
     assert "read exercises/ch00_big_picture.md" in " ".join(made.run("status").split())
+
+
+def test_it_has_the_needed_examples_of_its_exercises(made):
+    """A hidden exercise is not named."""
+    found = tomllib.loads(read_source(made.root / "tests" / NEEDED.name))
+    shown = {exercise.name for exercise in load_syllabus().chapter("ch03").exercises} - set(HIDDEN)
+    assert found == {name: tests for name, tests in needed_examples().items() if name in shown} and "softmax" in found
 
 
 # ---- the same marks

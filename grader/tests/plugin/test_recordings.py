@@ -148,7 +148,7 @@ def test_a_recording_holds_for_the_same_suites_reference_and_versions_only(tmp_p
     read = conditions_module.read_conditions
     before = read()
     assert read() == before
-    for path in (tmp_path / "TESTS" / "strategies.py", tmp_path / "SOLUTIONS" / f"{module('ch03')}.py", tmp_path / "EXERCISES" / "syllabus.toml"):
+    for path in (tmp_path / "TESTS" / "strategies.py", tmp_path / "TESTS" / "needed_examples.toml", tmp_path / "SOLUTIONS" / f"{module('ch03')}.py", tmp_path / "EXERCISES" / "syllabus.toml"):
         text = path.read_text()
         path.write_text(text.replace("a", "b", 1))
         assert read() != before

@@ -58,7 +58,7 @@ def test_every_weakness_of_a_suite_is_reported(kit):
     catalogue = kit.root / "tests" / "misconceptions" / "ch03_attention.toml"
     catalogue.write_text(catalogue.read_text(encoding="utf-8") + NO_EXERCISE, encoding="utf-8")
     said = kit.run("dev-check", "merge_heads", status=1)
-    assert "is not caught" in said
+    assert re.search(r"is not caught \(seed 0, in process\); `python -m grader.quality.proof examples merge_heads` chooses", said)
     assert "is trivial code and earns" in said
     assert "the variant `forgets to merge` is correct and gets" in said
     assert "it has 2 hints" in said and "hint 2 contains code of the reference, `x.transpose(1, 2).flatten(2)`" in said

@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+import tomllib
 
 import pytest
 from grade_command import mistake
@@ -10,7 +11,12 @@ from grader.course.syllabus import ROOT
 from grader.quality import proof
 from grader.quality.benchmarks.figures import run_by_name
 from grader.quality.benchmarks.workplace import copied_kit
-from pytest_runs import environment
+from grader.quality.devcheck.each_example import PINNED, EachExampleJob
+from grader.quality.devcheck.pool import run_jobs
+from grader.quality.devcheck.subjects import Subject
+from grader.quality.proof.examples import needed_keys, needed_of_exercise
+from grader.verdict.needed_examples import NEEDED
+from pytest_runs import environment, solution
 
 pytestmark = pytest.mark.thorough
 
@@ -96,3 +102,38 @@ def test_unknown_names(capsys):
     with pytest.raises(SystemExit, match="2"):
         run_by_name(proof, "proof", ["fair", "--exercise", "causal_mas"])
     assert "did you mean causal_mask" in capsys.readouterr().err
+
+
+# ---- the examples that a test needs
+
+
+def test_code_that_ends_its_process_or_never_ends_counts_for_nothing():
+    """The code after it is tried; an example is named by its key, and pinned ones together."""
+    right = solution("ch03")
+    ends = "\n\ndef causal_mask(*args, **options):\n    import ctypes\n    ctypes.string_at(0)\n"
+    hangs = "\n\ndef causal_mask(*args, **options):\n    while True:\n        try:\n            while True:\n                pass\n        except BaseException:\n            pass\n"
+    texts = {"ends": right + ends, "hangs": right + hangs, "right": right, "wrong": mistake("causal_mask")}
+    subjects = tuple(Subject("mutant", name, text) for name, text in texts.items())
+    ((_, result),) = run_jobs([EachExampleJob("causal_mask", subjects, subject_seconds=20.0)], 1)
+    ends, hangs, right, wrong = result["failing"]
+    assert ends is hangs is None and not any(right.values())
+    test = "test_a_query_may_attend_to_itself_and_earlier_keys"
+    assert len(result["drawn"][test]) > 1 and wrong[test] and set(wrong[test]) <= {*result["drawn"][test], PINNED}
+
+
+def test_the_fewest_examples_are_chosen_and_of_equally_good_ones_the_first():
+    assert needed_keys("abcd", [{"a", "b"}, {"b", "c"}, {"d"}]) == ["b", "d"]
+    assert needed_keys("abcd", [{"b", "c"}, {"d", "b", PINNED}, set()]) == ["b"]
+    failing = [{"one": ["c"], "two": ["a", "b"]}, None, {"one": ["b", "c"], "three": ["b"]}]
+    drawn = {"one": list("abc"), "two": list("ab"), "three": list("b"), "four": list("ab")}
+    assert needed_of_exercise(drawn, failing) == {"one": ["c"], "two": ["a"], "four": ["a"]}
+
+
+def test_the_tables_of_other_exercises_stay_and_all_are_in_the_order_of_the_course(uncertain):
+    listed = uncertain / "tests" / NEEDED.name
+    listed.write_text('[merge_heads]\ntest_kept = ["12345678"]\n')
+    done = prove("examples", "softmax", "-j", "1", root=uncertain)
+    assert done.returncode == 0 and re.search(r"^examples: \d+ of \d+ needed; 0 implementations ended", done.stdout, re.M), done.stdout
+    chosen = tomllib.loads(listed.read_text())
+    assert list(chosen) == ["softmax", "merge_heads"] and chosen["merge_heads"] == {"test_kept": ["12345678"]}
+    assert all(0 < len(keys) < 6 for keys in chosen["softmax"].values())
