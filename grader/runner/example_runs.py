@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,7 +40,7 @@ _FINAL = (Todo, OutOfTime, HostDied, ChapterBroken)
 
 
 class ExampleRuns:
-    """Runs the examples of a trial's tests. Without `recordings`, hypothesis draws them every time, and all run."""
+    """Runs the examples of a trial's tests. Without `recordings`, hypothesis draws them every time."""
 
     def __init__(self, recordings: Recordings | None) -> None:
         self.recordings = recordings
@@ -112,31 +112,33 @@ class ExampleRuns:
             self.replayed = iter(())
 
     def _recordings_of(self, test: GradedTest, trial: Trial) -> dict[int, Recording]:
-        """By seed the recordings that this run uses, made now if there is none; nothing if hypothesis must draw."""
-        if self.recordings is None or not test.is_of_course:
+        """By seed the examples that this run needs, from a recording, which is made if there is none; nothing if
+        hypothesis must draw them while they run."""
+        if not test.is_of_course:
             return {}
         own = [trial.seed_of(test.exercise.name)] if has_own_examples(test.function) else []
-        found = {}
-        for seed in [0, *own]:
-            recording = self.recordings.find(test.id, seed)
-            if recording is None:
-                try:
-                    recording = self.record(test, seed, trial.seeds)
-                except NotRecordable:
-                    return {}
-                self.recordings.store(test.id, seed, recording)
-            found[seed] = recording
+        with suppress(NotRecordable):
+            return {seed: self._recording(test, seed, trial) for seed in dict.fromkeys([0, *own])}
+        return {}
+
+    def _recording(self, test: GradedTest, seed: int, trial: Trial) -> Recording:
+        if self.recordings is None:
+            with self.prepared(test, trial, None) as examples:
+                return Recording(examples.draw_needed(seed))
+        found = self.recordings.find(test.id, seed)
+        if found is None:
+            found = self.record(test, seed, trial.seeds)
+            self.recordings.store(test.id, seed, found)
         return found
 
     def record(self, test: GradedTest, seed: int, seeds: Mapping[str, int] = {}, every: bool = False) -> Recording:
-        """A recording of this seed's examples, or of all and not only those that the test needs. The reference is
-        tested, so nothing of the tested code is in it. NotRecordable if a value cannot be pickled."""
+        """A recording of this seed's examples that the test needs, or of all. The reference is tested, so nothing of the
+        tested code is in it. NotRecordable if a value cannot be pickled."""
         with closing(Trial(resolve("solutions"), whole=True, seed=seed, seeds=dict(seeds))) as trial:
             trial.begin_test(test.exercise, test.name)
             runs: list[RecordedExample] = []
             with self.prepared(test, trial, None, lambda: runs.append(trial.recorded_example())) as examples:
-                drawn = examples.draw(seed)
-                found = drawn if every else needed_of(test.exercise.name, test.name, drawn, seed)
+                found = examples.draw(seed) if every else examples.draw_needed(seed)
                 try:
                     examples.run(found, own=seed != 0)
                 except (Exception, *_FINAL):  # the reference is not there, or fails on this machine
@@ -176,6 +178,9 @@ class Examples:
         finally:
             handle.inner_test = body
         return drawn
+
+    def draw_needed(self, seed: int) -> list[Example]:
+        return needed_of(self.test.exercise.name, self.test.name, self.draw(seed), seed)
 
     def draw_all(self) -> None:
         """Run the common examples as hypothesis draws them, the pinned ones, and those of the run's own seed."""
