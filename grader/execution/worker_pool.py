@@ -8,6 +8,7 @@ import os
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ from grader.system.process_tree import ENDING_SECONDS, end_subprocess
 START_SECONDS = 120.0
 # torch may need these to start; the worker then clears its environment
 _TO_START = ("LANG", "LD_LIBRARY_PATH", "PYTHONHOME", "PYTHONUTF8")
+_NOT_STARTED = "the process that starts workers for your code did not start; `headway doctor` looks for the reason"
+_ENDED = "the process that starts workers for your code has ended; did your code end it?"
 
 
 class WorkerPool:
@@ -40,7 +43,8 @@ class WorkerPool:
         self.isolation = isolation  # None: every layer of this machine except bubblewrap, which needs a separate start
         self.zygote: subprocess.Popen | int | None = None
         self.control = control  # the socket to a zygote that already runs, started by another pool
-        self.ready = True  # has the zygote loaded torch?
+        self.unread = False  # does the zygote send a line that no one waits for?
+        self.trouble = _ENDED  # what it means when the zygote's lines end
         if control is not None:
             control.settimeout(START_SECONDS)
 
@@ -50,10 +54,10 @@ class WorkerPool:
 
     def new_zygote(self) -> socket.socket:
         """The control socket of another zygote, forked from this pool's, for a pool in another process. The zygote ends
-        when the socket is closed."""
+        when the socket is closed. It is forked while the caller goes on."""
         ours, theirs = socket.socketpair()
         with theirs:
-            self._command("zygote", theirs.fileno())
+            self._send("zygote", theirs.fileno())
         return ours
 
     def start(self) -> tuple[socket.socket, Any]:
@@ -89,14 +93,31 @@ class WorkerPool:
             return ours, self._command("fork", theirs.fileno())
 
     def _command(self, words: str, *descriptors: int) -> Any:
+        """The zygote's answer to a command."""
+        control = self._send(words, *descriptors)
+        with self._or_no_worker():
+            answer = json.loads(_line(control))
+        self.unread = False
+        return answer
+
+    def _send(self, words: str, *descriptors: int) -> socket.socket:
+        """Send a command to the zygote; return where its answer comes."""
         control = self.control or self._start_zygote()
-        self._wait_until_ready(control)
-        try:
+        with self._or_no_worker():
+            if self.unread:  # that it is ready, or an earlier answer
+                _line(control)
+            self.trouble = _ENDED
             socket.send_fds(control, [words.encode()], list(descriptors))
-            return json.loads(_line(control))
+        self.unread = True
+        return control
+
+    @contextlib.contextmanager
+    def _or_no_worker(self) -> Iterator[None]:
+        try:
+            yield
         except (OSError, ValueError, EOFError):
             self.close()
-            raise NoWorker("the process that starts workers for your code has ended; did your code end it?") from None
+            raise NoWorker(self.trouble) from None
 
     def _start_zygote(self) -> socket.socket:
         control, theirs = socket.socketpair()
@@ -115,20 +136,8 @@ class WorkerPool:
             self.zygote = subprocess.Popen(
                 command, env=_environment(isolation), pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL
             )
-            self.ready = False
+            self.unread, self.trouble = True, _NOT_STARTED
         return control
-
-    def _wait_until_ready(self, control: socket.socket) -> None:
-        if self.ready:
-            return
-        try:
-            _line(control)
-        except (OSError, EOFError):
-            self.close()
-            raise NoWorker(
-                "the process that starts workers for your code did not start; `headway doctor` looks for the reason"
-            ) from None
-        self.ready = True
 
     def _spawned(self) -> tuple[socket.socket, subprocess.Popen]:
         listener = Listener()
@@ -146,7 +155,7 @@ class WorkerPool:
     def close(self) -> None:
         if self.control is not None:
             self.control.close()
-            self.control = None
+            self.control, self.unread = None, False
         if isinstance(self.zygote, int):
             os.waitpid(self.zygote, 0)
         elif self.zygote is not None:

@@ -35,6 +35,7 @@ from grader.verdict.recordings import course_recordings
 from grader.verdict.trial import Trial
 
 IDLE_SECONDS = 365 * 24 * 3600.0  # it ends with the program that grades
+KIT_SECONDS = 1.0  # a look at the kit's files takes 4 ms, and a class has many submissions a second
 RUN_BYTES = 1024**3  # of memory, beyond what a run is forked with: an honest one takes a tenth of that
 
 
@@ -67,7 +68,13 @@ class GradingService(Service):
 
     def __init__(self, isolation: Isolation) -> None:
         crashed = "grading it broke off: {}; the next run tries again"
-        super().__init__({GradeJob: self.grade}, idle_seconds=IDLE_SECONDS, longest_request=1 << 26, crashed=crashed)
+        super().__init__(
+            {GradeJob: self.grade},
+            idle_seconds=IDLE_SECONDS,
+            longest_request=1 << 26,
+            kit_seconds=KIT_SECONDS,
+            crashed=crashed,
+        )
         self.isolation = isolation
 
     def grade(self, job: GradeJob, report: Report) -> int:
