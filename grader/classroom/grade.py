@@ -77,7 +77,8 @@ def _grade_and_store(
     with ThreadPoolExecutor(at_once, "headway grade") as pool:
         try:
             while True:
-                for submission in islice(waiting, at_once - len(running)):
+                # as many again wait, so that none of the threads is idle while a verdict is stored
+                for submission in islice(waiting, 2 * at_once - len(running)):
                     seeds = seeds_of(submission, exercises, book.secret, seed)
                     running[pool.submit(dispatcher.grade, submission, seeds)] = submission
                 if not running:

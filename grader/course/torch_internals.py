@@ -3,7 +3,7 @@ CUDA 13.0 (+cu130).
 
 Torch may change these in any version without notice. Where a version lacks one, `dispatch_key` returns None, or the
 function is not replaced. `grader/tests/execution/test_shortcuts.py` and `grader/tests/course/test_torch_operators.py`
-fail with a torch that behaves otherwise.
+fail with a torch that behaves otherwise; `grader/tests/course/test_deferred_compiler.py` does for the compiler.
 
 The functions are bound here at import: `grader/execution/forbidden/operators.py` replaces several of them in torch, and
 calls the originals itself.
@@ -11,9 +11,16 @@ calls the originals itself.
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import inspect
+import os
+import sys
 from collections.abc import Callable
+from importlib.machinery import ModuleSpec, PathFinder
+from types import ModuleType
 from typing import Any
+from weakref import WeakSet
 
 import torch
 
@@ -84,3 +91,84 @@ def wrap_calls_by_key(overload: Any, wrap: Callable[[Callable], Callable]) -> No
     # torch looks it up once, which has to happen before the look-up itself is replaced
     getattr(overload, "_handle", None)
     overload._op_dk, overload.redispatch = wrap(overload._op_dk), wrap(overload.redispatch)
+
+
+COMPILER = "torch._dynamo"
+
+
+class _DeferredCompiler(ModuleType):
+    """Stands for torch's compiler until something needs it.
+
+    torch imports the compiler, which takes a second, when a program first uses an optimizer, a dispatch mode or the
+    device `meta`. All that torch needs of it there is `disable`, for its own functions, and `graph_break`.
+    """
+
+    def disable(self, function: Any = None, recursive: bool = True, **options: Any) -> Any:
+        if options != {"wrapping": False}:  # not the call of `torch._disable_dynamo`
+            return _compiler().disable(function, recursive, **options)
+        _not_disabled.add(function)
+        return function
+
+    def graph_break(self, *_: object) -> None:
+        """Without the compiler there is no graph."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # what Python looks for in every module
+            raise AttributeError(f"module {COMPILER!r} has no attribute {name!r}")
+        return getattr(_compiler(), name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name.startswith("__"):
+            super().__setattr__(name, value)
+        else:
+            setattr(_compiler(), name, value)
+
+
+class _ModulesOfCompiler:
+    """The last finder of modules: imports the compiler before the first module of it."""
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
+        if path != [] or not name.startswith(COMPILER + "."):
+            return None
+        compiler = _compiler()
+        if name not in sys.modules:
+            return PathFinder.find_spec(name, compiler.__path__)
+        spec: Any = sys.modules[name].__spec__  # the compiler has imported it, and Python would do so again
+        self.loader, spec.loader = spec.loader, self
+        return spec
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return sys.modules[spec.name]
+
+    def exec_module(self, module: Any) -> None:
+        module.__spec__.loader = self.loader
+
+
+_not_disabled: WeakSet[Any] = WeakSet()  # functions of torch that the compiler has not marked yet
+_variables: dict[str, str] = {}  # of the environment, for the compiler's import
+
+
+def defer_compiler() -> None:
+    """Have torch's compiler imported when it is first used. Call this where torch serves Headway alone."""
+    if COMPILER in sys.modules or (spec := importlib.util.find_spec(COMPILER)) is None:
+        return
+    deferred = _DeferredCompiler(COMPILER)
+    deferred.__spec__, deferred.__path__ = spec, []  # no finder but the last one finds its modules
+    sys.modules[COMPILER] = torch._dynamo = deferred
+    sys.meta_path.append(_ModulesOfCompiler())
+
+
+def compile_without_folder() -> None:
+    """Give the compiler a folder that exists: it makes one when it is imported, and a sandbox does not let it."""
+    _variables["TORCHINDUCTOR_CACHE_DIR"] = "/"
+
+
+def _compiler() -> ModuleType:
+    """torch's compiler, imported now."""
+    if isinstance(sys.modules.get(COMPILER), _DeferredCompiler):
+        del sys.modules[COMPILER]
+        os.environ.update(_variables)
+    compiler = importlib.import_module(COMPILER)
+    while _not_disabled:  # torch asks again, at the next call
+        vars(_not_disabled.pop()).pop("__dynamo_disable", None)
+    return compiler

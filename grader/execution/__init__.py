@@ -3,7 +3,8 @@
 `proxy.py` is the tests' side, `host.py` the implementation's side; begin with these two. What connects them:
 
     in_process.py, call_watch.py   in one process, with a time limit
-    worker.py, worker_process.py, zygote.py, wire.py   over a socket to a process of its own; `sandbox/` isolates it
+    worker.py, wire.py             over a socket to a process of its own, which `sandbox/` isolates
+    worker_pool.py, zygote.py, worker_process.py   how such a process starts, and what it does
     calls.py, reference_connection.py   what crosses, and the reference's recorded answers
     values.py, gradients.py        which values can cross, and calls with gradient
 

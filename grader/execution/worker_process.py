@@ -18,6 +18,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import grader.execution.simulated_group  # noqa: E402, F401  # tests import it where no file of the kit can be read
 import torch  # noqa: E402
 from grader.course.chapter_source import ChapterSource  # noqa: E402
+from grader.course.torch_internals import compile_without_folder, defer_compiler  # noqa: E402
 from grader.execution.forbidden.shortcuts import prepare as prepare_watch  # noqa: E402
 from grader.execution.host import Host  # noqa: E402
 from grader.execution.sandbox.entering import enter, prepare  # noqa: E402
@@ -28,10 +29,14 @@ from grader.system.exit_reason import CONNECTION_CLOSED, NOT_SANDBOXED, SANDBOXE
 from grader.system.handshake import connect, read_token  # noqa: E402
 from grader.system.process_tree import redirect_to_null  # noqa: E402
 
+defer_compiler()
+
 
 def serve(sock: socket.socket) -> None:
     """Answer requests. The first frame has the sources and the name of the chapter; each further frame is a request."""
     torch.set_num_threads(1)
+    if not os.environ:  # in the sandbox
+        compile_without_folder()
     try:
         (sources, chapter), parts = receive(sock)
         chapters = [
@@ -65,8 +70,8 @@ def serve(sock: socket.socket) -> None:
 
 
 def warm() -> None:
-    """Do once what is slow the first time: autograd, an operation on the device `meta` (it imports half of torch), the
-    watch on forbidden functions."""
+    """Do once what is slow the first time: autograd, an operation on the device `meta`, the watch on forbidden
+    functions."""
     x = torch.ones(2, requires_grad=True)
     (x * x).sum().backward()
     torch.empty(2, device="meta") + torch.empty(2, device="meta")

@@ -11,15 +11,17 @@ import sys
 from collections.abc import Callable
 
 from grader.course.syllabus import Chapter, Exercise, load_syllabus
+from grader.execution.chapter_package import compiled
 from grader.execution.forbidden import shortcuts
 from grader.execution.target import resolve
 from grader.execution.worker import WorkerPool
 from grader.processes.job import CheckJob, PictureJob
 from grader.processes.limits import limit_this_process
+from grader.processes.preloaded import keep_for_forks, preload
 from grader.processes.report import CONCLUDING_SECONDS, Report
 from grader.processes.shared_tests import first_attempts, map_in_processes
 from grader.reproduction.files import FOLDER
-from grader.runner.graded_tests import GradedTest, NoTests, all_tests_of
+from grader.runner.graded_tests import GradedTest, NoTests
 from grader.runner.judging import Judge, judge_of
 from grader.runner.layout import Page
 from grader.runner.run_page import LETTERS, print_run
@@ -120,16 +122,18 @@ class _Lines:
         return f"\x1b[{';'.join(MARKUP[name] for name in names)}m{text}\x1b[0m"
 
 
-def preload_exercise(job: CheckJob, with_mistakes: bool) -> None:
-    """In the server: do what every run of an exercise does in the same way, so that only its first run waits for it;
-    also compile its known mistakes, which the diagnosis of a failure tries."""
+def preload_exercise(job: CheckJob, once: bool) -> None:
+    """In the server: do what every run of an exercise does in the same way, so that only its first run waits for it.
+    Unless that is the only one, also compile its known mistakes, which the diagnosis of a failure tries."""
     found = load_syllabus().find(job.name)
     if not isinstance(found, Chapter) and found.forbids:
         shortcuts.prepare(found.forbids)
-    for test in [test for exercise in _exercises(found) for test in all_tests_of(exercise)]:
-        course_recordings().find(test.id, 0)
-    if with_mistakes and not isinstance(found, Chapter):
+    for exercise in _exercises(found):
+        preload(exercise, compiled)
+    if not once and not isinstance(found, Chapter):
         compile_mistakes(found)
+    if not once:
+        keep_for_forks()
 
 
 def _exercises(found: Chapter | Exercise) -> tuple[Exercise, ...]:

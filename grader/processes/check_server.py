@@ -16,7 +16,7 @@ def service(fork: bool, options: list[str]) -> Service:
     class CheckService(Service):
         def before_first_run(self, job: Job) -> None:
             if isinstance(job, CheckJob):
-                preload_exercise(job, with_mistakes=not self.once)
+                preload_exercise(job, self.once)
 
     return CheckService({CheckJob: partial(check, fork=fork), PictureJob: partial(draw, fork=fork)})
 

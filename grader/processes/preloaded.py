@@ -6,15 +6,14 @@ import gc
 import os
 import socket
 import sys
-from collections.abc import Mapping
-from contextlib import suppress
+import warnings
+from collections.abc import Callable, Mapping
 
 import grader.runner.loading  # noqa: F401  # first: before torch
 import torch
-from grader.course.source import SourceProblem
+from grader.course.chapter_source import ChapterSource
 from grader.course.status import next_step
-from grader.course.stubs import reference_stub
-from grader.course.syllabus import load_syllabus
+from grader.course.syllabus import Exercise, load_syllabus
 from grader.execution.call_watch import CallWatch
 from grader.execution.forbidden import shortcuts
 from grader.execution.reference_parts import reference_names
@@ -22,9 +21,10 @@ from grader.execution.target import reference_of
 from grader.processes.job import Job
 from grader.processes.report import Report
 from grader.processes.service import Runner
-from grader.runner.graded_tests import NoTests
+from grader.runner.graded_tests import NoTests, all_tests_of
 from grader.verdict.conditions import conditions
 from grader.verdict.examples import use_headway_profile
+from grader.verdict.recordings import course_recordings
 from grader.verdict.trial import CALL_SECONDS
 from hypothesis import given
 from hypothesis import strategies as st
@@ -35,9 +35,11 @@ def load_kit(once: bool = False) -> None:
     sys.stdout = sys.stderr = open(os.devnull, "w", encoding="utf-8")  # what is printed here is discarded
     use_headway_profile()
     if not once:
-        warm()
-        gc.collect()
-        gc.freeze()
+        gc.freeze()  # hypothesis collects garbage when it first draws, which then takes no time
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # hypothesis misses the references of objects that are frozen
+            warm()
+        keep_for_forks()
 
 
 def run_job(job: Job, sock: socket.socket, call_watch: CallWatch, runners: Mapping[type[Job], Runner]) -> None:
@@ -52,11 +54,8 @@ def run_job(job: Job, sock: socket.socket, call_watch: CallWatch, runners: Mappi
 
 
 def warm() -> None:
-    """Do once what takes a second or more the first time, so that runs need not do it."""
-    weight = torch.nn.Parameter(torch.ones(2))
-    optimizer = torch.optim.AdamW([weight])
-    (weight * weight).sum().backward()
-    optimizer.step()
+    """Do once what is slow the first time, so that runs need not do it: an operation on the device `meta`, and drawing
+    examples."""
     torch.empty(2, device="meta") + torch.empty(2, device="meta")
 
     @given(st.integers(0, 9), st.text(max_size=3), st.lists(st.integers(0, 3), max_size=2))
@@ -65,12 +64,22 @@ def warm() -> None:
 
     law()
     conditions()
-    course = load_syllabus()
-    for chapter in course.chapters:
-        if reference := reference_of(chapter.name):
-            reference_names(reference)
-        with suppress(SourceProblem):
-            reference_stub(chapter.name)
-    for forbids in {exercise.forbids for exercise in course.exercises}:
-        shortcuts.load_tables(forbids)
     next_step()
+
+
+def preload(exercise: Exercise, compile_chapter: Callable[[ChapterSource], object]) -> bool:
+    """Load once, in the server, what every run of an exercise needs, and compile the reference's earlier chapters.
+    Return whether all its examples are recorded."""
+    shortcuts.load_tables(exercise.forbids)
+    for chapter in load_syllabus().chapters:
+        if chapter.id < exercise.chapter and (reference := reference_of(chapter.name)):
+            compile_chapter(reference)
+    if reference := reference_of(exercise.module):
+        reference_names(reference)
+    return all([course_recordings().find(test.id, 0) for test in all_tests_of(exercise)])
+
+
+def keep_for_forks() -> None:
+    """Have no forked process copy what is loaded: its garbage collector leaves these objects alone."""
+    gc.collect()
+    gc.freeze()

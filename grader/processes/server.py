@@ -50,6 +50,7 @@ class Server:
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.lifeline = lifeline  # closes when the process that started the server has ended
         self.kit_times: FileTimes = read_kit_times()
+        self.kit_read = time.monotonic()
         self.selector = selectors.DefaultSelector()
         self.runs: list[Run] = []
         self.callers: dict[socket.socket, float] = {}  # connections without a request yet -> the deadline for it
@@ -131,7 +132,7 @@ class Server:
         job = requested(whole[0], self.service.runners, self.token) if whole else None
         if job is None:
             self._hang_up(caller)
-        elif read_kit_times() != self.kit_times:
+        elif self._kit_has_changed():
             self.open = False
             _send(caller, stale=True)
             self._hang_up(caller)
@@ -139,6 +140,12 @@ class Server:
             self.callers.pop(caller)
             _send(caller, accepted=True)
             self._start(job, caller)
+
+    def _kit_has_changed(self) -> bool:
+        if time.monotonic() - self.kit_read < self.service.kit_seconds:
+            return False
+        self.kit_read = time.monotonic()
+        return read_kit_times() != self.kit_times
 
     def _start(self, job: Job, client: socket.socket) -> None:
         try:

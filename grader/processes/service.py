@@ -23,6 +23,7 @@ class Service:
     idle_seconds: float = 3600.0  # without a run, after which the server ends
     run_seconds: float = 900.0  # for one run
     longest_request: int = 1 << 16  # bytes
+    kit_seconds: float = 0.0  # so long the kit counts as unchanged after a look at its files
     once: bool = False  # only one run will come
     crashed: str = "the run broke off, also in a separate process: {}"
 

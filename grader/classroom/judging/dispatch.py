@@ -83,21 +83,25 @@ class Dispatcher:
         self.servers: list[ServerProcess] = []
         self.is_closed = False
 
+    def start_early(self) -> None:
+        """Start a server, and do not wait until it has loaded the kit: the first submission does."""
+        self.shared = self._launch()
+
     def grade(self, submission: Submission, seeds: dict[str, int]) -> Verdict | str:
         """The verdict on the exercises with these seeds, or a sentence that says why it is missing."""
         job = GradeJob(submission.sources, submission.broken, list(seeds), 0, self.seconds, seeds=seeds)
         with self._turn():
             with self.starting:
-                if self.shared is None:
-                    self.shared = self._start()
-                server = self.shared
+                server = self.shared = self.shared or self._launch()
+                _wait_for(server)
             first = answer = _run_on(server, job)
             if first == InterruptedRun(LOST):
                 self._drop(server)
         if not isinstance(first, Verdict):
             with self._turn(alone=True):
-                server = self._start()
+                server = self._launch()
                 try:
+                    _wait_for(server)
                     answer = _run_on(server, job)
                 finally:
                     self._drop(server)
@@ -132,7 +136,7 @@ class Dispatcher:
         for server in list(self.servers):
             server.end()
 
-    def _start(self) -> ServerProcess:
+    def _launch(self) -> ServerProcess:
         if self.is_closed:
             raise GradingStopped(STOPPED)
         if read_kit_times() != self.kit:  # marks found by another kit do not belong with the others
@@ -141,10 +145,6 @@ class Dispatcher:
         self.servers.append(server)
         if self.is_closed:
             server.end()
-        try:
-            server.address()
-        except (NoServer, ValueError) as problem:  # ValueError: ended while it started, by `close`
-            raise GradingStopped(str(problem)) from None
         return server
 
     def _drop(self, server: ServerProcess) -> None:
@@ -154,6 +154,13 @@ class Dispatcher:
             if server in self.servers:
                 self.servers.remove(server)
                 server.end()
+
+
+def _wait_for(server: ServerProcess) -> None:
+    try:
+        server.address()
+    except (NoServer, ValueError) as problem:  # ValueError: ended while it started, by `close`
+        raise GradingStopped(str(problem)) from None
 
 
 def _run_on(server: ServerProcess, job: GradeJob) -> Verdict | InterruptedRun | str:

@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 from grader.classroom.anonymous.pseudonyms import hide_names
-from grader.classroom.grade import GradingOutcome, grade_class
+from grader.classroom.grade import AnyDispatcher, GradingOutcome, grade_class
 from grader.classroom.gradebook.corrections import to_storable
 from grader.classroom.gradebook.gradebook import Gradebook
 from grader.classroom.gradebook.sqlite_file import has_gradebook
@@ -167,39 +167,39 @@ def run(options: GradingOptions, out: Path, how: RunOptions) -> int:
         verb = "differs" if len(differences) == 1 else "differ"
         notes.append(f"{' and '.join(differences)} {verb} from the last run into {line(str(out))}")
     options = leave_out_missing_folders(options, out, before, how.fewer, notes)
-    submissions, found_notes = read_class(options, out, course)
-    notes += found_notes
-    roster, said = course.roster if course else NO_ROSTER, list(map(str, notes))
-    if options.anonymous:
-        path = options.key_path(out)
-        pseudonyms, submissions, rules, said = hide_names(path, submissions, roster, rules, notes)
-        course = pseudonyms.hide_course(course) if course else None
-        roster = course.roster if course else NO_ROSTER
-        said.append(f"{line(str(path))} is the key of the pseudonyms; only you should have it")
-    if not how.fewer:
-        refuse_losing(out, options, [exercise.name for exercise in chosen], submissions, roster)
-    said += describe_unknown_times(submissions) if rules.due else []
-    try:
-        return _grade(options, out, how, chosen, rules, course, submissions, said)
-    except KeyboardInterrupt:
-        print_error("stopped; the results so far are saved, and the same command continues from there")
-        return INTERRUPTED
+    dispatcher, at_once = _make_dispatcher(how.dask, options.require_isolation, early=before is None)
+    with closing(dispatcher):
+        submissions, found_notes = read_class(options, out, course)
+        notes += found_notes
+        roster, said = course.roster if course else NO_ROSTER, list(map(str, notes))
+        if options.anonymous:
+            path = options.key_path(out)
+            pseudonyms, submissions, rules, said = hide_names(path, submissions, roster, rules, notes)
+            course = pseudonyms.hide_course(course) if course else None
+            roster = course.roster if course else NO_ROSTER
+            said.append(f"{line(str(path))} is the key of the pseudonyms; only you should have it")
+        if not how.fewer:
+            refuse_losing(out, options, [exercise.name for exercise in chosen], submissions, roster)
+        said += describe_unknown_times(submissions) if rules.due else []
+        try:
+            return _grade(dispatcher, how.jobs or at_once, options, out, how, chosen, rules, course, submissions, said)
+        except KeyboardInterrupt:
+            print_error("stopped; the results so far are saved, and the same command continues from there")
+            return INTERRUPTED
 
 
 def _grade(
-    options: GradingOptions, out: Path, how: RunOptions, chosen: list[Exercise], rules: Rules, course: Course | None,
-    submissions: list[Submission], notes: list[str],
+    dispatcher: AnyDispatcher, at_once: int, options: GradingOptions, out: Path, how: RunOptions,
+    chosen: list[Exercise], rules: Rules, course: Course | None, submissions: list[Submission], notes: list[str],
 ) -> int:  # fmt: skip
     from grader.classroom.judging.dispatch import GradingStopped
 
-    dispatcher, at_once = _make_dispatcher(how.dask, options.require_isolation)
-    with closing(dispatcher), Gradebook(out, how.secret) as book:
+    with Gradebook(out, how.secret) as book:
         people = book.list_people()
         again = _delete_verdicts(book, how.again, submissions) if how.again else None
         store_options(options, out)
         try:
             with show_progress() as report:
-                how_many = how.jobs or at_once
                 outcome: GradingOutcome = grade_class(
                     submissions,
                     book,
@@ -208,7 +208,7 @@ def _grade(
                     rules,
                     out,
                     dispatcher,
-                    how_many,
+                    at_once,
                     report,
                     context=read_context(course, options.assignment),
                 )
@@ -256,8 +256,9 @@ def _delete_verdicts(book: Gradebook, person: NamedPerson, submissions: list[Sub
 # ---- what grades: this machine, with the layers of the sandbox that it has, or a Dask cluster
 
 
-def _make_dispatcher(dask: str | None, require_isolation: bool):
-    """What grades the submissions, and how many it grades at a time."""
+def _make_dispatcher(dask: str | None, require_isolation: bool, early: bool) -> tuple[AnyDispatcher, int]:
+    """What grades the submissions, and how many it grades at a time. `early`: it starts now, because all submissions
+    are still to be graded."""
     if dask is not None:
         from grader.classroom.judging.cluster import ClusterDispatcher
 
@@ -273,4 +274,7 @@ def _make_dispatcher(dask: str | None, require_isolation: bool):
     for sentence in lacking:
         print_error(sentence)
     processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return Dispatcher(available()), processors
+    dispatcher = Dispatcher(available())
+    if early:
+        dispatcher.start_early()
+    return dispatcher, processors
