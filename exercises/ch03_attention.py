@@ -82,8 +82,8 @@ def scaled_dot_product_attention(
     output and weights of zero, not NaN. The gradients of q, k, v and bias are finite too, both through the output and through
     the weights. Output and weights have the dtype of q.
     """
-    # TODO 1: compute the score of every query with every key, (..., Tq, Tk)
-    # TODO 2: divide by the square root of d, the width of one query
+    # TODO 1: divide the queries by the square root of d, their width: this divides every score by it
+    # TODO 2: compute the score of every query with every key, (..., Tq, Tk)
     # TODO 3: add the bias, if there is one
     # TODO 4: set the scores of forbidden keys to -inf, if there is a mask
     # TODO 5: turn each query's scores into weights with your softmax

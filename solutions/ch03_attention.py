@@ -26,7 +26,7 @@ def softmax(x: Tensor, dim: int = -1) -> Tensor:
     # TODO 2: exponentiate; the largest number is now e^0 = 1
     # TODO 3: divide by the sum along `dim`; where the sum is 0, divide by 1
     ### BEGIN SOLUTION
-    largest = x.amax(dim, keepdim=True)
+    largest = x.amax(dim, keepdim=True).detach()
     largest = largest.masked_fill(largest == -math.inf, 0.0)
     exps = torch.exp(x - largest)
     total = exps.sum(dim, keepdim=True)
@@ -75,15 +75,15 @@ def scaled_dot_product_attention(
     output and weights of zero, not NaN. The gradients of q, k, v and bias are finite too, both through the output and through
     the weights. Output and weights have the dtype of q.
     """
-    # TODO 1: compute the score of every query with every key, (..., Tq, Tk)
-    # TODO 2: divide by the square root of d, the width of one query
+    # TODO 1: divide the queries by the square root of d, their width: this divides every score by it
+    # TODO 2: compute the score of every query with every key, (..., Tq, Tk)
     # TODO 3: add the bias, if there is one
     # TODO 4: set the scores of forbidden keys to -inf, if there is a mask
     # TODO 5: turn each query's scores into weights with your softmax
     # TODO 6: average the values with these weights; return the average and the weights
     ### BEGIN SOLUTION
+    q = q / math.sqrt(q.size(-1))  # this scales every score
     scores = q @ k.transpose(-2, -1)  # (..., Tq, d) @ (..., d, Tk) -> (..., Tq, Tk)
-    scores = scores / math.sqrt(q.size(-1))
     if bias is not None:
         scores = scores + bias
     if mask is not None:

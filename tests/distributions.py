@@ -15,7 +15,7 @@ def logits_of(*probabilities: float) -> Tensor:
     return torch.tensor(probabilities, dtype=torch.float64).log().float()
 
 
-CHANCE = 1e-6 / 30  # one run of a chapter's suite makes fewer than 30 tests of draws, so all together refuse right code in one run of a million
+CHANCE = 1e-9  # that one test of draws refuses right code
 
 
 def divergence_limit(cells: int, chance: float = CHANCE) -> float:
@@ -23,7 +23,7 @@ def divergence_limit(cells: int, chance: float = CHANCE) -> float:
 
     For d = cells - 1 and t > d, the probability that n KL >= t is at most (e t / d)^d e^-t, for each n and each distribution (Agrawal, "Finite-sample
     concentration of the multinomial in relative entropy", 2020). It is a bound, not an approximation for many draws as the chi-square table is.
-    The bound falls as t grows, so bisection finds the t where it is `chance`: 24.2 for 3 cells, 37.6 for 9.
+    The bound falls as t grows, so bisection finds the t where it is `chance`: 28.0 for 3 cells, 42.0 for 9.
     """
     d = cells - 1
     low, high = float(d), 40.0 * d + 400.0

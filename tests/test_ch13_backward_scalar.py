@@ -54,9 +54,9 @@ def doubled(Scalar, value, times):
 
 def chained(Scalar, value, length):
     """A long chain of nodes: the gradients at its beginning and in its middle."""
-    nodes = [Scalar(value)]
+    nodes, half, minus = [Scalar(value)], Scalar(0.5), Scalar(-1.0)
     for i in range(length):
-        nodes.append(nodes[-1] + 0.5 if i % 2 else nodes[-1] * -1.0)
+        nodes += [nodes[-1] + half if i % 2 else nodes[-1] * minus]
     nodes[-1].backward()
     found = [nodes[-1].value, nodes[0].grad, nodes[length // 2].grad, nodes[length // 2 + 1].grad]
     nodes[-1].zero_grad()

@@ -88,16 +88,16 @@ def test_nothing_is_left_when_the_output_is_dropped(learner, reference, causal, 
 
 
 def is_gradient_of_the_output(attention, q, k, v, block, causal):
-    """What torch's gradcheck says, which moves each number a little and measures how the output changes."""
+    """What torch's gradcheck says: it moves the numbers along a random direction, and measures how the output changes."""
     leaves = [x.clone().requires_grad_() for x in (q, k, v)]
-    return torch.autograd.gradcheck(lambda *x: attention(*x, block, causal), leaves, raise_exception=False)
+    return torch.autograd.gradcheck(lambda *x: attention(*x, block, causal), leaves, raise_exception=False, fast_mode=True)
 
 
 @exercise("efficient_attention", weight=2)
 @settings(max_examples=2)
 @given(n=group_sizes, causal=st.booleans(), seed=seeds)
 def test_gradients_agree_with_measured_slopes(learner, reference, n, causal, seed):
-    """The gradients are the slopes that torch.autograd.gradcheck measures by moving each number of q, k and v a little."""
+    """The gradients are the slopes that torch.autograd.gradcheck measures by moving q, k and v a little."""
     q, k, v = (x[:1, :1] for x in double_qkv(seed, n, scale=1.0))
     output = learner.efficient_attention(q, k, v, 2, causal)
     right = learner.bring(is_gradient_of_the_output)(learner.efficient_attention, q, k, v, 2, causal)

@@ -17,6 +17,7 @@ from statistics import median
 
 from grader.course.known_mistakes import misconceptions
 from grader.course.syllabus import EXERCISES, Exercise, UnknownName, load_syllabus
+from grader.quality.benchmarks.by_test import measure_tests
 from grader.quality.benchmarks.figures import format_seconds, machine, print_figure, print_goal, table
 from grader.quality.benchmarks.workplace import copied_kit, is_a_copy, run_in_copy, solved_chapter, without_markers
 from grader.verdict.replay import text_with_mistake
@@ -137,20 +138,26 @@ def _median_and_slowest(seconds: list[float]) -> str:
     return f"{format_seconds(median(seconds))} in the median exercise, {format_seconds(max(seconds))} in the slowest"
 
 
-def parsed(arguments: list[str]) -> tuple[list[Exercise], int]:
+def parsed(arguments: list[str]) -> tuple[list[Exercise], int, bool]:
+    """The exercises to measure, how often, and whether each test by itself."""
     description = (__doc__ or "").partition("\n")[0]
     parser = argparse.ArgumentParser(prog="python -m grader.quality.benchmarks feedback", description=description)
     parser.add_argument("--runs", type=int, default=5, metavar="N", help="how often each is measured (5)")
     parser.add_argument("--exercise", action="append", metavar="NAME", help="only this one; may be repeated")
+    help = "the processor time of each graded test instead, the slowest first (make bench ONLY=feedback BY=test)"
+    parser.add_argument("--by-test", action="store_true", help=help)
     options = parser.parse_args(arguments)
     try:
-        return load_syllabus().chosen(options.exercise or ()), max(1, options.runs)
+        return load_syllabus().chosen(options.exercise or ()), max(1, options.runs), options.by_test
     except UnknownName as problem:
         parser.error(str(problem))
 
 
 def run(arguments: list[str]) -> int:
-    parsed(arguments)  # report wrong arguments before copying anything
+    chosen, _, by_test = parsed(arguments)  # report wrong arguments before copying anything
+    if by_test:  # saves nothing, so it needs no copy
+        measure_tests(chosen)
+        return 0
     with copied_kit() as root:
         return run_in_copy(root, "grader.quality.benchmarks.feedback", arguments)
 
@@ -160,6 +167,6 @@ if __name__ == "__main__":
         command = "python -m grader.quality.benchmarks feedback"
         sys.exit(f"feedback overwrites exercises; run `{command}`, which makes a copy first")
     try:
-        measure(*parsed(sys.argv[1:]))
+        measure(*parsed(sys.argv[1:])[:2])
     except WrongVerdict as problem:
         sys.exit(f"feedback: {problem}")

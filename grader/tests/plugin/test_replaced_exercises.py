@@ -63,7 +63,7 @@ def test_a_wrong_softmax_costs_its_own_points_only(warm, write):
 
 
 def test_a_mistake_in_both_is_diagnosed_in_both(warm, write):
-    text = find_definition(solution("ch03"), ATTENTION).text.replace("scores / math.sqrt(q.size(-1))", "scores / q.size(-1)")
+    text = find_definition(solution("ch03"), ATTENTION).text.replace("q / math.sqrt(q.size(-1))", "q / q.size(-1)")
     write(softmax=WRONG.replace("exps.sum()", "exps.sum(0, keepdim=True)"), **{ATTENTION: text})
     output = warm.ask(ATTENTION)
     assert output.result(ATTENTION).diagnosis.id

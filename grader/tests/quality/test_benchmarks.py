@@ -9,6 +9,7 @@ from grader.course.syllabus import EXERCISES, ROOT, load_syllabus
 from grader.quality import benchmarks
 from grader.quality.benchmarks.figures import format_seconds, run_by_name, table
 from grader.quality.benchmarks.workplace import copied_kit
+from grader.runner.graded_tests import all_tests_of
 from pytest_runs import environment
 
 TIME = r"[\d.]+ m?s"
@@ -33,6 +34,18 @@ def test_feedback_measures_a_save(capfd):
     first_line = rf"^→ The first failing line: {TIME} in the median exercise; the goal is 80 ms: (not )?met\.$"
     assert re.search(first_line, out, re.M)
     assert {path: path.stat().st_mtime_ns for path in EXERCISES.glob("ch*.py")} == before
+
+
+def test_feedback_by_test_counts_examples_and_requests_and_puts_the_slowest_test_first(capfd):
+    assert run_by_name(benchmarks, "benchmark", ["feedback", "--by-test", "--exercise", "causal_mask"]) == 0
+    out = capfd.readouterr().out
+    rows = re.findall(r"^\| causal_mask +\| (test_\w+) +\| +([\d.]+) \| +(\d+) \| +(\d+) \|$", out, re.M)
+    assert {row[0] for row in rows} == {test.name for test in all_tests_of(load_syllabus().exercise("causal_mask"))}
+    milliseconds = [float(row[1]) for row in rows]
+    assert milliseconds == sorted(milliseconds, reverse=True) and milliseconds[-1] > 0
+    assert all(int(requests) >= int(examples) >= 1 for *_, examples, requests in rows)
+    total = re.search(r"^\| causal_mask \| +(\d+) \|$", out, re.M)
+    assert total and abs(int(total[1]) - sum(milliseconds)) < 1
 
 
 @pytest.mark.thorough

@@ -50,8 +50,8 @@ def test_the_limit_is_where_the_bound_is_the_chance(distributions):
         d, t = cells - 1, distributions.divergence_limit(cells)
         assert t > d and d * (1 + math.log(t / d)) - t == pytest.approx(math.log(distributions.CHANCE))
     documented = [round(distributions.divergence_limit(cells), 1) for cells in (3, 9)]
-    assert documented == [24.2, 37.6]
-    assert distributions.CHANCE * 30 == pytest.approx(1e-6)
+    assert documented == [28.0, 42.0]
+    assert distributions.CHANCE == 1e-9
 
 
 def test_wrong_draws_are_refused_and_right_ones_are_not(distributions):

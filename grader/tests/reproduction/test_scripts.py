@@ -215,6 +215,6 @@ def test_replaced_exercises_are_replaced_in_the_script_too(leave):
         close(learner.scaled_dot_product_attention(X, X, X)[0], reference.scaled_dot_product_attention(X, X, X)[0], "the output")
 
     broken = ("    largest = ", "    return 7\n    largest = ")
-    left = leave("scaled_dot_product_attention", "scores / math.sqrt(q.size(-1))", "scores / 1", test, replaced=("softmax",), also=broken)
+    left = leave("scaled_dot_product_attention", "q / math.sqrt(q.size(-1))", "q / 1", test, replaced=("softmax",), also=broken)
     assert 'replaced=["softmax"]' in left.text and left.run()[0] == "wrong"
     assert isinstance(left.run()[1].space["got"], torch.Tensor)

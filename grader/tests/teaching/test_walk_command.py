@@ -46,7 +46,7 @@ def half(template, tmp_path_factory):
     kit.edit("ch01_tokenizer", "words = set()", "words = = set()")
     kit.edit("ch02_embeddings", "import math", "import math\nimport a_module_that_is_not_there")
     kit.edit("ch03_attention", "heads = x.reshape(B, T, n_heads, D // n_heads)", "raise NotImplementedError")
-    kit.edit("ch03_attention", "scores = scores / math.sqrt(q.size(-1))", "scores = scores / q.size(-1)")
+    kit.edit("ch03_attention", "q = q / math.sqrt(q.size(-1))", "q = q / q.size(-1)")
     kit.edit("ch03_attention", "largest = x.amax", 'print("HERE I AM")\n    if x.is_complex():\n        raise NotImplementedError\n    largest = x.amax')
     kit.edit("ch03_attention", "return x.transpose(1, 2)", 'if len(x) == 20:\n        raise RuntimeError("not twenty")\n    return x.transpose(1, 2)')
     return kit, *_walk(kit, "inference")
