@@ -132,8 +132,8 @@ class ExampleRuns:
         return found
 
     def record(self, test: GradedTest, seed: int, seeds: Mapping[str, int] = {}, every: bool = False) -> Recording:
-        """A recording of this seed's examples that the test needs, or of all. The reference is tested, so nothing of the
-        tested code is in it. NotRecordable if a value cannot be pickled."""
+        """A recording of this seed's examples that the test needs, or of all. The reference is tested, so nothing of
+        the tested code is in it. NotRecordable if a value cannot be pickled."""
         with closing(Trial(resolve("solutions"), whole=True, seed=seed, seeds=dict(seeds))) as trial:
             trial.begin_test(test.exercise, test.name)
             runs: list[RecordedExample] = []

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import torch
 from grader.course.syllabus import Exercise
 from grader.execution.calls import Exchange
+from grader.execution.example_requests import RecordedExample
 from grader.execution.target import Target
 from grader.quality.benchmarks.figures import machine, print_figure, table
 from grader.quality.benchmarks.workplace import solved_chapter
@@ -40,10 +41,11 @@ class ExampleLogs(Trial):
         super().__post_init__()
         self.logs: list[list[Exchange]] = []
 
-    def begin_example(self) -> None:
-        super().begin_example()
+    def begin_example(self, recorded: RecordedExample | None = None) -> bool:
+        answered = super().begin_example(recorded)
         assert self.current_boundary is not None
         self.logs.append(self.current_boundary.log)
+        return answered
 
 
 def costs_of(exercise: Exercise) -> list[Cost]:
@@ -55,7 +57,8 @@ def costs_of(exercise: Exercise) -> list[Cost]:
 
 
 def _run(exercise: Exercise) -> Iterator[Cost]:
-    trial = ExampleLogs(Target("submission", None, {exercise.module: solved_chapter(exercise.module)}))
+    target = Target("submission", None, {exercise.module: solved_chapter(exercise.module)})
+    trial = ExampleLogs(target, ahead=True)
     with contextlib.closing(judge_of(trial, course_recordings())) as judge:
         for test in judge.tests_of(exercise):
             trial.logs.clear()
