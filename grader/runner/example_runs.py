@@ -40,7 +40,7 @@ _FINAL = (Todo, OutOfTime, HostDied, ChapterBroken, KeyboardInterrupt)
 
 
 class ExampleRuns:
-    """Runs the examples of a trial's tests. Without `recordings`, hypothesis draws them every time, and all run."""
+    """Runs the examples of a trial's tests. Without `recordings`, hypothesis draws them every time."""
 
     def __init__(self, recordings: Recordings | None) -> None:
         self.recordings = recordings
@@ -90,19 +90,19 @@ class ExampleRuns:
 
     def _run(self, examples: Examples) -> None:
         test, recordings = examples.test, self.recordings
-        if recordings is None or not test.is_of_course:
+        if not test.is_of_course:
             examples.draw_all()
             return
         own_seed = examples.trial.seed_of(test.exercise.name) if has_own_examples(examples.function) else 0
         for seed in dict.fromkeys((0, own_seed)):
             try:
-                recording = recordings.find(test.id, seed)
+                recording = recordings.find(test.id, seed) if recordings else None
                 problem = examples.replay(recording, seed) if recording else _record(recordings, examples, seed)
             except NotRecordable:
                 examples.draw_all()
                 return
             if problem:
-                examples.draw_again(problem)
+                examples.draw_again(problem, seed)
 
 
 @dataclass(frozen=True)
@@ -140,15 +140,21 @@ class Examples:
 
     def draw_all(self) -> None:
         """Run the common examples as hypothesis draws them, the pinned ones, and those of the run's own seed."""
-        self.function(**self.arguments)
-        run_pinned(self.function, self.arguments)
+        self._draw_common()
         run_own_examples(self.function, self.arguments, self.trial)
 
-    def draw_again(self, problem: Exception) -> None:
-        """Have hypothesis find the smallest example that fails. If nothing fails now, the code gives different answers
-        to the same calls: it fails as before."""
+    def _draw_common(self) -> None:
+        self.function(**self.arguments)
+        run_pinned(self.function, self.arguments)
+
+    def draw_again(self, problem: Exception, seed: int) -> None:
+        """Have hypothesis draw the examples of this seed and find the smallest that fails. If nothing fails now, the
+        code gives different answers to the same calls: it fails as before."""
         self.trial.begin_test(self.test.exercise, self.test.name)
-        self.draw_all()
+        if seed:
+            run_own_examples(self.function, self.arguments, self.trial)
+        else:
+            self._draw_common()
         raise problem
 
     def replay(self, recording: Recording, seed: int) -> Exception | None:
@@ -185,8 +191,9 @@ class Examples:
         return None
 
 
-def _record(recordings: Recordings, examples: Examples, seed: int) -> Exception | None:
-    """Run the examples of this seed that the test needs, and store them if all pass; returns what `replay` does."""
+def _record(recordings: Recordings | None, examples: Examples, seed: int) -> Exception | None:
+    """Draw the examples of this seed and run those that the test needs; store them if they pass. Returns what `replay`
+    does."""
     recording, trial, test = Recording(), examples.trial, examples.test
     recording.examples = needed_of(test.exercise.name, test.name, examples.draw(seed), seed)
     trial.answers_to_record = recording.answers
@@ -194,7 +201,7 @@ def _record(recordings: Recordings, examples: Examples, seed: int) -> Exception 
         problem = examples.replay(recording, seed)
     finally:
         trial.answers_to_record = None
-    if problem is None and not comparing.current.mismatches:
+    if recordings and problem is None and not comparing.current.mismatches:
         recordings.store(test.id, seed, recording)
     return problem
 
