@@ -40,8 +40,7 @@ def format_needed_examples(needed: Needed) -> str:
 
 
 def needed_of(exercise: str, test: str, drawn: list[Example], seed: int) -> list[Example]:
-    """Those of a seed's examples that the test needs. Of a run's own ones, all but the simplest, which are the same at
-    every seed."""
+    """Those of a seed's examples that the test needs. Of a run's own ones, all but the simplest: every seed has it."""
     if seed:
         return [example for example in drawn if not example.simplest]
     keys = set(needed_examples().get(exercise, {}).get(test, ()))

@@ -39,8 +39,8 @@ class EachExampleJob(Job):
 
 
 def run_each_example(job: EachExampleJob, report: Report) -> int:
-    """Send for each test the keys of its common examples, as they are drawn, and for each subject those that fail; None
-    for a subject whose process ended or hung. Tests with one example are left out."""
+    """Send for each test with several common examples their keys, and for each subject the keys of those that fail.
+    None for a subject that ended or hung its process."""
     report.extend_deadline(LOADING_SECONDS)
     exercise = load_syllabus().exercise(job.exercise)
     recorded = _record([test for test in all_tests_of(exercise) if hasattr(test.function, "hypothesis")])
