@@ -61,7 +61,8 @@ class ExampleRuns:
         try:
             with self.prepared(test, trial, printed) as examples:
                 if not recordings:
-                    examples.draw_all()
+                    examples.draw_common()
+                    examples.draw_own()
                 for seed, recording in recordings.items():
                     self._replay(examples, recording, own=seed != 0)
         except Todo as problem:
@@ -98,15 +99,15 @@ class ExampleRuns:
             handle.inner_test = body
 
     def _replay(self, examples: Examples, recording: Recording, own: bool) -> None:
-        """Run recorded examples. If one fails, hypothesis draws all examples of the test again, and finds the smallest
-        that fails. If nothing fails now, the code gives different answers to the same calls: it fails as before."""
+        """Run recorded examples. If one fails, hypothesis draws all of this seed again, and finds the smallest that
+        fails. If nothing fails now, the code gives different answers to the same calls: it fails as before."""
         self.replayed = iter(recording.runs)
         try:
             examples.run(recording.examples, own)
         except Exception as problem:
             self.replayed = iter(())
             examples.trial.begin_test(examples.test.exercise, examples.test.name)
-            examples.draw_all()
+            examples.draw_own() if own else examples.draw_common()
             raise problem
         finally:
             self.replayed = iter(())
@@ -172,7 +173,7 @@ class Examples:
         handle.inner_test = note
         try:
             if seed:
-                run_own_examples(self.function, self.arguments, self.trial)
+                self.draw_own()
             else:
                 self.function(**self.arguments)
         finally:
@@ -182,10 +183,13 @@ class Examples:
     def draw_needed(self, seed: int) -> list[Example]:
         return needed_of(self.test.exercise.name, self.test.name, self.draw(seed), seed)
 
-    def draw_all(self) -> None:
-        """Run the common examples as hypothesis draws them, the pinned ones, and those of the run's own seed."""
+    def draw_common(self) -> None:
+        """Run the common examples as hypothesis draws them, and the pinned ones."""
         self.function(**self.arguments)
         run_pinned(self.function, self.arguments)
+
+    def draw_own(self) -> None:
+        """Run the examples of the run's own seed, if it has some, as hypothesis draws them."""
         run_own_examples(self.function, self.arguments, self.trial)
 
     def run(self, drawn: list[Example], own: bool) -> None:

@@ -2,7 +2,8 @@
 
 Every run draws the common examples, those of seed 0. A run with another seed then draws some of its own. So whatever
 the common examples catch is caught at every seed, and no submission can contain the answers to all examples. Examples
-that a test pins with `@example` run at every seed too, after the common ones.
+that a test pins with `@example` run at every seed too, after the common ones. `needed_examples.py` chooses which of the
+drawn ones run.
 
 This module has all uses of hypothesis's private interfaces, tried with hypothesis 6.100.0 and 6.170.15;
 `pyproject.toml` excludes hypothesis 7 until it has been tried. A version that lacks one of these names never did what

@@ -1,4 +1,4 @@
-"""Runs every common example of an exercise's tests by itself, on many implementations: which of them fail?"""
+"""Runs each common example of an exercise's tests by itself, on many implementations: which of them fail?"""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from grader.verdict.trial import TIMEOUTS_AN_EXERCISE, Trial
 
 LOADING_SECONDS = 120.0
 CALL_SECONDS = 2.0
+USUAL = 1  # the place of the drawn example that always runs: the one before it has the simplest sizes
 PINNED = "pinned"  # in place of a key, all pinned examples together
 
 Failing = dict[str, list[str]]  # test → the keys of the examples that fail
@@ -37,8 +38,8 @@ class EachExampleJob(Job):
 
 
 def run_each_example(job: EachExampleJob, report: Report) -> int:
-    """Send for each test the keys of its common examples, as they are drawn, and for each subject those that fail; None
-    for a subject whose process ended or hung. Tests with one example are left out."""
+    """Send for each test with several common examples their keys, and for each subject the keys of those that fail.
+    None for a subject that ended or hung its process."""
     report.extend_deadline(LOADING_SECONDS)
     exercise = load_syllabus().exercise(job.exercise)
     recorded = _record([test for test in all_tests_of(exercise) if hasattr(test.function, "hypothesis")])
@@ -82,6 +83,8 @@ def _record(tests: list[GradedTest]) -> dict[GradedTest, Recording]:
 
 
 def _failing(test: GradedTest, trial: Trial, recording: Recording) -> list[str]:
+    """The keys of the examples that fail. If the usual one or a pinned one does, others are not tried: these always
+    run."""
     failing: list[str] = []
     trial.begin_test(test.exercise, test.name)
     example_runs, printed = ExampleRuns(None), PrintedLines()
@@ -91,18 +94,21 @@ def _failing(test: GradedTest, trial: Trial, recording: Recording) -> list[str]:
             (example.key, partial(examples.run_one, example)) for example in recording.examples
         ]
         runs.append((PINNED, partial(run_pinned, test.function, examples.arguments)))
-        for place, (key, run) in enumerate(runs):
+        for place in dict.fromkeys((USUAL, len(runs) - 1, *range(len(runs)))):
+            key, run = runs[place]
             example_runs.replayed = iter(recording.runs[place:])
             try:
                 run()
-            except OutOfTime:  # the other examples would run as long
-                failing.append(key)
+                continue
+            except OutOfTime:
                 trial.timeouts[test.exercise.name] = trial.timeouts.get(test.exercise.name, 0) + 1
-                break
             except KeyboardInterrupt:
                 raise
             except BaseException:
-                failing.append(key)
+                pass
+            failing.append(key)
+            if place in (USUAL, len(runs) - 1) or trial.timeouts.get(test.exercise.name, 0) >= TIMEOUTS_AN_EXERCISE:
+                break
     if trial.end_test("passed"):  # a forbidden function fails the test, whatever the examples show
         return [PINNED]
     return failing

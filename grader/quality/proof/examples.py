@@ -1,8 +1,9 @@
 """examples: finds the common examples that each test needs, and writes them to tests/needed_examples.toml.
 
 All wrong code of an exercise (known mistakes, other natural ways with mistakes, trivial code, mutants, attempts of the
-field test) runs on every common example of every test. A test needs the fewest that catch all that its examples catch
-together. It runs in process; code that ends or hangs the process counts for nothing.
+field test) runs on the common examples of every test. A test needs the second that is drawn (the first has the simplest
+sizes, in all tests the same), and the fewest others that catch what all catch together. Code that ends or hangs the
+process that tries it counts for nothing.
 
 Run it for an exercise whose tests have changed: until then all examples of the changed tests run.
 """
@@ -15,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from grader.course.syllabus import Exercise
 from grader.files import write_whole
 from grader.quality.benchmarks.figures import table
-from grader.quality.devcheck.each_example import PINNED, EachExampleJob, Failing
+from grader.quality.devcheck.each_example import PINNED, USUAL, EachExampleJob, Failing
 from grader.quality.devcheck.pool import PoolBroken, run_jobs
 from grader.quality.devcheck.subjects import Subject, solution_of, subjects
 from grader.quality.proof.field import attempts
@@ -33,11 +34,12 @@ def wrong_code(exercise: Exercise) -> list[Subject]:
 
 
 def needed_keys(drawn: Sequence[str], caught_by: Iterable[set[str]]) -> list[str]:
-    """A smallest choice of the drawn keys, in their order, with one of each set; of equally good ones the first.
+    """The usual example, and the fewest others so that one of each set is among them; in the order of `drawn`.
 
     A pinned example always runs, so it catches without being chosen.
     """
-    left, chosen = [keys for keys in caught_by if keys and PINNED not in keys], set[str]()
+    chosen = {drawn[USUAL]}
+    left = [keys for keys in caught_by if keys and not keys & {*chosen, PINNED}]
     while left:
         best = max(drawn, key=lambda key: sum(key in keys for keys in left))
         chosen.add(best)
@@ -49,7 +51,7 @@ def needed_of_exercise(drawn: dict[str, list[str]], failing: Iterable[Failing | 
     """The needed keys of each test that does not need all."""
     found = [each for each in failing if each is not None]
     needed = {test: needed_keys(keys, [set(each.get(test, ())) for each in found]) for test, keys in drawn.items()}
-    return {test: keys or drawn[test][:1] for test, keys in needed.items() if len(keys) < len(drawn[test])}
+    return {test: keys for test, keys in needed.items() if len(keys) < len(drawn[test])}
 
 
 def run(arguments: list[str]) -> int:

@@ -64,7 +64,7 @@ def run(monkeypatch, tmp_path):
         with closing(judge_of(trial, Recordings(tmp_path / "recordings") if recordings else None)) as judge:
             (test,) = (test for test in judge.tests_of(load_syllabus().exercise("softmax")) if test.name == NAME)
             result = judge.runner.run_test(test)
-        details = result.details and [row.text for row in result.details.rows()]
+        details = result.details and [*(row.text for row in result.details.rows()), f"seed {result.seed}"]
         return len(begun), sum(begun), (result.outcome, result.message, details)
 
     yield run
@@ -84,11 +84,11 @@ def test_only_needed_examples_run_and_a_recording_changes_nothing(run, drawn):
 def test_a_needed_example_that_fails_is_reported_as_if_all_ran(run, drawn):
     keys = list(drawn)
     wrong = [drawn[keys[2]], drawn[keys[4]]]
-    begun, _, expected = run("", wrong, recordings=False)
+    begun, _, expected = run("", wrong)
     assert expected[0] == "failed" and begun > 6  # in order to find a smaller one
     run(listed(keys[4]), [])  # makes the recording
-    for recordings_exist in (True, False):
-        assert run(listed(*keys[3 + recordings_exist :]), wrong)[2] == expected
+    for recordings in (True, False):
+        assert run(listed(keys[4]), wrong, recordings=recordings)[2] == expected
 
 
 @pytest.mark.parametrize("needed", ["", "[softmax", listed(), listed("00000000"), "[softmax]\ntest_another = ['00000000']\n"])
@@ -106,6 +106,15 @@ def test_a_seed_adds_an_example_that_is_not_the_simplest(run, drawn):
     simplest = drawn[keys[0]]
     for _ in ("recording", "recorded"):
         assert run(listed(keys[2]), [simplest], seed=5) == (2, 1, ("passed", "", None))
+
+
+def test_an_example_of_the_seed_that_fails_is_reported_and_not_a_common_one_that_no_run_has(run, drawn):
+    """With the same seed a learner sees the same failure; without it, none."""
+    keys = list(drawn)
+    shapes = [(T, V) for T in range(2, 8) for V in range(2, 8) if (T, V) != drawn[keys[2]]]
+    assert run(listed(keys[2]), shapes)[2][0] == "passed"
+    _, own, (outcome, _, details) = run(listed(keys[2]), shapes, seed=5)
+    assert outcome == "failed" and own > 1 and details[-1] == "seed 5"
 
 
 @pytest.mark.thorough
