@@ -98,7 +98,7 @@ def test_a_mistake_that_some_seeds_miss_is_found_and_a_pinned_example_catches_it
 
 def test_unknown_names(capsys):
     assert run_by_name(proof, "proof", ["fairr"]) == 2
-    assert "there is no proof called fairr; there are catches, fair" in capsys.readouterr().err
+    assert "there is no proof called fairr; there are catches, examples, fair" in capsys.readouterr().err
     with pytest.raises(SystemExit, match="2"):
         run_by_name(proof, "proof", ["fair", "--exercise", "causal_mas"])
     assert "did you mean causal_mask" in capsys.readouterr().err
