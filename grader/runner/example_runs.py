@@ -99,14 +99,17 @@ class ExampleRuns:
             handle.inner_test = body
 
     def _replay(self, examples: Examples, recording: Recording, own: bool) -> None:
-        """Run recorded examples. If one fails, hypothesis draws all of this seed again, and finds the smallest that
-        fails. If nothing fails now, the code gives different answers to the same calls: it fails as before."""
+        """Run recorded examples. If one fails, the smallest that fails is found: the simplest if it does, else
+        hypothesis draws all of this seed again. If nothing fails now, the code gives different answers to the same
+        calls: it fails as before."""
         self.replayed = iter(recording.runs)
         try:
             examples.run(recording.examples, own)
         except Exception as problem:
             self.replayed = iter(())
             examples.trial.begin_test(examples.test.exercise, examples.test.name)
+            if recording.simplest:
+                examples.run_one(recording.simplest, own)
             examples.draw_own() if own else examples.draw_common()
             raise problem
         finally:
@@ -125,7 +128,7 @@ class ExampleRuns:
     def _recording(self, test: GradedTest, seed: int, trial: Trial) -> Recording:
         if self.recordings is None:
             with self.prepared(test, trial, None) as examples:
-                return Recording(examples.draw_needed(seed))
+                return examples.draw_needed(seed)
         found = self.recordings.find(test.id, seed)
         if found is None:
             found = self.record(test, seed, trial.seeds)
@@ -139,12 +142,13 @@ class ExampleRuns:
             trial.begin_test(test.exercise, test.name)
             runs: list[RecordedExample] = []
             with self.prepared(test, trial, None, lambda: runs.append(trial.recorded_example())) as examples:
-                found = examples.draw(seed) if every else examples.draw_needed(seed)
+                recording = Recording(examples.draw(seed)) if every else examples.draw_needed(seed)
                 try:
-                    examples.run(found, own=seed != 0)
+                    examples.run(recording.examples, own=seed != 0)
                 except (Exception, *_FINAL):  # the reference is not there, or fails on this machine
                     runs.clear()
-        return Recording(found, runs)
+        recording.runs = runs
+        return recording
 
 
 @dataclass(frozen=True)
@@ -180,8 +184,11 @@ class Examples:
             handle.inner_test = body
         return drawn
 
-    def draw_needed(self, seed: int) -> list[Example]:
-        return needed_of(self.test.exercise.name, self.test.name, self.draw(seed), seed)
+    def draw_needed(self, seed: int) -> Recording:
+        """Of what hypothesis draws at this seed, the examples that the test needs."""
+        drawn = self.draw(seed)
+        simplest = next((example for example in drawn if example.simplest), None)
+        return Recording(needed_of(self.test.exercise.name, self.test.name, drawn, seed), simplest)
 
     def draw_common(self) -> None:
         """Run the common examples as hypothesis draws them, and the pinned ones."""
@@ -194,21 +201,22 @@ class Examples:
 
     def run(self, drawn: list[Example], own: bool) -> None:
         """Run these common examples, and the pinned ones; or these of the run's own seed."""
-        self.trial.own_examples = own
-        try:
-            for example in drawn:
-                self.run_one(example)
-            if not hasattr(self.function, "hypothesis"):
-                self.function(**self.arguments)
-            elif not own:
-                run_pinned(self.function, self.arguments)
-        finally:
-            self.trial.own_examples = False
+        for example in drawn:
+            self.run_one(example, own)
+        if not hasattr(self.function, "hypothesis"):
+            self.function(**self.arguments)
+        elif not own:
+            run_pinned(self.function, self.arguments)
 
-    def run_one(self, example: Example) -> None:
+    def run_one(self, example: Example, own: bool = False) -> None:
+        """Run the test on a drawn example."""
         comparing.current.sizes.clear()
         comparing.current.sizes.update(example.sizes)
-        self.function.hypothesis.inner_test(**self.arguments, **example.values())  # type: ignore[attr-defined]
+        self.trial.own_examples = own
+        try:
+            self.function.hypothesis.inner_test(**self.arguments, **example.values())  # type: ignore[attr-defined]
+        finally:
+            self.trial.own_examples = False
 
 
 def _is_stub(exercise: Exercise, target: Target) -> bool:

@@ -55,7 +55,8 @@ class Recording:
     """One run of a test on the reference."""
 
     examples: list[Example] = field(default_factory=list)  # the drawn ones that run
-    # of each example, the pinned ones too; empty if they are too large
+    simplest: Example | None = None  # of all that hypothesis draws
+    # of each example that runs, the pinned ones too; empty if they are too large
     runs: list[RecordedExample] = field(default_factory=list)
 
 
@@ -93,7 +94,7 @@ class Recordings:
         if read_conditions() != conditions():
             return
         if sum(run.size for run in recording.runs) > MAX_RUN_BYTES:
-            recording = Recording(recording.examples)
+            recording = Recording(recording.examples, recording.simplest)
         self._known[test, seed] = recording
         path = self._path(test, seed)
         with contextlib.suppress(OSError):
