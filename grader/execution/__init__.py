@@ -5,7 +5,8 @@
     in_process.py, call_watch.py   in one process, with a time limit
     worker.py, wire.py             over a socket to a process of its own, which `sandbox/` isolates
     worker_pool.py, zygote.py, worker_process.py   how such a process starts, and what it does
-    calls.py, reference_connection.py   what crosses, and the reference's recorded answers
+    calls.py, reference_connection.py   what crosses, and the connection to the reference
+    example_requests.py            requests sent ahead of the test, and replies that are known from a recording
     values.py, gradients.py        which values can cross, and calls with gradient
 
 Whose code runs:

@@ -1,7 +1,7 @@
 """From calls and values to a verdict. Begin with `trial.py`, which runs an implementation through the tests.
 
 comparing.py, memory.py      the assertions of graded tests; of the memory and work of a call
-examples.py, recordings.py   which examples a test gets: drawn by hypothesis, or recorded with their answers
+examples.py, needed_examples.py, recordings.py   which examples a test gets: drawn by hypothesis, or recorded
 explanation.py               what a learner sees of a failure
 failed_calls.py              which calls of the test a failure is about
 relations/, sequences.py, error_sentences.py   how a wrong value or error differs from the right one
