@@ -170,6 +170,9 @@ class Examples:
             problem = self._run_recorded(recording.examples)
             if problem is None and not seed:
                 run_pinned(self.function, self.arguments)
+            if problem and recording.simplest:  # if it fails too, hypothesis would report it
+                trial.recorded_answers = iter(())
+                self._run_recorded([recording.simplest])
             return problem
         finally:
             trial.own_examples, trial.recorded_answers = False, iter(())
@@ -195,7 +198,9 @@ def _record(recordings: Recordings | None, examples: Examples, seed: int) -> Exc
     """Draw the examples of this seed and run those that the test needs; store them if they pass. Returns what `replay`
     does."""
     recording, trial, test = Recording(), examples.trial, examples.test
-    recording.examples = needed_of(test.exercise.name, test.name, examples.draw(seed), seed)
+    drawn = examples.draw(seed)
+    recording.examples = needed_of(test.exercise.name, test.name, drawn, seed)
+    recording.simplest = next((one for one in drawn if one.simplest and one not in recording.examples), None)
     trial.answers_to_record = recording.answers
     try:
         problem = examples.replay(recording, seed)

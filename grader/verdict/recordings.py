@@ -11,7 +11,7 @@ import contextlib
 import hashlib
 import pickle
 import shutil
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
@@ -54,6 +54,7 @@ class Recording:
     """One run of a test in which every example passed."""
 
     examples: list[Example] = field(default_factory=list)  # the drawn ones that run
+    simplest: Example | None = None  # if it is not one of these
     # of the reference, for each example that ran, the pinned ones too
     answers: list[list[Answer]] = field(default_factory=list)
 
@@ -93,7 +94,7 @@ class Recordings:
             return
         answers = [answer for example in recording.answers for answer in example]
         if sum(len(data) for answer in answers for data in answer.buffers) > MAX_ANSWER_BYTES:
-            recording = Recording(recording.examples)
+            recording = replace(recording, answers=[])
         self._known[test, seed] = recording
         path = self._path(test, seed)
         with contextlib.suppress(OSError):
