@@ -91,6 +91,15 @@ def test_a_needed_example_that_fails_is_reported_as_if_all_ran(run, drawn):
         assert run(listed(keys[4]), wrong, recordings=recordings)[2] == expected
 
 
+def test_if_the_simplest_example_fails_too_no_other_is_looked_for(run, drawn):
+    keys = list(drawn)
+    wrong = [drawn[keys[0]], drawn[keys[4]]]
+    assert run("", wrong)[::2] == (1, expected := run(listed(keys[4]), wrong)[2]) and expected[0] == "failed"
+    for _ in ("recording", "recorded"):
+        run(listed(keys[4]), [])
+        assert run(listed(keys[4]), wrong)[0] == 2
+
+
 @pytest.mark.parametrize("needed", ["", "[softmax", listed(), listed("00000000"), "[softmax]\ntest_another = ['00000000']\n"])
 def test_where_the_needed_ones_are_not_known_all_run(run, drawn, needed):
     assert run(needed, [])[0] == 6
