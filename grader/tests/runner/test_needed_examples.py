@@ -93,11 +93,17 @@ def test_a_needed_example_that_fails_is_reported_as_if_all_ran(run, drawn):
 
 def test_if_the_simplest_example_fails_too_no_other_is_looked_for(run, drawn):
     keys = list(drawn)
-    wrong = [drawn[keys[0]], drawn[keys[4]]]
-    assert run("", wrong)[::2] == (1, expected := run(listed(keys[4]), wrong)[2]) and expected[0] == "failed"
+    wrong = [drawn[keys[0]], drawn[keys[2]]]
+    expected = run("", wrong)[2]
+    assert expected[0] == "failed"
     for _ in ("recording", "recorded"):
-        run(listed(keys[4]), [])
-        assert run(listed(keys[4]), wrong)[0] == 2
+        assert run(listed(keys[2]), wrong)[::2] == (2, expected)
+
+
+def test_the_example_with_the_largest_sizes_always_runs(run, drawn):
+    keys, largest = list(drawn), max(drawn.values(), key=sum)
+    assert largest == drawn[keys[2]] and run(listed(keys[4]), [])[0] == 2
+    assert run(listed(keys[4]), [largest])[2][0] == "failed"
 
 
 @pytest.mark.parametrize("needed", ["", "[softmax", listed(), listed("00000000"), "[softmax]\ntest_another = ['00000000']\n"])
