@@ -3,7 +3,7 @@
 # make test-all  check everything the kit promises, in an hour: make test, and then make test-rest
 # make book    build the lessons as a site of plain files, in build/book/; headway book serves it
 # make readme  remake the recorded pictures of the README from real runs
-# make bench   measure how quick it is; ONLY=feedback for one benchmark, ONLY=feedback BY=test for each graded test
+# make bench   measure how quick it is; ONLY=feedback for one benchmark, and BY=test or BY=chapter
 # make proof   try whether it keeps its promises, for hours; ONLY=fair for one proof
 # make help    say this
 

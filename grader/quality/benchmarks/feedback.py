@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import argparse
 import queue
+import subprocess
 import sys
 import time
 from dataclasses import dataclass, field
 from statistics import median
 
 from grader.course.known_mistakes import misconceptions
-from grader.course.syllabus import EXERCISES, Exercise, UnknownName, load_syllabus
+from grader.course.syllabus import EXERCISES, Chapter, Exercise, UnknownName, load_syllabus
 from grader.quality.benchmarks.by_test import measure_tests
 from grader.quality.benchmarks.figures import format_seconds, machine, print_figure, print_goal, table
 from grader.quality.benchmarks.workplace import copied_kit, is_a_copy, run_in_copy, solved_chapter, without_markers
@@ -26,7 +27,7 @@ from grader.verdict.summary import Verdict
 from grader.watch.runs import Runs
 from grader.watch.saves import SaveWatcher
 
-GOAL_VERDICT_SECONDS, GOAL_FIRST_LINE_SECONDS = 0.1, 0.08
+GOAL_VERDICT_SECONDS, GOAL_FIRST_LINE_SECONDS, GOAL_TIMES_QUICKER = 0.1, 0.08, 15
 VERDICT_SECONDS = 120.0  # until a run counts as lost
 READING_SECONDS = 0.3  # between a verdict and the next save; learners take longer
 
@@ -69,20 +70,25 @@ class Watched:
 
     def save(self, exercise: Exercise, text: str, outcome: str) -> tuple[ExerciseResult, float]:
         """Save `text`; return the result, which must have this outcome, and the seconds until it came."""
-        self.name = exercise.name
-        began = time.perf_counter()
-        (EXERCISES / f"{exercise.module}.py").write_text(text, encoding="utf-8")
-        verdict = Verdict.from_data(self._wait_for("verdict", began))
-        seconds = time.perf_counter() - began
+        verdict, seconds = self.wait_for_verdict(exercise.name, exercise.module, text)
         if failures := [test.name for result in verdict.results for test in result.failures]:
             self.failed[exercise.name] = tuple(failures)  # also after right code: learners repeat a mistake
-        self._wait_for("done", began)
-        time.sleep(READING_SECONDS)
         result = verdict.result(exercise.name)
         if result is None or result.outcome != outcome or result.partial:
             found = result.outcome if result else "missing"
             raise WrongVerdict(f"{exercise.name}: the verdict should be {outcome!r}, but is {found!r}")
         return result, seconds
+
+    def wait_for_verdict(self, name: str, module: str, text: str) -> tuple[Verdict, float]:
+        """Save `text`; return the verdict on this exercise or chapter, and the seconds until it came."""
+        self.name = name
+        began = time.perf_counter()
+        (EXERCISES / f"{module}.py").write_text(text, encoding="utf-8")
+        verdict = Verdict.from_data(self._wait_for("verdict", began))
+        seconds = time.perf_counter() - began
+        self._wait_for("done", began)
+        time.sleep(READING_SECONDS)
+        return verdict, seconds
 
     def _wait_for(self, wanted: str, began: float):
         while True:
@@ -134,29 +140,64 @@ def measure(chosen: list[Exercise], runs: int) -> None:
     print_figure(f"With a known mistake: {_median_and_slowest(mistaken)}; {named}.")
 
 
+def measure_chapters(chosen: list[Chapter], runs: int) -> None:
+    """Measure all tests of each chapter on right code, in a cold pytest and after a save, and print the ratios."""
+    print(f"feedback by chapter: {machine()}\nmedians of {runs}, with recorded examples\n", flush=True)
+    rows, ratios = [], []
+    with Watched() as watched:
+        for chapter in chosen:
+            arguments = chapter.id, chapter.name, solved_chapter(chapter.name)
+            watched.wait_for_verdict(*arguments)
+            cold, warm = [], []
+            for _ in range(runs):
+                cold.append(_cold_pytest(chapter))
+                verdict, seconds = watched.wait_for_verdict(*arguments)
+                warm.append(seconds)
+                if any(result.failures for result in verdict.results):
+                    raise WrongVerdict(f"{chapter.id}: the verdict should be 'passed'")
+            ratios.append(median(cold) / median(warm))
+            rows.append([chapter.id, format_seconds(median(cold)), format_seconds(median(warm)), f"{ratios[-1]:.1f}"])
+    print(f"{table(['chapter', 'cold pytest', 'after a save', 'times quicker'], rows, words=1)}\n")
+    found = f"{median(ratios):.1f} times a cold pytest in the median chapter, {min(ratios):.1f} in the least"
+    print_goal(f"After a save: {found}", f"{GOAL_TIMES_QUICKER} times", median(ratios) >= GOAL_TIMES_QUICKER)
+
+
+def _cold_pytest(chapter: Chapter) -> float:
+    """Seconds of a pytest process that runs the chapter's tests."""
+    began = time.perf_counter()
+    command = [sys.executable, "-m", "pytest", "-q", "--chapter", chapter.id]
+    if subprocess.run(command, cwd=EXERCISES.parent, stdout=subprocess.DEVNULL).returncode:
+        raise WrongVerdict(f"{chapter.id}: pytest should pass")
+    return time.perf_counter() - began
+
+
 def _median_and_slowest(seconds: list[float]) -> str:
     return f"{format_seconds(median(seconds))} in the median exercise, {format_seconds(max(seconds))} in the slowest"
 
 
-def parsed(arguments: list[str]) -> tuple[list[Exercise], int, bool]:
-    """The exercises to measure, how often, and whether each test by itself."""
+def parsed(arguments: list[str]) -> argparse.Namespace:
+    """The options; `chosen` are the exercises to measure."""
     description = (__doc__ or "").partition("\n")[0]
     parser = argparse.ArgumentParser(prog="python -m grader.quality.benchmarks feedback", description=description)
     parser.add_argument("--runs", type=int, default=5, metavar="N", help="how often each is measured (5)")
     parser.add_argument("--exercise", action="append", metavar="NAME", help="only this one; may be repeated")
     help = "the processor time of each graded test instead, the slowest first (make bench ONLY=feedback BY=test)"
     parser.add_argument("--by-test", action="store_true", help=help)
+    help = "all tests of each chapter, compared with a cold pytest (make bench ONLY=feedback BY=chapter)"
+    parser.add_argument("--by-chapter", action="store_true", help=help)
     options = parser.parse_args(arguments)
+    options.runs = max(1, options.runs)
     try:
-        return load_syllabus().chosen(options.exercise or ()), max(1, options.runs), options.by_test
+        options.chosen = load_syllabus().chosen(options.exercise or ())
     except UnknownName as problem:
         parser.error(str(problem))
+    return options
 
 
 def run(arguments: list[str]) -> int:
-    chosen, _, by_test = parsed(arguments)  # report wrong arguments before copying anything
-    if by_test:  # saves nothing, so it needs no copy
-        measure_tests(chosen)
+    options = parsed(arguments)  # report wrong arguments before copying anything
+    if options.by_test:  # saves nothing, so it needs no copy
+        measure_tests(options.chosen)
         return 0
     with copied_kit() as root:
         return run_in_copy(root, "grader.quality.benchmarks.feedback", arguments)
@@ -166,7 +207,12 @@ if __name__ == "__main__":
     if not is_a_copy():
         command = "python -m grader.quality.benchmarks feedback"
         sys.exit(f"feedback overwrites exercises; run `{command}`, which makes a copy first")
+    options = parsed(sys.argv[1:])
     try:
-        measure(*parsed(sys.argv[1:])[:2])
+        if options.by_chapter:
+            names = {exercise.chapter for exercise in options.chosen}
+            measure_chapters([chapter for chapter in load_syllabus().chapters if chapter.id in names], options.runs)
+        else:
+            measure(options.chosen, options.runs)
     except WrongVerdict as problem:
         sys.exit(f"feedback: {problem}")

@@ -36,6 +36,15 @@ def test_feedback_measures_a_save(capfd):
     assert {path: path.stat().st_mtime_ns for path in EXERCISES.glob("ch*.py")} == before
 
 
+@pytest.mark.thorough
+def test_feedback_by_chapter_compares_with_a_cold_pytest(capfd):
+    assert run_by_name(benchmarks, "benchmark", ["feedback", "--by-chapter", "--exercise", "build_vocab", "--runs", "1"]) == 0
+    out = capfd.readouterr().out
+    row = re.search(rf"^\| ch01 +\| +({TIME}) \| +({TIME}) \| +([\d.]+) \|$", out, re.M)
+    assert row and float(row[3]) > 1, out
+    assert re.search(rf"^→ After a save: {re.escape(row[3])} times a cold pytest in the median chapter, .*: (not )?met\.$", out, re.M), out
+
+
 def test_feedback_by_test_counts_examples_and_requests_and_puts_the_slowest_test_first(capfd):
     assert run_by_name(benchmarks, "benchmark", ["feedback", "--by-test", "--exercise", "causal_mask"]) == 0
     out = capfd.readouterr().out
