@@ -82,7 +82,7 @@ def try_implementations(job: TryJob, report: Report, fork: bool = True) -> int:
 def _try(job: TryJob, subject: Subject, pool: WorkerPool, report: Report) -> Tried:
     exercise = load_syllabus().exercise(job.exercise)
     target = Target(f"{subject.kind} {subject.name}", None, subject.course or {exercise.module: subject.text})
-    trial = Trial(target, job.in_worker, whole=bool(subject.course), seed=job.seed, pool=pool)
+    trial = Trial(target, job.in_worker, whole=bool(subject.course), seed=job.seed, pool=pool, ahead=True)
     judge = judge_of(trial, course_recordings(), search_seconds=SEARCH_SECONDS)
     began = time.process_time()
     _run_tests(judge, job, report)
