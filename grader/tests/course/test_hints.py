@@ -16,7 +16,7 @@ SOFTMAX = reference_code(solution_of(COURSE.exercise("softmax")), "softmax")
         "then take `exp( scores-m )` and divide",
         "return e / s.masked_fill(s == 0, 1)",
         "at the end z.masked_fill(z==-math.inf, 0.0)",
-        "use x.amax(axis, keepdim=True).",
+        "use x.amax(axis, keepdim=True).detach().",
     ],
 )
 def test_a_line_with_other_names_and_spaces_is_still_the_line(hint):
