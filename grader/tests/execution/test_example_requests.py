@@ -121,10 +121,10 @@ def test_code_that_does_not_return_ends_the_test_where_it_would_without_recordin
 def test_each_request_has_a_time_limit_of_its_own(open_code):
     with open_code() as boundary:
         boundary.begin(7)
-        for _ in range(5):
+        for _ in range(7):
             Implementation(boundary).end()
         recorded = RecordedExample.of(boundary.log, [])
-    with open_code(end="time.sleep(0.6)", seconds=2.5) as boundary:
+    with open_code(end="time.sleep(0.5)", seconds=2.5) as boundary:
         boundary.begin(7)
         assert boundary.send_ahead(recorded)
 
