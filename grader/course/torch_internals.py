@@ -97,10 +97,10 @@ COMPILER = "torch._dynamo"
 
 
 class _DeferredCompiler(ModuleType):
-    """Stands for torch's compiler until something needs it.
+    """A placeholder for torch's compiler, which it imports when something uses it.
 
-    torch imports the compiler, which takes a second, when a program first uses an optimizer, a dispatch mode or the
-    device `meta`. All that torch needs of it there is `disable`, for its own functions, and `graph_break`.
+    torch imports the compiler when a program first uses an optimizer, a dispatch mode or the device `meta`. This takes
+    a second, and torch only needs two functions there: `disable`, for its own functions, and `graph_break`.
     """
 
     def disable(self, function: Any = None, recursive: bool = True, **options: Any) -> Any:

@@ -16,7 +16,6 @@ from grader.execution.errors import (
     ChapterBroken,
     HostDied,
     LearnerError,
-    OutOfTime,
     RuleBroken,
     Todo,
     WrongResult,
@@ -128,21 +127,6 @@ class Boundary:
         """The answer to a request that is not in the log, so the diagnosis does not compare it."""
         reply, out = self.connection.exchange(op, *pack(list(arguments), _handle_of))
         return unpack(reply["value"], out, lambda handle: Label(printable(handle[1], 80)))
-
-    def inner_call(self, call: Call) -> Call | None:
-        """The last call of the implementation's own code that a helper of the test made during this call; None if
-        `call` called no helper."""
-        if call.callee is None or not call.callee._is_helper:
-            return None
-        try:
-            found = self.unrecorded("inner_call", call.number)
-            if not found:
-                return None
-            what, args, options, returned_none = found
-            named = {printable(name, 80): value for name, value in options.items()}
-            return Call(printable(what, 200), tuple(args), named, returned_none=returned_none is True)
-        except (Exception, HostDied, OutOfTime):  # the host has ended, or its answer is malformed
-            return None
 
 
 def _is_tool_lookup(name: str) -> bool:

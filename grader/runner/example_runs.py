@@ -72,7 +72,7 @@ class ExampleRuns:
 
     @contextmanager
     def prepared(
-        self, test: GradedTest, trial: Trial, printed: Printed | None, after: Callable[[], object] = bool
+        self, test: GradedTest, trial: Trial, printed: Printed | None, after: Callable[[], None] | None = None
     ) -> Iterator[Examples]:
         """In this context each call of the test's function begins an example first, and calls `after` at its end."""
         sides = {"learner": trial.learner, "reference": trial.reference}
@@ -87,7 +87,8 @@ class ExampleRuns:
             if not trial.begin_example(next(self.replayed, None)):
                 with raise_first_mismatch():
                     body(*args, **kwargs)
-            after()
+            if after:
+                after()
 
         if handle is None:
             yield Examples(test, trial, arguments, example)
@@ -116,8 +117,8 @@ class ExampleRuns:
             self.replayed = iter(())
 
     def _recordings_of(self, test: GradedTest, trial: Trial) -> dict[int, Recording]:
-        """By seed the examples that this run needs, from a recording, which is made if there is none; nothing if
-        hypothesis must draw them while they run."""
+        """The examples that this run needs, by their seed. A missing recording is made first. The result is empty for
+        tests whose examples cannot be recorded: hypothesis draws them while they run."""
         if not test.is_of_course:
             return {}
         own = [trial.seed_of(test.exercise.name)] if has_own_examples(test.function) else []

@@ -9,7 +9,15 @@ from typing import Any
 
 import torch
 from grader.execution.calls import Call, Label
-from grader.execution.errors import ChapterBroken, HostDied, LearnerError, OutOfTime, RuleBroken, WrongResult
+from grader.execution.errors import (
+    ChapterBroken,
+    HostDied,
+    LearnerError,
+    OutOfTime,
+    RuleBroken,
+    WrongResult,
+    printable,
+)
 from grader.execution.proxy import Boundary, Handle
 from grader.verdict.comparing import Example, Mismatch, begins_with_code
 from grader.verdict.error_sentences import NO_MEMORY, NO_SUPER, describe_known_error, returned_none
@@ -97,9 +105,25 @@ def _calls_to_show(problem: BaseException | None, boundary: Boundary | None, exa
     calls = find_failed_calls(problem, boundary, example)
     if isinstance(problem, OutOfTime | HostDied):
         return calls
-    shown = [boundary.inner_call(call) or call for call in calls]
+    shown = [_inner_call(boundary, call) or call for call in calls]
     own = [call for call in shown if not call.is_helpers]
     return own or [call for call in boundary.calls if not call.is_helpers][-1:] or shown
+
+
+def _inner_call(boundary: Boundary, call: Call) -> Call | None:
+    """The last call of the implementation's own code that a helper of the test made during this call; None if `call`
+    called no helper."""
+    if not call.is_helpers:
+        return None
+    try:
+        found = boundary.unrecorded("inner_call", call.number)
+        if not found:
+            return None
+        what, args, options, returned_none = found
+        named = {printable(name, 80): value for name, value in options.items()}
+        return Call(printable(what, 200), tuple(args), named, returned_none=returned_none is True)
+    except (Exception, HostDied, OutOfTime):  # the host has ended, or its answer is malformed
+        return None
 
 
 def _was_read_after(call: Call, boundary: Boundary | None) -> bool:

@@ -25,7 +25,7 @@ from grader.verdict.trial import TIMEOUTS_AN_EXERCISE, Trial
 LOADING_SECONDS = 120.0
 CALL_SECONDS = 2.0
 USUAL = 1  # the place of the drawn example that always runs: the one before it has the simplest sizes
-PINNED = "pinned"  # in place of a key, all pinned examples together
+PINNED = "pinned"  # the key of all pinned examples together
 
 Failing = dict[str, list[str]]  # test → the keys of the examples that fail
 
