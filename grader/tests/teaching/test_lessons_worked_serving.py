@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import weakref
 
 import torch
+from grader.verdict.memory import StorageWatch
 from lesson_tables import says, shown, shows, table_in
 from torch import Tensor, nn
 from torch import tensor as T
@@ -148,6 +150,26 @@ def test_the_window(ours):
     assert says("ch14", " ".join(" ".join(map(str, row)) for row in mask))
     causal, band = 4096 * 4097 // 2, int(ours.sliding_window_mask(4096, 256).sum())
     assert says("ch14", "over 4,096 positions has {} pairs. With a window of 256 positions it has {}.", causal, band)
+
+
+def test_what_a_block_keeps(ours):
+    block, x = ours.PreNormBlock(64, 4), torch.randn(2, 32, 64, requires_grad=True)
+    known, saved = StorageWatch([x, block]).known, []
+
+    class Saved:  # lives as long as autograd keeps the tensor: an unused result is freed during the pass, and its address is used again
+        def __init__(self, tensor):
+            self.tensor = tensor.detach()  # an output that is kept with its graph would keep an operation whose result is not used
+
+    def save(tensor):
+        saved.append(weakref.ref(kept := Saved(tensor)))
+        return kept
+
+    with torch.autograd.graph.saved_tensors_hooks(save, lambda kept: kept.tensor):
+        output = block(x)
+    tensors = [kept.tensor for kept in (ref() for ref in saved) if kept]
+    numbers = {tensor.untyped_storage()._cdata: tensor.untyped_storage().nbytes() // tensor.element_size() for tensor in tensors}
+    assert output.requires_grad
+    assert says("ch14", "autograd keeps {} numbers from inside the block", sum(many for key, many in numbers.items() if key not in known))
 
 
 def test_bytes_of_scores_and_logits():
