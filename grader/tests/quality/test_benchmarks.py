@@ -7,6 +7,7 @@ import sys
 import pytest
 from grader.course.syllabus import EXERCISES, ROOT, load_syllabus
 from grader.quality import benchmarks
+from grader.quality.benchmarks import feedback, grading
 from grader.quality.benchmarks.figures import format_seconds, run_by_name, table
 from grader.quality.benchmarks.workplace import copied_kit
 from grader.runner.graded_tests import all_tests_of
@@ -31,7 +32,7 @@ def test_feedback_measures_a_save(capfd):
     out = capfd.readouterr().out
     assert re.search(rf"^\| ch03 +\| causal_mask \| +{TIME} \| +{TIME} \| +{TIME} \| +yes \|$", out, re.M), out
     assert len(re.findall(r"^→ .*\.$", out, re.M)) == 3 and "1 of 1 mistakes named." in out
-    first_line = rf"^→ The first failing line: {TIME} in the median exercise; the goal is 80 ms: (not )?met\.$"
+    first_line = rf"^→ The first failing line: {TIME} in the median exercise; the goal is {round(feedback.GOAL_FIRST_LINE_SECONDS * 1000)} ms: (not )?met\.$"
     assert re.search(first_line, out, re.M)
     assert {path: path.stat().st_mtime_ns for path in EXERCISES.glob("ch*.py")} == before
 
@@ -61,9 +62,10 @@ def test_feedback_by_test_counts_examples_and_requests_and_puts_the_slowest_test
 def test_grading_measures_the_command():
     done = bench("grading", "--one", "3", "--whole", "0", "--jobs", "1")
     assert done.returncode == 0, done.stdout + done.stderr
-    rate = r"^→ One exercise: [\d.]+ submissions a second; the goal is 25 on two processors: (not )?met\.$"
+    rate = rf"^→ One exercise: [\d.]+ submissions a second; the goal is {grading.GOAL_RATE} on two processors: (not )?met\.$"
     assert re.search(rate, done.stdout, re.M)
-    assert re.search(rf"^→ The start before it takes {TIME}; the goal is 2 s: (not )?met\.$", done.stdout, re.M)
+    start = rf"^→ The start before it takes {TIME}; the goal is {grading.GOAL_START_SECONDS} s: (not )?met\.$"
+    assert re.search(start, done.stdout, re.M)
 
 
 @pytest.mark.thorough
