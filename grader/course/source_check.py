@@ -30,13 +30,16 @@ def forbidden_calls(text: str, exercise: str, forbids: Collection[str]) -> list[
     Code that can never run is not reported; a branch that no test reaches is, because only the code itself says when it
     runs.
     """
-    if not forbids:
-        return []
+    return list(_forbidden_calls(text, exercise, frozenset(forbids))) if forbids else []
+
+
+@lru_cache(maxsize=256)  # each test of a chapter asks for the exercises that it uses
+def _forbidden_calls(text: str, exercise: str, forbids: frozenset[str]) -> tuple[str, ...]:
     try:
         tree = parse(text)
     except SourceProblem:
-        return []
-    return _Reader(tree, frozenset(forbids)).read(exercise)
+        return ()
+    return tuple(_Reader(tree, forbids).read(exercise))
 
 
 @lru_cache(maxsize=16)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,6 +45,12 @@ class ExampleRuns:
     def __init__(self, recordings: Recordings | None) -> None:
         self.recordings = recordings
         self.replayed: Iterator[RecordedExample] = iter(())  # the examples that run next
+        self._reference: tuple[str, Trial] | None = None  # the chapter of the last recording, and its trial
+
+    def close(self) -> None:
+        if self._reference:
+            self._reference[1].close()
+            self._reference = None
 
     def run(self, test: GradedTest, trial: Trial, printed: Printed) -> None:
         """Run all examples of a test; raise what the first one that fails raises.
@@ -139,17 +145,26 @@ class ExampleRuns:
     def record(self, test: GradedTest, seed: int, seeds: Mapping[str, int] = {}, every: bool = False) -> Recording:
         """A recording of this seed's examples that the test needs, or of all. The reference is tested, so nothing of
         the tested code is in it. NotRecordable if a value cannot be pickled."""
-        with closing(Trial(resolve("solutions"), whole=True, seed=seed, seeds=dict(seeds))) as trial:
-            trial.begin_test(test.exercise, test.name)
-            runs: list[RecordedExample] = []
-            with self.prepared(test, trial, None, lambda: runs.append(trial.recorded_example())) as examples:
-                recording = Recording(examples.draw(seed)) if every else examples.draw_needed(seed)
-                try:
-                    examples.run(recording.examples, own=seed != 0)
-                except (Exception, *_FINAL):  # the reference is not there, or fails on this machine
-                    runs.clear()
+        trial = self._trial_of_reference(test.exercise.chapter)
+        trial.seed, trial.seeds = seed, dict(seeds)
+        trial.begin_test(test.exercise, test.name)
+        runs: list[RecordedExample] = []
+        with self.prepared(test, trial, None, lambda: runs.append(trial.recorded_example())) as examples:
+            recording = Recording(examples.draw(seed)) if every else examples.draw_needed(seed)
+            try:
+                examples.run(recording.examples, own=seed != 0)
+            except (Exception, *_FINAL):  # the reference is not there, or fails on this machine
+                runs.clear()
+                self.close()
         recording.runs = runs
         return recording
+
+    def _trial_of_reference(self, chapter: str) -> Trial:
+        """A trial of the reference: the last one, if it is of the same chapter, which is then imported already."""
+        if self._reference is None or self._reference[0] != chapter:
+            self.close()
+            self._reference = chapter, Trial(resolve("solutions"), whole=True)
+        return self._reference[1]
 
 
 @dataclass(frozen=True)

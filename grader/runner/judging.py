@@ -65,9 +65,9 @@ class Judge:
         self._texts: dict[str, str] = {}  # by module
 
     def close(self) -> None:
-        """End the processes of the code."""
-        self.run.trial.close()
-        self.run.trial.pool.close()
+        """End the processes of the code, and the reference that was recorded."""
+        for part in (self.runner.examples, self.run.trial, self.run.trial.pool):
+            part.close()
 
     def may_replace(self, exercise: Exercise) -> bool:
         """Whether definitions may have to be replaced for the tests of this exercise."""

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import math
 import pickle
 import shutil
+import time
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
@@ -25,6 +27,7 @@ from grader.verdict.conditions import conditions, read_conditions
 FOLDER = ROOT / ".headway" / "recordings"
 MAX_RUN_BYTES = 4 * 1024 * 1024  # of one test; of larger ones only the examples are recorded
 CONDITIONS_KEPT = 3  # older recordings are of suites or versions that have changed
+LOOK_SECONDS = 1.0  # a look at the kit's files takes 14 ms, as long as a recording
 SEEDS_KEPT = 24  # of a test, besides the common examples: a class has 16 sets of examples for each exercise
 
 
@@ -71,6 +74,7 @@ class Recordings:
         conditions()
         self.folder = folder
         self._known: dict[tuple[str, int], Recording] = {}
+        self._fitted_at = -math.inf  # on the monotonic clock, when they were last seen to fit
 
     @cached_property
     def _current(self) -> Path:
@@ -88,10 +92,17 @@ class Recordings:
                 return None
         return self._known[test, seed]
 
+    def _fits(self) -> bool:
+        """False if a suite, the reference or the kit has changed since this process loaded them."""
+        if time.monotonic() - self._fitted_at > LOOK_SECONDS:
+            if read_conditions() != conditions():
+                return False
+            self._fitted_at = time.monotonic()
+        return True
+
     def store(self, test: str, seed: int, recording: Recording) -> None:
         """Store a recording; without a place to write, the next run makes it again."""
-        # a suite, the reference or the kit has changed since this process loaded them
-        if read_conditions() != conditions():
+        if not self._fits():
             return
         if sum(run.size for run in recording.runs) > MAX_RUN_BYTES:
             recording = Recording(recording.examples, recording.simplest)

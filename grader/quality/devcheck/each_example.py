@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -74,11 +75,12 @@ def _send_failing(subjects: list[Subject], module: str, recorded: dict[GradedTes
 def _record(tests: list[GradedTest]) -> dict[GradedTest, Recording]:
     """All common examples of each test that has several, with the reference's answers."""
     found = {}
-    for test in tests:
-        seed_examples(test.function, test.name, 0)
-        recording = ExampleRuns(None).record(test, 0, every=True)
-        if len(recording.examples) > 1:
-            found[test] = recording
+    with closing(ExampleRuns(None)) as example_runs:
+        for test in tests:
+            seed_examples(test.function, test.name, 0)
+            recording = example_runs.record(test, 0, every=True)
+            if len(recording.examples) > 1:
+                found[test] = recording
     return found
 
 
