@@ -60,6 +60,11 @@ class WorkerPool:
             self._send("zygote", theirs.fileno())
         return ours
 
+    def prepare(self, forbids: tuple[str, ...]) -> None:
+        """Have the zygote prepare the watch on these forbidden names, so that no worker need."""
+        if forbids:
+            self._send(" ".join(("prepare", *forbids)))
+
     def start(self) -> tuple[socket.socket, Any]:
         """A socket to a new worker in its sandbox, and the worker's process (for `end_worker`). NoWorker if that cannot
         be started."""

@@ -3,7 +3,7 @@ request.
 
 Run as `python -m grader.execution.zygote FD ISOLATION`. Commands come over that socket: "fork" (with the worker's own
 socket as a file descriptor), "zygote" (with a socket over which another zygote, forked from this one, gets its
-commands), and "end PID SECONDS". When the socket is closed, the zygote kills every worker that is left, and
+commands), "prepare NAMES" (for workers that watch these forbidden names), and "end PID SECONDS". When the socket is closed, the zygote kills every worker that is left, and
 ends.
 
 It reads no chapter, no test and no reference, so the memory that a worker inherits contains only torch and the kit's
@@ -25,6 +25,7 @@ import torch  # noqa: E402
 torch.set_num_threads(1)
 
 from grader.course.torch_operators import families  # noqa: E402
+from grader.execution.forbidden import shortcuts  # noqa: E402
 from grader.execution.sandbox.entering import Sandbox, enter, prepare  # noqa: E402
 from grader.execution.sandbox.isolation import Isolation  # noqa: E402
 from grader.execution.worker_process import serve, warm  # noqa: E402
@@ -81,6 +82,8 @@ def serve_commands(control: socket.socket, isolation: Isolation) -> None:
             kill_orphans(workers | others)  # of a zygote that was killed
             answer = _fork_another(control, descriptors[0], isolation)
             others.add(answer)
+        elif command == "prepare":
+            answer = shortcuts.prepare(tuple(arguments))
         else:
             answer = end_fork(int(arguments[0]), float(arguments[1]))
             workers.discard(int(arguments[0]))

@@ -126,9 +126,8 @@ def preload_exercise(job: CheckJob, once: bool) -> None:
     """In the server: do what every run of an exercise does in the same way, so that only its first run waits for it.
     Unless that is the only one, also compile its known mistakes, which the diagnosis of a failure tries."""
     found = load_syllabus().find(job.name)
-    if not isinstance(found, Chapter) and found.forbids:
-        shortcuts.prepare(found.forbids)
     for exercise in _exercises(found):
+        shortcuts.prepare(exercise.forbids)
         preload(exercise, compiled)
     if not once and not isinstance(found, Chapter):
         compile_mistakes(found)

@@ -105,6 +105,7 @@ class ForkingGradingService(GradingService):
         names = set(job.exercises) - self.preloaded
         for exercise in [exercise for exercise in load_syllabus().exercises if exercise.name in names]:
             with contextlib.suppress(NoTests):  # the run says so
+                self.pool.prepare(exercise.forbids)
                 if preload(exercise, without_text):
                     self.preloaded.add(exercise.name)
         if names:

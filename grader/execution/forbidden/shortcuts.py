@@ -23,8 +23,7 @@ def watching(
     """In this context, call `notice` with the name of each forbidden thing that runs (see `reportable`)."""
     if not forbids:
         return contextlib.nullcontext()
-    if forbids not in _prepared:
-        prepare(forbids)
+    prepare(forbids)
     return _Watching(reportable_at_import(forbids) if importing else reportable(forbids), notice, importing)
 
 
@@ -56,8 +55,9 @@ def load_tables(forbids: tuple[str, ...]) -> None:
 
 def prepare(forbids: tuple[str, ...]) -> None:
     """Prepare for these names, once and for all in a process. What is prepared does nothing while nobody watches."""
-    _prepared.add(forbids)
-    operators.attach(forbids)
-    operators.guard()
-    functions.replace_functions(forbids)
-    audit.install_hook()
+    if forbids and forbids not in _prepared:
+        _prepared.add(forbids)
+        operators.attach(forbids)
+        operators.guard()
+        functions.replace_functions(forbids)
+        audit.install_hook()
