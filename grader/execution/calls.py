@@ -98,6 +98,10 @@ class HostConnection(Protocol):
     shortcuts: set[str]  # forbidden names that calls have run since this set was last cleared
     import_shortcuts: set[str]  # forbidden names that ran while the chapter was imported; never cleared
 
+    @property
+    def started(self) -> bool:
+        """False if the next request starts a process."""
+
     def exchange(self, op: str, tree: Any, buffers: list[bytes]) -> Reply: ...
 
     def exchange_all(self, requests: list[Request], replies: list[Reply]) -> None:

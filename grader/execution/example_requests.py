@@ -79,11 +79,14 @@ def _values(tree: Any, buffers: Sequence[bytes]) -> Iterator[Any]:
 
 class ExampleRequests:
     """Answers the requests of a test from replies that are known, as long as they are the recorded ones. At the first
-    other request, the host begins the example again with the requests so far, and answers one by one."""
+    other request, the host begins the example again with the requests so far, and answers one by one.
+
+    The host begins an example together with its first request."""
 
     def __init__(self, connection: HostConnection) -> None:
         self.connection = connection
         self._begin: Request = ("begin", [0, [], False], [])
+        self._has_begun = False  # at the host
         self._asked: list[Request] = []
         self._at_host = 0  # how many requests of the example the host has carried out
         self._recorded: Sequence[Exchange] = ()
@@ -108,16 +111,25 @@ class ExampleRequests:
 
     def _send_part(self) -> None:
         try:
-            self.connection.exchange_all(self._parts.pop(0), self._replies)
+            self._carry_out(self._parts.pop(0), self._replies)
         except (HostDied, OutOfTime) as problem:
             self._problem, self._parts = problem, []
         self._at_host = len(self._replies)
+
+    def _carry_out(self, requests: list[Request], replies: list[Reply]) -> None:
+        beginning = [] if self._has_begun else [self._begin]
+        self._has_begun, found = True, list[Reply]()
+        try:
+            self.connection.exchange_all([*beginning, *requests], found)
+        finally:
+            replies += found[len(beginning) :]
 
     def exchange(self, *request: Any) -> Reply:
         if request[0] == "begin":
             self._begin, self._asked, self._at_host = request, [], 0
             self._recorded, self._parts, self._replies, self._problem = (), [], [], None
-            return self.connection.exchange(*request)
+            self._has_begun = not self.connection.started  # then starting it may fail, which must be known now
+            return self.connection.exchange(*request) if self._has_begun else ({"value": None}, [])
         place = len(self._asked)
         if place < len(self._recorded) and self._recorded[place].asks(request):
             if place == len(self._replies) and self._parts:
@@ -129,9 +141,11 @@ class ExampleRequests:
                 raise self._problem
         self._recorded = ()
         if self._at_host != place:
-            for earlier in (self._begin, *self._asked):
-                self.connection.exchange(*earlier)
-        reply = self.connection.exchange(*request)
+            self._has_begun = False
+            for earlier in self._asked:
+                self._carry_out([earlier], [])
+        replies: list[Reply] = []
+        self._carry_out([request], replies)
         self._asked.append(request)
         self._at_host = place + 1
-        return reply
+        return replies[0]

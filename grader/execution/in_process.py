@@ -35,6 +35,7 @@ class InProcessHost:
     limit."""
 
     bytes_received = 0  # nothing is sent
+    started = True
     debugged = False  # stopped in a debugger: then no time limit applies
 
     def __init__(
@@ -73,7 +74,7 @@ class InProcessHost:
         (self.import_shortcuts if self.loading else self.shortcuts).add(name)
 
     def _answer_in_time(self, requests: list[Request], replies: list[Reply]) -> None:
-        self.loading = loading = requests[0][0] == "load"
+        self.loading = loading = requests[-1][0] == "load"
         if self.trusted:
             replies += [self.host.answer(*request) for request in requests]
             return

@@ -115,19 +115,20 @@ def names_used(text: str) -> NamesUsed:
     # it parses and does not compile: `return` outside a function
     except (SyntaxError, RecursionError, ValueError, MemoryError, SystemError, OverflowError):
         tables = {}
-    nodes = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+    parts = {node: list(ast.walk(node)) for node in tree.body}  # each statement with all that is in it
+    importing = [part for inner in parts.values() for part in inner if isinstance(part, ast.Import | ast.ImportFrom)]
     # "" for `import a`, `from . import a`
-    imports = [(_last_part(getattr(node, "module", None) or ""), alias) for node in nodes for alias in node.names]
+    imports = [(_last_part(getattr(node, "module", None) or ""), alias) for node in importing for alias in node.names]
     modules = {
         alias.asname or alias.name.partition(".")[0]: _last_part(alias.name) for module, alias in imports if not module
     }
     imported = {alias.asname or alias.name: (module, alias.name) for module, alias in imports if module}
     stars = tuple(module for module, alias in imports if alias.name == "*")
-    attributes = {node: _attributes_of(node, modules.keys() | imported.keys()) for node in tree.body}
+    attributes = {node: _attributes_in(inner, modules.keys() | imported.keys()) for node, inner in parts.items()}
     used = {node: frozenset(attributes[node] | _used(node, tables)) for node in tree.body}
     written = {
-        node: frozenset(attributes[node] | {part.id for part in ast.walk(node) if isinstance(part, ast.Name)})
-        for node in tree.body
+        node: frozenset(attributes[node] | {part.id for part in inner if isinstance(part, ast.Name)})
+        for node, inner in parts.items()
     }
     at_import = frozenset().union(*(_run_at_import(node) for node in tree.body)) if tree.body else frozenset()
     needed = at_import.union(*(_needed_at_import(node, tables) for node in tree.body if isinstance(node, Definition)))
@@ -150,11 +151,11 @@ def _last_part(module: str) -> str:
     return module.rpartition(".")[2]
 
 
-def _attributes_of(node: ast.stmt, names: Collection[str]) -> set[str]:
-    """The attributes of imported names in a statement, alone and behind the name."""
+def _attributes_in(parts: Iterable[ast.AST], names: Collection[str]) -> set[str]:
+    """The attributes of imported names in these parts of the code, alone and behind the name."""
     found = [
         part
-        for part in ast.walk(node)
+        for part in parts
         if isinstance(part, ast.Attribute) and isinstance(part.value, ast.Name) and part.value.id in names
     ]
     return {part.attr for part in found} | {

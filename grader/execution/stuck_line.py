@@ -28,6 +28,7 @@ BEGINNING = b"Timeout (0:"  # of the text that faulthandler writes
 # waiting for the text: for its beginning, for more of it, at most
 FIRST_SECONDS, QUIET_SECONDS, ALL_SECONDS = 0.3, 0.05, 0.5
 DELAY_SECONDS = 0.05  # after the limit, so that the other side has stopped waiting for an answer when the text comes
+EARLY_SECONDS = 0.02  # a stack may come earlier by this: so quick requests in a row need not each order their own
 MOST_BYTES = 1 << 18
 MOST_FRAMES = 20  # of the learner's own, in which a loop is looked for
 

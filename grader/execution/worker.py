@@ -43,7 +43,17 @@ class Worker:
     def bytes_received(self) -> int:
         return self.allowance.used
 
+    @property
+    def started(self) -> bool:
+        return self.sock is not None
+
     def exchange(self, op: str, tree: Any, buffers: list[bytes]) -> Reply:
+        replies: list[Reply] = []
+        self.exchange_all([(op, tree, buffers)], replies)
+        return replies[0]
+
+    def exchange_all(self, requests: list[Request], replies: list[Reply]) -> None:
+        op, tree, _ = requests[0]
         if op == "begin":
             self.allowance = Allowance()
             self.forbids = tuple(tree[1])
@@ -53,19 +63,12 @@ class Worker:
             self._start()
             if self.loaded:  # the last worker has ended; this is a new one
                 self._exchange_all([("load", [], [])], [])
-        replies: list[Reply] = []
-        self._exchange_all([(op, tree, buffers)], replies)
-        self.loaded = self.loaded or op == "load"
-        return replies[0]
-
-    def exchange_all(self, requests: list[Request], replies: list[Reply]) -> None:
-        if self.sock is None:
-            raise HostDied("the process that ran your code has ended")
         self._exchange_all(requests, replies)
+        self.loaded = self.loaded or requests[-1][0] == "load"
 
     def _exchange_all(self, requests: list[Request], replies: list[Reply]) -> None:
         """Send requests in one frame; each gets a frame as its reply, within the limit of one."""
-        loading = requests[0][0] == "load"
+        loading = requests[-1][0] == "load"
         limit = self.import_seconds if loading else self.seconds
         clock = limit * slowdown()
         sock = self.sock

@@ -23,7 +23,7 @@ from grader.execution.forbidden.shortcuts import prepare as prepare_watch  # noq
 from grader.execution.host import Host  # noqa: E402
 from grader.execution.sandbox.entering import enter, prepare  # noqa: E402
 from grader.execution.sandbox.isolation import Isolation  # noqa: E402
-from grader.execution.stuck_line import cancel_stack, write_stack_after
+from grader.execution.stuck_line import EARLY_SECONDS, cancel_stack, write_stack_after
 from grader.execution.wire import receive, send  # noqa: E402
 from grader.system.exit_reason import CONNECTION_CLOSED, NOT_SANDBOXED, SANDBOXED  # noqa: E402
 from grader.system.handshake import connect, read_token  # noqa: E402
@@ -44,24 +44,30 @@ def serve(sock: socket.socket) -> None:
             for (name, text, filename, replaced), code in zip(sources, parts, strict=True)
         ]
         del sources, parts
-        until = 0.0
+        until = armed = 0.0  # the ends of the limits: of the running request, and of the one that the stack is for
 
         def notice(name: str) -> None:
             """Send it at once: the learner's code cannot delete what was sent."""
+            nonlocal armed
             cancel_stack()
             send(sock, {"shortcut": name}, [])
             if (left := until - time.monotonic()) > 0:
                 write_stack_after(sock, left)
+            armed = until
 
         host = Host(chapters, chapter, notice=notice)
         while True:
             (requests, limit), buffers = receive(sock)
             left_buffers = iter(buffers)
-            for op, tree, count in requests:
+            for number, (op, tree, count) in enumerate(requests, 1):
                 until = time.monotonic() + limit
-                write_stack_after(sock, limit)
+                if until - armed > EARLY_SECONDS:
+                    write_stack_after(sock, limit)
+                    armed = until
                 answer, until = host.answer(op, tree, list(islice(left_buffers, count))), 0.0
-                cancel_stack()
+                if number == len(requests):
+                    cancel_stack()
+                    armed = 0.0
                 send(sock, *answer)
     except (EOFError, ConnectionError):
         return

@@ -3,8 +3,8 @@ request.
 
 Run as `python -m grader.execution.zygote FD ISOLATION`. Commands come over that socket: "fork" (with the worker's own
 socket as a file descriptor), "zygote" (with a socket over which another zygote, forked from this one, gets its
-commands), "prepare NAMES" (for workers that watch these forbidden names), and "end PID SECONDS". When the socket is closed, the zygote kills every worker that is left, and
-ends.
+commands), "prepare NAMES" (for workers that watch these forbidden names), and "end PID SECONDS". When the socket is
+closed, the zygote kills every worker that is left, and ends.
 
 It reads no chapter, no test and no reference, so the memory that a worker inherits contains only torch and the kit's
 code for workers.
@@ -83,7 +83,8 @@ def serve_commands(control: socket.socket, isolation: Isolation) -> None:
             answer = _fork_another(control, descriptors[0], isolation)
             others.add(answer)
         elif command == "prepare":
-            answer = shortcuts.prepare(tuple(arguments))
+            shortcuts.prepare(tuple(arguments))
+            answer = None
         else:
             answer = end_fork(int(arguments[0]), float(arguments[1]))
             workers.discard(int(arguments[0]))
