@@ -70,6 +70,15 @@ def test_a_test_whose_replies_are_the_recorded_ones_need_not_run(open_code):
         assert not boundary.send_ahead(recorded), "other random numbers"
 
 
+def test_an_example_begins_together_with_its_first_request(open_code):
+    with open_code() as boundary:
+        recorded = recorded_by(boundary)[1]
+        sent = count_frames(boundary)
+        boundary.begin(7)
+        assert not sent and boundary.send_ahead(recorded)
+        assert len(sent) == len(recorded.parts) and sum(sent) == 1 + len(recorded.learner)
+
+
 @pytest.mark.parametrize("other", [False, True])
 def test_other_code_gives_the_same_whether_its_requests_are_sent_ahead_or_not(open_code, other):
     with open_code() as boundary:

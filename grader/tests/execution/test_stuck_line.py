@@ -8,6 +8,7 @@ from boundaries import forks
 from grader.course.chapter_source import ChapterSource
 from grader.course.syllabus import load_syllabus
 from grader.execution.errors import ChapterBroken, OutOfTime
+from grader.execution.example_requests import RecordedExample
 from grader.execution.in_process import InProcessHost
 from grader.execution.proxy import Boundary, Implementation
 from grader.execution.stuck_line import BEGINNING, find_line
@@ -79,6 +80,9 @@ def in_c():
 
 def quick():
     return 1
+
+def nap():
+    time.sleep(0.06)
 '''
 WAYS = {"local": ["in_torch", "in_a_helper", "asleep"], "fork": ["busy", "deadlock", "in_c", "stubborn"]}
 
@@ -103,6 +107,26 @@ def test_the_head_of_the_loop_or_the_line_where_time_ran_out(worker_pool, kind):
             boundary.begin(1)
             assert Implementation(boundary).quick() == 1  # nothing of the stack is left in the connection
     boundary.connection.close()
+
+
+@pytest.mark.parametrize("kind", ["local", pytest.param("fork", marks=forks)])
+def test_of_requests_that_are_sent_together_the_one_that_does_not_end_has_its_line(worker_pool, kind):
+    def use(toy):
+        for _ in range(10):
+            toy.nap()  # together they take longer than the limit of one
+        toy.busy()
+
+    ending, looping = (boundary_of(worker_pool, kind, LOOPS.replace("while i < 5", f"while i {sign} 5")) for sign in "><")
+    ending.begin(1)
+    use(Implementation(ending))
+    recorded = RecordedExample.of(ending.log, [])
+    looping.begin(1)
+    assert not looping.send_ahead(recorded)
+    with pytest.raises(OutOfTime) as caught:
+        use(Implementation(looping))
+    assert caught.value.where and caught.value.where.code.endswith("# busy")
+    ending.connection.close()
+    looping.connection.close()
 
 
 @pytest.mark.parametrize("kind", ["local", pytest.param("fork", marks=forks)])

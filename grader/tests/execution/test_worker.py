@@ -213,3 +213,19 @@ def test_a_run_of_the_server_cannot_grow_beyond_its_limit():
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=240)
     assert done.stdout == "True\nTrue\n", done.stderr
+
+
+def test_the_watch_on_forbidden_names_is_prepared_before_a_worker_is_forked(open_pool):
+    code = """
+import sys, torch
+def is_prepared(): return ("softmax",) in sys.modules["grader.execution.forbidden.shortcuts"]._prepared
+def uses(): return torch.ones(2).softmax(0)
+"""
+    open_pool.prepare(())
+    open_pool.prepare(("softmax",))
+    with opened("fork", open_pool, code) as boundary:
+        for forbids, seen in ((), set()), (("softmax",), {"softmax", "_softmax"}), (("gelu",), set()):
+            boundary.begin(1, forbids)
+            assert Implementation(boundary).is_prepared() and len(Implementation(boundary).uses()) == 2
+            assert boundary.connection.shortcuts == seen, forbids
+            boundary.connection.shortcuts.clear()

@@ -40,7 +40,7 @@ class Judged:
     results: dict
     page: str
     drawn: int  # how often hypothesis drew the examples of a test
-    asked: int  # how many requests the reference has answered
+    asked: int  # how many frames of requests the reference has answered
 
     def outcome(self, name: str) -> str:
         return next(exercise["outcome"] for exercise in self.results["exercises"] if exercise["name"] == name)
@@ -50,9 +50,9 @@ class Judged:
 def judged(monkeypatch):
     """Judge a chapter 3 with these recordings."""
     drawn, asked = [], []
-    run, exchange = ConjectureRunner.run, InProcessHost.exchange
+    run, exchange_all = ConjectureRunner.run, InProcessHost.exchange_all
     monkeypatch.setattr(ConjectureRunner, "run", lambda self: (drawn.append(1), run(self))[1])
-    monkeypatch.setattr(InProcessHost, "exchange", lambda self, *request: (self.trusted and asked.append(1), exchange(self, *request))[1])
+    monkeypatch.setattr(InProcessHost, "exchange_all", lambda self, *frame: (self.trusted and asked.append(1), exchange_all(self, *frame))[1])
 
     def judge(text: str, recordings: Recordings | None, names=EXERCISES, **options) -> Judged:
         drawn.clear(), asked.clear()
@@ -176,6 +176,19 @@ def test_recordings_of_other_conditions_are_not_found_and_old_ones_are_removed(t
     (newest,) = set(tmp_path.iterdir()) - before
     found = [path.name for path in newest.rglob("*") if path.is_file()]
     assert "0" in found and str(seed) in found and len(found) <= recordings_module.SEEDS_KEPT + 2
+
+
+def test_a_change_while_a_run_goes_on_is_noticed_at_the_next_look(tmp_path, monkeypatch):
+    looks = []
+    monkeypatch.setattr(recordings_module, "conditions", lambda: "one")
+    monkeypatch.setattr(recordings_module, "read_conditions", lambda: looks.append(1) or ("one" if len(looks) == 1 else "a suite changed"))
+    recordings = Recordings(tmp_path)
+    for seed in (0, 1):
+        recordings.store("test", seed, Recording())
+    assert len(looks) == 1 and Recordings(tmp_path).find("test", 1)
+    monkeypatch.setattr(recordings_module, "LOOK_SECONDS", 0.0)
+    recordings.store("test", 2, Recording())
+    assert len(looks) == 2 and not Recordings(tmp_path).find("test", 2)
 
 
 # ---- what is recorded
