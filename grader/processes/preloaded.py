@@ -14,8 +14,8 @@ import torch
 from grader.course.chapter_source import ChapterSource
 from grader.course.status import next_step
 from grader.course.syllabus import Exercise, load_syllabus
+from grader.course.torch_operators import reportable, reportable_at_import
 from grader.execution.call_watch import CallWatch
-from grader.execution.forbidden import shortcuts
 from grader.execution.reference_parts import reference_names
 from grader.execution.target import reference_of
 from grader.processes.job import Job
@@ -70,7 +70,7 @@ def warm() -> None:
 def preload(exercise: Exercise, compile_chapter: Callable[[ChapterSource], object]) -> bool:
     """Load once, in the server, what every run of an exercise needs, and compile the reference's earlier chapters.
     Return whether all its examples are recorded."""
-    shortcuts.load_tables(exercise.forbids)
+    reportable(exercise.forbids), reportable_at_import(exercise.forbids)
     for chapter in load_syllabus().chapters:
         if chapter.id < exercise.chapter and (reference := reference_of(chapter.name)):
             compile_chapter(reference)

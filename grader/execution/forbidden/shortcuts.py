@@ -45,14 +45,6 @@ class _Watching(contextlib.AbstractContextManager[None]):
         watches.remove(self.watch)
 
 
-def load_tables(forbids: tuple[str, ...]) -> None:
-    """Read what `prepare` needs for these names; changes nothing in torch."""
-    if forbids:
-        operators.key()
-        reportable(forbids), reportable_at_import(forbids)
-        functions.forbidden_functions(forbids)
-
-
 def prepare(forbids: tuple[str, ...]) -> None:
     """Prepare for these names, once and for all in a process. What is prepared does nothing while nobody watches."""
     if forbids and forbids not in _prepared:
