@@ -98,10 +98,7 @@ class Host:
         self.numbers.clear()
         self.inner_calls.clear()
         self.forbidden, self.differentiable = tuple(forbidden), differentiable
-        torch.set_grad_enabled(True)
-        torch.set_default_dtype(torch.float32)
-        torch.default_generator.manual_seed(seed)  # torch.manual_seed seeds every kind of device, which takes 5 ms
-        random.seed(seed)
+        reset_state(seed)
 
     def do_load(self) -> None:
         """Import the chapter, and check that it leaves no thread running."""
@@ -251,6 +248,14 @@ class Host:
         self.objects.clear()
         self.numbers.clear()
         self.package.close()
+
+
+def reset_state(seed: int) -> None:
+    """Undo what the code of the last example may have changed in this process, and seed the random generators."""
+    torch.set_grad_enabled(True)
+    torch.set_default_dtype(torch.float32)
+    torch.default_generator.manual_seed(seed)  # torch.manual_seed seeds every kind of device, which takes 5 ms
+    random.seed(seed)
 
 
 def _shown_lines(source: ChapterSource) -> list[str]:

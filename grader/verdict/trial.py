@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import contextlib
 import math
-import random
 import time
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch
 from grader.course.chapter_source import ChapterSource
 from grader.course.syllabus import Chapter, Exercise, load_syllabus
 from grader.course.torch_operators import reportable
@@ -23,6 +21,7 @@ from grader.execution.calls import HostConnection
 from grader.execution.chapter_package import without_text
 from grader.execution.errors import ChapterBroken, ExtendDeadline, NoWorker, OutOfTime, Todo
 from grader.execution.example_requests import RecordedExample
+from grader.execution.host import reset_state
 from grader.execution.in_process import InProcessHost
 from grader.execution.proxy import Boundary, Implementation
 from grader.execution.reference_connection import connect_reference
@@ -227,8 +226,7 @@ class Trial:
         if recorded and self.ahead and boundary.send_ahead(recorded):
             self.names |= recorded.names
             return True
-        torch.default_generator.manual_seed(self.example_seed)
-        random.seed(self.example_seed)
+        reset_state(self.example_seed)  # of the test; the code's host begins with its first request
         return False
 
     def recorded_example(self) -> RecordedExample:

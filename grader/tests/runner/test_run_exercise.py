@@ -6,11 +6,14 @@ import os
 import subprocess
 import sys
 import warnings
+from contextlib import closing
 
 import pytest
+import torch
 from boundaries import forks
 from grader.course.source import replace_definition
 from grader.course.syllabus import ROOT, load_syllabus
+from grader.execution.host import reset_state
 from grader.execution.target import Target, resolve
 from grader.quality.benchmarks.workplace import solved_chapter
 from grader.runner import graded_run
@@ -50,6 +53,23 @@ def test_a_mistake_is_explained_and_named():
     assert any("whole tensor sums to 1" in mistake.says for mistake in result.diagnosis.mistakes)
     first = result.failures[0]
     assert first.details and first.details.got and first.details.expected and "softmax of (" in first.details.printed
+
+
+def test_an_example_begins_with_torchs_defaults_whatever_the_code_has_changed():
+    """The test may compute before it asks the code for anything."""
+    changing = "def softmax(x, dim=-1):\n    torch.set_default_dtype(torch.float64)\n    torch.set_grad_enabled(False)\n    return x\n"
+    drawn = []
+    with closing(Trial(target(changing))) as trial:
+        trial.begin_test(SOFTMAX, "test")
+        try:
+            for _ in range(2):
+                trial.begin_example()
+                drawn.append(torch.rand(2, requires_grad=True))
+                assert drawn[-1].dtype is torch.float32 and (drawn[-1] * 2).requires_grad and torch.equal(drawn[-1], drawn[0])
+                trial.learner(SOFTMAX.chapter).softmax(torch.ones(2))
+                assert torch.get_default_dtype() is torch.float64 and not torch.is_grad_enabled()
+        finally:
+            reset_state(0)
 
 
 LAZY = """
