@@ -167,7 +167,7 @@ def run(options: GradingOptions, out: Path, how: RunOptions) -> int:
         verb = "differs" if len(differences) == 1 else "differ"
         notes.append(f"{' and '.join(differences)} {verb} from the last run into {line(str(out))}")
     options = leave_out_missing_folders(options, out, before, how.fewer, notes)
-    dispatcher, at_once = _make_dispatcher(how.dask, options.require_isolation, early=before is None)
+    dispatcher, at_once, lacking = _make_dispatcher(how.dask, options.require_isolation, early=before is None)
     with closing(dispatcher):
         submissions, found_notes = read_class(options, out, course)
         notes += found_notes
@@ -180,6 +180,8 @@ def run(options: GradingOptions, out: Path, how: RunOptions) -> int:
             said.append(f"{line(str(path))} is the key of the pseudonyms; only you should have it")
         if not how.fewer:
             refuse_losing(out, options, [exercise.name for exercise in chosen], submissions, roster)
+        for sentence in lacking:
+            print_error(sentence)
         said += describe_unknown_times(submissions) if rules.due else []
         try:
             return _grade(dispatcher, how.jobs or at_once, options, out, how, chosen, rules, course, submissions, said)
@@ -256,25 +258,22 @@ def _delete_verdicts(book: Gradebook, person: NamedPerson, submissions: list[Sub
 # ---- what grades: this machine, with the layers of the sandbox that it has, or a Dask cluster
 
 
-def _make_dispatcher(dask: str | None, require_isolation: bool, early: bool) -> tuple[AnyDispatcher, int]:
-    """What grades the submissions, and how many it grades at a time. `early`: it starts now, because all submissions
-    are still to be graded."""
+def _make_dispatcher(dask: str | None, require_isolation: bool, early: bool) -> tuple[AnyDispatcher, int, list[str]]:
+    """What grades the submissions, how many it grades at a time, and what its sandbox lacks. `early`: it starts now,
+    because all submissions are still to be graded."""
     if dask is not None:
         from grader.classroom.judging.cluster import ClusterDispatcher
 
         cluster = ClusterDispatcher(dask, require_isolation)
-        for sentence in cluster.lacking:
-            print_error(f"on a worker of the cluster, {sentence}")
-        return cluster, cluster.threads or os.cpu_count() or 1
+        lacking = [f"on a worker of the cluster, {sentence}" for sentence in cluster.lacking]
+        return cluster, cluster.threads or os.cpu_count() or 1, lacking
     from grader.classroom.judging.dispatch import Dispatcher
 
     lacking = [str(layer) for layer in missing_layers()]
     if lacking and require_isolation:
         raise GradingProblem("--require-isolation: " + "; ".join(lacking))
-    for sentence in lacking:
-        print_error(sentence)
     processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     dispatcher = Dispatcher(available())
     if early:
         dispatcher.start_early()
-    return dispatcher, processors
+    return dispatcher, processors, lacking
