@@ -101,8 +101,13 @@ class HostConnection(Protocol):
     @property
     def started(self) -> bool:
         """False if the next request starts a process."""
+        return True
 
-    def exchange(self, op: str, tree: Any, buffers: list[bytes]) -> Reply: ...
+    def exchange(self, op: str, tree: Any, buffers: list[bytes]) -> Reply:
+        """Carry out one request."""
+        replies: list[Reply] = []
+        self.exchange_all([(op, tree, buffers)], replies)
+        return replies[0]
 
     def exchange_all(self, requests: list[Request], replies: list[Reply]) -> None:
         """Carry out several requests, and add each reply to `replies`, also if a later request raises."""

@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from grader.course.chapter_source import ChapterSource
 from grader.execution.call_watch import CallWatch
-from grader.execution.calls import Reply, Request
+from grader.execution.calls import HostConnection, Reply, Request
 from grader.execution.errors import ChapterBroken, ExtendDeadline, HostDied, OutOfTime, Where
 from grader.execution.host import Host
 from grader.system.load import slowdown
@@ -30,12 +30,11 @@ NoteLine = Callable[[FrameType | None], None]
 IMPORT_GRACE_SECONDS = 30.0  # a call may take so much longer while it imports a library
 
 
-class InProcessHost:
+class InProcessHost(HostConnection):
     """Connects to a host in this process, with a time limit on each answer; a `trusted` one (the reference) has no
     limit."""
 
     bytes_received = 0  # nothing is sent
-    started = True
     debugged = False  # stopped in a debugger: then no time limit applies
 
     def __init__(
@@ -49,11 +48,6 @@ class InProcessHost:
         self.seconds, self.import_seconds, self.trusted = seconds, import_seconds, trusted
         self.extend_deadline, self.watch = extend_deadline, watch or CallWatch()
         self.random_state = _random_state()
-
-    def exchange(self, op: str, tree: Any, buffers: list[bytes]) -> Reply:
-        replies: list[Reply] = []
-        self.exchange_all([(op, tree, buffers)], replies)
-        return replies[0]
 
     def exchange_all(self, requests: list[Request], replies: list[Reply]) -> None:
         """Answer with the host's own random state: what it draws must not depend on what the reference or the test has

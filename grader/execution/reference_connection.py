@@ -3,31 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from grader.course.syllabus import Chapter
-from grader.execution.calls import Reply, Request
+from grader.execution.calls import HostConnection, Reply, Request
 from grader.execution.in_process import InProcessHost
 from grader.execution.target import package_sources, resolve
 
 
-class ReferenceConnection:
+class ReferenceConnection(HostConnection):
     """Looks like a host that has loaded the chapter."""
 
     seconds = 0.0
     bytes_received = 0
-    started = True
 
     def __init__(self, start: Callable[[], InProcessHost]) -> None:
         self._start = start
         self._host: InProcessHost | None = None
         self.shortcuts: set[str] = set()
         self.import_shortcuts: set[str] = set()
-
-    def exchange(self, op: str, tree: Any, buffers: list[bytes]) -> Reply:
-        replies: list[Reply] = []
-        self.exchange_all([(op, tree, buffers)], replies)
-        return replies[0]
 
     def exchange_all(self, requests: list[Request], replies: list[Reply]) -> None:
         if requests[-1][0] == "load":

@@ -11,7 +11,7 @@ from typing import Any
 
 from grader.course.chapter_source import ChapterSource
 from grader.course.torch_operators import reportable, reportable_at_import
-from grader.execution.calls import Reply, Request
+from grader.execution.calls import HostConnection, Reply, Request
 from grader.execution.errors import ChapterBroken, ExtendDeadline, HostDied, OutOfTime
 from grader.execution.stuck_line import find_line, read_stack
 from grader.execution.wire import Allowance, DeadlinePassed, MalformedFrame, receive, send
@@ -21,7 +21,7 @@ from grader.system.load import slowdown
 from grader.system.process_tree import ENDING_SECONDS
 
 
-class Worker:
+class Worker(HostConnection):
     """Connects to a host for one chapter in a worker, and starts a new worker when the last one has ended."""
 
     def __init__(
@@ -46,11 +46,6 @@ class Worker:
     @property
     def started(self) -> bool:
         return self.sock is not None
-
-    def exchange(self, op: str, tree: Any, buffers: list[bytes]) -> Reply:
-        replies: list[Reply] = []
-        self.exchange_all([(op, tree, buffers)], replies)
-        return replies[0]
 
     def exchange_all(self, requests: list[Request], replies: list[Reply]) -> None:
         op, tree, _ = requests[0]

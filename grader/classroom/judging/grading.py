@@ -104,8 +104,8 @@ class ForkingGradingService(GradingService):
         """Load what the runs of these exercises need here, once for all forked runs."""
         names = set(job.exercises) - self.preloaded
         for exercise in [exercise for exercise in load_syllabus().exercises if exercise.name in names]:
+            self.pool.prepare(exercise.forbids)
             with contextlib.suppress(NoTests):  # the run says so
-                self.pool.prepare(exercise.forbids)
                 if preload(exercise, without_text):
                     self.preloaded.add(exercise.name)
         if names:
