@@ -258,5 +258,5 @@ def test_wrong_use_gets_a_sentence(notebook, cell, said):
 
 def test_a_prompt_without_a_notebook(kit):
     session = "from grader import check, hint\nhint('softmax')\ncheck('sofmax')\n"
-    done = subprocess.run([sys.executable, "-i", "-q"], input=session, env=kit.environment(), capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-i", "-q"], input=session, cwd=kit.root, env=kit.environment(), capture_output=True, text=True)
     assert 'For the next hint: hint("softmax")' in done.stdout and "did you mean softmax?" in done.stdout
