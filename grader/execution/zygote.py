@@ -12,6 +12,7 @@ code for workers.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import socket
@@ -30,6 +31,7 @@ from grader.execution.sandbox.entering import Sandbox, enter, prepare  # noqa: E
 from grader.execution.sandbox.isolation import Isolation  # noqa: E402
 from grader.execution.worker_process import serve, warm  # noqa: E402
 from grader.system.exit_reason import NOT_SANDBOXED, SANDBOXED  # noqa: E402
+from grader.system.kernel import use_huge_pages  # noqa: E402
 from grader.system.process_tree import end_fork, kill_orphans, redirect_to_null  # noqa: E402
 
 
@@ -53,6 +55,9 @@ def main() -> None:
     control = socket.socket(fileno=int(sys.argv[1]))
     tempfile.tempdir = "/tmp"  # torch looks up a temporary folder without using it; there may be none that is writable
     warm()
+    gc.collect()
+    gc.freeze()
+    use_huge_pages()
     control.sendall(b"ready\n")
     serve_commands(control, Isolation.named(sys.argv[2]))
     os._exit(0)  # nothing is left to clean up

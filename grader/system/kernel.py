@@ -3,15 +3,19 @@ Linux only."""
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import platform
 import sys
 from functools import cache
+from pathlib import Path
 
 MACHINES = {"x86_64": 0, "amd64": 0, "aarch64": 1, "arm64": 1}  # the column of the call table
 
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 4, 36, 38
+
+_MADV_COLLAPSE, _HUGE = 25, 2 << 20  # bytes in a huge page
 
 _CAPGET, _CAPSET, _READ_ANY_FILE = (125, 90), (126, 91), 1 << 2  # CAP_DAC_READ_SEARCH
 
@@ -65,3 +69,16 @@ def prctl(option: int, value: int) -> None:
     if _libc().prctl(option, *[ctypes.c_ulong(n) for n in (value, 0, 0, 0)]):
         problem = ctypes.get_errno()
         raise OSError(problem, os.strerror(problem))
+
+
+def use_huge_pages() -> None:
+    """On Linux since 6.1: put this process's own memory into huge pages, so that its forks begin and end in less than
+    half the time. Each fork copies a table with an entry a page."""
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/self/maps").read_text().splitlines():
+            addresses, rights, _, _, inode, *name = line.split()
+            if rights == "rw-p" and inode == "0" and name in ([], ["[heap]"]):
+                first, end = (int(address, 16) for address in addresses.split("-"))
+                first, end = -(-first // _HUGE) * _HUGE, end // _HUGE * _HUGE
+                if first < end:
+                    _libc().madvise(ctypes.c_void_p(first), ctypes.c_size_t(end - first), _MADV_COLLAPSE)

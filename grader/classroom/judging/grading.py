@@ -31,6 +31,7 @@ from grader.processes.service import Service
 from grader.runner.graded_tests import NoTests
 from grader.runner.judging import judge_of
 from grader.system import process_tree
+from grader.system.kernel import use_huge_pages
 from grader.verdict.recordings import course_recordings
 from grader.verdict.trial import Trial
 
@@ -89,6 +90,7 @@ class ForkingGradingService(GradingService):
         self.pool, self.server = pool, os.getpid()
         self.control: socket.socket | None = None  # of the zygote of the run that starts now
         self.preloaded: set[str] = set()  # exercises
+        self.has_grown = False  # since its memory was last put into huge pages
         assert isinstance(self.pool.zygote, subprocess.Popen)
         process_tree.own_children.add(self.pool.zygote.pid)
 
@@ -110,11 +112,15 @@ class ForkingGradingService(GradingService):
                     self.preloaded.add(exercise.name)
         if names:
             keep_for_forks()
+            self.has_grown = True
 
     def after_start(self) -> None:
         if self.control is not None:
             self.control.close()
             self.control = None
+        if self.has_grown:  # the run that was started goes on meanwhile
+            use_huge_pages()
+            self.has_grown = False
 
     def close(self) -> None:
         self.pool.close()
