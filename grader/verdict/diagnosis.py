@@ -112,14 +112,18 @@ class Search:
         with open_version(self.exercise, version) as replayer:
             if replayer is None:
                 return 0
-            same = [agrees(replayer, record) for record in self.wrong]
-            others = [record for fits, record in zip(same, self.wrong) if not fits]
-            if not any(same) or not all(agrees(replayer, record, matches_but_for_nan) for record in others):
+            same = 0
+            for record in self.wrong:
+                if agrees(replayer, record):
+                    same += 1
+                elif not agrees(replayer, record, matches_but_for_nan):
+                    return 0
+            if not same:
                 return 0
             near = [distance(replayer, record) < gap / 2 for record, gap in self.nearly_right]
             if not all(close or rounded_alike(replayer, record) for close, (record, _) in zip(near, self.nearly_right)):
                 return 0
-            return 2 * sum(same) - (not all(near))
+            return 2 * same - (not all(near))
 
     def _common_names(self, complete: list[Version]) -> tuple[Misconception, ...]:
         """The mistakes that all these versions have, of those with the fewest; what differs explains nothing."""
