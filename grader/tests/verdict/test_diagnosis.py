@@ -10,10 +10,11 @@ from grader.execution.target import Target, reference_of
 from grader.runner import graded_run
 from grader.runner.graded_run import GradedRun
 from grader.runner.judging import run_exercise
+from grader.verdict import diagnosis
 from grader.verdict.candidates import Candidate, best_pair
 from grader.verdict.diagnosis import SearchStopped, diagnose
 from grader.verdict.evidence import CONFLICT, FULL, Match
-from grader.verdict.replay import Version, text_with_mistake, values_match
+from grader.verdict.replay import Version, agrees, text_with_mistake, values_match
 from grader.verdict.results import ExerciseResult, TestResult
 from grader.verdict.trial import Trial
 
@@ -89,6 +90,24 @@ def test_the_same_wrong_numbers_in_most_tests_name_a_mistake_too(wrong, named):
 @pytest.mark.parametrize(("wrong", "named"), [(SOFTMAX_BACKWARD_IN_FLOAT32, "softmax_gradient_in_float32"), (SOFTMAX_BACKWARD_NEARLY, None)])
 def test_where_the_reference_is_as_near_a_mistake_is_named_only_for_digits_of_float32(wrong, named):
     assert diagnosed("ch13_backward", softmax_backward=wrong) == [named]
+
+
+def test_a_mistake_is_left_at_the_first_failed_test_whose_answers_it_does_not_give(monkeypatch):
+    asked = {}  # version -> each comparison with a record: its test, and whether the answers agree
+
+    def noted(replayer, record, *matches):
+        found = agrees(replayer, record, *matches)
+        asked.setdefault(replayer.own.text, []).append((record.test, found))
+        return found
+
+    monkeypatch.setattr(diagnosis, "agrees", noted)
+    assert diagnosed("ch03_attention", softmax=SOFTMAX_OVER_ALL) == ["softmax_sum_of_everything"]
+    reference, *mistaken = asked.values()
+    assert len(mistaken) == len([mistake for mistake in misconceptions("ch03_attention") if mistake.exercise == "softmax"])
+    for comparisons in mistaken:
+        given_up = [place for place in range(1, len(comparisons)) if comparisons[place - 1] == comparisons[place] == (comparisons[place][0], False)]
+        assert given_up in ([], [len(comparisons) - 1]), comparisons
+    assert sum(len(comparisons) == 2 for comparisons in mistaken) > len(mistaken) / 2
 
 
 def test_a_search_that_takes_too_long_is_stopped_with_a_sentence():
