@@ -108,10 +108,12 @@ def test_angles_far_out_are_exact_in_float32(learner, n, seed):
 @few
 @given(n=angle_sizes, seed=seeds)
 def test_each_call_makes_a_table_of_its_own(learner, n, seed):
-    """The caller may write into the table: a second call with the same arguments gives the same angles as the first."""
+    """The caller may write into the table: a second call with the same arguments gives the same angles, and a call with as many other positions gives theirs."""
     positions = places(seed, n.T)
     again = learner.bring(after_overwriting)(learner.rope_angles, positions, n.d_head)
+    others = learner.rope_angles(positions + 3, n.d_head)
     close(again, turns(positions, n.d_head).float(), "the second table, after the first was overwritten,")
+    close(others, turns(positions + 3, n.d_head).float(), "the table for as many other positions, after that,")
 
 
 @exercise("rope_angles")
