@@ -186,6 +186,7 @@ def test_padding_is_the_id_that_was_given(learner, reference, n, pad_id, seed):
 def test_the_mask_fits_every_head_and_every_query(learner, reference, n, seed):
     """Broadcast over scores (B, H, T, T), the mask removes the same keys for every head and every query of a text."""
     ids, scores = padded(seed, n.B, n.T, 3), torch.zeros(n.B, n.H, n.T, n.T)
-    mask = learner.padding_mask(ids, 3)
+    mask, other = learner.padding_mask(ids, 3), learner.padding_mask(ids.flip(1), 3)
     same(mask, reference.padding_mask(ids, 3), "the mask")
+    same(other, reference.padding_mask(ids.flip(1), 3), "the mask of other ids of the same shape, after that,")
     same(torch.where(mask, scores, 1.0), (ids == 3).float()[:, None, None, :].expand_as(scores), "the masked keys")

@@ -324,10 +324,11 @@ def pair_of(result):
 @few
 @given(seed=seeds)
 def test_any_positions_in_any_order(learner, seed):
-    """Positions may be int32, in any order, and of any number: each row depends on its own position only."""
+    """Positions may be int32, in any order, and of any number: each row depends on its own position only. As many others have angles of their own."""
     positions = tensor(seed, 7, scale=3000.0).abs().int()
-    got, one = learner.yarn_angles(positions, 32, 4.0, 2048), learner.yarn_angles(positions[:1], 32, 4.0, 2048)
+    got, others, one = (learner.yarn_angles(where, 32, 4.0, 2048) for where in (positions, positions + 3, positions[:1]))
     compare_angles(got, positions, frequencies(32, 4.0, 2048), " for int32 positions")
+    compare_angles(others, positions + 3, frequencies(32, 4.0, 2048), " for as many other positions, after that")
     compare_angles(one, positions[:1], frequencies(32, 4.0, 2048), " for one position")
 
 
