@@ -45,9 +45,10 @@ class Followers:
         deadline = time.monotonic() + ENDING_SECONDS  # one that dies closes its connections some time before its end
         while time.monotonic() < deadline:
             statuses = [process.poll() for process in self._processes]
-            for rank, status in enumerate(statuses, 1):
-                if status not in (None, 0, LEFT_ALONE):
-                    return f"process {rank}{self._how_it_ended(rank, status)}"
+            failed = {rank: one for rank, one in enumerate(statuses, 1) if one not in (None, 0, LEFT_ALONE)}
+            if failed:  # torch may abort a process whose neighbour has ended: it is not the one that failed
+                rank, status = min(failed.items(), key=lambda each: each[1] == -signal.SIGABRT)
+                return f"process {rank}{self._how_it_ended(rank, status)}"
             if None not in statuses:
                 break
             time.sleep(0.02)
