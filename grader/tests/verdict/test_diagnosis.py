@@ -102,7 +102,7 @@ def test_a_mistake_is_left_at_the_first_failed_test_whose_answers_it_does_not_gi
 
     monkeypatch.setattr(diagnosis, "agrees", noted)
     assert diagnosed("ch03_attention", softmax=SOFTMAX_OVER_ALL) == ["softmax_sum_of_everything"]
-    reference, *mistaken = asked.values()
+    _, *mistaken = asked.values()  # the reference comes first
     assert len(mistaken) == len([mistake for mistake in misconceptions("ch03_attention") if mistake.exercise == "softmax"])
     for comparisons in mistaken:
         given_up = [place for place in range(1, len(comparisons)) if comparisons[place - 1] == comparisons[place] == (comparisons[place][0], False)]
