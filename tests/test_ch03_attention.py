@@ -188,5 +188,5 @@ def test_the_mask_fits_every_head_and_every_query(learner, reference, n, seed):
     ids, scores = padded(seed, n.B, n.T, 3), torch.zeros(n.B, n.H, n.T, n.T)
     mask, other = learner.padding_mask(ids, 3), learner.padding_mask(ids.flip(1), 3)
     same(mask, reference.padding_mask(ids, 3), "the mask")
-    same(other, reference.padding_mask(ids.flip(1), 3), "the mask of other ids of the same shape, after that,")
+    same(other, reference.padding_mask(ids.flip(1), 3), "the mask of ids with the same shape as in the call before it")
     same(torch.where(mask, scores, 1.0), (ids == 3).float()[:, None, None, :].expand_as(scores), "the masked keys")

@@ -113,7 +113,7 @@ def test_each_call_makes_a_table_of_its_own(learner, n, seed):
     again = learner.bring(after_overwriting)(learner.rope_angles, positions, n.d_head)
     others = learner.rope_angles(positions + 3, n.d_head)
     close(again, turns(positions, n.d_head).float(), "the second table, after the first was overwritten,")
-    close(others, turns(positions + 3, n.d_head).float(), "the table for as many other positions, after that,")
+    close(others, turns(positions + 3, n.d_head).float(), "the table for as many other positions as in the call before it")
 
 
 @exercise("rope_angles")

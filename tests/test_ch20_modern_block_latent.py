@@ -328,7 +328,7 @@ def test_any_positions_in_any_order(learner, seed):
     positions = tensor(seed, 7, scale=3000.0).abs().int()
     got, others, one = (learner.yarn_angles(where, 32, 4.0, 2048) for where in (positions, positions + 3, positions[:1]))
     compare_angles(got, positions, frequencies(32, 4.0, 2048), " for int32 positions")
-    compare_angles(others, positions + 3, frequencies(32, 4.0, 2048), " for as many other positions, after that")
+    compare_angles(others, positions + 3, frequencies(32, 4.0, 2048), " for as many other positions as in the call before it")
     compare_angles(one, positions[:1], frequencies(32, 4.0, 2048), " for one position")
 
 
