@@ -23,6 +23,7 @@ from types import CodeType, ModuleType
 
 from grader.course.chapter_source import ChapterSource, statements_and_expressions
 
+LEARNER = "learner"  # the label of a package of tested code
 OFF_LIMITS = ("solutions", "exercises", "tests")  # top-level folders of the kit; chapters import each other relatively
 
 _numbers = itertools.count(1)
@@ -135,6 +136,11 @@ class ChapterPackage:
             sys.meta_path.remove(self._finder)
         for name in (self.name, *(f"{self.name}.{chapter}" for chapter in self.sources)):
             sys.modules.pop(name, None)
+
+
+def is_learners_package(name: str) -> bool:
+    """Is this the name of a package of tested code? No package that can be installed is called so."""
+    return re.fullmatch(rf"{LEARNER}_\d+", name) is not None
 
 
 def replacement_module(chapter: str) -> str:

@@ -63,9 +63,11 @@ def _differentiate(total: Tensor, wanted: list[Tensor]) -> tuple[Tensor | None, 
 def is_defined_in(package: str, target: Any) -> bool:
     """Is this function, module or method defined in the package, or in a chapter of it?"""
     owner = getattr(target, "__self__", target)
-    return any(
-        f"{getattr(thing, '__module__', '')}.".startswith(package + ".") for thing in (target, owner, type(owner))
-    )
+    for thing in (target, owner, type(owner)):
+        module = getattr(thing, "__module__", "")
+        if isinstance(module, str) and (module == package or module.startswith(package + ".")):
+            return True
+    return False
 
 
 def with_gradient(values: Any) -> Any:

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 from grader.course.chapter_source import ChapterSource
-from grader.execution.chapter_package import ChapterPackage, is_replacement
+from grader.execution.chapter_package import LEARNER, ChapterPackage, is_replacement
 from grader.execution.descriptions import Descriptions, folder_of, nearest
 from grader.execution.errors import HostDied, OutOfTime
 from grader.execution.forbidden import Notice, shortcuts
@@ -36,7 +36,7 @@ class Host:
     """One chapter with its package, and the objects that tests have handles of."""
 
     def __init__(
-        self, sources: list[ChapterSource], chapter: str, label: str = "learner", notice: Notice = lambda _: None
+        self, sources: list[ChapterSource], chapter: str, label: str = LEARNER, notice: Notice = lambda _: None
     ) -> None:
         self.package = ChapterPackage(sources, label)
         self.chapter = chapter

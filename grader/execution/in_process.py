@@ -21,6 +21,7 @@ import torch
 from grader.course.chapter_source import ChapterSource
 from grader.execution.call_watch import CallWatch
 from grader.execution.calls import HostConnection, Reply, Request
+from grader.execution.chapter_package import LEARNER
 from grader.execution.errors import ChapterBroken, ExtendDeadline, HostDied, OutOfTime, Where
 from grader.execution.host import Host
 from grader.system.load import slowdown
@@ -44,7 +45,7 @@ class InProcessHost(HostConnection):
         self.shortcuts: set[str] = set()
         self.import_shortcuts: set[str] = set()
         self.loading = False
-        self.host = Host(sources, chapter, "reference" if trusted else "learner", self._notice)
+        self.host = Host(sources, chapter, "reference" if trusted else LEARNER, self._notice)
         self.seconds, self.import_seconds, self.trusted = seconds, import_seconds, trusted
         self.extend_deadline, self.watch = extend_deadline, watch or CallWatch()
         self.random_state = _random_state()

@@ -15,6 +15,7 @@ from types import CodeType, FrameType
 
 import torch
 from grader.course.torch_operators import ANOTHER_PACKAGE, BELOW_TORCH, GRADER_STATE, allowed_packages
+from grader.execution.chapter_package import is_learners_package
 from grader.execution.forbidden import report, watches
 
 _BELOW = ("_ZN", "aoti_torch", "THP")  # prefixes of the names of functions in torch's libraries
@@ -24,6 +25,9 @@ _LOOKING = frozenset({
     "sys._getframe", "sys._current_frames", "sys._current_exceptions", "sys.settrace", "sys.setprofile",
     "gc.get_objects", "gc.get_referrers", "gc.get_referents",
 })  # fmt: skip
+_IMPORTING = frozenset({"import", "exec"})
+_LOOKING_UP = frozenset({"ctypes.dlsym", "ctypes.dlsym/handle"})  # a function by its name, in a library
+_WATCHED = _LOOKING | _IMPORTING | _LOOKING_UP | {"object.__getattr__"}
 _FRAMES = frozenset({"tb_frame", "gi_frame", "cr_frame", "ag_frame"})
 # functions of `logging` and `traceback`
 _RETURNING_FRAMES = frozenset({"currentframe", "<lambda>", "walk_stack", "walk_tb"})
@@ -45,14 +49,16 @@ def install_hook() -> None:
 
 
 def _on_event(event: str, arguments: tuple) -> None:
-    if event in ("import", "exec"):
-        if watches and _is_another_package(_package(arguments[0])):
+    if event not in _WATCHED or not watches:  # most events: each call of `id` is one
+        return
+    if event in _IMPORTING:
+        if _is_another_package(_package(arguments[0])):
             report(ANOTHER_PACKAGE, at_import=True)
-    elif event in _LOOKING or event == "object.__getattr__" and arguments[1] in _FRAMES:
-        if watches and is_asked_by_tested_code():
-            report(GRADER_STATE, at_import=True)
-    elif event.startswith("ctypes.dlsym") and watches and str(arguments[-1]).startswith(_BELOW):
-        report(BELOW_TORCH, at_import=True)
+    elif event in _LOOKING_UP:
+        if str(arguments[-1]).startswith(_BELOW):
+            report(BELOW_TORCH, at_import=True)
+    elif (event != "object.__getattr__" or arguments[1] in _FRAMES) and is_asked_by_tested_code():
+        report(GRADER_STATE, at_import=True)
 
 
 def is_asked_by_tested_code() -> bool:
@@ -88,7 +94,7 @@ def _package(imported: str | CodeType) -> str:
 
 def _is_another_package(root: str) -> bool:
     """Is this an installed package that is not on the list, and that no package on the list is importing?"""
-    if root in _known():
+    if root in _known() or is_learners_package(root):
         return False
     if any(
         module.partition(".")[0] in allowed_packages() and _is_being_imported(module) for module in tuple(sys.modules)

@@ -4,7 +4,9 @@ import sys
 
 import pytest
 from grader.course.chapter_source import ChapterSource
-from grader.execution.chapter_package import ChapterPackage
+from grader.course.torch_operators import ANOTHER_PACKAGE
+from grader.execution.chapter_package import LEARNER, ChapterPackage
+from grader.tests.shortcuts_seen import seen
 
 ONE = ChapterSource("ch01_one", "def double(x):\n    return 2 * x\n", "somewhere/ch01_one.py")
 TWO = ChapterSource("ch02_two", "from .ch01_one import double\n\ndef quadruple(x):\n    return double(double(x))\n", "elsewhere/ch02_two.py")
@@ -14,8 +16,8 @@ TWO = ChapterSource("ch02_two", "from .ch01_one import double\n\ndef quadruple(x
 def make_package():
     made = []
 
-    def make(*sources):
-        made.append(ChapterPackage(list(sources)))
+    def make(*sources, label=LEARNER):
+        made.append(ChapterPackage(list(sources), label))
         return made[-1]
 
     yield make
@@ -46,3 +48,16 @@ def test_the_reference_cannot_be_imported(make_package, monkeypatch, name):
     for _ in range(2):  # a failed import fails again
         with pytest.raises(ModuleNotFoundError, match="contains the answers"):
             make_package(peeking).module("ch01_one")
+
+
+def test_the_import_of_an_earlier_chapter_is_not_looked_for_among_the_installed_packages(make_package, tmp_path, monkeypatch):
+    """Looking there takes a hundredth of a second, and found one that is called so."""
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def reported(package):
+        (tmp_path / package.name).mkdir()
+        (tmp_path / package.name / "__init__.py").touch()
+        return seen(lambda: package.module("ch02_two"), "softmax", importing=True)[1]
+
+    assert reported(make_package(ONE, TWO, label="installed")) == [ANOTHER_PACKAGE]
+    assert reported(make_package(ONE, TWO)) == []
