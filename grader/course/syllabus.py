@@ -6,7 +6,7 @@ import re
 import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 
 from grader.course.names import match_name, normalise, unknown_name
@@ -66,7 +66,7 @@ class Chapter:
 class Syllabus:
     chapters: tuple[Chapter, ...]
 
-    @property
+    @cached_property
     def exercises(self) -> tuple[Exercise, ...]:
         return tuple(exercise for chapter in self.chapters for exercise in chapter.exercises)
 
@@ -112,6 +112,9 @@ class Syllabus:
         return None
 
     def _chapter(self, name: str) -> Chapter | None:
+        for chapter in self.chapters:
+            if name in (chapter.id, chapter.name):
+                return chapter
         wanted = normalise(name)
         for chapter in self.chapters:
             names = (chapter.id, chapter.name, chapter.title, str(chapter.number), f"ch{chapter.number}")

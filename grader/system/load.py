@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 
+PROCESSORS = os.cpu_count() or 1
 USUAL_LOAD = 2.0  # processes for each processor that the limits have room for anyway
 MOST = 6.0
 
@@ -14,4 +15,4 @@ def slowdown() -> float:
     there are processors."""
     if not hasattr(os, "getloadavg"):  # Windows
         return 1.0
-    return min(MOST, max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1) / USUAL_LOAD))
+    return min(MOST, max(1.0, os.getloadavg()[0] / PROCESSORS / USUAL_LOAD))
