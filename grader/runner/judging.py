@@ -82,10 +82,10 @@ class Judge:
         """A test with everything replaced that is known to need it, without running other tests."""
         if not self.may_replace(test.exercise):
             return self.runner.attempt(test)
-        used = self._used_by(test.exercise, set())
-        failing = {name for name in used if self._known_state(name) not in (None, PASSED)}
-        wanted = failing | self._needed_at_import(test.exercise)
-        return self._attempt(test, self._replaceable(test.exercise, wanted))
+        failing = {name for name in _earlier(test.exercise) if self._is_known_to_fail(name)}
+        if failing:  # else the chapter need not be read for what it uses: a learner waits for that
+            failing &= self._used_by(test.exercise, set()) | self._needed_at_import(test.exercise)
+        return self._attempt(test, self._replaceable(test.exercise, failing))
 
     def run_tests(
         self, tests: Sequence[GradedTest], begun: Callable[[GradedTest], None] = lambda _: None,
@@ -225,11 +225,19 @@ class Judge:
 
     def _known_state(self, name: str) -> str | None:
         """Its state as far as it is known without running tests."""
+        return self._state_in_run(name) or self._recorded_state(name)
+
+    def _is_known_to_fail(self, name: str) -> bool:
+        recorded = {verdict.state for verdict in self._recorded.get(name, ())} - {PASSED}
+        state = self._state_in_run(name) or (self._recorded_state(name) if recorded else None)
+        return state not in (None, PASSED)
+
+    def _state_in_run(self, name: str) -> str | None:
         if not self._is_written(name):
             return "not written"
         result = self.run.results.get(name)
         in_run = self._state_of_result(result) if result else None
-        return in_run or self.states.get(name) or self._recorded_state(name)
+        return in_run or self.states.get(name)
 
     def _find_state(self, exercise: Exercise) -> str:
         result = ExerciseResult(exercise)

@@ -1,12 +1,16 @@
-"""Detects saves of chapters: it looks at the files about sixty times a second, which works on every drive."""
+"""Detects saves of chapters: it looks at the files a hundred times a second, which works on every drive."""
 
 from __future__ import annotations
 
+import contextlib
+import os
+import re
 import threading
 from collections.abc import Callable
 from pathlib import Path
 
-POLL_SECONDS = 0.015
+POLL_SECONDS = 0.01
+_CHAPTER = re.compile(r"ch\d\d_.*\.py")
 
 
 class SaveWatcher:
@@ -32,10 +36,9 @@ class SaveWatcher:
 
     def _read_times(self) -> dict[str, tuple[int, int, int]]:
         found = {}
-        for path in self.folder.glob("ch[0-9][0-9]_*.py"):
-            try:
-                status = path.stat()
-            except OSError:
-                continue
-            found[path.name] = (status.st_mtime_ns, status.st_size, status.st_ino)
+        with contextlib.suppress(OSError):
+            for name in filter(_CHAPTER.fullmatch, os.listdir(self.folder)):
+                with contextlib.suppress(OSError):
+                    status = os.stat(os.path.join(self.folder, name))
+                    found[name] = (status.st_mtime_ns, status.st_size, status.st_ino)
         return found
