@@ -27,6 +27,7 @@ from grader.system.exit_reason import describe_exit
 
 REQUEST_SECONDS = 5.0  # for a caller to send its request
 SENDING_SECONDS = 1.0  # for a client to receive what is sent
+REST_SECONDS = 0.1  # after the last run; learners read for longer
 LONGEST_ANSWER = 1 << 23  # bytes of one line
 STUCK = "it did not end in time, and could not be interrupted"
 
@@ -54,6 +55,7 @@ class Server:
         self.selector = selectors.DefaultSelector()
         self.runs: list[Run] = []
         self.callers: dict[socket.socket, float] = {}  # connections without a request yet -> the deadline for it
+        self.rested = True  # nothing has happened since a moment after the last run
         self.open = True
         starter.close_in_fork = self._close_descriptors
 
@@ -78,8 +80,14 @@ class Server:
     def _due(self) -> Iterator[Callable[[], None]]:
         """What to do next; waits for an event or for a short time. A deadline counts only after all messages that have
         arrived."""
-        for key, _ in self.selector.select(0.25 if self.runs or self.callers else min(self.service.idle_seconds, 60.0)):
+        busy, rested = bool(self.runs or self.callers), self.rested
+        seconds = 0.25 if busy else 60.0 if rested else REST_SECONDS
+        found = self.selector.select(min(seconds, self.service.idle_seconds))
+        for key, _ in found:
             yield key.data
+        self.rested = not busy and not found
+        if self.rested and not rested:
+            yield self.service.at_rest
         for run in [run for run in self.runs if run.child.late]:
             yield partial(self._late, run)
         now = time.monotonic()

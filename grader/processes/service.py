@@ -39,6 +39,9 @@ class Service:
     def after_start(self) -> None:
         """Called in the server when the process has been started or could not be started."""
 
+    def at_rest(self) -> None:
+        """Called in the server a moment after the last of its runs, when no other one has begun."""
+
     def close(self) -> None:
         """Called in the server at its end."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 from pathlib import Path
 
 Members = dict[int, str]  # process -> its start time, because process numbers are reused
@@ -78,3 +79,14 @@ def _read(path: str) -> str:
         return Path(path).read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""
+
+
+def may_have_huge_pages() -> bool:
+    """Whether this system allows a process to put its memory into huge pages."""
+    setting = Path("/sys/kernel/mm/transparent_hugepage/enabled")  # missing where the kernel has none
+    allowed = setting.exists() and "[never]" not in setting.read_text()
+    return allowed and tuple(map(int, platform.release().split(".")[:2])) >= (6, 1)
+
+
+def kilobytes_in_huge_pages(pid: int) -> int:
+    return int(_read(f"/proc/{pid}/smaps_rollup").partition("AnonHugePages:")[2].split()[0])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-import platform
 import signal
 import struct
 import subprocess
@@ -20,7 +19,7 @@ from grader.execution.sandbox.isolation import Isolation
 from grader.execution.values import MAX_BYTES
 from grader.execution.wire import MAX_HEAD
 from grader.execution.worker import WorkerPool
-from linux_processes import alive, living_children
+from linux_processes import alive, kilobytes_in_huge_pages, living_children, may_have_huge_pages
 
 pytestmark = forks
 LIMIT = 2.0  # seconds
@@ -237,7 +236,5 @@ def test_workers_are_forked_from_a_process_in_huge_pages_that_the_collector_leav
     with opened("fork", open_pool, "import gc\ndef left_alone(): return gc.get_freeze_count()") as boundary:
         boundary.begin(1)
         assert Implementation(boundary).left_alone() > 50_000
-    setting = Path("/sys/kernel/mm/transparent_hugepage/enabled")  # missing where the kernel has no huge pages
-    if setting.exists() and "[never]" not in setting.read_text() and tuple(map(int, platform.release().split(".")[:2])) >= (6, 1):
-        pages = Path(f"/proc/{open_pool.zygote.pid}/smaps_rollup").read_text()
-        assert int(pages.partition("AnonHugePages:")[2].split()[0]) > 0, pages
+    if may_have_huge_pages():
+        assert kilobytes_in_huge_pages(open_pool.zygote.pid) > 0

@@ -9,7 +9,8 @@ import pytest
 from grader.processes.client import NoServer
 from grader.processes.job import read
 from grader.verdict.summary import Verdict
-from warm_runs import CHAPTER, WarmKit, write_softmax
+from linux_processes import kilobytes_in_huge_pages, may_have_huge_pages
+from warm_runs import CHAPTER, WarmKit, until, write_softmax
 
 pytestmark = [pytest.mark.alone, pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the server forks on Linux only, and /proc is Linux's")]
 
@@ -46,6 +47,15 @@ def test_silent_or_invalid_callers_harm_no_other_run(warm):
         caller.close()
     silent.close()
     assert warm.alive and warm.quiet()
+
+
+def test_a_moment_after_a_run_the_server_puts_its_memory_into_huge_pages(warm):
+    """From there, the process of the next run begins several milliseconds earlier."""
+    if not may_have_huge_pages():
+        pytest.skip("this system has no huge pages")
+    write_softmax(warm.kit)
+    warm.ask()
+    assert until(lambda: kilobytes_in_huge_pages(warm.process.pid) > 0)
 
 
 @pytest.mark.thorough
