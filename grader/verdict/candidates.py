@@ -26,11 +26,11 @@ class Candidate:
     version: Version
     mistakes: tuple[Misconception, ...]  # those that are named, the version's own first
     matches: list[Match]  # for each failing record
-    breaks: int = 0  # passing records in which the answers differ
+    breaks_passing: bool = False  # whether its answers differ in a test that the learner's code passes
 
     @property
     def complete(self) -> bool:
-        return all(match.full for match in self.matches) and not self.breaks
+        return all(match.full for match in self.matches) and not self.breaks_passing
 
     @property
     def weight(self) -> float:
@@ -40,8 +40,8 @@ class Candidate:
     def possible(self) -> bool:
         """Does it pass what the learner's code passes? In one failed test, other code may differ in a corner case."""
         ends = [match.end for match in self.matches if not match.full]
-        if self.breaks or CORNER not in ends:
-            return not self.breaks
+        if self.breaks_passing or CORNER not in ends:
+            return not self.breaks_passing
         places = self.explained()
         weight = sum(self.matches[place].weight for place in places)
         return len(ends) == 1 and (len(places) >= CORNER_CASE_TESTS or weight >= CORNER_CASE_WEIGHT)

@@ -33,7 +33,7 @@ from grader.verdict.evidence import (
     matches_but_for_nan,
     rounded_alike,
 )
-from grader.verdict.replay import Record, Version, agrees, open_reference, open_version
+from grader.verdict.replay import Record, Replayer, Version, agrees, open_reference, open_version
 from grader.verdict.results import Diagnosis
 
 MIN_PAIR_WEIGHT = 0.5  # that two mistakes must explain which explain every test
@@ -48,6 +48,15 @@ Map = Callable[[Callable[[Any], Any], list[Any]], Iterable[Any]]
 
 class SearchStopped(Exception):
     """The search for a known mistake took too long."""
+
+
+@dataclass(frozen=True)
+class Passing:
+    """A test that the learner's code passes."""
+
+    record: Record
+    right: int  # the place of its first reply that is not the reference's: behind it, correct code may differ
+    seconds: float  # that the reference takes
 
 
 @dataclass
@@ -73,9 +82,9 @@ class Search:
         with open_reference(self.exercise) as reference:
             gaps = [(record, distance(reference, record)) for record in self.wrong if agrees(reference, record)]
             self.nearly_right = [(record, gap) for record, gap in gaps if gap > 0]
-        # behind the first reply that is not the reference's, correct code may differ
         with open_reference(self.exercise) as reference:
-            self.passing = [(record, first_different(reference, record)) for record in self.records if record.passed]
+            passing = [self._passing(reference, record) for record in self.records if record.passed]
+        self.passing = sorted(passing, key=lambda one: one.seconds)  # one is enough to refuse most versions
         tests = [record.test for record in self.wrong]
         for bases_tried in (self.bases[:1], self.bases[1:]):
             if complete := self._complete(self._versions(bases_tried)):
@@ -85,6 +94,10 @@ class Search:
             self.failing = [compare_with_reference(reference, record) for record in self.wrong]
         found = self._search()
         return found.named(self.failing) if found else None
+
+    def _passing(self, reference: Replayer, record: Record) -> Passing:
+        began = time.perf_counter()
+        return Passing(record, first_different(reference, record), time.perf_counter() - began)
 
     def _versions(self, bases_tried: Iterable[Base]) -> list[Version]:
         """Each mistake on each of these bases, and the bases that have mistakes themselves."""
@@ -100,7 +113,7 @@ class Search:
         """Those that give all the answers of the learner's code."""
         fits = list(self.each(self._fits, versions))
         fitting = [version for version, fit in zip(versions, fits) if fit and fit == max(fits)]
-        return [version for version in fitting if not self._compare(version, []).breaks]
+        return [version for version in fitting if not self._compare(version, []).breaks_passing]
 
     def _fits(self, version: Version) -> int:
         """How well it gives all answers: twice the number of failed tests in which it does, one less if they are only
@@ -154,7 +167,7 @@ class Search:
         if pair := self._pair(alone):
             return pair
         for base in others:
-            on_base = [self._limited(one) for one in self.each(self._compare_all, self._versions([base]))]
+            on_base = [self._limited(one) for one in self.each(self._compare_possible, self._versions([base]))]
             by_base.append(on_base)
             if pair := self._pair(on_base):
                 return pair
@@ -181,22 +194,29 @@ class Search:
     def _compare_all(self, version: Version) -> Candidate:
         return self._compare(version, self.failing)
 
-    def _compare(self, version: Version, failing: list[Comparison], completely: bool = False) -> Candidate:
-        """`completely`: stop at the first answer that the version does not give."""
+    def _compare_possible(self, version: Version) -> Candidate:
+        """The same on a further base, where a mistake that breaks a passing test plays no part."""
+        return self._compare(version, self.failing, if_possible=bool(version.mistakes))
+
+    def _compare(
+        self, version: Version, failing: list[Comparison], completely: bool = False, if_possible: bool = False
+    ) -> Candidate:
+        """`completely`: stop at the first answer that the version does not give. `if_possible`: compare nothing more of
+        a version that breaks a passing test."""
         self._check_time()
         matches: list[Match] = []
         names = self._names(version)
         with open_version(self.exercise, version) as replayer:
+            if if_possible and self._breaks_passing(replayer):
+                return Candidate(version, names, matches, True)
             for facts in failing:
                 matches.append(match(replayer, facts))
                 if completely and not matches[-1].full:
                     return Candidate(version, names, matches)
-            broken = 0
-            for record, right in self.passing:
-                broken += replayer is None or first_different(replayer, record) < right
-                if broken > 1 or broken and completely:
-                    break
-        return Candidate(version, names, matches, broken)
+            return Candidate(version, names, matches, not if_possible and self._breaks_passing(replayer))
+
+    def _breaks_passing(self, replayer: Replayer | None) -> bool:
+        return replayer is None or any(first_different(replayer, one.record) < one.right for one in self.passing)
 
 
 def diagnose(exercise: Exercise, records: list[Record], each: Map = map, seconds: float = math.inf) -> Diagnosis | None:
