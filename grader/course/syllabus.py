@@ -188,3 +188,14 @@ def _chapter(entry: dict) -> Chapter:
         hidden,
         float(entry.get("hours", 0)),
     )
+
+
+def neighbours(exercise: Exercise) -> set[str]:
+    """The other exercises of the chapter."""
+    return {other.name for other in load_syllabus().chapter(exercise.chapter).exercises} - {exercise.name}
+
+
+def earlier_in_chapter(exercise: Exercise) -> set[str]:
+    """The exercises of the chapter that come before this one."""
+    names = [other.name for other in load_syllabus().chapter(exercise.chapter).exercises]
+    return set(names[: names.index(exercise.name)])

@@ -18,7 +18,7 @@ from functools import cached_property
 from typing import Any
 
 from grader.course.source import SourceProblem, is_written
-from grader.course.syllabus import SOLUTIONS, Exercise, is_handout, load_syllabus
+from grader.course.syllabus import SOLUTIONS, Exercise, earlier_in_chapter, is_handout, load_syllabus, neighbours
 from grader.execution.errors import ChapterBroken
 from grader.execution.names_used import NamesUsed, closure, names_used
 from grader.execution.reference_parts import is_reference_definition, replaceable
@@ -82,7 +82,7 @@ class Judge:
         """A test with everything replaced that is known to need it, without running other tests."""
         if not self.may_replace(test.exercise):
             return self.runner.attempt(test)
-        failing = {name for name in _earlier(test.exercise) if self._is_known_to_fail(name)}
+        failing = {name for name in earlier_in_chapter(test.exercise) if self._is_known_to_fail(name)}
         if failing:  # else the chapter need not be read for what it uses: a learner waits for that
             failing &= self._used_by(test.exercise, set()) | self._needed_at_import(test.exercise)
         return self._attempt(test, self._replaceable(test.exercise, failing))
@@ -104,7 +104,7 @@ class Judge:
         for name, tests in found.tests.items():
             exercise = load_syllabus().exercise(name)
             if not found.passed and self.may_replace(exercise):
-                used = self._reached_by(exercise, found.names) & _neighbours(exercise) - _earlier(exercise)
+                used = self._reached_by(exercise, found.names) & neighbours(exercise) - earlier_in_chapter(exercise)
                 for test in [test for test in tests if test.outcome != "passed" and test.message != NOT_IMPLEMENTED]:
                     test.replaced = test.replaced | dict.fromkeys(sorted(used), "later")
             run.results.setdefault(name, ExerciseResult(exercise)).tests += tests
@@ -180,12 +180,12 @@ class Judge:
 
     def _used_by(self, exercise: Exercise, names: set[str]) -> set[str]:
         """The earlier ones of those that it reaches."""
-        return self._reached_by(exercise, names) & _earlier(exercise)
+        return self._reached_by(exercise, names) & earlier_in_chapter(exercise)
 
     def _reached_by(self, exercise: Exercise, names: set[str]) -> set[str]:
         """The other exercises of the chapter that this one uses, or that its test uses by these names, directly or
         through others."""
-        others = _neighbours(exercise)
+        others = neighbours(exercise)
         known = self._names_in(exercise.module)
         if known is None:
             return names & others
@@ -202,7 +202,7 @@ class Judge:
             return set()
         called = closure(known, known.run_at_import) | known.run_at_import
         missing = known.needed_at_import - known.statements.keys()
-        return {name for name in _earlier(exercise) & (called | missing) if not self._is_written(name)}
+        return {name for name in earlier_in_chapter(exercise) & (called | missing) if not self._is_written(name)}
 
     def _names_in(self, module: str) -> NamesUsed | None:
         with contextlib.suppress(SourceProblem):
@@ -216,7 +216,7 @@ class Judge:
         if known := self._known_state(name):
             return known
         exercise = load_syllabus().exercise(name)
-        reference, others = reference_of(exercise.module), frozenset(_neighbours(exercise))
+        reference, others = reference_of(exercise.module), frozenset(neighbours(exercise))
         # the reference's own definition passes, and replacing it would change nothing
         if reference and is_reference_definition(self._text(exercise.module), reference, name, others | {name}):
             return PASSED
@@ -228,9 +228,8 @@ class Judge:
         return self._state_in_run(name) or self._recorded_state(name)
 
     def _is_known_to_fail(self, name: str) -> bool:
-        recorded = {verdict.state for verdict in self._recorded.get(name, ())} - {PASSED}
-        state = self._state_in_run(name) or (self._recorded_state(name) if recorded else None)
-        return state not in (None, PASSED)
+        may_fail = any(verdict.state != PASSED for verdict in self._recorded.get(name, ()))
+        return (self._known_state if may_fail else self._state_in_run)(name) not in (None, PASSED)
 
     def _state_in_run(self, name: str) -> str | None:
         if not self._is_written(name):
@@ -289,17 +288,6 @@ class Judge:
 
     def _code(self, name: str) -> str:
         return code_fingerprint(self._text(load_syllabus().exercise(name).module), name)
-
-
-def _neighbours(exercise: Exercise) -> set[str]:
-    """The other exercises of the chapter."""
-    return {other.name for other in load_syllabus().chapter(exercise.chapter).exercises} - {exercise.name}
-
-
-def _earlier(exercise: Exercise) -> set[str]:
-    """The exercises of the chapter that come before this one."""
-    names = [other.name for other in load_syllabus().chapter(exercise.chapter).exercises]
-    return set(names[: names.index(exercise.name)])
 
 
 def _reason(outcomes: set[str], shortcut: bool) -> str:
