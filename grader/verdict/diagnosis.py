@@ -84,7 +84,7 @@ class Search:
             self.nearly_right = [(record, gap) for record, gap in gaps if gap > 0]
         with open_reference(self.exercise) as reference:
             passing = [self._passing(reference, record) for record in self.records if record.passed]
-        self.passing = sorted(passing, key=lambda one: one.seconds)  # one is enough to refuse most versions
+        self.passing = sorted(passing, key=lambda one: one.seconds)  # the first that a version breaks refuses it
         tests = [record.test for record in self.wrong]
         for bases_tried in (self.bases[:1], self.bases[1:]):
             if complete := self._complete(self._versions(bases_tried)):
@@ -195,14 +195,14 @@ class Search:
         return self._compare(version, self.failing)
 
     def _compare_possible(self, version: Version) -> Candidate:
-        """The same on a further base, where a mistake that breaks a passing test plays no part."""
+        """The same on another base, where a mistake that breaks a passing test cannot be the explanation."""
         return self._compare(version, self.failing, if_possible=bool(version.mistakes))
 
     def _compare(
         self, version: Version, failing: list[Comparison], completely: bool = False, if_possible: bool = False
     ) -> Candidate:
-        """`completely`: stop at the first answer that the version does not give. `if_possible`: compare nothing more of
-        a version that breaks a passing test."""
+        """`completely`: stop at the first answer that the version does not give. `if_possible`: stop at the first
+        passing test that the version breaks."""
         self._check_time()
         matches: list[Match] = []
         names = self._names(version)
