@@ -84,7 +84,7 @@ class CausalSelfAttention(nn.Module):
     """Causal multi-head self-attention with a choice of position encoding: (B, T, D) -> (B, T, D).
 
     `positions` is "none", "rope" (queries and keys are rotated, values are not) or "alibi" (a bias is added to the scores).
-    Parameters: the linear layers `W_q`, `W_k`, `W_v`, `W_out`, all D -> D, with a bias unless `bias=False`.
+    Parameters: `W_q`, `W_k`, `W_v` and `W_out`, each an nn.Linear, D -> D, with a bias unless `bias=False`.
     Other attributes: `n_heads`, `positions`, and `dropout`, an nn.Dropout that acts on the weights. The input may have any
     length. The output has the dtype of x, and float64 input is computed in float64 (angles and slopes may be float32). Raises a
     ValueError that names d_model and n_heads if n_heads does not divide d_model, one that names d_head if `positions` is "rope"

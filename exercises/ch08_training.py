@@ -34,7 +34,8 @@ def next_token_pairs(ids: Sequence[int], seq_len: int) -> list[tuple[list[int], 
     """Split a text into windows of at most seq_len inputs, each with its targets: the same ids, one position later.
 
     Windows follow each other, so that every pair of neighbouring ids is an input and its target in exactly one window. The
-    last window may be shorter. Fewer than two ids give an empty list. Raises ValueError if seq_len is below 1.
+    last window may be shorter. Fewer than two ids give an empty list. Raises a ValueError that names seq_len if that is
+    below 1.
     """
     # TODO 1: check seq_len
     # TODO 2: begin a window at every seq_len-th id that still has a next id

@@ -33,8 +33,8 @@ def route(router_logits: Tensor, top_k: int) -> tuple[Tensor, Tensor]:
     """Choose the top_k experts of each token, best first: (..., N) -> weights (..., k) and experts (..., k).
 
     The weights are the chosen experts' probabilities, from a softmax over all N, divided by their sum, so that they add to 1.
-    They have the dtype of the logits. Very large logits must not overflow. Raises a ValueError that names top_k and N when
-    top_k is below 1 or above N.
+    They have the dtype of the logits. The softmax may be computed in float32. Very large logits must not overflow. Raises a
+    ValueError that names top_k and N when top_k is below 1 or above N.
     """
     # TODO 1: check top_k; name the numbers in the error
     # TODO 2: turn the logits into probabilities over all experts, (..., N)

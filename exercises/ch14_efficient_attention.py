@@ -96,8 +96,8 @@ def tiled_attention_backward(
     the output, contiguous or not -> grad_q (..., Tq, d), grad_k (..., Tk, d), grad_v (..., Tk, d_v).
 
     The weights of a strip are computed again: e^(score - lse). The result is the same for each `block`. Raises a ValueError that
-    names block if it is below 1. No tensor has Tq * Tk entries, and the strips are not collected. It runs without gradient, also in
-    torch.inference_mode().
+    names block if it is below 1. No tensor has Tq * Tk entries, and the strips are not collected. A query that sees no key (lse -inf)
+    has gradient 0 and adds nothing to grad_k and grad_v. It runs without gradient, also in torch.inference_mode().
 
     Write it yourself, without `torch.autograd`, `Tensor.backward`, `torch.func` and torch's other functions that
     compute gradients.
@@ -105,7 +105,7 @@ def tiled_attention_backward(
     # TODO 1: check block; name it in the error
     # TODO 2: for each query, sum grad_out * output; this is the average of grad_weights, weighted with the weights
     # TODO 3: start with gradients of zero, and go through the strips as in tiled_attention
-    # TODO 4: compute the strip's scores (masked if causal), and from them and lse its weights
+    # TODO 4: compute the strip's scores (masked if causal), and from them and lse its weights; where lse is -inf, subtract 0
     # TODO 5: grad_v of the strip is weights^T grad_out, and grad_weights is grad_out v^T
     # TODO 6: grad_scores is weights * (grad_weights - average), times the scale of the scores
     # TODO 7: every strip adds to grad_q; each strip has its own rows of grad_k

@@ -149,6 +149,8 @@ def kl_estimate(policy: Tensor, reference: Tensor, kind: str = "k3") -> Tensor:
 
     `policy` and `reference` are the log probabilities that the two models give to the drawn tokens. If d is
     policy - reference, "k1" is d, "k2" is d²/2, and "k3" is exp(-d) - 1 + d. Another kind raises a ValueError that names it.
+    The reference model is fixed, so you may detach `reference` or not.
+    (As part of a loss, the three have other gradients than you may expect: see the lesson.)
     """
     # TODO 1: compute the difference
     # TODO 2: return the estimate of this kind, or raise the error
@@ -160,8 +162,9 @@ def group_advantages(rewards: Tensor, group_size: int, normalise: bool = True) -
 
     The first group_size rewards are a group, the next group_size another one, and so on; a group has the answers to one question.
     An advantage is the reward minus the mean of its group; with `normalise`, it is divided by the group's standard deviation (with
-    n - 1, as torch.std). In a group whose rewards are all equal, and in a group of one, all advantages are 0. Raises a ValueError
-    that names group_size if it does not divide B.
+    n - 1, as torch.std), to which you may add at most 1e-4. In a group whose rewards are all equal, also after rounding such as that
+    of 0.1, and in a group of one, all advantages are 0. Raises a ValueError that names group_size if it does not divide B. Rewards
+    are numbers without a graph.
     """
     # TODO 1: check the size; give every group a row
     # TODO 2: subtract each group's mean
@@ -180,7 +183,7 @@ def policy_loss(
     kl_weight: float = 0.0,
     average: str = "token",
 ) -> Tensor:
-    """Return the clipped loss of a policy gradient, a scalar.
+    """Return the clipped loss of a policy gradient, as in PPO, a scalar.
 
     `log_probs` and `old_log_probs` (B, T) are the log probabilities of the tokens of B answers: from the model as it is now, and as
     it was when it drew them. `advantages` (B,) belong to whole answers. A token's ratio is exp(log_probs - old_log_probs). Its
@@ -188,8 +191,9 @@ def policy_loss(
     at most 1 + clip. Its loss is minus the objective, plus kl_weight · kl if `kl` (B, T) is given. `old_log_probs` and `advantages`
     get no gradients.
 
-    `mask` (B, T) is True at tokens of answers; what is elsewhere has no effect, whichever number it is. With average="token", all
-    these tokens count the same; with "sequence", each answer's mean counts the same, and answers without a token do not count.
+    `mask` (B, T) is True at tokens of answers; what is elsewhere has no effect, whichever number it is. With average="token" (DAPO),
+    all these tokens count the same; with "sequence" (GRPO), each answer's mean counts the same, and answers without a token do not
+    count.
     Without any token the loss is 0, and so are its gradients. Another average raises a ValueError that names it.
     """
     # TODO 1: check `average`; compute the ratios, safe where the mask is False

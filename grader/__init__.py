@@ -1,4 +1,19 @@
-"""Headway: build a transformer by hand, one tested piece at a time."""
+"""Headway: build a transformer by hand, one tested piece at a time.
+
+Words of the code:
+
+    boundary             what separates tests from an implementation; values cross it by copy, so a test runs in
+                         process and in a worker
+    proxy, host          the two sides of the boundary: the tests call a proxy, the host runs the implementation
+    worker               a process that hosts one implementation; while a class is graded it runs in a sandbox
+    replaced exercise    an earlier one that the judged exercise uses and that fails or is not written: the reference's
+                         is used for it
+    prestarted process   a process that waits for the next job, so that a run starts at once
+    known mistake        a wrong version, written as the smallest edit of the solution; the diagnosis recognises it
+    mutant               a mechanical change of the reference; the suite must catch it, or a written reason says why it
+                         keeps every promise
+    handout              the folder that an instructor gives to learners; its reference is compressed ("sealed")
+"""
 
 import warnings
 

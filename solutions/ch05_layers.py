@@ -110,7 +110,8 @@ class FeedForward(nn.Module):
     """Widen each vector, apply a nonlinear activation function, narrow it again, position by position: (..., D) -> (..., D).
 
     Parameters: the linear maps `up`, D -> d_ff, and `down`, d_ff -> D, both with a bias; d_ff is 4 * D unless given.
-    `activation`, applied between the two, is "gelu", "gelu_tanh" or "relu"; any other raises a ValueError that names it.
+    `activation`, applied between the two, is "gelu", "gelu_tanh" or "relu"; any other raises a ValueError that names it. It is
+    stored under this name.
     Dropout acts on the output, in training only. The result has the dtype of x; float64 input is computed in float64.
     """
 

@@ -48,7 +48,8 @@ class PreNormBlock(nn.Module):
 class PostNormBlock(nn.Module):
     """The order of 2017: add first, then normalise the sum, (B, T, D) -> (B, T, D).
 
-    It has the same parts under the same names as PreNormBlock, the same rule for dropout, and the same errors.
+    It has the same parts under the same names as PreNormBlock and the same rule for dropout. Raises the same ValueErrors, which
+    name d_model and n_heads, `positions` or `activation`.
     """
 
     def __init__(

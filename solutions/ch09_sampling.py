@@ -16,8 +16,8 @@ from .ch07_models import Seq2Seq
 def apply_temperature(logits: Tensor, temperature: float) -> Tensor:
     """Divide the logits by the temperature, (..., V) -> (..., V): below 1 sharpens the distribution, above 1 flattens it.
 
-    The result has the dtype of the logits; float64 is divided in float64. Raises a ValueError that names the temperature when
-    it is 0 or below.
+    The result has the dtype of the logits; float64 is divided in float64. The result is used without gradient.
+    Raises a ValueError that names the temperature when it is 0 or below.
     """
     # TODO 1: check the temperature; name it in the error
     # TODO 2: divide
@@ -33,7 +33,7 @@ def top_k_filter(logits: Tensor, k: int) -> Tensor:
 
     Logits equal to the k-th greatest stay too, so ties can leave more than k. If k is V or more, everything stays. Logits
     that stay are unchanged, with the same dtype: two float64 values that are equal only after rounding to float32 are not a
-    tie. Raises a ValueError that names k when k is below 1.
+    tie. The result is used without gradient. Raises a ValueError that names k when k is below 1.
     """
     # TODO 1: check k; name it in the error
     # TODO 2: find the k-th greatest logit of each distribution, (..., 1); k may be above V
@@ -50,8 +50,8 @@ def top_p_filter(logits: Tensor, p: float) -> Tensor:
     """Keep the smallest set of likeliest tokens whose probabilities sum to at least p, and set the others to -inf.
 
     (..., V) -> (..., V). The token that crosses p stays, so at least one token always stays. With p = 1 everything stays. Of
-    several equally likely tokens, any may be the ones that stay. Logits that stay are unchanged, with the same dtype. Raises
-    a ValueError that names p when p is not above 0, or is above 1.
+    several equally likely tokens, any may be the ones that stay. Logits that stay are unchanged, with the same dtype. The
+    result is used without gradient. Raises a ValueError that names p when p is not above 0, or is above 1.
     """
     # TODO 1: check p; name it in the error
     # TODO 2: sort each distribution, greatest first, and compute its probabilities
@@ -75,7 +75,8 @@ def min_p_filter(logits: Tensor, min_p: float) -> Tensor:
 
     The limit is min_p times the greatest probability of each distribution. With min_p = 0 everything stays; with min_p = 1
     the likeliest token stays, and every token that is exactly as likely. Logits that stay are unchanged, with the same dtype;
-    a logit that is already -inf stays -inf. Raises a ValueError that names min_p when it is below 0 or above 1.
+    a logit that is already -inf stays -inf. The result is used without gradient. Raises a ValueError that names min_p when it
+    is below 0 or above 1.
     """
     # TODO 1: check min_p; name it in the error
     # TODO 2: compute the probabilities, and the greatest of each distribution, (..., 1)
@@ -146,9 +147,10 @@ def generate(
 
     `model(ids)` returns logits, or a tuple that begins with them. If config.positions is a table ("learned" or "sinusoidal"),
     the model gets at most the last config.max_len tokens. Otherwise it gets the whole text, and so does a model without a
-    config. sample_next_token chooses the tokens. A row that has written eos_id is finished and is filled with eos_id; an
-    eos_id in the prompt finishes nothing. When all rows are finished, generation stops. The text is int64, on the device of
-    `ids`, and may be used in training. Runs in eval mode without gradient, and restores each module's mode.
+    config. Tokens are chosen by sample_next_token from the logits, in their dtype. A row that has written eos_id is finished
+    and is filled with eos_id; an eos_id in the prompt finishes nothing. When all rows are finished, generation stops. The
+    text is int64, on the device of `ids`, and may be used in training. Runs in eval mode without gradient, and restores each
+    module's mode.
     """
     # TODO 1: use looking_at (above), and keep a bool for each row: is it finished?
     # TODO 2: leave out what the model cannot see, take the logits of the last position, and choose each row's next token
@@ -176,11 +178,11 @@ def generate(
 def translate(model: Seq2Seq, src: Tensor, sos_id: int, eos_id: int, max_new_tokens: int) -> Tensor:
     """Translate greedily: source ids (B, S) -> target ids (B, 1 + n), n at most max_new_tokens.
 
-    Each row begins with sos_id. A row that has written eos_id is finished and is filled with config.pad_id. When all rows are
-    finished, generation stops. The source is encoded once. The text is int64, and may be used in training. Runs in eval mode
-    without gradient, and restores each module's mode. Raises a ValueError that names config.max_len when `decode` would
-    read a longer target; it may be raised at once if max_new_tokens tokens would not fit. `model` may be any object with the
-    encode, decode and config of a Seq2Seq.
+    Each row begins with sos_id. The logits are compared in their dtype. A row that has written eos_id is finished and is
+    filled with config.pad_id. When all rows are finished, generation stops. The source is encoded once. The text is int64,
+    and may be used in training. Runs in eval mode without gradient, and restores each module's mode. Raises a ValueError that
+    names config.max_len when `decode` would read a longer target; it may be raised at once if max_new_tokens tokens would not
+    fit. `model` may be any module with the encode, decode and config of a Seq2Seq.
     """
     # TODO 1: use looking_at, encode the source once, and begin each row with sos_id
     # TODO 2: decode, and take the likeliest token at the last position

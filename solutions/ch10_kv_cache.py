@@ -18,7 +18,7 @@ class KVCache:
 
     `length` is the number of positions in the cache. Keys and values keep their dtype, device and values. Appending with
     torch.cat is correct, but copies the whole past at every step. If you reserve room in advance, and at least double it
-    whenever it is full, little more than the new positions is copied.
+    whenever it is full, little more than the new positions is copied. What `append` returns is used without gradient.
     """
 
     def __init__(self):

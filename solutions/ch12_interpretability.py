@@ -1,8 +1,9 @@
 """Chapter 12: look inside what you built.
 
 B batch, T positions, D = d_model, H = n_heads, V = vocab_size. A head's pattern is (T, T): row i holds the weights of position i.
-Every function here runs a GPT in eval mode without gradient and leaves it unchanged: each module's mode, its hooks (including
-those of other code), its parameters and their gradients. Results have the dtype and device of the model.
+Every function here runs a GPT in eval mode without gradient and leaves it unchanged, also when the run fails: each module's
+mode, its hooks (including those of other code), its parameters and their gradients. Results have the dtype and device of the
+model.
 """
 
 import torch
@@ -15,7 +16,8 @@ from .ch09_sampling import looking_at
 def residual_stream(model: GPT, ids: Tensor) -> list[Tensor]:
     """Return the residual stream after the embeddings and after each block: a list of n_layers + 1 tensors (B, T, D).
 
-    Runs in eval mode without gradient. Afterwards all your hooks are removed, and each module's mode is restored.
+    Runs in eval mode without gradient. Afterwards, also when the run fails, all your hooks are removed, and each module's mode
+    is restored.
     """
     # TODO 1: on the first block, register a hook that records its input: register_forward_pre_hook
     # TODO 2: on every block, register a hook that records its output: register_forward_hook
@@ -38,7 +40,8 @@ def residual_stream(model: GPT, ids: Tensor) -> list[Tensor]:
 def logit_lens(model: GPT, ids: Tensor) -> Tensor:
     """Return the logits that the model would give if it stopped after each layer: (n_layers + 1, B, T, V).
 
-    Row 0 comes from the embeddings alone, row i from the stream after i blocks. The last row is the model's own logits.
+    Row 0 comes from the embeddings alone, row i from the stream after i blocks. The last row is the model's own logits. The
+    model is left as it was, also when the run fails.
     """
     # TODO 1: take the stream, and do with each state what the model does with the last: apply the final norm and the head
     ### BEGIN SOLUTION
@@ -49,7 +52,10 @@ def logit_lens(model: GPT, ids: Tensor) -> Tensor:
 
 
 def attention_patterns(model: GPT, ids: Tensor) -> Tensor:
-    """Return the attention weights of every head in every layer: (n_layers, B, H, T, T)."""
+    """Return the attention weights of every head in every layer: (n_layers, B, H, T, T).
+
+    The model is left as it was, also when the run fails.
+    """
     # TODO 1: take the stream: its state number i is the input of block i
     # TODO 2: call each block's attention on the normalised state, as the block does, and take its weights
     ### BEGIN SOLUTION
@@ -84,7 +90,7 @@ def classify_head(pattern: Tensor) -> str:
         return name
     rows = torch.arange(1, T, device=pattern.device)[:, None]  # (T-1, 1)
     keys = torch.arange(T, device=pattern.device)
-    even = (keys <= rows) / (rows + 1)  # (T-1, T)
+    even = (keys <= rows).to(pattern.dtype) / (rows + 1)  # (T-1, T)
     distance = (pattern[1:] - even).abs().sum(dim=-1) / 2  # (T-1,)
     if distance.mean() < 0.15:
         return "uniform"
@@ -127,7 +133,7 @@ def find_induction_heads(
     ids = torch.stack(rows).repeat(1, 2).to(model.token_emb.weight.device)  # (n_sequences, 2 * period)
     patterns = attention_patterns(model, ids)  # (n_layers, n_sequences, H, T, T)
     scores = [[[induction_score(head, period) for head in heads] for heads in layer] for layer in patterns]
-    return torch.tensor(scores).mean(dim=1).to(model.token_emb.weight)  # (n_layers, H)
+    return torch.tensor(scores, dtype=patterns.dtype, device=patterns.device).mean(dim=1)  # (n_layers, H)
     ### END SOLUTION
 
 
@@ -136,9 +142,9 @@ def patch_residual(
 ) -> Tensor:
     """Run the model on the corrupted ids, with the stream after block `layer` taken from the clean run: logits (B, T, V).
 
-    Only the state at `position` is replaced, or all of them if that is None. Runs in eval mode without gradient. Raises a
-    ValueError that names `layer` for any layer but 0 to n_layers - 1 (there is no layer -1), and a ValueError for inputs of
-    different shapes.
+    Only the state at `position` is replaced, or all of them if that is None. Runs in eval mode without gradient. The model is
+    left as it was, also when the run fails. Raises a ValueError that names `layer` for any layer but 0 to n_layers - 1 (there
+    is no layer -1), and a ValueError for inputs of different shapes.
     """
     # TODO 1: check layer and shapes; name the numbers in the error
     # TODO 2: record the clean stream after block `layer`; remember what the first entry of residual_stream is
@@ -172,8 +178,8 @@ def patch_residual(
 def recovery(clean: Tensor, corrupted: Tensor, patched: Tensor, target: int) -> float:
     """Return which share of the clean target logit patching restores, from logits (V,): 0 nothing, 1 all of it.
 
-    The result is a float and may lie outside [0, 1]. Raises ValueError when the clean and the corrupted run give the target
-    the same logit: nothing was lost.
+    The result is a float and may lie outside [0, 1]. Raises a ValueError that names `target` when the clean and the corrupted
+    run give the target the same logit: nothing was lost.
     """
     # TODO 1: check that something was lost
     # TODO 2: divide what was restored by what was lost

@@ -106,13 +106,13 @@ def tiled_attention_backward(
     the output, contiguous or not -> grad_q (..., Tq, d), grad_k (..., Tk, d), grad_v (..., Tk, d_v).
 
     The weights of a strip are computed again: e^(score - lse). The result is the same for each `block`. Raises a ValueError that
-    names block if it is below 1. No tensor has Tq * Tk entries, and the strips are not collected. It runs without gradient, also in
-    torch.inference_mode().
+    names block if it is below 1. No tensor has Tq * Tk entries, and the strips are not collected. A query that sees no key (lse -inf)
+    has gradient 0 and adds nothing to grad_k and grad_v. It runs without gradient, also in torch.inference_mode().
     """
     # TODO 1: check block; name it in the error
     # TODO 2: for each query, sum grad_out * output; this is the average of grad_weights, weighted with the weights
     # TODO 3: start with gradients of zero, and go through the strips as in tiled_attention
-    # TODO 4: compute the strip's scores (masked if causal), and from them and lse its weights
+    # TODO 4: compute the strip's scores (masked if causal), and from them and lse its weights; where lse is -inf, subtract 0
     # TODO 5: grad_v of the strip is weights^T grad_out, and grad_weights is grad_out v^T
     # TODO 6: grad_scores is weights * (grad_weights - average), times the scale of the scores
     # TODO 7: every strip adds to grad_q; each strip has its own rows of grad_k
@@ -122,6 +122,7 @@ def tiled_attention_backward(
     Tq, Tk = q.size(-2), k.size(-2)
     scale = 1 / math.sqrt(q.size(-1))
     average = (grad_out * output).sum(dim=-1, keepdim=True)  # (..., Tq, 1)
+    lse = lse.masked_fill(lse == -math.inf, 0.0)  # of a query that sees no key: all its scores are -inf
     grad_q, grad_k, grad_v = torch.zeros_like(q), torch.zeros_like(k), torch.zeros_like(v)
     positions = torch.arange(Tk - Tq, Tk, device=q.device)[:, None]  # of the queries, (Tq, 1)
     for start in range(0, Tk, block):

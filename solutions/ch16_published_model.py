@@ -1,7 +1,7 @@
 """Chapter 16: a published model, from your own parts.
 
-Llama, Mistral, Qwen and SmolLM are the model of chapters 3 to 7 with other choices: RMSNorm, SwiGLU, RoPE, fewer key heads and
-no biases. Here you read their weights and their vocabulary, and let the model answer.
+Llama, Mistral and SmolLM are the model of chapters 3 to 7 with other choices: RMSNorm, SwiGLU, RoPE, no biases, and often fewer
+key heads. Here you read their weights and their vocabulary, and let the model answer.
 
 B batch, T new positions, P past positions, D = d_model, H = n_heads, d = D / H.
 """
@@ -9,6 +9,7 @@ B batch, T new positions, P past positions, D = d_model, H = n_heads, d = D / H.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 
 import torch
@@ -98,12 +99,16 @@ class PublishedTokenizer:
     def encode(self, text: str, allow_special: bool = False) -> list[int]:
         """Return the ids of `text`.
 
-        The text is cut before and after every digit (str.isnumeric), and each part is split as GPT-2 does. Inside a piece, the
-        merges apply, earliest first. A byte without a token vanishes before the merges. With allow_special, each special
-        token in the text is one id, and the text around it is encoded by itself; otherwise it is text like any other.
+        The text is cut before and after every digit, and each part is split as GPT-2 does. A digit is a character of the Unicode
+        category Nd, Nl or No (unicodedata.category): 7, Ⅻ and ½ are digits, but the Chinese 一 (one) is a letter, and is not cut.
+        Inside a piece, the merges apply, earliest first. A byte without a token vanishes before the merges.
+
+        With allow_special, each special token in the text is one id, and the text around it is encoded by itself; otherwise it is
+        text like any other. So is "<|endoftext|>", which split_for_bpe keeps whole: cut the text between "<|" and "endoftext"
+        before you split it. Other texts have the end of a piece there in any case.
         """
         # TODO 4: with allow_special, cut the text at the special tokens; each of them is one id
-        # TODO 5: cut the rest at every digit, and split the parts with split_for_bpe; an END_OF_TEXT in it is ordinary text here
+        # TODO 5: cut the rest at every digit, and between "<|" and "endoftext"; split the parts with split_for_bpe
         # TODO 6: turn each piece into the names of its bytes, and leave out those that are no token
         # TODO 7: among the neighbouring pairs, merge the one with the earliest merge, everywhere; repeat until none is left
         # TODO 8: look up the ids
@@ -113,7 +118,7 @@ class PublishedTokenizer:
             return [i for part in parts for i in ([self.ids[part]] if part in self.special else self.encode(part))]
         runs = [""]
         for character in text:
-            if character.isnumeric():
+            if unicodedata.category(character).startswith("N"):
                 runs += [character, ""]
             else:
                 runs[-1] += character
@@ -146,7 +151,7 @@ class PublishedTokenizer:
 def interleave_rows(weight: Tensor, n_heads: int) -> Tensor:
     """Reorder the rows of a query or key weight that was made for RoPE on halves, for RoPE on neighbours.
 
-    Hugging Face's models rotate feature i of a head with feature i + d/2; apply_rope rotates feature 2i with feature 2i + 1. In
+    Hugging Face's Llama models rotate feature i of a head with feature i + d/2; apply_rope rotates feature 2i with feature 2i + 1. In
     each head, row i goes to place 2i, and row i + d/2 to place 2i + 1. `weight` is (H · d, D), or a bias (H · d,); the result is a
     new tensor of the same shape. Raises a ValueError that names n_heads if the rows cannot be cut into n_heads heads of even width.
     """
@@ -292,10 +297,10 @@ class Llama(nn.Module):
 def load_llama(model: Llama, state: Mapping[str, Tensor]) -> None:
     """Copy the tensors of a Hugging Face Llama into `model`.
 
-    `model.embed_tokens.weight` is the token embedding, `model.norm.weight` the last norm, `lm_head.weight` the head; it may be
-    absent if the model is tied, and is not used then. Block i is `model.layers.i`: `input_layernorm`, `self_attn.q_proj`, `k_proj`,
-    `v_proj` and `o_proj`, `post_attention_layernorm`, `mlp.gate_proj`, `up_proj` and `down_proj`, each with `.weight`. The rows of
-    q_proj and k_proj are interleaved. A tensor that is missing, one that the model has no place for, and one of a wrong shape raise a
+    `model.embed_tokens.weight` is the token embedding, `model.norm.weight` the last norm, `lm_head.weight` the head. A tied model
+    does not use it: it may be absent then, and if it is there, its shape may be checked or not. Block i is `model.layers.i`:
+    `input_layernorm`, `self_attn.q_proj`, `k_proj`, `v_proj` and `o_proj`, `post_attention_layernorm`, `mlp.gate_proj`, `up_proj` and
+    `down_proj`, each with `.weight`. The rows of q_proj and k_proj are interleaved. A tensor that is missing, one that the model has no place for, and one of a wrong shape raise a
     ValueError that names it; then nothing in the model has changed.
     """
     # TODO 1: make a dict from each published name to the name of your parameter

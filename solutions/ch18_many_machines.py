@@ -31,8 +31,8 @@ def ring_all_reduce(t: Tensor, group) -> Tensor:
 
     The numbers of t are cut into n parts whose sizes differ by at most one, on all ranks in the same way. In n - 1 steps each rank
     sends one part, receives another one, and adds it to its own numbers of that part; then each rank has one part of the sum. In n - 1
-    more steps the finished parts go around. So a rank sends 2 (n - 1) parts, about 2 (n - 1) / n of t. The result, without gradient,
-    has the shape and the dtype of t, and t does not change.
+    more steps the finished parts go around. So a rank sends 2 (n - 1) parts, about 2 (n - 1) / n of t. The result has the shape and
+    the dtype of t, which has no graph and does not change.
     """
     # TODO 1: cut a flat t into n parts; find the ranks before and after this one
     # TODO 2: in step s, send part (rank - s) mod n, and add what arrives to part (rank - s - 1) mod n
@@ -188,7 +188,8 @@ class FullyShardedLinear(nn.Module):
     It is made from a whole layer, the same on all ranks, and each rank has its own x. The only parameter is `shard`, this rank's k
     numbers: a copy of its part of weight and bias as one flat vector, cut as gather_parameters expects. The whole weight is gathered
     by one all_gather for the forward pass, and by another for the backward pass; between them no rank keeps it. The gradient of the
-    shard is the sum over all ranks, not the mean, by one reduce_scatter.
+    shard is the sum over all ranks, not the mean, by one reduce_scatter: if each rank's loss is a mean over its rows, whoever trains
+    divides the shard's gradient by n before the optimizer's step.
     """
 
     def __init__(self, linear: nn.Linear, group) -> None:
@@ -336,7 +337,7 @@ class TensorParallelFeedForward(nn.Module):
     """Chapter 5's FeedForward with its hidden features divided among the ranks: (..., D) -> (..., D), the same on all ranks.
 
     It is made from a whole FeedForward without dropout, the same on all ranks. Its parts are `up`, a ColumnParallelLinear, and `down`,
-    a RowParallelLinear; the activation is that of the given layer. One all_reduce forward, and one backward.
+    a RowParallelLinear; the activation is that of the given layer, named by its attribute `activation`. One all_reduce forward, and one backward.
     """
 
     def __init__(self, feed_forward: FeedForward, group) -> None:

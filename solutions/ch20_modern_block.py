@@ -1,6 +1,6 @@
 """Chapter 20: what changed since 2019.
 
-Ten parts of the models of today, each small. None of them changes what a transformer is.
+Ten parts of today's models, each small. None of them changes what a transformer is.
 
 B batch, T positions, D = d_model, H = n_heads, d_head = D / H, V tokens of the vocabulary. Heads are (B, H, T, d_head).
 """
@@ -23,7 +23,8 @@ from .ch10_kv_cache import KVCache
 def soft_cap(logits: Tensor, cap: float) -> Tensor:
     """Keep logits between -cap and cap without a corner: cap · tanh(logits / cap), in their shape and dtype.
 
-    Small logits hardly change, and every finite logit has a gradient that is finite. A cap that is not above 0 raises a
+    Small logits hardly change, and every finite logit has a gradient that is finite. Models use it for the scores of attention and for
+    the logits of the output. A cap that is not above 0 raises a
     ValueError that names cap.
     """
     # TODO 1: check the cap
@@ -36,7 +37,7 @@ def soft_cap(logits: Tensor, cap: float) -> Tensor:
 
 
 def attention_with_sink(q: Tensor, k: Tensor, v: Tensor, sink: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """Attention whose heads may look at nothing: the softmax has one more score for each head, without a value.
+    """Attention whose heads may look at nothing: the softmax has one more score for each head, `sink`, without a value.
 
     q (B, H, Tq, d), k (B, H, Tk, d), v (B, H, Tk, d_v), sink (H,) -> output (B, H, Tq, d_v), weights (B, H, Tq, Tk).
 
@@ -251,7 +252,7 @@ def newton_schulz(m: Tensor, steps: int = 5) -> Tensor:
 
     The matrix is divided by its norm (the root of the sum of squares) plus 1e-7. Then each step replaces X by
     a X + b (X Xᵀ) X + c (X Xᵀ)² X, with a = 3.4445, b = -4.7750, c = 2.0315. With more rows than columns, X is transposed before and
-    after the steps, which gives the same result with smaller products. The dtype stays; the result is a new tensor.
+    after the steps, which gives the same result with smaller products. The dtype stays; the result is a new tensor. Need not support gradients.
     """
     # TODO 1: if the matrix is higher than it is wide, transpose it
     # TODO 2: divide it by its norm, so that no singular value is above 1

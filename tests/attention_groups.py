@@ -32,6 +32,11 @@ def pair_of(result, name):
     return result
 
 
+def in_bfloat16(results):
+    """The same tensors in half precision; correct code rounds differently, so compare with a tolerance."""
+    return tuple(x.bfloat16() for x in results)
+
+
 def same_pair(got, expected, name, which="", tol=None):
     """The output and lse are these; `which` says of what."""
     output, lse = pair_of(got, name)

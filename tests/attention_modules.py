@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import masks
 import torch
-from grader.verdict.comparing import close, holds
+from grader.verdict.comparing import close, holds, same
 from module_pairs import compare_parameter_gradients, module_pair
 from pytest_check import check
 from strategies import distinct, tensor, width_is_unique
+from torch import nn
 
 attention_sizes = distinct(B=(2, 4), H=(2, 5), d_head=(2, 6), T=(4, 8), max_len=(10, 12)).filter(width_is_unique)
 
@@ -18,6 +19,21 @@ def attention_pair(learner, reference, n, seed, **options):
 
 def fused_pair(learner, reference, n, seed, **options):
     return module_pair(learner, reference, "FusedSelfAttention", n.H * n.d_head, n.H, n.max_len, seed=seed, **options)
+
+
+def promised_attributes(module):
+    """n_heads, and the rate of `dropout`, if that is an nn.Dropout; for `bring`."""
+    n_heads, dropout = getattr(module, "n_heads", None), getattr(module, "dropout", None)
+    return [n_heads if isinstance(n_heads, int) else None, dropout.p if isinstance(dropout, nn.Dropout) else None]
+
+
+def compare_promised_attributes(found, n_heads, rate):
+    """The attributes that later chapters read."""
+    with check:
+        same(found[0], n_heads, "the attribute n_heads")
+    with check:
+        holds(found[1] is not None, "the attribute `dropout` should be an nn.Dropout")
+        close(found[1], rate, "the rate of the attribute `dropout`")
 
 
 def attention_input(n, seed, positions="T"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from grader.execution.proxy import gradients
 from grader.verdict.comparing import close, holds, sizes
+from grader.verdict.memory import StorageWatch
 from pytest_check import check
 from torch import Tensor
 
@@ -48,6 +49,11 @@ def on_inference_tensors(f, *args):
         return f(*[value.clone() if isinstance(value, torch.Tensor) else value for value in args])
 
 
+def in_bfloat16(f, *args):
+    """For `bring`: what `f` gives for these arguments, with every floating-point tensor in bfloat16."""
+    return f(*[value.bfloat16() if isinstance(value, torch.Tensor) and value.is_floating_point() else value for value in args])
+
+
 def on_views(f, *args):
     """For `bring`: what `f` gives for the same numbers in tensors that are not contiguous. (Tensors that cross the boundary always are.)"""
 
@@ -70,45 +76,28 @@ def result_number(f, place):
     return chosen
 
 
-class Effort(torch.utils._python_dispatch.TorchDispatchMode):
-    """For `bring`: counts torch's operators, and the floats that they compute. Views cost nothing, and a matrix product a float for each of its products."""
-
-    def __init__(self):
-        super().__init__()
-        self.operators = self.floats = 0
-
-    @classmethod
-    def _should_skip_dynamo(cls):
-        return False  # else torch imports its compiler at the first operator, which takes a second
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        out = func(*args, **(kwargs or {}))
-        self.operators += 1
-        inner = {"mm": 0, "bmm": 0, "mv": 0, "dot": 0, "addmm": 1, "baddbmm": 1}.get(func._overloadpacket.__name__)
-        for result in out if isinstance(out, tuple | list) else [out]:  # a fused layer norm has three results
-            if isinstance(result, torch.Tensor) and result.is_floating_point() and not func.is_view:
-                self.floats += result.numel() * (1 if inner is None else args[inner].size(-1))
-        return out
-
-
-def measures(effort, f, *args):
-    """For `bring`: does `f` take as much work as measuring every entry of its results?"""
-    with effort() as seen:
+def measures(watch, f, *args):
+    """For `bring`: does `f` take as much work as measuring every entry of its results, or is its work out of sight?"""
+    with watch(args) as seen:
         found = f(*args)
     entries = sum(each.numel() for each in (found if isinstance(found, tuple | list) else [found]) if isinstance(each, torch.Tensor))
-    return entries > 0 and seen.operators >= 4 * entries and seen.floats >= 3 * entries**2
+    if seen.left_torch():
+        return "left torch"
+    return "measured" if entries > 0 and seen.operators >= 4 * entries and seen.floats >= 3 * entries**2 else ""
 
 
-def is_measured(learner, f, *args) -> bool:
-    """Does `f` take two calls of the forward function for each entry of its results, as numeric_gradient does?
+def is_measured(learner, f, *args) -> str:
+    """"measured" if `f` takes two calls of the forward function for each entry of its results, as numeric_gradient does.
 
     Code of any other style takes less: a loop over the entries needs many operators, each for few numbers, and a whole Jacobian needs few operators.
+    The result is "left torch" if `f` computes elsewhere, where nothing is counted, and empty for code that computes its gradients.
     """
-    return learner.bring(measures)(learner.bring(Effort), f, *args)
+    return learner.bring(measures)(learner.bring(StorageWatch), f, *args)
 
 
-def computed(measured: bool) -> None:
+def computed(measured: str) -> None:
     """Refuse gradients that were measured."""
+    holds(measured != "left torch", "the numbers are taken out of torch, with numpy(), tolist() or item(); this test counts torch's operations, so compute with them")
     holds(not measured, "each entry of the gradient is measured, with two forward passes; a rule computes all entries at once, with the work of about two passes")
 
 
@@ -142,6 +131,14 @@ def compare_gradients(got, expected: dict[str, Tensor], where: str = "", tol: fl
     for (name, value), mine in zip(expected.items(), got if len(expected) > 1 else [got]):
         with check:
             close(mine, value, f"{name}{where}", tol)
+
+
+HALF_PRECISION = 0.3  # of the largest number: each right way to write a formula rounds differently in bfloat16
+
+
+def rounded(values):
+    """Expected gradients in bfloat16."""
+    return [value.bfloat16() for value in values]
 
 
 def combined(values, others, a: float, b: float):

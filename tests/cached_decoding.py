@@ -6,7 +6,8 @@ import math
 from types import SimpleNamespace
 
 import torch
-from grader.verdict.comparing import close, sizes
+from grader.verdict.comparing import close, holds, sizes
+from grader.verdict.memory import StorageWatch
 
 
 def draw_cache_sizes(**more):
@@ -36,39 +37,24 @@ def compare_chunks(outputs, expected, lengths, what, how, tol):
         done += T
 
 
-def relative_work(learner, model, new_cache, x) -> int:
-    """How many times the multiplications of one pass over `x` it takes to read it one position at a time, rounded; 0 where none can be counted."""
+def relative_work(learner, model, new_cache, x) -> float:
+    """How many times the multiplications of one pass over `x` it takes to read it one position at a time, rounded; infinite if it leaves torch."""
     T = x.size(1)
-    count = learner.bring(multiplications)
-    at_once, one_by_one = count(model, new_cache, x, [T]), count(model, new_cache, x, T * [1])
-    return round(one_by_one / at_once) if at_once else 0
+    watch, count = learner.bring(StorageWatch), learner.bring(multiplications)
+    at_once, one_by_one = count(watch, model, new_cache, x, [T]), count(watch, model, new_cache, x, T * [1])
+    return round(one_by_one / at_once) if 0 < at_once < math.inf else math.inf
 
 
-def multiplications(model, new_cache, x, lengths):
-    """How many products of matrix entries it takes to read `x` in chunks of these lengths."""
-    from torch.overrides import TorchFunctionMode
-
-    class Counting(TorchFunctionMode):
-        total = 0
-
-        def __torch_function__(self, func, types, args=(), kwargs=None):
-            out = func(*args, **(kwargs or {}))
-            name = getattr(func, "__name__", "").strip("_")
-            if name in ("linear", "matmul", "rmatmul", "mm", "bmm"):
-                self.total += out.numel() * args[0].size(-2 if name == "rmatmul" else -1)
-            elif name in ("addmm", "baddbmm"):
-                self.total += out.numel() * args[1].size(-1)
-            elif name == "einsum" and "->" in str(args[0]):
-                inside, outside = args[0].replace(" ", "").split("->")
-                operands = args[1] if isinstance(args[1], list | tuple) else args[1:]
-                size = {}
-                for term, operand in zip(inside.split(","), operands):
-                    size |= dict(zip(reversed(term.replace("...", "")), reversed(operand.shape)))
-                self.total += out.numel() * math.prod(size[letter] for letter in size if letter not in outside)
-            return out
-
+def multiplications(watch, model, new_cache, x, lengths):
+    """How many multiplications it takes to read `x` in chunks of these lengths."""
     cache = new_cache()
-    with torch.no_grad(), Counting() as counting:
+    with torch.no_grad(), watch(model=model) as seen:
         for part in x.split(lengths, dim=1):
             model(part, cache)
-    return counting.total
+    return math.inf if seen.left_torch() else seen.products
+
+
+def check_work(work: float, what: str, once: str) -> None:
+    """Refuse work of more than one pass over the whole text."""
+    holds(work < math.inf, "the numbers are taken out of torch, with numpy(), tolist() or item(); this test counts torch's multiplications, so compute with them")
+    holds(work <= 1, f"{what} about {work} times the multiplications of one pass; {once}")

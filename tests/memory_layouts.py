@@ -8,6 +8,17 @@ def of_view(f, x, *others):
     return f(x.transpose(0, 1).contiguous().transpose(0, 1), *others)
 
 
+def of_views(f, *inputs):
+    """`f` of the same numbers, each tensor a view whose axes lie in the opposite order in memory."""
+    import torch
+
+    def view(x):
+        backwards = tuple(reversed(range(x.dim())))
+        return x.permute(backwards).contiguous().permute(backwards)
+
+    return f(*[view(x) if isinstance(x, torch.Tensor) else x for x in inputs])
+
+
 def after_overwriting(f, *args):
     """A second result of `f`, after the caller has overwritten the first one."""
     first = f(*args)

@@ -86,6 +86,26 @@ def observed(look, model, *arguments):
     return found
 
 
+def left_by_an_error(look, model, *arguments):
+    """Whether hooks and modes of the model are those from before after a call that cannot succeed."""
+
+    def hooks_and_modes():
+        return [[list(module._forward_pre_hooks), list(module._forward_hooks)] for module in model.modules()], [module.training for module in model.modules()]
+
+    hooks, modes = hooks_and_modes()
+    try:
+        look(model, *arguments)
+    except Exception:  # of any type: ids beyond the vocabulary may be noticed anywhere
+        pass
+    return [kept == before for kept, before in zip(hooks_and_modes(), (hooks, modes))]
+
+
+def check_left_by_an_error(found):
+    hooks, modes = found
+    holds(hooks, "a run that failed, for an id beyond the vocabulary, has changed the model's hooks: remove yours in a `finally`, and keep those of other code")
+    holds(modes, "after a run that failed, for an id beyond the vocabulary, a part of the model is in another mode than before: restore the modes in a `finally`")
+
+
 def check_hooks_and_modes(found):
     holds(found["hooks"], "the model's hooks have changed: remove all of your hooks, and keep those of other code")
     parts, whole = found["modes"]

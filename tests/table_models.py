@@ -11,16 +11,17 @@ class TableModel(nn.Module):
 
     It has dropout, so that in train mode its logits differ each time, and one part that is in eval mode on purpose. It returns logits for
     kind="logits", and a tuple that begins with them for kind="tuple". With `positions` it has a config
-    and a pos_emb that is None or not, as GPT has, and refuses more than max_len tokens.
+    and a pos_emb that is None or not, as GPT has, and refuses more than max_len tokens. If it is `changing`, each pass adds its own numbers
+    to the logits (changing_models.py).
     """
 
-    def __init__(self, table, kind="tuple", positions=None, max_len=None):
+    def __init__(self, table, kind="tuple", positions=None, max_len=None, changing=False):
         from types import SimpleNamespace
 
         super().__init__()
         self.table = nn.Parameter(table)
         self.drop, self.frozen = nn.Dropout(0.5), nn.Dropout(0.5).eval()
-        self.kind, self.passes, self.most_read, self.graph = kind, 0, 0, False
+        self.kind, self.passes, self.most_read, self.graph, self.changing = kind, 0, 0, False, changing
         if positions is not None:
             self.config = SimpleNamespace(positions=positions, max_len=max_len, vocab_size=table.size(-1))
             self.pos_emb = "a table" if positions in ("learned", "sinusoidal") else None  # as in GPT, where code may ask for it
@@ -33,6 +34,8 @@ class TableModel(nn.Module):
         self.passes, self.most_read = self.passes + 1, max(self.most_read, T)
         before = torch.cat([torch.zeros_like(ids[:, :1]), ids[:, :-1]], dim=1)
         logits = self.frozen(self.drop(self.table[ids] if self.table.dim() == 2 else self.table[before, ids]))
+        if self.changing:
+            logits = logits + torch.special.bessel_y1(torch.zeros(1))
         self.graph = self.graph or logits.requires_grad
         return logits if self.kind == "logits" else (logits, None)
 

@@ -10,15 +10,17 @@ from collections import Counter
 
 import torch
 from calls import as_list
+from devices_and_dtypes import check_device_of_result
 from distributions import check_frequencies
 from grader.runner.marks import exercise
 from grader.verdict.comparing import close, holds, refuses, same
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from memory_layouts import of_view
 from pytest_check import check
 from strategies import at, distinct, seeds, token_ids
 
-text_sizes = distinct("V", "T", V=(3, 7), T=(8, 19))
+text_sizes = distinct("V", "T", V=(3, 7), T=(3, 19))
 
 
 def counted(ids, vocab):
@@ -30,9 +32,11 @@ def counted(ids, vocab):
 
 
 def random_rows(seed, vocab):
-    """Probabilities (V, V), each row sums to 1 and no column does."""
+    """Probabilities (V, V) of two decimals, each row sums to 1 and no column does."""
     rows = torch.rand(vocab, vocab, generator=torch.Generator().manual_seed(seed), dtype=torch.float64) + 0.05
-    return (rows / rows.sum(dim=-1, keepdim=True)).float()
+    rows = (rows / rows.sum(dim=-1, keepdim=True)).round(decimals=2)
+    rows[torch.arange(vocab), rows.argmax(dim=-1)] += 1 - rows.sum(dim=-1)  # what rounding has added or taken
+    return rows.float()
 
 
 # ---- count_bigrams
@@ -108,9 +112,20 @@ def test_each_row_is_smoothed_and_divided_by_its_own_sum(learner, vocab, smoothi
     """Row a is (counts + smoothing) divided by the sum of that row, so it sums to 1; counts with smoothing 1 by default."""
     counts = some_counts(seed, vocab)
     got = learner.bigram_probabilities(counts, smoothing), learner.bigram_probabilities(counts)
+    view = learner.bring(of_view)(learner.bigram_probabilities, counts, smoothing)
     for probabilities, added in zip(got, (smoothing, 1.0)):
         smoothed = counts.double() + added
         close(probabilities, (smoothed / smoothed.sum(1, keepdim=True)).float(), f"the table of probabilities with smoothing {added}")
+    close(view, got[0], "the table of probabilities of counts that are a view, not contiguous in memory,")
+
+
+@exercise("bigram_probabilities")
+def test_the_probabilities_are_on_the_device_of_the_counts(learner):
+    """The probabilities are float32 on the device of the counts."""
+    counts = torch.tensor([[0, 3, 1], [2, 2, 0], [0, 0, 0]])
+    expected = torch.tensor([[1 / 7, 4 / 7, 2 / 7], [3 / 7, 3 / 7, 1 / 7], [1 / 3, 1 / 3, 1 / 3]])
+    close(learner.bigram_probabilities(counts), expected, "the table of probabilities")
+    check_device_of_result(learner, expected, learner.bigram_probabilities, counts)
 
 
 @exercise("bigram_probabilities", weight=2)
@@ -162,9 +177,11 @@ def test_the_loss_is_the_mean_of_minus_log_p_over_the_steps(learner, n, seed):
     """The loss is the mean of -log p(next | this) over the T - 1 steps: the row is this id, the column the next one."""
     probabilities, ids = random_rows(seed, n.V), token_ids(seed, n.T, vocab=n.V)
     got = learner.average_loss(probabilities, ids.tolist()), learner.average_loss(probabilities, ids)
+    view = learner.bring(of_view)(learner.average_loss, probabilities, ids)
     steps = [-math.log(probabilities[a, b]) for a, b in zip(ids.tolist(), ids.tolist()[1:])]
     number(got[0], sum(steps) / len(steps), f"the average loss of {ids.tolist()}")
     number(got[1], sum(steps) / len(steps), f"the average loss of tensor({ids.tolist()})")
+    number(view, sum(steps) / len(steps), "the average loss with a table that is a view, not contiguous in memory,")
 
 
 @exercise("average_loss")
@@ -248,8 +265,9 @@ def test_each_id_comes_from_the_row_of_the_id_before_it(learner, n, seed):
         chain[a, b] = 1.0
     for _ in range(n.T):
         expected.append(int(chain[expected[-1]].argmax()))
-    got = learner.write(chain, order[0], n.T)
+    got, view = learner.write(chain, order[0], n.T), learner.bring(of_view)(learner.write, chain, order[0], n.T)
     same(as_list(got), expected, f"the text from {order[0]}")
+    same(as_list(view), expected, f"the text from {order[0]} with a table that is a view, not contiguous in memory,")
 
 
 @exercise("write", weight=3)
@@ -266,6 +284,26 @@ def test_ids_are_drawn_with_the_probabilities_of_the_row(learner):
         with check:
             seen = {b: times for (a, b), times in steps.items() if a == row}
             check_frequencies(seen, dict(enumerate(table[row].tolist())), f"after id {row}")
+
+
+def of_torch_seed(write, probabilities, start, n, seed):
+    """Two texts without a generator, each after the same torch.manual_seed."""
+    found = []
+    for _ in range(2):
+        torch.manual_seed(seed)
+        found.append(list(write(probabilities, start, n)))
+    return found
+
+
+@exercise("write")
+@settings(max_examples=2)
+@given(seed=seeds)
+def test_without_a_generator_the_seed_of_torch_decides(learner, seed):
+    """Without a generator, torch's own generator decides: after the same torch.manual_seed the text is the same."""
+    one, again = learner.bring(of_torch_seed)(learner.write, torch.full((6, 6), 1 / 6), 3, 30, seed)
+    holds(len(one) == 31, f"the text should be 3 and 30 more ids; it has {len(one)} ids")
+    holds(len(set(one[1:])) > 1, f"6 ids that are equally likely should all be drawn in a long text; the 30 that were drawn are all {one[1]}")
+    holds(one == again, "two texts without a generator, each after the same torch.manual_seed, should be equal; they differ")
 
 
 @exercise("write", weight=2)

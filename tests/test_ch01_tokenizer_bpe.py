@@ -194,8 +194,12 @@ def test_it_begins_with_the_bytes_of_utf8(learner):
 @exercise("train_bpe")
 def test_the_text_is_not_normalised(learner):
     """The text is not changed first: case, spaces and line ends belong to it, and a merge may cross them."""
-    same(learner.train_bpe("a b a b a b", 258), {(32, 98): 256, (97, 256): 257}, "the merges of 'a b a b a b'")
-    same(learner.train_bpe("Aa\n\nAa\n\n", 258), {(10, 10): 256, (65, 97): 257}, "the merges of two lines")
+    texts = "a b a b a b", "Aa\n\nAa\n\n", "a\r\na\r\n", "a  b  c  d"
+    words, lines, ends, spaces = [learner.train_bpe(text, 258) for text in texts]
+    same(words, {(32, 98): 256, (97, 256): 257}, "the merges of 'a b a b a b'")
+    same(lines, {(10, 10): 256, (65, 97): 257}, "the merges of two lines")
+    same(ends, {(13, 10): 256, (97, 256): 257}, "the merges of two lines that end with \\r\\n")
+    same(spaces, {(32, 32): 256}, "the merges of 'a  b  c  d'")
 
 
 @exercise("train_bpe", weight=2)

@@ -111,7 +111,8 @@ def test_the_end_mark_is_never_split(learner):
 
 @exercise("split_for_bpe", weight=2)
 def test_the_rules_hold_in_every_language(learner):
-    """Letters and digits of every language count as such. A sign above or below a letter, as in Hindi, is another character."""
+    """Letters and digits of every language count as such. A sign above or below a letter, as in Hindi, is another character;
+    one that is letter and numeric, such as the Chinese five, is a letter."""
     splits(
         learner,
         {
@@ -121,6 +122,8 @@ def test_the_rules_hold_in_every_language(learner):
             "x² Ⅷ ½ ٣٤": ["x", "²", " Ⅷ", " ½", " ٣٤"],
             "हिन्दी": ["ह", "ि", "न", "्", "द", "ी"],
             "so 😀😀!": ["so", " 😀😀!"],
+            "第五天 十2": ["第五天", " 十", "2"],
+            "1½ 2² Ⅷ!": ["1½", " 2²", " Ⅷ", "!"],
         },
     )
 

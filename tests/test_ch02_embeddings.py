@@ -73,10 +73,12 @@ def beginnings(module, ids):
 @exercise("TokenEmbedding")
 @given(n=distinct("D", V=(8, 12)))
 def test_new_vectors_differ_between_tokens(learner, n):
-    """In a new module the vectors are finite and differ from token to token."""
+    """In a new module the vectors are finite and differ from token to token; another new module starts with other numbers."""
     module = learner.TokenEmbedding(n.V, n.D)
     shape, finite, different = learner.bring(beginnings)(module, torch.arange(n.V)[None])
     same(shape, [1, n.V, n.D], "the shape of the vectors")
+    one, other = parameters(module).get("weight"), parameters(learner.TokenEmbedding(n.V, n.D)).get("weight")
+    holds(not (isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor) and torch.equal(one, other)), "two new modules start with the same numbers; their initial values should be random")
     holds(finite, "a new table contains numbers that are not finite")
     holds(different, "two tokens start with the same vector; use random initial values, so that the tokens can be distinguished")
 

@@ -3,6 +3,7 @@
 import math
 
 import torch
+from devices_and_dtypes import check_device_of_result
 from grader.execution.proxy import gradients
 from grader.runner.marks import exercise
 from grader.verdict.comparing import close, same, sizes
@@ -93,11 +94,12 @@ def test_gradient_of_softmax(learner, reference, n, seed):
 @few
 @given(n=distinct("T", "V"), seed=seeds)
 def test_softmax_keeps_the_dtype(learner, reference, n, seed):
-    """float64 in, float64 out, computed in float64: around 1000, scores differ by less than float32 can tell; bfloat16 in, bfloat16 out."""
+    """float64 in, float64 out, computed in float64: around 1000, scores differ by less than float32 can tell; bfloat16 in, bfloat16 out; on any device."""
     x = tensor(seed, n.T, n.V, dtype=torch.float64)
     expected = reference.softmax(x)
     close(learner.softmax(x), expected, "the tensor of weights", tol=1e-5)
     close(learner.softmax(x.bfloat16()), expected.bfloat16(), "the tensor of weights", tol=5e-2)
+    check_device_of_result(learner, x, learner.softmax, x)
     far = 1000 + x / 1000
     close(learner.softmax(far), reference.softmax(far), "the tensor of weights of float64 scores around 1000", tol=1e-8)
 
@@ -184,9 +186,10 @@ def test_padding_is_the_id_that_was_given(learner, reference, n, pad_id, seed):
 @exercise("padding_mask")
 @given(n=distinct("B", "H", "T"), seed=seeds)
 def test_the_mask_fits_every_head_and_every_query(learner, reference, n, seed):
-    """Broadcast over scores (B, H, T, T), the mask removes the same keys for every head and every query of a text."""
+    """Broadcast over scores (B, H, T, T), the mask removes the same keys for every head and every query of a text. It is on the device of ids."""
     ids, scores = padded(seed, n.B, n.T, 3), torch.zeros(n.B, n.H, n.T, n.T)
     mask, other = learner.padding_mask(ids, 3), learner.padding_mask(ids.flip(1), 3)
     same(mask, reference.padding_mask(ids, 3), "the mask")
     same(other, reference.padding_mask(ids.flip(1), 3), "the mask of ids with the same shape as in the call before it")
+    check_device_of_result(learner, mask, learner.padding_mask, ids, 3)
     same(torch.where(mask, scores, 1.0), (ids == 3).float()[:, None, None, :].expand_as(scores), "the masked keys")

@@ -3,6 +3,7 @@
 import math
 
 import torch
+from devices_and_dtypes import check_device_of_result
 from grader.execution.proxy import gradients, load, parameters, randomise, state
 from grader.runner.marks import exercise
 from grader.verdict.comparing import close, refuses, same
@@ -171,7 +172,7 @@ def test_moving_positions_moves_the_outputs_with_them(learner, reference, n, see
 @few
 @given(n=head_sizes, seed=seeds)
 def test_gradients_and_dtype_of_a_head(learner, reference, n, seed):
-    """The input and qkv.weight get the correct gradient; with float64 input and weights the output is float64, with its digits."""
+    """The input and qkv.weight get the correct gradient; with float64 input and weights the output is float64, with its digits. A head works on any device."""
     mine, ours = two_heads(learner, reference, n, seed)
     x = tensor(seed, n.B, n.T, n.d_model)
     got, expected = gradients(mine, x), gradients(ours, x)
@@ -185,6 +186,7 @@ def test_gradients_and_dtype_of_a_head(learner, reference, n, seed):
     mine, ours = learner.SelfAttentionHead(n.d_model, 4).double(), reference.SelfAttentionHead(n.d_model, 4).double()  # its root is exact in every dtype
     load(mine, randomise(ours, seed))
     close(mine(x.double()), ours(x.double()), "the output in float64 with d_head=4", tol=2e-9)
+    check_device_of_result(learner, ours(x.double()), mine, x.double())
 
 
 @exercise("SelfAttentionHead", weight=1)

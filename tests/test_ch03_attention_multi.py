@@ -6,9 +6,12 @@ from attention_modules import (
     attention_pair,
     compare_gradients,
     compare_output_and_weights,
+    compare_promised_attributes,
     padding_by_row,
+    promised_attributes,
     with_identity_output,
 )
+from devices_and_dtypes import check_device_of_result
 from grader.execution.proxy import gradients, load, parameters, state
 from grader.runner.marks import exercise
 from grader.verdict.comparing import close, holds, refuses, sizes
@@ -204,6 +207,17 @@ def test_no_dropout_in_eval_mode(learner, reference, n, seed):
     compare_output_and_weights(mine(attention_input(n, seed), return_weights=True), model(attention_input(n, seed), return_weights=True), " in eval mode")
 
 
+@exercise("MultiHeadAttention")
+@few
+@given(n=across, seed=seeds)
+def test_n_heads_and_dropout_are_attributes(learner, reference, n, seed):
+    """The attributes that later chapters read: `n_heads`, and `dropout`, an nn.Dropout with the given probability."""
+    mine, model, _ = attention_pair(learner, reference, n, seed, dropout=0.6)
+    found = learner.bring(promised_attributes)(mine)
+    close(mine.eval()(attention_input(n, seed)), model.eval()(attention_input(n, seed)), "the output in eval mode")
+    compare_promised_attributes(found, n.H, 0.6)
+
+
 @exercise("MultiHeadAttention", weight=3)
 def test_dropout_acts_on_the_weights(learner, reference):
     """In training each weight is set to 0 with probability `dropout`, else divided by 1 - dropout; these weights average the values and are returned."""
@@ -233,13 +247,14 @@ def test_dropout_acts_on_the_weights(learner, reference):
 @few
 @given(n=across, seed=seeds)
 def test_the_output_has_the_dtype_of_the_input(learner, reference, n, seed):
-    """In double precision the output is float64 too, with its digits."""
+    """In double precision the output is float64 too, with its digits. The module works on any device."""
     mine, model, _ = attention_pair(learner, reference, n, seed)
     x, context, mask = attention_input(n, seed).double(), attention_input(n, seed + 1, "S").double(), some(seed, n.T, n.S)
     close(mine.double()(x, context, mask), model.double()(x, context, mask), "the output in float64", tol=1e-5)
     mine, model, _ = module_pair(learner, reference, "MultiHeadAttention", 4 * n.H, n.H, seed=seed)  # the root of d_head=4 is exact in every dtype
     x = tensor(seed, n.B, n.T, 4 * n.H).double()
     close(mine.double()(x), model.double()(x), "the output in float64 with d_head=4", tol=2e-9)
+    check_device_of_result(learner, x, mine, x)
 
 
 @exercise("MultiHeadAttention")

@@ -2,6 +2,7 @@
 
 import math
 
+from devices_and_dtypes import check_device_of_result
 from grader.execution.proxy import gradients
 from grader.runner.marks import exercise
 from grader.verdict.comparing import close, holds, sizes
@@ -185,6 +186,10 @@ def test_a_query_biased_away_from_every_key_gets_zeros(learner, reference, n, se
     same_attention(got, reference.scaled_dot_product_attention(q, k, v, mask=mask, bias=bias))
 
 
+def the_output(attention, q, k, v):
+    return attention(q, k, v)[0]
+
+
 def the_weights(attention, q, k, v, mask, bias):
     return attention(q, k, v, mask, bias)[1]
 
@@ -213,12 +218,13 @@ def test_gradients_of_attention(learner, reference, n, seed):
 @few
 @given(n=attention_sizes, seed=seeds)
 def test_attention_keeps_the_dtype(learner, reference, n, seed):
-    """float64 in, float64 out, computed in float64, also for keys so long that float32 would lose what distinguishes them; bfloat16 in, bfloat16 out; with a mask too."""
+    """float64 in, float64 out, computed in float64, also for keys so long that float32 would lose what distinguishes them; bfloat16 in, bfloat16 out; with a mask too; on any device."""
     q, k, v = (x.double() for x in qkv(seed, n, scale=1.0))
     mask = random_mask(seed, n.Tq, n.Tk)
     expected = reference.scaled_dot_product_attention(q, k, v, mask)
     same_attention(learner.scaled_dot_product_attention(q, k, v, mask), expected, tol=1e-5)
     long = k + 1000.0  # adds the same to all scores of a query, which changes no weight
     same_attention(learner.scaled_dot_product_attention(q, long, v, mask), expected, tol=1e-6)
+    check_device_of_result(learner, expected[0], learner.bring(the_output), learner.scaled_dot_product_attention, q, k, v)
     got = learner.scaled_dot_product_attention(q.bfloat16(), k.bfloat16(), v.bfloat16(), mask)
     same_attention(got, tuple(x.bfloat16() for x in expected), tol=8e-2)

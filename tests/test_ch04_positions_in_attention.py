@@ -133,9 +133,12 @@ def test_angles_are_made_where_the_positions_are(learner, n, seed):
     """The table is created on the device of `positions`, and no tensor on another device; positions may have any integer dtype."""
     positions = places(seed, n.T)
     expected = turns(positions, n.d_head).float()
-    plain, short = learner.rope_angles(positions, n.d_head), learner.rope_angles(positions.int(), n.d_head)
+    plain, alone = learner.rope_angles(positions, n.d_head), learner.rope_angles(positions[:1], n.d_head)
+    others = {dtype: learner.rope_angles(positions.to(dtype), n.d_head) for dtype in (torch.int32, torch.int16, torch.uint8)}
     close(plain, expected, "the table of angles")
-    close(short, expected, "the table for positions of dtype int32")
+    close(alone, expected[:1], "the table of a single position")
+    for dtype, result in others.items():
+        close(result, expected, f"the table for positions of dtype {str(dtype).removeprefix('torch.')}")
     check_device_of_result(learner, expected, learner.rope_angles, positions, n.d_head)
 
 

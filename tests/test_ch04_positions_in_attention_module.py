@@ -5,9 +5,10 @@ import torch
 from devices_and_dtypes import check_device_of_result
 from grader.execution.proxy import gradients, load, parameters, randomise, state
 from grader.runner.marks import exercise
-from grader.verdict.comparing import close, holds, refuses, sizes
+from grader.verdict.comparing import close, holds, refuses, same, sizes
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from memory_layouts import of_view
 from mode_orders import compare_in_every_order, results_in_every_order
 from module_pairs import compare_exactly
 from pytest_check import check
@@ -65,7 +66,11 @@ def same_pair(got, expected, when=""):
 def test_every_head_attends_to_itself_and_the_past(learner, reference, n, seed):
     """With positions="none" every head attends to its own and earlier positions, in its own block of features; W_out combines the heads."""
     mine, model, _ = pair(learner, reference, n, seed, "none")
-    close(mine(inputs(n, seed)), model(inputs(n, seed)), "the output")
+    x = inputs(n, seed)
+    plain, view, alone = mine(x), learner.bring(of_view)(mine, x), mine(x[:1])
+    close(plain, model(x), "the output")
+    close(view, model(x), "the output for a view, such as a transposed tensor,")
+    close(alone, model(x[:1]), "the output for a batch of one")
 
 
 @exercise("CausalSelfAttention")
@@ -195,6 +200,33 @@ def test_the_parameters_are_four_linear_maps(learner, reference, n, seed):
         close(output, model(inputs(n, seed)), f"the output with {kind} and bias={bias}")
 
 
+def attributes(module):
+    """What later chapters read of the module, in words and numbers."""
+    layers = [getattr(module, name) for name in ("W_q", "W_k", "W_v", "W_out")]
+    return {
+        "n_heads": getattr(module, "n_heads", "missing"),
+        "positions": getattr(module, "positions", "missing"),
+        "dropout": [isinstance(getattr(module, "dropout", None), torch.nn.Dropout), getattr(getattr(module, "dropout", None), "p", "missing")],
+        "biases": [getattr(layer, "bias", "missing") is None for layer in layers],
+        "sizes": [[getattr(layer, "in_features", "missing"), getattr(layer, "out_features", "missing")] for layer in layers],
+    }
+
+
+@exercise("CausalSelfAttention")
+@few
+@given(n=even_width, seed=seeds)
+def test_later_chapters_find_the_attributes(learner, reference, n, seed):
+    """n_heads and positions are stored, dropout is an nn.Dropout, and the four maps are nn.Linear, whose `bias` is None with bias=False."""
+    mine, model, _ = pair(learner, reference, n, seed, "rope", bias=False, dropout=0.25)
+    output, found = mine.eval()(inputs(n, seed)), learner.bring(attributes)(mine)
+    close(output, model.eval()(inputs(n, seed)), "the output")
+    same(found["n_heads"], n.H, "the attribute `n_heads`")
+    same(found["positions"], "rope", "the attribute `positions`")
+    same(found["dropout"], [True, 0.25], "whether `dropout` is an nn.Dropout, and its p")
+    same(found["biases"], [True] * 4, "whether the `bias` of W_q, W_k, W_v and W_out is None with bias=False")
+    same(found["sizes"], [[n.D, n.D]] * 4, "in_features and out_features of W_q, W_k, W_v and W_out")
+
+
 @exercise("CausalSelfAttention")
 @few
 @given(n=even_width, seed=seeds)
@@ -310,6 +342,8 @@ def test_everything_follows_dtype_and_device(learner, reference, n, seed):
     for kind, (mine, model) in zip(KINDS, modules):
         close(mine.double()(x), model.double()(x), f"the output in float64 with {kind}", tol=1e-9 if kind == "none" else 2e-5)
         close(mine.bfloat16()(x.bfloat16()), model.bfloat16()(x.bfloat16()), f"the output in bfloat16 with {kind}", tol=8e-2)
+    mine, model, _ = module_pairs.module_pair(learner, reference, "CausalSelfAttention", n.D, 2, "alibi", seed=seed)
+    close(mine.double()(x), model.double()(x), "the output in float64 with alibi and two heads, whose slopes are exact in float32,", tol=1e-9)
     for mine, _ in modules:
         check_device_of_result(learner, x.bfloat16(), mine, x.bfloat16())
 

@@ -8,6 +8,7 @@ from grader.runner.marks import exercise
 from grader.verdict.comparing import close, holds, shaped
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from memory_layouts import of_view
 from pytest_check import check
 from strategies import distinct, seeds, tensor
 
@@ -111,9 +112,11 @@ def test_gelu_of_any_shape_dtype_and_device(learner, reference, n, seed):
     inputs, half, ask = (x, x[0, 0], x[0, 0, 0]), x.bfloat16(), learner.bring(in_bfloat16)
     for approximate, form in forms.items():
         got = [learner.gelu(value, approximate=approximate) for value in inputs]
+        view = learner.bring(of_view)(learner.gelu, x, approximate)
         rough = ask(learner.gelu, half, reference.gelu(half, approximate), approximate)
         for result, value in zip(got, inputs):
             close(result, reference.gelu(value, approximate=approximate), f"{form} in float64", tol=1e-7)
+        close(view, reference.gelu(x, approximate), f"{form} of a view, such as a transposed tensor,", tol=1e-7)
         holds(rough == "right", f"{form} of numbers in bfloat16 is {rough}")
     check_device_of_result(learner, x, learner.gelu, x)
 
@@ -190,10 +193,10 @@ def clear_of_zero(seed, n):
 
 
 def keeps_digits(f, x):
-    """Whether dropout with p = 0.5 doubles what it keeps, exactly, of a tensor and of a view of the same numbers."""
+    """Whether dropout with p = 0.5 doubles what it keeps, exactly, of a tensor, a view of the same numbers, a row and a single number."""
     view = x.transpose(0, 1).contiguous().transpose(0, 1)
-    result = torch.stack([f(x, 0.5), f(view, 0.5)])
-    return bool(((result == 0) | ((result - 2 * x).abs() < 1e-12 * x.abs())).all())
+    pairs = [(value, f(value, 0.5)) for value in (x, view, x[0, 0], x[0, 0, 0])]
+    return all(bool(((result == 0) | ((result - 2 * value).abs() < 1e-12 * value.abs())).all()) for value, result in pairs)
 
 
 RATES = (0.3, 0.8)
@@ -309,11 +312,11 @@ def test_dropped_numbers_get_no_gradient(learner, n, seed):
 @few
 @given(n=many, seed=seeds)
 def test_dropout_keeps_dtype_and_device(learner, n, seed):
-    """float64 in, float64 out, with all its digits; bfloat16 in, bfloat16 out; and the draws are made on the device of x."""
+    """float64 in, float64 out, with all its digits, for any shape; bfloat16 in, bfloat16 out; and the draws are made on the device of x."""
     x = clear_of_zero(seed, n)
     got = [share(learner, x.to(dtype), 0.3) for dtype in (torch.float64, torch.bfloat16)]
     exact = learner.bring(keeps_digits)(learner.dropout, tensor(seed, n.B, n.T, n.D, dtype=torch.float64))
     for found, dtype in zip(got, ("float64", "bfloat16")):
         holds(found == 0.3, f"in {dtype} about 30% should be dropped with p = 0.3; it was {found:.0%}")
-    holds(exact, "in float64, with p = 0.5, each remaining number should be doubled in all its digits, also where x is a view")
+    holds(exact, "in float64, with p = 0.5, each remaining number should be doubled in all its digits, also where x is a view or has another number of axes")
     check_device_of_result(learner, x, learner.dropout, x, 0.3)

@@ -100,6 +100,22 @@ def test_an_unknown_activation_raises_an_error(learner, reference, n, seed):
     refuses(lambda: learner.FeedForward(n.D, n.d_ff, activation="swish")(x), naming={"activation": "swish"}, because=because)
 
 
+def stored_activation(module):
+    return getattr(module, "activation", "missing")
+
+
+@exercise("FeedForward")
+@few
+@given(n=shapes, activation=bends, seed=seeds)
+def test_activation_is_stored_under_its_name(learner, reference, n, activation, seed):
+    """The attribute `activation` is the word that was given: a later chapter reads it."""
+    mine, model = pair(learner, reference, "FeedForward", n.D, n.d_ff, activation, seed=seed)
+    x = tensor(seed, n.B, n.T, n.D) * 2
+    output, word = mine(x), learner.bring(stored_activation)(mine)
+    close(output, model(x), "the output")
+    same(word, activation, "the attribute `activation`")
+
+
 @exercise("FeedForward", weight=2)
 @few
 @given(n=shapes, seed=seeds)

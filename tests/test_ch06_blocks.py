@@ -215,10 +215,11 @@ def test_add_then_normalise_twice(learner, reference, n, seed):
     """The block computes ln1(x + attn(x)), then the same with ffn and ln2, starting from that result; a single position works too."""
     mine, model, _ = block_pair(learner, reference, "PostNormBlock", n, seed)
     x = block_input(n, seed)
-    first, whole, view = mine(x[:, :1]), mine(x), learner.bring(of_view)(mine, x)
+    first, whole, view, alone = mine(x[:, :1]), mine(x), learner.bring(of_view)(mine, x), mine(x[:1])
     close(whole, model(x), "the output")
     close(first, model(x[:, :1]), "the output for one position")
     close(view, model(x), "the output for a view, such as a transposed tensor,")
+    close(alone, model(x[:1]), "the output for a batch of one")
 
 
 @exercise("PostNormBlock", weight=3)
@@ -286,6 +287,20 @@ def test_sizes_and_names_of_a_post_norm_block(learner, reference, n, seed):
     for word, result, (mine, model, values) in zip(words, got, made):
         close(result, model(2 * x), f'the output with d_ff={n.d_ff} and activation="{word}"')
         compare_names_and_shapes(mine, values)
+
+
+@exercise("PostNormBlock")
+@given(n=stream, seed=seeds)
+@settings(max_examples=3)
+def test_invalid_arguments_of_a_post_norm_block_raise_an_error(learner, reference, n, seed):
+    """Heads that do not divide d_model, and unknown `positions` or `activation`, are ValueErrors that name them."""
+    x, width = block_input(n, seed), n.H * n.d_head
+    mine, model, _ = block_pair(learner, reference, "PostNormBlock", n, seed, positions="alibi", activation="relu")
+    close(mine(x), model(x), 'the output with positions="alibi"')
+    wide = tensor(seed, n.B, n.T, width + 1)
+    refuses(lambda: learner.PostNormBlock(width + 1, n.H)(wide), naming={"d_model": width + 1, "n_heads": n.H}, because="the width cannot be cut into equal heads")
+    refuses(lambda: learner.PostNormBlock(width, n.H, positions="ropes")(x), naming={"positions": "ropes"}, because="this value of positions does not exist")
+    refuses(lambda: learner.PostNormBlock(width, n.H, activation="elu")(x), naming={"activation": "elu"}, because="there is no such activation")
 
 
 @exercise("PostNormBlock")

@@ -51,8 +51,10 @@ def test_self_attention_then_cross_attention_then_feed_forward(learner, referenc
     """Self-attention, cross-attention and feed-forward, in this order; each is added, and each sum is normalised by its own norm."""
     mine, model, values, x, memory, self_mask, memory_mask = decoders(learner, reference, n, seed)
     whole, view = mine(x, memory, self_mask, memory_mask), learner.bring(of_view)(mine, x, memory, self_mask, memory_mask)
+    alone = mine(x[:1], memory[:1], self_mask[:1], memory_mask[:1])
     close(whole, model(x, memory, self_mask, memory_mask), "the output under both masks")
     close(view, model(x, memory, self_mask, memory_mask), "the output for a view, such as a transposed tensor,")
+    close(alone, model(x[:1], memory[:1], self_mask[:1], memory_mask[:1]), "the output for a batch of one")
 
 
 @exercise("DecoderBlock", weight=3)

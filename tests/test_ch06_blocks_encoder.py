@@ -43,10 +43,11 @@ def test_add_then_normalise_in_an_encoder(learner, reference, n, seed):
     """The block computes ln1(x + attn(x)), then the same with ffn and ln2, starting from that result; the activation is relu."""
     mine, model, _ = block_pair(learner, reference, "EncoderBlock", n, seed)
     x = block_input(n, seed, "S")
-    first, whole, view = mine(x[:, :1]), mine(x), learner.bring(of_view)(mine, x)
+    first, whole, view, alone = mine(x[:, :1]), mine(x), learner.bring(of_view)(mine, x), mine(x[:1])
     close(whole, model(x), "the output")
     close(first, model(x[:, :1]), "the output for one position")
     close(view, model(x), "the output for a view, such as a transposed tensor,")
+    close(alone, model(x[:1]), "the output for a batch of one")
 
 
 @exercise("EncoderBlock", weight=6)

@@ -128,8 +128,8 @@ def test_other_names_are_ignored(learner, n, seed):
 
 def load_and_overwrite(load_gpt2, model, theirs):
     """Load, then change every tensor of the state dict."""
-    own = {name: value.clone() for name, value in theirs.items()}
-    load_gpt2(model, own)
+    own = {name: value.t().contiguous().t() if value.dim() == 2 else value.clone() for name, value in theirs.items()}
+    load_gpt2(model, own)  # the matrices of `own` are views, whose axes were exchanged in memory
     for value in own.values():
         value.add_(1.0)
 
@@ -138,7 +138,7 @@ def load_and_overwrite(load_gpt2, model, theirs):
 @few
 @given(n=gpt2_sizes, seed=seeds)
 def test_the_numbers_are_copies(learner, n, seed):
-    """Later changes of the state dict do not change the model; if an untied model gets wte twice, it has two separate matrices."""
+    """Tensors may be views, and later changes of the state dict do not change the model; if an untied model gets wte twice, it has two separate matrices."""
     theirs, model, untied = published_weights(n, seed), make_gpt2(learner, n, seed), make_gpt2(learner, n, seed, tie_weights=False)
     names = list(parameters(model))
     learner.bring(load_and_overwrite)(learner.load_gpt2, model, theirs)
@@ -170,6 +170,7 @@ def changed_besides(load_gpt2, model, theirs):
     model.eval()
     model.blocks[0].train()
     model.pos_emb.requires_grad_(False)
+    model.ln_f.weight.grad = theirs["ln_f.weight"].clone()
     before = dict(model.named_parameters()), [part.training for part in model.modules()]
     load_gpt2(model, theirs)
     after = dict(model.named_parameters()), [part.training for part in model.modules()]
@@ -178,6 +179,8 @@ def changed_besides(load_gpt2, model, theirs):
         changed.append("the mode of its parts, train or eval")
     if [name for name, p in after[0].items() if not p.requires_grad] != ["pos_emb.weight"]:
         changed.append("which of its parameters are trained (requires_grad)")
+    if not isinstance(model.ln_f.weight.grad, torch.Tensor) or not torch.equal(model.ln_f.weight.grad, theirs["ln_f.weight"]):
+        changed.append("the gradients that its parameters had")
     if before[0].keys() != after[0].keys() or any(after[0][name] is not p for name, p in before[0].items()):
         changed.append("its Parameters, which are new objects: an optimizer that was made before would go on to train the old ones")
     return changed

@@ -55,6 +55,10 @@ def test_the_loss_is_the_mean_over_the_targets(learner, reference):
     close(shifted, model(ids[:, :-1].contiguous(), ids[:, 1:].contiguous())[1], "the loss of ids[:, :-1] with the targets ids[:, 1:], which are views")
 
 
+def loss_has_graph(model, ids, targets):
+    return model(ids, targets)[1].requires_grad
+
+
 @exercise("GPT")
 def test_a_batch_without_targets_has_a_loss_of_zero(learner, reference):
     """When every target is -100 the loss is 0, and so is its gradient: never NaN."""
@@ -63,9 +67,10 @@ def test_a_batch_without_targets_has_a_loss_of_zero(learner, reference):
     mine, model = gpt_pair(learner, reference, n, seed)
     ignored = torch.full_like(targets, -100)
     some, none = mine(ids, targets), mine(ids, ignored)
-    slopes = loss_gradients(learner, mine, ids, ignored)
+    slopes, has_graph = loss_gradients(learner, mine, ids, ignored), learner.bring(loss_has_graph)(mine, ids, ignored)
     close(loss_of(some), model(ids, targets)[1], "the loss where some targets are -100")
     close(loss_of(none), torch.tensor(0.0), "the loss where all targets are -100")
+    holds(has_graph, "if all targets are -100 the loss has no graph: backward would raise an error; its gradient should be zero")
     for name, slope in slopes.items():
         holds(slope is None or not slope.any(), f"if all targets are -100, the gradient of {name} should be zero")
 
@@ -131,17 +136,19 @@ def same_tables(first, second):
 
 
 def beginnings(model, ids):
-    """What is not as it should be in a new model."""
-    wrong = []
+    """What is not as it should be in a new model: values, large matrices without a number far from 0, and the loss."""
+    wrong, narrow = [], []
     for name, p in model.named_parameters():
         is_norm = not {"ln1", "ln2", "ln_f"}.isdisjoint(name.split("."))
         strays = 6 * 0.02 / p.numel() ** 0.5  # six standard errors: less than one run in a million has a matrix that is further off
         if p.dim() > 1 and not (0.018 < float(p.std()) < 0.022 and abs(float(p.mean())) < strays):
             wrong.append(name)
+        elif p.dim() > 1 and p.numel() >= 1000 and float(p.abs().max()) < 2.3 * 0.02:  # of a thousand normal numbers, all are that near once in a billion
+            narrow.append(name)
         elif p.dim() == 1 and not torch.equal(p, torch.ones_like(p) if is_norm and name.endswith("weight") else torch.zeros_like(p)):
             wrong.append(name)
     loss = float(model.eval()(ids, ids.roll(1, 0))[1])
-    return [sorted(wrong), abs(loss - math.log(model.config.vocab_size)) < 0.2]
+    return [sorted(wrong), sorted(narrow), abs(loss - math.log(model.config.vocab_size)) < 0.2]
 
 
 @exercise("GPT", weight=3)
@@ -154,8 +161,9 @@ def test_a_new_model_has_small_weights(learner, reference):
         made.append(learner.GPT(learner.GPTConfig(**config)))
         found[tied] = learner.bring(beginnings)(made[-1], ids)
     alike = learner.bring(same_tables)(*made)
-    for tied, (wrong, near) in found.items():
+    for tied, (wrong, narrow, near) in found.items():
         rest = f", and {len(wrong) - 3} more" if len(wrong) > 3 else ""
         holds(not wrong, f"in a new model with tie_weights={tied} these parameters have wrong initial values: {', '.join(wrong[:3])}{rest}")
+        holds(not narrow, f"no number of {', '.join(narrow[:3])} is further from 0 than 2.3 standard deviations; of normal numbers 2 % are")
         holds(near, f"with tie_weights={tied} the first loss should be near ln(vocab_size): a new model should give all tokens about the same probability")
     holds(not alike, "two new models have the same random numbers: creating a model should not set the seed, which belongs to the caller")

@@ -2,7 +2,7 @@
 
 import torch
 from grader.runner.marks import exercise
-from grader.verdict.comparing import same
+from grader.verdict.comparing import holds, same
 from hypothesis import given, settings
 from strategies import distinct
 from torch import nn
@@ -50,6 +50,24 @@ def test_every_number_of_every_parameter_is_counted(learner, n):
     counts = [learner.count_parameters(sample(n.a, n.b, n.c, frozen=frozen)) for frozen in (False, True)]
     same(counts[0], by_hand(n.a, n.b, n.c), "the count")
     same(counts[1], by_hand(n.a, n.b, n.c), "the count of a model with frozen layers")
+
+
+def frozen_after(count_parameters, model):
+    """Which parameters are frozen before and after they are counted."""
+    before = [parameter.requires_grad for parameter in model.parameters()]
+    count_parameters(model)
+    return before == [parameter.requires_grad for parameter in model.parameters()]
+
+
+@exercise("count_parameters")
+@settings(max_examples=2)
+@given(n=counted)
+def test_counting_leaves_the_model_as_it_is(learner, n):
+    """Counting freezes no parameter, and thaws none."""
+    model = learner.bring(Sample)(n.a, n.b, n.c, frozen=True)
+    alike, count = learner.bring(frozen_after)(learner.count_parameters, model), learner.count_parameters(model)
+    same(count, by_hand(n.a, n.b, n.c), "the count of a model with frozen layers, counted once before,")
+    holds(alike, "after the call other parameters are frozen than before it")
 
 
 @exercise("count_parameters", weight=2)

@@ -32,6 +32,11 @@ TOO_LONG = "{T} tokens do not fit into max_len = {max_len}"
 # ---- the numbers
 
 
+def logits_of_views(model, src, tgt):
+    """The logits of the same ids as views, whose axes were exchanged in memory."""
+    return model(src.t().contiguous().t(), tgt.t().contiguous().t())
+
+
 @exercise("Seq2Seq", weight=4)
 @few
 @example(n=equal_vocabularies, seed=0)  # two tables, also where they have the same size
@@ -40,7 +45,9 @@ def test_a_translator_scores_the_next_token(learner, reference, n, seed):
     """The logits are those of the formula: scaled embeddings, positions, encoder blocks, decoder blocks, head."""
     mine, model, _ = seq2seq_pair(learner, reference, n, seed)
     src, tgt = source_and_target(n, seed)
-    compare_logits(mine(src, tgt), model(src, tgt), "the tensor of logits")
+    plain, view = mine(src, tgt), learner.bring(logits_of_views)(mine, src, tgt)
+    compare_logits(plain, model(src, tgt), "the tensor of logits")
+    compare_logits(view, model(src, tgt), "the tensor of logits where source and target are views, such as transposed tensors,")
 
 
 @exercise("Seq2Seq", weight=2)
@@ -178,6 +185,7 @@ def test_the_model_keeps_its_dtype(learner, reference, n, seed):
     check_logits_differ(single, n.B, n.T, n.W)
     shaped(memory, (n.B, n.S, n.H * n.d_head), "the memory in float64", dtype=torch.float64)
     compare_logits(double, single.double(), "the tensor of logits in float64", real)
+    holds(not torch.equal(double, double.float().double()), "the tensor of logits in float64 has only the digits of float32: a step rounds it")
     compare_logits(half, single.bfloat16(), "the tensor of logits in bfloat16", real, tol=0.3)
 
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 import torch
+from devices_and_dtypes import check_device_of_result
 from grader.execution.proxy import gradients
 from grader.runner.marks import exercise
 from grader.verdict.comparing import close, holds, refuses, same, shaped, sizes
@@ -81,10 +82,10 @@ def test_less_than_two_ids_give_no_window(learner):
 
 @exercise("next_token_pairs")
 def test_seq_len_below_one_raises_an_error(learner):
-    """seq_len below 1 raises a ValueError, also a negative one; 1 is fine."""
+    """seq_len below 1 raises a ValueError that names it, also a negative one; 1 is fine."""
     same_windows(learner.next_token_pairs([3, 5, 4], 1), [([3], [5]), ([5], [4])], [3, 5, 4], 1)
     for seq_len in (0, -2):
-        refuses(lambda seq_len=seq_len: learner.next_token_pairs([3, 5, 4], seq_len), because=f"no window can have {seq_len} inputs")
+        refuses(lambda seq_len=seq_len: learner.next_token_pairs([3, 5, 4], seq_len), naming={"seq_len": seq_len}, because=f"no window can have {seq_len} inputs")
 
 
 # ---- collate
@@ -139,6 +140,15 @@ def test_rows_of_equal_length_are_not_padded(learner, n, seed):
     inputs, targets = torch.tensor([x for x, _ in pairs]), torch.tensor([y for _, y in pairs])
     same_batch(whole, (inputs, targets))
     same_batch(alone, (inputs[:1], targets[:1]), " of one window")
+
+
+@exercise("collate")
+@settings(max_examples=3)
+@given(n=distinct("short", "long", least=3), seed=seeds)
+def test_windows_may_be_tuples(learner, reference, n, seed):
+    """The ids of a window may be in tuples, as in lists."""
+    pairs = tuple((tuple(x), tuple(y)) for x, y in pairs_of(seed, n.short, n.long, n.short))
+    same_batch(learner.collate(pairs, 40), reference.collate(pairs, 40), " of tuples")
 
 
 @exercise("collate")
@@ -277,10 +287,11 @@ def test_logits_of_any_size_are_safe(learner, reference, n, seed):
 @settings(max_examples=3)
 @given(n=cubes, seed=seeds)
 def test_the_loss_is_one_number_in_the_dtype_of_the_logits(learner, reference, n, seed):
-    """The loss is a tensor without axes, in the dtype of the logits: float64 stays exact. For bfloat16 logits it may be wider, and right to their digits."""
+    """The loss is a tensor without axes, in the dtype and on the device of the logits: float64 stays exact. For bfloat16 logits it may be wider, and right to their digits."""
     logits, targets = tensor(seed, n.B, n.T, n.V, scale=3.0, dtype=torch.float64), places(seed, n.B, n.T, vocab=n.V)
     single, double, half = (learner.cross_entropy(logits.to(kind), targets) for kind in (torch.float32, torch.float64, torch.bfloat16))
     close(single, reference.cross_entropy(logits.float(), targets), "the loss of logits in float32")
     close(double, reference.cross_entropy(logits, targets), "the loss of logits in float64", tol=1e-9)
     right = reference.cross_entropy(logits.bfloat16().double(), targets)
     close(shaped(half, (), "the loss of logits in bfloat16").double(), right, "the loss of logits in bfloat16", tol=4e-2)
+    check_device_of_result(learner, torch.zeros(()), learner.cross_entropy, logits.float(), targets)

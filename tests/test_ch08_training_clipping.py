@@ -25,13 +25,15 @@ def clipped(clip_gradients, gradients, max_norm, as_generator):
     for parameter, g in zip(every, gradients):
         parameter.grad = None if g is None else g.clone()
     every[-1:] = [parameter.requires_grad_(not as_generator) for parameter in every[-1:]]
+    held = [parameter.grad for parameter in every]
     came_back = clip_gradients((parameter for parameter in every) if as_generator else every, max_norm)
-    return came_back, [parameter.grad for parameter in every], all(bool((parameter == 1).all()) for parameter in every)
+    replaced = any(parameter.grad is not before for parameter, before in zip(every, held))
+    return came_back, [parameter.grad for parameter in every], all(bool((parameter == 1).all()) for parameter in every), replaced
 
 
 def clip(learner, gradients, max_norm, as_generator=False):
-    norm, after, kept = learner.bring(clipped)(learner.clip_gradients, gradients, max_norm, as_generator)
-    return SimpleNamespace(norm=norm, after=after, kept=kept)
+    norm, after, kept, replaced = learner.bring(clipped)(learner.clip_gradients, gradients, max_norm, as_generator)
+    return SimpleNamespace(norm=norm, after=after, kept=kept, replaced=replaced)
 
 
 def unequal(n, seed, dtype=torch.float32):
@@ -61,7 +63,7 @@ def same_gradients(got, expected, when, tol=1e-4):
 @settings(max_examples=3)
 @given(n=distinct("a", "b", "c"), seed=seeds)
 def test_all_gradients_are_scaled_by_one_factor(learner, n, seed):
-    """Gradients whose joint norm is above max_norm are all multiplied by max_norm / norm, so that their common direction does not change."""
+    """Gradients whose joint norm is above max_norm are all multiplied by max_norm / norm, in place, so that their common direction does not change."""
     gradients = unequal(n, seed)
     norm = length(gradients)
     found = {limit: clip(learner, gradients, limit) for limit in (1.0, norm / 3, 0.02)}
@@ -69,6 +71,7 @@ def test_all_gradients_are_scaled_by_one_factor(learner, n, seed):
         same_gradients(got.after, scaled(gradients, limit / norm), f"of joint norm {norm:.3f}, clipped to {limit:.3f},")
         close(got.norm, norm, "the norm that comes back", tol=1e-4)
         holds(got.kept, "the parameters themselves were changed; scale only their gradients")
+        holds(not got.replaced, "a parameter has a new gradient tensor; change the one that it has, in place")
 
 
 @exercise("clip_gradients", weight=2)

@@ -3,6 +3,7 @@
 import math
 
 import torch
+from devices_and_dtypes import check_device_of_result
 from grader.runner.marks import exercise
 from grader.verdict.comparing import close, holds, same, sizes
 from hypothesis import given, settings
@@ -225,7 +226,7 @@ def live(AdamW, weight, inputs):
     """
     model = nn.Linear(weight.size(1), weight.size(0), bias=False)
     model.weight = nn.Parameter(weight.t().contiguous().t())
-    held, outputs, stale, kept = model.weight, [], 0.0, True
+    held, outputs, stale, kept, memory = model.weight, [], 0.0, True, model.weight.data_ptr()
     optimizer = AdamW(model.parameters(), lr=0.1, weight_decay=0.1)
     begins_at = float(optimizer.param_groups[0]["lr"])
     for x in inputs:
@@ -236,7 +237,50 @@ def live(AdamW, weight, inputs):
         optimizer.step()
         kept = kept and held.grad is not None and torch.equal(held.grad, slope)
         outputs.append(model(x).detach())
-    return {"outputs": outputs, "stale": stale > 0, "rate": begins_at, "kept": kept, "same": model.weight is held, "learns": held.requires_grad and held.is_leaf}
+    same = model.weight is held and model.weight.data_ptr() == memory
+    return {"outputs": outputs, "stale": stale > 0, "rate": begins_at, "kept": kept, "same": same, "learns": held.requires_grad and held.is_leaf}
+
+
+def groups(AdamW, weight):
+    """What param_groups has of each promised key; of the parameters only their number."""
+    optimizer = AdamW([nn.Parameter(weight)], lr=0.02, betas=(0.7, 0.8), eps=1e-5, weight_decay=0.3)
+    found = [{name: group.get(name, "missing") for name in ("lr", "betas", "eps", "weight_decay", "params")} for group in optimizer.param_groups]
+    return [group | {name: list(group[name]) for name in ("betas", "params") if not isinstance(group[name], str)} for group in found]
+
+
+@exercise("AdamW")
+@settings(max_examples=2)
+@given(n=two_shapes, seed=seeds)
+def test_param_groups_has_the_parameters_and_the_options(learner, n, seed):
+    """`param_groups` is a list of one dict, with "params", "lr", "betas", "eps" and "weight_decay"."""
+    weight = tensor(seed, n.A, n.B)
+    found = learner.bring(groups)(learner.AdamW, weight)
+    same(len(found), 1, "the number of dicts in param_groups")
+    same(found[0]["betas"], [0.7, 0.8], 'param_groups[0]["betas"]')
+    for name, value in (("lr", 0.02), ("eps", 1e-5), ("weight_decay", 0.3)):
+        same(found[0][name], value, f'param_groups[0]["{name}"]')
+    holds(len(found[0]["params"]) == 1, 'param_groups[0]["params"] should have every parameter')
+
+
+def two_steps(AdamW, weight, slope):
+    """A parameter after two steps with the same gradient."""
+    parameter = nn.Parameter(weight.clone())
+    parameter.grad = slope.clone()
+    optimizer = AdamW([parameter], lr=0.1)
+    optimizer.step()
+    optimizer.step()
+    return parameter.detach()
+
+
+@exercise("AdamW")
+@settings(max_examples=2)
+@given(n=two_shapes, seed=seeds)
+def test_a_step_runs_on_the_device_of_the_parameter(learner, reference, n, seed):
+    """The averages are on the device of their parameter: no tensor is created on a fixed device."""
+    weight, slope = tensor(seed, n.A, n.B), tensor(seed + 1, n.A, n.B)
+    got = learner.bring(two_steps)(learner.AdamW, weight, slope)
+    close(got, reference.bring(two_steps)(reference.AdamW, weight, slope), "the parameter after two steps")
+    check_device_of_result(learner, weight, learner.bring(two_steps), learner.AdamW, weight, slope)
 
 
 @exercise("AdamW", weight=2)
@@ -251,5 +295,5 @@ def test_parameters_are_changed_in_place(learner, reference, n, seed):
         close(got["outputs"][step], expected["outputs"][step], f"the model's output after step {step + 1}", tol=1e-4)
     same(got["rate"], expected["rate"], 'param_groups[0]["lr"] of a new optimizer')
     holds(got["kept"], "a step changed a parameter's gradient; it should change only the parameter")
-    holds(got["same"], "the model has another Parameter object than before the step")
+    holds(got["same"], "after the step the model has another Parameter object, or its parameter has other memory: change it in place")
     holds(got["learns"], "after a step the parameter no longer gets a gradient")

@@ -4,12 +4,13 @@ import math
 from types import SimpleNamespace
 
 import torch
+from changing_models import Additions, call_changing
 from grader.execution.proxy import parameters, randomise
 from grader.runner.marks import exercise
 from grader.verdict.comparing import close, holds, sizes
 from hypothesis import example, given, settings
 from pytest_check import check
-from strategies import at, distinct, seeds, token_ids
+from strategies import at, distinct, seeds, tensor, token_ids
 from torch import nn
 
 models = distinct("B", "T", "D", V=(8, 11))
@@ -21,7 +22,8 @@ models = distinct("B", "T", "D", V=(8, 11))
 def model_and_optimizer(vocab, width, gives_tuple, lr, momentum):
     """A model and its optimizer, for `bring`. Its numbers differ with its mode and that of its part; `events` lists what happened.
 
-    It refuses more than `room` positions in one call, and notes how many wait for the backward pass at most.
+    It refuses more than `room` positions in one call, and notes how many wait for the backward pass at most. If it is `changing`, each
+    backward pass changes the numbers of the next forward pass (changing_models.py).
     """
 
     class Tiny(nn.Module):
@@ -29,13 +31,15 @@ def model_and_optimizer(vocab, width, gives_tuple, lr, momentum):
             super().__init__()
             self.table, self.head = nn.Embedding(vocab, width), nn.Linear(width, vocab)
             self.part, self.spare, self.events = nn.Dropout(0.0), nn.Parameter(torch.ones(3)), []  # spare never gets a gradient
-            self.room, self.waiting, self.most_waiting = math.inf, 0, 0
+            self.room, self.waiting, self.most_waiting, self.changing = math.inf, 0, 0, False
 
         def forward(self, ids):
             if ids.numel() > self.room:
                 raise RuntimeError(f"out of memory: the model was given {ids.numel()} positions at once; the largest piece has {self.room}")
             x = self.table(ids) * (2.0 if self.part.training else 1.0)
             logits = self.head(torch.tanh(x)) * (1.0 if self.training else 0.6)
+            if self.changing:
+                logits = logits + torch.special.bessel_y1(torch.zeros(2))
             if logits.requires_grad:
                 self.waiting += ids.numel()
                 self.most_waiting = max(self.most_waiting, self.waiting)
@@ -44,6 +48,8 @@ def model_and_optimizer(vocab, width, gives_tuple, lr, momentum):
 
         def went_back(self, positions):
             self.events.append("backward")
+            if self.changing:
+                torch.special.bessel_y1(torch.zeros(1))
             self.waiting -= positions
 
     class Descent:
@@ -224,6 +230,22 @@ def test_the_loss_of_a_step_is_a_float(learner, reference, n, seed):
     holds(isinstance(mine.losses[0], float), "the loss should be a float; a tensor keeps its whole graph in memory")
 
 
+def step_of_views(step, model, optimizer, inputs, targets):
+    """One step on the same batch as views, whose axes were exchanged in memory; for `bring`."""
+    return step(model, optimizer, inputs.t().contiguous().t(), targets.t().contiguous().t())
+
+
+@exercise("train_step")
+@settings(max_examples=2)
+@given(n=models, seed=seeds)
+def test_a_batch_may_be_views(learner, reference, n, seed):
+    """Inputs and targets may be views, such as transposed tensors."""
+    mine, model = Taught(learner, n, seed), Taught(reference, n, seed)
+    for taught, side in ((mine, learner), (model, reference)):
+        taught.losses.append(side.bring(step_of_views)(side.train_step, taught.model, taught.optimizer, *batches(n, seed, 1)[0]))
+    same_steps(mine, model, " on views")
+
+
 # ---- accumulated_step
 
 
@@ -283,6 +305,25 @@ def test_each_piece_goes_back_before_the_next_goes_in(learner, reference, n, see
     holds(waiting <= room, f"{waiting} positions waited for the backward pass at the same time; the largest piece has {room}")
 
 
+def set_changing(model):
+    """From now on each backward pass changes the numbers of the next forward pass; for `bring`."""
+    model.changing = True
+
+
+@exercise("accumulated_step", weight=2)
+@settings(max_examples=2)
+@given(n=accumulated, seed=seeds)
+def test_each_piece_meets_the_model_after_the_backward_pass_of_the_piece_before(learner, reference, n, seed):
+    """If the model's numbers change with each backward pass, the loss of a piece is the one after the backward passes of the pieces before it."""
+    pieces, rows = [*pieces_of(n, seed), batch(n, seed + 40, n.T, 2)], tensor(seed + 3, 3, n.V)
+    mine, model = Taught(learner, n, seed), Taught(reference, n, seed)
+    for taught, side in ((mine, learner), (model, reference)):
+        side.bring(set_changing)(taught.model)
+        step = side.bring(call_changing)(side.bring(Additions), rows, side.accumulated_step, taught.model, taught.optimizer, pieces)
+        taught.losses.append(step)
+    same_steps(mine, model, " of a model that changes with each backward pass, on three pieces")
+
+
 def from_a_generator(step, model, optimizer, pieces):
     """A step on pieces from a generator; for `bring`."""
     return step(model, optimizer, ((inputs, targets) for inputs, targets in pieces))
@@ -298,6 +339,28 @@ def test_pieces_may_come_from_a_generator(learner, reference, n, seed):
         taught.make_room(pieces_of(n, seed))
         taught.losses.append(side.bring(from_a_generator)(side.accumulated_step, taught.model, taught.optimizer, pieces_of(n, seed)))
     same_steps(mine, model, " on pieces from a generator")
+
+
+def step_of_view_pieces(step, model, optimizer, pieces):
+    """One step on the same pieces as views, whose axes were exchanged in memory; for `bring`."""
+    return step(model, optimizer, [tuple(part.t().contiguous().t() for part in piece) for piece in pieces])
+
+
+@exercise("accumulated_step")
+@settings(max_examples=2)
+@given(n=accumulated, seed=seeds)
+def test_pieces_may_be_views_and_a_model_in_float64_keeps_its_digits(learner, reference, n, seed):
+    """Inputs and targets may be views, such as transposed tensors. A model in float64 keeps its digits."""
+    mine, model = Taught(learner, n, seed), Taught(reference, n, seed)
+    for taught, side in ((mine, learner), (model, reference)):
+        taught.make_room(pieces_of(n, seed))
+        taught.losses.append(side.bring(step_of_view_pieces)(side.accumulated_step, taught.model, taught.optimizer, pieces_of(n, seed)))
+    exact, right = Taught(learner, n, seed), Taught(reference, n, seed)
+    for taught in (exact, right):
+        taught.model.double()
+        taught.accumulate(pieces_of(n, seed))
+    close(exact.losses[0], right.losses[0], "the loss of a model in float64", tol=1e-10)
+    same_steps(mine, model, " on views")
 
 
 @exercise("accumulated_step", weight=2)

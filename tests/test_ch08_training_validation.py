@@ -226,6 +226,11 @@ def test_a_uniform_model_has_a_perplexity_of_the_vocabulary_size(learner, n, see
     close(sure["perplexity"], 1.0, "the perplexity where the right token has all the probability")
 
 
+def perplexity_of_views(perplexity, weight, batches):
+    """The perplexity of a model of pairs, on batches whose axes were exchanged in memory."""
+    return perplexity(nn.Embedding.from_pretrained(weight), [tuple(part.t().contiguous().t() for part in batch) for batch in batches])
+
+
 @exercise("perplexity", weight=2)
 @given(n=language_sizes, seed=seeds)
 def test_the_division_into_batches_does_not_matter(learner, reference, n, seed):
@@ -237,9 +242,11 @@ def test_the_division_into_batches_does_not_matter(learner, reference, n, seed):
     padded = [batches[0], (batches[0][0], torch.full_like(batches[0][1], -100)), *batches[1:]]
     one, expected = both(learner, reference, weight, whole)
     cut = [both(learner, reference, weight, each, as_generator=True)[0]["perplexity"] for each in (batches, padded)]
+    view = learner.bring(perplexity_of_views)(learner.perplexity, weight, batches)
     close(one["perplexity"], expected, "the perplexity in one batch")
     close(cut[0], expected, "the perplexity in three batches, from a generator")
     close(cut[1], expected, "the perplexity with a batch that has no target")
+    close(view, expected, "the perplexity where inputs and targets are views, such as transposed tensors,")
 
 
 @exercise("perplexity")

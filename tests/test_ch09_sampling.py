@@ -32,6 +32,7 @@ def test_logits_are_divided_by_the_temperature(learner, n, temperature, seed):
     for shape in ((n.V,), (n.B, n.V), (n.B, n.T, n.V)):
         logits = tensor(seed, *shape, scale=3.0)
         close(learner.apply_temperature(logits, temperature), logits / temperature, f"the logits at temperature {temperature}")
+    close(learner.bring(of_view)(learner.apply_temperature, logits, temperature), logits / temperature, f"the logits of a transposed tensor at temperature {temperature}")
 
 
 @exercise("apply_temperature")
@@ -294,10 +295,14 @@ def test_p_is_above_zero_and_at_most_one(learner):
 @settings(max_examples=2)
 @given(n=cubes, seed=seeds)
 def test_top_p_keeps_dtype_and_device(learner, reference, n, seed):
-    """The result has the dtype of the logits and is on their device."""
+    """The result has the dtype of the logits and is on their device; float64 probabilities are added up in float64."""
     logits = tensor(seed, n.B, n.V, scale=2.0, dtype=torch.float64)
     q, plain = clear_of_sums(logits, 0.7), logits_of(0.1, 0.6, 0.3)
+    near = torch.tensor([0.25, 0.4, 0.35], dtype=torch.float64).log()
+    fine = {p: learner.top_p_filter(near, p) for p in (0.4 - 1e-9, 0.4 + 1e-9)}
     double, half = learner.top_p_filter(logits, q), learner.top_p_filter(plain.bfloat16(), 0.75)
     close(double, reference.top_p_filter(logits, q), "the logits in float64")
     close(half, plain.bfloat16().masked_fill(torch.tensor([True, False, False]), -INF), "the logits in bfloat16")
+    for p, got in fine.items():
+        close(got, near.masked_fill(torch.tensor([True, False, p < 0.4]), -INF), f"the logits of 0.25, 0.4 and 0.35 in float64, filtered with p = {p}")
     check_device_of_result(learner, logits, learner.top_p_filter, logits, q)

@@ -17,10 +17,10 @@ TABLES, NO_TABLES = ("learned", "sinusoidal"), ("rope", "alibi")
 # ---- generate
 
 
-def written(generate, ids, new, options, eos=None, vocab=11, positions="rope", max_len=6, kind="tuple", training=True, frozen=False, seed=None, quiet=False):
+def written(generate, ids, new, options, eos=None, vocab=11, positions="rope", max_len=6, kind="tuple", training=True, frozen=False, seed=None, quiet=False, view=False):
     """The text of a model whose likeliest word depends on its whole input; if `eos` is given, a row with first id s gets it as its s-th word.
 
-    `quiet`: gradients are switched off before.
+    `quiet`: gradients are switched off before. `view`: the ids are not contiguous in memory.
     """
     from types import SimpleNamespace
 
@@ -55,6 +55,8 @@ def written(generate, ids, new, options, eos=None, vocab=11, positions="rope", m
     before = [module.training for module in model.modules()]
     if seed is not None:
         options = {**options, "generator": torch.Generator().manual_seed(seed)}
+    if view:
+        ids = ids.t().contiguous().t()
     with torch.set_grad_enabled(not quiet):
         text, restored = generate(model, ids, new, **options), torch.is_grad_enabled() != quiet
     return {
@@ -155,6 +157,33 @@ def test_max_new_tokens_sets_the_number_of_tokens(learner, reference, n, seed):
     found = [texts(learner, reference, prompt, new, vocab=n.V) for prompt, new in cases]
     for (prompt, new), answer in zip(cases, found):
         compare_text(answer, f"the text of a prompt of shape {tuple(prompt.shape)} with max_new_tokens={new}")
+
+
+@exercise("generate")
+@few
+@given(n=speech, seed=seeds)
+def test_the_prompt_may_be_a_view(learner, reference, n, seed):
+    """The ids of the prompt may be a view, whose rows are not next to each other in memory."""
+    ids = token_ids(seed, n.B, n.T, vocab=n.V)
+    compare_text(texts(learner, reference, ids, 3, vocab=n.V, view=True), "the text of a prompt that is a view, not contiguous in memory,")
+
+
+def greedy_text_of(generate, ids, logits):
+    """The greedy text of a model with the same logits at every position."""
+
+    class Always(nn.Module):
+        def forward(self, ids):
+            return logits.expand(*ids.shape, -1)
+
+    return generate(Always(), ids, 3, temperature=0.0)
+
+
+@exercise("generate")
+def test_float64_logits_are_not_rounded(learner):
+    """With float64 logits that are equal in float32, the greatest of them is the likeliest token."""
+    ids, near = token_ids(3, 2, 4, vocab=5), torch.tensor([0.5, 1.0, 1.0 + 1e-12, 1.0, -2.0], dtype=torch.float64)
+    text = learner.bring(greedy_text_of)(learner.generate, ids, near)
+    same(text, torch.cat([ids, torch.full((2, 3), 2)], dim=1), "the text of float64 logits that differ by 1e-12")
 
 
 # ---- generate: the end of a text

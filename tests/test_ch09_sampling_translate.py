@@ -4,7 +4,7 @@ import torch
 from devices_and_dtypes import load_meta_device, on_meta
 from grader.execution.proxy import load
 from grader.runner.marks import exercise
-from grader.verdict.comparing import close, holds, refuses, same
+from grader.verdict.comparing import close, holds, refuses, same, shaped
 from hypothesis import given, settings
 from small_models import compare_text, randomise_for_text
 from strategies import seeds, token_ids
@@ -15,7 +15,7 @@ few = settings(max_examples=2)  # what is broken here is broken at every example
 TOO_LONG = "{length} tokens do not fit into max_len = {max_len}"
 
 
-def translated(translate, Config, src, new, sos, eos, pad, training=True, frozen=False, vocab=13, quiet=False):
+def translated(translate, Config, src, new, sos, eos, pad, training=True, frozen=False, vocab=13, quiet=False, writes_pad=False, view=False):
     """The text of a translator whose likeliest word depends on the source and on the whole target so far; a source that begins with id s ends at word s."""
 
     class Translator(nn.Module):
@@ -40,6 +40,8 @@ def translated(translate, Config, src, new, sos, eos, pad, training=True, frozen
             read = ((memory.argmax(-1) + 1) * torch.arange(1, src.size(1) + 1) * (src != pad)).sum(1, keepdim=True)
             mixed = ((tgt + 1) * torch.arange(1, T + 1) ** 2).cumsum(1)  # every token counts, by its place
             says = torch.tensor(words)[(read + mixed * 5 + torch.arange(T)) % len(words)]
+            if writes_pad:
+                says[:, 1:2] = pad  # the second word
             says[torch.arange(1, T + 1) == src[:, :1]] = eos
             return self.look(says)
 
@@ -49,6 +51,8 @@ def translated(translate, Config, src, new, sos, eos, pad, training=True, frozen
     model = Translator().train(training)
     if frozen:
         model.frozen.eval()
+    if view:
+        src = src.t().contiguous().t()
     before = [module.training for module in model.modules()]
     with torch.set_grad_enabled(not quiet):
         text, restored = translate(model, src, sos, eos, new), torch.is_grad_enabled() != quiet
@@ -97,6 +101,37 @@ def test_each_word_is_the_likeliest_next_one(learner, reference, seed):
         compare_text(answer, "the text")
 
 
+@exercise("translate")
+@few
+@given(seed=seeds)
+def test_the_source_may_be_a_view(learner, reference, seed):
+    """The source may be a view, whose rows are not next to each other in memory."""
+    compare_text(texts(learner, reference, sources(seed, (4, 9, 2)), 4, view=True), "the text of a source that is a view, not contiguous in memory,")
+
+
+def text_of(translate, Config, src, logits):
+    """The text of a translator with the same logits at every position."""
+
+    class Always(nn.Module):
+        config = Config(len(logits), len(logits), 40)
+
+        def encode(self, src):
+            return src
+
+        def decode(self, tgt, memory, src):
+            return logits.expand(*tgt.shape, -1)
+
+    return translate(Always(), src, 1, 4, 3)
+
+
+@exercise("translate")
+def test_float64_logits_are_not_rounded(learner):
+    """With float64 logits that are equal in float32, the greatest of them is the likeliest token."""
+    near = torch.tensor([0.5, 1.0, 1.0 + 1e-12, 1.0, -2.0], dtype=torch.float64)
+    text = learner.bring(text_of)(learner.translate, learner.Seq2SeqConfig, sources(3, (4, 3)) % 5, near)
+    same(text, torch.tensor([[1, 2, 2, 2]] * 2), "the text of float64 logits that differ by 1e-12")
+
+
 def pair(learner, reference, seed, **others):
     """The learner's Seq2Seq and the reference's, with the same weights."""
     sizes = dict(src_vocab_size=13, tgt_vocab_size=17, max_len=12, d_model=12, n_heads=2, d_ff=7, n_encoder_blocks=2, n_decoder_blocks=1)
@@ -138,6 +173,16 @@ def test_the_translation_ends_when_all_rows_are_finished(learner, reference, see
     found = [(max(lasts), texts(learner, reference, sources(seed, lasts), 8)) for lasts in ((2, 5, 3), (4, 1, 1), (3,), (2, 2, 2))]
     for last, answer in found:
         compare_text(answer, f"the text whose last row ends after {last} of 8 words")
+
+
+@exercise("translate")
+@few
+@given(seed=seeds)
+def test_a_written_pad_id_finishes_no_row(learner, reference, seed):
+    """If the decoder's likeliest token is config.pad_id, the row continues: only eos_id finishes it."""
+    ids = special(seed)
+    answer = texts(learner, reference, sources(seed, (5, 9, 4), pad=ids["pad"]), 6, writes_pad=True, **ids)
+    compare_text(answer, f"the text whose second word is pad_id={ids['pad']}")
 
 
 @exercise("translate")
@@ -212,11 +257,11 @@ def test_translating_restores_the_mode_of_each_module(learner, reference, seed):
 def test_a_target_longer_than_max_len_raises_an_error(learner, reference):
     """A translation that needs more than max_len tokens raises a ValueError that names max_len."""
     seed = 6
-    mine, model = pair(learner, reference, seed, max_len=7)
+    mine, _ = pair(learner, reference, seed, max_len=7)
     src, never = sources(seed, (5, 7, 3)), 99
-    got, expected = learner.translate(mine, src, 1, never, 4), reference.translate(model, src, 1, never, 4)
-    same(got, expected, "the text of 4 words")
+    got = learner.translate(mine, src, 1, never, 1)
     refuses(lambda: learner.translate(mine, src, 1, never, 12), naming={"max_len": 7}, because="13 tokens do not fit into max_len = 7", example=TOO_LONG)
+    shaped(got, (3, 2), "the text of 1 word", torch.int64)
 
 
 def translator(translate, model):

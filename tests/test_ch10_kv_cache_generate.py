@@ -1,15 +1,21 @@
 """Chapter 10, fourth part: generating with caches, and how many bytes they take."""
 
+import math
 import numbers
 from types import SimpleNamespace
 
 import torch
+from cached_decoding import check_work
 from calls import recorded_call
+from devices_and_dtypes import check_device_of_result
 from grader.execution.proxy import load, randomise
 from grader.runner.marks import exercise
 from grader.verdict.comparing import close, holds, refuses, same, sizes
+from grader.verdict.memory import StorageWatch
 from hypothesis import given, settings
+from memory_layouts import of_view
 from strategies import distinct, token_ids
+from torch import nn
 
 TABLES, INSIDE = ("learned", "sinusoidal"), ("rope", "alibi")
 GREEDY = {"temperature": 0.0}
@@ -174,7 +180,27 @@ def test_eos_in_the_prompt_finishes_nothing(learner, reference):
     same(got[1], reference.generate(model, last, n.new, eos_id=eos, **GREEDY), "the text of prompts that end with eos_id")
 
 
-@exercise("generate_cached", weight=18)  # code that calls generate passes most of the others
+def work_of_text(watch, generate, model, ids, new):
+    """A greedy text, and how many times the multiplications of one pass over it all calls took, rounded; infinite if they are out of sight."""
+    with watch(model=model) as seen:
+        text = generate(model, ids, new, temperature=0.0)
+    with torch.no_grad(), watch() as once:
+        model(text)
+    return text, round(seen.products / once.products) if not seen.left_torch() and once.products else math.inf
+
+
+@exercise("generate_cached", weight=20)  # code that calls generate passes most of the others
+def test_a_text_takes_the_work_of_one_pass(learner, reference):
+    """All calls together take about as many multiplications as one pass over the whole text, with whatever copy of the model they are done."""
+    n, seed = drawn()
+    mine, model = pair(learner, reference, n, seed, either(seed))
+    ids = prompt(n, seed)
+    text, work = learner.bring(work_of_text)(learner.bring(StorageWatch), learner.generate_cached, mine, ids, n.new)
+    same(text, reference.generate(model, ids, n.new, **GREEDY), "the text")
+    check_work(work, f"writing {n.new} tokens after {n.T} takes", "each position should go through the model only once")
+
+
+@exercise("generate_cached", weight=6)
 def test_each_position_goes_through_the_model_once(learner, reference):
     """The model gets the prompt, and then only new tokens: in all calls together at most as many positions as the text has (the last token is not needed)."""
     n, seed = drawn()
@@ -288,6 +314,54 @@ def test_generating_does_not_change_the_model(learner, reference):
     same(quiet, expected, "the text that is written where gradients are off")
     holds(still_off, "gradients were switched off before, and are switched on afterwards")
     holds(usable, "the text was made under torch.inference_mode: a model that is trained on it raises an error")
+
+
+class Writing(nn.Module):
+    """Greedy generation as a module that contains the model, so that both can be on another device."""
+
+    def __init__(self, generate, model, eos):
+        super().__init__()
+        self.generate, self.model, self.eos = generate, model, eos
+
+    def forward(self, ids):
+        return self.generate(self.model, ids, 3, eos_id=self.eos, temperature=0.0)
+
+
+@exercise("generate_cached")
+def test_the_text_is_where_the_prompt_is(learner, reference):
+    """The text is int64, and tensors made for each row are on the device of the prompt. The prompt may be a view."""
+    n, seed = drawn()
+    mine, model = pair(learner, reference, n, seed, either(seed))
+    ids = prompt(n, seed)
+    expected = reference.generate(model, ids, 3, **GREEDY)
+    eos = next(word for word in range(n.V) if not (expected[:, n.T :] == word).any())
+    text = learner.bring(Writing)(learner.generate_cached, mine, eos)
+    plain, of_a_view = text(ids), learner.bring(of_view)(text, ids)
+    same(plain, expected, f"the text with eos_id={eos}")
+    same(of_a_view, expected, "the text of a prompt that is a view, not contiguous in memory,")
+    check_device_of_result(learner, expected, text, ids)
+
+
+def written_in_float64(generate, model, ids, logits):
+    """The greedy text of a model in float64 that gives these logits at every position."""
+    model.double()
+    with torch.no_grad():
+        model.ln_f.weight.zero_()
+        model.ln_f.bias.copy_(torch.arange(len(model.ln_f.bias)) == 0)
+        model.lm_head.weight.zero_()
+        model.lm_head.weight[:, 0] = logits
+    return generate(model, ids, 3, temperature=0.0)
+
+
+@exercise("generate_cached")
+def test_float64_logits_are_not_rounded(learner, reference):
+    """With float64 logits that are equal in float32, the greatest of them is the likeliest token."""
+    n, seed = drawn()
+    mine, _ = pair(learner, reference, n, seed, either(seed))
+    ids, near = prompt(n, seed), torch.linspace(-1.0, 0.5, n.V, dtype=torch.float64)
+    near[1:4] = torch.tensor([1.0, 1.0 + 1e-12, 1.0], dtype=torch.float64)
+    text = learner.bring(written_in_float64)(learner.generate_cached, mine, ids, near)
+    same(text, torch.cat([ids, torch.full((n.B, 3), 2)], dim=1), "the text of float64 logits that differ by 1e-12")
 
 
 # ---- kv_cache_bytes

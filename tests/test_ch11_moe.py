@@ -9,6 +9,7 @@ from grader.execution.proxy import gradients
 from grader.runner.marks import exercise
 from grader.verdict.comparing import close, holds, refuses, same, sizes
 from hypothesis import given, settings
+from memory_layouts import of_views
 from pytest_check import check
 from strategies import distinct, seeds, tensor
 from torch import Tensor
@@ -99,12 +100,14 @@ def test_each_token_chooses_for_itself(learner, reference):
 
 @exercise("route", weight=2)
 def test_any_number_of_leading_axes(learner, reference):
-    """Logits are (..., N): one token, a row of tokens, a batch of rows, and more."""
+    """Logits are (..., N): one token, a row of tokens, a batch of rows, and more; they may be a view, not contiguous in memory."""
     n, seed = drawn_router()
     shapes = [(n.N,), (n.T, n.N), (n.B, n.T, n.N), (2, n.B, n.T, n.N)]
     got = [learner.route(scores(seed, *shape), 3) for shape in shapes]
+    view = learner.bring(of_views)(learner.route, scores(seed, n.B, n.T, n.N), 3)
     for shape, pair in reversed([*zip(shapes, got)]):
         same_routing(pair, reference.route(scores(seed, *shape), 3), f" for logits {shape}")
+    same_routing(view, reference.route(scores(seed, n.B, n.T, n.N), 3), " for logits that are not contiguous")
 
 
 @exercise("route", weight=2)
@@ -257,13 +260,15 @@ def test_choices_are_taken_as_they_are_given(learner, reference):
 
 @exercise("load_balancing_loss", weight=2)
 def test_all_tokens_count_alike(learner, reference):
-    """Probabilities (..., N) and choices (..., k) may have any leading axes; the loss is one mean over all tokens."""
+    """Probabilities (..., N) and choices (..., k) may have any leading axes, and may be views; the loss is one mean over all tokens."""
     n, seed = drawn_router()
     shapes = [(), (n.T,), (n.B, n.T), (2, n.B, n.T)]
     asked = [(probabilities(seed, *shape, n.N), choices(seed, 2, *shape, n.N)) for shape in shapes]
     got = [learner.load_balancing_loss(*pair) for pair in asked]
+    view = learner.bring(of_views)(learner.load_balancing_loss, *asked[2])
     for shape, pair, loss in reversed([*zip(shapes, asked, got)]):
         close(loss, reference.load_balancing_loss(*pair), f"the loss of probabilities {(*shape, n.N)}")
+    close(view, reference.load_balancing_loss(*asked[2]), "the loss of probabilities and choices that are not contiguous")
 
 
 def in_bfloat16(balance, probs, experts):

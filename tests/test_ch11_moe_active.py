@@ -52,13 +52,14 @@ def test_a_layer_without_the_experts_a_token_is_not_sent_to(learner):
 
 @exercise("active_parameters", weight=3)
 def test_each_layer_leaves_out_its_own(learner):
-    """A model may hold several MoELayers, at any depth and of different sizes: each leaves out its own unused experts, and everything else counts."""
+    """A model may hold several MoELayers, at any depth and of different sizes: each leaves out its own unused experts, and everything else counts. The model does not change."""
     n = drawn_layer()
     layers = [(n.F, n.N, 2), (n.F + 3, n.N + 1, 1), (None, n.N, 3)]
     model = learner.bring(Tower)(n.D, 9, [learner.MoELayer(n.D, *options) for options in layers])
-    whole, got = learner.bring(all_of)(model), learner.active_parameters(model)
+    whole, got, after = learner.bring(all_of)(model), learner.active_parameters(model), learner.bring(all_of)(model)
     idle = sum((n_experts - k) * one_expert(n.D, d_ff or 4 * n.D) for d_ff, n_experts, k in layers)
     same(got, whole - idle, "the count of a model with three MoELayers")
+    same(after, whole, "the number of all parameters of the model after the call")
 
 
 @exercise("active_parameters", weight=2)

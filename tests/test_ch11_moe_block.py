@@ -5,6 +5,7 @@ from grader.execution.proxy import gradients, load, parameters, state
 from grader.runner.marks import exercise
 from grader.verdict.comparing import close, holds, refuses
 from hypothesis import given, settings
+from memory_layouts import of_view
 from module_pairs import module_pair
 from pytest_check import check
 from strategies import distinct, seeds, tensor
@@ -153,18 +154,21 @@ def test_invalid_arguments_raise_an_error(learner, reference, n, seed):
 @few
 @given(n=stream, seed=seeds)
 def test_rows_of_a_batch_and_modes(learner, reference, n, seed):
-    """Every sequence of a batch gets the same output as alone, in train mode and in eval mode."""
+    """Every sequence of a batch gets the same output as alone, in train mode and in eval mode; the batch may be a view."""
     mine, model, _ = blocks(learner, reference, n, seed)
     x, row = x_of(n, seed), seed % n.B
+    view = learner.bring(of_view)(mine, x)
     together, alone = mine(x), mine.eval()(x[row : row + 1])
     close(output_and_loss(together)[0][row : row + 1], model(x[row : row + 1])[0], f"row {row} of the output")
     compare_output_and_loss(alone, model(x[row : row + 1]), f" of row {row} alone, in eval mode")
+    compare_output_and_loss(view, model(x), " for the same numbers in a view, not contiguous in memory")
 
 
 @exercise("MoEBlock")
 @few
 @given(n=stream, seed=seeds)
 def test_in_float64(learner, reference, n, seed):
-    """In float64 the output is float64."""
+    """In float64 the output is float64, with all its digits where the weights of the experts are 1."""
+    compare_in_float64(*blocks(learner, reference, n, seed, 1)[:2], x_of(n, seed), "block with top_k=1", tol=1e-9)
     mine, model, _ = blocks(learner, reference, n, seed)
     compare_in_float64(mine, model, x_of(n, seed), "block")

@@ -4,7 +4,17 @@ import torch
 from devices_and_dtypes import load_meta_device
 from grader.runner.marks import exercise
 from grader.verdict.comparing import close, describe_value, holds, shaped
-from model_states import check_hooks_and_modes, check_other_runs, check_trainable, draw_sizes, observed, training_pair
+from memory_layouts import of_views
+from model_states import (
+    check_hooks_and_modes,
+    check_left_by_an_error,
+    check_other_runs,
+    check_trainable,
+    draw_sizes,
+    left_by_an_error,
+    observed,
+    training_pair,
+)
 from small_models import ATTENTION_POSITIONS, TABLE_POSITIONS, gpt_ids
 
 
@@ -20,7 +30,10 @@ def has_a_place_of_its_own(look, model, ids):
         found = False
 
         def __torch_function__(self, func, types, args=(), kwargs=None):
-            own = "ch12_interpretability" in sys._getframe(1).f_code.co_filename
+            frame = sys._getframe()
+            while frame.f_code.co_filename.endswith("inner_calls.py"):  # this helper's own calls go through it
+                frame = frame.f_back
+            own = "ch12_interpretability" in frame.f_back.f_code.co_filename
             self.found = self.found or (own and func in makers and "device" not in (kwargs or {}))
             return func(*args, **(kwargs or {}))
 
@@ -52,7 +65,9 @@ def in_other_dtypes(learner, reference, what, look, look_here, judge=close):
         mine, model = training_pair(learner, reference, n, seed, positions=positions)
         got, expected = look(mine.to(dtype), ids), look_here(model.to(dtype), ids)
         judge(got, expected, f"{what} of a model in {str(dtype).removeprefix('torch.')}", tol)
-    follows_its_model(learner, what, look, training_pair(learner, reference, n, seed)[0], ids)
+    mine, model = training_pair(learner, reference, n, seed)
+    judge(learner.bring(of_views)(look, mine, ids), look_here(model, ids), f"{what} for ids that are not contiguous")
+    follows_its_model(learner, what, look, mine, ids)
 
 
 # ---- residual_stream
@@ -105,14 +120,16 @@ def test_the_stream_is_read_in_eval_mode(learner, reference):
 
 @exercise("residual_stream", weight=2)
 def test_reading_the_stream_leaves_hooks_and_modes_as_they_were(learner, reference):
-    """Your hooks are removed afterwards, those of other code are not, and each module has its old mode again, whichever parts were in train mode."""
+    """Your hooks are removed afterwards, those of other code are not, and each module has its old mode again, whichever parts were in train mode; also when the run fails."""
     n, seed = draw_sizes()
     mine, model = training_pair(learner, reference, n, seed, dropout=0.5)
     ids, expected = gpt_ids(n, seed), reference.residual_stream(model, gpt_ids(n, seed))
     found = learner.bring(observed)(learner.residual_stream, mine, ids)
+    failed = learner.bring(left_by_an_error)(learner.residual_stream, mine, ids + n.V)
     judge_stream(found["seen"], expected, "the stream")
     check_other_runs(found, expected, "the stream", judge_stream)
     check_hooks_and_modes(found)
+    check_left_by_an_error(failed)
 
 
 @exercise("residual_stream", weight=2)
@@ -151,7 +168,7 @@ def test_each_run_returns_its_own_stream(learner, reference):
 
 @exercise("residual_stream")
 def test_the_stream_of_models_of_other_dtypes_and_devices(learner, reference):
-    """The stream has the model's dtype, and is where the model is."""
+    """The stream has the model's dtype, and is where the model is; the ids may be a view."""
     in_other_dtypes(learner, reference, "the stream", learner.residual_stream, reference.residual_stream, judge_stream)
 
 
@@ -207,14 +224,16 @@ def test_the_first_row_comes_from_the_embeddings(learner, reference):
 
 @exercise("logit_lens", weight=2)
 def test_the_lens_leaves_the_model_as_it_was(learner, reference):
-    """The lens runs in eval mode: dropout is off, hooks and modes are as before, and a second call gives the same."""
+    """The lens runs in eval mode: dropout is off, hooks and modes are as before, also when the run fails, and a second call gives the same."""
     n, seed = draw_sizes()
     mine, model = training_pair(learner, reference, n, seed, dropout=0.5)
     expected = reference.logit_lens(model, gpt_ids(n, seed))
     found = learner.bring(observed)(learner.logit_lens, mine, gpt_ids(n, seed))
+    failed = learner.bring(left_by_an_error)(learner.logit_lens, mine, gpt_ids(n, seed) + n.V)
     close(found["seen"], expected, "the lens on a model with dropout, in train mode")
     check_other_runs(found, expected, "the lens")
     check_hooks_and_modes(found)
+    check_left_by_an_error(failed)
 
 
 @exercise("logit_lens", weight=2)
@@ -230,7 +249,7 @@ def test_the_lens_keeps_no_gradient(learner, reference):
 
 @exercise("logit_lens")
 def test_the_lens_on_models_of_other_dtypes_and_devices(learner, reference):
-    """The lens has the model's dtype, and is where the model is."""
+    """The lens has the model's dtype, and is where the model is; the ids may be a view."""
     in_other_dtypes(learner, reference, "the lens", learner.logit_lens, reference.logit_lens)
 
 
@@ -272,14 +291,16 @@ def test_each_row_sums_to_one_over_earlier_positions(learner, reference):
 
 @exercise("attention_patterns", weight=2)
 def test_the_patterns_leave_the_model_as_it_was(learner, reference):
-    """Patterns are taken in eval mode: no weight is dropped, hooks and modes are as before, and a second call gives the same."""
+    """Patterns are taken in eval mode: no weight is dropped, hooks and modes are as before, also when the run fails, and a second call gives the same."""
     n, seed = draw_sizes()
     mine, model = training_pair(learner, reference, n, seed, dropout=0.5)
     expected = reference.attention_patterns(model, gpt_ids(n, seed))
     found = learner.bring(observed)(learner.attention_patterns, mine, gpt_ids(n, seed))
+    failed = learner.bring(left_by_an_error)(learner.attention_patterns, mine, gpt_ids(n, seed) + n.V)
     close(found["seen"], expected, "the patterns of a model with dropout, in train mode")
     check_other_runs(found, expected, "the patterns")
     check_hooks_and_modes(found)
+    check_left_by_an_error(failed)
 
 
 @exercise("attention_patterns", weight=2)
@@ -295,5 +316,5 @@ def test_the_patterns_keep_no_gradient(learner, reference):
 
 @exercise("attention_patterns")
 def test_the_patterns_of_models_of_other_dtypes_and_devices(learner, reference):
-    """The patterns have the model's dtype, and are where the model is."""
+    """The patterns have the model's dtype, and are where the model is; the ids may be a view."""
     in_other_dtypes(learner, reference, "the patterns", learner.attention_patterns, reference.attention_patterns)

@@ -5,6 +5,7 @@ from grader.runner.marks import exercise
 from grader.verdict.comparing import same, sizes
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from memory_layouts import of_views
 from strategies import seeds, tensor
 
 # ---- classify_head
@@ -161,9 +162,28 @@ def test_the_greatest_mean_weight_decides(learner):
     )
 
 
+def at_a_limit(step):
+    """A head in float64 whose mean weight on the previous position is 0.6 + step."""
+    share = 0.6 + step
+    rest = (1 - share) / 2
+    return torch.tensor([[1.0, 0.0, 0.0], [share, 1 - share, 0.0], [rest, share, rest]], dtype=torch.float64)
+
+
+def near_even(distance):
+    """A head in float64 that is just that far from even attention in every row."""
+    third = 1 / 3
+    rows = [[1.0, 0.0, 0.0], [0.5 + distance, 0.5 - distance, 0.0], [third + distance, third - distance, third]]
+    return torch.tensor(rows, dtype=torch.float64)
+
+
 @exercise("classify_head")
 def test_patterns_of_any_floating_type(learner):
-    """A pattern in float64 or in bfloat16 gets the same names."""
+    """A pattern in float64 or in bfloat16 gets the same names, and so does a view. In float64 a billionth decides at a limit."""
     cases = [(attending(11, place, 0.7, 5), name) for place, name in ((previous, "previous"), (itself, "self"))]
     cases += [(even(11, 5, 0.05), "uniform"), (attending(11, elsewhere, 0.9, 5, spread=0.05), "sparse"), (attending(11, elsewhere, 0.6, 5), "mixed")]
     named(learner, *((pattern.to(dtype), name) for dtype in (torch.float64, torch.bfloat16) for pattern, name in cases))
+    views = [learner.bring(of_views)(learner.classify_head, pattern) for pattern, _ in cases]
+    for name, (pattern, right) in zip(views, cases):
+        same(name, right, f"the name of a head whose pattern is not contiguous ({seen(pattern)})")
+    named(learner, *((at_a_limit(step), name) for step, name in ((1e-9, "previous"), (-1e-9, "mixed"))))
+    named(learner, *((near_even(0.15 + step), name) for step, name in ((1e-9, "mixed"), (-1e-9, "uniform"))))

@@ -1,12 +1,13 @@
 """Chapter 12, third part: how much a head attends to the token after the previous copy, and which heads of a model do."""
 
 import torch
+from grader.chapters.ch12_interpretability.circuits import induction_circuit
 from grader.execution.proxy import load, randomise
 from grader.runner.marks import exercise
-from grader.teaching.circuits import induction_circuit
 from grader.verdict.comparing import close, holds, shaped, sizes
 from hypothesis import given
 from hypothesis import strategies as st
+from memory_layouts import of_views
 from model_states import check_hooks_and_modes, check_trainable, observed
 from strategies import seeds, tensor, token_ids
 
@@ -72,14 +73,16 @@ def test_with_period_1_the_head_looks_at_itself(learner, seed):
 @exercise("induction_score")
 @given(seed=seeds)
 def test_a_score_is_a_float(learner, seed):
-    """The score is a plain float, from a pattern in float32 or in float64."""
+    """The score is a plain float, from a pattern in float32 or in float64, where it keeps its digits; the pattern may be a view."""
     patterns = {dtype: causal(seed, 9, torch.float64).to(dtype) for dtype in (torch.float32, torch.float64)}
+    view = learner.bring(of_views)(learner.induction_score, patterns[torch.float32], 4)
     scores = {dtype: learner.induction_score(pattern, 4) for dtype, pattern in patterns.items()}
     for dtype, score in scores.items():
         kind = str(dtype).removeprefix("torch.")
         right = patterns[dtype].double().diagonal(-3)[1:].mean().item()
-        close(score, right, f"the score of a pattern in {kind}")
+        close(score, right, f"the score of a pattern in {kind}", 1e-12 if dtype is torch.float64 else None)
         holds(isinstance(score, float), f"a score should be a plain float; of a pattern in {kind} it is a {type(score).__name__}")
+    close(view, patterns[torch.float32].double().diagonal(-3)[1:].mean().item(), "the score of a pattern that is not contiguous")
 
 
 # ---- find_induction_heads
@@ -123,8 +126,9 @@ def scored(reference, model, ids, period):
     return patterns.diagonal(1 - period, -2, -1)[..., 1:].mean((1, 3))
 
 
-def same_scores(got, expected, what="the scores"):
-    close(shaped(got, tuple(expected.shape), f"{what}, a number for each head of each layer,").double(), expected.double(), what, 1e-4)
+def same_scores(got, expected, what="the scores", dtype=torch.float32):
+    tol = 1e-9 if dtype is torch.float64 else 1e-4
+    close(shaped(got, tuple(expected.shape), f"{what}, a number for each head of each layer,"), expected.to(dtype), what, tol)
 
 
 def halves(found, period):
@@ -137,14 +141,15 @@ def halves(found, period):
 
 @exercise("find_induction_heads", weight=3)
 def test_every_head_of_every_layer_gets_its_score(learner, reference):
-    """(n_layers, H), row l holding the heads of layer l: where tokens make no difference, any draw gives these very numbers."""
+    """(n_layers, H) in the model's dtype, row l holding the heads of layer l: where tokens make no difference, any draw gives these very numbers."""
     find, ask = learner.find_induction_heads, learner.bring(scores_and_sequences)
     tabled, expected = model_of(learner, reference, 1, 4, 11, tokens_differ=False)
     rope, expected_too = model_of(learner, reference, 2, 5, 9, H=2, L=3, tokens_differ=False, positions="rope", max_len=6)
     got = [ask(find, tabled, 4, 6, 0)[0], ask(find, rope, 5, 3, 0)[0], ask(find, rope, 5, 3, 0, True)[0]]
     same_scores(got[0], scored(reference, expected, torch.zeros(1, 8, dtype=torch.long), 4), "the scores with period 4 of a model whose max_len is 8")
-    for scores, kind in zip(got[1:], ("", " in float64")):
-        same_scores(scores, scored(reference, expected_too, torch.zeros(1, 10, dtype=torch.long), 5), f"the scores with period 5 of a model with RoPE{kind}")
+    for scores, dtype, kind in zip(got[1:], (torch.float32, torch.float64), ("", " in float64")):
+        expected = scored(reference, expected_too.to(dtype), torch.zeros(1, 10, dtype=torch.long), 5)
+        same_scores(scores, expected, f"the scores with period 5 of a model with RoPE{kind}", dtype)
 
 
 @exercise("find_induction_heads", weight=3)

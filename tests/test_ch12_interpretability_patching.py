@@ -4,7 +4,17 @@ import torch
 from grader.runner.marks import exercise
 from grader.verdict.comparing import close, refuses, same, shaped
 from hypothesis import given, settings
-from model_states import check_hooks_and_modes, check_other_runs, check_trainable, draw_sizes, observed, training_pair
+from memory_layouts import of_views
+from model_states import (
+    check_hooks_and_modes,
+    check_left_by_an_error,
+    check_other_runs,
+    check_trainable,
+    draw_sizes,
+    left_by_an_error,
+    observed,
+    training_pair,
+)
 from small_models import gpt_ids
 from strategies import distinct, seeds, tensor
 
@@ -95,15 +105,17 @@ def test_clean_into_clean_changes_nothing(learner, reference):
 
 @exercise("patch_residual", weight=2)
 def test_a_patch_leaves_the_model_as_it_was(learner, reference):
-    """Both runs are in eval mode; hooks and modes are as before, and a second patch gives the same."""
+    """Both runs are in eval mode; hooks and modes are as before, also when a run fails, and a second patch gives the same."""
     n, seed = draw_sizes()
     mine, model = training_pair(learner, reference, n, seed, dropout=0.5)
     clean, corrupted = two_texts(n, seed)
     expected = reference.patch_residual(model, clean, corrupted, 0, 1)
     found = learner.bring(observed)(learner.patch_residual, mine, clean, corrupted, 0, 1)
+    failed = learner.bring(left_by_an_error)(learner.patch_residual, mine, clean, corrupted + n.V, 0, 1)
     close(found["seen"], expected, "the logits of a model with dropout, in train mode")
     check_other_runs(found, expected, "the logits")
     check_hooks_and_modes(found)
+    check_left_by_an_error(failed)
 
 
 @exercise("patch_residual", weight=2)
@@ -134,10 +146,12 @@ def test_invalid_layers_and_shapes_raise_an_error(learner, reference):
 
 @exercise("patch_residual")
 def test_models_of_other_dtypes_are_patched_in_theirs(learner, reference):
-    """The logits have the model's dtype, double or half."""
+    """The logits have the model's dtype, double or half; the ids may be views."""
     n, seed = draw_sizes(L=1)
     clean, corrupted = two_texts(n, seed)
     mine, model = training_pair(learner, reference, n, seed)
+    views, wanted = learner.bring(of_views)(learner.patch_residual, mine, clean, corrupted, 0, 1), reference.patch_residual(model, clean, corrupted, 0, 1)
+    close(views, wanted, "the logits for ids that are not contiguous")
     for dtype, tol in ((torch.float64, 1e-9), (torch.bfloat16, 0.15)):
         expected = reference.patch_residual(model.to(dtype), clean, corrupted, 0, 1)
         close(learner.patch_residual(mine.to(dtype), clean, corrupted, 0, 1), expected, f"the logits in {str(dtype).removeprefix('torch.')}", tol)
@@ -213,11 +227,11 @@ def test_only_the_logit_of_the_target_counts(learner, n, seed):
 @settings(max_examples=3)
 @given(n=several, seed=seeds)
 def test_equal_clean_and_corrupted_logits_raise_an_error(learner, n, seed):
-    """When clean and corrupted runs give the target the same logit, however different the others' are, that is a ValueError."""
+    """When clean and corrupted runs give the target the same logit, however different the others' are, that is a ValueError that names the target."""
     target = seed % n.V
     judge_recovery(learner, n, seed, 2.0, 4.0, [0.5])
     apart = three_runs(n, seed, target, 2.0, 2.0, 3.0)
-    refuses(lambda: learner.recovery(*apart, target), because="the target's logit is 2.0 in the clean and in the corrupted run")
+    refuses(lambda: learner.recovery(*apart, target), naming={"target": target}, because="the target's logit is 2.0 in the clean and in the corrupted run")
     refuses(lambda: learner.recovery(apart[0], apart[0].clone(), apart[0].clone(), target), because="all three runs are the same")
 
 

@@ -4,16 +4,19 @@ from types import SimpleNamespace
 
 import torch
 from backward_laws import (
+    HALF_PRECISION,
     by_autograd,
     by_measuring,
     combined,
     compare_gradients,
     computed,
+    in_bfloat16,
     is_measured,
     leading,
     on_inference_tensors,
     on_views,
     result_number,
+    rounded,
 )
 from devices_and_dtypes import check_device_of_result
 from grader.runner.marks import exercise
@@ -160,9 +163,10 @@ def test_attention_dtype_device_and_views(learner, reference, n, seed):
     mask, f = random_mask(seed, n.Tq, n.Tk), learner.attention_backward
     expected = reference.attention_backward(q, k, v, grad_out, mask)
     got, still = f(q, k, v, grad_out, mask), learner.bring(on_inference_tensors)(f, q, k, v, grad_out, mask)
-    turned = learner.bring(on_views)(f, q, k, v, grad_out, mask)
+    turned, half = (learner.bring(way)(f, q, k, v, grad_out, mask) for way in (on_views, in_bfloat16))
     compare_gradients(got, names(*expected), " in float32", tol=1e-3)
     compare_gradients(still, names(*expected), " in inference mode", tol=1e-3)
     compare_gradients(turned, names(*expected), " for tensors that are not contiguous", tol=1e-3)
+    compare_gradients(half, names(*rounded(expected)), " in bfloat16", HALF_PRECISION)
     for place in range(3):
         check_device_of_result(learner, expected[place], learner.bring(result_number)(f, place), q, k, v, grad_out, mask)

@@ -2,17 +2,20 @@
 
 import torch
 from backward_laws import (
+    HALF_PRECISION,
     by_autograd,
     by_measuring,
     combined,
     compare_gradients,
     computed,
+    in_bfloat16,
     is_measured,
     leading,
     linear,
     on_inference_tensors,
     on_views,
     result_number,
+    rounded,
 )
 from devices_and_dtypes import check_device_of_result
 from grader.runner.marks import exercise
@@ -111,9 +114,11 @@ def test_linear_dtype_device_and_views(learner, reference, n, seed):
     got = learner.linear_backward(x, weight, grad_out)
     turned = learner.bring(on_views)(learner.linear_backward, x, weight, grad_out)
     still = learner.bring(on_inference_tensors)(learner.linear_backward, x, weight, grad_out)
+    half = learner.bring(in_bfloat16)(learner.linear_backward, x, weight, grad_out)
     compare_gradients(got, names(*expected), " in float32", tol=1e-4)
     compare_gradients(still, names(*expected), " in inference mode", tol=1e-4)
     compare_gradients(turned, names(*expected), " for tensors that are not contiguous", tol=1e-4)
+    compare_gradients(half, names(*rounded(expected)), " in bfloat16", HALF_PRECISION)
     for place in range(3):
         check_device_of_result(learner, expected[place], learner.bring(result_number)(learner.linear_backward, place), x, weight, grad_out)
 
@@ -192,12 +197,14 @@ def test_gelu_dtype_device_and_shape(learner, reference, n, seed):
     x, grad_out = tensor(seed, n.B, n.T, n.D, scale=1.5), tensor(seed + 1, n.B, n.T, n.D)
     quiet, one = learner.bring(on_inference_tensors), (x[0, 0, 0], grad_out[0, 0, 0])
     turned = learner.bring(on_views)(learner.gelu_backward, x, grad_out)
+    half = {form: learner.bring(in_bfloat16)(learner.gelu_backward, x, grad_out, form) for form in forms}
     got = {form: (learner.gelu_backward(x, grad_out, form), learner.gelu_backward(*one, form), quiet(learner.gelu_backward, x, grad_out, form)) for form in forms}
     for form, name in forms.items():
         expected = reference.gelu_backward(x, grad_out, form)
         close(got[form][0], expected, f"grad_x in {name} and float32", tol=1e-4)
         close(got[form][1], expected[0, 0, 0], f"grad_x of one number in {name}", tol=1e-3)
         close(got[form][2], expected, f"grad_x in {name}, in inference mode", tol=1e-4)
+        close(half[form], expected.bfloat16(), f"grad_x in {name} and bfloat16", HALF_PRECISION)
     close(turned, reference.gelu_backward(x, grad_out), "grad_x for tensors that are not contiguous", tol=1e-4)
     check_device_of_result(learner, x, learner.gelu_backward, x, grad_out)
 

@@ -2,11 +2,13 @@
 
 import torch
 from backward_laws import (
+    HALF_PRECISION,
     by_autograd,
     by_measuring,
     combined,
     compare_gradients,
     computed,
+    in_bfloat16,
     is_measured,
     leading,
     look_up,
@@ -14,6 +16,7 @@ from backward_laws import (
     on_inference_tensors,
     on_views,
     result_number,
+    rounded,
 )
 from devices_and_dtypes import check_device_of_result
 from grader.runner.marks import exercise
@@ -136,9 +139,11 @@ def test_layer_norm_dtype_device_and_views(learner, reference, n, seed):
     expected, f = reference.layer_norm_backward(x, weight, grad_out), learner.layer_norm_backward
     got, turned = f(x, weight, grad_out), learner.bring(on_views)(f, x, weight, grad_out)
     still = learner.bring(on_inference_tensors)(f, x, weight, grad_out)
+    half = learner.bring(in_bfloat16)(f, x, weight, grad_out)
     compare_gradients(got, names(*expected), " in float32", tol=1e-3)
     compare_gradients(still, names(*expected), " in inference mode", tol=1e-3)
     compare_gradients(turned, names(*expected), " for tensors that are not contiguous", tol=1e-3)
+    compare_gradients(half, names(*rounded(expected)), " in bfloat16", HALF_PRECISION)
     for place in range(3):
         check_device_of_result(learner, expected[place], learner.bring(result_number)(f, place), x, weight, grad_out)
 
@@ -212,9 +217,11 @@ def test_embedding_dtype_device_and_views(learner, reference, n, seed):
     got, sum_of_many = learner.embedding_backward(ids, grad_out, n.V), learner.embedding_backward(many, small, 3)
     turned = learner.bring(on_views)(learner.embedding_backward, ids, grad_out, n.V)
     still = learner.bring(on_inference_tensors)(learner.embedding_backward, ids, grad_out, n.V)
+    half = learner.bring(in_bfloat16)(learner.embedding_backward, ids, grad_out, n.V)
     close(got, expected, "the gradient in float32", tol=1e-4)
     close(turned, expected, "the gradient for tensors that are not contiguous", tol=1e-4)
     close(still, expected, "the gradient in inference mode", tol=1e-4)
+    close(half, expected.bfloat16(), "the gradient in bfloat16", HALF_PRECISION)
     close(sum_of_many, torch.tensor([[0.0], [0.0], [3003.0]]), "the gradient of a row that was looked up 3000 times", tol=1e-4)
     check_device_of_result(learner, expected, learner.embedding_backward, ids, grad_out, n.V)
 

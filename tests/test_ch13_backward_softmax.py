@@ -3,7 +3,17 @@
 import math
 
 import torch
-from backward_laws import by_autograd, by_measuring, computed, is_measured, leading, on_inference_tensors, on_views
+from backward_laws import (
+    HALF_PRECISION,
+    by_autograd,
+    by_measuring,
+    computed,
+    in_bfloat16,
+    is_measured,
+    leading,
+    on_inference_tensors,
+    on_views,
+)
 from devices_and_dtypes import check_device_of_result
 from grader.runner.marks import exercise
 from grader.verdict.comparing import close, shaped, sizes
@@ -113,9 +123,11 @@ def test_softmax_dtype_device_and_views(learner, reference, n, seed):
     got = learner.softmax_backward(weights, grad_out)
     turned = learner.bring(on_views)(learner.softmax_backward, weights, grad_out)
     still = learner.bring(on_inference_tensors)(learner.softmax_backward, weights, grad_out)
+    half = learner.bring(in_bfloat16)(learner.softmax_backward, weights, grad_out)
     close(got, expected, "the gradient in float32", tol=1e-4)
     close(turned, expected, "the gradient for tensors that are not contiguous", tol=1e-4)
     close(still, expected, "the gradient in inference mode", tol=1e-4)
+    close(half, expected.bfloat16(), "the gradient in bfloat16", HALF_PRECISION)
     check_device_of_result(learner, weights, learner.softmax_backward, weights, grad_out)
 
 
@@ -238,7 +250,9 @@ def test_cross_entropy_dtype_device_and_views(learner, reference, n, seed):
     got = learner.cross_entropy_backward(logits, targets)
     turned = learner.bring(on_views)(learner.cross_entropy_backward, logits, targets)
     still = learner.bring(on_inference_tensors)(learner.cross_entropy_backward, logits, targets)
+    half = learner.bring(in_bfloat16)(learner.cross_entropy_backward, logits, targets)
     close(got, expected, "the gradient in float32", tol=1e-4)
     close(turned, expected, "the gradient for tensors that are not contiguous", tol=1e-4)
     close(still, expected, "the gradient in inference mode", tol=1e-4)
+    close(half, expected.bfloat16(), "the gradient in bfloat16", HALF_PRECISION)
     check_device_of_result(learner, logits, learner.cross_entropy_backward, logits, targets)

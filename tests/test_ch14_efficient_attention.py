@@ -3,7 +3,8 @@
 import math
 
 import torch
-from attention_groups import double_qkv, group_sizes, pair_of, same_pair
+from attention_groups import double_qkv, group_sizes, in_bfloat16, pair_of, same_pair
+from backward_laws import on_views
 from devices_and_dtypes import check_device_of_result
 from grader.execution.proxy import gradients
 from grader.runner.marks import exercise
@@ -82,34 +83,52 @@ def output_only(attention, q, k, v, mask):
 @few
 @given(n=group_sizes, seed=seeds)
 def test_the_output_has_the_gradients_of_attention(learner, reference, n, seed):
-    """Through the output, q, k and v get the gradients of chapter 3's attention; they are finite even if a query sees nothing."""
+    """Through the output, q, k and v get the gradients of chapter 3's attention; they are finite even if a query sees nothing, or a masked key has a very large score."""
     q, k, v = double_qkv(seed, n)
     mask = random_mask(seed, n.B, 1, n.Tq, n.Tk)
     mask[seed % n.B, :, seed % n.Tq] = False
-    got = gradients(learner.bring(output_only), learner.attention_with_lse, q, k, v, mask)
-    expected = gradients(reference.bring(output_only), reference.scaled_dot_product_attention, q, k, v, mask)
-    with check:
-        close(got.output, expected.output, "the output")
-    for i, name in ((1, "q"), (2, "k"), (3, "v")):
+    far, seen = k.clone(), torch.arange(n.Tk).expand(n.Tq, n.Tk) != seed % n.Tk
+    q[..., 0], far[..., seed % n.Tk, 0] = 1.0, 1e4 * n.d**0.5
+    cases = ((k, mask, ""), (far, seen, " where a masked key has a score near 10000"))
+    got = [gradients(learner.bring(output_only), learner.attention_with_lse, q, keys, v, mask) for keys, mask, _ in cases]
+    expected = [gradients(reference.bring(output_only), reference.scaled_dot_product_attention, q, keys, v, mask) for keys, mask, _ in cases]
+    for found, wanted, (_, _, which) in zip(got, expected, cases):
         with check:
-            compare_gradient(got.inputs[i], expected.inputs[i], name)
+            close(found.output, wanted.output, "the output" + which)
+        for i, name in ((1, "q"), (2, "k"), (3, "v")):
+            with check:
+                compare_gradient(found.inputs[i], wanted.inputs[i], name + which)
 
 
 @exercise("attention_with_lse")
 @few
 @given(n=group_sizes, seed=seeds)
 def test_attention_with_lse_keeps_dtype_and_device(learner, reference, n, seed):
-    """Output and lse have the dtype and the device of the queries: float32 gives float32, with a mask too."""
+    """Output and lse have the dtype and the device of the queries: float32 gives float32, with a mask too, and bfloat16 gives bfloat16."""
     q, k, v = (x.float() for x in double_qkv(seed, n, scale=1.0))
     mask = random_mask(seed, n.Tq, n.Tk)
     got, plain = learner.attention_with_lse(q, k, v, mask), learner.attention_with_lse(q, k, v)
+    rough = learner.attention_with_lse(q.bfloat16(), k.bfloat16(), v.bfloat16(), mask)
     same_pair(got, reference.attention_with_lse(q, k, v, mask), "attention_with_lse")
     same_pair(plain, reference.attention_with_lse(q, k, v), "attention_with_lse")
+    same_pair(rough, in_bfloat16(reference.attention_with_lse(q, k, v, mask)), "attention_with_lse", " in bfloat16", tol=8e-2)
     check_device_of_result(learner, plain[0], learner.bring(first_of), learner.attention_with_lse, q, k, v)
 
 
 def first_of(f, *args):
     return f(*args)[0]
+
+
+@exercise("attention_with_lse")
+@few
+@given(n=group_sizes, seed=seeds)
+def test_queries_keys_and_values_need_not_be_contiguous(learner, reference, n, seed):
+    """Queries, keys, values and the mask may be views, whose numbers are not neighbours in memory."""
+    q, k, v = double_qkv(seed, n)
+    mask = random_mask(seed, n.B, 1, n.Tq, n.Tk)
+    got, plain = (learner.bring(on_views)(learner.attention_with_lse, q, k, v, *rest) for rest in ((mask,), ()))
+    same_pair(got, reference.attention_with_lse(q, k, v, mask), "attention_with_lse", " of views")
+    same_pair(plain, reference.attention_with_lse(q, k, v), "attention_with_lse", " of views")
 
 
 # ---- merge_attention
@@ -200,10 +219,13 @@ def test_the_groups_of_the_lesson_merge(learner):
 @few
 @given(n=distinct("B", "H", "Tq", "d_v"), seed=seeds)
 def test_merging_keeps_dtype_and_device(learner, reference, n, seed):
-    """Output and lse have the dtype and the device of the groups: float32 gives float32, float64 gives float64."""
+    """Output and lse have the dtype and the device of the groups: float32 gives float32, float64 float64, and bfloat16 bfloat16; the groups may be views."""
     state = [tensor(seed + i, *shape) for i, shape in enumerate([(n.B, n.H, n.Tq, n.d_v), (n.B, n.H, n.Tq)] * 2)]
     single, double = learner.merge_attention(*state), learner.merge_attention(*(x.double() for x in state))
+    rough, views = learner.merge_attention(*(x.bfloat16() for x in state)), learner.bring(on_views)(learner.merge_attention, *state)
     same_pair(double, reference.merge_attention(*(x.double() for x in state)), "merge_attention", " in float64")
     same_pair(single, reference.merge_attention(*state), "merge_attention", " in float32")
+    same_pair(rough, in_bfloat16(reference.merge_attention(*state)), "merge_attention", " in bfloat16", tol=8e-2)
+    same_pair(views, reference.merge_attention(*state), "merge_attention", " of views")
     holds(pair_of(single, "merge_attention")[1].dtype == torch.float32, "lse should be float32, as that of both groups is")
     check_device_of_result(learner, single[0], learner.bring(first_of), learner.merge_attention, *state)

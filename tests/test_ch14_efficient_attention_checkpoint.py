@@ -1,6 +1,7 @@
 """Chapter 14, fifth part: a module that runs again in the backward pass."""
 
 import torch
+from changing_models import Additions, call_changing
 from grader.execution.proxy import load, parameters, randomise
 from grader.runner.marks import exercise
 from grader.verdict.comparing import close, holds, same, sizes
@@ -19,15 +20,17 @@ net_sizes = distinct("B", "T", "D", "hidden", hidden=(8, 11))
 
 
 class Net(nn.Module):
-    """Two linear layers with a nonlinear function and dropout between them. It counts its calls."""
+    """Two linear layers with a nonlinear function and dropout between them. It counts its calls; if it is `changing`, each of them has a factor of its own."""
 
-    def __init__(self, width, hidden, p):
+    def __init__(self, width, hidden, p, changing=False):
         super().__init__()
         self.up, self.drop, self.down, self.calls = nn.Linear(width, hidden), nn.Dropout(p), nn.Linear(hidden, width), 0
+        self.changing = changing
 
     def forward(self, x):
         self.calls += 1
-        return self.down(self.drop(torch.tanh(self.up(x))))
+        y = self.down(self.drop(torch.tanh(self.up(x))))
+        return y * torch.special.bessel_y1(torch.zeros(1)) if self.changing else y
 
 
 class Lookup(nn.Module):
@@ -262,7 +265,7 @@ def count_calls(run, module, x):
     return [forward, both, module.calls - both]
 
 
-@exercise("checkpointed", weight=4)
+@exercise("checkpointed", weight=2)
 @few
 @given(n=net_sizes, seed=seeds)
 def test_the_module_runs_once_forward_and_once_more_backward(learner, reference, n, seed):
@@ -276,6 +279,30 @@ def test_the_module_runs_once_forward_and_once_more_backward(learner, reference,
     same(forward, 1, "the number of times that the module runs in the forward pass")
     same(both, 2, "the number of times that the module runs in both passes together")
     same(without, 1, "the number of times that the module runs without gradient")
+
+
+def three_calls(run, module, x):
+    """The output and its gradient, of a sum that weights each entry alike, and the output of a second call without gradient."""
+    leaf = x.clone().requires_grad_()
+    output = run(module, leaf)
+    output.sum().backward()
+    with torch.no_grad():
+        return [output.detach(), leaf.grad, run(module, x)]
+
+
+@exercise("checkpointed", weight=4)
+@few
+@given(n=net_sizes, seed=seeds)
+def test_output_and_gradient_are_those_of_two_calls_of_the_module(learner, reference, n, seed):
+    """If each call of the module has a factor of its own, the output has the factor of the first call, the gradient that of the second, and a call without
+    gradient that of the third."""
+    mine, *_ = both_nets(learner, reference, Net, n.D, n.hidden, 0.0, True, seed=seed)
+    _, model, *_, direct = both_nets(learner, reference, Net, n.D, n.hidden, 0.0, seed=seed)
+    x, factors = double(seed, n.B, n.T, n.D), double(seed + 1, 3, 1).abs() + torch.tensor([[1.0], [3.0], [5.0]])
+    alone = reference.bring(three_calls)(direct, model, x)
+    found = learner.bring(call_changing)(learner.bring(Additions), factors, learner.bring(three_calls), learner.checkpointed, mine, x)
+    for i, name in enumerate(("the output", "the gradient of x", "the output without gradient")):
+        close(found[i], factors[i] * alone[i], f"{name} of a module whose call number {i + 1} has the factor {factors[i].item():.3f}")
 
 
 @exercise("checkpointed", weight=16)

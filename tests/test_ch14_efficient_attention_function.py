@@ -2,6 +2,7 @@
 
 import torch
 from attention_groups import double_qkv, fixed_sizes, group_sizes
+from backward_laws import on_views
 from calls import call_without_gradient, gradient_of_one
 from grader.execution.proxy import gradients
 from grader.runner.marks import exercise
@@ -162,6 +163,11 @@ def test_an_efficient_block_has_at_least_one_key(learner, reference):
 @few
 @given(n=group_sizes, seed=seeds)
 def test_efficient_attention_keeps_the_dtype(learner, reference, n, seed):
-    """Output and gradients are float32 for float32, and float64 for float64."""
+    """Output and gradients are float32 for float32, and float64 for float64; the output is bfloat16 for bfloat16. q, k and v may be views."""
     q, k, v = (x.float() for x in double_qkv(seed, n, scale=1.0))
-    compare_with_attention(gradients(learner.efficient_attention, q, k, v, 3, True), reference, q, k, v, True)
+    got = gradients(learner.efficient_attention, q, k, v, 3, True)
+    rough = learner.efficient_attention(q.bfloat16(), k.bfloat16(), v.bfloat16(), 3)
+    views = learner.bring(on_views)(learner.efficient_attention, q, k, v, 3)
+    compare_with_attention(got, reference, q, k, v, True)
+    close(rough, reference.efficient_attention(q, k, v).bfloat16(), "the output in bfloat16", tol=8e-2)
+    close(views, reference.efficient_attention(q, k, v), "the output of views")

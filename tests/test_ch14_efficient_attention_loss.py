@@ -1,6 +1,7 @@
 """Chapter 14, sixth part: cross-entropy with the logits of a few positions at a time."""
 
 import torch
+from backward_laws import on_views
 from calls import call_without_gradient, gradient_of_one
 from devices_and_dtypes import check_device_of_result
 from grader.execution.proxy import gradients
@@ -173,6 +174,20 @@ def test_hidden_or_weight_may_need_a_gradient_alone(learner, reference, n, seed)
 
 
 @exercise("chunked_cross_entropy")
+@few
+@given(n=loss_sizes, seed=seeds)
+def test_hidden_states_and_targets_may_be_views(learner, reference, n, seed):
+    """Hidden states, weight and targets may be views, also slices of larger tensors, and there may be one position alone: hidden (D,) and targets ()."""
+    hidden, weight, targets = case(seed, n)
+    targets[0, 0] = 1
+    views = learner.bring(on_views)(learner.chunked_cross_entropy, hidden, weight, targets, 3)
+    alone = learner.chunked_cross_entropy(hidden[0, 0], weight, targets[0, 0], 3)
+    expected = [reference.bring(whole)(reference.cross_entropy, *parts) for parts in ((hidden, weight, targets), (hidden[0, :1], weight, targets[0, :1]))]
+    close(views, expected[0], "the loss of views")
+    close(alone, expected[1], "the loss of one position, hidden (D,) and targets (),")
+
+
+@exercise("chunked_cross_entropy")
 def test_a_chunk_has_at_least_one_position(learner, reference):
     """chunk below 1 raises a ValueError that names it."""
     hidden, weight, targets = tensor(1, 5, 3), tensor(2, 7, 3), token_ids(3, 5, vocab=7)
@@ -188,12 +203,14 @@ def test_a_chunk_has_at_least_one_position(learner, reference):
 @few
 @given(n=loss_sizes, seed=seeds)
 def test_the_chunked_loss_keeps_dtype_and_device(learner, reference, n, seed):
-    """Loss and gradients are float32 for float32, also without gradient, and on the device of the hidden states."""
+    """Loss and gradients are float32 for float32, also without gradient, and on the device of the hidden states; the loss is bfloat16 for bfloat16."""
     hidden, weight, targets = case(seed, n)
     single = hidden.float(), weight.float(), targets
+    rough = learner.chunked_cross_entropy(hidden.bfloat16(), weight.bfloat16(), targets, 4)
     got, quiet = gradients(learner.chunked_cross_entropy, *single, 4), call_without_gradient(learner, learner.chunked_cross_entropy, *single, 4)
     expected = at_once(reference, *single)
     for mode, loss in quiet.items():
         close(loss, expected.output, f"the loss in {mode}")
     compare_losses(got, expected)
+    close(rough, expected.output.bfloat16(), "the loss in bfloat16", tol=8e-2)
     check_device_of_result(learner, got.output, learner.chunked_cross_entropy, *single, 4)

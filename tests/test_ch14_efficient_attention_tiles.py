@@ -1,7 +1,8 @@
 """Chapter 14, second part: attention strip by strip, forward and backward, and the memory that it takes."""
 
 import torch
-from attention_groups import double_qkv, fixed_sizes, group_sizes, same_pair
+from attention_groups import double_qkv, fixed_sizes, group_sizes, in_bfloat16, same_pair
+from backward_laws import on_views
 from calls import call_without_gradient
 from devices_and_dtypes import check_device_of_result
 from grader.execution.proxy import gradients
@@ -145,16 +146,42 @@ def test_without_keys_the_result_is_that_of_an_empty_group(learner, reference, n
 @few
 @given(n=group_sizes, seed=seeds)
 def test_tiles_keep_dtype_and_device(learner, reference, n, seed):
-    """Output and lse have the dtype and the device of the queries: float32 gives float32."""
+    """Output and lse have the dtype and the device of the queries: float32 gives float32, bfloat16 gives bfloat16."""
     q, k, v = (x.float() for x in double_qkv(seed, n, scale=1.0))
     got = learner.tiled_attention(q, k, v, 3), learner.tiled_attention(q, k, v, 3, True)
+    rough = learner.tiled_attention(q.bfloat16(), k.bfloat16(), v.bfloat16(), 3, True)
     for pair, causal in zip(got, (False, True)):
         same_pair(pair, whole_attention(reference.attention_with_lse, q, k, v, causal), "tiled_attention", f" with causal={causal}")
+    expected = in_bfloat16(whole_attention(reference.attention_with_lse, q, k, v, True))
+    same_pair(rough, expected, "tiled_attention", " in bfloat16", tol=8e-2)
     check_device_of_result(learner, got[0][0], learner.bring(first_tile), learner.tiled_attention, q, k, v)
 
 
 def first_tile(f, q, k, v):
     return f(q, k, v, 2, True)[0]
+
+
+@exercise("tiled_attention")
+@few
+@given(n=group_sizes, seed=seeds)
+def test_tiles_of_views(learner, reference, n, seed):
+    """Queries, keys and values may be views, whose numbers are not neighbours in memory."""
+    q, k, v = double_qkv(seed, n)
+    got = learner.bring(on_views)(learner.tiled_attention, q, k, v, 4, True)
+    same_pair(got, whole_attention(reference.attention_with_lse, q, k, v, True), "tiled_attention", " of views")
+
+
+@exercise("tiled_attention")
+@few
+@given(n=group_sizes, seed=seeds)
+def test_causal_queries_before_the_first_key_see_nothing(learner, reference, n, seed):
+    """With causal=True and more queries than keys, query i is still at position Tk - Tq + i: one below 0 sees no key, and has output 0 and lse -inf."""
+    n.Tq, n.Tk = n.Tk, n.Tq
+    q, k, v = double_qkv(seed, n)
+    got = {block: learner.tiled_attention(q, k, v, block, causal=True) for block in (1, 2, n.Tk + 3)}
+    expected = whole_attention(reference.attention_with_lse, q, k, v, causal=True)
+    for block, pair in got.items():
+        same_pair(pair, expected, "tiled_attention", f" of more queries than keys with block = {block} and causal=True")
 
 
 # ---- tiled_attention_backward
@@ -170,11 +197,11 @@ def backward_case(reference, q, k, v, seed, causal):
     return (output, lse, grad_out), expected.inputs[:3]
 
 
-def same_gradients(got, expected, which=""):
+def same_gradients(got, expected, which="", tol=None):
     holds(isinstance(got, tuple | list) and len(got) == 3, "tiled_attention_backward should return three tensors: grad_q, grad_k and grad_v")
     for name, gradient, wanted in zip(reversed(NAMES), reversed(got), reversed(expected)):
         with check:
-            close(gradient, wanted, name + which)
+            close(gradient, wanted, name + which, tol)
 
 
 @exercise("tiled_attention_backward", weight=3)
@@ -293,11 +320,37 @@ def test_a_block_of_the_backward_pass_has_at_least_one_key(learner, reference):
 @few
 @given(n=group_sizes, seed=seeds)
 def test_gradients_keep_dtype_and_device(learner, reference, n, seed):
-    """Each gradient has the shape, dtype and device of what it is the gradient of: float32 gives float32."""
+    """Each gradient has the shape, dtype and device of what it is the gradient of: float32 gives float32, bfloat16 gives bfloat16."""
     q, k, v = (x.float() for x in double_qkv(seed, n, scale=1.0))
     rest, expected = backward_case(reference, q, k, v, seed, causal=True)
-    same_gradients(learner.tiled_attention_backward(q, k, v, *rest, 3, True), expected)
+    got = learner.tiled_attention_backward(q, k, v, *rest, 3, True)
+    rough = learner.tiled_attention_backward(*in_bfloat16((q, k, v, *rest)), 3, True)
+    same_gradients(got, expected)
+    same_gradients(rough, in_bfloat16(expected), " in bfloat16", tol=0.2)
     check_device_of_result(learner, q, learner.bring(first_gradient), learner.tiled_attention_backward, q, k, v, *rest)
+
+
+@exercise("tiled_attention_backward")
+@few
+@given(n=group_sizes, seed=seeds)
+def test_gradients_of_views(learner, reference, n, seed):
+    """All tensors may be views, whose numbers are not neighbours in memory."""
+    q, k, v = double_qkv(seed, n)
+    rest, expected = backward_case(reference, q, k, v, seed, causal=True)
+    same_gradients(learner.bring(on_views)(learner.tiled_attention_backward, q, k, v, *rest, 4, True), expected, " of views")
+
+
+@exercise("tiled_attention_backward", weight=2)
+@few
+@given(n=group_sizes, seed=seeds)
+def test_a_query_without_keys_gets_and_gives_no_gradient(learner, reference, n, seed):
+    """With causal=True and more queries than keys, a query below position 0 sees no key: its gradient is 0, never NaN, and it adds nothing to grad_k and grad_v."""
+    n.Tq, n.Tk = n.Tk, n.Tq
+    q, k, v = double_qkv(seed, n)
+    rest, expected = backward_case(reference, q, k, v, seed, causal=True)
+    got = {block: learner.tiled_attention_backward(q, k, v, *rest, block, True) for block in (1, n.Tk + 3)}
+    for block, found in got.items():
+        same_gradients(found, expected, f" of more queries than keys with block = {block} and causal=True")
 
 
 def first_gradient(f, q, k, v, *rest):

@@ -2,6 +2,7 @@
 
 import torch
 from attention_groups import double_qkv, fixed_sizes, group_sizes
+from backward_laws import on_views
 from calls import call_without_gradient
 from devices_and_dtypes import check_device_of_result
 from grader.execution.proxy import gradients
@@ -185,8 +186,12 @@ def test_windowed_attention_needs_a_window(learner, reference):
 @few
 @given(n=group_sizes, seed=seeds)
 def test_windowed_attention_keeps_dtype_and_device(learner, reference, n, seed):
-    """The output has the dtype and the device of the queries: float32 gives float32."""
+    """The output has the dtype and the device of the queries: float32 gives float32, bfloat16 gives bfloat16. q, k and v may be views."""
     q, k, v = (x.float() for x in double_qkv(seed, n, scale=1.0))
-    got = learner.windowed_attention(q, k, v, 3)
-    close(got, reference.windowed_attention(q, k, v, 3), "the output")
+    got, rough = learner.windowed_attention(q, k, v, 3), learner.windowed_attention(q.bfloat16(), k.bfloat16(), v.bfloat16(), 3)
+    views = learner.bring(on_views)(learner.windowed_attention, q, k, v, 3)
+    expected = reference.windowed_attention(q, k, v, 3)
+    close(got, expected, "the output")
+    close(rough, expected.bfloat16(), "the output in bfloat16", tol=8e-2)
+    close(views, expected, "the output of views")
     check_device_of_result(learner, got, learner.windowed_attention, q, k, v, 3)

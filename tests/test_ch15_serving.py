@@ -5,6 +5,7 @@ import math
 
 import torch
 from calls import as_list
+from changing_models import Additions, call_changing
 from grader.runner.marks import exercise
 from grader.verdict.comparing import close, holds, refuses, same, sizes
 from hypothesis import example, given, settings
@@ -184,6 +185,19 @@ def test_each_step_is_one_pass(learner, V, seed):
     holds(most_read >= 7, f"the model should be given the whole text, which has 3 + 4 tokens before the last step; it was given at most {most_read}")
     holds(counted[0] == 5, f"three texts of five tokens should take 5 passes of the model, one a step; they took {counted[0]}")
     holds(counted[1] == 2, f"a text that is finished after two tokens should take 2 passes of the model; it took {counted[1]}")
+
+
+@exercise("beam_search", weight=5)
+@settings(max_examples=2)
+@given(V=vocabularies, seed=seeds)
+def test_all_texts_go_on_in_the_same_pass(learner, reference, V, seed):
+    """If the model changes with each of its passes, all texts of a step are continued with the logits of one pass."""
+    table, rows = table_of(seed, V), tensor(seed + 1, 5, V, dtype=torch.float64)
+    found = []
+    for side in (learner, reference):
+        model = model_of(side, table, changing=True)
+        found.append(side.bring(call_changing)(side.bring(Additions), rows, side.beam_search, model, PROMPT, 5, 3))
+    compare_beams(*found, "by a model that changes with each of its passes")
 
 
 @exercise("beam_search")

@@ -4,14 +4,16 @@ from types import SimpleNamespace
 
 import module_pairs
 import torch
+from backward_laws import on_views
 from calls import recorded_call
-from grader.execution.proxy import gradients, load, randomise
+from changing_models import Additions
+from grader.execution.proxy import gradients, load, randomise, state
 from grader.runner.marks import exercise
 from grader.verdict.comparing import close, holds, refuses, same, sizes
 from mode_orders import compare_in_every_order, results_in_every_order
 from pytest_check import check
 from small_models import ATTENTION_POSITIONS, TABLE_POSITIONS, make_gpt, randomise_for_text
-from strategies import token_ids
+from strategies import tensor, token_ids
 from torch import nn
 
 ALL_POSITIONS = TABLE_POSITIONS + ATTENTION_POSITIONS
@@ -60,14 +62,17 @@ def compare_with_texts_alone(got, texts, model, what, tol=1e-6):
 
 @exercise("PaddedGPT", weight=2)
 def test_without_padding_it_is_a_gpt(learner, reference):
-    """Without n_pad, or with zeros, the logits are those of GPT, (B, T) -> (B, T, V), with each kind of positions; names and shapes of the parameters are GPT's."""
+    """Without n_pad, or with zeros, the logits are those of GPT, (B, T) -> (B, T, V), with each kind of positions; names and shapes of the state dict are GPT's."""
     n, seed = drawn()
     ids = token_ids(seed, 3, 5, vocab=n.V)
     models = {positions: pair(learner, reference, n, seed, positions=positions) for positions in ALL_POSITIONS}
     results = {positions: [mine(ids), mine(ids, None), mine(ids, torch.zeros(3, dtype=torch.int64))] for positions, (mine, _) in models.items()}
+    stored = {positions: (sorted(state(mine)), sorted(state(model))) for positions, (mine, model) in models.items()}
     for positions, (_, model) in models.items():
         for got, how in zip(results[positions], ("without n_pad", "with n_pad=None", "with n_pad of zeros")):
             compare_with_texts_alone(got, list(ids), model, f"with {positions} positions, {how}")
+    for positions, names in stored.items():
+        same(*names, f"the names in the state dict after these calls, with {positions} positions")
 
 
 @exercise("PaddedGPT", weight=5)
@@ -78,8 +83,10 @@ def test_each_text_has_the_logits_that_it_has_alone(learner, reference):
     ids, n_pad = padded(texts, 0)
     models = {positions: pair(learner, reference, n, seed, positions=positions) for positions in ALL_POSITIONS}
     found = {positions: mine(ids, n_pad) for positions, (mine, _) in models.items()}
+    view = learner.bring(on_views)(models["learned"][0], ids, n_pad)
     for positions, got in found.items():
-        compare_with_texts_alone(got, texts, models[positions][1], f"with {positions} positions")
+        compare_with_texts_alone(got, texts, models[positions][1], f"with {positions} positions", tol=1e-11 if positions == "learned" else 1e-6)
+    compare_with_texts_alone(view, texts, models["learned"][1], "of ids that are not contiguous")
 
 
 @exercise("PaddedGPT", weight=3)
@@ -216,13 +223,13 @@ class AtRealTokens(nn.Module):
 # ---- generate_batch
 
 
-def language_models(learner, reference, n, seed, positions, max_len=20, exchanged=0):
-    """A PaddedGPT of the learner and a GPT of the reference with the same random weights, for texts that do not repeat one word for ever.
+def language_models(learner, reference, n, seed, positions, max_len=20, exchanged=0, kind="GPT"):
+    """A PaddedGPT of the learner and a GPT of the reference, or a model of another kind, with the same random weights, for texts that do not repeat one word for ever.
 
     Their texts have this token where they would have token 0, and the other way round.
     """
     sized = SimpleNamespace(**{**vars(n), "max_len": max_len})
-    model = make_gpt(reference, sized, "GPT", positions=positions, tie_weights=False)
+    model = make_gpt(reference, sized, kind, positions=positions, tie_weights=False)
     values = randomise_for_text(model, seed)
     for name in ("token_emb.weight", "lm_head.weight"):
         values[name] = values[name].clone()
@@ -318,7 +325,7 @@ def test_the_pad_may_be_a_real_token(learner, reference):
         same(got, one_by_one(reference, model, prompts, 7, end), f"the list of texts where pad_id is {how}")
 
 
-@exercise("generate_batch", weight=9)
+@exercise("generate_batch", weight=4)
 def test_one_pass_for_each_new_position(learner, reference):
     """The model runs once for each new position, for all texts together, with pads and without."""
     n, seed = drawn()
@@ -329,6 +336,26 @@ def test_one_pass_for_each_new_position(learner, reference):
     for (texts, passes), expected in found:
         same(texts, expected, f"the list of texts of {len(expected)} prompts")
         holds(passes == 6, f"six new positions of {len(expected)} texts should take 6 passes of the model; they took {passes}")
+
+
+def changing_batch(additions, rows, generate_batch, model, prompts, new):
+    """The texts of a model whose embeddings change with each of its passes; brought to the far side."""
+    hook = model.token_emb.register_forward_hook(lambda module, inputs, output: output + torch.special.bessel_y1(torch.zeros(1)))
+    try:
+        with additions(rows):
+            return generate_batch(model, prompts, new)
+    finally:
+        hook.remove()
+
+
+@exercise("generate_batch", weight=14)
+def test_all_texts_get_their_next_token_in_the_same_pass(learner, reference):
+    """If the model changes with each of its passes, the texts are those of one pass for each new position of all texts together."""
+    n, seed = drawn()
+    mine, model = language_models(learner, reference, n, seed, "rope", kind="PaddedGPT")
+    prompts, rows = prompts_of(seed, n, (4, 2, 5)), tensor(seed, 6, 4 * n.H)
+    found = [side.bring(changing_batch)(side.bring(Additions), rows, side.generate_batch, each, prompts, 6) for side, each in ((learner, mine), (reference, model))]
+    same(*found, "the list of texts of 3 prompts by a model that changes with each of its passes")
 
 
 def ended_apart(reference, model, seed, n, new):

@@ -8,6 +8,7 @@ from collections import Counter
 
 import torch
 from calls import recorded_call
+from changing_models import Additions, call_changing
 from distributions import check_frequencies
 from grader.execution.proxy import load
 from grader.runner.marks import exercise
@@ -98,7 +99,7 @@ def test_it_ends_with_the_first_eos(learner, V, seed):
         same(got, greedy_text(table, PROMPT, 9, eos), f"the text with eos_id={eos} after the prompt {PROMPT[0].tolist()}")
 
 
-@exercise("generate_speculative", weight=8)
+@exercise("generate_speculative", weight=5)
 @settings(max_examples=2)
 @given(V=vocabularies, seed=seeds)
 def test_the_model_judges_all_drafts_in_one_pass(learner, V, seed):
@@ -125,21 +126,22 @@ def test_the_model_judges_all_drafts_in_one_pass(learner, V, seed):
     holds(most <= 8, f"8 tokens should take at most 8 passes of the model with any draft; they took {most}")
 
 
-def rounds_of(table, draft, prompt, new, n_draft):
-    """How many rounds it takes to write `new` tokens at temperature 0, with n_draft guesses in each."""
+def rounds_of(table, draft, prompt, new, n_draft, rows):
+    """The text of `new` tokens at temperature 0 with n_draft guesses a round, and its rounds; round i adds rows[i] to the model's logits."""
     text, rounds = [0, *prompt[0].tolist()], 0
     end = len(text) + new
     while len(text) < end:
-        rounds, guess = rounds + 1, list(text)
+        guess = list(text)
         for place in range(len(text), len(text) + n_draft + 1):
             guess.append(int(draft[guess[-2], guess[-1]].argmax()))
-            text.append(int(table[text[-2], text[-1]].argmax()))
+            text.append(int((table[text[-2], text[-1]] + rows[rounds]).argmax()))
             if text[place] != guess[place]:
                 break
-    return rounds
+        rounds += 1
+    return torch.tensor([text[1:end]]), rounds
 
 
-@exercise("generate_speculative", weight=6)
+@exercise("generate_speculative", weight=3)
 @settings(max_examples=2)
 @given(V=vocabularies, seed=seeds)
 def test_the_drafts_own_guesses_save_passes(learner, V, seed):
@@ -151,11 +153,27 @@ def test_the_drafts_own_guesses_save_passes(learner, V, seed):
     for n_draft in (1, 3, 6):
         model, small = model_of(learner, table), model_of(learner, draft)
         text = learner.generate_speculative(model, small, PROMPT, new, n_draft, temperature=0.0)
-        found.append((n_draft, text, model.passes, rounds_of(table, draft, PROMPT, new, n_draft)))
-    for n_draft, text, passes, rounds in found:
+        found.append((n_draft, text, model.passes, *rounds_of(table, draft, PROMPT, new, n_draft, torch.zeros(new, V))))
+    for n_draft, text, passes, expected, rounds in found:
         what = f"{new} tokens with n_draft={n_draft} and a draft that is sometimes right"
-        same(text, greedy_text(table, PROMPT, new), f"the text of {what}")
+        same(text, expected, f"the text of {what}")
         holds(passes <= rounds, f"{what} should take {rounds} passes of the model, one a round; they took {passes}")
+
+
+@exercise("generate_speculative", weight=12)
+@settings(max_examples=2)
+@given(V=vocabularies, seed=seeds)
+def test_each_round_is_one_pass_of_the_model(learner, V, seed):
+    """If the model changes with each of its passes, the tokens of a round are those that it writes in one pass: what it wrote in another pass is another text."""
+    sizes(V=V)
+    table, new, found = table_of(seed, V), 16, []
+    rows, call = tensor(seed + 2, new, V, dtype=torch.float64), learner.bring(call_changing)
+    for n_draft in (1, 3, 6):
+        model, small = model_of(learner, table, changing=True), model_of(learner, table)
+        text = call(learner.bring(Additions), rows, learner.generate_speculative, model, small, PROMPT, new, n_draft, None, 0.0)
+        found.append((n_draft, text, rounds_of(table, table, PROMPT, new, n_draft, rows)[0]))
+    for n_draft, text, expected in found:
+        same(text, expected, f"the text of {new} tokens with n_draft={n_draft} by a model that changes with each of its passes")
 
 
 def new_generator(seed):

@@ -5,9 +5,10 @@ from __future__ import annotations
 import struct
 
 import torch
+from backward_laws import on_views
 from grader.execution.proxy import gradients, load, parameters, randomise
 from grader.runner.marks import exercise
-from grader.verdict.comparing import close, refuses, same
+from grader.verdict.comparing import close, holds, refuses, same
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import distinct, seeds, tensor
@@ -116,9 +117,10 @@ def test_row_i_of_a_head_goes_to_2i_and_its_partner_beside_it(learner, n, seed):
     """In each head, row i goes to place 2i and row i + d/2 to place 2i + 1; a bias is reordered in the same way."""
     weight, bias = tensor(seed, 2 * n.H * n.half, n.D), tensor(seed, 2 * n.H * n.half)
     got = learner.interleave_rows(weight, n.H), learner.interleave_rows(bias, n.H)
-    slope = gradients(learner.interleave_rows, weight, n.H, cotangent=weight[places_of(n)])
+    view, slope = learner.bring(on_views)(learner.interleave_rows, weight, n.H), gradients(learner.interleave_rows, weight, n.H, cotangent=weight[places_of(n)])
     close(got[0], weight[places_of(n)], "the weight")
     close(got[1], bias[places_of(n)], "the bias")
+    close(view, weight[places_of(n)], "the weight, given as a view that is not contiguous,")
     close(slope.inputs[0], weight, "the gradient of the weight")
 
 
@@ -283,8 +285,10 @@ def test_a_tensor_that_does_not_fit_is_named(learner, n, seed):
     embedding, query = "model.embed_tokens.weight", "model.layers.0.self_attn.q_proj.weight"
     shapes = {
         down: state[down].T.contiguous(), embedding: state[embedding].T.contiguous(), norm: state[norm][:-1],
-        "model.layers.0.self_attn.k_proj.weight": state[query], "lm_head.weight": state[embedding][:-1],
+        "model.layers.0.self_attn.k_proj.weight": state[query],
     }  # fmt: skip
+    untied, whole = llama(learner, n, seed + 5, tied=False), published_state(n, seed, tied=False)
+    headless = whole | {"lm_head.weight": whole["lm_head.weight"][:-1]}
     positions = state | {"model.embed_positions.weight": state["model.embed_tokens.weight"]}  # as large as the head
     for name in (down, norm, "model.embed_tokens.weight"):
         missing = {other: value for other, value in state.items() if other != name}
@@ -294,6 +298,7 @@ def test_a_tensor_that_does_not_fit_is_named(learner, n, seed):
     refuses(lambda: learner.load_llama(model, bias), naming={"name": "model.layers.0.self_attn.q_proj.bias"}, because="the model has no place for it")
     for name, value in shapes.items():
         refuses(lambda name=name, value=value: learner.load_llama(model, state | {name: value}), naming={"name": name}, because="its shape does not fit")
+    refuses(lambda: learner.load_llama(untied, headless), naming={"name": "lm_head.weight"}, because="its shape does not fit")
     learner.load_llama(model, state)
     compare_values(model, expected_values(state, n), "after loading what fits")
 
@@ -331,3 +336,33 @@ def test_the_model_keeps_its_own_tensors(learner, n, seed):
     again = llama(learner, n, seed + 6)
     learner.load_llama(again, half)
     close(parameters(again)["ln_f.weight"], half["model.norm.weight"].float(), "the last norm of a second model")
+
+
+def loaded_and_apart(load_llama, model, state, transposed):
+    """The parameters of a model after its state was overwritten, and the state after the parameters were; brought to the far side."""
+    state = {name: value.clone() for name, value in state.items()}
+    if transposed:
+        state = {name: value.transpose(0, -1).contiguous().transpose(0, -1) for name, value in state.items()}
+    load_llama(model, state)
+    for value in state.values():
+        value.fill_(7.0)
+    found = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.fill_(3.0)
+    return found, sorted(name for name, value in state.items() if not bool((value == 7.0).all()))
+
+
+@exercise("load_llama")
+@settings(max_examples=2)
+@given(n=llama_sizes, seed=seeds)
+def test_the_model_and_the_state_share_no_memory(learner, n, seed):
+    """The numbers are copied: what is written into the state's tensors afterwards does not reach the model, nor the other way round. Its tensors may be views."""
+    state, apart = published_state(n, seed), learner.bring(loaded_and_apart)
+    plain, views = (apart(learner.load_llama, llama(learner, n, seed + 5), state, transposed) for transposed in (False, True))
+    expected = expected_values(state, n)
+    for (found, changed), which in ((plain, ""), (views, " of transposed tensors")):
+        for name, value in expected.items():
+            if name != "lm_head.weight":  # it is tied
+                close(found.get(name), value, f"{name}, after the tensors of the state{which} were overwritten,", tol=0.0)
+        holds(not changed, f"after the model was overwritten, these tensors of the state{which} are not what they were: {', '.join(changed)}")

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
-from grader.execution.proxy import randomise
+from cached_decoding import check_work
+from grader.execution.proxy import load, randomise
 from grader.runner.marks import exercise
 from grader.verdict.comparing import holds, same
+from grader.verdict.memory import StorageWatch
 from published_vocabulary import IDS, MERGES, NAMES, SPECIAL, TOKENS, expected_ids
 from torch import nn
 
@@ -14,18 +18,21 @@ MESSAGES = [{"role": "system", "content": "th"}, {"role": "user", "content": "he
 PROMPT = len(expected_ids("system\nth") + expected_ids("user\nhello") + expected_ids("assistant\n")) + 5 + 2
 
 
-def answers(stream, tokenizer, messages, script, vocab, options, seed=None, probabilities=None):
+def answers(stream, tokenizer, messages, script, vocab, options, seed=None, probabilities=None, later=None):
     """What stream_answer yields for a model that follows a script, and what the model saw; brought to the far side.
 
-    With `probabilities`, the model gives these after the prompt, whatever came before.
+    With `probabilities`, the model gives these after the prompt, whatever came before. `later` is its script after the second piece.
     """
     import types
 
     class Scripted(nn.Module):
         def __init__(self):
             super().__init__()
-            self.token_emb = nn.Embedding(vocab, 1)
-            self.passes, self.modes = [], []
+            # the parts of a Llama, where code may ask for the device, the vocabulary or the number of blocks
+            self.token_emb, self.blocks, self.ln_f = nn.Embedding(vocab, 1), nn.ModuleList([nn.Identity()]), nn.Identity()
+            self.lm_head = nn.Linear(1, vocab, bias=False)
+            self.past = {}  # of each cache, whatever it is: code may make its own
+            self.passes, self.modes, self.script = [], [], script
             self.train()
 
         def new_caches(self):
@@ -35,9 +42,11 @@ def answers(stream, tokenizer, messages, script, vocab, options, seed=None, prob
         def forward(self, ids, caches=None):
             self.passes.append(ids.size(1))
             self.modes.append([self.training, torch.is_grad_enabled()])
-            past = caches[0].length if caches else 0
+            past = self.past.get(id(caches[0]), 0) if caches else 0
             if caches:
-                caches[0].length += ids.size(1)
+                self.past[id(caches[0])] = past + ids.size(1)
+                if isinstance(caches[0], types.SimpleNamespace):
+                    caches[0].length += ids.size(1)
             made = past + ids.size(1) - self.passes[0]
             row = torch.full((vocab,), -30.0)
             if probabilities:
@@ -45,7 +54,7 @@ def answers(stream, tokenizer, messages, script, vocab, options, seed=None, prob
                 for token, p in probabilities:
                     row[token] = torch.tensor(p).log()
             else:
-                row[script[min(made, len(script) - 1)]] = 30.0
+                row[self.script[min(made, len(script) - 1)]] = 30.0
             return row.expand(1, ids.size(1), vocab)
 
 
@@ -56,6 +65,8 @@ def answers(stream, tokenizer, messages, script, vocab, options, seed=None, prob
     eager = len(model.passes)
     for piece in stream:
         pieces.append(piece)
+        if later and len(pieces) == 2:
+            model.script = later
         between.append([len(model.passes), model.training, torch.is_grad_enabled()])
     return {"pieces": pieces, "passes": model.passes, "modes": model.modes, "between": between, "eager": eager, "after": [model.training, torch.is_grad_enabled()]}
 
@@ -64,8 +75,8 @@ def tokenizer_of(side):
     return side.PublishedTokenizer(TOKENS, MERGES, SPECIAL)
 
 
-def answer(learner, script, messages=MESSAGES, seed=None, probabilities=None, **options):
-    return learner.bring(answers)(learner.stream_answer, tokenizer_of(learner), messages, script, len(TOKENS), options, seed, probabilities)
+def answer(learner, script, messages=MESSAGES, seed=None, probabilities=None, later=None, **options):
+    return learner.bring(answers)(learner.stream_answer, tokenizer_of(learner), messages, script, len(TOKENS), options, seed, probabilities, later)
 
 
 TEXT = "hello x the other 12"
@@ -88,6 +99,16 @@ def test_a_piece_comes_before_the_next_pass(learner):
     passes = [made for made, _, _ in found["between"]]
     same("".join(found["pieces"]), TEXT, "the pieces joined")
     same(passes, list(range(1, len(passes) + 1)), "the passes that the model had made at each piece")
+
+
+@exercise("stream_answer", weight=4)
+def test_a_model_that_changes_between_two_pieces_writes_the_rest(learner):
+    """If the model changes after the second piece, all later pieces are those of the changed model."""
+    script, later = [*expected_ids(TEXT), END], [*expected_ids("in a the in a the in a the")]
+    later = [*later[: len(script) - 1], END]
+    found = answer(learner, script, later=later)
+    expected = script[:2] + later[2:-1]
+    same("".join(found["pieces"]), "".join(TOKENS[i].replace("Ġ", " ") for i in expected), "the pieces joined, of a model that changes after the second piece")
 
 
 @exercise("stream_answer", weight=2)
@@ -171,14 +192,43 @@ def test_the_callers_modes_hold_between_pieces(learner):
     same(found["after"], [True, True], "whether the model trains, and autograd is on, after the answer")
 
 
-@exercise("stream_answer", weight=2)
+def modes_of_a_caller(stream, model, tokenizer, messages):
+    """The mode of the model, and whether autograd is on, at each piece and at the end; the caller changes them after the second one."""
+    seen = []
+
+    def look():
+        seen.append([model.training, torch.is_grad_enabled()])
+
+    try:
+        for i, _ in enumerate(stream(model, tokenizer, messages, max_new_tokens=6, temperature=1.0, generator=torch.Generator().manual_seed(1))):
+            look()
+            if i == 1:
+                model.eval()
+                torch.set_grad_enabled(False)
+        look()
+    finally:
+        torch.set_grad_enabled(True)
+    return seen
+
+
+@exercise("stream_answer")
+def test_modes_that_the_caller_changes_between_two_pieces_stay(learner, reference):
+    """If the caller puts the model into another mode between two pieces, or switches autograd off, this holds at the next pieces too."""
+    size = (len(TOKENS), 12, 6, 3, 1, 18, 100.0, 1e-5, False)
+    model, mine = reference.Llama(*size), learner.Llama(*size)
+    load(mine, randomise(model, 5))
+    seen = learner.bring(modes_of_a_caller)(learner.stream_answer, mine, tokenizer_of(learner), MESSAGES)
+    holds(len(seen) > 3, "an answer of 6 random tokens has more than two pieces")
+    same(seen[:2], [[True, True]] * 2, "the modes of the model and of autograd at the first two pieces")
+    same(seen[2:], [[False, False]] * len(seen[2:]), "the same at later pieces and at the end, after the caller has changed them")
+
+
+@exercise("stream_answer", weight=6)
 def test_a_real_model_answers_from_its_caches(learner, reference):
     """With a Llama, the answer is the one that greedy passes over the whole text give."""
     size = (len(TOKENS), 12, 6, 3, 2, 18, 100.0, 1e-5, False)
     model, mine = reference.Llama(*size), learner.Llama(*size)
     values = randomise(model, 5, scale=2.0)
-    from grader.execution.proxy import load
-
     load(mine, values)
     expected = reference.chat_ids(tokenizer_of(reference), MESSAGES)
     ids = list(expected)
@@ -187,4 +237,15 @@ def test_a_real_model_answers_from_its_caches(learner, reference):
     made = ids[len(expected) :]
     made = made[: made.index(END)] if END in made else made
     pieces = list(learner.stream_answer(mine, tokenizer_of(learner), MESSAGES, max_new_tokens=12))
+    work = learner.bring(work_of_answer)(learner.bring(StorageWatch), learner.stream_answer, mine, tokenizer_of(learner), MESSAGES, torch.tensor([ids[:-1]]))
     same("".join(pieces), tokenizer_of(reference).decode(made), "the pieces joined")
+    check_work(work, f"an answer of 12 tokens after {len(expected)} takes", "each token should go through the model only once")
+
+
+def work_of_answer(watch, stream, model, tokenizer, messages, ids):
+    """How many times the multiplications of one pass over these ids an answer takes, rounded; infinite if they are out of sight. Brought to the far side."""
+    with watch(model=model) as seen:
+        list(stream(model, tokenizer, messages, max_new_tokens=12))
+    with torch.no_grad(), watch() as once:
+        model(ids)
+    return round(seen.products / once.products) if not seen.left_torch() and once.products else math.inf

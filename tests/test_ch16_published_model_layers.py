@@ -5,9 +5,10 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import torch
+from backward_laws import on_views
 from calls import call_without_gradient
 from devices_and_dtypes import check_device_of_result
-from grader.execution.proxy import gradients, load, parameters, randomise
+from grader.execution.proxy import gradients, load, parameters, randomise, state
 from grader.runner.marks import exercise
 from grader.verdict.comparing import close, holds, refuses, same, sizes
 from hypothesis import given, settings
@@ -54,11 +55,12 @@ def test_groups_of_query_heads_share_a_key_head(learner, reference, n, seed):
 @few
 @given(n=attention_sizes, seed=seeds)
 def test_the_linear_layers_have_no_bias(learner, reference, n, seed):
-    """W_q and W_out are D -> D, W_k and W_v D -> n_kv_heads · d, and none of them has a bias; the base is 10,000 unless given."""
+    """W_q and W_out are D -> D, W_k and W_v D -> n_kv_heads · d, none has a bias, and the state dict has nothing else; the base is 10,000 unless given."""
     D, mine = n.H * n.d, learner.LlamaAttention(n.H * n.d, n.H, n.K)
     shapes = {name: tuple(value.shape) for name, value in parameters(mine).items()}
     expected = {"W_q.weight": (D, D), "W_k.weight": (n.K * n.d, D), "W_v.weight": (n.K * n.d, D), "W_out.weight": (D, D)}
     same(dict(sorted(shapes.items())), dict(sorted(expected.items())), "the shapes of the parameters")
+    same(sorted(state(mine)), sorted(expected), "the names in the state dict")
     values, x = randomise(mine, seed), tensor(seed + 1, n.B, n.T, D)
     model = reference.LlamaAttention(D, n.H, n.K, 10_000.0)
     load(model, values)
@@ -146,11 +148,15 @@ def test_gradients_reach_the_input_and_every_weight(learner, reference, n, seed)
 
 @exercise("LlamaAttention")
 def test_the_output_follows_dtype_and_device(learner, reference):
-    """In double precision the output is double, with its digits, and on another device no mask and no position stays behind."""
+    """In double precision the output is double, with its digits, and on another device no mask and no position stays behind. x may be a view."""
     n = with_heads(SimpleNamespace(B=2, T=5, group=3))
     mine, model = attentions(learner, reference, n, 7)
     x = tensor(8, n.B, n.T, n.H * n.d, dtype=torch.float64)
-    close(mine.double()(x), model.double()(x), "the output in float64", tol=2e-5)
+    got, first = mine.double()(x), mine(x[:, :1])
+    view = learner.bring(on_views)(mine, x)
+    close(got, model.double()(x), "the output in float64", tol=2e-5)
+    close(view, model(x), "the output in float64, of an x that is not contiguous,", tol=2e-5)
+    close(first, model(x[:, :1]), "the output in float64 of position 0 alone, which is not turned,", tol=1e-12)
     check_device_of_result(learner, x, mine, x)
 
 
@@ -200,6 +206,7 @@ def test_the_parts_have_their_names(learner, reference, n, seed):
         "ffn.down.weight": (D, n.F), "ffn.gate.weight": (n.F, D), "ffn.up.weight": (n.F, D), "ln1.weight": (D,), "ln2.weight": (D,),
     }  # fmt: skip
     same(dict(sorted(shapes.items())), expected, "the shapes of the parameters")
+    same(sorted(state(mine)), list(expected), "the names in the state dict")
     load(model, randomise(mine, seed))
     x = tensor(seed + 1, n.B, n.T, D, scale=0.003)
     close(mine(x), model(x), "the output with the defaults, of a small x", tol=1e-4)
@@ -215,6 +222,33 @@ def test_a_block_continues_from_a_cache(learner, reference, n, seed):
     cache = learner.KVCache()
     pieces = [mine(part, cache) for part in x.split([2, 1, n.T - 3], dim=1)]
     close(torch.cat(pieces, dim=1), model(x), "the outputs of pieces", tol=1e-4)
+
+
+@exercise("LlamaBlock")
+@few
+@given(n=block_sizes, seed=seeds)
+def test_a_block_can_be_trained(learner, reference, n, seed):
+    """The gradients of x and of every parameter are those of the formula."""
+    mine, model = blocks(learner, reference, n, seed)
+    x, cotangent = tensor(seed + 1, n.B, n.T, n.H * n.d), tensor(seed + 2, n.B, n.T, n.H * n.d)
+    got, expected = gradients(mine, x, cotangent=cotangent), gradients(model, x, cotangent=cotangent)
+    with check:
+        close(got.inputs[0], expected.inputs[0], "the gradient of x", tol=2e-4)
+    for name, gradient in expected.parameters.items():
+        with check:
+            close(got.parameters[name], gradient, f"the gradient of {name}", tol=2e-4)
+
+
+@exercise("LlamaBlock")
+@few
+@given(n=block_sizes, seed=seeds)
+def test_a_block_computes_in_the_dtype_of_x(learner, reference, n, seed):
+    """In double precision the output is double, and at position 0, which is not turned, it has all digits. x may be a view."""
+    mine, model = blocks(learner, reference, n, seed)
+    x = tensor(seed + 1, n.B, n.T, n.H * n.d, dtype=torch.float64)
+    first, view = mine.double()(x[:, :1]), learner.bring(on_views)(mine, x)
+    close(first, model.double()(x[:, :1]), "the output in float64 of position 0 alone", tol=1e-12)
+    close(view, model(x), "the output in float64 of an x that is not contiguous", tol=2e-5)
 
 
 # ---- Llama
@@ -268,6 +302,7 @@ def test_a_tied_head_is_the_embedding(learner, reference, n, seed):
         ("ln1", "ln2", "attn.W_q", "attn.W_k", "attn.W_v", "attn.W_out", "ffn.gate", "ffn.up", "ffn.down")
     }  # fmt: skip
     same(sorted(parameters(untied)), sorted(names), "the names of the parameters")
+    same(sorted(state(untied)), sorted(names), "the names in the state dict")
 
 
 @exercise("Llama")
@@ -303,6 +338,18 @@ def test_every_block_has_a_cache_of_its_own(learner, reference, n, seed):
     close(torch.cat(pieces, dim=1), model(ids), "the logits of pieces", tol=1e-4)
     same(after[0], [n.T] * n.N, "the lengths of the caches after the text")
     same(after[1], [0] * n.N, "the lengths of other caches of the same model")
+
+
+@exercise("Llama")
+@few
+@given(n=model_sizes, seed=seeds)
+def test_logits_have_the_dtype_of_the_parameters(learner, reference, n, seed):
+    """In double precision the logits are double, and at position 0 they have all digits. The ids may be a slice of a larger tensor."""
+    mine, model = models(learner, reference, n, seed)
+    ids = token_ids(seed + 1, n.B, n.T, vocab=n.V)
+    first, view = mine.double()(ids[:, :1]), learner.bring(on_views)(mine, ids)
+    close(first, model.double()(ids[:, :1]), "the logits in float64 of position 0 alone", tol=1e-12)
+    close(view, model(ids), "the logits in float64 of ids that are not contiguous", tol=2e-5)
 
 
 @exercise("Llama")

@@ -65,14 +65,22 @@ def test_the_earliest_merge_wins(learner):
 def test_every_digit_is_a_piece_of_its_own(learner):
     """The text is cut before and after each digit: no merge joins two digits or a digit and a space, and a space in front stays alone."""
     tokenizer = tokenizer_of(learner)
-    found = {text: tokenizer.encode(text) for text in ("12", " 3", "in 312 th", "a1b", "7  the", "in  3", "½²", "²³")}
-    expected = {
-        "12": "1 2", " 3": "Ġ 3", "in 312 th": "in Ġ 3 1 2 Ġth", "a1b": "a 1 b", "7  the": "7 Ġ Ġthe", "in  3": "in ĠĠ 3",
-        "½²": " ".join(NAMES[byte] for byte in "½²".encode()),
-        "²³": " ".join(NAMES[byte] for byte in "²³".encode()),
-    }  # fmt: skip
+    found = {text: tokenizer.encode(text) for text in ("12", " 3", "in 312 th", "a1b", "7  the", "in  3")}
+    expected = {"12": "1 2", " 3": "Ġ 3", "in 312 th": "in Ġ 3 1 2 Ġth", "a1b": "a 1 b", "7  the": "7 Ġ Ġthe", "in  3": "in ĠĠ 3"}
     for text, got in found.items():
         same_ids(got, [IDS[token] for token in expected[text].split(" ")], text)
+
+
+@exercise("PublishedTokenizer")
+def test_digits_are_the_characters_of_three_unicode_categories(learner):
+    """Nd, such as ٣, Nl, such as Ⅷ, and No, such as ½ and ², are digits. Chinese numerals such as 一 are letters: 一个 is one token here, as in SmolLM2."""
+    tokenizer = tokenizer_of(learner)
+    digits, letters = ("٣٤", "ⅧⅨ", "½¼", "²³"), ("一个", "一个²一")
+    found = {text: tokenizer.encode(text) for text in (*digits, *letters)}
+    for text in digits:
+        same_ids(found[text], [IDS[NAMES[byte]] for byte in text.encode()], text)
+    same_ids(found["一个"], [IDS["ä¸Ģä¸ª"]], "一个")
+    same_ids(found["一个²一"], [IDS[token] for token in ("ä¸Ģä¸ª", "Â", "²", "ä¸Ģ")], "一个²一")
 
 
 @exercise("PublishedTokenizer", weight=2)
@@ -124,7 +132,7 @@ def test_the_longest_special_token_counts(learner):
 
 
 @exercise("PublishedTokenizer", weight=2)
-@example(text="caf\u00e9 na\u00efve as\u00ed")
+@example(text="caf\u00e9 na\u00efve as\u00ed!")
 @given(text=st.sampled_from([text for text in TEXTS if not any(byte in WITHOUT_TOKEN for byte in text.encode())]))
 def test_decoding_undoes_encoding(learner, text):
     """decode gives the text of any ids: whole characters, spaces and line ends, and special tokens as they are written."""
@@ -141,6 +149,15 @@ def test_incomplete_characters_become_the_replacement_character(learner):
     smile = [IDS[NAMES[byte]] for byte in "\U0001f600".encode()]
     found = [tokenizer.decode(ids) for ids in (smile[:3], smile, [IDS["a"], smile[0]], [smile[3], IDS["b"]], [])]
     same(found, ["\ufffd", "\U0001f600", "a\ufffd", "\ufffdb", ""], "the decoded texts of parts of a character")
+
+
+@exercise("PublishedTokenizer")
+def test_any_sequence_will_do(learner):
+    """The tokens, the merges, the special tokens, and the ids to decode may be tuples."""
+    tokenizer = learner.PublishedTokenizer(tuple(TOKENS), tuple(MERGES), tuple(SPECIAL))
+    ids, text = as_list(tokenizer.encode("hello<|im_end|>", allow_special=True)), tokenizer.decode(tuple(expected_ids("the other")))
+    same(ids, [*expected_ids("hello"), END], "the ids of 'hello<|im_end|>' by a tokenizer made from tuples")
+    same(text, "the other", "the decoded text of a tuple of ids")
 
 
 # ---- chat_ids
@@ -165,12 +182,14 @@ def test_each_message_is_framed_and_the_assistant_begins(learner):
 
 @exercise("chat_ids", weight=2)
 def test_without_a_system_message_the_usual_one_comes_first(learner):
-    """If the first message is not the system's, the usual system message comes before it; the caller's list stays as it is."""
+    """If the first message is not the system's, the usual system message comes before it; the caller's list stays as it is, and may be a tuple."""
     tokenizer = tokenizer_of(learner)
     got = learner.chat_ids(tokenizer, [{"role": "user", "content": "hello"}])
+    pair = learner.chat_ids(tokenizer, ({"role": "user", "content": "hello"},))
     given = learner.chat_ids(tokenizer, [{"role": "system", "content": ""}, {"role": "user", "content": "hello"}])
     later = learner.chat_ids(tokenizer, [{"role": "user", "content": "hello"}, {"role": "system", "content": "th"}])
     same(as_list(got), message_ids("system", SYSTEM) + message_ids("user", "hello") + ANSWER, "the ids of a chat without a system message")
+    same(as_list(pair), message_ids("system", SYSTEM) + message_ids("user", "hello") + ANSWER, "the ids of a chat in a tuple")
     same(as_list(given), message_ids("system", "") + message_ids("user", "hello") + ANSWER, "the ids of a chat with an empty system message")
     same(as_list(later), message_ids("system", SYSTEM) + message_ids("user", "hello") + message_ids("system", "th") + ANSWER, "the ids of a chat whose system message comes later")
 

@@ -8,6 +8,7 @@ from grader.execution.proxy import gradients, load, parameters, randomise, state
 from grader.runner.marks import exercise
 from grader.verdict.comparing import close, holds, refuses, same
 from hypothesis import given, settings
+from memory_layouts import of_view
 from pytest_check import check
 from strategies import distinct, seeds, tensor
 
@@ -62,7 +63,8 @@ def spread(LoRALinear, rank, width):
     linear = torch.nn.Linear(width, 5)
     first, second = LoRALinear(linear, rank, 1.0).A.detach(), LoRALinear(linear, rank, 1.0).A.detach()
     rows = first[0].equal(first[1])
-    return list(first.shape), first.mean().item(), first.std().item(), first.equal(second), rows
+    far = (first.abs() > 2 * first.std()).double().mean().item()
+    return list(first.shape), first.mean().item(), first.std().item(), first.equal(second), rows, far
 
 
 def after_a_step(LoRALinear, x):
@@ -87,11 +89,11 @@ def test_a_begins_with_random_numbers_of_the_right_size(learner):
     close(steps["before"], steps["given"], "the output before the first step of training")
     holds(steps["itself"], "`linear` should be the given layer, not a copy of it")
     holds(not torch.allclose(steps["after"], steps["given"], atol=1e-3), "a step of training has not changed the output")
-    for width, (shape, mean, std, equal, rows) in found.items():
+    for width, (shape, mean, std, equal, rows, far) in found.items():
         same(shape, [64, width], "the shape of A")
         holds(abs(mean) < 0.15 / width**0.5, f"the mean of A is {mean:.4f}; it should be about 0")
-        # a uniform start of the same order, as torch's linear layers have, is fine
-        holds(0.5 < std * width**0.5 < 1.5, f"the standard deviation of A is {std:.4f}; for {width} inputs it should be about {1 / width**0.5:.4f}")
+        holds(0.9 < std * width**0.5 < 1.1, f"the standard deviation of A is {std:.4f}; for {width} inputs it should be about {1 / width**0.5:.4f}")
+        holds(0.02 < far < 0.08, f"{100 * far:.1f} % of A's numbers are farther from 0 than two standard deviations; of normal numbers it is about 4.6 %")
         holds(not equal, "two adapters begin with the same A")
         holds(not rows, "two rows of A begin with the same numbers")
 
@@ -100,16 +102,18 @@ def test_a_begins_with_random_numbers_of_the_right_size(learner):
 @few
 @given(n=layer_sizes, seed=seeds)
 def test_the_change_is_scaled_by_alpha_over_rank(learner, n, seed):
-    """y = linear(x) + alpha/rank · (x Aᵀ) Bᵀ, with any number of leading axes."""
+    """y = linear(x) + alpha/rank · (x Aᵀ) Bᵀ, with any number of leading axes, also for an x that is a view."""
     weight, bias = layer(n, seed)
     for alpha in (1.0, 12.0):
         mine = make(learner, weight, bias, n.rank, alpha)
         values = randomise(mine, seed + 3)
         A, B, w, b = (values[name] for name in ("A", "B", "linear.weight", "linear.bias"))
         inputs = tensor(seed + 2, n.B, n.T, n.n), tensor(seed + 4, n.T, n.n), tensor(seed + 5, n.n)
-        outputs = [mine(x) for x in inputs]
+        outputs, pairs = [mine(x) for x in inputs], tensor(seed + 6, 2, 3, n.n)
+        view = learner.bring(of_view)(mine, pairs)
         for x, y in zip(inputs, outputs):
             close(y, adapted(x, w, b, A, B, alpha / n.rank), f"the output with alpha = {alpha:g} and {x.dim()} axes")
+        close(view, adapted(pairs, w, b, A, B, alpha / n.rank), "the output if x is a view")
 
 
 @exercise("LoRALinear", weight=2)
@@ -183,7 +187,8 @@ def test_dtype_and_device_are_those_of_the_given_layer(learner):
     kinds = learner.bring(kinds_of_parts)(learner.LoRALinear, x)
     for found in kinds:
         close(found["output"], found["expected"], "the output before any training")
-        same(found["kinds"], [found["given"]] * 3, f"dtype and device of A, B and the merged weight, for a layer with {found['given']}")
+        same(found["kinds"], [found["given"]] * len(found["kinds"]), f"dtype and device of A, B and the merged weight, for a layer with {found['given']}")
+        close(found["changed"], found["expected change"], "the output with other numbers in A and B")
 
 
 def kinds_of_parts(LoRALinear, x):
@@ -192,9 +197,21 @@ def kinds_of_parts(LoRALinear, x):
         linear, own = torch.nn.Linear(4, 3, dtype=dtype, device=device), x.to(dtype).to(device)
         expected = linear(own).detach()
         lora = LoRALinear(linear, 2, 1.0)
-        kinds = [f"{value.dtype} on {value.device}" for value in (lora.A, lora.B, lora.merged().weight)]
+        kinds = [f"{value.dtype} on {value.device}" for value in (lora.A, lora.B)]
+        changed = [torch.ones(1)] * 2
+        if kinds != [f"{dtype} on {device}"] * 2:
+            found.append({"given": f"{dtype} on {device}", "kinds": kinds, "output": changed[0], "expected": changed[0], "changed": changed[0], "expected change": changed[0]})
+            continue
+        weight = lora.merged().weight
+        kinds.append(f"{weight.dtype} on {weight.device}")
+        if dtype == torch.float64:
+            with torch.no_grad():
+                lora.A.copy_(own[:2] / 3), lora.B.copy_(own[:, :2] / 7)
+            changed = lora(own).detach(), expected + 0.5 * (own @ lora.A.detach().T) @ lora.B.detach().T
+            with torch.no_grad():
+                lora.B.zero_()
         values = (lora(own).detach(), expected) if dtype == torch.float64 else [torch.ones(1)] * 2
-        found.append({"given": f"{dtype} on {device}", "kinds": kinds, "output": values[0], "expected": values[1]})
+        found.append({"given": f"{dtype} on {device}", "kinds": kinds, "output": values[0], "expected": values[1], "changed": changed[0], "expected change": changed[1]})
     return found
 
 
@@ -275,6 +292,7 @@ def adapted_model(add_lora, nested_model, LoRALinear, names, rank, alpha, seed, 
         "after": model(ids).detach(),
         "tied": getattr(model.head, "linear", model.head).weight is model.emb.weight,
         "count": sum(parameter.numel() for parameter in model.parameters()),
+        "state": sorted(model.state_dict()),
     }
     if loras:
         with torch.no_grad():
@@ -339,13 +357,14 @@ def test_the_model_begins_as_it_was_and_its_adapters_act(learner, reference, see
 
 @exercise("add_lora", weight=2)
 def test_tied_weights_stay_tied(learner, reference):
-    """A head that shares the embedding's Parameter still shares it, with an adapter or without one; no weight is copied."""
+    """A head that shares the embedding's Parameter still shares it, with an adapter or without one; no weight is copied. The state dict has the old names, with `linear.` in the adapters, A and B."""
     got = {name: add(learner, [name]) for name in ("head", "W_q")}
     right = {name: add(reference, [name]) for name in got}
     for name, mine in got.items():
         same(mine["found"], right[name]["found"], "the names that add_lora returns")
         holds(mine["tied"], f"after add_lora with the name {name}, the head's weight is no longer the embedding's Parameter")
         same(mine["count"], right[name]["count"], "the numbers in all parameters of the model, each counted once")
+        same(mine["state"], right[name]["state"], "the names in the state dict, sorted")
 
 
 @exercise("add_lora", weight=2)

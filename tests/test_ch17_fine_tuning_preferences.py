@@ -41,7 +41,18 @@ def sums(logits, targets, ignored=-100):
 def test_it_is_the_sum_of_the_targets_log_probabilities(learner, n, seed):
     """Each text gets the sum, and not the mean, of log p(target) over its targets, p being the softmax over the vocabulary: (B,)."""
     logits, targets = tensor(seed, n.B, n.T, n.V, scale=2.0), token_ids(seed, n.B, n.T, vocab=n.V)
-    close(learner.sequence_log_prob(logits, targets), sums(logits, targets).float(), "the log probabilities")
+    got, one = learner.sequence_log_prob(logits, targets), learner.sequence_log_prob(logits[:1, :1], targets[:1, :1])
+    turned = learner.bring(with_views)(learner.sequence_log_prob, logits, targets)
+    half = learner.sequence_log_prob(logits.bfloat16(), targets)
+    close(got, sums(logits, targets).float(), "the log probabilities")
+    close(one, sums(logits[:1, :1], targets[:1, :1]).float(), "the log probabilities of one text with one target")
+    close(turned, sums(logits, targets).float(), "the log probabilities, if the arguments are views")
+    shaped(half, (n.B,), "the log probabilities of bfloat16 logits", torch.bfloat16)
+
+
+def with_views(f, logits, targets):
+    """The result for the same numbers as views, whose first two axes are exchanged in memory."""
+    return f(*(t.transpose(0, 1).contiguous().transpose(0, 1) for t in (logits, targets)))
 
 
 @exercise("sequence_log_prob", weight=3)
@@ -109,10 +120,11 @@ def test_the_loss_is_minus_the_log_sigmoid_of_the_difference(learner, B, seed):
     """The loss is the mean over the pairs of -log σ(chosen - rejected); it is ln 2 where both rewards are equal."""
     chosen, rejected = tensor(seed, B, scale=2.0), tensor(seed + 1, B)
     got, equal = learner.reward_loss(chosen, rejected), learner.reward_loss(chosen, chosen)
-    double = learner.reward_loss(chosen.double(), rejected.double())
+    double, half = learner.reward_loss(chosen.double(), rejected.double()), learner.reward_loss(chosen.bfloat16(), rejected.bfloat16())
     close(got, surprise(chosen - rejected).mean().float(), "the loss")
     close(equal, torch.tensor(math.log(2)), "the loss of equal rewards")
     close(double, surprise(chosen.double() - rejected.double()).mean(), "the loss of float64 rewards")
+    shaped(half, (), "the loss of bfloat16 rewards", torch.bfloat16)
 
 
 @exercise("reward_loss", weight=2)
@@ -174,6 +186,12 @@ def test_the_loss_compares_how_far_both_answers_moved(learner, B, seed):
     for beta, found in got.items():
         close(found[0], dpo(values, beta)[0], f"the loss with beta = {beta}")
     close(default[0], dpo(values, 0.1)[0], "the loss with the default beta")
+    double = [value.double() for value in values]
+    far, (_, chosen, rejected) = learner.dpo_loss(*double, 0.5), dpo(double, 0.5)
+    half = learner.dpo_loss(*(value.bfloat16() for value in values), 0.5)
+    close(far, [surprise(chosen - rejected).mean(), chosen, rejected], "loss and rewards in float64")
+    for part, shape in zip(half, ((), (B,), (B,))):
+        shaped(part, shape, "a part of the result in bfloat16", torch.bfloat16)
 
 
 @exercise("dpo_loss", weight=2)

@@ -8,6 +8,7 @@ from grader.runner.marks import exercise
 from grader.verdict.comparing import close, holds, refuses, same, sizes
 from hypothesis import example, given, settings
 from pytest_check import check
+from simulated_groups import check_sent, factors, run_on_ranks
 from strategies import at, distinct, seeds, tensor
 
 few = settings(max_examples=3)
@@ -132,46 +133,68 @@ def test_an_unknown_kind_of_schedule_is_refused(learner):
 
 
 def pipeline(run_stage, weights, schedule, inputs, targets):
-    """Losses, gradients and what was kept on each rank; stage s is tanh(x @ weights[s].T), and only rank 0 has real inputs."""
+    """Ranks: losses, gradients and what was kept; stage s is tanh(x @ weights[s].T), a view, and only rank 0 has real inputs."""
     import weakref
 
-    from grader.execution.simulated_group import run_ranks
+    from grader.execution.simulated_group import Ranks
     from torch import nn
 
-    class Stage(nn.Module):
-        def __init__(self, weight):
-            super().__init__()
-            self.weight, self.outputs, self.most = nn.Parameter(weight.clone()), [], 0
-
-        def forward(self, x):
-            y = torch.tanh(x @ self.weight.T)
-            self.outputs.append(weakref.ref(y))
-            self.most = max(self.most, sum(reference() is not None for reference in self.outputs))
-            return y
-
     def one_rank(group):
+        outputs, alive = [], [0]
+
+        class Stage(nn.Module):
+            def __init__(self, weight):
+                super().__init__()
+                self.weight = nn.Parameter(weight.clone())
+
+            def forward(self, x):
+                y = torch.tanh(self.weight @ x.T).T
+                outputs.append(weakref.ref(y))
+                alive.append(sum(reference() is not None for reference in outputs))
+                return y
+
         stage = Stage(weights[group.rank])
         own = [x.clone() if group.rank == 0 else torch.full_like(x, float("nan")) for x in inputs]
         losses = run_stage(stage, schedule[group.rank], group, own, lambda output, m: (output - targets[m]).square().sum())
-        left = sum(reference() is not None for reference in stage.outputs)
+        left = sum(reference() is not None for reference in outputs)
         return {
             "losses": list(losses), "attached": [loss.requires_grad for loss in losses], "gradient": stage.weight.grad,
-            "most": stage.most, "left": left, "inputs": own if group.rank == 0 else [], "touched": any(x.requires_grad for x in own),
+            "most": max(alive), "left": left, "inputs": own if group.rank == 0 else [], "touched": any(x.requires_grad for x in own),
         }  # fmt: skip
 
-    results, counts = run_ranks(one_rank, len(weights))
-    return {"ranks": results, "calls": [list(c.calls) for c in counts], "bytes": [c.bytes for c in counts]}
+    return Ranks(one_rank, len(weights))
+
+
+def run_pipeline(side, kind, n, weights, inputs, targets, change=None):
+    """What `pipeline` gives, once the ranks have ended."""
+    schedule = expected_schedule(n.stages, n.micro, kind)
+    return run_on_ranks(side.bring(pipeline)(side.run_stage, weights, schedule, inputs, targets), n.stages, change)
+
+
+def check_messages(run, kind, n, weights, inputs, targets):
+    """Each stage sends the activations and the gradients of the whole model, in the order of its schedule."""
+    _, _, activations, slopes = whole_model(weights, inputs, targets)
+    expected = []
+    for stage, steps in enumerate(expected_schedule(n.stages, n.micro, kind)):
+        # to the next stage, if there is one, and to the one before
+        to = {"forward": [each[stage : stage + 1] for each in activations], "backward": [each[stage - 1 : stage] if stage else [] for each in slopes]}
+        expected.append([t for what, m in steps for t in to[what][m]])
+    check_sent(run, expected)
 
 
 def whole_model(weights, inputs, targets):
-    """Losses and gradients on one machine."""
-    leaves, losses = [w.clone().requires_grad_() for w in weights], []
+    """Losses and gradients on one machine; for each micro-batch the activations that a stage gives to the next, and their gradients."""
+    leaves, losses, activations = [w.clone().requires_grad_() for w in weights], [], []
     for x, target in zip(inputs, targets):
+        activations.append([])
         for w in leaves:
             x = torch.tanh(x @ w.T)
+            x.retain_grad()
+            activations[-1].append(x)
         losses.append((x - target).square().sum())
     sum(losses).backward()
-    return [loss.detach() for loss in losses], [w.grad for w in leaves]
+    sent = [[x.detach() for x in stages[:-1]] for stages in activations]
+    return [loss.detach() for loss in losses], [w.grad for w in leaves], sent, [[x.grad for x in stages[:-1]] for stages in activations]
 
 
 def pipeline_problem(n, seed):
@@ -188,29 +211,32 @@ def pipeline_problem(n, seed):
 def test_the_stages_together_are_the_whole_model(learner, n, seed):
     """Each stage's gradients are those of the whole model on all micro-batches, added up, with both schedules and with any number of stages."""
     problem = pipeline_problem(n, seed)
-    losses, slopes = whole_model(*problem)
+    losses, slopes, *_ = whole_model(*problem)
     for kind in ("gpipe", "1f1b"):
-        weights, inputs, targets = problem
-        got = learner.bring(pipeline)(learner.run_stage, weights, expected_schedule(n.stages, n.micro, kind), inputs, targets)
+        got = run_pipeline(learner, kind, n, *problem)
         with check:
-            close(got["ranks"][-1]["losses"], losses, f"the losses on the last rank with {kind}", tol=1e-4)
-        for rank, found in enumerate(got["ranks"]):
+            close(got.results[-1]["losses"], losses, f"the losses on the last rank with {kind}", tol=1e-4)
+        for rank, found in enumerate(got.results):
             with check:
                 close(found["gradient"], slopes[rank], f"the gradient of stage {rank} of {n.stages} with {kind}", tol=1e-4)
+        with check:
+            check_messages(got, kind, n, *problem)
 
 
 @exercise("run_stage", weight=2)
 @few
 @given(n=distinct("stages", "micro", stages=(2, 3), micro=(3, 5)), seed=seeds)
 def test_the_last_rank_returns_the_losses(learner, n, seed):
-    """The last rank returns the loss of every micro-batch in their order, detached; the other ranks return an empty list."""
-    weights, inputs, targets = pipeline_problem(n, seed)
-    losses, _ = whole_model(weights, inputs, targets)
-    got = learner.bring(pipeline)(learner.run_stage, weights, expected_schedule(n.stages, n.micro, "1f1b"), inputs, targets)
-    close(got["ranks"][-1]["losses"], losses, "the losses on the last rank", tol=1e-4)
-    same(got["ranks"][-1]["attached"], [False] * n.micro, "whether the losses need gradients")
+    """The last rank returns the loss of every micro-batch in their order, detached; the other ranks return an empty list. float64 is computed in float64."""
+    problem = [[t.double() for t in part] for part in pipeline_problem(n, seed)]
+    losses, slopes, *_ = whole_model(*problem)
+    got = run_pipeline(learner, "1f1b", n, *problem)
+    close(got.results[-1]["losses"], losses, "the losses on the last rank, in float64", tol=1e-10)
+    close([found["gradient"] for found in got.results], slopes, "the gradients of the stages, in float64", tol=1e-10)
+    same(got.results[-1]["attached"], [False] * n.micro, "whether the losses need gradients")
     for rank in range(n.stages - 1):
-        same(got["ranks"][rank]["losses"], [], f"what rank {rank} of {n.stages} returns")
+        same(got.results[rank]["losses"], [], f"what rank {rank} of {n.stages} returns")
+    check_messages(got, "1f1b", n, *problem)
 
 
 @exercise("run_stage", weight=2)
@@ -218,31 +244,37 @@ def test_the_last_rank_returns_the_losses(learner, n, seed):
 @given(n=distinct("stages", "micro", stages=(3, 4), micro=(5, 7)), seed=seeds)
 def test_nothing_is_kept_after_a_backward_pass(learner, n, seed):
     """With "1f1b", stage s never keeps the outputs of more than n_stages - s micro-batches, and none at the end."""
-    weights, inputs, targets = pipeline_problem(n, seed)
-    losses, slopes = whole_model(weights, inputs, targets)
-    got = learner.bring(pipeline)(learner.run_stage, weights, expected_schedule(n.stages, n.micro, "1f1b"), inputs, targets)
-    close(got["ranks"][-1]["losses"], losses, "the losses on the last rank", tol=1e-4)
-    for rank, found in enumerate(got["ranks"]):
+    problem = pipeline_problem(n, seed)
+    losses, slopes, *_ = whole_model(*problem)
+    got = run_pipeline(learner, "1f1b", n, *problem)
+    close(got.results[-1]["losses"], losses, "the losses on the last rank", tol=1e-4)
+    for rank, found in enumerate(got.results):
         close(found["gradient"], slopes[rank], f"the gradient of stage {rank}", tol=1e-4)
         # one more may be in a variable of the function until the next step
         holds(found["most"] <= n.stages - rank + 1, f"stage {rank} of {n.stages} keeps the outputs of {found['most']} micro-batches; {n.stages - rank} are needed")
         holds(found["left"] == 0, f"stage {rank} keeps the outputs of {found['left']} micro-batches at the end")
+    check_messages(got, "1f1b", n, *problem)
 
 
 @exercise("run_stage", weight=2)
 @few
 @given(n=distinct("stages", "micro", stages=(2, 3), micro=(3, 5)), seed=seeds)
-def test_only_neighbours_exchange_activations_and_gradients(learner, n, seed):
-    """For each micro-batch an activation goes to the next stage and its gradient comes back, and nothing else is sent; the inputs do not change, and do not need gradients afterwards."""
-    weights, inputs, targets = pipeline_problem(n, seed)
-    losses, slopes = whole_model(weights, inputs, targets)
-    got = learner.bring(pipeline)(learner.run_stage, weights, expected_schedule(n.stages, n.micro, "1f1b"), inputs, targets)
-    close(got["ranks"][-1]["losses"], losses, "the losses on the last rank", tol=1e-4)
-    one_way = sum(4 * x.numel() for x in inputs)
-    for rank, found in enumerate(got["ranks"]):
+def test_only_neighbours_exchange_activations_and_gradients(learner, reference, n, seed):
+    """For each micro-batch an activation goes to the next stage and its gradient comes back, and nothing else is sent; what changes on its way changes losses and gradients; the inputs do not change, and do not need gradients afterwards."""
+    problem = pipeline_problem(n, seed)
+    losses, slopes, *_ = whole_model(*problem)
+    got = run_pipeline(learner, "1f1b", n, *problem)
+    close(got.results[-1]["losses"], losses, "the losses on the last rank", tol=1e-4)
+    one_way = sum(4 * x.numel() for x in problem[1])
+    for rank, found in enumerate(got.results):
         close(found["gradient"], slopes[rank], f"the gradient of stage {rank}", tol=1e-4)
         ends = (rank > 0) + (rank < n.stages - 1)
-        same(sorted(got["calls"][rank]), ["receive"] * (ends * n.micro) + ["send"] * (ends * n.micro), f"the calls of rank {rank} of {n.stages}, sorted")
-        same(got["bytes"][rank], ends * one_way, f"the bytes that rank {rank} sends")
-    close(got["ranks"][0]["inputs"], inputs, "the inputs of rank 0 afterwards")
-    holds(not got["ranks"][0]["touched"], "run_stage has made its argument `inputs` need gradients on rank 0")
+        same(sorted(got.calls[rank]), ["receive"] * (ends * n.micro) + ["send"] * (ends * n.micro), f"the calls of rank {rank} of {n.stages}, sorted")
+        same(got.bytes[rank], ends * one_way, f"the bytes that rank {rank} sends")
+    close(got.results[0]["inputs"], problem[1], "the inputs of rank 0 afterwards")
+    holds(not got.results[0]["touched"], "run_stage has made its argument `inputs` need gradients on rank 0")
+    check_messages(got, "1f1b", n, *problem)
+    changed, right = (run_pipeline(side, "1f1b", n, *problem, factors(seed)) for side in (learner, reference))
+    close(changed.results[-1]["losses"], right.results[-1]["losses"], "the losses on the last rank, if what the ranks send changes on its way,", tol=1e-4)
+    for rank, (found, expected) in enumerate(zip(changed.results, right.results)):
+        close(found["gradient"], expected["gradient"], f"the gradient of stage {rank}, if what the ranks send changes on its way,", tol=1e-4)

@@ -79,6 +79,14 @@ def test_white_space_and_capitals_make_no_difference(learner):
     same(got, ["cat sat.", "sat. the", "the cat"], "the shingles of 2 words of a text with line breaks and capitals")
 
 
+@exercise("shingles")
+def test_every_alphabet_has_white_space_and_small_letters(learner):
+    """No-break spaces and the wide spaces of Japanese texts separate words too; É becomes é, and ß stays: it is a small letter."""
+    spaces, letters = shingles_of(learner, "Ab\u00a0cd\u3000ef", 2), shingles_of(learner, "É Straße", 1)
+    same(spaces, ["ab cd", "cd ef"], "the shingles of 2 words of 'Ab\\u00a0cd\\u3000ef'")
+    same(letters, ["straße", "é"], "the shingles of 1 word of 'É Straße'")
+
+
 @exercise("shingles", weight=2)
 def test_a_short_text_is_one_shingle(learner):
     """A text with fewer than n words has one shingle, all its words; a text without words has none."""
@@ -212,9 +220,16 @@ def test_each_pair_is_there_once(learner):
     same(got, [(0, 2), (0, 3), (1, 4), (2, 3)], "the pairs of three equal signatures and two others")
 
 
-def compared_while_pairing(candidate_pairs, count, length, bands):
-    """The pairs of signatures of which only the first and the last have equal numbers, and how many numbers were compared meanwhile."""
-    compared = 0
+def pairs_and_work(candidate_pairs, count, length, bands):
+    """The pairs of signatures of which only the first and the last have equal numbers, and whether pairing them took as much work as comparing all.
+
+    Lines that Python runs are counted, whatever the numbers are turned into first, and comparisons of numbers, which a list makes without running
+    a line. Tested code that switches the counting of lines off is reported. Here it ends when the answer is known: if the time limit of the call ended
+    it, Python would switch it off in the tested code's name.
+    """
+    import sys
+
+    compared, lines, most = 0, 0, count * (count - 1) // 4
 
     class Number(int):
         def __eq__(self, other):
@@ -224,16 +239,31 @@ def compared_while_pairing(candidate_pairs, count, length, bands):
 
         __hash__ = int.__hash__
 
-    pairs = candidate_pairs([[Number(i % (count - 1) * length + k) for k in range(length)] for i in range(count)], bands)
-    return [tuple(pair) for pair in pairs], compared
+    def count_lines(frame, event, argument):
+        nonlocal lines
+        if frame.f_code is Number.__eq__.__code__:
+            return None
+        lines += event in ("call", "line")
+        if lines > most:
+            sys.settrace(None)
+        return count_lines
+
+    signatures = [[Number(i % (count - 1) * length + k) for k in range(length)] for i in range(count)]
+    before = sys.gettrace()
+    sys.settrace(count_lines)
+    try:
+        pairs = candidate_pairs(signatures, bands)
+    finally:
+        sys.settrace(before)
+    return [tuple(pair) for pair in pairs], max(compared, lines) > most
 
 
 @exercise("candidate_pairs", weight=2)
 def test_signatures_are_not_compared_one_by_one(learner):
-    """200 signatures are grouped by their bands; comparing each with each would take 79,600 comparisons of bands."""
-    pairs, compared = learner.bring(compared_while_pairing)(learner.candidate_pairs, 200, 8, 4)
-    same(pairs, [(0, 199)], "the pairs of 200 signatures, of which only the first and the last are equal")
-    holds(compared < 20_000, f"{compared:,} numbers were compared with each other; put equal bands together in a dictionary instead")
+    """400 signatures are grouped by their bands, which takes a few thousand steps; comparing each with each would take 79,800."""
+    pairs, too_much = learner.bring(pairs_and_work)(learner.candidate_pairs, 400, 4, 2)
+    same(pairs, [(0, 399)], "the pairs of 400 signatures, of which only the first and the last are equal")
+    holds(not too_much, "pairing 400 signatures took about as many steps as comparing each with each; put equal bands together in a dictionary instead")
 
 
 @exercise("candidate_pairs")
@@ -331,6 +361,14 @@ def test_the_threshold_itself_is_reached(learner):
     texts = ["a b c d e f", "a b c d x y"]  # 4 of 8 words
     got = [kept_by(learner, texts, threshold, 1, **EACH_NUMBER_IS_A_BAND) for threshold in (0.5, 0.49, 0.51, 1.0)]
     same(got, [[0], [0], [0, 1], [0, 1]], f"what stays of {texts} with n=1 and the thresholds 0.5, 0.49, 0.51 and 1.0")
+
+
+@exercise("deduplicate")
+def test_a_similarity_is_not_rounded(learner):
+    """Two thirds are more than 0.666, and less than 0.667 and 0.67."""
+    texts = ["a b c d e", "a b c d x"]  # 4 of 6 words
+    got = [kept_by(learner, texts, threshold, 1, **EACH_NUMBER_IS_A_BAND) for threshold in (0.666, 0.667, 0.67)]
+    same(got, [[0], [0, 1], [0, 1]], f"what stays of {texts} with n=1 and the thresholds 0.666, 0.667 and 0.67")
 
 
 @exercise("deduplicate", weight=3)

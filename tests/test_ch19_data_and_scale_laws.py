@@ -303,9 +303,9 @@ def test_too_few_runs_are_refused(learner):
     """Fewer than two budgets, or a budget with fewer than three different sizes, raise a ValueError; the second names the budget's FLOPs."""
     good = planted_runs(budgets=(1e15, 1e16))
     enough = check_plan(learner.compute_optimal(good), [])[0]
-    thin = [run for run in good if run[0] == 1e15] + [(2e16, 1000, 5000, 2.5), (2e16, 2000, 2500, 2.4)]
+    thin = [run for run in good if run[0] == 1e15] + [(54321098765432109, 1000, 5000, 2.5), (54321098765432109, 2000, 2500, 2.4)]
     repeated = [run for run in good if run[0] == 1e15] + [(3e16, 1000, 5000, 2.5), (3e16, 2000, 2500, 2.4), (3e16, 2000, 2500, 2.41)]
-    refuses(lambda: learner.compute_optimal(thin), naming={"budget": 2e16}, because="a parabola needs three different sizes")
+    refuses(lambda: learner.compute_optimal(thin), naming={"budget": 54321098765432109}, because="a parabola needs three different sizes")
     refuses(lambda: learner.compute_optimal(repeated), naming={"budget": 3e16}, because="two runs of one size are one point of a parabola")
     refuses(lambda: learner.compute_optimal(planted_runs(budgets=(1e15,))), because="one budget does not show how the best size grows")
     refuses(lambda: learner.compute_optimal([]), because="there are no runs")
@@ -316,10 +316,10 @@ def test_too_few_runs_are_refused(learner):
 def test_a_budget_without_a_lowest_point_is_refused(learner):
     """If the losses of a budget lie on a parabola that opens downwards, over the parameters or over the tokens, a ValueError names the budget's FLOPs."""
     good = planted_runs(budgets=(1e15, 1e16))
-    bent = [(7e16, round(1e6 * ratio), round(1e10 / ratio), 3 - 0.08 * math.log(ratio) ** 2) for ratio in (0.25, 0.5, 1, 2, 4)]
+    bent = [(76543210987654321, round(1e6 * ratio), round(1e10 / ratio), 3 - 0.08 * math.log(ratio) ** 2) for ratio in (0.25, 0.5, 1, 2, 4)]
     fine = check_plan(learner.compute_optimal(good), [])[0]
     sizes_only = [(9e16, 10**6 * 2**i, 10**10 * 2**j, loss) for i, j, loss in ((0, 2, 2.9), (1, 0, 2.8), (2, 3, 2.85), (3, 1, 3.1))]
-    refuses(lambda: learner.compute_optimal(good + bent), naming={"budget": 7e16}, because="these losses have no lowest point")
+    refuses(lambda: learner.compute_optimal(good + bent), naming={"budget": 76543210987654321}, because="these losses have no lowest point")
     refuses(lambda: learner.compute_optimal(good + sizes_only), naming={"budget": 9e16}, because="over the tokens, these losses have no lowest point")
     close(fine, [0.45, 0.55], "the exponents without this budget", tol=1e-4)
 

@@ -67,10 +67,26 @@ def test_a_good_page_has_no_reason(learner):
 
 @exercise("quality_reasons")
 def test_a_page_may_be_too_long(learner):
-    """A page of more than 100,000 words has a reason, and it is the only one if nothing else is wrong."""
-    text = " ".join(f"the a{100 + i % 29}o of b{100 + i % 31}o" for i in range(25_001))
-    got = learner.quality_reasons(text)
-    same(list(got) if isinstance(got, tuple) else got, ["words"], "the reasons for a page of 100,004 words")
+    """A page of 20,000 words or of 100,000 has no reason; with one word more it has, and it is the only one if nothing else is wrong."""
+    text = " ".join(f"the a{100 + i % 29}o of b{100 + i % 31}o" for i in range(25_000))
+    pages = {20_000: " ".join(text.split()[:20_000]), 100_000: text, 100_001: f"{text} end"}
+    got = {words: learner.quality_reasons(page) for words, page in pages.items()}
+    for words, found in got.items():
+        same(list(found) if isinstance(found, tuple) else found, ["words"] * (words > 100_000), f"the reasons for a page of {words:,} words")
+
+
+@exercise("quality_reasons", weight=2)
+def test_white_space_separates_words_and_all_line_ends_count(learner):
+    """Words are what any white space separates, also no-break spaces; lines end at \\r, at a form feed and at U+2028 as they do at \\n."""
+    lines = page(60).splitlines()
+    compare_reasons(
+        learner,
+        a_page_of_50_words_in_lines_of_5=page(50, per_line=5),
+        a_page_with_no_break_spaces=page(60).replace(" ", "\u00a0"),
+        a_page_with_wide_spaces=page(60).replace(" ", "\u3000"),
+        **{f"bullets_in_lines_that_end_with_{end!a}": end.join(f"- {line}" for line in lines) for end in ("\r", "\f", "\u2028")},
+        **{f"repeated_lines_that_end_with_{end!a}": end.join([*lines, *lines[:3]]) for end in ("\r", "\f", "\u2028")},
+    )  # fmt: skip
 
 
 @exercise("quality_reasons", weight=2)
@@ -98,7 +114,11 @@ def test_symbols_are_counted_for_each_word(learner):
         a_page_with_7_hash_signs_in_one_word=page(59, per_line=59) + " #######x",
         a_page_with_3_ellipses_of_each_kind=words.replace(" b", " ...b", 3).replace(" c", " …c", 3) + " aaaaa eeeee",
         a_page_with_4_and_3_ellipses=words.replace(" b", " ...b", 4).replace(" c", " …c", 3) + " aaaaa eeeee",
+        a_page_with_7_ellipses_of_three_dots=ten.replace(" b", " ...b", 7),
+        a_page_with_7_ellipses_of_one_character=ten.replace(" b", " …b", 7),
         a_page_with_9_times_two_dots=ten.replace(" b", " b..", 9),
+        a_page_with_40_hash_signs_in_399_words=page(399, per_line=399).replace(" ", " #", 40),
+        a_page_with_39_hash_signs_in_399_words=page(399, per_line=399).replace(" ", " #", 39),
         a_page_with_4_hash_signs_and_4_ellipses=ten.replace(" b", " #b", 4).replace(" c", " …c", 4),
     )  # fmt: skip
 
@@ -136,6 +156,10 @@ def test_most_words_have_a_letter_and_two_are_stop_words(learner):
         a_page_with_12_numbers_in_60_words=" ".join([*words[:48], *numbers[:12]]),
         a_page_with_13_numbers_in_60_words=" ".join([*words[:47], *numbers[:13]]),
         a_page_with_words_like_x1=" ".join([*words[:40], *(f"é{number}" for number in numbers)]),
+        a_page_with_letters_that_are_numbers=" ".join([*words[:47], *(f"三{number}" for number in numbers[:13])]),
+        a_page_with_numbers_that_are_no_digits=" ".join([*words[:47], *(f"½{number}" for number in numbers[:13])]),
+        a_page_with_stop_words_before_punctuation=page(60, stop=("the,", "of.")),
+        a_page_with_one_stop_word_and_other_frequent_words=page(60, stop=("the", "a", "in", "is", "for", "it", "from", "this")),
         a_page_with_one_stop_word_twice=page(60, stop=("the", "the")),
         a_page_with_two_stop_words_in_capitals=page(60, stop=("That", "WITH")),
         a_page_with_a_stop_word_inside_a_word=page(60, stop=("the", "often")),
@@ -183,6 +207,38 @@ def test_no_run_of_words_holds_too_much_of_the_page(learner):
 
 
 @exercise("quality_reasons")
+def test_the_share_of_a_run_may_be_at_its_limit(learner):
+    """A run of 2 words may hold exactly 20 % of the characters, one of 3 words 18 %, and one of 4 words 16 %; a character more is a reason."""
+    pages = {}
+    for run, held in ((2, 60), (3, 54), (4, 48)):
+        words = [letter * (held // (6 * run)) for letter in "xyzv"[:run]]  # six times, the last one with what is missing
+        words[-1] += "u" * (held // 6 - sum(map(len, words)))
+        for size in (300, 299):
+            pages[f"a_page_of_{size}_characters_with_{held}_in_a_run_of_{run}_words"] = filled_up(words, 6, size)
+    compare_reasons(learner, **pages)
+
+
+def filled_up(run, often, characters):
+    """A page in which a run occurs so many times, whose words have so many characters together."""
+    words = repeating(run, often, fresh=60).split()
+    fresh, left = [i for i, word in enumerate(words) if word not in run], sum(map(len, words)) - characters
+    for i in reversed(fresh[2:]):
+        cut = min(left, len(words[i]) - 2)
+        words[i], left = words[i][: len(words[i]) - cut], left - cut
+    return " ".join(words)
+
+
+@exercise("quality_reasons")
+def test_the_most_frequent_run_decides(learner):
+    """A run that holds much of the page, but does not occur most often, is no reason."""
+    others = page(90, per_line=90).split()
+    words = [part for i in range(4) for part in ("to", "be", *others[4 * i : 4 * i + 4])]
+    for i in range(3):
+        words += ["x" * 30, "y" * 25, *others[20 + 4 * i : 24 + 4 * i]]
+    compare_reasons(learner, a_page_with_a_long_run_3_times_and_a_short_one_4_times=" ".join([*words, *others[32:]]))
+
+
+@exercise("quality_reasons")
 def test_of_equally_frequent_runs_the_longest_counts(learner):
     """Two runs occur equally often: the one with more characters decides. A run that occurs once is not repeated, however long it is."""
     others = page(60, per_line=60).split()
@@ -219,11 +275,14 @@ def test_an_empty_page_is_too_short(learner):
 # ---- mixture
 
 
-def mixed(mixture, streams, weights, seed, most=None):
+def mixed(mixture, streams, weights, seed, most=None, drawn_before=0):
     """The first items of the mixture of these lists, all of them if it ends before; what was read of each stream; and whether other random numbers were used.
 
-    A list that begins with "endless" is repeated: 4,000 items are more than any test asks for, and they do end.
+    A list that begins with "endless" is repeated: 4,000 items are more than any test asks for, and they do end. The generator has drawn
+    `drawn_before` numbers after its seed.
     """
+    import random
+
     read = [0] * len(streams)
 
     def reading(number, items):
@@ -236,8 +295,9 @@ def mixed(mixture, streams, weights, seed, most=None):
 
     made = [endless(number, items[1:]) if items[:1] == ["endless"] else reading(number, items) for number, items in enumerate(streams)]
     generator = torch.Generator().manual_seed(seed)
+    torch.rand(drawn_before, generator=generator)
     torch.manual_seed(7)
-    before = torch.get_rng_state()
+    before, before_in_python = torch.get_rng_state(), random.getstate()
     iterator = iter(mixture(made, weights, generator))
     early, found, behind = sum(read), [], 0
     while most is None or len(found) < most:
@@ -246,11 +306,11 @@ def mixed(mixture, streams, weights, seed, most=None):
         except StopIteration:
             break
         behind = max(behind, sum(read) - len(found))
-    return {"items": found, "read": read, "early": early, "behind": behind, "others": not torch.equal(before, torch.get_rng_state())}
+    return {"items": found, "read": read, "early": early, "behind": behind, "torch": not torch.equal(before, torch.get_rng_state()), "python": before_in_python != random.getstate()}
 
 
-def mix(learner, streams, weights, seed, most=None):
-    return learner.bring(mixed)(learner.mixture, streams, weights, seed, most)
+def mix(learner, streams, weights, seed, most=None, drawn_before=0):
+    return learner.bring(mixed)(learner.mixture, streams, weights, seed, most, drawn_before)
 
 
 def labelled(counts):
@@ -263,11 +323,20 @@ def labelled(counts):
 @given(counts=st.lists(st.integers(0, 6), min_size=2, max_size=4).filter(any), seed=seeds)
 def test_every_item_comes_once_and_in_the_order_of_its_stream(learner, counts, seed):
     """All items of all streams come, each once, and those of one stream in their order, also when other streams have ended."""
-    streams = labelled(counts)
-    got = mix(learner, streams, [1.0 + i for i in range(len(counts))], seed)["items"]
+    streams, weights = labelled(counts), [1.0 + i for i in range(len(counts))]
+    got = mix(learner, streams, weights, seed)["items"]
+    of_lists = learner.bring(first_items)(learner.mixture, streams, weights, sum(counts) + 5)
     same(sorted(got), sorted(sum(streams, [])), f"the items of streams of {counts} items, sorted")
+    same(sorted(of_lists), sorted(sum(streams, [])), f"the items of lists of {counts} items, sorted")
     for number, stream in enumerate(streams):
         same([item for item in got if item // 1000 == number], stream, f"the items of stream {number}, in the order in which they came")
+
+
+def first_items(mixture, streams, weights, most):
+    """Of lists, which can be read again, and not of iterators; at most so many."""
+    from itertools import islice
+
+    return list(islice(mixture(streams, weights, torch.Generator().manual_seed(1)), most))
 
 
 @exercise("mixture", weight=3)
@@ -314,13 +383,16 @@ def test_nothing_is_read_before_it_is_yielded(learner):
 @few
 @given(seed=seeds)
 def test_the_generator_alone_decides(learner, seed):
-    """The same seed of the generator gives the same mixture, another one another mixture; torch's own random numbers are not used."""
+    """The same seed of the generator gives the same mixture, another one another mixture, and so do numbers that it has drawn before; other random numbers are not used."""
     streams = labelled([40, 40])
     one, again, other = (mix(learner, streams, [1, 1], number) for number in (seed, seed, seed + 1))
+    later = mix(learner, streams, [1, 1], seed, None, 3)
     same(sorted(one["items"]), sorted(sum(streams, [])), "the items, sorted")
     same(again["items"], one["items"], "the mixture with the same seed")
     holds(one["items"] != other["items"], "the mixture is the same with another seed of the generator")
-    holds(not one["others"], "mixture uses torch's global random numbers; every draw should use `generator`")
+    holds(one["items"] != later["items"], "the mixture is the same after the generator has drawn other numbers; every draw should use `generator` itself")
+    holds(not one["torch"], "mixture uses torch's global random numbers; every draw should use `generator`")
+    holds(not one["python"], "mixture uses Python's random numbers; every draw should use `generator`")
 
 
 @exercise("mixture", weight=2)

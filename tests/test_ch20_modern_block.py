@@ -8,6 +8,7 @@ from grader.execution.proxy import gradients
 from grader.runner.marks import exercise
 from grader.verdict.comparing import close, holds, refuses, same, shaped
 from hypothesis import given, settings
+from memory_layouts import of_views
 from pytest_check import check
 from strategies import distinct, seeds, tensor, token_ids
 
@@ -70,6 +71,15 @@ def test_dtype_and_device_of_logits_stay(learner, n, seed):
     close(exact, capped(x, 15.0), "the logits in float64")
     close(half, capped(x.bfloat16(), 15.0).bfloat16(), "the logits in bfloat16")
     check_device_of_result(learner, x, learner.soft_cap, x, 15.0)
+
+
+@exercise("soft_cap")
+@few
+@given(n=shapes, seed=seeds)
+def test_logits_to_cap_may_be_a_view(learner, n, seed):
+    """Logits that lie in another order in memory have the same result, and keep their values."""
+    x = tensor(seed, n.B, n.T, n.V, scale=20.0)
+    close(learner.bring(of_views)(learner.soft_cap, x, 15.0), capped(x, 15.0).float(), "the logits with cap = 15, given as a view")
 
 
 @exercise("soft_cap")
@@ -178,13 +188,25 @@ def test_each_head_learns_from_its_own_targets(learner, n, seed):
 @few
 @given(n=cubes, seed=seeds)
 def test_loss_of_logits_of_any_size(learner, n, seed):
-    """Logits of ten thousand give a finite loss and finite gradients; float64 logits give a float64 loss, on the device of the logits."""
+    """Logits of ten thousand give a finite loss and finite gradients; float64 logits give a float64 loss, bfloat16 logits a bfloat16 one, on their device."""
     x, targets = tensor(seed, n.K, n.B, n.T, n.V, dtype=torch.float64), with_gaps(seed, n)
     far, exact = gradients(learner.multi_token_loss, (x * 1e4).float(), targets, cotangent=ONE), learner.multi_token_loss(x, targets)
+    half = learner.multi_token_loss(x.bfloat16(), targets)
     with check:
         close(far.output, of_heads((x * 1e4).float(), targets).float(), "the loss of large logits", tol=1e-4)
     with check:
         holds(far.inputs[0] is not None and bool(far.inputs[0].isfinite().all()), "a gradient of large logits is not finite")
     with check:
         close(shaped(exact, (), "the loss", torch.float64), of_heads(x, targets), "the loss of float64 logits")
+    with check:
+        close(shaped(half, (), "the loss", torch.bfloat16), of_heads(x.bfloat16(), targets).bfloat16(), "the loss of bfloat16 logits", tol=6e-2)
     check_device_of_result(learner, exact, learner.multi_token_loss, x, targets)
+
+
+@exercise("multi_token_loss")
+@few
+@given(n=cubes, seed=seeds)
+def test_logits_and_targets_may_be_views(learner, n, seed):
+    """Logits and targets that lie in another order in memory give the same loss."""
+    logits, targets = tensor(seed, n.K, n.B, n.T, n.V, scale=2.0), with_gaps(seed, n)
+    close(learner.bring(of_views)(learner.multi_token_loss, logits, targets), of_heads(logits, targets).float(), "the loss of views")

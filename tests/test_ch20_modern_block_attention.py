@@ -6,11 +6,12 @@ import math
 
 import torch
 from devices_and_dtypes import check_device_of_result
-from grader.execution.proxy import gradients, load, parameters
+from grader.execution.proxy import gradients, load, parameters, state
 from grader.runner.marks import exercise
 from grader.verdict.comparing import close, holds, refuses, same, sizes
 from hypothesis import given, settings
 from masks import key_padding, lower_triangle, random_mask
+from memory_layouts import of_views
 from module_pairs import compare_parameter_gradients
 from pytest_check import check
 from rotations import rotated
@@ -130,6 +131,35 @@ def test_results_with_a_sink_have_dtype_and_device_of_q(learner, n, seed):
     check_device_of_result(learner, q.new_empty(n.B, n.H, n.Tq, n.d_v), learner.bring(first_result), learner.attention_with_sink, q, k, v, sink.bfloat16(), mask)
 
 
+def second_result(f, *inputs):
+    return f(*inputs)[1]
+
+
+@exercise("attention_with_sink")
+@few
+@given(n=head_sizes, seed=seeds)
+def test_weights_beside_a_sink_carry_gradient(learner, n, seed):
+    """A loss of the weights themselves has gradients for q, k and the sink too."""
+    (q, k, v), sink, cotangent = heads(seed, n), tensor(seed + 3, n.H), tensor(seed + 4, n.B, n.H, n.Tq, n.Tk)
+    found = gradients(learner.bring(second_result), learner.attention_with_sink, q, k, v, sink, cotangent=cotangent)
+    expected = slopes_by_hand(lambda q, k, sink: by_hand(q, k, v, sink)[1], (q, k, sink), cotangent)
+    for name, got, right in zip(("q", "k", "sink"), (*found.inputs[1:3], found.inputs[4]), expected):
+        with check:
+            close(got, right, f"the gradient of {name} for a loss of the weights", tol=5e-5)
+
+
+@exercise("attention_with_sink")
+@few
+@given(n=head_sizes, seed=seeds)
+def test_heads_with_a_sink_may_be_views(learner, n, seed):
+    """Queries, keys, values and a mask that lie in another order in memory give the same; a batch of one text keeps its axis, also with one query."""
+    (q, k, v), sink, mask = heads(seed, n), tensor(seed + 3, n.H), some_masks(seed, n)["(B, H, Tq, Tk)"]
+    views = learner.bring(of_views)(learner.attention_with_sink, q, k, v, sink, mask)
+    one = learner.attention_with_sink(q[:1, :, :1], k[:1], v[:1], sink, mask[:1, :, :1])
+    compare_two(views, by_hand(q, k, v, sink, mask), when=" for views")
+    compare_two(one, by_hand(q[:1, :, :1], k[:1], v[:1], sink, mask[:1, :, :1]), when=" for one query of one text")
+
+
 # ---- gated_attention
 
 
@@ -203,6 +233,17 @@ def test_gated_results_keep_dtype_and_device(learner, n, seed):
     (q, k, v), gate = (x.bfloat16() for x in heads(seed, n, scale=0.5)), tensor(seed + 3, n.B, n.H, n.Tq, n.d_v).bfloat16()
     close(learner.gated_attention(q, k, v, gate), gated(q, k, v, gate).bfloat16(), "the output in bfloat16")
     check_device_of_result(learner, gate, learner.gated_attention, q, k, v, gate)
+
+
+@exercise("gated_attention")
+@few
+@given(n=head_sizes, seed=seeds)
+def test_gates_and_heads_may_be_views(learner, n, seed):
+    """Heads and gates that lie in another order in memory give the same; a batch of one text keeps its axis, also with one query."""
+    (q, k, v), gate = heads(seed, n), tensor(seed + 3, n.B, n.H, n.Tq, n.d_v)
+    views, one = learner.bring(of_views)(learner.gated_attention, q, k, v, gate), learner.gated_attention(q[:1, :, :1], k[:1], v[:1], gate[:1, :, :1])
+    close(views, gated(q, k, v, gate).float(), "the output for views")
+    close(one, gated(q, k, v, gate)[:1, :, :1].float(), "the output for one query of one text")
 
 
 # ---- QKNormAttention
@@ -292,20 +333,47 @@ def test_no_position_sees_a_later_one(learner, n, seed):
 @few
 @given(n=layer_sizes, seed=seeds)
 def test_all_parts_learn(learner, n, seed):
-    """x, the four layers and the two norms get the gradients of the definition; these are all parameters, and the norms begin with ones."""
+    """x, the four layers and the two norms get the gradients of the definition; these are all parameters, the state dict has nothing else, and the norms begin with ones."""
     x, values, cotangent = tensor(seed + 9, n.B, n.T, n.D), weights_of(n, seed), tensor(seed + 10, n.B, n.T, n.D)
     names = sorted(values)
     begun = {name: value for name, value in parameters(learner.QKNormAttention(n.D, n.H, "rope")).items() if "norm" in name}
     mine = layer(learner, n, values, "rope")
-    held, found = parameters(mine), gradients(mine, x, cotangent=cotangent)
+    held, saved, found = parameters(mine), sorted(state(mine)), gradients(mine, x, cotangent=cotangent)
     leaves = [x.double().requires_grad_(), *(values[name].double().requires_grad_() for name in names)]
     slopes = torch.autograd.grad((layer_by_hand(leaves[0], dict(zip(names, leaves[1:])), n.H, "rope") * cotangent.double()).sum(), leaves)
     same(sorted(held), names, "the names of the parameters")
+    same(saved, names, "the names in the state dict")
     for name, value in begun.items():
         close(value, torch.ones(n.d), f"{name} before training")
     with check:
         close(found.inputs[0], slopes[0].float(), "the gradient of x", tol=1e-4)
     compare_parameter_gradients(found.parameters, {name: slope.float() for name, slope in zip(names, slopes[1:])}, tol=1e-4)
+
+
+@exercise("QKNormAttention")
+@few
+@given(n=layer_sizes, seed=seeds)
+def test_one_layer_reads_texts_of_any_length(learner, reference, n, seed):
+    """The same layer reads short texts, longer ones and short ones again, with each kind of positions; x may be a view."""
+    x, values = tensor(seed + 9, n.B, n.T + 3, n.D), weights_of(n, seed)
+    got = {}
+    for kind in KINDS:
+        mine = layer(learner, n, values, kind)
+        got[kind] = {T: mine(x[:, :T]) for T in (n.T, n.T + 3, 2)}
+    view = learner.bring(of_views)(layer(learner, n, values), x)
+    for kind, outputs in got.items():
+        for T, output in outputs.items():
+            bias = reference.alibi_bias(n.H, T, T) if kind == "alibi" else None
+            close(output, layer_by_hand(x[:, :T], values, n.H, kind, bias).float(), f"the output with positions={kind!r} for {T} positions")
+    close(view, layer_by_hand(x, values, n.H).float(), "the output for a view")
+
+
+@exercise("QKNormAttention")
+def test_a_text_may_have_more_than_a_thousand_positions(learner):
+    """Nothing limits the length: a text of 1,100 positions is read too."""
+    n = with_width(at(B=1, H=1, T=1100, pairs=1).make())
+    x, values = tensor(7, 1, 1100, n.D), weights_of(n, 3)
+    close(layer(learner, n, values)(x), layer_by_hand(x, values, n.H).float(), "the output for 1,100 positions")
 
 
 @exercise("QKNormAttention")

@@ -6,13 +6,14 @@ import math
 
 import torch
 from devices_and_dtypes import check_device_of_result
-from grader.execution.proxy import gradients, load, parameters
+from grader.execution.proxy import gradients, load, parameters, state
 from grader.runner.marks import exercise
 from grader.verdict.comparing import close, holds, refuses, same, sizes
 from grader.verdict.memory import watch_growth
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from masks import lower_triangle
+from memory_layouts import of_views
 from module_pairs import compare_parameter_gradients
 from pytest_check import check
 from rotations import rotated
@@ -64,16 +65,17 @@ class WideCache:
     """What chapter 10's KVCache does, for keys and values of any widths: a right KVCache may refuse those that differ."""
 
     def __init__(self):
-        self.length, self.k, self.v = 0, None, None
+        self.length, self._parts = 0, None
 
     def append(self, k, v):
-        self.k, self.v = (new if old is None else torch.cat([old, new], dim=2) for old, new in ((self.k, k), (self.v, v)))
-        self.length = self.k.size(2)
-        return self.k, self.v
+        new = (k, v)
+        self._parts = new if self._parts is None else tuple(torch.cat(both, dim=2) for both in zip(self._parts, new))
+        self.length = self._parts[0].size(2)
+        return self._parts
 
     def copy(self):
         branch = type(self)()
-        branch.length, branch.k, branch.v = self.length, self.k, self.v
+        branch.length, branch._parts = self.length, self._parts
         return branch
 
 
@@ -129,18 +131,41 @@ def test_forward_looks_at_no_later_position(learner, n, seed):
 @few
 @given(n=layer_sizes, seed=seeds)
 def test_forward_trains_every_part(learner, n, seed):
-    """forward gives x and all seven weights the gradients of the definition; these are all parameters, and the norm begins with ones."""
+    """forward gives x and all seven weights the gradients of the definition; these are all parameters, the state dict has nothing else, and the norm begins with ones."""
     x, values, cotangent = tensor(seed + 9, n.B, n.T, n.D), weights_of(n, seed), tensor(seed + 10, n.B, n.T, n.D)
     names, begun = sorted(values), parameters(learner.LatentAttention(n.D, n.H, n.d_latent, n.d_rope)).get("norm.weight")
     mine = layer(learner, n, values)
-    held, found = parameters(mine), gradients(mine, x, cotangent=cotangent)
+    held, saved, found = parameters(mine), sorted(state(mine)), gradients(mine, x, cotangent=cotangent)
     leaves = [x.double().requires_grad_(), *(values[name].double().requires_grad_() for name in names)]
     slopes = torch.autograd.grad((by_hand(leaves[0], dict(zip(names, leaves[1:])), n)[0] * cotangent.double()).sum(), leaves)
     same(sorted(held), names, "the names of the parameters")
+    same(saved, names, "the names in the state dict")
     close(begun, torch.ones(n.d_latent), "norm.weight before training")
     with check:
         close(found.inputs[0], slopes[0].float(), "the gradient of x", tol=1e-4)
     compare_parameter_gradients(found.parameters, {name: slope.float() for name, slope in zip(names, slopes[1:])}, tol=1e-4)
+
+
+@exercise("LatentAttention")
+@few
+@given(n=layer_sizes, seed=seeds)
+def test_forward_reads_texts_of_any_length(learner, n, seed):
+    """The same module reads a short text, a longer one and a short one again; x may be a view."""
+    x, values = tensor(seed + 9, n.B, n.T, n.D), weights_of(n, seed)
+    mine = layer(learner, n, values)
+    got = {T: mine(x[:, :T]) for T in (4, n.T, 2)}
+    view = learner.bring(of_views)(mine, x)
+    for T, output in got.items():
+        close(output, by_hand(x[:, :T], values, n)[0].float(), f"the output of forward for {T} positions")
+    close(view, by_hand(x, values, n)[0].float(), "the output of forward for a view")
+
+
+@exercise("LatentAttention")
+def test_a_text_may_have_more_than_a_thousand_positions(learner):
+    """Nothing limits the length: forward reads a text of 1,100 positions too."""
+    n = with_widths(at(B=1, H=1, T=1100, d_head=3, d_latent=4, pairs=1).make())
+    x, values = tensor(7, 1, 1100, n.D), weights_of(n, 3)
+    close(layer(learner, n, values)(x), by_hand(x, values, n)[0].float(), "the output of forward for 1,100 positions")
 
 
 def compare_pieces(got, expected, lengths, what):
@@ -235,10 +260,15 @@ def test_both_forms_follow_dtype_and_device(learner, n, seed):
     x, values = tensor(seed + 9, n.B, n.T, n.D, dtype=torch.float64), weights_of(n, seed)
     mine = layer(learner, n, values)
     both = [mine, learner.bring(Writing)(mine, learner.bring(WideCache))]
+    without = values | {"W_rope.weight": torch.zeros(n.d_rope, n.D)}  # no angle, which may be float32, has an effect
+    still = layer(learner, n, without)
+    plain = [form.double()(x) for form in (still, learner.bring(Writing)(still, learner.bring(WideCache)))]
     exact, half = [form.double()(x) for form in both], [form.bfloat16()(x.bfloat16()) for form in both]
     for form, got, short in zip(("forward", "cached"), exact, half):
         close(got, by_hand(x, values, n)[0], f"the output of {form} in float64", tol=1e-6)
         same([list(short.shape), str(short.dtype)], [[n.B, n.T, n.D], "torch.bfloat16"], f"shape and dtype of the output of {form} for bfloat16")
+    for form, got in zip(("forward", "cached"), plain):
+        close(got, by_hand(x, without, n)[0], f"the output of {form} in float64, with a W_rope of zeros")
     for form in both:
         check_device_of_result(learner, x.bfloat16(), form, x.bfloat16())
 

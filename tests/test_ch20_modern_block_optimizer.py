@@ -11,6 +11,7 @@ from grader.verdict.comparing import close, holds, refuses, same, sizes
 from grader.verdict.memory import watch_call
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from memory_layouts import of_views
 from pytest_check import check
 from strategies import distinct, seeds, tensor
 from torch import nn
@@ -106,16 +107,27 @@ def test_dtype_and_device_of_the_matrix_stay(learner, n, seed):
     check_device_of_result(learner, m, learner.newton_schulz, m)
 
 
+@exercise("newton_schulz")
+@few
+@given(n=two_sizes, seed=seeds)
+def test_a_float64_matrix_is_computed_in_float64(learner, n, seed):
+    """In float64, ten digits of the result are right; the matrix may be a view, such as a transposed one."""
+    m = matrix(seed, n.low, n.high)
+    got, view = learner.newton_schulz(m, 3), learner.bring(of_views)(learner.newton_schulz, m, 3)
+    for result, what in ((got, "the result in float64 after 3 steps"), (view, "the result for a view after 3 steps")):
+        close(result, pushed(m, 3), what, tol=1e-10)
+
+
 # ---- Muon
 
 
 def descend(Muon, beginnings, slopes, rates=None, **options):
-    """Parameters with these beginnings, given these gradients step by step (None: none); their values after each step."""
+    """Parameters with these beginnings, given these gradients step by step (None: none); their values after each step. A gradient's columns lie side by side in memory."""
     held, course = [nn.Parameter(beginning.clone()) for beginning in beginnings], []
     optimizer = Muon(held, **options)
     for step, of_step in enumerate(slopes):
         for parameter, slope in zip(held, of_step):
-            parameter.grad = None if slope is None else slope.clone()
+            parameter.grad = None if slope is None else slope.T.contiguous().T
         if rates is not None:
             optimizer.param_groups[0]["lr"] = rates[step]
         optimizer.step()
@@ -223,8 +235,10 @@ def live(Muon, weight, inputs):
         model[0].weight.copy_(weight)
         model[2].weight.copy_(weight[:, :1].T.expand(2, -1) * torch.tensor([[1.0], [-0.5]]))
     held, outputs, left, kept = list(model.parameters()), [], [], True
+    shared = [parameter.detach() for parameter in held]
     optimizer = Muon((parameter for parameter in held), lr=0.1)
     group = {name: float(value) for name, value in optimizer.param_groups[0].items() if name != "params"}
+    listed = [id(parameter) for parameter in dict(optimizer.param_groups[0].items()).get("params", ())] == [id(parameter) for parameter in held]
     for x in inputs:
         optimizer.zero_grad()
         left += [0.0 if parameter.grad is None else float(parameter.grad.abs().max()) for parameter in held]
@@ -234,7 +248,8 @@ def live(Muon, weight, inputs):
         kept = kept and all(torch.equal(parameter.grad, old) for parameter, old in zip(held, before))
         outputs.append(model(x).detach())
     owned = [parameter is old and parameter.requires_grad and parameter.is_leaf for parameter, old in zip(model.parameters(), held)]
-    return {"outputs": outputs, "left": max(left), "kept": kept, "group": group, "groups": len(optimizer.param_groups), "owned": all(owned)}
+    in_place = all(torch.equal(parameter, alias) for parameter, alias in zip(held, shared))
+    return {"in_place": in_place, "listed": listed, "outputs": outputs, "left": max(left), "kept": kept, "group": group, "groups": len(optimizer.param_groups), "owned": all(owned)}
 
 
 @exercise("Muon", weight=2)
@@ -250,7 +265,28 @@ def test_a_model_learns_in_place(learner, reference, n, seed):
     same(dict(sorted(got["group"].items())), {"lr": 0.1, "momentum": 0.95, "steps": 5.0, "weight_decay": 0.0}, "the options in param_groups[0]")
     same(got["groups"], 1, "the number of param_groups")
     holds(got["kept"], "a step changed a parameter's gradient; it should change only the parameter")
+    holds(got["listed"], "param_groups[0][\"params\"] should be the list of the parameters")
+    holds(got["in_place"], "a step gave a parameter new memory: a tensor that shared its memory did not change with it")
     holds(got["owned"], "after the steps the model has other Parameter objects, or they no longer get gradients")
+
+
+def step_once(Muon, weight, slope):
+    """The parameter after a step."""
+    parameter = nn.Parameter(weight.clone())
+    parameter.grad = slope.clone()
+    Muon([parameter], lr=0.1, weight_decay=0.5).step()
+    return parameter.detach()
+
+
+@exercise("Muon")
+@few
+@given(n=two_sizes, seed=seeds)
+def test_steps_keep_dtype_and_device_of_parameters(learner, n, seed):
+    """float64 parameters have a float64 momentum, with ten right digits after three steps; nothing is made on another device than theirs."""
+    slopes = [matrices(seed + 10 * step + 1, n) for step in range(3)]
+    both(learner, matrices(seed, n), slopes, lr=0.1, steps=2, when=" in float64", tol=1e-10)
+    weight, slope = matrix(seed, n.low, n.high, dtype=torch.float32), matrix(seed + 1, n.low, n.high, dtype=torch.float32)
+    check_device_of_result(learner, weight, learner.bring(step_once), learner.Muon, weight, slope)
 
 
 @exercise("Muon")
@@ -314,6 +350,14 @@ def test_the_rate_falls_along_a_line(learner, plan, floor):
     steps = range(total - decay, total + 1)
     got = rates(learner.schedule_wsd, steps, *plan, *([floor] if floor else []))
     compare_rates(got, {step: floor + (peak - floor) * (total - step) / decay for step in steps}, f" with floor = {floor:g}")
+
+
+@exercise("schedule_wsd")
+def test_a_small_rate_keeps_its_digits(learner):
+    """A peak of 0.0003 falls to a floor of 0.00001234 in ten equal steps; no digit is lost."""
+    got = {step: rate * 1e4 for step, rate in rates(learner.schedule_wsd, range(1, 31, 3), 7, 10, 30, 3e-4, 1.234e-5).items()}
+    left = {step: min(step / 7, (30 - step) / 10, 1) for step in got}
+    compare_rates(got, {step: 3 * left[step] if step < 20 else 0.1234 + 2.8766 * left[step] for step in got}, ", times 10,000")
 
 
 @exercise("schedule_wsd")

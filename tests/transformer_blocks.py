@@ -222,9 +222,9 @@ def compare_names_and_values(held, saved, values):
                 close(found[name], value, f"in the {what}, {name}", tol=0.0)
 
 
-def compare_in_float64(mine, model, x, what):
+def compare_in_float64(mine, model, x, what, tol=1e-5):
     """The dtype of x is that of the output; a balance loss may have been computed in another."""
     got, expected = mine.double()(x.double()), model.double()(x.double())
-    close(output_and_loss(got)[0], expected[0], f"the output of the {what} in float64", tol=1e-5)
+    close(output_and_loss(got)[0], expected[0], f"the output of the {what} in float64", tol)
     close(float(output_and_loss(got)[1]), float(expected[1]), f"the balance loss of the {what} in float64")
     mine.float(), model.float()

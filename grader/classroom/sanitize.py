@@ -65,8 +65,10 @@ def _sanitize_diagnosis(known: Diagnosis) -> Diagnosis:
 
 
 def failure(words: Failure) -> Failure:
-    texts: dict[str, Any] = {name: text(value) for name, value in vars(words).items() if name != "called"}
-    return Failure(**texts, called=[text(call) for call in words.called])
+    flags = {"reached": bool(words.reached), "was_late": bool(words.was_late)}
+    others: dict[str, Any] = {"called": [text(call) for call in words.called], **flags}
+    texts: dict[str, Any] = {name: text(value) for name, value in vars(words).items() if name not in others}
+    return Failure(**texts, **others)
 
 
 def _sanitize_test(test: TestResult) -> TestResult:

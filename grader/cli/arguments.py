@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from grader.course.names import match_name, unknown_name
-from grader.course.syllabus import ROOT, UnknownName, load_syllabus
+from grader.course.status import read_course
+from grader.course.syllabus import ROOT, Chapter, Exercise, UnknownName, load_syllabus, match_name, unknown_name
 
 DESIGNS = (
     "learned", "sinusoidal", "rope", "alibi", "pre", "post", "dense", "moe", "heads=1", "heads=4", "words", "bpe",
@@ -30,6 +30,21 @@ def known_name(kind: str, command: str, typed: str, names: Collection[str]) -> s
     if found := match_name(typed, names):
         return found
     raise UnknownName(unknown_name(kind, typed, names, listed_by=command))
+
+
+def named(words: Iterable[str]) -> Exercise | Chapter:
+    """The one exercise or chapter that is named; UnknownName for several."""
+    found = read_course().find_all(words)
+    if len(found) > 1:
+        names = " and ".join(each.short_name for each in found)
+        raise UnknownName(f"this command takes one name, and {names} are {len(found)}; run it once for each of them")
+    return found[0]
+
+
+def named_exercise(words: Iterable[str]) -> Exercise:
+    """The one exercise that is named; UnknownName for a chapter."""
+    found = named(words)
+    return read_course().exercise(found.id) if isinstance(found, Chapter) else found
 
 
 # ---- Tab completion: the names that begin with the typed text
@@ -74,10 +89,14 @@ def complete_model(incomplete: str) -> list[str]:
 
 NAME = argument("NAME", "An exercise, or a chapter: its number or its title.", complete_name)
 EXERCISE = argument("NAME", "An exercise.", complete_exercise)
-AnyName = Annotated[str | None, NAME]
-RequiredName = Annotated[str, NAME]
-AnyExercise = Annotated[str | None, EXERCISE]
-RequiredExercise = Annotated[str, EXERCISE]
+# one name, which may have several words: chapter 3
+AnyName = Annotated[list[str] | None, NAME]
+RequiredName = Annotated[list[str], NAME]
+AnyExercise = Annotated[list[str] | None, EXERCISE]
+RequiredExercise = Annotated[list[str], EXERCISE]
+AnyNames = Annotated[
+    list[str] | None, argument("NAMES", "Exercises, or chapters: their numbers or titles.", complete_name)
+]
 InWorker = Annotated[
     bool, option("Run your code in a separate process; on Linux, a sandbox isolates it from your files.", "--worker")
 ]
@@ -106,7 +125,8 @@ Dask = Annotated[str | None, option("Grade on a Dask cluster.", metavar="ADDRESS
 RequireIsolation = Annotated[
     bool,
     option(
-        "Refuse to run if a layer of the sandbox is missing; `headway doctor` lists the layers.", "--require-isolation"
+        "Refuse to run if a layer of the sandbox is missing; `headway doctor --grading` lists the layers.",
+        "--require-isolation",
     ),
 ]
 Key = Annotated[

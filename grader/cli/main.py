@@ -6,20 +6,25 @@ Each command is one function in grader/cli/commands, which parses, calls and pri
 from __future__ import annotations
 
 import os
+import re
 import sys
+from contextlib import suppress
+from difflib import get_close_matches
+from functools import partial
 from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 from grader.console.output import print_error, replace_unencodable
-from grader.course.syllabus import is_handout
-from grader.files import UserProblem
+from grader.course.syllabus import UnknownName, is_handout
+from grader.files import NotWritten, UserProblem, problem
 from grader.version import __version__
 from typer.core import TyperCommand, TyperGroup
 
 COMMANDS = {  # name: where its function, or its group of commands, is
     "status": "status:status", "check": "check:check", "watch": "exercise:watch", "next": "status:show_next",
-    "list": "status:list_all", "hint": "exercise:hint", "repro": "repro:repro", "diff": "exercise:diff",
+    "list": "status:list_all", "path": "path:path", "again": "again:again", "hint": "exercise:hint",
+    "repro": "repro:repro", "report": "report:report", "diff": "exercise:diff",
     "show": "show:show", "reset": "reset:reset", "open": "exercise:open_in_editor", "doctor": "doctor:doctor",
     "book": "book:book", "measure": "explore:measure", "walk": "explore:walk", "train": "train:train",
     "play": "play:play", "chat": "chat:chat", "tune": "tune:tune", "compare": "compare:compare",
@@ -54,6 +59,8 @@ class ReadableCommand(TyperCommand):
         for param in params:
             if param.param_type_name == "argument":
                 param.display_type_rich = lambda ctx: None
+                if param.metavar in ("NAME", "SUBJECT"):  # not `[NAME]...`: it is one name, of several words
+                    param.get_usage_pieces = partial(_one_piece, param.get_usage_pieces)
         return params
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -63,7 +70,12 @@ class ReadableCommand(TyperCommand):
             errors = getattr(problem.__cause__, "errors", None)  # older versions of typer have no pydantic
             if errors is not None:
                 problem.message = _describe_value(errors()[0]) or problem.message
+            problem.message += _suggest(problem.message)
             raise
+
+
+def _one_piece(pieces: Any, ctx: Any) -> list[str]:
+    return [piece.removesuffix("...") for piece in pieces(ctx)]
 
 
 class ForwardingCommand(ReadableCommand):
@@ -87,6 +99,24 @@ class LazyGroup(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         return _load(cmd_name) if cmd_name in COMMANDS else None
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command; `headway help check` is its help. UserProblem for the name of an exercise or a chapter."""
+        if args == ["help"]:
+            print(ctx.get_help())
+            ctx.exit()
+        if args[0] == "help":
+            args = [args[1], "--help"]
+        elif args[0] not in COMMANDS:
+            self._refuse_name([word for word in args if not word.startswith("-")])
+        return super().resolve_command(ctx, args)
+
+    def _refuse_name(self, words: list[str]) -> None:
+        from grader.course.status import read_course
+
+        with suppress(UnknownName):
+            typed = " ".join(found.short_name for found in read_course().find_all(words))
+            raise UserProblem(f"{words[0]!r} is not a command; to test your code: `headway check {typed}`")
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command; a problem that the user can fix is printed as one sentence, without a traceback."""
@@ -119,9 +149,18 @@ def _describe_value(error: dict[str, Any]) -> str:
     given, kind = str(error["input"]), str(error["type"]).partition("_")[0]
     kind = "float" if given.strip().lower() == "nan" else kind
     limits = error.get("ctx", {}).values() if kind in ("less", "greater") else ()
+    if kind == "value":  # a sentence of typer's, after words of pydantic's
+        return str(error["msg"]).removeprefix("Value error, ")
     if kind not in VALUE_PROBLEMS:
         return ""
     return " ".join([repr(given), VALUE_PROBLEMS[kind], *(f"{limit:.15g}" for limit in limits)])
+
+
+def _suggest(sentence: str) -> str:
+    """The choice that is written most like the given one, for a sentence such as "'minni' is not one of 'mini'."."""
+    given, _, choices = sentence.partition(" is not one of ")
+    near = get_close_matches(given.strip("'").lower(), re.findall(r"'([^']+)'", choices), n=1, cutoff=0.7)
+    return f" Did you mean '{near[0]}'?" if near else ""
 
 
 app = typer.Typer(
@@ -159,6 +198,9 @@ def main() -> None:
         sys.exit(2)
     try:
         app()
+    except NotWritten as error:
+        print_error(problem(error, f"write {os.path.relpath(error.filename)}"))
+        sys.exit(1)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         print_error(f"{where}{(error.strerror or str(error)).lower()}")

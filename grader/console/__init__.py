@@ -1,2 +1,2 @@
-"""What commands use of a terminal: `output.py` prints, `editor.py` opens an editor, `local_server.py` serves
-pages, `word_wrap.py` breaks lines."""
+"""What commands use of a terminal: `output.py` prints, `editor.py` opens an editor, and `local_server.py`
+serves pages."""

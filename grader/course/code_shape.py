@@ -1,21 +1,24 @@
-"""Compares code apart from comments, layout and docstrings, and says which parts of an exercise are written."""
+"""Compares code apart from comments, layout and docstrings, and says which parts of an exercise are written, and which
+differ from the stub's."""
 
 from __future__ import annotations
 
 import ast
+import copy
 from dataclasses import dataclass
 
-from grader.course.source import Definition, SourceProblem, bound_names, find_definition, parse
-
-
-def same_code(one: str, other: str) -> bool:
-    """Whether two valid texts do the same by their syntax. SourceProblem for a text that is not valid Python."""
-    return one == other or code_shape(parse(one)) == code_shape(parse(other))
+from grader.course.chapter_source import Definition, bindings, imported_names, without_blocks
+from grader.course.source import SourceProblem, find_statement
 
 
 def code_by_name(tree: ast.Module) -> dict[str, str]:
-    """The code of each definition of a module, by its name; of several with one name, that of the last."""
-    return {name: code for node in tree.body for code in [code_shape(node)] for name in bound_names(node)}
+    """The code of each definition of a module, by its name; of several with one name, that of the last, and where
+    branches have alternatives, all of theirs. Imports do not count."""
+    found = bindings(tree)
+    statements = dict.fromkeys(node for nodes in found.values() for node in nodes if not imported_names(node))
+    shapes = {node: code_shape(without_blocks(node)) for node in statements}
+    named = {name: [shapes[node] for node in nodes if node in shapes] for name, nodes in found.items()}
+    return {name: "".join(codes) for name, codes in named.items() if codes}
 
 
 def code_shape(part: object) -> str:
@@ -47,11 +50,9 @@ class _Part:
 def describe_written(text: str, name: str) -> str:
     """What is written and what is still to do, in one sentence; "" if nothing is written, or nothing is to do."""
     try:
-        found = find_definition(text, name)
-        tree = ast.parse(text) if found else None
-    except (SourceProblem, SyntaxError, ValueError, RecursionError):
+        node = find_statement(text, name)
+    except SourceProblem:
         return ""
-    node = next((each for each in tree.body if getattr(each, "name", "") == name), None) if tree else None
     if isinstance(node, ast.FunctionDef):
         part = _part(node)
         return f"{name} has code, but {_still(part)}." if part.has_code and part.raising else ""
@@ -87,3 +88,67 @@ def _still(part: _Part) -> str:
 def _are(names: list[str], what: str) -> list[str]:
     listed = " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
     return [f"{listed} {'is' if len(names) == 1 else 'are'} {what}"] if names else []
+
+
+# ---- an exercise whose `def` was changed
+
+
+def describe_changed_def(text: str, stub: str, name: str) -> str:
+    """A sentence if a function of the exercise cannot be called as the stub's can, or has another default; or ""."""
+    try:
+        own, original = (_functions(find_statement(each, name)) for each in (text, stub))
+    except SourceProblem:
+        return ""
+    for path, function in original.items():
+        if path in own and not _is_called_alike(own[path].args, function.args):
+            return (
+                f"Your `def` of {path} differs from the stub's: `def {function.name}({_without_types(function.args)})`."
+            )
+    return ""
+
+
+def _functions(node: ast.stmt | None) -> dict[str, ast.FunctionDef]:
+    """The function itself, or the methods of a class by names such as `GPT.forward`."""
+    if isinstance(node, ast.FunctionDef):
+        return {node.name: node}
+    if isinstance(node, ast.ClassDef):
+        return {f"{node.name}.{each.name}": each for each in node.body if isinstance(each, ast.FunctionDef)}
+    return {}
+
+
+def _is_called_alike(own: ast.arguments, original: ast.arguments) -> bool:
+    if own.vararg or own.kwarg:
+        return True
+    mine, theirs = _defaults(own), _defaults(original)
+    places = _places(original)
+    return (
+        _places(own)[: len(places)] == places
+        and theirs.keys() <= mine.keys()
+        and all(default for name, default in mine.items() if name not in theirs)
+        and all(_is_same_default(mine[name], default) for name, default in theirs.items() if default)
+    )
+
+
+def _places(arguments: ast.arguments) -> list[str]:
+    return [each.arg for each in (*arguments.posonlyargs, *arguments.args)]
+
+
+def _defaults(arguments: ast.arguments) -> dict[str, ast.expr | None]:
+    places = _places(arguments)
+    defaults = [None] * (len(places) - len(arguments.defaults)) + arguments.defaults
+    by_name = {each.arg: default for each, default in zip(arguments.kwonlyargs, arguments.kw_defaults)}
+    return dict(zip(places, defaults)) | by_name
+
+
+def _is_same_default(own: ast.expr | None, original: ast.expr) -> bool:
+    try:
+        return own is not None and bool(ast.literal_eval(own) == ast.literal_eval(original))
+    except ValueError:  # not a literal, such as the name of a constant
+        return True
+
+
+def _without_types(arguments: ast.arguments) -> str:
+    bare = copy.deepcopy(arguments)
+    for each in (*bare.posonlyargs, *bare.args, *bare.kwonlyargs):
+        each.annotation = None
+    return ast.unparse(bare)

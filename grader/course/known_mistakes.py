@@ -10,6 +10,9 @@ the solution:
     says = "..."
     hint = "..."
 
+`replace` occurs exactly once in the exercise's source. `says` describes behaviour that a learner can see, never code.
+Two mistakes with the same behaviour are one mistake.
+
 The second has other natural ways to write an exercise. Each mistake whose `replace` occurs once in such a base is tried
 on it too:
 
@@ -70,7 +73,7 @@ class Base:
     name: str
     exercise: str
     text: str  # the definition
-    lacks: tuple[str, ...] = ()  # the known mistakes that it has itself
+    mistakes: tuple[str, ...] = ()  # the ids of the known mistakes that it has itself: `lacks` in the file
     # of the mistakes that are written differently here
     edits: dict[str, tuple[str, str]] = field(default_factory=dict, hash=False)
 

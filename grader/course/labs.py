@@ -1,23 +1,27 @@
 """The labs: ungraded investigations, each written near the end of its chapter's lesson.
 
-    ## Lab heads: is one wide head better than four narrow ones?
+## Lab heads: is one wide head better than four narrow ones?
 
-    The question, in a paragraph or more.
+The question, in a paragraph or more.
 
-    **Predict.** What to write down before the experiment.
+**Predict.** What to write down before the experiment.
 
-        headway compare heads=1 heads=4 --steps 600
+    headway compare heads=1 heads=4 --steps 600
 
-    What to look at in its result; may be left out.
+What to look at in its result; may be left out.
 
-    <details>
-    <summary>What was found here</summary>
+<details>
+<summary>What was found here</summary>
 
-    The numbers of one run of this command.
+The numbers of one run of this command.
 
-    </details>
+</details>
 
-    **Open question.** One that the experiment does not answer.
+**Open question.** One that the experiment does not answer.
+
+**To start.** What these commands or these lines of Python do; they run as they are, from the folder of the kit.
+
+    headway compare heads=1 heads=4 --steps 1200
 """
 
 from __future__ import annotations
@@ -28,7 +32,7 @@ from dataclasses import dataclass
 
 from grader.course.source import SourceProblem, read_source
 from grader.course.syllabus import EXERCISES, Chapter, load_syllabus
-from grader.files import write_whole
+from grader.files import UserProblem, write_whole
 
 PREDICTIONS = EXERCISES / ".headway" / "predictions.json"
 LAB = re.compile(r"^## Lab ([\w-]+): ([^\n]+)\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
@@ -37,9 +41,12 @@ PARTS = re.compile(
     \n\n\*\*Predict\.\*\*\s(?P<predict>\S.*?)
     \n\n+(?P<experiment>[ ]{4}\S[^\n]*\n(?:[ ]{4}[^\n]*\n|\n)*)(?P<look_at>.*?)
     <details>\n<summary>What\ was\ found\ here</summary>\s+(?P<found>(?!</details>)\S.*?)\s+</details>
-    \n\n\*\*Open\ question\.\*\*\s(?P<open_question>\S.*?)\s*\Z""",
+    \n\n\*\*Open\ question\.\*\*\s(?P<open_question>\S.*?)
+    \n\n\*\*To\ start\.\*\*\s(?P<to_start>\S.*?)
+    \n\n+(?P<start>[ ]{4}\S[^\n]*\n(?:[ ]{4}[^\n]*\n|\n)*)\s*\Z""",
     re.VERBOSE | re.DOTALL,
 )
+CODE = ("experiment", "start")
 
 
 class LabProblem(SourceProblem):
@@ -48,7 +55,7 @@ class LabProblem(SourceProblem):
 
 @dataclass(frozen=True)
 class Lab:
-    """Texts are Markdown, except for the experiment."""
+    """Texts are Markdown; `experiment` and `start` are code."""
 
     name: str
     title: str
@@ -59,10 +66,12 @@ class Lab:
     look_at: str
     found: str
     open_question: str
+    to_start: str
+    start: str
 
     @property
     def is_command(self) -> bool:
-        """Whether the experiment is one command of `headway`; otherwise it is code to type."""
+        """Whether the experiment is one command of `headway`; otherwise it is Python."""
         return self.experiment.startswith("headway ") and "\n" not in self.experiment
 
 
@@ -80,9 +89,12 @@ def _read_lab(chapter: Chapter, name: str, title: str, text: str) -> Lab:
     match = PARTS.match(text)
     if match is None:
         raise LabProblem(f"the lab {name} of {chapter.name}.md lacks a part; grader/course/labs.py shows all parts")
-    parts = {part: words.strip() for part, words in match.groupdict().items() if part != "experiment"}
-    experiment = "\n".join(line.removeprefix("    ") for line in match["experiment"].strip("\n").splitlines())
-    return Lab(name, title, chapter, experiment=experiment, **parts)
+    parts = {part: _unindented(words) if part in CODE else words.strip() for part, words in match.groupdict().items()}
+    return Lab(name, title, chapter, **parts)
+
+
+def _unindented(block: str) -> str:
+    return "\n".join(line.removeprefix("    ") for line in block.strip("\n").splitlines())
 
 
 def load_predictions() -> dict[str, str]:
@@ -95,5 +107,7 @@ def load_predictions() -> dict[str, str]:
 
 
 def keep_prediction(name: str, text: str) -> None:
-    PREDICTIONS.parent.mkdir(exist_ok=True)
+    """UserProblem if the text says nothing."""
+    if not any(map(str.isalnum, text)):
+        raise UserProblem(f"{text!r} predicts nothing; write down what you expect in a few words")
     write_whole(PREDICTIONS, json.dumps(load_predictions() | {name: text}, indent=1, ensure_ascii=False))

@@ -129,6 +129,12 @@ def reveal_hint(exercise: Exercise, level: int | None = None) -> Hint | None:
     return Hint(exercise.name, number, last, exercise.hints[number - 1], problem)
 
 
+def shown_hints(exercise: Exercise) -> list[Hint]:
+    """The hints of this exercise that the learner has seen."""
+    total, seen = len(exercise.hints), load_hint_levels().get(exercise.name, 0)
+    return [Hint(exercise.name, number, total, text) for number, text in enumerate(exercise.hints[:seen], start=1)]
+
+
 # ---- the file of points
 
 

@@ -1,4 +1,5 @@
-"""The text of a chapter: reads it as Python does, and finds the definition of an exercise in it."""
+"""The text of a chapter: reads it as Python does, finds the definition of an exercise in it, and shows why it is not
+valid Python."""
 
 from __future__ import annotations
 
@@ -6,16 +7,22 @@ import ast
 import io
 import re
 import tokenize
+import unicodedata
 import warnings
 from codecs import BOM_UTF8, lookup
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from grader.course.chapter_source import (
+    Bindings,
+    bindings,
+    bound_names,
+    hidden_binding,
+    imported_names,
+    scope_statements,
+)
 from grader.files import UserProblem, write_whole
-
-Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 MAX_FILE_BYTES = 200_000  # the longest reference chapter has 14,000
 MAX_TREE_LEVELS = 150  # ordinary chapters have about 20; a recursive function calls itself once or twice a level
@@ -60,8 +67,10 @@ class Segment:
     name: str
     start: int  # the first line, counted from 1
     end: int  # the last line
-    text: str  # those lines, line ends included
+    text: str  # those lines, line ends included, as at the left margin
     line: int  # the line of `def` or `class`
+    indent: str = ""  # the spaces before each line, which `text` lacks
+    is_alone: bool = True  # False if its first line has other code before it, as in `if fast: f = g`
 
 
 def read_source(path: Path) -> str:
@@ -165,8 +174,14 @@ def _check_shape(tree: ast.Module, file: str) -> None:
         level = [child for node in level for child in ast.iter_child_nodes(node)]
 
 
+@lru_cache(maxsize=64)
+def bindings_in(text: str, file: str = "the file") -> Bindings:
+    """Of each name that a module binds, the statements of which one has bound it at the end of the import."""
+    return bindings(parse(text, file))
+
+
 def definition(text: str, name: str, file: str = "the file") -> Segment:
-    """The definition of `name` at the top level of `text`, the last of several. SourceProblem if it is missing."""
+    """The definition of `name` in the module's own scope, the last of several. SourceProblem if it is missing."""
     found = find_definition(text, name, file)
     if found is None:
         raise SourceProblem(f"{file} does not define {name}", file=file)
@@ -176,51 +191,67 @@ def definition(text: str, name: str, file: str = "the file") -> Segment:
 @lru_cache(maxsize=256)
 def find_definition(text: str, name: str, file: str = "the file") -> Segment | None:
     """Like `definition`, but None if it is missing."""
-    tree = parse(text, file)
-    lines = split_lines(text)
-    found, above, previous = None, 0, 0
-    for node in tree.body:
-        if name in bound_names(node):
-            found, above = node, previous
-        previous = node.end_lineno or node.lineno
+    found = find_statement(text, name, file)
     if found is None:
         return None
+    lines = split_lines(text)
     decorators = [decorator.lineno for decorator in getattr(found, "decorator_list", ())]
     start, end = min([found.lineno, *decorators]), found.end_lineno or found.lineno
-    while start - 1 > above and lines[start - 2].startswith("#"):
+    indent = lines[start - 1][: found.col_offset]
+    if indent.strip():
+        code = (ast.get_source_segment(text, found) or "") + newline_of(text)
+        return Segment(name, start, end, code, found.lineno, is_alone=False)
+    ends = [node.end_lineno or 0 for node in scope_statements(parse(text, file).body)]
+    above = max((line for line in ends if line < start), default=0)
+    while start - 1 > above and lines[start - 2].startswith(indent + "#"):
         start -= 1
-    return Segment(name, start, end, "".join(lines[start - 1 : end]), found.lineno)
+    inside = _lines_inside_strings(found)
+    own = enumerate(lines[start - 1 : end], start)
+    code = "".join(line if number in inside else line.removeprefix(indent) for number, line in own)
+    return Segment(name, start, end, code, found.lineno, indent)
+
+
+def find_statement(text: str, name: str, file: str = "the file") -> ast.stmt | None:
+    """The statement that defines, assigns or imports `name`: of several alternatives the last that is written."""
+    found = bindings_in(text, file).get(name, [])
+    written = [node for node in found if not has_stub_line(node)]
+    return [*found, *written][-1] if found else hidden_binding(parse(text, file), name)
 
 
 @lru_cache(maxsize=256)
 def is_written(text: str, name: str, file: str = "the file") -> bool:
-    """Whether `text` defines `name`, and no function of it still has a stub's `raise NotImplementedError`."""
-    found = next((node for node in reversed(parse(text, file).body) if name in bound_names(node)), None)
-    return found is not None and not has_stub_line(found)
+    """Whether `text` binds `name`, and not to a stub. True where the text leaves it open: then the tests decide."""
+    found = bindings_in(text, file).get(name, [])
+    return not all(map(has_stub_line, found)) or hidden_binding(parse(text, file), name) is not None
 
 
 def has_stub_line(node: ast.AST) -> bool:
-    """Whether a function in this syntax tree has the line of a stub, at its own level and not below an `if`."""
+    """Whether a function in this syntax tree has the line of a stub, at its own level and not behind a `return`."""
     functions = [part for part in ast.walk(node) if isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef)]
-    errors = [line.exc for function in functions for line in function.body if isinstance(line, ast.Raise)]
+    ends = [next((line for line in each.body if isinstance(line, ast.Raise | ast.Return)), None) for each in functions]
+    errors = [end.exc for end in ends if isinstance(end, ast.Raise)]
     return any(isinstance(error, ast.Name) and error.id == "NotImplementedError" for error in errors)
 
 
 def replace_definition(text: str, name: str, new: str, file: str = "the file") -> str:
-    """`text` with the definition of `name` exchanged for `new`."""
-    segment = definition(text, name, file)
-    lines = split_lines(text)
-    ending = newline_of(text)
-    before, after = "".join(lines[: segment.start - 1]), "".join(lines[segment.end :])
-    return before + _with_ending(new, ending).rstrip("\r\n") + ending + after
+    """`text` with the definition of `name` exchanged for `new`. Where that is an import, has alternatives in other
+    branches or shares its line, `new` is appended."""
+    segment, found = definition(text, name, file), bindings_in(text, file).get(name, [])
+    lines, ending = split_lines(text), newline_of(text)
+    if len(found) != 1 or imported_names(found[0]) or not segment.is_alone:
+        return append_definition(text, new)
+    inside = _lines_inside_strings(parse(new)) if segment.indent else ()
+    code = [
+        line if number in inside or not line.strip() else segment.indent + line
+        for number, line in enumerate(split_lines(_with_ending(new, ending).rstrip("\r\n") + ending), start=1)
+    ]
+    return "".join([*lines[: segment.start - 1], *code, *lines[segment.end :]])
 
 
-def without_definitions(text: str, names: Iterable[str]) -> str:
-    """`text` with empty lines instead of the last definition of each of these names: other lines keep their numbers."""
-    lines = split_lines(text)
-    for segment in filter(None, (find_definition(text, name) for name in names)):
-        lines[segment.start - 1 : segment.end] = [newline_of(text)] * (segment.end - segment.start + 1)
-    return "".join(lines)
+def _lines_inside_strings(tree: ast.AST) -> set[int]:
+    """The lines that begin inside a string: their spaces belong to it."""
+    strings = [part for part in ast.walk(tree) if isinstance(part, ast.Constant | ast.JoinedStr)]
+    return {line for part in strings for line in range(part.lineno + 1, (part.end_lineno or part.lineno) + 1)}
 
 
 def append_definition(text: str, new: str) -> str:
@@ -231,28 +262,10 @@ def append_definition(text: str, new: str) -> str:
     return body + gap + _with_ending(new, ending).strip("\r\n") + ending
 
 
-def bound_names(node: ast.stmt) -> set[str]:
-    """The names that a statement of a module's top level defines or assigns (imports do not count)."""
-    if isinstance(node, Definition):
-        return {node.name}
-    targets: list[ast.expr] = node.targets if isinstance(node, ast.Assign) else []
-    if isinstance(node, ast.AnnAssign) and node.value is not None:
-        targets = [node.target]
-    leaves = [leaf for target in targets for leaf in ast.walk(target) if isinstance(leaf, ast.Name)]
-    return {leaf.id for leaf in leaves if isinstance(leaf.ctx, ast.Store)}
-
-
-def imported_names(node: ast.Import | ast.ImportFrom) -> list[str]:
-    """The names that an import binds."""
-    return [alias.asname or alias.name.partition(".")[0] for alias in node.names]
-
-
 def module_names(text: str) -> set[str]:
-    """All names that a module defines, assigns or imports at its top level."""
-    return {
-        name for node in parse(text).body
-        for name in (imported_names(node) if isinstance(node, ast.Import | ast.ImportFrom) else bound_names(node))
-    }  # fmt: skip
+    """All names that a module defines, assigns or imports in its own scope."""
+    statements = list(scope_statements(parse(text).body))
+    return {name for node in statements for name in (*bound_names(node), *imported_names(node))}
 
 
 def split_lines(text: str) -> list[str]:
@@ -298,3 +311,91 @@ def _reason(error: SyntaxError) -> str:
     if isinstance(error, IndentationError):
         return f"the indentation is wrong ({reason})"
     return f"this is not valid Python ({reason})"
+
+
+# ---- where the definitions are, also in a text that is not valid Python at the moment
+
+_DEFINES = re.compile(
+    r"(?P<indent>[ \t]*)(?:(?:async +)?def|class) +(?P<defined>\w+)|(?P<assigned>\w+) *(?::[^=]+)?=(?!=)"
+)
+
+
+def outline(text: str) -> dict[str, range]:
+    """The lines of each definition in the module's own scope, counted from 0."""
+    try:
+        found = {name: find_statement(text, name) for name in bindings_in(text)}
+    except SourceProblem:
+        return _outline_by_indentation(split_lines(text))
+    return {name: range(node.lineno - 1, node.end_lineno or node.lineno) for name, node in found.items() if node}
+
+
+def _outline_by_indentation(lines: list[str]) -> dict[str, range]:
+    found, inside_until = {}, 0
+    for start, line in enumerate(lines):
+        match = _DEFINES.match(line)
+        if match is None or start < inside_until:
+            continue
+        after = range(start + 1, len(lines))
+        end = next((number for number in after if _ends_block(lines[number], match["indent"] or "")), len(lines))
+        inside_until = end
+        while not lines[end - 1].strip() or lines[end - 1].lstrip().startswith("#"):
+            end -= 1
+        found[match["defined"] or match["assigned"]] = range(start, end)
+    return found
+
+
+def _ends_block(line: str, indent: str) -> bool:
+    """Whether a line is code that is not further to the right than this."""
+    code = line.lstrip()
+    return bool(code) and len(line) - len(code) <= len(indent) and code[0] not in ")]}#"
+
+
+def name_columns(line: str) -> tuple[int, int] | None:
+    """Where the name is in a line that defines one; None for any other line."""
+    found = _DEFINES.match(line)
+    return found.span(found.lastgroup or 0) if found else None
+
+
+# ---- why a chapter is not valid Python: the problem, its line, and a caret below the place
+
+MAX_LINE_CHARACTERS = 100  # of a longer line, the part around the place is shown
+
+
+def find_problem(file: Path) -> SourceProblem | None:
+    """Why this file is not valid Python at the moment; None if it is."""
+    try:
+        text = read_source(file)
+        if not text.strip():
+            return SourceProblem(f"{file.name} is empty", file=file.name)
+        parse(text, file.name)
+    except SourceProblem as problem:
+        return problem
+    return None
+
+
+def excerpt_of(file: Path, problem: SourceProblem) -> list[str]:
+    try:
+        return excerpt(read_source(file), problem)
+    except SourceProblem:
+        return []
+
+
+def excerpt(text: str, problem: SourceProblem) -> list[str]:
+    """The problem's line with its number, the line above it, and a caret; empty if the text has no such line."""
+    lines = [line.rstrip("\r\n").replace("\t", " ").replace("\f", " ") for line in split_lines(text)]
+    if problem.line is None or not 1 <= problem.line <= len(lines):
+        return []
+    column, code = problem.column or 1, lines[problem.line - 1]
+    cut = max(0, column - MAX_LINE_CHARACTERS // 2) if len(code) > MAX_LINE_CHARACTERS else 0
+    numbered = [(problem.line, code[cut : cut + MAX_LINE_CHARACTERS])]
+    if problem.line > 1 and lines[problem.line - 2].strip() and not cut:
+        numbered.insert(0, (problem.line - 1, lines[problem.line - 2][:MAX_LINE_CHARACTERS]))
+    shown = [f"{number:>5} | {line}".rstrip() for number, line in numbered]
+    if problem.column is not None and problem.column <= len(code) + 1:
+        shown.append(" " * 8 + " " * _width(code[cut : column - 1]) + "^" * max(1, problem.width))
+    return shown
+
+
+def _width(text: str) -> int:
+    """The columns that a text takes on a terminal."""
+    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)

@@ -11,8 +11,8 @@ import sys
 from collections.abc import Collection, Iterable, Iterator
 from functools import lru_cache
 
-from grader.course.chapter_source import statements_and_expressions
-from grader.course.source import SourceProblem, bound_names, parse
+from grader.course.chapter_source import bindings, bound_names, imported_names, statements_and_expressions
+from grader.course.source import SourceProblem, parse
 from grader.course.syllabus import TESTS
 from grader.course.torch_operators import match_forbidden
 
@@ -24,22 +24,25 @@ _OWN_KIND = ("builtins", *sys.stdlib_module_names)
 _Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
-def forbidden_calls(text: str, exercise: str, forbids: Collection[str]) -> list[str]:
-    """A sentence for each forbidden name in the exercise or in a helper that it uses; none if the text does not parse.
+def forbidden_calls(
+    text: str, exercise: str, forbids: Collection[str], without: Collection[str] = ()
+) -> list[str]:
+    """A sentence for each forbidden name in the exercise or in a helper that it uses, but not in the definitions
+    `without`; none if the text does not parse.
 
     Code that can never run is not reported; a branch that no test reaches is, because only the code itself says when it
     runs.
     """
-    return list(_forbidden_calls(text, exercise, frozenset(forbids))) if forbids else []
+    return list(_forbidden_calls(text, exercise, frozenset(forbids), frozenset(without))) if forbids else []
 
 
 @lru_cache(maxsize=256)  # each test of a chapter asks for the exercises that it uses
-def _forbidden_calls(text: str, exercise: str, forbids: frozenset[str]) -> tuple[str, ...]:
+def _forbidden_calls(text: str, exercise: str, forbids: frozenset[str], without: frozenset[str]) -> tuple[str, ...]:
     try:
         tree = parse(text)
     except SourceProblem:
         return ()
-    return tuple(_Reader(tree, forbids).read(exercise))
+    return tuple(_Reader(tree, forbids).read(exercise, without))
 
 
 @lru_cache(maxsize=16)
@@ -72,15 +75,19 @@ class _Reader:
                 for name in bound_names(statement):
                     self.definitions.setdefault(name, []).append(statement)
         imported = {name: found for node in ast.walk(tree) for name, found in imported_paths(node)}
-        self.imported = {name: found for name, found in imported.items() if name not in self.definitions}
+        bound = bindings(tree)  # an import in a `try` counts, also with a definition of that name in the `except`
+        self.imported = {
+            name: found for name, found in imported.items()
+            if name not in self.definitions or any(map(imported_names, bound.get(name, ())))
+        }  # fmt: skip
         self.found: dict[tuple[int, str], str] = {}
 
-    def read(self, exercise: str) -> list[str]:
+    def read(self, exercise: str, without: Collection[str]) -> list[str]:
         self.inside = ""
         if exercise in self.imported:  # instead of written
             path, line = self.imported[exercise]
             self._report(line, exercise, path)
-        self.used, self.known = [exercise], {exercise}  # names that the exercise uses
+        self.used, self.known = [exercise], {exercise, *without}  # names that the exercise uses
         read: set[ast.stmt] = set()
         for name in self.used:  # it grows meanwhile
             self.inside = "" if name == exercise else f" (in {name})"

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
+from grader.course.paths import chosen_path
 from grader.course.progress import Score, load_scores
 from grader.course.source import SourceProblem, find_definition, read_source
 from grader.course.stubs import is_stub, modified_chapters
 from grader.course.syllabus import EXERCISES, Chapter, Exercise, Syllabus, UnknownName, load_syllabus
+from grader.files import short_path
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,21 @@ def read_course(path: Path | None = None) -> Syllabus:
     raise SourceProblem(f"{shown} cannot be read: {reason}; {advice}")
 
 
+def read_route() -> Syllabus:
+    """The path that the learner has chosen, or the whole course."""
+    course, path = read_course(), chosen_path()
+    return path.course if path else course
+
+
+def all_passed() -> str:
+    """The sentence that nothing is left."""
+    path = chosen_path()
+    if path is None:
+        return "You have passed every exercise."
+    said = f"You have passed every exercise of the path {path.name}; `headway path` shows the others."
+    return f"{said} {path.afterwards}".strip()
+
+
 def current_scores() -> dict[str, Score]:
     """The saved score of each exercise that has code: a stub has no points, even if earlier code earned some."""
     course, scores = read_course(), load_scores()
@@ -84,27 +100,31 @@ def is_stub_now(exercise: Exercise) -> bool:
 
 
 def next_step(scores: dict[str, Score] | None = None) -> Step | None:
-    """The first exercise of the current chapter that is not passed; None when all are passed."""
+    """The first exercise of the current chapter that is not passed; None when all of the learner's path are passed."""
     scores = current_scores() if scores is None else scores
     chapter = current_chapter(scores)
     if chapter is None:
         return None
-    exercise = next(exercise for exercise in chapter.exercises if not is_passed(exercise, scores))
-    return Step(chapter, exercise, locate(exercise))
+    return step_of(next(exercise for exercise in chapter.exercises if not is_passed(exercise, scores)))
+
+
+def step_of(exercise: Exercise) -> Step:
+    return Step(read_course().chapter(exercise.chapter), exercise, locate(exercise))
 
 
 def next_unpassed(exercise: Exercise) -> Exercise | None:
-    """The next exercise that is not passed: of its chapter, then of later chapters, then of earlier ones; or None."""
-    course, scores = read_course().exercises, current_scores()
-    here = course.index(exercise)
-    others = [*course[here + 1 :], *course[:here]]
+    """The next exercise of the learner's path that is not passed: of its chapter, then of later chapters, then of
+    earlier ones; or None. After an exercise that is not on the path, it is the first one."""
+    route, scores = read_route().exercises, current_scores()
+    here = route.index(exercise) if exercise in route else -1
+    others = [*route[here + 1 :], *route[: max(here, 0)]]
     others.sort(key=lambda other: other.chapter != exercise.chapter)  # stable
     return next((other for other in others if not is_passed(other, scores)), None)
 
 
 def current_chapter(scores: dict[str, Score]) -> Chapter | None:
-    """The unfinished chapter that was edited last, else the first unfinished one."""
-    chapters = [chapter for chapter in read_course().chapters if chapter.exercises]
+    """The unfinished chapter of the learner's path that was edited last, else the first unfinished one."""
+    chapters = [chapter for chapter in read_route().chapters if chapter.exercises]
     unfinished = {chapter.name: chapter for chapter in chapters if not is_complete(chapter, scores)}
     edited = modified_chapters(unfinished)
     if edited:
@@ -120,15 +140,15 @@ def is_passed(exercise: Exercise, scores: dict[str, Score]) -> bool:
     return exercise.name in scores and scores[exercise.name].passed
 
 
-def find_exercise(name: str | None) -> Exercise | None:
-    """The exercise of that name, or the first of that chapter that is not passed, or else its first one.
+def exercise_of(found: Exercise | Chapter | None) -> Exercise | None:
+    """This exercise, or the first of this chapter that is not passed, or else its first one.
 
-    Without a name it is the next one, None when all are passed. UnknownName for a chapter without exercises here.
+    Of nothing it is the next one, None when all are passed. UnknownName for a chapter without exercises here.
     """
-    if name is None:
-        step = next_step()
+    scores = current_scores()
+    if found is None:
+        step = next_step(scores)
         return step.exercise if step else None
-    found, scores = read_course().find(name), current_scores()
     if isinstance(found, Exercise):
         return found
     if not found.exercises:
@@ -138,6 +158,13 @@ def find_exercise(name: str | None) -> Exercise | None:
 
 def points_earned(chapter: Chapter, scores: dict[str, Score]) -> float:
     return sum(scores[exercise.name].earned for exercise in chapter.exercises if exercise.name in scores)
+
+
+def hours_left(course: Syllabus, scores: dict[str, Score]) -> int:
+    """About so many for what is not passed; at least 1 as long as something is left."""
+    chapters = [chapter for chapter in course.chapters if chapter.points]
+    left = sum(chapter.hours * (1 - points_earned(chapter, scores) / chapter.points) for chapter in chapters)
+    return max(1, round(left)) if left else 0
 
 
 def locate(named: Exercise | Chapter) -> Location:
@@ -157,12 +184,3 @@ def locate(named: Exercise | Chapter) -> Location:
         advice = f"`headway reset {named.name}` adds the stub at the end of the file"
         return Location(file, 1, f"{short_path(file)} does not define {named.name}; {advice}")
     return Location(file, found.line)
-
-
-def short_path(path: Path) -> str:
-    """The shortest way to write a path: relative to the current folder if it is near."""
-    try:
-        relative = os.path.relpath(path)
-    except (ValueError, OSError):
-        return str(path)
-    return str(path) if relative.startswith(os.path.join("..", "..", "..")) else relative

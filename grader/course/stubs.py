@@ -1,4 +1,11 @@
-"""Makes the stubs that learners start from out of the solutions; stubs are never written by hand."""
+"""Makes the stubs that learners start from out of the solutions, and a table from the syllabus; neither is written by
+hand. Keeps the learner's code where a stub replaces it.
+
+A solution reads from top to bottom, uses the names of the paper, and has the shape in a comment where it changes. Each
+exercise is one top-level function or class. The lines between `### BEGIN SOLUTION` and `### END SOLUTION` become `raise
+NotImplementedError` in the stub; the numbered TODO steps above them stay. A class has one such block in each method.
+Chapters import earlier ones relatively: `from .ch03_attention import split_heads`.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +19,21 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from grader.course.code_shape import same_code
+from grader.course.chapter_source import hidden_binding
+from grader.course.code_shape import code_shape
 from grader.course.reference import is_sealed, read_sealed_stub
-from grader.course.source import SourceProblem, find_definition, parse, read_source, split_lines
-from grader.course.syllabus import EXERCISES, SOLUTIONS, Exercise, load_syllabus
+from grader.course.source import (
+    SourceProblem,
+    bindings_in,
+    find_statement,
+    has_stub_line,
+    parse,
+    read_source,
+    split_lines,
+)
+from grader.course.syllabus import EXERCISES, ROOT, SOLUTIONS, Exercise, is_handout, load_syllabus
 from grader.course.torch_operators import chapter_rule, describe_forbidden, families_of
-from grader.files import problem, write_whole
+from grader.files import problem, short_path, write_whole
 
 BEGIN = "### BEGIN SOLUTION"
 END = "### END SOLUTION"
@@ -139,11 +155,11 @@ def is_stub(exercise: Exercise, text: str) -> bool:
     if "NotImplementedError" not in text:
         return False
     try:
-        present = find_definition(text, exercise.name)
-        if present is None or "NotImplementedError" not in present.text:
+        present = bindings_in(text).get(exercise.name, [])
+        if not present or not all(map(has_stub_line, present)) or hidden_binding(parse(text), exercise.name):
             return False
-        stub = find_definition(reference_stub(exercise.module), exercise.name)
-        return stub is not None and same_code(present.text, stub.text)
+        stub = find_statement(reference_stub(exercise.module), exercise.name)
+        return all(code_shape(node) == code_shape(stub) for node in present)
     except (SourceProblem, OSError):
         return False
 
@@ -288,3 +304,72 @@ def _extend_docstring(text: str, node: Documented, paragraph: str, indent: str, 
     if not head.endswith('"""'):
         raise SourceProblem(f'{file}, line {end}: close the docstring with """', file=file, line=end)
     return head.removesuffix('"""').rstrip() + f'\n\n{paragraph}\n{indent}"""\n' + "".join(lines[end:])
+
+
+# ---- the table of chapters and exercises on the page `chapters.md`
+
+CHAPTERS_PAGE = ROOT / "grader" / "teaching" / "book" / "pages" / "chapters.md"
+TABLE_HEADER = "| chapter | what you build |\n| --- | --- |\n"
+
+
+def write_chapter_table(page: Path = CHAPTERS_PAGE) -> bool:
+    """Write the table into the page; True when that changed it."""
+    if is_handout() or not page.is_file():
+        return False
+    text = page.read_text(encoding="utf-8")
+    current = with_table(text)
+    if current != text:
+        write_whole(page, current)
+    return current != text
+
+
+def check_chapter_table(page: Path = CHAPTERS_PAGE) -> list[str]:
+    """A sentence where the page's table is not that of today's syllabus."""
+    text = page.read_text(encoding="utf-8") if page.is_file() else ""
+    if is_handout() or not text or with_table(text) == text:
+        return []
+    return [f"{page.name}: the table of chapters is not that of exercises/syllabus.toml; `headway stubs` writes it"]
+
+
+def with_table(text: str) -> str:
+    """The page's text with the table of today's syllabus. ValueError where it has no such table."""
+    if TABLE_HEADER not in text:
+        raise ValueError(f"{CHAPTERS_PAGE.name} has no table that begins with {TABLE_HEADER.splitlines()[0]!r}")
+    before, after = text.split(TABLE_HEADER, 1)
+    rows = []
+    for chapter in load_syllabus().chapters:
+        names = ", ".join(f"`{exercise.name}`" for exercise in chapter.exercises)
+        rows.append(f"| {chapter.number} {chapter.title} | {names} |\n")
+    return before + TABLE_HEADER + "".join(rows) + re.sub(r"\A(\|[^\n]*\n)*", "", after)
+
+
+# ---- code that Headway replaces in the learner's files: exercises/.headway/kept/NAME.1.py, NAME.2.py, ...
+
+KEPT = EXERCISES / ".headway" / "kept"
+
+
+def keep(stem: str, data: bytes) -> str:
+    """Save replaced code; returns where. SourceProblem if it cannot be saved: then do not replace it."""
+    numbers = [_number(path) for path in kept_versions(stem)]
+    path = KEPT / f"{stem}.{max(numbers, default=0) + 1}.py"
+    try:
+        write_whole(path, data)
+    except OSError as error:
+        why = problem(error, f"write {short_path(path)}")
+        raise SourceProblem(f"nothing was changed, because your code could not be saved: {why}") from error
+    return short_path(path)
+
+
+def kept_versions(stem: str) -> list[Path]:
+    """The files of this name, the newest last."""
+    paths = [path for path in KEPT.glob(f"{stem}.*.py") if re.fullmatch(rf"{re.escape(stem)}\.\d+\.py", path.name)]
+    return sorted(paths, key=_number)
+
+
+def _number(path: Path) -> int:
+    return int(path.name.split(".")[-2])
+
+
+def same_text(one: str, other: str) -> bool:
+    """Whether two pieces of code differ at most in line ends, and in space around them."""
+    return fingerprint(one.strip()) == fingerprint(other.strip())

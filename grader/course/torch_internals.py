@@ -40,14 +40,42 @@ SWITCHES = (
     "_SetExcludeDispatchKeyGuard",
     "ExcludeDispatchKeyGuard", "_ForceDispatchKeyGuard",
 )  # fmt: skip
-MODE_STACK = torch.utils._python_dispatch
-MODES = (  # functions of both places that lead to the dispatch modes, among them the watch of memory, or leave them out
+MODE_PLACES = (NATIVE, torch.utils._python_dispatch, torch.overrides)
+MODES = (  # functions of these places that lead to torch's modes, among them the watch of memory, or leave them out
     "_pop_torch_dispatch_stack", "_push_on_torch_dispatch_stack", "_get_dispatch_stack_at", "_set_dispatch_mode",
     "_unset_dispatch_mode", "_get_dispatch_mode",
     "_DisableTorchDispatch", "_DisablePythonDispatcher", "_get_current_dispatch_mode",
     "_get_current_dispatch_mode_stack", "_disable_current_modes",
     "_pop_mode", "_pop_mode_temporarily",
+    "_pop_torch_function_stack", "_push_on_torch_function_stack", "_get_function_stack_at", "_push_mode",
+    "_get_current_function_mode", "_get_current_function_mode_stack",
+    "DisableTorchFunction", "_set_torch_function_state", "_set_skip_next_torch_function",
+    "_skip_one_hop_torch_function",
 )  # fmt: skip
+# functions that give the numbers of a tensor to another library, past the modes
+EXPORTS = ((NATIVE, "_to_dlpack"), (NATIVE, "_to_dlpack_versioned"), (torch.utils.dlpack, "to_dlpack"))
+
+
+def active_modes() -> tuple[list[Any], list[Any]]:
+    """The modes of this thread, outermost first: those of operators, and those of functions."""
+    return (
+        [_dispatch_mode_at(i) for i in range(torch._C._len_torch_dispatch_stack())],
+        [_function_mode_at(i) for i in range(torch._C._len_torch_function_stack())],
+    )
+
+
+def activate_modes(modes: tuple[list[Any], list[Any]]) -> None:
+    """Activate these modes in this thread, for good: torch keeps them for each thread."""
+    for mode in modes[0]:
+        _push_dispatch_mode(mode)
+    for mode in modes[1]:
+        _push_function_mode(mode)
+
+
+_dispatch_mode_at = torch._C._get_dispatch_stack_at
+_function_mode_at = torch._C._get_function_stack_at
+_push_dispatch_mode = torch._C._push_on_torch_dispatch_stack
+_push_function_mode = torch._C._push_on_torch_function_stack
 RUNTIMES = (  # torch's interpreters that call kernels themselves; all are off by default
     "_jit_set_llga_enabled", "_jit_to_static_module", "_fuse_to_static_module", "_jit_override_can_fuse_on_cpu",
     "_jit_override_can_fuse_on_cpu_legacy",

@@ -3,7 +3,11 @@
 
 An exercise forbids names. While the code runs, each of these names means its family: `softmax` means every operator
 that computes a softmax, whatever its name is. So the syllabus need not list torch's own names, and a new name in torch
-opens no gap.
+opens no gap. A test fails when a new torch has an operator that torch_operators.toml does not list.
+
+To forbid something new, add its name to a chapter's or an exercise's `forbids` in the syllabus, an attack
+(`grader/tests/attacks/`), and correct code in other styles (`grader/tests/execution/test_shortcuts_fair.py`). With
+`gradient = true`, every result must carry gradient.
 """
 
 from __future__ import annotations
@@ -125,9 +129,10 @@ def forbidden_operators(forbids: tuple[str, ...]) -> tuple[str, ...]:
 
 @cache
 def reportable(forbids: tuple[str, ...]) -> frozenset[str]:
-    """Every name that the run-time check may report when these names are forbidden. The grader accepts no other."""
+    """Every name that the run-time check may report when these names are forbidden. The grader accepts no other. A look
+    at the grader's state is reported where nothing is forbidden, too."""
     if not forbids:
-        return frozenset()
+        return frozenset({GRADER_STATE})
     denied = families_of(forbids)
     names = {*forbids, *forbidden_operators(forbids), OTHER_RUNTIME, BELOW_TORCH, GRADER_STATE}
     for family in denied:
@@ -139,7 +144,7 @@ def reportable(forbids: tuple[str, ...]) -> frozenset[str]:
 def reportable_at_import(forbids: tuple[str, ...]) -> frozenset[str]:
     """The same while a chapter is imported, which happens once for all its exercises: another of them may forbid
     packages."""
-    return reportable(forbids) | {ANOTHER_PACKAGE} if forbids else frozenset()
+    return reportable(forbids) | {ANOTHER_PACKAGE} if forbids else reportable(forbids)
 
 
 @cache

@@ -3,9 +3,10 @@
 When chapter 3 is graded, the package contains the learner's chapter 3 and the reference's chapters 1 and 2; a relative
 import inside it finds the one in the package. Later chapters do not exist in it. Definitions of the learner's chapter
 may be replaced by the reference's. These are in one more module, without text, and use each other there
-(reference_parts.py makes it). After each statement of the learner's module that binds a replaced name, the name is
-bound to the reference's definition. So everything that is defined later uses that one: a class that inherits, an alias,
-a decorator, a default argument. The learner's own lines keep their numbers.
+(target.py makes it). After each statement of the learner's module that binds a replaced name, also below an
+`if` or a `try`, the name is bound to the reference's definition; so it is before the first statement, and at the end.
+So everything that is defined later uses that one: a class that inherits, an alias, a decorator, a default argument. The
+learner's own lines keep their numbers.
 """
 
 from __future__ import annotations
@@ -18,13 +19,14 @@ import itertools
 import marshal
 import re
 import sys
+import warnings
 from functools import lru_cache
 from types import CodeType, ModuleType
 
 from grader.course.chapter_source import ChapterSource, statements_and_expressions
 
 LEARNER = "learner"  # the label of a package of tested code
-OFF_LIMITS = ("solutions", "exercises", "tests")  # top-level folders of the kit; chapters import each other relatively
+OFF_LIMITS = ("solutions", "exercises", "tests")  # top-level folders of the kit, which tested code does not import
 
 _numbers = itertools.count(1)
 
@@ -62,10 +64,12 @@ def compiled(source: ChapterSource) -> CodeType:
     """The code of a chapter."""
     if source.code:
         return marshal.loads(source.code)
-    if source.replaced:
-        tree = bind_replacements(ast.parse(source.text, source.filename), source.name, source.replaced)
-        return compile(tree, source.filename, "exec", dont_inherit=True)
-    return compile(source.text, source.filename, "exec", dont_inherit=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # two known mistakes put together may look odd, such as `0if`
+        code: str | ast.Module = source.text
+        if source.replaced:
+            code = bind_replacements(ast.parse(source.text, source.filename), source.name, source.replaced)
+        return compile(code, source.filename, "exec", dont_inherit=True)
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -75,7 +79,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def find_spec(self, fullname, path=None, target=None):
         if fullname == self.package:
             return importlib.util.spec_from_loader(fullname, self, is_package=True)
-        if fullname.partition(".")[0] in OFF_LIMITS:
+        if fullname.partition(".")[0] in OFF_LIMITS and is_learners_package(self.package):
             raise ModuleNotFoundError(
                 f"{fullname} contains the answers, and cannot be imported while code is graded", name=fullname
             )
@@ -154,18 +158,25 @@ def is_replacement(module: str) -> bool:
 
 def bind_replacements(tree: ast.Module, chapter: str, names: tuple[str, ...]) -> ast.Module:
     """The module with these names bound to the reference's definitions."""
-    body: list[ast.stmt] = []
-    bound: set[str] = set()
     first = next((place for place, node in enumerate(tree.body) if not _is_heading(node)), len(tree.body))
-    for node in tree.body:
-        body.append(node)
-        here = set(names) & _bound_names(node, names)
-        bound |= here
-        body += [_import_replacement(chapter, name, node) for name in names if name in here]
-    missing = [name for name in names if name not in bound]
     heading = tree.body[first - 1] if first else None
-    body[first:first] = [_import_replacement(chapter, name, heading) for name in missing]
-    return ast.Module(body, tree.type_ignores)
+    before = [_import_replacement(chapter, name, heading) for name in names]  # for a name that is missing
+    body = [*tree.body[:first], *before, *_bind_in(tree.body[first:], chapter, names)]
+    return ast.Module(body + [_import_replacement(chapter, name, body[-1]) for name in names], tree.type_ignores)
+
+
+def _bind_in(block: list[ast.stmt], chapter: str, names: tuple[str, ...]) -> list[ast.stmt]:
+    """The statements of a block, each followed by the imports of the names that it binds, and so in each branch."""
+    body: list[ast.stmt] = []
+    for node in block:
+        here = _bound_names(node, names)
+        if here and not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            for part in [node, *getattr(node, "handlers", ()), *getattr(node, "cases", ())]:
+                for field in ("body", "orelse", "finalbody"):
+                    if getattr(part, field, None):
+                        setattr(part, field, _bind_in(getattr(part, field), chapter, names))
+        body += [node, *(_import_replacement(chapter, name, node) for name in names if name in here)]
+    return body
 
 
 def _is_heading(node: ast.stmt) -> bool:
@@ -186,7 +197,8 @@ def _import_replacement(chapter: str, name: str, after: ast.stmt | None) -> ast.
 
 
 def _bound_names(node: ast.stmt, names: tuple[str, ...]) -> set[str]:
-    """The names that a statement of the top level binds, also in its branches; `import *` may bind any of `names`."""
+    """Those of `names` that a statement in the module's scope binds, also in its branches; `import *` may bind any, and
+    one that is written as a string or a keyword may be bound by `globals()`."""
     found: set[str] = set()
     for part in statements_and_expressions([node]):
         if isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
@@ -197,4 +209,8 @@ def _bound_names(node: ast.stmt, names: tuple[str, ...]) -> set[str]:
             found |= set(names) if part.name == "*" else {part.asname or part.name.partition(".")[0]}
         elif isinstance(part, ast.ExceptHandler) and part.name:
             found.add(part.name)
-    return found
+        elif isinstance(part, ast.Constant) and isinstance(part.value, str):
+            found.add(part.value)
+        elif isinstance(part, ast.keyword) and part.arg:
+            found.add(part.arg)
+    return found.intersection(names)

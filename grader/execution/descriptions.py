@@ -17,10 +17,20 @@ from types import CodeType, FrameType, TracebackType
 
 from grader.execution.chapter_package import ChapterPackage, compiled, is_replacement
 from grader.execution.errors import Where, builtin_kind, message_of
-from grader.execution.stuck_line import MOST_FRAMES, Line, loop_or_line
+from grader.execution.late_calls import MOST_FRAMES, Line, loop_or_line
 
 RAISE = dis.opmap["RAISE_VARARGS"]  # the instruction of a `raise`
 LAST_FRAMES = 200  # of an endless recursion that are looked at
+IMPORTS = {  # a name that chapters use, and the line that brings it
+    "torch": "import torch",
+    "nn": "from torch import nn",
+    "F": "import torch.nn.functional as F",
+    "Tensor": "from torch import Tensor",
+    "math": "import math",
+    "re": "import re",
+    "Counter": "from collections import Counter",
+    "defaultdict": "from collections import defaultdict",
+}
 TOO_DEEP = "without end, or too often: Python allows about 1,000 calls inside each other"
 
 
@@ -168,6 +178,8 @@ def note_of(problem: BaseException, own_files: Collection[str], chapter_of: Call
             return _note_of_recursion(frames_of(problem.__traceback__), own_files)
         if isinstance(problem, ModuleNotFoundError):
             return _note_of_module(problem)
+        if isinstance(problem, NameError) and problem.name in IMPORTS:
+            return f"Is `{IMPORTS[problem.name]}` missing at the top of the file?"
         if isinstance(problem, NameError) and (chapter := chapter_of(problem.name or "")):
             return (
                 f"`{problem.name}` is in chapter {int(chapter[2:4])}. To use it here, write `from .{chapter} "

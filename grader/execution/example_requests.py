@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from grader.execution.calls import Exchange, HostConnection, Reply, Request
+from grader.execution.connection import Exchange, HostConnection, Reply, Request
 from grader.execution.errors import HostDied, OutOfTime
 
 MAX_AHEAD_BYTES = 64 * 1024  # of an example's requests and replies; sending large ones ahead gains little

@@ -7,6 +7,7 @@ import inspect
 import linecache
 import math
 import random
+import traceback
 from collections.abc import Callable, Iterable
 from os import _exit, getpid
 from types import ModuleType
@@ -15,16 +16,16 @@ from typing import Any
 import torch
 from grader.course.chapter_source import ChapterSource
 from grader.execution.chapter_package import LEARNER, ChapterPackage, is_replacement
+from grader.execution.connection import Reply
 from grader.execution.descriptions import Descriptions, folder_of, nearest
 from grader.execution.errors import HostDied, OutOfTime
 from grader.execution.forbidden import Notice, shortcuts
 from grader.execution.forbidden.audit import BROUGHT
-from grader.execution.gradients import NoGradient, gradients, is_cut_off, is_defined_in, with_gradient
 from grader.execution.inner_calls import InnerCalls, compile_helper
 from grader.execution.threads import Threads, new_threads, running_threads
 from grader.execution.values import CannotCross, Packed, changed_argument, pack, unpack
+from torch import Tensor, nn
 
-Reply = tuple[dict, list[bytes]]
 _ABSENT = object()
 
 
@@ -64,7 +65,8 @@ class Host:
         with shortcuts.watching(self.forbidden, self.notice, importing=op == "load"):
             try:
                 arguments = unpack(tree, buffers, self.find_object)
-                self.inner_calls.number += op in ("call", "gradients")
+                if op in ("call", "gradients"):
+                    self.inner_calls.begin()
                 if op == "call":
                     result = self.call((tree, buffers), *arguments)
                 else:
@@ -183,7 +185,7 @@ class Host:
     def do_inner_call(self, number: int) -> list:
         """The last call of the learner's code that a helper of the test made during the call with this number: name and
         arguments; or nothing."""
-        return list(self.inner_calls.last.get(number, ()))
+        return list(self.inner_calls.find(number))
 
     def do_gradients(self, target: Any, inputs: list, options: dict, cotangent: Any) -> dict:
         _require_callable(target)
@@ -254,6 +256,9 @@ def reset_state(seed: int) -> None:
     """Undo what the code of the last example may have changed in this process, and seed the random generators."""
     torch.set_grad_enabled(True)
     torch.set_default_dtype(torch.float32)
+    # `torch.empty` gives NaN and the largest whole numbers, so code that reads them fails at every run in the same way
+    torch.set_deterministic_debug_mode("warn")
+    torch.utils.deterministic.fill_uninitialized_memory = True  # a training in this process switches it off
     torch.default_generator.manual_seed(seed)  # torch.manual_seed seeds every kind of device, which takes 5 ms
     random.seed(seed)
 
@@ -287,3 +292,95 @@ def _shape(name: str, parameter: torch.Tensor) -> torch.Size:
 def _by_name(named: Iterable[tuple[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
     """In alphabetical order, because authors may create parameters in any order."""
     return dict(sorted(named))
+
+
+# ---- a call with gradient: autograd stays here, and everything is returned by value
+
+
+class NoGradient(Exception):
+    """Autograd cannot compute the gradient of the result; the message is for the learner."""
+
+
+def gradients(target: Any, inputs: list, options: dict, cotangent: Tensor | None) -> dict:
+    """Output, and the gradients of <output, cotangent> by the inputs and by the parameters of the module called.
+
+    The gradient is None for an input that is not a floating tensor, and for everything that the output does not depend
+    on. All are None where the output does not fit the cotangent: the tests' side reports the wrong output.
+    """
+    leaves = [_leaf(value) for value in inputs]
+    module = target if isinstance(target, nn.Module) else getattr(target, "__self__", None)
+    # a tied one has two names
+    named = sorted(module.named_parameters(remove_duplicate=False)) if isinstance(module, nn.Module) else []
+    own = {name: parameter for name, parameter in named if parameter.requires_grad}
+    with torch.enable_grad():
+        output = target(*[leaf.view_as(leaf) if _floats(leaf) else leaf for leaf in leaves], **options)
+    first = output[0] if isinstance(output, tuple | list) and output else output
+    found: dict[int, Tensor] = {}
+    wanted = [value for value in [*leaves, *own.values()] if _floats(value)]
+    if _floats(first) and first.requires_grad and first.layout is torch.strided and not first.is_nested:
+        if cotangent is None:
+            cotangent = (
+                torch.cos(torch.arange(first.numel(), dtype=torch.float64) * 0.7 + 0.3)
+                .reshape(first.shape)
+                .to(first.device)
+            )
+        if first.shape == cotangent.shape and first.device == cotangent.device:
+            grads = _differentiate((first * cotangent.to(first.dtype)).sum(), wanted)
+            found = {id(value): grad for value, grad in zip(wanted, grads) if grad is not None}
+    return {
+        "output": output,
+        "inputs": [found.get(id(leaf)) for leaf in leaves],
+        "parameters": {name: found.get(id(parameter)) for name, parameter in own.items()},
+    }
+
+
+def _differentiate(total: Tensor, wanted: list[Tensor]) -> tuple[Tensor | None, ...]:
+    """The gradients; NoGradient if autograd refuses. An error raised by a `backward` of the learner's own passes."""
+    try:
+        return torch.autograd.grad(total, wanted, allow_unused=True)  # grad_outputs= imports half of torch
+    except RuntimeError as problem:
+        frames = (str(frame.f_globals.get("__name__")) for frame, _ in traceback.walk_tb(problem.__traceback__))
+        if any(name.partition(".")[0] not in ("torch", "grader") for name in frames):  # grader: calls that are watched
+            raise
+        reason = str(problem).partition("\n")[0]
+        if "modified by an inplace operation" in reason:
+            reason = "a tensor that it depends on is changed in place; compute a new tensor"
+        raise NoGradient(f"the gradient of the result cannot be computed: {reason}") from None
+
+
+def is_defined_in(package: str, target: Any) -> bool:
+    """Is this function, module or method defined in the package, or in a chapter of it?"""
+    owner = getattr(target, "__self__", target)
+    for thing in (target, owner, type(owner)):
+        module = getattr(thing, "__module__", "")
+        if isinstance(module, str) and (module == package or module.startswith(package + ".")):
+            return True
+    return False
+
+
+def with_gradient(values: Any) -> Any:
+    """The same arguments with gradient tracking, so that a result shows whether it was computed from a floating
+    tensor."""
+    if isinstance(values, dict):
+        return {name: with_gradient(value) for name, value in values.items()}
+    if isinstance(values, tuple | list):
+        return type(values)(with_gradient(value) for value in values)
+    return values.detach().requires_grad_(True).clone() if _floats(values) and torch.is_grad_enabled() else values
+
+
+def is_cut_off(target: Any, args: tuple, options: dict, result: Any) -> bool:
+    """Is a floating result without gradient, although an argument or a parameter has one?"""
+    first = result[0] if isinstance(result, tuple | list) and result else result
+    if not _floats(first) or first.requires_grad:
+        return False
+    module = target if isinstance(target, nn.Module) else getattr(target, "__self__", None)
+    sources = [*args, *options.values(), *(module.parameters() if isinstance(module, nn.Module) else ())]
+    return any(_floats(source) and source.requires_grad for source in sources)
+
+
+def _floats(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.is_floating_point()
+
+
+def _leaf(value: Any) -> Any:
+    return value.detach().clone().requires_grad_(True) if _floats(value) else value

@@ -1,7 +1,7 @@
 """Runs the learner's code in the process of the tests: quick, good for printing and debugging, and without protection.
 
 Its time limit works for Python code only: a loop inside C cannot be interrupted from its own process. So the process of
-a server's run ends itself, or is ended (call_watch.py). Plain pytest has this gap; a worker does not.
+a server's run ends itself, or is ended (late_calls.py). Plain pytest has this gap; a worker does not.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import contextlib
 import os
 import random
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -19,15 +18,19 @@ from typing import Any
 
 import torch
 from grader.course.chapter_source import ChapterSource
-from grader.execution.call_watch import CallWatch
-from grader.execution.calls import HostConnection, Reply, Request
+from grader.course.syllabus import Chapter
 from grader.execution.chapter_package import LEARNER
+from grader.execution.connection import HostConnection, Reply, Request
 from grader.execution.errors import ChapterBroken, ExtendDeadline, HostDied, OutOfTime, Where
 from grader.execution.host import Host
-from grader.system.load import slowdown
+from grader.execution.late_calls import CallWatch, slowdown
+from grader.execution.target import package_sources, resolve
+from grader.execution.threads import current_frames
 
 NoteLine = Callable[[FrameType | None], None]
+Check = Callable[[FrameType | None], None]  # raises OutOfTime if the code that runs this frame has to end
 
+AGAIN_SECONDS = 0.25  # between two checks of code that is late
 IMPORT_GRACE_SECONDS = 30.0  # a call may take so much longer while it imports a library
 
 
@@ -85,14 +88,14 @@ class InProcessHost(HostConnection):
         try:
             import_grace = 0.0 if loading else IMPORT_GRACE_SECONDS
             limited = _time_limit(clock, import_grace, self._extend, note_line)
-            with _exit_is_an_error(), _interruptible(), limited as renew:
+            with _exit_is_an_error(loading), _interruptible(), limited as renew:
                 replies.append(self.host.answer(*requests[0]))
                 for request in requests[1:]:
                     renew()
                     replies.append(self.host.answer(*request))
         except HostDied as problem:
             if loading:
-                raise ChapterBroken(str(problem).replace("your code", "importing it")) from None
+                raise ChapterBroken(str(problem)) from None
             raise
         except OutOfTime:
             if loading:
@@ -118,11 +121,12 @@ def _set_random_state(state: tuple[torch.Tensor, tuple]) -> None:
 
 
 @contextlib.contextmanager
-def _exit_is_an_error() -> Iterator[None]:
+def _exit_is_an_error(loading: bool) -> Iterator[None]:
     """While the learner's code runs, ending the process raises HostDied, which is also what happens with a worker."""
 
     def refuse(status: Any = 134) -> None:
-        raise HostDied(f"your code ended the process it ran in: it exited with status {status}")
+        who = "importing it" if loading else "your code"
+        raise HostDied(f"{who} ended the process it ran in: it exited with status {status}")
 
     originals = os._exit, os.abort
     os._exit = os.abort = refuse  # type: ignore[assignment]  # none of the three returns
@@ -162,21 +166,16 @@ def _interruptible() -> Iterator[None]:
 def _time_limit(
     seconds: float, import_grace: float, extend_deadline: ExtendDeadline, note_line: NoteLine
 ) -> Iterator[Callable[[], None]]:
-    """Raise OutOfTime here after `seconds`, again and again until the code returns; restore an earlier alarm
-    afterwards. The value renews the limit.
+    """Raise OutOfTime in this thread after `seconds`, again and again until the code returns. The value renews the
+    limit.
 
     `note_line` is called before, with the frame that runs. Code that catches everything and tries again does not end:
-    then the process of the run is ended (call_watch.py).
+    then the process of the run is ended (late_calls.py).
     """
-    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"):
-        with _time_limit_by_thread(seconds, note_line) as renew_by_thread:
-            yield renew_by_thread
-        return
-
     over, began = False, time.monotonic()
 
-    def fire(signum: int, frame: FrameType | None) -> None:
-        # hypothesis' callback, which swallows exceptions; the alarm comes again
+    def check(frame: FrameType | None) -> None:
+        # hypothesis' callback, which swallows exceptions; the next check comes soon
         if over or frame is not None and frame.f_code.co_name == "gc_callback":
             return
         if _debugging(frame):
@@ -192,23 +191,74 @@ def _time_limit(
     def renew() -> None:
         nonlocal began
         began = time.monotonic()
-        signal.setitimer(signal.ITIMER_REAL, seconds, 0.25)
+        check_after(seconds)
         extend_deadline(seconds)
 
-    entered = time.monotonic()
-    old_handler = signal.signal(signal.SIGALRM, fire)
-    old_left, old_interval = signal.setitimer(signal.ITIMER_REAL, seconds, 0.25)
-    try:
+    has_signals = threading.current_thread() is threading.main_thread() and hasattr(signal, "setitimer")
+    with (_checks_by_signal if has_signals else _checks_by_thread)(seconds, check) as check_after:
         try:
-            yield renew
-        finally:
+            try:
+                yield renew
+            finally:
+                over = True
+        finally:  # also if a check came between the last line of the code and the line above
             over = True
-    finally:  # also if an alarm came between the last line of the code and this one
-        over = True
+
+
+@contextlib.contextmanager
+def _checks_by_signal(seconds: float, check: Check) -> Iterator[Callable[[float], object]]:
+    """Check this thread after `seconds`, and again and again, by an alarm; the value sets another time for the next
+    check. Restore an earlier alarm afterwards."""
+
+    def check_after(seconds: float) -> tuple[float, float]:
+        return signal.setitimer(signal.ITIMER_REAL, seconds, AGAIN_SECONDS)
+
+    entered = time.monotonic()
+    old_handler = signal.signal(signal.SIGALRM, lambda _, frame: check(frame))
+    old_left, old_interval = check_after(seconds)
+    try:
+        yield check_after
+    finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, old_handler)
         if old_left:
             signal.setitimer(signal.ITIMER_REAL, max(0.01, old_left - (time.monotonic() - entered)), old_interval)
+
+
+@contextlib.contextmanager
+def _checks_by_thread(seconds: float, check: Check) -> Iterator[Callable[[float], object]]:
+    """The same without signals (on Windows, or outside the main thread): another thread makes the check, and makes the
+    interpreter raise OutOfTime in this one."""
+    import ctypes
+
+    here, done = threading.get_ident(), threading.Event()
+    until = time.monotonic() + seconds
+
+    def check_after(seconds: float) -> None:
+        nonlocal until
+        until = time.monotonic() + seconds
+
+    def wait() -> None:
+        left = seconds
+        while not done.wait(left):
+            if (left := until - time.monotonic()) > 0:
+                continue
+            left = AGAIN_SECONDS
+            try:
+                check(current_frames().get(here))
+            except OutOfTime:
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(here), ctypes.py_object(OutOfTime))
+
+    thread = threading.Thread(target=wait, name="headway time limit", daemon=True)
+    thread.start()
+    # so that the host's check of threads counts it as there before the call
+    while thread.ident not in current_frames():
+        time.sleep(0)
+    try:
+        yield check_after
+    finally:
+        done.set()
+        thread.join()
 
 
 def _importing(frame: FrameType | None) -> bool:
@@ -230,36 +280,42 @@ def _debugging(frame: FrameType | None) -> bool:
     return False
 
 
-@contextlib.contextmanager
-def _time_limit_by_thread(seconds: float, note_line: NoteLine) -> Iterator[Callable[[], None]]:
-    """The same without signals (on Windows, or outside the main thread): another thread makes the interpreter raise
-    OutOfTime in this one."""
-    import ctypes
+# ---- the reference, imported when it is first needed: never if all its replies are recorded
 
-    here, done = threading.get_ident(), threading.Event()
-    until = time.monotonic() + seconds
 
-    def renew() -> None:
-        nonlocal until
-        until = time.monotonic() + seconds
+class ReferenceConnection(HostConnection):
+    """Looks like a host that has loaded the chapter."""
 
-    def wait() -> None:
-        limit = seconds
-        while not done.wait(limit):
-            if (left := until - time.monotonic()) > 0:
-                limit = left
-                continue
-            note_line(sys._current_frames().get(here))
-            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(here), ctypes.py_object(OutOfTime))
-            limit = 0.25
+    seconds = 0.0
+    bytes_received = 0
 
-    thread = threading.Thread(target=wait, name="headway time limit", daemon=True)
-    thread.start()
-    # so that the host's check of threads counts it as there before the call
-    while thread.ident not in sys._current_frames():
-        time.sleep(0)
-    try:
-        yield renew
-    finally:
-        done.set()
-        thread.join()
+    def __init__(self, start: Callable[[], InProcessHost]) -> None:
+        self._start = start
+        self._host: InProcessHost | None = None
+        self.shortcuts: set[str] = set()
+        self.import_shortcuts: set[str] = set()
+
+    def exchange_all(self, requests: list[Request], replies: list[Reply]) -> None:
+        if requests[-1][0] == "load":
+            replies += [({"value": None}, []) for _ in requests]
+            return
+        if self._host is None:
+            self._host = self._start()
+            self._host.exchange_all([("begin", [0, []], []), ("load", [], [])], [])
+        self._host.exchange_all(requests, replies)
+
+    def abandon(self) -> None:
+        pass  # the reference's answers are well-formed
+
+    def close(self) -> None:
+        if self._host:
+            self._host.close()
+
+
+def connect_reference(chapter: Chapter) -> ReferenceConnection:
+    """A connection to the reference of this chapter."""
+    return ReferenceConnection(
+        lambda: InProcessHost(
+            package_sources(resolve("solutions"), chapter, whole=True), chapter.name, 0, 0, trusted=True
+        )
+    )

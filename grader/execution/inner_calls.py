@@ -1,11 +1,15 @@
 """Notes which calls of the learner's code a helper of the test makes, so that a failure shows the learner's own
-function and its arguments."""
+function and its arguments.
+
+This stays a file of its own: a helper of chapter 12's tests looks past its frames, which it finds by the file's name.
+"""
 
 from __future__ import annotations
 
 import ast
 import builtins
 import re
+import threading
 from collections.abc import Callable
 from functools import lru_cache
 from types import CodeType
@@ -56,12 +60,25 @@ class InnerCalls:
         self.number = 0  # of the running call
         # name, arguments, and whether its caller got None as a value
         self.last: dict[int, tuple[str, tuple, dict, bool]] = {}
+        # the last one in another thread, such as a rank's, which goes on in later calls
+        self.last_in_thread: tuple = ()
+        self.thread = 0
         self.is_running = False
 
     def clear(self) -> None:
         self.number = 0
         self.is_running = False
         self.last.clear()
+        self.last_in_thread = ()
+
+    def begin(self) -> None:
+        """Begin the next call of this example, in this thread."""
+        self.number += 1
+        self.thread = threading.get_ident()
+
+    def find(self, number: int) -> tuple:
+        """The last call of the learner's code in the call with this number; () if there was none."""
+        return self.last.get(number, self.last_in_thread)
 
     def call_and_note(self, target: Any, /, *args: Any, **options: Any) -> Any:
         return self._call(target, args, options, True)
@@ -72,14 +89,18 @@ class InnerCalls:
     def _call(self, target: Any, args: tuple, options: dict, is_value: bool) -> Any:
         if not self.runs_learners_code(target):
             return target(*args, **options)
-        noted = _name_of(target), args, options
-        self.last[self.number] = *noted, False
+        self._note(target, args, options, False)
         self.is_running = True  # stays so if the call raises an exception
         result = target(*args, **options)
         self.is_running = False
         if result is None and is_value:
-            self.last[self.number] = *noted, True
+            self._note(target, args, options, True)
         return result
+
+    def _note(self, target: Any, args: tuple, options: dict, returned_none: bool) -> None:
+        noted = self.last[self.number] = _name_of(target), args, options, returned_none
+        if threading.get_ident() != self.thread:
+            self.last_in_thread = noted
 
     def names(self) -> dict[str, Callable]:
         """What an instrumented helper needs among its names."""
@@ -90,6 +111,7 @@ class InnerCalls:
         raised the exception or is missing."""
         if not self.is_running and (is_raised_by_learners or _NO_OPERATOR.search(str(problem))):
             self.last.pop(self.number, None)
+            self.last_in_thread = ()
         self.is_running = False
 
 

@@ -10,19 +10,20 @@ from dataclasses import dataclass
 from functools import cache, lru_cache, partial
 from pathlib import Path
 
-from grader.course.source import Definition, bound_names, parse, read_source
+from grader.course.chapter_source import Definition, bindings, bound_names, scope_statements, without_blocks
+from grader.course.source import parse, read_source
 
 Name = tuple[str, str]  # a module, and a name defined at its top level
 
 
 @dataclass(frozen=True)
 class NamesUsed:
-    statements: dict[str, ast.stmt]  # name → the last top-level statement of the module that binds it
+    statements: dict[str, ast.stmt]  # name → the last statement in the module's scope that binds it
     imported: dict[str, Name]  # name here → the definition that it may be, of another module
     modules: dict[str, str]  # name here → the module that it is
     stars: tuple[str, ...]  # modules of which all names are imported
-    # By each top-level statement, the names that it uses. `a.softmax` is both "a.softmax" and "softmax" where `a` is
-    # imported.
+    # By each statement in the module's scope, the names that it uses. `a.softmax` is both "a.softmax" and "softmax"
+    # where `a` is imported.
     # when its code runs, by Python's rules of scope: a parameter `dropout` is not the exercise `dropout`
     used: dict[ast.stmt, frozenset[str]]
     written: dict[ast.stmt, frozenset[str]]  # all that are written in it: annotations and local names too
@@ -103,7 +104,7 @@ def code_of(text: str, exercise: str) -> list[str]:
     names = names_used(text)
     used = closure(names, {exercise, *names.run_at_import})
     left_out = set(names.statements.values()) - {names.statements[name] for name in used}
-    return [ast.dump(node) for node in names.used if node not in left_out]
+    return [ast.dump(without_blocks(node)) for node in names.used if node not in left_out]
 
 
 @lru_cache(maxsize=64)
@@ -115,7 +116,8 @@ def names_used(text: str) -> NamesUsed:
     # it parses and does not compile: `return` outside a function
     except (SyntaxError, RecursionError, ValueError, MemoryError, SystemError, OverflowError):
         tables = {}
-    parts = {node: list(ast.walk(node)) for node in tree.body}  # each statement with all that is in it
+    # each statement with all that is in it, but not what is below an `if` or a loop: that has its own entries
+    parts = {node: list(ast.walk(without_blocks(node))) for node in scope_statements(tree.body)}
     importing = [part for inner in parts.values() for part in inner if isinstance(part, ast.Import | ast.ImportFrom)]
     # "" for `import a`, `from . import a`
     imports = [(_last_part(getattr(node, "module", None) or ""), alias) for node in importing for alias in node.names]
@@ -125,14 +127,18 @@ def names_used(text: str) -> NamesUsed:
     imported = {alias.asname or alias.name: (module, alias.name) for module, alias in imports if module}
     stars = tuple(module for module, alias in imports if alias.name == "*")
     attributes = {node: _attributes_in(inner, modules.keys() | imported.keys()) for node, inner in parts.items()}
-    used = {node: frozenset(attributes[node] | _used(node, tables)) for node in tree.body}
+    used = {node: frozenset(attributes[node] | _used(node, tables)) for node in parts}
     written = {
         node: frozenset(attributes[node] | {part.id for part in inner if isinstance(part, ast.Name)})
         for node, inner in parts.items()
     }
-    at_import = frozenset().union(*(_run_at_import(node) for node in tree.body)) if tree.body else frozenset()
-    needed = at_import.union(*(_needed_at_import(node, tables) for node in tree.body if isinstance(node, Definition)))
-    statements = {name: node for node in tree.body for name in bound_names(node)}
+    at_import = frozenset().union(*(_run_at_import(node) for node in parts)) if parts else frozenset()
+    needed = at_import.union(*(_needed_at_import(node, tables) for node in parts if isinstance(node, Definition)))
+    statements = {name: node for node in parts for name in bound_names(node)}
+    for name, alternatives in bindings(tree).items():  # in branches: the last one uses what any of them uses
+        for node in alternatives if name in statements else ():
+            used[statements[name]] |= used[node]
+            written[statements[name]] |= written[node]
     return NamesUsed(statements, imported, modules, stars, used, written, at_import, needed)
 
 
@@ -166,7 +172,7 @@ def _attributes_in(parts: Iterable[ast.AST], names: Collection[str]) -> set[str]
 def _used(node: ast.stmt, tables: _Tables) -> set[str]:
     own = tables.get((node.name, node.lineno)) if isinstance(node, Definition) else None
     if own is None or not isinstance(node, Definition):
-        return _loaded([node])
+        return _loaded([without_blocks(node)])
     return _loaded(_evaluated_at_definition(node)) | globals_in(own)
 
 
@@ -205,9 +211,7 @@ def _loaded(nodes: Iterable[ast.AST]) -> set[str]:
 def _run_at_import(node: ast.stmt) -> set[str]:
     if isinstance(node, Definition):
         return _loaded(node.decorator_list)
-    # `if __name__ == "__main__":` does not run when the chapter is imported
-    guard = isinstance(node, ast.If) and "__name__" in _loaded([node.test])
-    return set() if guard else _loaded([node])
+    return _loaded([without_blocks(node)])
 
 
 def _needed_at_import(node: ast.stmt, tables: _Tables) -> set[str]:

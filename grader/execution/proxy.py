@@ -1,17 +1,25 @@
-"""The tests' side of the boundary: `learner.softmax(x)` sends a request to the host and gets a value or a handle."""
+"""The tests' side of the boundary: `learner.softmax(x)` sends a request to the host and gets a value or a handle.
+
+None, numbers, strings, bytes, lists, tuples, dicts, tensors, dtypes and devices cross the boundary by copy. Any other
+object is a handle that can be called, indexed, read and handed back. `parameters`, `state`, `buffers`, `load`,
+`randomise` and `gradients` work on a module's handle, and `learner.bring(helper)` sends a small helper to the
+other side.
+"""
 
 from __future__ import annotations
 
 import inspect
 import math
+import sys
 import textwrap
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
+from types import FrameType
 from typing import Any
 
 import torch
-from grader.execution.calls import Call, Exchange, HostConnection, Label, Reading, called, test_lines
+from grader.execution.connection import Exchange, HostConnection
 from grader.execution.errors import (
     ChapterBroken,
     HostDied,
@@ -25,6 +33,72 @@ from grader.execution.errors import (
 from grader.execution.example_requests import ExampleRequests, RecordedExample
 from grader.execution.values import pack, unpack
 from torch import Tensor
+
+# ---- the record of what a test did, for the explanation of a failure
+
+
+@dataclass(eq=False)
+class Call:
+    """A call of the implementation, as a failure message shows it: "softmax", its arguments, and the result."""
+
+    what: str
+    args: tuple
+    options: dict
+    result: Any = None
+    callee: Any = None  # the handle that was called
+    # where the test made the call: file and line, innermost frame first
+    lines: list[tuple[str, int]] = field(default_factory=list)
+    returned_none: bool = False
+    number: int = -1  # of its request in this example; the host uses the same numbers
+    position: int = -1  # of its request in the boundary's log
+
+    @property
+    def is_helpers(self) -> bool:
+        """Was a helper of the test called, and not the implementation?"""
+        return self.callee is not None and self.callee._is_helper
+
+
+class ObjectName(str):
+    """The name of an object that cannot cross the boundary, shown for an argument in the text of a call."""
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A value that the test read from an object: an attribute, an item, the parameters."""
+
+    value: Any
+    owner: Any
+    calls_before: int
+    position: int = -1  # of its request in the boundary's log
+
+
+def test_lines() -> list[tuple[str, int]]:
+    """The files and lines of the frames that made the current call, innermost first."""
+    frame: FrameType | None = sys._getframe(3)
+    found: list[tuple[str, int]] = []
+    while frame is not None and len(found) < 6:
+        found.append((frame.f_code.co_filename, frame.f_lineno))
+        frame = frame.f_back
+    return found
+
+
+def called(what: str, args: tuple, options: dict) -> str:
+    """`MultiHeadAttention(6, 2)`: a call as the name of what it returns, short arguments only."""
+    parts = [_brief(value) for value in args] + [f"{name}={_brief(value)}" for name, value in options.items()]
+    return f"{what}({', '.join(parts)})"
+
+
+def _brief(value: Any) -> str:
+    if isinstance(value, bool | int | float | str | type(None)):
+        text = repr(value)
+        return text if len(text) <= 20 else text[:17] + "…"
+    return "…"
+
+
+# ---- the boundary
 
 
 class Boundary:
@@ -79,6 +153,7 @@ class Boundary:
         self.loaded = True
 
     def ask(self, op: str, *arguments: Any, path: str = "") -> Any:
+        """Send a request to the host, log it with its reply, and return the value or handle."""
         tree, buffers = pack(list(arguments), _handle_of)
         self.unanswered = op, tree, buffers
         began = time.monotonic()
@@ -126,7 +201,7 @@ class Boundary:
     def unrecorded(self, op: str, *arguments: Any) -> Any:
         """The answer to a request that is not in the log, so the diagnosis does not compare it."""
         reply, out = self.connection.exchange(op, *pack(list(arguments), _handle_of))
-        return unpack(reply["value"], out, lambda handle: Label(printable(handle[1], 80)))
+        return unpack(reply["value"], out, lambda handle: ObjectName(printable(handle[1], 80)))
 
 
 def _is_tool_lookup(name: str) -> bool:
@@ -232,7 +307,7 @@ class Gradients:
 
 
 def gradients(f: Handle, *inputs: Any, cotangent: Tensor | None = None, **options: Any) -> Gradients:
-    """Run `f` with gradient in the host; see grader/execution/gradients.py. The gradient of what the output does not
+    """Run `f` with gradient in the host; see grader/execution/host.py. The gradient of what the output does not
     depend on is None."""
     found = f._boundary.call(f._path, "gradients", f, inputs, options, (f, list(inputs), options, cotangent))
     call = f._boundary.calls[-1]

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 
-from grader.course.chapter_source import ChapterSource
+from grader.course.chapter_source import ChapterSource, bound_names
+from grader.course.code_shape import code_by_name
 from grader.course.reference import reference_of
 from grader.course.source import SourceProblem, read_source
-from grader.course.syllabus import EXERCISES, SOLUTIONS, Chapter, load_syllabus
+from grader.course.syllabus import EXERCISES, SOLUTIONS, Chapter, Exercise, is_handout, load_syllabus
+from grader.execution.chapter_package import compile_without_text, replacement_module, tree_of, without_docstrings
 from grader.execution.errors import ChapterBroken, Where
-from grader.execution.names_used import Name, NamesUsed, names_used, reachable
-from grader.execution.reference_parts import reference_definitions
+from grader.execution.names_used import Name, NamesUsed, closure, names_used, reachable
 
 
 class NoTarget(ValueError):
@@ -114,3 +117,65 @@ def names_in(target: Target, module: str) -> NamesUsed | None:
         return names_used(target.source(module).text) if target.has(module) else None
     except (SourceProblem, ChapterBroken):
         return None
+
+
+# ---- the reference's definitions that replace some of the target's
+
+
+@lru_cache(maxsize=64)
+def reference_names(reference: ChapterSource) -> NamesUsed:
+    """The names that the definitions of a chapter of the reference use."""
+    return names_used(ast.unparse(tree_of(reference)))
+
+
+def replaceable(reference: ChapterSource, names: Iterable[str], without: Collection[str]) -> tuple[str, ...]:
+    """Those of these names that can be replaced: the reference defines them, and they do not use its definitions of the
+    names in `without`."""
+    known = reference_names(reference)
+    return tuple(
+        sorted(name for name in set(names) if name in known.statements and closure(known, [name]).isdisjoint(without))
+    )
+
+
+def replaceable_beside(exercise: Exercise, names: Iterable[str]) -> tuple[str, ...]:
+    """Those of these names of its chapter that can be replaced while this exercise is judged: its own reference must
+    not be there, and a handout has no reference of hidden ones."""
+    reference = reference_of(exercise.module)
+    hidden = load_syllabus().chapter(exercise.chapter).hidden if is_handout() else ()
+    return replaceable(reference, names, {exercise.name, *hidden}) if reference else ()
+
+
+@lru_cache(maxsize=256)
+def reference_definitions(reference: ChapterSource, names: tuple[str, ...]) -> ChapterSource:
+    """The module with these definitions of the reference and everything that they use in their chapter; the others are
+    not in it."""
+    wanted = closure(reference_names(reference), names)
+    # an annotation may name a definition that is not in this module, so none is evaluated
+    body: list[ast.stmt] = [ast.ImportFrom("__future__", [ast.alias("annotations")], 0)]
+    body += [
+        node
+        for node in tree_of(reference).body
+        if isinstance(node, ast.Import | ast.ImportFrom) or bound_names(node) & wanted
+    ]
+    return compile_without_text(replacement_module(reference.name), ast.fix_missing_locations(ast.Module(body, [])))
+
+
+def is_reference_definition(text: str, reference: ChapterSource, name: str, exercises: frozenset[str]) -> bool:
+    """Whether `text` defines `name` as the reference does, comments and docstrings aside, with the same helpers and
+    without alternatives. Other exercises are not compared."""
+    try:
+        own, theirs = _code_of_text(text), _code_of_reference(reference)
+        used = names_used(text)
+    except (SourceProblem, SyntaxError, RecursionError, ValueError, MemoryError, SystemError, OverflowError):
+        return False
+    return name in own and all(own.get(word) == theirs.get(word) for word in closure(used, [name], without=exercises))
+
+
+@lru_cache(maxsize=32)
+def _code_of_text(text: str) -> dict[str, str]:
+    return code_by_name(without_docstrings(ast.parse(text)))
+
+
+@lru_cache(maxsize=32)
+def _code_of_reference(reference: ChapterSource) -> dict[str, str]:
+    return code_by_name(tree_of(reference))

@@ -12,7 +12,7 @@ import struct
 import time
 from typing import Any
 
-from grader.execution import stuck_line
+from grader.execution.late_calls import BEGINNING
 from grader.execution.values import MAX_BYTES, MAX_NODES
 
 _HEAD = struct.Struct("<4sI")
@@ -59,7 +59,7 @@ def receive(
     """One frame. EOFError when the other side is gone, DeadlinePassed past the deadline, MalformedFrame when it is not
     a frame or too much."""
     head = _exactly(sock, _HEAD.size, deadline)
-    if deadline is not None and stuck_line.BEGINNING.startswith(head):
+    if deadline is not None and BEGINNING.startswith(head):
         raise DeadlinePassed(head)
     magic, size = _HEAD.unpack(head)
     if magic != _MAGIC or size > MAX_HEAD:

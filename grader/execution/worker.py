@@ -11,14 +11,12 @@ from typing import Any
 
 from grader.course.chapter_source import ChapterSource
 from grader.course.torch_operators import reportable, reportable_at_import
-from grader.execution.calls import HostConnection, Reply, Request
+from grader.execution.connection import HostConnection, Reply, Request
 from grader.execution.errors import ChapterBroken, ExtendDeadline, HostDied, OutOfTime
-from grader.execution.stuck_line import find_line, read_stack
+from grader.execution.late_calls import find_line, read_stack, slowdown
 from grader.execution.wire import Allowance, DeadlinePassed, MalformedFrame, receive, send
 from grader.execution.worker_pool import START_SECONDS, WorkerPool
-from grader.system.exit_reason import describe_exit
-from grader.system.load import slowdown
-from grader.system.process_tree import ENDING_SECONDS
+from grader.system.process_tree import ENDING_SECONDS, describe_exit
 
 
 class Worker(HostConnection):
@@ -48,6 +46,7 @@ class Worker(HostConnection):
         return self.sock is not None
 
     def exchange_all(self, requests: list[Request], replies: list[Reply]) -> None:
+        """Send requests to the worker and collect its replies; kill it at the time limit."""
         op, tree, _ = requests[0]
         if op == "begin":
             self.allowance = Allowance()

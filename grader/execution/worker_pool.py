@@ -15,9 +15,8 @@ from typing import Any
 from grader.execution.errors import NoWorker
 from grader.execution.sandbox import bubblewrap
 from grader.execution.sandbox.isolation import Isolation, available
-from grader.system.exit_reason import SANDBOXED, describe_exit
 from grader.system.handshake import Listener
-from grader.system.process_tree import ENDING_SECONDS, end_subprocess
+from grader.system.process_tree import ENDING_SECONDS, SANDBOXED, describe_exit, end_subprocess
 
 START_SECONDS = 120.0
 # torch may need these to start; the worker then clears its environment

@@ -21,13 +21,17 @@ from grader.course.chapter_source import ChapterSource  # noqa: E402
 from grader.course.torch_internals import compile_without_folder, defer_compiler  # noqa: E402
 from grader.execution.forbidden.shortcuts import prepare as prepare_watch  # noqa: E402
 from grader.execution.host import Host  # noqa: E402
+from grader.execution.late_calls import EARLY_SECONDS, cancel_stack, write_stack_after
 from grader.execution.sandbox.entering import enter, prepare  # noqa: E402
 from grader.execution.sandbox.isolation import Isolation  # noqa: E402
-from grader.execution.stuck_line import EARLY_SECONDS, cancel_stack, write_stack_after
 from grader.execution.wire import receive, send  # noqa: E402
-from grader.system.exit_reason import CONNECTION_CLOSED, NOT_SANDBOXED, SANDBOXED  # noqa: E402
 from grader.system.handshake import connect, read_token  # noqa: E402
-from grader.system.process_tree import redirect_to_null  # noqa: E402
+from grader.system.process_tree import (  # noqa: E402
+    CONNECTION_CLOSED,
+    NOT_SANDBOXED,
+    SANDBOXED,
+    redirect_to_null,
+)
 
 defer_compiler()
 

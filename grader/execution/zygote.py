@@ -30,9 +30,8 @@ from grader.execution.forbidden import shortcuts  # noqa: E402
 from grader.execution.sandbox.entering import Sandbox, enter, prepare  # noqa: E402
 from grader.execution.sandbox.isolation import Isolation  # noqa: E402
 from grader.execution.worker_process import serve, warm  # noqa: E402
-from grader.system.exit_reason import NOT_SANDBOXED, SANDBOXED  # noqa: E402
 from grader.system.kernel import use_huge_pages  # noqa: E402
-from grader.system.process_tree import end_fork, kill_orphans, redirect_to_null  # noqa: E402
+from grader.system.process_tree import NOT_SANDBOXED, SANDBOXED, end_fork, kill_orphans, redirect_to_null  # noqa: E402
 
 
 def fork_zygote(control: socket.socket, isolation: Isolation) -> int:

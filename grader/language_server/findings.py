@@ -1,4 +1,4 @@
-"""What a diagnostic says about an exercise, and on which line of the learner's file it is."""
+"""What a diagnostic says about an exercise, and on which line of the file it is; an exercise's points and hover."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import ast
 import re
 from dataclasses import dataclass
 
-from grader.course.source import SourceProblem, parse, split_lines
-from grader.course.stubs import is_stub
+from grader.course.progress import Score, load_hint_levels, load_scores
+from grader.course.source import SourceProblem, find_statement, outline, parse, split_lines
+from grader.course.status import is_stub_now
+from grader.course.stubs import is_stub, reference_stub
 from grader.course.syllabus import Exercise, load_syllabus
-from grader.verdict.results import NOT_IMPLEMENTED, ExerciseResult, Failure
-from grader.verdict.summary import Verdict
+from grader.execution.names_used import names_used
+from grader.verdict.results import NOT_IMPLEMENTED, ExerciseResult, Failure, Verdict
 
 MAX_VALUE_LINES = 4  # of the call, and of each value; an editor shows a message in a small window
-_TOP_LEVEL = re.compile(r"(?:(?:async +)?def|class) +(?P<defined>\w+)|(?P<assigned>\w+) *(?::[^=]+)?=(?!=)")
 
 
 @dataclass(frozen=True)
@@ -27,30 +28,6 @@ class Finding:
     anchor: str = ""  # the definition that contains the line; "": offset counts from the first line of the file
     offset: int = 0
     code: str = ""  # the line, without spaces around it
-
-
-def outline(text: str) -> dict[str, range]:
-    """The lines of each definition at the top level, counted from 0. The text need not be valid Python."""
-    lines, found = split_lines(text), {}
-    for start, line in enumerate(lines):
-        if name := _name_in(line):
-            after = range(start + 1, len(lines))
-            end = next((number for number in after if lines[number][0] not in " \t\r\n)]}#"), len(lines))
-            while not lines[end - 1].strip() or lines[end - 1].startswith("#"):
-                end -= 1
-            found[name] = range(start, end)
-    return found
-
-
-def name_columns(line: str) -> tuple[int, int] | None:
-    """Where the name is in a line that defines one; None for any other line."""
-    found = _TOP_LEVEL.match(line)
-    return found.span(found.lastgroup or 0) if found else None
-
-
-def _name_in(line: str) -> str:
-    columns = name_columns(line)
-    return line[slice(*columns)] if columns else ""
 
 
 def place(finding: Finding, text: str) -> int | None:
@@ -112,8 +89,7 @@ def _deciding_line(result: ExerciseResult, text: str, spans: dict[str, range]) -
     for line in named:
         if line is not None and not any(line in span for span in others):
             return line
-    nodes = {getattr(node, "name", ""): node for node in parse(text).body}
-    node = nodes.get(exercise.name)
+    node = find_statement(text, exercise.name)
     if isinstance(node, ast.FunctionDef) and failure is not None and (failure.got or result.diagnosis):
         returns = [part for part in ast.walk(node) if isinstance(part, ast.Return)]
         if len(returns) == 1:
@@ -168,3 +144,49 @@ def _exercise(name: str) -> Exercise:
 
 def _exercises_in(module: str) -> set[str]:
     return {exercise.name for exercise in load_syllabus().exercises if exercise.module == module}
+
+
+def hover_text(module: str, word: str, text: str) -> str | None:
+    """What the exercise of this name promises, in Markdown; None for a name that is no exercise in this chapter's text.
+
+    An exercise of another chapter counts if the text imports it.
+    """
+    exercise = next((each for each in load_syllabus().exercises if each.name == word), None)
+    if exercise is None or (exercise.module != module and word not in _imported(text)):
+        return None
+    is_untouched = is_stub(exercise, text) if exercise.module == module else is_stub_now(exercise)
+    seen = load_hint_levels().get(word, 0)
+    parts = [
+        f"**{word}**: {points_text(exercise, is_untouched)}",
+        exercise.promise,
+        f"```text\n{_docstring(exercise)}\n```",
+        *(f"Hint {number}: {hint}" for number, hint in enumerate(exercise.hints[:seen], start=1)),
+    ]
+    return "\n\n".join(parts)
+
+
+def points_text(exercise: Exercise, is_untouched: bool) -> str:
+    """Such as "10 points" of a stub, and "3.5/10 points" of an exercise that is written."""
+    if is_untouched:
+        return f"{exercise.points:g} points"
+    score = load_scores().get(exercise.name) or Score(0, exercise.points)
+    return f"{score} points{', passed' if score.passed else ''}"
+
+
+def _imported(text: str) -> set[str]:
+    """The names that a chapter imports from others."""
+    try:
+        return set(names_used(text).imported)
+    except SourceProblem:
+        return set()
+
+
+def _docstring(exercise: Exercise) -> str:
+    """The beginning of the exercise's docstring, up to the paragraph with the shapes."""
+    try:
+        body = parse(reference_stub(exercise.module)).body
+    except (SourceProblem, OSError):
+        return ""
+    node = next((node for node in body if getattr(node, "name", "") == exercise.name), None)
+    docstring = ast.get_docstring(node) if isinstance(node, ast.FunctionDef | ast.ClassDef) else None
+    return "\n\n".join((docstring or "").split("\n\n")[:2])

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -22,12 +22,62 @@ from grader.course.status import short_path
 from grader.course.syllabus import ROOT
 from grader.files import UserProblem, problem, write_whole
 from grader.models.design import Design, DesignProblem, build_model, parameters_by_name
-from grader.models.tokenizers import ModelTokenizer, TokenizerProblem, tokenizer_from_data
+from grader.models.file_values import (
+    Kind,
+    ValueProblem,
+    check,
+    explaining_damage,
+    file_path,
+    finite,
+    list_of,
+    number,
+    one_of,
+    optional,
+    pair,
+    positive,
+    require_finite,
+    string,
+    table,
+    whole,
+    yes_or_no,
+)
+from grader.models.tokenizers import ModelTokenizer, TokenizerProblem, check_tokenizer, tokenizer_from_data
+from grader.models.training.corpora import PAIRS, STORIES
 from torch import Tensor, nn
+
+MOST_STEPS = 1_000_000_000
+_STEP, _LOSS = whole(0, MOST_STEPS), Kind("a number", lambda v: type(v) in (int, float))
+
+RECIPE = {
+    "rows": whole(1, 1 << 12), "pieces": whole(1, 1 << 12), "peak": positive(), "warmup": whole(0, MOST_STEPS),
+    "floor_share": number(0, 1), "max_norm": positive(), "weight_decay": number(0, 1e9),
+    "betas": pair(number(0, 1), number(0, 1)), "optimizer": one_of(("adamw", "muon")),
+    "schedule": one_of(("cosine", "wsd")),
+}  # fmt: skip
+CORPUS = {
+    "kind": one_of((STORIES, PAIRS, "text")), "seed": whole(0, 2**31 - 1), "path": file_path(), "fingerprint": string(),
+}  # fmt: skip
+HISTORY = {
+    "losses": list_of(finite()), "norms": list_of(_LOSS), "validation": list_of(pair(_STEP, _LOSS)),
+    "samples": list_of(pair(_STEP, string(100_000))), "tokens": whole(0, 1 << 60), "seconds": number(0, 1e12),
+}  # fmt: skip
+PARTS = {"learner": list_of(string()), "reference": list_of(string())}
+VALUES = {
+    "name": string(), "corpus": table(CORPUS), "title": string(), "prompt": string(100_000),
+    "seed": whole(0, 2**31 - 1), "steps": optional(whole(1, MOST_STEPS)), "minutes": optional(positive()),
+    "steps_done": _STEP, "finished": yes_or_no(), "recipe": table(RECIPE), "device": string(),
+    "parameters": whole(1, 1 << 50), "history": table(HISTORY), "judgement": optional(string()),
+    "parts": table(PARTS), "headway": string(), "torch": string(),
+}  # fmt: skip
+OF_TEXT = ("corpus.path", "corpus.fingerprint")
+MEASURED = ("corpus.kind", "corpus.seed", "parameters", *(f"history.{name}" for name in HISTORY))
+RESUMED = (*MEASURED, "seed", "steps", "minutes", "recipe.rows", "recipe.pieces", "recipe.peak")
+
 
 CHECKPOINTS = ROOT / "checkpoints"
 MODEL, OPTIMIZER, RECORD = "model.safetensors", "optimizer.safetensors", "checkpoint.json"
 FORMAT = 1
+AGAIN = "train the model again"
 
 
 class CheckpointProblem(UserProblem):
@@ -84,9 +134,9 @@ def save(
 # ---- reading
 
 
-def read_record(folder: Path) -> dict[str, Any]:
+def read_record(folder: Path, needed: Collection[str] = ()) -> dict[str, Any]:
     """The whole of `checkpoint.json`, checked as far as that is possible without the other files. CheckpointProblem if
-    it is not usable."""
+    it is not usable, or a needed value of the record is missing."""
     where = short_path(folder)
     if not folder.is_dir():
         raise CheckpointProblem(f"there is no checkpoint {where}")
@@ -97,7 +147,7 @@ def read_record(folder: Path) -> dict[str, Any]:
     except OSError as error:
         raise CheckpointProblem(problem(error, f"read {where}/{RECORD}")) from None
     except (ValueError, RecursionError):
-        raise CheckpointProblem(f"{where}/{RECORD} is damaged; train the model again") from None
+        raise CheckpointProblem(f"{where}/{RECORD} is damaged; {AGAIN}") from None
     number = data.get("format") if isinstance(data, dict) else None
     if not isinstance(number, int) or not all(
         isinstance(data.get(name), dict) for name in ("design", "tokenizer", "record")
@@ -108,6 +158,16 @@ def read_record(folder: Path) -> dict[str, Any]:
             f"{where} was written by a newer version of Headway (its format is {number}, this "
             f"version reads {FORMAT}); update Headway"
         )
+    try:
+        Design.from_data(data["design"])
+        check_tokenizer(data["tokenizer"])
+        check(data["record"], VALUES, f"{where}/{RECORD}", needed, "record.")
+        if "corpus.kind" in needed and data["record"]["corpus"]["kind"] == "text":
+            check(data["record"], VALUES, f"{where}/{RECORD}", OF_TEXT, "record.")
+    except ValueProblem as trouble:
+        raise CheckpointProblem(f"{trouble}; {AGAIN}") from None
+    except (DesignProblem, TokenizerProblem) as trouble:
+        raise CheckpointProblem(f"{where}/{RECORD} is damaged: {trouble}; {AGAIN}") from None
     return data
 
 
@@ -115,12 +175,13 @@ def load(folder: Path, parts: Any) -> Loaded:
     """The model with its weights, in eval mode, on the CPU. CheckpointProblem if the folder is damaged, foreign or
     newer."""
     data, where = read_record(folder), short_path(folder)
+    design = Design.from_data(data["design"])
     try:
-        design = Design.from_data(data["design"])
         tokenizer = tokenizer_from_data(parts, data["tokenizer"])
-    except (DesignProblem, TokenizerProblem) as trouble:
-        raise CheckpointProblem(f"{where}/{RECORD} is damaged: {trouble}") from None
+    except TokenizerProblem as trouble:
+        raise CheckpointProblem(f"{where}/{RECORD} cannot be used: {trouble}") from None
     tensors = _read_tensors(folder, MODEL)
+    require_enough(tensors, design, tokenizer.vocab_size, f"{where}/{MODEL}")
     model = build_model(parts, design, tokenizer.vocab_size)
     fill_parameters(model, tensors, f"{where}/{MODEL}")
     return Loaded(model.eval(), tokenizer, design, data["record"], folder)
@@ -128,6 +189,7 @@ def load(folder: Path, parts: Any) -> Loaded:
 
 def fill_parameters(model: nn.Module, tensors: Mapping[str, Tensor], where: str) -> None:
     """Copy the tensors into the parameters of these names."""
+    require_finite(tensors, where, CheckpointProblem, AGAIN)
     own = parameters_by_name(model)
     if missing := own.keys() - tensors.keys():
         raise CheckpointProblem(
@@ -147,6 +209,16 @@ def fill_parameters(model: nn.Module, tensors: Mapping[str, Tensor], where: str)
             parameter.copy_(tensors[name])
 
 
+def require_enough(tensors: Mapping[str, Tensor], design: Design, vocab_size: int, where: str) -> None:
+    """CheckpointProblem if the file is too small for a model of this design, before such a model is built."""
+    found, needed = sum(tensor.numel() for tensor in tensors.values()), design.least_numbers(vocab_size)
+    if found < needed or len(tensors) < design.n_layers:
+        raise CheckpointProblem(
+            f"{where} has {found:,} numbers in {len(tensors):,} tensors, and this model needs more: it has "
+            f"{design.n_layers:,} layers and at least {needed:,} numbers; are these files of different models?"
+        )
+
+
 def read_optimizer(folder: Path) -> dict[str, Tensor]:
     """The state of the optimizer; an empty one if it is missing or damaged."""
     with contextlib.suppress(CheckpointProblem):
@@ -155,18 +227,12 @@ def read_optimizer(folder: Path) -> dict[str, Tensor]:
 
 
 def _read_tensors(folder: Path, name: str) -> dict[str, Tensor]:
-    from safetensors import SafetensorError
     from safetensors.torch import load as from_bytes
 
-    where = f"{short_path(folder)}/{name}"
-    try:
+    if not (folder / name).is_file():
+        raise CheckpointProblem(f"{short_path(folder)} is not complete: it has no {name}")
+    with explaining_damage(f"{short_path(folder)}/{name}", CheckpointProblem, AGAIN):
         return from_bytes((folder / name).read_bytes())
-    except FileNotFoundError:
-        raise CheckpointProblem(f"{short_path(folder)} is not complete: it has no {name}") from None
-    except OSError as error:
-        raise CheckpointProblem(problem(error, f"read {where}")) from None
-    except (SafetensorError, ValueError) as trouble:
-        raise CheckpointProblem(f"{where} is damaged ({trouble}); train the model again") from None
 
 
 # ---- finding

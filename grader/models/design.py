@@ -1,15 +1,15 @@
-"""What a model looks like, and how it is built from the learner's parts."""
+"""What a model looks like, and how it is built from the learner's parts, also from those of chapter 20."""
 
 from __future__ import annotations
 
-import math
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
 
 import torch
+from grader.counts import format_count
 from grader.files import UserProblem
-from grader.models.modern_parts import latent_sizes, modern_attention
+from grader.models.file_values import Kind, one_of, optional, positive, show, whole, yes_or_no
 from torch import Tensor, nn
 
 KINDS = ("gpt", "moe", "translate")
@@ -18,7 +18,16 @@ TABLES = ("learned", "sinusoidal")  # positions that are added to the embeddings
 NORMS = ("pre", "post")
 ACTIVATIONS = ("gelu", "gelu_tanh", "relu")
 ATTENTIONS = ("plain", "qk_norm", "latent", "sink", "gated")
+VALUES = {
+    "kind": one_of(KINDS), "d_model": whole(1, 1 << 16), "n_heads": whole(1, 1 << 16), "n_layers": whole(1, 1 << 10),
+    "max_len": whole(1, 1 << 20), "d_ff": optional(whole(1, 1 << 20)), "positions": one_of(POSITIONS),
+    "norm": one_of(NORMS), "activation": one_of(ACTIVATIONS), "tie_weights": yes_or_no(),
+    "dropout": Kind("a number from 0 up to but not including 1", lambda v: type(v) in (int, float) and 0 <= v < 1),
+    "n_experts": whole(1, 1 << 12), "top_k": whole(1, 1 << 12), "attention": one_of(ATTENTIONS),
+    "soft_cap": optional(positive()), "predict_tokens": whole(1, 1 << 10),
+}  # fmt: skip
 USUAL = {"attention": "plain", "soft_cap": None, "predict_tokens": 1}  # without the parts of chapter 20
+MOST_NUMBERS_OF_A_TABLE = 1 << 28
 PAD_ID = 0  # the id that fills up short rows, with every tokenizer
 
 
@@ -48,24 +57,20 @@ class Design:
     predict_tokens: int = 1  # in training; the model writes one at a time
 
     def __post_init__(self) -> None:
-        kinds = {"kind": KINDS, "positions": POSITIONS, "norm": NORMS}
-        for name, known in {**kinds, "activation": ACTIVATIONS, "attention": ATTENTIONS}.items():
-            if getattr(self, name) not in known:
-                raise DesignProblem(
-                    f"{name} is {getattr(self, name)!r}; it can be {', '.join(known[:-1])} or {known[-1]}"
-                )
-        for name in ("d_model", "n_heads", "n_layers", "max_len", "n_experts", "top_k", "predict_tokens"):
-            if getattr(self, name) < 1:
-                raise DesignProblem(f"{name} is {getattr(self, name)}; it must be at least 1")
+        for name, kind in VALUES.items():
+            if not kind.accepts(value := getattr(self, name)):
+                raise DesignProblem(f"{name} is {show(value)}; it must be {kind.says}")
         if self.d_model % self.n_heads:
             raise DesignProblem(
                 f"{self.n_heads} heads do not divide d_model = {self.d_model}; choose a number of heads that does"
             )
         if self.positions == "rope" and self.d_model // self.n_heads % 2:
             raise DesignProblem(
-                f"RoPE needs heads of an even width; {self.n_heads} heads of d_model = "
+                f"RoPE needs heads of an even width; {format_count(self.n_heads, 'head')} of d_model = "
                 f"{self.d_model} are {self.d_model // self.n_heads} wide"
             )
+        if self.positions in TABLES and self.max_len * self.d_model > MOST_NUMBERS_OF_A_TABLE:
+            raise DesignProblem(f"a table of {self.max_len:,} positions of width {self.d_model:,} is too large")
         if self.kind == "moe" and self.positions not in TABLES:
             raise DesignProblem(
                 f"the blocks with experts have no {self.positions} positions; use learned or sinusoidal"
@@ -90,8 +95,6 @@ class Design:
             raise DesignProblem(f"{self.attention} attention has no ALiBi positions; use learned, sinusoidal or rope")
         if self.attention != "plain" and self.dropout:
             raise DesignProblem(f"{self.attention} attention has no dropout; use plain attention or no dropout")
-        if self.soft_cap is not None and not 0 < self.soft_cap < math.inf:
-            raise DesignProblem(f"soft_cap is {self.soft_cap}; it must be a number above 0")
         if self.predict_tokens > self.max_len:
             raise DesignProblem(
                 f"predict_tokens is {self.predict_tokens}, but a text has at most max_len = {self.max_len} tokens"
@@ -115,13 +118,17 @@ class Design:
     @classmethod
     def from_data(cls, data: Any) -> Design:
         """The design that `to_data` wrote. DesignProblem if it is something else."""
-        known = {field.name for field in fields(cls)}
-        if not isinstance(data, dict) or not set(data) <= known:
+        if not isinstance(data, dict) or not data.keys() <= VALUES.keys():
             raise DesignProblem("the design has unknown entries")
-        try:
-            return cls(**data)
-        except TypeError as problem:
-            raise DesignProblem(f"the design is damaged ({problem})") from None
+        return cls(**data)
+
+    def least_numbers(self, vocab_size: int) -> int:
+        """A lower bound of how many numbers its parameters are, whoever wrote the parts."""
+        d_ff = self.d_ff or self.d_model
+        experts = self.n_experts if self.kind == "moe" else 1
+        places = self.max_len if self.positions == "learned" else 0
+        block = self.d_model**2 + experts * self.d_model * d_ff
+        return (vocab_size * self.predict_tokens + places) * self.d_model + self.n_layers * block
 
 
 PRESETS = {
@@ -228,3 +235,65 @@ def parameters_by_name(model: nn.Module) -> dict[str, nn.Parameter]:
     for name, parameter in sorted(model.named_parameters(remove_duplicate=False)):
         found.setdefault(id(parameter), (name, parameter))
     return dict(found.values())
+
+
+# ---- the attentions of chapter 20
+
+
+def modern_attention(parts: Any, design: Design) -> nn.Module:
+    """Causal self-attention of the kind that the design names, (B, T, D) -> (B, T, D)."""
+    if design.attention == "latent":
+        return parts.LatentAttention(design.d_model, design.n_heads, *latent_sizes(design))
+    if design.attention == "qk_norm":
+        inside = design.positions if design.positions in ("rope", "alibi") else "none"
+        return parts.QKNormAttention(design.d_model, design.n_heads, inside)
+    return (SinkAttention if design.attention == "sink" else GatedAttention)(parts, design)
+
+
+def latent_sizes(design: Design) -> tuple[int, int]:
+    """d_latent and d_rope: half of what all heads are wide together, and about half of one head, as in DeepSeek-V2."""
+    d_head = design.d_model // design.n_heads
+    return max(design.d_model // 2, 1), max(d_head // 4 * 2, 2)
+
+
+class _ByHeads(nn.Module):
+    """CausalSelfAttention, but a subclass says how the heads attend."""
+
+    def __init__(self, parts: Any, design: Design) -> None:
+        super().__init__()
+        self.parts, self.n_heads, self.rotates = parts, design.n_heads, design.positions == "rope"
+        self.W_q, self.W_k, self.W_v, self.W_out = (nn.Linear(design.d_model, design.d_model) for _ in range(4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        T = x.size(1)
+        q, k, v = (self.parts.split_heads(W(x), self.n_heads) for W in (self.W_q, self.W_k, self.W_v))
+        if self.rotates:
+            places = torch.arange(T, device=x.device)
+            q, k = self.parts.apply_rope(q, places), self.parts.apply_rope(k, places)
+        mixed = self.attend(x, q, k, v, self.parts.causal_mask(T).to(x.device))  # (B, H, T, d_head)
+        return self.W_out(self.parts.merge_heads(mixed))
+
+    def attend(self, x: Tensor, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
+        raise NotImplementedError
+
+
+class SinkAttention(_ByHeads):
+    """Each head may look at nothing: it has a learned score without a value."""
+
+    def __init__(self, parts: Any, design: Design) -> None:
+        super().__init__(parts, design)
+        self.sink = nn.Parameter(torch.zeros(design.n_heads))
+
+    def attend(self, x: Tensor, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
+        return self.parts.attention_with_sink(q, k, v, self.sink, mask)[0]
+
+
+class GatedAttention(_ByHeads):
+    """Each feature of each head has a gate, computed from the input."""
+
+    def __init__(self, parts: Any, design: Design) -> None:
+        super().__init__(parts, design)
+        self.W_gate = nn.Linear(design.d_model, design.d_model, bias=False)
+
+    def attend(self, x: Tensor, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
+        return self.parts.gated_attention(q, k, v, self.parts.split_heads(self.W_gate(x), self.n_heads), mask)

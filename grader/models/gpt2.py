@@ -9,14 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from grader.models.checkpoint import CheckpointProblem, Loaded
-from grader.models.design import Design, DesignProblem, build_model
+from grader.files import problem
+from grader.models.checkpoint import CheckpointProblem, Loaded, require_enough
+from grader.models.design import Design, DesignProblem, build_model, parameters_by_name
+from grader.models.file_values import ValueProblem, check, explaining_damage, require_finite, show, whole, yes_or_no
 from grader.models.tokenizers import ModelTokenizer, pieces_of
 from torch import Tensor
 
 WEIGHTS, VOCAB, MERGES, CONFIG = "model.safetensors", "vocab.json", "merges.txt", "config.json"
 # their names -> chapter 5's
 ACTIVATIONS = {"gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "gelu": "gelu", "relu": "relu"}
+VALUES = {"n_head": whole(1, 1 << 16), "tie_word_embeddings": yes_or_no()}
 NEEDED = {"model_type": "gpt2", "layer_norm_epsilon": 1e-5, "scale_attn_weights": True}  # what a GPT of chapter 7 has
 FILES = f"{WEIGHTS}, {VOCAB}, {MERGES} and {CONFIG}"
 DOWNLOAD = f"download {FILES} of openai-community/gpt2 from Hugging Face into one folder"
@@ -35,11 +38,13 @@ def load_folder(folder: Path, parts: Any) -> Loaded:
             f"{folder}: {VOCAB} has {tokenizer.vocab_size} tokens, but the weights have "
             f"{vocab_size}; these files belong to different models"
         )
+    require_enough(tensors, design, vocab_size, str(folder / WEIGHTS))
     model = build_model(parts, design, vocab_size)
     try:
         parts.load_gpt2(model, tensors)
-    except ValueError as problem:
-        raise CheckpointProblem(f"{folder}: load_gpt2 refuses these weights: {problem}") from problem
+    except ValueError as refusal:
+        raise CheckpointProblem(f"{folder}: load_gpt2 refuses these weights: {refusal}") from refusal
+    require_finite(parameters_by_name(model), folder / WEIGHTS, CheckpointProblem, "download it again")
     return Loaded(model.eval(), tokenizer, design, {}, folder)
 
 
@@ -71,7 +76,6 @@ def _is_vocabulary(vocab: Any) -> bool:
 
 
 def _read_tensors(folder: Path) -> dict[str, Tensor]:
-    from safetensors import SafetensorError
     from safetensors.torch import load_file
 
     if not (folder / WEIGHTS).is_file():
@@ -79,12 +83,8 @@ def _read_tensors(folder: Path) -> dict[str, Tensor]:
             f"{folder} has no {WEIGHTS}; {DOWNLOAD} (Headway opens no pickle such as pytorch_model.bin, because a "
             "pickle can run any code)"
         )
-    try:
+    with explaining_damage(folder / WEIGHTS, CheckpointProblem, "download it again"):
         return load_file(folder / WEIGHTS)
-    except (SafetensorError, ValueError) as problem:
-        raise CheckpointProblem(
-            f"{folder / WEIGHTS} is damaged or is not a safetensors file; download it again"
-        ) from problem
 
 
 def _read_design(folder: Path, tensors: dict[str, Tensor]) -> tuple[Design, int]:
@@ -93,12 +93,16 @@ def _read_design(folder: Path, tensors: dict[str, Tensor]) -> tuple[Design, int]
     config = _read_json(folder, CONFIG)
     if not isinstance(config, dict):
         raise CheckpointProblem(f"{folder / CONFIG} does not describe a model; download it again")
+    try:
+        check(config, VALUES, str(folder / CONFIG))
+    except ValueProblem as trouble:
+        raise CheckpointProblem(f"{trouble}; download it again") from None
     activation = config.get("activation_function", "gelu_new")
     wrong = [name for name, value in NEEDED.items() if config.get(name, value) != value]
-    if wrong or activation not in list(ACTIVATIONS):
+    if wrong or not isinstance(activation, str) or activation not in ACTIVATIONS:
         name = wrong[0] if wrong else "activation_function"
         raise CheckpointProblem(
-            f"{folder}: {CONFIG} says {name} = {config[name]!r}, which your GPT does not have; take another GPT-2"
+            f"{folder}: {CONFIG} says {name} = {show(config[name])}, which your GPT does not have; take another GPT-2"
         )
     named = {name.removeprefix("transformer."): tensor for name, tensor in tensors.items()}
     shapes = {name: tuple(tensor.shape) for name, tensor in named.items()}
@@ -119,8 +123,8 @@ def _read_design(folder: Path, tensors: dict[str, Tensor]) -> tuple[Design, int]
             activation=ACTIVATIONS[activation],
             tie_weights=tied,
         )
-    except DesignProblem as problem:
-        raise CheckpointProblem(f"{folder / CONFIG} does not fit the weights: {problem}") from None
+    except DesignProblem as trouble:
+        raise CheckpointProblem(f"{folder / CONFIG} does not fit the weights: {trouble}") from None
     return design, shapes["wte.weight"][0]
 
 
@@ -133,15 +137,17 @@ def _read_text(folder: Path, name: str) -> str:
         return (folder / name).read_bytes().decode("utf-8").replace("\r\n", "\n")
     except FileNotFoundError:
         raise CheckpointProblem(f"{folder} has no {name}; {DOWNLOAD}") from None
-    except (OSError, UnicodeDecodeError) as problem:
-        raise CheckpointProblem(f"{folder / name} cannot be read: {problem}; download it again") from problem
+    except OSError as error:
+        raise CheckpointProblem(problem(error, f"read {folder / name}")) from None
+    except UnicodeDecodeError:
+        raise CheckpointProblem(f"{folder / name} is damaged: it is not UTF-8; download it again") from None
 
 
 def _read_json(folder: Path, name: str) -> Any:
     try:
         return json.loads(_read_text(folder, name))
-    except (ValueError, RecursionError) as problem:
-        raise CheckpointProblem(f"{folder / name} is damaged: it is not JSON; download it again") from problem
+    except (ValueError, RecursionError):
+        raise CheckpointProblem(f"{folder / name} is damaged: it is not JSON; download it again") from None
 
 
 END_OF_TEXT = "<|endoftext|>"

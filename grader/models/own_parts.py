@@ -7,14 +7,20 @@ import traceback
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from grader.chapters.small_models import ATTENDING
+from grader.console.output import ProgressReporter
 from grader.course.syllabus import load_syllabus
 from grader.execution.errors import Where, message_of, printable
 from grader.files import UserProblem
 from grader.models.design import Design
-from grader.teaching.walks.exercise_status import MAX_LISTED_NAMES, ExerciseStatus, find_status
-from grader.teaching.walks.parts import MixedChapters, NotInHandout, list_names
-from grader.teaching.walks.progress_line import ProgressReporter
-from grader.teaching.walks.small_models import ATTENDING
+from grader.teaching.walks.parts import (
+    MAX_LISTED_NAMES,
+    ExerciseStatus,
+    MixedChapters,
+    NotInHandout,
+    find_status,
+    list_names,
+)
 
 WORDS = ("build_vocab", "WordTokenizer")
 BPE = ("count_pairs", "merge_pair", "train_bpe", "BPETokenizer")

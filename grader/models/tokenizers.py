@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from grader.models.design import PAD_ID
+from grader.models.file_values import ValueProblem, check, list_of, named, pair, show, string, whole
 
 PAD, UNKNOWN, START, END = SPECIAL = ("<pad>", "<unk>", "<start>", "<end>")
 
@@ -25,6 +26,13 @@ _ENDS = frozenset(".!?…।॥。？！")  # a sentence ends here
 _CLOSING = frozenset(".,!?;:…%)]}।॥。、，？！：；）」”»›")  # no space before these
 _OPENING = frozenset("([{“„«‹（「¿¡#$")  # no space after these
 _PIECE = re.compile(r" ?[^\s]+|\s+(?!\S)|\s+")  # BPE merges inside these, so each distinct one is encoded once
+
+
+MOST_TOKEN_BYTES = 65_536
+VALUES = {  # of the data of each kind
+    "words": {"vocab": list_of(string()), "cased": named(string())},
+    "bpe": {"merges": list_of(pair(whole(0, 1 << 24), whole(0, 1 << 24)))},
+}
 
 
 class TokenizerProblem(Exception):
@@ -79,9 +87,11 @@ class WordModelTokenizer(ModelTokenizer):
         self._vocab, self._cased = list(vocab), dict(cased)
         self._known = set(vocab)
         self.vocab_size = int(self._own.vocab_size)
-        start, end = self._own.encode(f"{START} {END}")
-        self.start_ids: list[int] = [start]
-        self.end_id: int | None = end
+        ends = list(self._own.encode(f"{START} {END}"))
+        if len(ends) != 2:
+            raise TokenizerProblem(f"your WordTokenizer makes {len(ends)} ids of two words")
+        self.start_ids: list[int] = ends[:1]
+        self.end_id: int | None = ends[1]
 
     @classmethod
     def of_texts(cls, parts: Any, texts: Iterable[str], most_words: int | None = None) -> WordModelTokenizer:
@@ -205,29 +215,40 @@ def bytes_of_ids(merges: dict[tuple[int, int], int]) -> dict[int, bytes]:
 
 
 def _words_from_data(parts: Any, data: dict[str, Any]) -> ModelTokenizer:
-    if list(data["vocab"][: len(SPECIAL)]) != list(SPECIAL) or not all(isinstance(word, str) for word in data["vocab"]):
-        raise ValueError("its vocabulary is damaged")
-    return WordModelTokenizer(parts, data["vocab"], dict(data["cased"]))
+    vocab = data["vocab"]
+    if tuple(vocab[: len(SPECIAL)]) != SPECIAL or len(set(vocab)) < len(vocab):
+        raise TokenizerProblem("its vocabulary is not that of a tokenizer of words")
+    return WordModelTokenizer(parts, vocab, data["cased"])
 
 
 def _bpe_from_data(parts: Any, data: dict[str, Any]) -> ModelTokenizer:
     merges: dict[tuple[int, int], int] = {}
+    lengths = dict.fromkeys(range(256), 1)
     for left, right in data["merges"]:
-        if not (0 <= left < 256 + len(merges) and 0 <= right < 256 + len(merges)):
-            raise ValueError("a merge uses an id that comes later")
-        merges[left, right] = 256 + len(merges)
+        if left not in lengths or right not in lengths or (left, right) in merges:
+            raise TokenizerProblem("a merge of its tokenizer uses an id that comes later, or is there twice")
+        merges[left, right] = new = 256 + len(merges)
+        lengths[new] = lengths[left] + lengths[right]
+        if lengths[new] > MOST_TOKEN_BYTES:
+            raise TokenizerProblem(f"a token of its tokenizer is longer than {MOST_TOKEN_BYTES:,} bytes")
     return BpeModelTokenizer(parts, merges)
 
 
 def tokenizer_from_data(parts: Any, data: Any) -> ModelTokenizer:
     """The tokenizer that `to_data` described. TokenizerProblem if the data is not a tokenizer's."""
+    check_tokenizer(data)
+    return _words_from_data(parts, data) if data["kind"] == "words" else _bpe_from_data(parts, data)
+
+
+def check_tokenizer(data: Any) -> None:
+    """TokenizerProblem if values of the data are not possible."""
     kind = data.get("kind") if isinstance(data, dict) else None
-    if kind not in ("words", "bpe"):
-        raise TokenizerProblem(f"it has a tokenizer of an unknown kind ({kind!r})")
+    if not isinstance(kind, str) or kind not in VALUES:
+        raise TokenizerProblem(f"it has a tokenizer of an unknown kind ({show(kind)})")
     try:
-        return _words_from_data(parts, data) if kind == "words" else _bpe_from_data(parts, data)
-    except (KeyError, TypeError, ValueError) as problem:
-        raise TokenizerProblem(f"its tokenizer is damaged ({problem})") from None
+        check(data, VALUES[kind], "it", needed=VALUES[kind], path="tokenizer.")
+    except ValueProblem as problem:
+        raise TokenizerProblem(str(problem)) from None
 
 
 assert PAD_ID == SPECIAL.index(PAD)  # and with BPE it is the byte 0, which no text contains

@@ -1,23 +1,73 @@
 """`%%check`, `check`, `hint` and `repro` as a learner calls them: they validate the arguments, and reply to wrong ones
-with a sentence."""
+with a sentence. The graded tests run in a process of their own, as for `headway check`.
+"""
 
 from __future__ import annotations
 
+import os
 import textwrap
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from grader.course.excerpt import find_problem
 from grader.course.progress import reveal_hint
-from grader.course.source import SourceProblem
-from grader.course.status import locate, next_step, read_course, short_path
-from grader.course.syllabus import Chapter, Exercise, UnknownName, load_syllabus, suites_of
-from grader.notebook.cell_code import cells_so_far, code_of_cells, exercises_in
-from grader.notebook.server_run import NoVerdict, run_tests
-from grader.notebook.shell import command, notebook_shell
-from grader.notebook.writing import write_exercises
-from grader.verdict.results import join_names
+from grader.course.source import SourceProblem, find_problem
+from grader.course.status import all_passed, locate, next_step, read_course, short_path
+from grader.course.syllabus import Chapter, Exercise, UnknownName, load_syllabus, similar, suites_of
+from grader.notebook.cells import cells_so_far, code_of_cells, command, names_in, notebook_shell, write_exercises
+from grader.processes.client import DOCTOR, AnyServer, NoServer
+from grader.processes.job import CheckJob, retry_sentence
+from grader.verdict.results import Verdict, join_names
+
+# without a watch it starts one that lives as long as the notebook, so that only the first check waits until torch is
+# loaded
+_server = AnyServer()
+_one_at_a_time = threading.Lock()
+
+
+class NoVerdict(Exception):
+    """There is no verdict; the message says why, in one sentence."""
+
+
+class Stopped(KeyboardInterrupt):
+    """The learner pressed the stop button; a notebook shows one line instead of a traceback."""
+
+    def _render_traceback_(self) -> list[str]:
+        return ["The check was stopped."]
+
+
+def run_tests(found: Exercise | Chapter, columns: int) -> tuple[Verdict, str]:
+    """The verdict on the learner's file, and the page that `headway check` prints; NoVerdict where the tests could not
+    run."""
+    job = CheckJob(found.short_name, os.getcwd(), columns)
+    try:
+        with _one_at_a_time:
+            return _collected(_server.answers(job))
+    except NoServer as problem:
+        raise NoVerdict(str(problem) or f"the tests could not be run; {DOCTOR}") from None
+    except KeyboardInterrupt:
+        raise Stopped from None
+
+
+def _collected(messages: Iterator[dict[str, Any]]) -> tuple[Verdict, str]:
+    verdict, text = None, ""
+    for message in messages:
+        match message:
+            case {"text": piece}:
+                text += piece
+            case {"again": why}:
+                text = f"{retry_sentence(why)}\n"
+            case {"restarted": sentence}:
+                text = f"{sentence}\n"
+            case {"verdict": data}:
+                verdict = Verdict.from_data(data)
+            case {"trouble": sentence}:
+                raise NoVerdict(sentence)
+    if not verdict:
+        raise NoVerdict(f"the process that ran the tests has ended; {DOCTOR}")
+    return verdict, text
+
 
 COLUMNS = 80
 
@@ -41,11 +91,11 @@ class Answer:
         return self.text
 
 
-def check(name: str | None = None) -> Answer:
+def check(*names: str | int) -> Answer:
     """Test the code in exercises/, as `headway check` does: `check("softmax")`, `check("ch03")`. The answer is true
     when all of it passes."""
     try:
-        return _checked([_found("check", name)])
+        return _checked(_found("check", *names))
     except (InvalidCall, SourceProblem, UnknownName) as problem:
         return _refusal(problem)
 
@@ -56,18 +106,17 @@ def check_cell(line: str, cell: str) -> Answer | None:
     if not notebook_shell().run_cell(f"# %%check {line}\n{cell}", store_history=False).success:
         return None
     try:
-        defined = exercises_in(cell)
+        names = names_in(cell)
+        defined = [exercise for exercise in load_syllabus().exercises if exercise.name in names]
         if not defined:
-            raise InvalidCall(
-                "This cell defines no exercise, so Headway wrote and tested nothing; remove its first "
-                "line, or define an exercise, for example softmax."
-            )
-        found = [_found("check", line.strip().strip("\"'"))] if line.strip() else defined
-        if isinstance(found[0], Exercise) and found[0] not in defined:
-            raise InvalidCall(
-                f"This cell does not define {found[0].name}, so Headway wrote and tested nothing; it "
-                f"defines {join_names(one.name for one in defined)}."
-            )
+            raise InvalidCall(_no_exercise(names))
+        found = read_course().find_all(line.split()) or defined
+        for one in found:
+            if isinstance(one, Exercise) and one not in defined:
+                raise InvalidCall(
+                    f"This cell does not define {one.name}, so Headway wrote and tested nothing; it "
+                    f"defines {join_names(one.name for one in defined)}."
+                )
         for exercise in defined:
             _validate_file(exercise)
         return _checked(found, write_exercises(defined, code_of_cells(cells_so_far())))
@@ -75,11 +124,26 @@ def check_cell(line: str, cell: str) -> Answer | None:
         return _refusal(problem)
 
 
+def _no_exercise(names: Sequence[str]) -> str:
+    """That a cell defines none of the exercises; a name that is nearly one is most likely misspelt."""
+    said = "This cell defines no exercise, so Headway wrote and tested nothing"
+    for name in names:
+        if near := similar(name, [exercise.name for exercise in load_syllabus().exercises]):
+            return f"{said}. It defines {name}; did you mean {' or '.join(near)}?"
+    return f"{said}; remove its first line, or define an exercise, for example {_example()}."
+
+
+def _example() -> str:
+    """An exercise for a sentence: the learner's next one."""
+    step = next_step()
+    return (step.exercise if step else read_course().exercises[0]).name
+
+
 def load_ipython_extension(shell: Any) -> None:
     shell.register_magic_function(check_cell, "cell", "check")
 
 
-def hint(name: str | None = None, level: int | None = None) -> Answer:
+def hint(name: str | int | None = None, level: int | None = None) -> Answer:
     """The next hint of an exercise, as `headway hint` shows it; with a level (1 to 3), that one."""
     try:
         exercise = _found_exercise("hint", name)
@@ -93,10 +157,12 @@ def hint(name: str | None = None, level: int | None = None) -> Answer:
     if shown is None:
         return Answer(False, f"{exercise.name} has no hints.")
     more = "This is the last hint." if shown.is_last else f'For the next hint: hint("{exercise.name}")'
-    return Answer(True, "\n".join([shown.title, *map(_wrapped, filter(None, [shown.text, more, shown.problem]))]))
+    earlier = f'To see an earlier one again: hint("{exercise.name}", 1)' if shown.number > 1 else None
+    text = filter(None, [shown.text, more, earlier, shown.problem])
+    return Answer(True, "\n".join([shown.title, *map(_wrapped, text)]))
 
 
-def repro(name: str | None = None) -> Answer:
+def repro(name: str | int | None = None) -> Answer:
     """The call of the last failure, of any exercise or of one, as code. In a notebook it replaces the text of the cell
     that asks for it."""
     from grader.reproduction.files import last_script, stored_script  # it imports torch
@@ -105,7 +171,7 @@ def repro(name: str | None = None) -> Answer:
         exercise = None if name is None else _found_exercise("repro", name)
         stored = stored_script(exercise.name) if exercise else last_script()
         if stored is None:
-            example = exercise.name if exercise else "softmax"
+            example = exercise.name if exercise else _example()
             raise InvalidCall(
                 f"There is no failed check{f' of {example}' if exercise else ''} to run again; to "
                 f'check it: check("{example}")'
@@ -156,25 +222,27 @@ def _validate_file(found: Exercise | Chapter) -> None:
         raise InvalidCall(f"{problem}. Headway changed and tested nothing; correct the file first.")
 
 
-def _found(function: str, name: Any) -> Exercise | Chapter:
-    """The exercise or chapter that this name means; without a name, the learner's next exercise."""
-    if isinstance(name, str):
-        return read_course().find(name.strip())
-    if name is not None:
-        raise InvalidCall(
-            f'The argument must be the name of an exercise in quotes: {function}("softmax"). To test what a cell '
-            "defines, write `%%check` into its first line."
-        )
+def _found(function: str, *names: Any) -> list[Exercise | Chapter]:
+    """The exercises and chapters that these names mean; without a name, the learner's next exercise."""
+    given = [name for name in names if name is not None]
+    for name in given:
+        if type(name) not in (str, int):
+            meant = getattr(name, "__name__", "")
+            known = meant if any(exercise.name == meant for exercise in read_course().exercises) else _example()
+            raise InvalidCall(
+                f'The argument must be the name of an exercise in quotes: {function}("{known}"). To test what a cell '
+                "defines, write `%%check` into its first line."
+            )
+    if given:
+        return read_course().find_all(map(str, given))
     step = next_step()
     if step is None:
-        raise InvalidCall(f'You have passed every exercise; give the name of one: {function}("softmax").')
-    return step.exercise
+        raise InvalidCall(f'{all_passed()} To name one: {function}("{_example()}").')
+    return [step.exercise]
 
 
 def _found_exercise(function: str, name: Any) -> Exercise:
-    found = _found(function, name)
+    found = _found(function, name)[0]
     if isinstance(found, Chapter):
-        raise InvalidCall(
-            f'Give the name of an exercise, not of a chapter: {function}("{found.exercises[0].name}").'
-        )
+        raise InvalidCall(f'Give the name of an exercise, not of a chapter: {function}("{found.exercises[0].name}").')
     return found

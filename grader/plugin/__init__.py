@@ -3,7 +3,6 @@ pytest's own.
 
     early.py             options
     hooks.py             every hook of a graded session
-    selection.py         which tests a session is about
     pytest_internals.py  all uses of pytest's private interfaces, such as what the tested code prints
 """
 

@@ -7,26 +7,59 @@ from __future__ import annotations
 
 import gc
 import pickle
+import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import grader.runner.loading  # noqa: F401  # first: before torch
 import pytest
-from grader.course.syllabus import UnknownName, load_syllabus
+from grader.course.syllabus import TESTS, Exercise, UnknownName, load_syllabus, similar, suites_of
 from grader.execution.target import NoTarget, resolve
-from grader.plugin.pytest_internals import PrintedToPytest, width_of
-from grader.plugin.selection import Selection, graded_test_of
+from grader.plugin.pytest_internals import PrintedToPytest, height_of, width_of
 from grader.reproduction.files import FOLDER
 from grader.runner import run_page
-from grader.runner.attempts import Attempt
 from grader.runner.graded_run import GradedRun
-from grader.runner.graded_tests import GradedTest
-from grader.runner.judging import Judge, judge_of
-from grader.runner.layout import Page
+from grader.runner.graded_tests import GradedTest, NotATest, graded_test
+from grader.runner.judging import Attempt, Judge, judge_of
+from grader.runner.marks import mark_of
+from grader.runner.run_page import Page
 from grader.verdict.examples import use_headway_profile
 from grader.verdict.recordings import course_recordings
 from grader.verdict.results import TestResult, write_results
 from grader.verdict.trial import Trial
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which tests a session is about."""
+
+    chapters: frozenset[str]
+    exercises: frozenset[str]
+
+    @classmethod
+    def of_options(cls, option) -> Selection:
+        """UnknownName if there is no such chapter or exercise."""
+        course = load_syllabus()
+        chapters = frozenset(course.chapter(name).id for name in option.chapter or ())
+        return cls(chapters, frozenset(course.exercise(name).name for name in option.exercise or ()))
+
+    def __bool__(self) -> bool:
+        """Whether some tests are chosen; otherwise all are wanted."""
+        return bool(self.chapters or self.exercises)
+
+    def wants(self, exercise: Exercise) -> bool:
+        return (not self.chapters or exercise.chapter in self.chapters) and (
+            not self.exercises or exercise.name in self.exercises
+        )
+
+    def leaves_out(self, file: Path) -> bool:
+        """Whether this suite has none of the selected tests, so that it need not be imported."""
+        if not self or file.suffix != ".py" or file.resolve().parent != TESTS:
+            return False
+        wanted = {exercise.name for exercise in load_syllabus().exercises if self.wants(exercise)}
+        return wanted.isdisjoint(re.findall(r"""exercise\(\s*["'](\w+)["']""", file.read_text(encoding="utf-8")))
+
 
 pytest_plugins = ["grader.plugin.early"]
 RUN = pytest.StashKey[GradedRun]()
@@ -45,7 +78,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if option.results and not Path(option.results).resolve().parent.is_dir():
         raise pytest.UsageError(f"--results: there is no folder {Path(option.results).resolve().parent} to write in")
     trial = Trial(target, option.worker, option.whole, option.seed)
-    judge = judge_of(trial, course_recordings(), PrintedToPytest(config), chosen=bool(selection), scripts=FOLDER)
+    scripts = None if option.results else FOLDER  # a program that reads results runs no script
+    judge = judge_of(trial, course_recordings(), PrintedToPytest(config), chosen=bool(selection), scripts=scripts)
     config.stash[RUN], config.stash[JUDGE], config.stash[SELECTED] = judge.run, judge, selection
     if getattr(config.option, "tx", None) and not _is_xdist_worker(config):
         config.pluginmanager.register(XdistVerdicts(config))
@@ -66,6 +100,28 @@ def _concerns_graded(config: pytest.Config) -> bool:
 # ---- which tests
 
 
+_TEST = pytest.StashKey[GradedTest | None]()
+
+
+def graded_test_of(item: pytest.Item) -> GradedTest | None:
+    """The graded test that pytest has collected as this item; None for any other item."""
+    if _TEST not in item.stash:
+        item.stash[_TEST] = _graded_test(item)
+    return item.stash[_TEST]
+
+
+def _graded_test(item: pytest.Item) -> GradedTest | None:
+    function = getattr(item, "obj", None)
+    if mark_of(function) is None:
+        return None
+    try:
+        if hasattr(item, "callspec"):
+            raise NotATest(f"{item.name} is parametrized; have hypothesis draw its arguments instead")
+        return graded_test(function, item.path.resolve())
+    except (NotATest, UnknownName) as problem:
+        raise pytest.UsageError(f"{item.path.name}: {problem}") from None
+
+
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     return True if config.stash[SELECTED].leaves_out(collection_path) else None
 
@@ -78,11 +134,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     left = [item for item, test in tests.items() if (not selection.wants(test.exercise) if test else bool(selection))]
     kept = [item for item in items if item not in set(left)]
     graded = [(item, test) for item in kept if (test := tests[item])]
-    for _, test in graded:
+    for item, test in graded:
         if test.is_of_course and test.exercise.name not in judge.run.weights:
             # also those that are not selected (`pytest FILE::TEST`, `--lf`): one test is not the whole exercise
             judge.tests_of(test.exercise)
         judge.run.register(test)
+        item.extra_keyword_matches.update((test.exercise.name, test.exercise.module))  # for -k
+    if not selection:
+        collected = {test.suite for _, test in graded}
+        for chapter in {test.exercise.chapter for _, test in graded if test.is_of_course}:
+            judge.run.left_out[chapter] = [suite for suite in suites_of(chapter) if suite not in collected]
     if len(graded) == len(kept):
         places = {exercise.name: place for place, exercise in enumerate(load_syllabus().exercises)}
         order = {item: places[test.exercise.name] for item, test in graded}
@@ -92,6 +153,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=left)
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Print Headway's report for a session of graded tests only; a session with the kit's own tests has pytest's
     tracebacks."""
@@ -100,6 +162,14 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     gc.freeze()
     if session.items and all(map(graded_test_of, session.items)):
         session.config.option.tbstyle = "no"
+    keyword, reporter = session.config.option.keyword, session.config.pluginmanager.get_plugin("terminalreporter")
+    if keyword and not session.items and session.config.stash[RUN].weights and reporter is not None:
+        near = similar(keyword, [exercise.name for exercise in load_syllabus().exercises])
+        advice = f"did you mean -k {' or '.join(near)}?" if near else "`headway list` lists the exercises."
+        looked = "parts of the names of tests, of their exercises and of their files"
+        Page(reporter.write_line, width_of(reporter)).wrapped(
+            f"headway: -k selects by {looked}, and no test has {keyword!r} there; {advice}", yellow=True
+        )
 
 
 @pytest.fixture
@@ -238,7 +308,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     run = config.stash[RUN]
     if run.results and not config.option.collectonly:
-        page = Page(terminalreporter.write_line, width_of(terminalreporter))
+        page = Page(terminalreporter.write_line, width_of(terminalreporter), height_of(terminalreporter))
         run_page.print_run(page, run, verbose=config.get_verbosity() > 0)
 
 

@@ -11,6 +11,7 @@ rewrite it.
 from __future__ import annotations
 
 import contextlib
+import shutil
 import sys
 from collections.abc import Iterator
 
@@ -26,6 +27,11 @@ def remove_import_hooks() -> None:
 def width_of(reporter: pytest.TerminalReporter) -> int:
     """The number of columns that the reporter writes: `TerminalReporter._tw`."""
     return reporter._tw.fullwidth
+
+
+def height_of(reporter: pytest.TerminalReporter) -> int:
+    """The number of lines of the terminal; 0 if the reporter writes to a pipe or a file: `TerminalReporter.isatty`."""
+    return shutil.get_terminal_size().lines if reporter.isatty else 0
 
 
 class PrintedToPytest(Printed):

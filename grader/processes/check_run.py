@@ -1,4 +1,4 @@
-"""Runs the jobs of a learner: a CheckJob, the graded tests of an exercise or a chapter, and a PictureJob, a drawing of
+"""Runs the jobs of a learner: a CheckJob, the graded tests of exercises or chapters, and a PictureJob, a drawing of
 what an exercise computes."""
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import pdb
 import sys
 from collections.abc import Callable
 
-from grader.course.syllabus import Chapter, Exercise, load_syllabus
+from grader.course.syllabus import load_syllabus
 from grader.execution.chapter_package import compiled
 from grader.execution.forbidden import shortcuts
 from grader.execution.target import resolve
@@ -23,8 +23,7 @@ from grader.processes.shared_tests import first_attempts, map_in_processes
 from grader.reproduction.files import FOLDER
 from grader.runner.graded_tests import GradedTest, NoTests
 from grader.runner.judging import Judge, judge_of
-from grader.runner.layout import Page
-from grader.runner.run_page import LETTERS, print_run
+from grader.runner.run_page import LETTERS, Page, print_result, print_run
 from grader.teaching.show.both_sides import make_picture
 from grader.verdict.recordings import course_recordings
 from grader.verdict.replay import compile_mistakes
@@ -40,12 +39,15 @@ def check(job: CheckJob, report: Report, fork: bool = True) -> int:
     limit_this_process()
     with contextlib.suppress(OSError):  # a folder that is gone: paths are shown whole
         os.chdir(job.cwd)
-    found = load_syllabus().find(job.name)
-    pdb.set_trace = sys.breakpointhook = _no_debugger(
-        f"pytest {'--chapter' if isinstance(found, Chapter) else '--exercise'} {job.name}"
+    exercises = load_syllabus().chosen([job.name])
+    chosen = (
+        [f"--exercise {exercises[0].name}"]
+        if len(exercises) == 1
+        else [f"--chapter {each.chapter}" for each in exercises]
     )
+    pdb.set_trace = sys.breakpointhook = _no_debugger(" ".join(dict.fromkeys(["pytest", *chosen])))
     judge = _judge_for(job, report, fork)
-    tests = [test for exercise in _exercises(found) for test in judge.tests_of(exercise)]
+    tests = [test for exercise in exercises for test in judge.tests_of(exercise)]
     if not tests:
         raise NoTests(f"there are no tests for {job.name} in tests/")
     tests.sort(key=lambda test: test.name not in job.first)
@@ -59,7 +61,12 @@ def check(job: CheckJob, report: Report, fork: bool = True) -> int:
     report.extend_deadline(CONCLUDING_SECONDS)
     judge.run.conclude()
     lines.end_row()
-    print_run(Page(lines.write, job.columns), judge.run)
+    page = Page(lines.write, job.columns, job.lines)
+    if judge.run.trial.target.is_own_folder:
+        print_run(page, judge.run)
+    else:  # practice, which has no points and no next step
+        for result in filter(lambda result: result.failures or result.forbidden, judge.run.results.values()):
+            print_result(page, result, last=f"For a hint: headway hint {result.exercise.name}")
     report.message(verdict=judge.run.verdict().as_data())
     judge.record_states()
     judge.close()
@@ -68,20 +75,22 @@ def check(job: CheckJob, report: Report, fork: bool = True) -> int:
 
 def _judge_for(job: CheckJob, report: Report, fork: bool) -> Judge:
     pool = _worker_pool(job, fork)
+    target = resolve(job.target or None)
     trial = Trial(
-        resolve(None),
+        target,
         job.in_worker,
         pool=pool,
         import_seconds=IMPORT_SECONDS,
         extend_deadline=report.extend_deadline,
         call_watch=report.call_watch,
-        ahead=True,
+        sends_ahead=True,
     )
-    exercises = _exercises(load_syllabus().find(job.name))
-    if job.hurried and len(exercises) == 1:
+    exercises = load_syllabus().chosen([job.name])
+    if job.was_late and len(exercises) == 1:
         trial.short_limit.add(exercises[0].name)
     each = map_in_processes if fork else map
-    return judge_of(trial, course_recordings(), chosen=True, scripts=FOLDER, map_mistakes=each)
+    scripts = FOLDER if target.is_own_folder else None
+    return judge_of(trial, course_recordings(), chosen=True, scripts=scripts, map_mistakes=each)
 
 
 def _worker_pool(job: CheckJob | PictureJob, fork: bool) -> WorkerPool:
@@ -125,18 +134,14 @@ class _Lines:
 def preload_exercise(job: CheckJob, once: bool) -> None:
     """In the server: do what every run of an exercise does in the same way, so that only its first run waits for it.
     Unless that is the only one, also compile its known mistakes, which the diagnosis of a failure tries."""
-    found = load_syllabus().find(job.name)
-    for exercise in _exercises(found):
+    exercises = load_syllabus().chosen([job.name])
+    for exercise in exercises:
         shortcuts.prepare(exercise.forbids)
         preload(exercise, compiled)
-    if not once and not isinstance(found, Chapter):
-        compile_mistakes(found)
+    if not once and len(exercises) == 1:
+        compile_mistakes(exercises[0])
     if not once:
         keep_for_forks()
-
-
-def _exercises(found: Chapter | Exercise) -> tuple[Exercise, ...]:
-    return found.exercises if isinstance(found, Chapter) else (found,)
 
 
 def _no_debugger(instead: str) -> Callable[..., None]:

@@ -9,12 +9,11 @@ import socket
 from collections.abc import Callable
 from os import _exit
 
-from grader.execution.call_watch import CallWatch, SharedDeadline
+from grader.execution.late_calls import CallWatch, SharedDeadline
 from grader.processes.job import CheckJob, Job
 from grader.processes.service import Service
 from grader.system import process_tree
-from grader.system.exit_reason import PROCESS_BROKEN
-from grader.system.process_tree import redirect_to_null
+from grader.system.process_tree import PROCESS_BROKEN, redirect_to_null
 
 
 class ForkedProcess:

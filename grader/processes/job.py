@@ -22,20 +22,22 @@ class Job:
 
 @dataclass(frozen=True)
 class CheckJob(Job):
-    """The graded tests of an exercise or a chapter on the learner's folder."""
+    """The graded tests of exercises or chapters on the learner's folder, or on another one."""
 
-    name: str
+    name: str  # of several, with commas between them
     cwd: str  # printed paths are relative to this folder
     columns: int = 80
+    lines: int = 0  # of the terminal; 0 if it is printed to something else
     colour: bool = False
     in_worker: bool = False
     cold: bool = False  # this worker starts without the memory of the server, which has the reference
     first: tuple[str, ...] = ()  # tests to run before the others: those that failed last time
-    hurried: bool = False  # a call was late before: further ones get less time
+    target: str = ""  # the other folder
+    was_late: bool = False  # did a call run out of time before? Then further ones get less time
 
     def after_crash(self, late: bool = False) -> Self | None:
         moved = moved_to_worker(self)
-        return replace(moved, hurried=late) if moved else None
+        return replace(moved, was_late=late) if moved else None
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,7 @@ def moved_to_worker(job: Any) -> Any:
 #   text      pytest's output, a piece at a time
 #   begun     the test that is running now
 #   failed    the first test that failed, as soon as it has: its message
-#   verdict   grader.verdict.summary.Verdict as data
+#   verdict   grader.verdict.results.Verdict as data
 #   picture   grader.teaching.show.panels.Picture as data
 #   result    the result of another type of job, as data
 #   again     why the run starts once more, in another process; discard everything before

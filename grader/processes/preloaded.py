@@ -15,15 +15,14 @@ from grader.course.chapter_source import ChapterSource
 from grader.course.status import next_step
 from grader.course.syllabus import Exercise, load_syllabus
 from grader.course.torch_operators import reportable, reportable_at_import
-from grader.execution.call_watch import CallWatch
-from grader.execution.reference_parts import reference_names
-from grader.execution.target import reference_of
+from grader.execution.late_calls import CallWatch
+from grader.execution.target import reference_names, reference_of
 from grader.processes.job import Job
 from grader.processes.report import Report
 from grader.processes.service import Runner
 from grader.runner.graded_tests import NoTests, all_tests_of
-from grader.verdict.conditions import conditions
 from grader.verdict.examples import use_headway_profile
+from grader.verdict.last_verdicts import conditions
 from grader.verdict.recordings import course_recordings
 from grader.verdict.trial import CALL_SECONDS
 from hypothesis import given

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from grader.course.syllabus import ROOT
-from grader.execution.call_watch import ExitWhenLate
+from grader.execution.late_calls import ExitWhenLate
 from grader.processes.job import Job, encode, request, requested
 from grader.processes.service import Service
 from grader.system import process_tree

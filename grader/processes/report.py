@@ -8,9 +8,9 @@ import time
 from os import _exit, getpid  # the learner's code may replace them in os
 from typing import NoReturn
 
-from grader.execution.call_watch import CallWatch
+from grader.execution.late_calls import CallWatch
 from grader.processes.job import encode
-from grader.system.exit_reason import CONNECTION_CLOSED
+from grader.system.process_tree import CONNECTION_CLOSED
 
 CONCLUDING_SECONDS = 60.0  # for the diagnosis, after all tests
 MARGIN_SECONDS = 2.0  # that a run gets in addition to the requested ones

@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import cast
 
 from grader.course.syllabus import EXERCISES, REFERENCE, ROOT, SOLUTIONS, TESTS
-from grader.execution.stuck_line import BEGINNING
+from grader.execution.late_calls import BEGINNING
 from grader.processes.job import Job, Lines, decode, encode, requested
 from grader.processes.service import Child, Service, Starter
-from grader.system.exit_reason import describe_exit
+from grader.system.process_tree import describe_exit
 
 REQUEST_SECONDS = 5.0  # for a caller to send its request
 SENDING_SECONDS = 1.0  # for a client to receive what is sent
@@ -133,6 +133,7 @@ class Server:
         self._watch(caller, lambda: self._read_request(caller, lines))
 
     def _read_request(self, caller: socket.socket, lines: Lines) -> None:
+        """Read more of a request; when it is complete, check its token and its job, and start a run."""
         piece = _piece(caller)
         whole = lines.add(piece)
         if not whole and piece and len(lines.rest) < self.service.longest_request:
@@ -178,6 +179,7 @@ class Server:
     # ---- messages
 
     def _forward(self, run: Run) -> None:
+        """Send on what a run has written; after its last message, end its process and what that started."""
         if run not in self.runs:
             return
         piece = _piece(run.child.sock)

@@ -1,119 +1,112 @@
-"""Shares the work of a run among processes that are forked from it: the first attempts at its tests, before it imports
-the learner's code, and the search for a known mistake, which runs the reference's.
+"""Shares the work of a run among copies of its process, as many as processors are free: the first attempts at its
+tests, and the search for a known mistake, which runs the reference's code.
 
-A test that another process lost by a crash, and every test behind one that ran out of time, is run again in this
-process: such an accident then has the same consequences as without sharing.
+What a copy had begun when it was lost, this process does again; and every test behind one that ran out of time. Such an
+accident then has the same consequences as without sharing.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from multiprocessing.connection import wait
 from os import close, getpid, listdir, pipe, read, write  # the learner's code may replace them in os
 from typing import Any
 
-from grader.execution.call_watch import MOST_PROCESSES
+from grader.execution.late_calls import MOST_PROCESSES
 from grader.processes.report import Report
-from grader.runner.attempts import Attempt
 from grader.runner.graded_tests import GradedTest
-from grader.runner.judging import Judge
+from grader.runner.judging import Attempt, Judge
 from grader.system.forks import Fork
-
-TESTS_PER_PROCESS = 2  # fewer are not worth another process
-
-
-def count_processes(tests: int) -> int:
-    """The number of processes that share so many tests on this machine."""
-    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
-    return max(1, min(MOST_PROCESSES, processors, tests // TESTS_PER_PROCESS))
 
 
 def first_attempts(judge: Judge, tests: Sequence[GradedTest], report: Report) -> Iterator[Attempt]:
-    """The first attempt at each of these tests, in their order."""
+    """The first attempt at each of these tests, in their order. Called before the learner's code is imported."""
 
     def attempt(place: int) -> Attempt:
         report.message(begun=tests[place].name)
         return judge.first_attempt(tests[place])
 
-    def be_other(line: Fork, number: int) -> None:
+    def become_copy(number: int) -> None:
         report.pid = getpid()
         report.call_watch.move_to(number)
-        while (place := _take(queue)) is not None:
-            line.send((place, attempt(place)))
 
     report.flush()
-    queue = _queue_of(len(tests))
-    others = [Fork(lambda line, n=n: be_other(line, n)) for n in range(1, count_processes(len(tests)))]  # type: ignore[misc]
-    found: dict[int, Attempt] = {}  # by place
-    settled = 0
-    while settled < len(tests) and not any(_ran_out_of_time(each) for each in found.values()):
-        if settled in found:
-            yield found.pop(settled)
-            settled += 1
-        elif (place := _take(queue)) is not None:
-            found[place] = attempt(place)
-            found |= _received(others, seconds=0)
-        elif others:
-            found |= _received(others, seconds=None)
-        else:
-            break
-    close(queue)
-    for other in others:
-        other.end()
-    late = min((place for place, each in found.items() if _ran_out_of_time(each)), default=len(tests))
-    for place in range(settled, len(tests)):
-        yield found[place] if place in found and place <= late else attempt(place)
+    done = 0
+    with contextlib.closing(_in_order(attempt, len(tests), become_copy)) as attempts:
+        for found in attempts:
+            yield found
+            done += 1
+            if "timeout" in found.outcomes:
+                break
+    yield from map(attempt, range(done, len(tests)))
 
 
 def map_in_processes(function: Callable[[Any], Any], things: Iterable[Any]) -> list[Any]:
     """Like `map`. A copy of this process would lack the threads that the learner's code has started, and might wait for
     them: then it is one process."""
     things = list(things)
-    count = count_processes(len(things)) if len(listdir("/proc/self/task")) == 1 else 1
-    others = {
-        n: Fork(lambda line, n=n: line.send([function(thing) for thing in things[n::count]]))  # type: ignore[misc]
-        for n in range(1, count)
-    }
-    found: list[Any] = [None] * len(things)
-    found[::count] = [function(thing) for thing in things[::count]]
-    for n, other in others.items():
-        try:
-            found[n::count] = other.receive()
-        except EOFError:
-            found[n::count] = [function(thing) for thing in things[n::count]]
-        other.end()
-    return found
+    if len(listdir("/proc/self/task")) > 1:
+        return list(map(function, things))
+    return list(_in_order(lambda place: function(things[place]), len(things)))
 
 
-def _received(others: list[Fork], seconds: float | None) -> dict[int, Attempt]:
-    """What the others have sent within so many seconds; who has ended is removed."""
-    found = {}
-    ready = wait([other.line for other in others], seconds)
-    for other in [other for other in others if other.line in ready]:
-        try:
-            place, attempt = other.receive()
-        except EOFError:
-            others.remove(other)
-            other.end()
-        else:
-            found[place] = attempt
-    return found
+def _free_processors() -> int:
+    """How many processors of Linux this process may use that run no other one at this moment, its own counted."""
+    try:
+        with open("/proc/loadavg", encoding="ascii") as file:
+            running = int(file.read().split()[3].partition("/")[0])
+        return max(1, len(os.sched_getaffinity(0)) - running + 1)
+    except (OSError, ValueError, AttributeError):  # no Linux
+        return 1
 
 
-def _ran_out_of_time(attempt: Attempt) -> bool:
-    return "timeout" in attempt.outcomes
+def _in_order(
+    work: Callable[[int], Any], count: int, become_copy: Callable[[int], None] = lambda number: None
+) -> Generator[Any]:
+    """What `work` returns for each number below `count`."""
 
+    def take() -> int | None:
+        place = read(queue, 2)
+        return int.from_bytes(place, "little") if place else None
 
-def _queue_of(count: int) -> int:
-    """A pipe from which processes take the places of so many tests."""
-    queue, last = pipe()
+    def help_out(line: Fork, number: int) -> None:
+        become_copy(number)
+        while (place := take()) is not None:
+            line.send((place, work(place)))
+
+    queue, last = pipe()  # from which each process takes the next number
     write(last, b"".join(place.to_bytes(2, "little") for place in range(count)))
     close(last)
-    return queue
+    copies = [
+        Fork(lambda line, number=number: help_out(line, number))  # type: ignore[misc]
+        for number in range(1, min(MOST_PROCESSES, _free_processors(), count // 2))  # one thing is not worth a copy
+    ]
+    found: dict[int, Any] = {}
+    try:
+        for place in range(count):
+            while place not in found:
+                if (mine := take()) is not None:
+                    found[mine] = work(mine)
+                elif not copies:
+                    found[place] = work(place)
+                _receive(copies, found, seconds=0 if mine is not None else None)
+            yield found.pop(place)
+    finally:
+        close(queue)
+        for copy in copies:
+            copy.end()
 
 
-def _take(queue: int) -> int | None:
-    """The next place, or None when all are taken."""
-    place = read(queue, 2)
-    return int.from_bytes(place, "little") if place else None
+def _receive(copies: list[Fork], found: dict[int, Any], seconds: float | None) -> None:
+    """Add what the copies send within so many seconds, and remove those that have ended."""
+    ready = wait([copy.line for copy in copies], seconds) if copies else []
+    for copy in [copy for copy in copies if copy.line in ready]:
+        try:
+            place, result = copy.receive()
+        except EOFError:
+            copies.remove(copy)
+            copy.end()
+        else:
+            found[place] = result

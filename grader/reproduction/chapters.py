@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 from grader.course.syllabus import load_syllabus
-from grader.execution import gradients as autograd
 from grader.execution.errors import ChapterBroken
 from grader.execution.host import Host
+from grader.execution.host import gradients as host_gradients
 from grader.execution.proxy import Gradients
 from grader.execution.target import NoTarget, package_sources, resolve
 from grader.execution.values import pack, unpack
@@ -92,7 +92,7 @@ def buffers(module: nn.Module) -> dict[str, Tensor]:
 
 def gradients(function: Any, *inputs: Any, cotangent: Tensor | None = None, **options: Any) -> Gradients:
     """The output, and the gradients of a weighted sum of it; the weights are `cotangent`."""
-    return Gradients(**autograd.gradients(function, list(inputs), options, cotangent))
+    return Gradients(**host_gradients(function, list(inputs), options, cotangent))
 
 
 def check_call(function: Any, *args: Any, **options: Any) -> Any:

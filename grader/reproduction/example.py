@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from grader.course.syllabus import Exercise
-from grader.execution.calls import Exchange
+from grader.execution.connection import Exchange
 from grader.execution.errors import ChapterBroken, HostDied, LearnerError, OutOfTime, RuleBroken
 from grader.execution.proxy import Boundary
 from grader.verdict.comparing import Example, Mismatch

@@ -10,10 +10,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from grader.course.chapter_source import scope_statements
 from grader.course.source import SourceProblem, parse
 from grader.execution.values import pack, unpack
 from grader.reproduction.example import Request
-from grader.verdict.value_code import NotCode, value_code
+from grader.verdict.value_text import NotCode, value_code
 from torch import Tensor
 
 FAILED = "  # the failed call"  # `headway repro --pdb` stops there
@@ -171,7 +172,7 @@ def parameter_names(texts: Iterable[str]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for text in texts:
         try:
-            body = parse(text).body
+            body = list(scope_statements(parse(text).body))
         except SourceProblem:
             continue
         functions = [(node.name, node, 0) for node in body if isinstance(node, ast.FunctionDef)]

@@ -4,11 +4,10 @@
     graded_tests.py     the graded tests of an exercise, as functions
     example_runs.py     runs a test's examples, drawn or recorded; each continues after a mismatch in `with check:`
     printed.py          what the tested code prints
-    attempts.py         one attempt at a test
     judging.py          the verdict on a test: which definitions are replaced meanwhile
     graded_run.py       collects results; at the end shortcuts, diagnosis, progress, the test to show in full
     loading.py          loads what every run needs, once for a process
-    layout.py, run_page.py   what is printed
+    run_page.py         what is printed
 
 `judging.run_exercise(exercise, target)` is all of it.
 """

@@ -14,6 +14,7 @@ from typing import Any
 
 from grader.course.syllabus import TESTS, Exercise, load_syllabus, suites_of, tests_in
 from grader.runner.marks import mark_of
+from grader.verdict.comparing import refuses
 from grader.verdict.examples import collect_pinned, skip_database_key, use_headway_profile
 
 SIDES = ("learner", "reference")  # all that a graded test may ask for
@@ -48,6 +49,12 @@ class GradedTest:
     def promise(self) -> str:
         """What the test promises, in a sentence."""
         return " ".join((self.function.__doc__ or self.name).split())
+
+    @cached_property
+    def is_about_error(self) -> bool:
+        """Whether the test is about an error that a call should raise: then it uses the assertion `refuses`."""
+        drawn = getattr(self.function, "hypothesis", None)  # the function that hypothesis calls with each example
+        return refuses.__name__ in (drawn.inner_test if drawn else self.function).__code__.co_names
 
     @cached_property
     def sides(self) -> tuple[str, ...]:

@@ -4,35 +4,43 @@ While one exercise is tested, the earlier ones of its chapter that it uses are t
 tests, and the reference's where they do not. What comes after it is always the learner's own: otherwise two exercises
 that are each other's solution would both get their points.
 
-A test runs first with the learner's own chapter. What is not written is replaced from the beginning, and so is what is
-known to fail. If the test fails, the states of the exercises that it uses are looked up, or found by running their
-tests, and it runs again with those replaced that fail. A test that passes with the learner's own definitions or with
-the replaced ones is passed: replacing never takes a point away.
+A test runs first with the learner's own chapter. What its text shows to be not written is replaced from the beginning,
+and so is what is known to fail. If the test fails, the states of the exercises that it uses are looked up, or found by
+running their tests, and it runs again with those replaced that fail, and at last with nothing replaced. A test that
+passes with the learner's own definitions or with the replaced ones is passed: replacing never takes a point away.
 """
 
 from __future__ import annotations
 
 import contextlib
+import time
+import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from grader.course.source import SourceProblem, is_written
-from grader.course.syllabus import SOLUTIONS, Exercise, earlier_in_chapter, is_handout, load_syllabus, neighbours
+from grader.course.syllabus import SOLUTIONS, Exercise, earlier_in_chapter, load_syllabus, neighbours
 from grader.execution.errors import ChapterBroken
 from grader.execution.names_used import NamesUsed, closure, names_used
-from grader.execution.reference_parts import is_reference_definition, replaceable
-from grader.execution.target import Target, reference_of
-from grader.runner.attempts import Attempt, TestRunner
+from grader.execution.target import Target, is_reference_definition, reference_of, replaceable_beside
+from grader.reproduction.example import FailedExample
 from grader.runner.example_runs import ExampleRuns
 from grader.runner.graded_run import GradedRun
 from grader.runner.graded_tests import GradedTest, all_tests_of
 from grader.runner.printed import Printed, PrintedLines
-from grader.verdict.conditions import run_conditions
-from grader.verdict.last_verdicts import LastVerdicts, code_fingerprint, find_verdict, load_verdicts, record_verdicts
+from grader.verdict.last_verdicts import (
+    LastVerdicts,
+    code_fingerprint,
+    find_verdict,
+    load_verdicts,
+    record_verdicts,
+    run_conditions,
+)
 from grader.verdict.recordings import Recordings
 from grader.verdict.results import NOT_IMPLEMENTED, ExerciseResult, TestResult
-from grader.verdict.trial import TIMEOUTS_AN_EXERCISE, Trial
+from grader.verdict.trial import TIMEOUTS_AN_EXERCISE, Traces, Trial
 
 PASSED = "passed"  # a state of an exercise; the others are the keys of results.REASONS
 MOST_ATTEMPTS = 4  # at one test: each may use names that the one before it did not reach
@@ -85,7 +93,7 @@ class Judge:
         failing = {name for name in earlier_in_chapter(test.exercise) if self._is_known_to_fail(name)}
         if failing:  # else the chapter need not be read for what it uses: a learner waits for that
             failing &= self._used_by(test.exercise, set()) | self._needed_at_import(test.exercise)
-        return self._attempt(test, self._replaceable(test.exercise, failing))
+        return self._attempt(test, replaceable_beside(test.exercise, failing))
 
     def run_tests(
         self, tests: Sequence[GradedTest], begun: Callable[[GradedTest], None] = lambda _: None,
@@ -136,7 +144,7 @@ class Judge:
             if last.cannot_change or self.run.trial.timeouts.get(exercise.name, 0) >= TIMEOUTS_AN_EXERCISE:
                 break
             wanted = {name for name in self._used_by(exercise, last.names) if self._state(name) != PASSED}
-            names = self._replaceable(exercise, wanted | set(last.replaced))
+            names = replaceable_beside(exercise, wanted | set(last.replaced))
             if names in tried:
                 break
             tried.add(names)
@@ -144,11 +152,13 @@ class Judge:
         if last.passed:
             return last
         states = {name: self._known_state(name) for name in last.replaced}
-        own = self._replaceable(exercise, [name for name, state in states.items() if state == "not written"])
-        if own in tried or "timeout" in states.values():
-            return found if found.passed else last
-        alone = self._attempt(test, own)
-        return alone if alone.passed else last
+        own = replaceable_beside(exercise, [name for name, state in states.items() if state == "not written"])
+        if "timeout" in states.values():
+            return last
+        for names in dict.fromkeys([own, ()]):  # what counts as not written may be bound in a way that no text shows
+            if names not in tried and (alone := self._attempt(test, names)).passed:
+                return alone
+        return last
 
     def record_states(self) -> None:
         """After the last test: record the states of this run's exercises, if they are the learner's."""
@@ -170,13 +180,6 @@ class Judge:
             if result.outcome != "todo":
                 result.replaced = reasons
         return found
-
-    def _replaceable(self, exercise: Exercise, names: set[str] | list[str]) -> tuple[str, ...]:
-        """Those that can be replaced: the reference of the judged exercise must not be there, and a handout has no
-        reference of hidden ones."""
-        reference = reference_of(exercise.module)
-        hidden = load_syllabus().chapter(exercise.chapter).hidden if is_handout() else ()
-        return replaceable(reference, names, {exercise.name, *hidden}) if reference else ()
 
     def _used_by(self, exercise: Exercise, names: set[str]) -> set[str]:
         """The earlier ones of those that it reaches."""
@@ -232,11 +235,9 @@ class Judge:
         return (self._known_state if may_fail else self._state_in_run)(name) not in (None, PASSED)
 
     def _state_in_run(self, name: str) -> str | None:
-        if not self._is_written(name):
-            return "not written"
         result = self.run.results.get(name)
-        in_run = self._state_of_result(result) if result else None
-        return in_run or self.states.get(name)
+        in_run = (self._state_of_result(result) if result else None) or self.states.get(name)
+        return in_run if in_run == PASSED or self._is_written(name) else "not written"
 
     def _find_state(self, exercise: Exercise) -> str:
         result = ExerciseResult(exercise)
@@ -293,4 +294,83 @@ class Judge:
 def _reason(outcomes: set[str], shortcut: bool) -> str:
     if outcomes & {"timeout", "error"}:
         return "timeout"
+    if outcomes == {"todo"}:
+        return "not written"
     return "forbidden" if shortcut and outcomes <= {PASSED} else "failed"
+
+
+# ---- one attempt at a test: its results, kept apart from the run's until it is accepted as the verdict
+
+
+@dataclass
+class Attempt:
+    """What one run of a test found, in whatever process it ran."""
+
+    replaced: tuple[str, ...] = ()  # exercises whose reference was used
+    tests: dict[str, list[TestResult]] = field(default_factory=dict)  # by exercise
+    shortcuts: dict[str, set[str]] = field(default_factory=dict)
+    broken: dict[str, Any] = field(default_factory=dict)
+    examples: dict[tuple[str, str], FailedExample] = field(default_factory=dict)
+    traces: Traces = field(default_factory=Traces)
+    names: set[str] = field(default_factory=set)  # of the learner's chapter that the test used
+
+    @property
+    def outcomes(self) -> set[str]:
+        return {test.outcome for tests in self.tests.values() for test in tests}
+
+    @property
+    def passed(self) -> bool:
+        return self.outcomes == {"passed"} and not any(self.shortcuts.values())
+
+    @property
+    def cannot_change(self) -> bool:
+        """Whether other definitions in the chapter cannot change this outcome: the exercise itself is a stub, or the
+        chapter does not import."""
+        messages = {test.message for tests in self.tests.values() for test in tests}
+        return self.passed or not self.tests or bool(self.broken) or messages == {NOT_IMPLEMENTED}
+
+
+@dataclass
+class TestRunner:
+    """Runs one test at a time."""
+
+    __test__ = False
+
+    run: GradedRun
+    examples: ExampleRuns
+    printed: Printed
+    # called while the exception that ended a test can be looked into
+    on_problem: Callable[[GradedTest, BaseException], None] = lambda test, problem: None
+
+    def attempt(self, test: GradedTest, replaced: tuple[str, ...] = ()) -> Attempt:
+        """Run a test with these exercises replaced, without a trace in the run."""
+        run = self.run
+        known = run.results, run.shortcuts, run.broken, run.examples
+        run.results, run.shortcuts, run.broken, run.examples = {}, {}, {}, {}
+        try:
+            with run.trial.separate_attempt(replaced) as traces:
+                self.run_test(test)
+                names = run.trial.names
+            tests = {name: result.tests for name, result in run.results.items()}
+            return Attempt(replaced, tests, run.shortcuts, run.broken, run.examples, traces, names)
+        finally:
+            run.results, run.shortcuts, run.broken, run.examples = known
+
+    def run_test(self, test: GradedTest) -> TestResult:
+        """Run a test with nothing replaced but what the trial replaces, and record its result in the run."""
+        problem: BaseException | None = None
+        self.run.trial.begin_test(test.exercise, test.name)
+        began = time.perf_counter()
+        try:
+            with self.printed.collecting(), warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # those of libraries do not help a learner
+                self.examples.run(test, self.run.trial, self.printed)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            problem = error
+        seconds = time.perf_counter() - began
+        result = self.run.record_test(test, seconds, problem, self.printed.text if problem else "")
+        if problem and result.outcome not in ("passed", "todo"):
+            self.on_problem(test, problem)
+        return result

@@ -14,7 +14,7 @@ from os import _exit, fork, getpid
 from typing import Any
 
 from grader.system import process_tree
-from grader.system.exit_reason import PROCESS_BROKEN
+from grader.system.process_tree import PROCESS_BROKEN
 
 
 class Fork:

@@ -1,9 +1,9 @@
 """`headway measure NAME`: repeats the measurement behind a table of a lesson.
 
-To add one, write a function `report_NAME(chapters, seed)` in a module of one of PACKAGES, if possible beside the walk
-that shows the same. Its docstring begins with "Lesson N: " and what it measures; `--help` prints it. It yields tables
-and sentences. `chapters.module("ch03_attention")` is a chapter, the reference's or that of `--target`. Each keyword-
-only parameter is an option: `steps: int = 700` becomes `--steps`, a tuple takes several numbers.
+To add one, write a function `report_NAME(chapters, seed)` in the folder of the last chapter that it needs, in
+grader/chapters/. Its docstring begins with "Lesson N: " and what it measures; `--help` prints it. It yields tables and
+sentences. `chapters.module("ch03_attention")` is a chapter, the reference's or that of `--target`. Each keyword-only
+parameter is an option: `steps: int = 700` becomes `--steps`, a tuple takes several numbers.
 """
 
 from __future__ import annotations
@@ -15,23 +15,19 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from grader.chapters import find_files, module_name
 from grader.course.source import read_source
 from grader.course.syllabus import load_syllabus
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-PACKAGES = (
-    "grader.teaching.walks",
-    "grader.models.published",
-    "grader.models.tuning_labs",
-    "grader.models.modern_labs",
-    "grader.models.data_labs",
-)  # the last four import this room, so they are only named here
+if TYPE_CHECKING:
+    from grader.execution.chapter_package import ChapterPackage
+
 Report = Iterator[Table | str]  # what a measurement yields
-REPORT = re.compile(r'^def report_(\w+)\(.*?"""(Lesson (\d+): .*?)(?:"""|\n).*?(?=^\S|\Z)', re.MULTILINE | re.DOTALL)
+REPORT = re.compile(r'^def report_(\w+)\(.*?"""(Lesson (\d+): .*?)(?:"""|\n)', re.MULTILINE | re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -45,13 +41,11 @@ class Measurement:
 
 def list_measurements() -> dict[str, Measurement]:
     """Return the measurements by name, in the order of their lessons. A handout has those of its own lessons."""
-    found, above = [], Path(__file__).parents[2]
-    for package in PACKAGES:
-        for path in sorted(above.joinpath(*package.split(".")).glob("*.py")):
-            for match in REPORT.finditer(read_source(path)):
-                name, title, lesson = match.groups()
-                last = max(int(number) for number in [lesson, *re.findall(r'"ch(\d\d)_', match[0])])
-                found.append(Measurement(name, title, int(lesson), last, f"{package}.{path.stem}"))
+    found = []
+    for path in find_files("*.py"):
+        for match in REPORT.finditer(read_source(path)):
+            name, title, lesson = match.groups()
+            found.append(Measurement(name, title, int(lesson), int(path.parent.name[2:4]), module_name(path)))
     chapters = load_syllabus().chapters
     lessons, last_here = {chapter.number for chapter in chapters if chapter.exercises}, chapters[-1].number
     here = [one for one in found if one.lesson in lessons and one.last_chapter <= last_here]
@@ -61,9 +55,8 @@ def list_measurements() -> dict[str, Measurement]:
 def run_measurement(name: str, arguments: Sequence[str] | None = None) -> None:
     """Print what the measurement finds; end with status 2 and a sentence if it cannot run."""
     import torch
-    from grader.execution.chapter_package import ChapterPackage
     from grader.execution.errors import ChapterBroken
-    from grader.execution.target import NoTarget, resolve
+    from grader.execution.target import NoTarget
     from grader.files import UserProblem
     from rich.console import Console
 
@@ -74,10 +67,7 @@ def run_measurement(name: str, arguments: Sequence[str] | None = None) -> None:
     word, threads = options.pop("target"), torch.get_num_threads()
     torch.set_num_threads(1)  # sums then come in one order, so the numbers repeat
     try:
-        target = resolve(word)
-        chapters = [chapter for chapter in load_syllabus().chapters if chapter.number <= measurement.last_chapter]
-        sources = [target.source(chapter.name) for chapter in chapters if target.has(chapter.name)]
-        package, console = ChapterPackage(sources, "measured"), Console()
+        package, console = open_chapters(word, measurement.last_chapter), Console()
         with torch.random.fork_rng(devices=[]):
             for part in report(package, **options):
                 console.print(part, highlight=False)
@@ -88,6 +78,16 @@ def run_measurement(name: str, arguments: Sequence[str] | None = None) -> None:
         parser.error(f"{word}: an exercise that this measurement needs is not implemented yet")
     finally:
         torch.set_num_threads(threads)
+
+
+def open_chapters(word: str = "solutions", last: int = 99) -> ChapterPackage:
+    """The chapters of the reference, or of a folder, up to a last one."""
+    from grader.execution.chapter_package import ChapterPackage
+    from grader.execution.target import resolve
+
+    target = resolve(word)
+    chapters = [chapter for chapter in load_syllabus().chapters if chapter.number <= last]
+    return ChapterPackage([target.source(each.name) for each in chapters if target.has(each.name)], "measured")
 
 
 def _parser(name: str, report: Callable) -> argparse.ArgumentParser:

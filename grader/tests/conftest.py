@@ -2,15 +2,16 @@
 
 import shutil
 import signal
+import sys
 from types import SimpleNamespace
 
 import pytest
 from grader.course.syllabus import load_syllabus
-from grader.execution.chapter_package import ChapterPackage
+from grader.execution.chapter_package import ChapterPackage, is_learners_package
 from grader.execution.sandbox.isolation import Isolation
 from grader.execution.target import package_sources, resolve
 from grader.execution.worker import WorkerPool
-from grader.quality.benchmarks.workplace import copy_kit
+from grader.tests.quality.benchmarks.workplace import copy_kit
 from kit_copy import Kit
 from warm_runs import WarmKit
 
@@ -24,9 +25,33 @@ LONGEST = (  # the thorough tests of the first ones take minutes, the other test
 signal.signal(signal.SIGINT, signal.default_int_handler)  # started in the background, every process of the tests would ignore Control-C
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--tenth", type=int, choices=range(1, 11), help="of the tests marked `measured` only this tenth")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """The files that take longest come first: at the end, one of them would run alone."""
+    if tenth := config.getoption("--tenth", None):
+        groups = {item: _group_of(item) for item in items if item.get_closest_marker("measured")}
+        chosen = set(list(dict.fromkeys(groups.values()))[tenth - 1 :: 10])
+        left_out = {item for item, group in groups.items() if group not in chosen}
+        config.hook.pytest_deselected(items=list(left_out))
+        items[:] = [item for item in items if item not in left_out]
     items.sort(key=lambda item: LONGEST.index(item.path.stem) if item.path.stem in LONGEST else len(LONGEST))
+
+
+def _group_of(item: pytest.Item) -> str:
+    """Tests that make the same measurement, which is the marker's argument, are one of those of which a tenth is chosen."""
+    marker = item.get_closest_marker("measured")
+    return marker.args[0] if marker.args else item.nodeid
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_package_stays_open():
+    """A package of tested code refuses imports of the kit's folders, also in the tests of the next file."""
+    before = list(sys.meta_path)
+    yield
+    sys.meta_path[:] = [finder for finder in sys.meta_path if finder in before or not is_learners_package(getattr(finder, "package", ""))]
 
 
 @pytest.fixture(scope="session")
@@ -99,3 +124,21 @@ def warm(module_kit, request):
     yield warm
     warm.close()
     assert warm.gone()
+
+
+@pytest.fixture(scope="session")
+def written(tmp_path_factory):
+    """A published model; its head is untied, because a tied random head repeats the last token."""
+    from grader.tests.models.published_models import write_model  # it imports transformers, which takes seconds
+
+    return write_model(tmp_path_factory.mktemp("published"), tied=False)
+
+
+@pytest.fixture(scope="session")
+def published(written):
+    """It, on the reference's parts."""
+    from grader.chapters.ch16_published_model.published.opening import build, find_source
+    from grader.tests.models.published_models import reference_parts
+
+    with reference_parts() as own:
+        yield build(find_source(written.gguf), own)

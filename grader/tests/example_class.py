@@ -9,8 +9,7 @@ from decimal import Decimal
 from grader.classroom.intake.submissions import Submission
 from grader.classroom.judging.rules import Rules
 from grader.course.syllabus import Exercise, load_syllabus
-from grader.verdict.results import Diagnosis, ExerciseResult, Failure, TestResult
-from grader.verdict.summary import Verdict
+from grader.verdict.results import Diagnosis, ExerciseResult, Failure, TestResult, Verdict
 
 EXERCISES = tuple(load_syllabus().exercise(name) for name in ("softmax", "causal_mask", "split_heads", "LayerNorm"))
 VERSIONS = {"kit": "0.1.0+aaaaaaaaaaaa", "python": "3.11.7", "torch": "2.13.0"}

@@ -29,7 +29,7 @@ HANDLED = ("PYTHONPATH", "PYTHONIOENCODING")  # of these, what `_become` takes o
 IMPORTED = "torch pytest rich.console rich.progress typer.main typer._coercion pydantic.main pydantic.type_adapter asyncio unittest.mock tomllib".split()  # no plugin of pytest, which pytest itself must import
 
 
-def run(module: str, arguments: list[str], cwd: Path, environment: dict[str, str], merged: bool = False, timeout: float = 300) -> subprocess.CompletedProcess:
+def run(module: str, arguments: list[str], cwd: Path, environment: dict[str, str], merged: bool = False, timeout: float = 1200) -> subprocess.CompletedProcess:
     """`python -m MODULE ARGUMENTS` without input: its status and output in bytes; `merged` puts the errors into the output."""
     folders = [cwd, *environment.get("PYTHONPATH", "").split(os.pathsep)]
     customised = any((Path(folder) / f"{name}.py").exists() for folder in folders for name in ("sitecustomize", "usercustomize"))

@@ -14,22 +14,21 @@ from pathlib import Path
 
 import forked_python
 from example_class import one_test
-from grader.classroom.gradebook.gradebook import Gradebook
+from grader.classroom.gradebook import Gradebook
 from grader.classroom.intake.reader import read_submissions
 from grader.cli.main import app
 from grader.course.known_mistakes import misconceptions
 from grader.course.syllabus import EXERCISES, ROOT, load_syllabus
-from grader.quality.benchmarks.workplace import without_markers
-from grader.verdict.conditions import versions
+from grader.tests.quality.benchmarks.workplace import without_markers
+from grader.verdict.last_verdicts import versions
 from grader.verdict.replay import text_with_mistake
-from grader.verdict.results import ExerciseResult
-from grader.verdict.summary import Verdict
+from grader.verdict.results import ExerciseResult, Verdict
 from pytest_runs import environment, solution
 from typer.testing import CliRunner
 
 MODULE = "ch03_attention"
 EXERCISES_ASKED = ("--exercises", "softmax,causal_mask")
-PATIENCE = 240.0
+PATIENCE = 900.0
 ENDLESS = "\n\ndef {}(*arguments, **options):\n    import time\n    while True:\n        time.sleep(1)\n"
 
 

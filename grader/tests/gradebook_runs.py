@@ -8,14 +8,15 @@ from pathlib import Path
 import pytest
 from example_class import EXERCISES, RULES, VERSIONS, verdict_of
 from grader.classroom.exports import write_all
-from grader.classroom.gradebook.gradebook import Gradebook, GradebookProblem
+from grader.classroom.gradebook import Gradebook
+from grader.classroom.gradebook_file import GradebookProblem
 
 PATH = os.pathsep.join([str(Path(__file__).parent), str(Path(__file__).parents[2])])
 
 GRADER = """
 import sys
 from pathlib import Path
-from grader.classroom.gradebook.gradebook import Gradebook, GradebookProblem
+from grader.classroom.gradebook import Gradebook, GradebookProblem
 from example_class import *
 
 def say(words):

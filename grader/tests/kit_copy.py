@@ -8,7 +8,7 @@ import forked_python
 import pytest
 from grader.course.source import definition, replace_definition
 from grader.course.syllabus import load_syllabus
-from grader.quality.benchmarks.workplace import environment, without_markers
+from grader.tests.quality.benchmarks.workplace import environment, without_markers
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="signals, pseudo-terminals and modes are POSIX's")
 

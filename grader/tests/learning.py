@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from types import ModuleType
 
 import torch
+from grader.chapters.corpora import SENTENCES
 from grader.execution.chapter_package import ChapterPackage
-from grader.teaching.corpora import SENTENCES
 from torch import nn
 
 

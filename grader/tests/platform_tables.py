@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from example_class import EXERCISES, VERSIONS, digest_of, one_test, submission
-from grader.classroom.gradebook.gradebook import Gradebook
-from grader.cli.commands.grading_options import GradingOptions, store_options
-from grader.verdict.results import ExerciseResult
-from grader.verdict.summary import Verdict
+from grader.classroom.gradebook import Gradebook
+from grader.classroom.grading_options import GradingOptions, store_options
+from grader.verdict.results import ExerciseResult, Verdict
 
 COURSE = """\
 roster = "roster.csv"

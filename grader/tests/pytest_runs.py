@@ -10,7 +10,7 @@ from pathlib import Path
 
 import forked_python
 from grader.course.syllabus import ROOT, SOLUTIONS, load_syllabus
-from grader.quality.benchmarks.workplace import solved_chapter
+from grader.tests.quality.benchmarks.workplace import solved_chapter
 
 QUICK = """
 import pytest

@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 from example_class import digest_of
-from grader.classroom.judging.graded_class import GradedClass, Mark, Person
+from grader.classroom.judging.marks import GradedClass, Mark, Person
 from grader.course.syllabus import load_syllabus
 from grader.verdict.results import Diagnosis, ExerciseResult, Failure, TestResult
 

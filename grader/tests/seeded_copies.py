@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable
 
 from grader.classroom.intake.submissions import Submission
-from grader.course.source import Definition
+from grader.course.chapter_source import Definition
 from grader.course.syllabus import ROOT
 
 HONEST = ROOT / "grader" / "tests" / "honest"

@@ -6,7 +6,7 @@ from decimal import Decimal
 from pathlib import Path
 
 from example_class import VERSIONS
-from grader.classroom.judging.graded_class import GivenPoints, GradedClass, Mark, Person
+from grader.classroom.judging.marks import GivenPoints, GradedClass, Mark, Person
 from grader.classroom.judging.rules import Rules
 from grader.classroom.term.course import Assignment, Course
 from grader.classroom.term.roster import Roster, RosterPerson

@@ -8,16 +8,16 @@ from pathlib import Path
 from grader.course.syllabus import ROOT
 
 GRADER = ROOT / "grader"
-DIVIDED = ("classroom", "teaching", "quality")
+DIVIDED = ("chapters", "classroom", "teaching")
 Name = tuple[str, ...]
 
 
 def _modules() -> dict[Name, Path]:
-    """Every module of the kit, without its tests."""
+    """Every module of the kit, without its tests, and with what proves it beside them."""
     found = {}
     for path in GRADER.rglob("*.py"):
         parts = path.relative_to(ROOT).with_suffix("").parts
-        if parts[1] != "tests":
+        if parts[1] != "tests" or parts[2] == "quality" and not path.name.startswith("test_"):
             found[parts[:-1] if parts[-1] == "__init__" else parts] = path
     return found
 
@@ -69,7 +69,7 @@ def test_no_room_of_the_kit_imports_what_imports_it():
     for name, imported in _graph().items():
         if len(name) > 1:
             rooms.setdefault(_room(name), set()).update(_room(other) for other in imported if len(other) > 1 and _room(other) != _room(name))
-    assert {room[1] for room in rooms} >= {"course", "execution", "processes", "verdict", "plugin", "cli", "classroom", "teaching", "quality"}
+    assert {room[1] for room in rooms} >= {"course", "execution", "processes", "verdict", "plugin", "cli", "classroom", "teaching", "tests"}
     assert _circle(rooms) == []
 
 

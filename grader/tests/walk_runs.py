@@ -13,13 +13,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
+from grader.console.output import hide_progress
 from grader.course.syllabus import load_syllabus
 from grader.teaching.walks import load, template_path
-from grader.teaching.walks.guide import template_numbers
+from grader.teaching.walks.guide import WalkPage, print_template, read_template, template_numbers
 from grader.teaching.walks.parts import MixedChapters
-from grader.teaching.walks.progress_line import hide_progress
-from grader.teaching.walks.template import print_template, read_template
-from grader.teaching.walks.walk_page import WalkPage
 from rich.cells import cell_len
 from rich.console import Console
 

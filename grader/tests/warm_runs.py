@@ -13,8 +13,7 @@ from pathlib import Path
 
 from grader.processes.client import Address
 from grader.processes.job import CheckJob, decode, read
-from grader.verdict.results import ExerciseResult
-from grader.verdict.summary import Verdict
+from grader.verdict.results import ExerciseResult, Verdict
 from kit_copy import Kit
 from linux_processes import command_line
 

@@ -5,8 +5,8 @@ examples.py, needed_examples.py, recordings.py   which examples a test gets: dra
 explanation.py               what a learner sees of a failure
 failed_calls.py              which calls of the test a failure is about
 relations/, sequences.py, error_sentences.py   how a wrong value or error differs from the right one
-value_text.py, value_code.py   values for a terminal; values as Python code
-diagnosis.py                 recognises known mistakes by their answers, with replay.py, evidence.py, candidates.py
-results.py, summary.py       the outcome as data and as JSON; the verdict that another process prints
-last_verdicts.py, conditions.py   what is stored of it, and the fingerprint of what it depends on
+value_text.py                values for a terminal, and as Python code
+diagnosis.py, replay.py      recognises known mistakes by their answers; gets these answers, and compares them
+results.py                   the outcome as data and as JSON
+last_verdicts.py             what is stored of it, and the fingerprint of what it depends on
 """

@@ -1,5 +1,8 @@
 """Assertions that store the compared values, so that a failure can be explained to the learner.
 
+Where one result has several parts, put each comparison into its own `with check:` (pytest-check), so that all
+mismatches are reported. Call no implementation within it.
+
 A `Mismatch` is cheap to raise (hypothesis raises hundreds while it looks for the smallest example); its explanation is
 computed only for output.
 """
@@ -28,6 +31,7 @@ class Example:
 
     sizes: dict[str, int] = field(default_factory=dict)
     mismatches: list[Mismatch] = field(default_factory=list)
+    saw_error: bool = False  # has a call raised the error that it should?
 
 
 current = Example()
@@ -36,12 +40,13 @@ current = Example()
 def new_test() -> None:
     """Clear the sizes and mismatches of the last test."""
     current.sizes.clear()
-    current.mismatches.clear()
+    new_example()
 
 
 def new_example() -> None:
-    """Clear the last example's mismatches. Its sizes stay: they are drawn before an example begins."""
+    """Forget what happened in the last example. Its sizes stay: they are drawn before an example begins."""
     current.mismatches.clear()
+    current.saw_error = False
 
 
 def sizes(**named: int | None) -> None:
@@ -144,6 +149,7 @@ def refuses(
         said = said if problem.message else f"{problem.type_name} without a message"
         missing = missing_values(problem.message, naming) if isinstance(problem, errors) else []
         if isinstance(problem, errors) and not missing:
+            current.saw_error = True
             return
         said += f", and the message does not contain {' and '.join(missing)}" if missing and problem.message else ""
         raise Mismatch(f"{wanted}. It raised {said}. {line}", looked_at=problem.call, about_error=True) from None

@@ -7,8 +7,8 @@ its own. Then the diagnosis names the two mistakes that give all answers togethe
 tests, without giving a wrong answer where the learner's is right. Otherwise there is no diagnosis, because a false one
 is worse than none.
 
-`replay.py` runs the mistaken references, `evidence.py` compares their answers with the learner's, `candidates.py`
-chooses among them.
+`replay.py` runs the mistaken references and compares their answers with the learner's. This module chooses among them:
+`Search` tries the mistakes, and a `Candidate` is what it has found about one or two of them.
 """
 
 from __future__ import annotations
@@ -22,18 +22,24 @@ from typing import Any
 
 from grader.course.known_mistakes import Base, Misconception, bases, misconceptions
 from grader.course.syllabus import Exercise
-from grader.verdict.candidates import Candidate, best_of_each, best_pair, best_partly, diagnosis_of
-from grader.verdict.evidence import (
+from grader.verdict.replay import (
+    CONFLICT,
+    CORNER,
     Comparison,
     Match,
+    Record,
+    Replayer,
+    Version,
+    agrees,
     compare_with_reference,
     distance,
     first_different,
     match,
     matches_but_for_nan,
+    open_reference,
+    open_version,
     rounded_alike,
 )
-from grader.verdict.replay import Record, Replayer, Version, agrees, open_reference, open_version
 from grader.verdict.results import Diagnosis
 
 MIN_PAIR_WEIGHT = 0.5  # that two mistakes must explain which explain every test
@@ -89,11 +95,26 @@ class Search:
         for bases_tried in (self.bases[:1], self.bases[1:]):
             if complete := self._complete(self._versions(bases_tried)):
                 names = self._common_names(complete)
-                return diagnosis_of(names, tests) if names else None
-        with open_reference(self.exercise) as reference:
-            self.failing = [compare_with_reference(reference, record) for record in self.wrong]
+                return self._told_apart(diagnosis_of(names, tests)) if names else None
+        self.failing = self._failing()
         found = self._search()
-        return found.named(self.failing) if found else None
+        return self._told_apart(found.named(self.failing)) if found else None
+
+    def _failing(self) -> list[Comparison]:
+        with open_reference(self.exercise) as reference:
+            return [compare_with_reference(reference, record) for record in self.wrong]
+
+    def _told_apart(self, found: Diagnosis) -> Diagnosis:
+        """Of two mistakes, each with the tests in which it shows before the other does; the first one has the rest."""
+        if found.also is None:
+            return found
+        failing, solution = self._failing(), self.bases[0]
+        one, other = (self._compare(Version(solution, (self.by_id[each.id],)), failing) for each in found.mistakes)
+        shown = [(bool(a.weight), bool(b.weight)) for a, b in zip(one.matches, other.matches)]
+        tests = {facts.record.test: each for facts, each in zip(failing, shown)}
+        firsts = [test for test in found.explains if tests[test] != (False, True)]
+        others = [test for test in found.explains if tests[test][1]]
+        return replace(found, explains=firsts, also=replace(found.also, explains=others))
 
     def _passing(self, reference: Replayer, record: Record) -> Passing:
         began = time.perf_counter()
@@ -101,13 +122,13 @@ class Search:
 
     def _versions(self, bases_tried: Iterable[Base]) -> list[Version]:
         """Each mistake on each of these bases, and the bases that have mistakes themselves."""
-        pairs = [(base, mistake) for base in bases_tried for mistake in self.known if mistake.id not in base.lacks]
+        pairs = [(base, mistake) for base in bases_tried for mistake in self.known if mistake.id not in base.mistakes]
         return [Version(base, (mistake,)) for base, mistake in pairs] + [
-            Version(base) for base in bases_tried if base.lacks
+            Version(base) for base in bases_tried if base.mistakes
         ]
 
     def _names(self, version: Version) -> tuple[Misconception, ...]:
-        return (*version.mistakes, *(self.by_id[name] for name in version.base.lacks))
+        return (*version.mistakes, *(self.by_id[name] for name in version.base.mistakes))
 
     def _complete(self, versions: list[Version]) -> list[Version]:
         """Those that give all the answers of the learner's code."""
@@ -226,3 +247,131 @@ def diagnose(exercise: Exercise, records: list[Record], each: Map = map, seconds
     `each` applies a function to all known mistakes, perhaps in parallel; one after another this is most of the work.
     """
     return Search(exercise, records, each, time.monotonic() + seconds).run()
+
+
+# ---- the versions that were compared with the learner's answers, and which of them is the explanation
+
+# unusual values that a mistake must explain in several tests, or twice as many in one, if it does not explain every
+# test
+MIN_WEIGHT = 3.0
+# that a mistake must explain, or CORNER_CASE_TESTS tests, if its answer is different in a corner case
+CORNER_CASE_WEIGHT = 12.0
+CORNER_CASE_TESTS = 3
+MAX_TESTS_FOR_EACH_EXPLAINED = 4  # it must explain one in so many of the failed tests
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A version of the exercise with one or two mistakes, compared with the learner's answers."""
+
+    version: Version
+    mistakes: tuple[Misconception, ...]  # those that are named, the version's own first
+    matches: list[Match]  # for each failing record
+    breaks_passing: bool = False  # whether its answers differ in a test that the learner's code passes
+
+    @property
+    def complete(self) -> bool:
+        return all(match.full for match in self.matches) and not self.breaks_passing
+
+    @property
+    def weight(self) -> float:
+        return sum(match.weight for match in self.matches)
+
+    @property
+    def possible(self) -> bool:
+        """Does it pass what the learner's code passes? In one failed test, other code may differ in a corner case."""
+        ends = [match.end for match in self.matches if not match.full]
+        if self.breaks_passing or CORNER not in ends:
+            return not self.breaks_passing
+        places = self.explained()
+        weight = sum(self.matches[place].weight for place in places)
+        return len(ends) == 1 and (len(places) >= CORNER_CASE_TESTS or weight >= CORNER_CASE_WEIGHT)
+
+    def explained(self) -> list[int]:
+        """The places of the records that it explains."""
+        return [place for place, match in enumerate(self.matches) if match.explains]
+
+    def score(self, without: frozenset[int] = frozenset()) -> tuple[int, float]:
+        """How many records it explains, those at the places `without` left out, and by how much."""
+        places = set(self.explained()) - without
+        return len(places), sum(self.matches[place].weight for place in places)
+
+    def named(self, failing: list[Comparison]) -> Diagnosis:
+        places = list(range(len(failing))) if self.complete else self.explained()
+        if full := [place for place in places if self.matches[place].full]:
+            places = full  # the others end with another fault, which their examples show
+        places.sort(key=lambda place: -self.matches[place].weight)
+        return diagnosis_of(self.mistakes, [failing[place].record.test for place in places])
+
+
+def diagnosis_of(mistakes: Iterable[Misconception], tests: list[str]) -> Diagnosis:
+    """The diagnosis that these mistakes explain these tests. It has room for two of them."""
+    first, *others = (Diagnosis(mistake.id, mistake.says, mistake.hint) for mistake in mistakes)
+    return replace(first, explains=tests, also=others[0] if others else None)
+
+
+def best_pair(together: list[Candidate], alone: list[Candidate]) -> Candidate | None:
+    """The only pair that explains everything, or the mistake that all of them share. Each of the two must explain
+    something that the other does not.
+
+    It is not named if one other mistake explains alone more of what they explain only together than either of them
+    explains alone. Such a pair may be the same function as another one that was not tried, because the edits of those
+    two change the same place.
+    """
+    single = {one.version.mistakes[0]: one for one in alone if one.version.mistakes}
+
+    def gain(pair: Candidate, one: Misconception) -> float:
+        return sum(both.weight for both, match in zip(pair.matches, single[one].matches) if not match.full)
+
+    def has_simpler_rival(pair: Candidate) -> bool:
+        two = pair.version.mistakes
+        places = range(len(pair.matches))
+        needs_both = [place for place in places if not any(single[one].matches[place].full for one in two)]
+        most = max(MIN_WEIGHT, *(single[one].weight for one in two))
+        rivals = [one for mistake, one in single.items() if one.possible and mistake not in two]
+        matches = [[one.matches[place] for place in needs_both] for one in rivals]
+        return any(sum(match.weight for match in found if match.full) > most for found in matches)
+
+    together = [pair for pair in together if all(gain(pair, one) > 0 for one in pair.version.mistakes)]
+    together = [pair for pair in together if not has_simpler_rival(pair)]
+    if not together:
+        return None
+    if len(together) == 1:
+        mistakes = sorted(together[0].version.mistakes, key=lambda one: -single[one].weight)
+        return replace(together[0], mistakes=tuple(mistakes))
+    shared = set.intersection(*(set(pair.version.mistakes) for pair in together))
+    return single[shared.pop()] if len(shared) == 1 else None
+
+
+def best_of_each(possible: list[Candidate]) -> list[Candidate]:
+    """For each mistake the base on which it explains the most; the earlier one of two that explain the same."""
+    found: dict[Misconception, Candidate] = {}
+    for one in possible:
+        if one.mistakes[0] not in found or one.score() > found[one.mistakes[0]].score():
+            found[one.mistakes[0]] = one
+    return list(found.values())
+
+
+def best_partly(possible: list[Candidate], failing: list[Comparison]) -> Candidate | None:
+    """The only mistake that explains the most tests, and perhaps a second one that explains other tests."""
+    certain = [one for one in possible if not any(match.end == CONFLICT for match in one.matches)]
+    best = _only_best(certain, frozenset())
+    if best is None or MAX_TESTS_FOR_EACH_EXPLAINED * len(best.explained()) < len(failing):
+        return None
+    other = _only_best(certain, frozenset(best.explained()))
+    if other is None or len(best.mistakes) > 1:
+        return best
+    matches = [max(pair, key=lambda match: (match.full, match.weight)) for pair in zip(best.matches, other.matches)]
+    return replace(best, mistakes=(*best.mistakes, *other.mistakes), matches=matches)
+
+
+def _only_best(possible: list[Candidate], without: frozenset[int]) -> Candidate | None:
+    """The only mistake that best explains the records whose places are not in `without`, if it explains enough."""
+    ranked = sorted(possible, key=lambda one: one.score(without), reverse=True)
+    if not ranked:
+        return None
+    count, weight = ranked[0].score(without)
+    is_only = len(ranked) == 1 or ranked[1].score(without) != (count, weight)
+    if not is_only or weight < (MIN_WEIGHT if count > 1 else 2 * MIN_WEIGHT):
+        return None
+    return ranked[0]

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from grader.counts import format_count
 from grader.verdict.results import join_names
 
 Naming = Mapping[str, Any] | tuple[Any, ...]
@@ -23,7 +24,13 @@ _WITHOUT_SUPER = re.compile(
     r"'(_parameters|_modules|_buffers|_non_persistent_buffers_set|_\w*hooks\w*)'"
 )
 _ARGUMENT_COUNTS = re.compile(r"(?:\w+\.)*(\w+)\(\) takes (\d+) positional arguments? but (\d+) (?:were|was) given")
-_TWO_DTYPES = re.compile(r"same dtype, but (?:got|found):? ([\w: ]+?) (?:!=|and) ([\w: ]+)")
+_MISSING_ARGUMENTS = re.compile(r"(?:\w+\.)*(\w+)\(\) missing \d+ required [\w-]+ arguments?: (.+)")
+_UNKNOWN_ARGUMENT = re.compile(r"(?:\w+\.)*(\w+)\(\) got an unexpected keyword argument '(\w+)'")
+_TWO_DTYPES = re.compile(
+    r"(?:same dtype, but (?:got|found):?|source and destination dtypes match, got|expected scalar type) ([\w: ]+?)"
+    r"(?: for the destination)? (?:!=|and|but found) ([\w: ]+?)(?: for the source\.)?$"
+)
+_SIZES_FIRST = {"empty", "ones", "rand", "randn", "zeros"}  # of torch: each further argument is a size
 _DTYPES = {
     "double": "float64",
     "float": "float32",
@@ -34,8 +41,18 @@ _DTYPES = {
     "signed char": "int8",
     "byte": "uint8",
 }
+
+
+def _dtype(name: str) -> str:
+    return _DTYPES.get(name.lower(), name.lower())
+
+
+def _count(many: str, one: str) -> str:
+    return format_count(int(many), one)
+
+
 # A message of Python or torch, and what it means; the message itself is added in parentheses.
-_MEANINGS = (
+_MEANINGS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (
         r"The size of tensor a \((\d+)\) must match the size of tensor b \((\d+)\) at non-singleton dimension (\d+)",
         r"combines tensors whose shapes do not fit: in dimension \3 their sizes are \1 and \2",
@@ -47,7 +64,7 @@ _MEANINGS = (
     ),
     (
         r"shape '(\[[-\d, ]*\])' is invalid for input of size (\d+)",
-        r"gives \2 numbers the shape \1, which has room for another number of them",
+        lambda it: f"gives {_count(it[2], 'number')} the shape {it[1]}, which has room for another number of them",
     ),
     (
         r"Dimension out of range \(expected to be in range of \[(-?\d+), (-?\d+)\], but got (-?\d+)\)",
@@ -55,17 +72,73 @@ _MEANINGS = (
     ),
     (
         r"index (-?\d+) is out of bounds for dimension (\d+) with size (\d+)",
-        r"uses index \1 in dimension \2, which has only \3 places",
+        lambda it: f"uses index {it[1]} in dimension {it[2]}, which has only {_count(it[3], 'place')}",
     ),
-    (r"not enough values to unpack \(expected (\d+), got (\d+)\)", r"assigns \2 values to \1 names"),
-    (r"too many values to unpack \(expected (\d+)\)", r"assigns more than \1 values to \1 names"),
+    (
+        r"not enough values to unpack \(expected (\d+), got (\d+)\)",
+        lambda it: f"assigns {_count(it[2], 'value')} to {_count(it[1], 'name')}",
+    ),
+    (
+        r"too many values to unpack \(expected (\d+)\)",
+        lambda it: f"assigns more than {_count(it[1], 'value')} to {_count(it[1], 'name')}",
+    ),
     (
         r"'Tensor' object is not callable",
         r"calls a tensor as if it were a function; is a variable followed by parentheses?",
     ),
     (
-        r"'NoneType' object|unsupported operand type\(s\) for .*'NoneType'|must be Tensor, not NoneType|\(NoneType",
-        r"uses None as a value; does a function that it calls end without `return`?",
+        r"NoneType",
+        r"uses None as a value. It may be an argument that was left out, as `mask`, the gradient of a parameter "
+        r"that has none, or the result of a function that ends without `return`",
+    ),
+    (
+        r"result type (\w+) can't be cast to the desired output type (\w+)",
+        lambda it: (
+            f"changes a tensor of {_dtype(it[2])} in place by a number of {_dtype(it[1])}, which it cannot "
+            f"hold; convert the tensor first, or make a new one: `x = x + 0.5` and not `x += 0.5`"
+        ),
+    ),
+    (
+        r"number of subscripts in the equation \((\d+)\) does not match the number of dimensions \((\d+)\) for "
+        r"operand (\d+)",
+        lambda it: (
+            f"calls einsum with {_count(it[1], 'letter')} for a tensor of {_count(it[2], 'dimension')} (number "
+            f"{int(it[3]) + 1} of those it gets); `...` in the equation means any number of dimensions"
+        ),
+    ),
+    (
+        r"einsum\(\): subscript (\w) has size (\d+) for operand \d+ which does not broadcast with previously seen size "
+        r"(\d+)",
+        r"calls einsum with tensors that do not fit: the dimension \1 is \3 in one of them and \2 in another",
+    ),
+    (
+        r"(\w+)\(\): argument '\w+' \(position (\d+)\) must be Tensor, not (int|float|bool|list|tuple)",
+        lambda it: (
+            f"calls torch's `{it[1]}` with {'an' if it[3] == 'int' else 'a'} {it[3]}, and it takes tensors "
+            f"only; make a tensor of it with torch.tensor{', or use math' if it[3] in ('int', 'float') else ''}"
+        ),
+    ),
+    (
+        r"not implemented for '(Long|Int|Bool)'|Input dtype must be either a floating point .* Got: (\w+)",
+        lambda it: (
+            f"computes with a tensor of {_dtype(it[1] or it[2])} what torch cannot do with this dtype; convert it "
+            "first, for example with .float()"
+        ),
+    ),
+    (
+        r"Boolean value of Tensor with more than one value is ambiguous",
+        r"uses a tensor of several values as one truth value; `if`, `and`, `or` and `not` need one: use .any(), "
+        r".all(), or &, | and ~ for each value",
+    ),
+    (
+        r"view size is not compatible with input tensor's size and stride",
+        r"calls `view` on a tensor whose numbers are not in this order in memory, as after a transpose; `reshape` "
+        r"copies them where it must",
+    ),
+    (
+        r"element 0 of tensors does not require grad",
+        r"computes gradients of a value that does not depend on any parameter, as far as torch recorded it; was it "
+        r"detached, or computed under no_grad?",
     ),
     (
         r"a (?:view of a )?leaf Variable that requires grad is being used in an in-place operation",
@@ -95,15 +168,24 @@ def describe_known_error(type_name: str, message: str, in_code: bool = True) -> 
         return f"{NO_SUPER} ({type_name}: {message})"
     if counts := _ARGUMENT_COUNTS.search(message):
         return f"{_describe_counts(counts, in_code)} ({type_name}: {message})"
+    if missing := _MISSING_ARGUMENTS.search(message):
+        names = missing[2].replace("'", "`")
+        call = f"calls `{missing[1]}` without {names}" if in_code else f"is called without {names}"
+        return f"{call}, which its `def` demands ({type_name}: {message})"
+    if unknown := _UNKNOWN_ARGUMENT.search(message):
+        called, no = f"calls `{unknown[1]}` with `{unknown[2]}`, and it has", f"has no parameter `{unknown[2]}`"
+        said = f"{called} no parameter of this name" if in_code else f"{no}, with which it is called"
+        return f"{said} ({type_name}: {message})"
     if dtypes := _TWO_DTYPES.search(message):
-        one, other = (_DTYPES.get(name.lower(), name) for name in dtypes.groups())
+        one, other = map(_dtype, dtypes.groups())
         return (
             f"combines tensors of two dtypes, {one} and {other}; convert one of them, for example with "
             f".to(x.dtype) ({type_name}: {message})"
         )
     for pattern, meaning in _MEANINGS:
         if found := re.search(pattern, message):
-            return f"{found.expand(meaning)} ({type_name}: {message})"
+            said = found.expand(meaning) if isinstance(meaning, str) else meaning(found)
+            return f"{said} ({type_name}: {message})"
     return ""
 
 
@@ -115,7 +197,9 @@ def returned_none(what: str) -> str:
 def _describe_counts(counts: re.Match[str], in_code: bool) -> str:
     """The predicate for a call with too many arguments; Python counts `self` as one."""
     name, takes, gets = counts[1], int(counts[2]), int(counts[3])
-    taken = f"{takes} argument{'s' * (takes != 1)}"
+    if in_code and name in _SIZES_FIRST:
+        return f"gives torch's `{name}` something after the sizes; write its name too, as in dtype=torch.int64"
+    taken = format_count(takes, "argument")
     if in_code:
         return f"calls `{name}`, which takes {taken}, with {gets}; in a method, is `self` missing, or one too many?"
     return (

@@ -107,7 +107,8 @@ def ignore_local_constants() -> None:
     with contextlib.suppress(ImportError):
         from hypothesis.internal.conjecture import providers
 
-        providers.is_local_module_file = lambda path: False  # type: ignore[assignment]  # the original has a cache; this needs none
+        # the original has a cache; this needs none
+        providers.is_local_module_file = lambda path: False  # type: ignore[assignment]
         # the original searches all modules for local ones
         providers._get_local_constants = lambda: providers._local_constants
 

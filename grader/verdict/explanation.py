@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import re
 import textwrap
+from collections.abc import Iterator
 from typing import Any
 
 import torch
-from grader.execution.calls import Call, Label
+from grader.counts import format_count
 from grader.execution.errors import (
     ChapterBroken,
     HostDied,
@@ -18,38 +19,43 @@ from grader.execution.errors import (
     WrongResult,
     printable,
 )
-from grader.execution.proxy import Boundary, Handle
+from grader.execution.proxy import Boundary, Call, Handle, ObjectName
 from grader.verdict.comparing import Example, Mismatch, begins_with_code
 from grader.verdict.error_sentences import NO_MEMORY, NO_SUPER, describe_known_error, returned_none
 from grader.verdict.failed_calls import MAX_SHOWN_CALLS, find_calls, moments_of
 from grader.verdict.relations import explain
+from grader.verdict.relations.pair import Locating
 from grader.verdict.results import Failure
 from grader.verdict.sequences import explain_plain
-from grader.verdict.value_code import MAX_SHOWN_NUMBERS, NotCode, value_code
-from grader.verdict.value_text import first_difference, format_value
+from grader.verdict.value_text import MAX_SHOWN_NUMBERS, NotCode, first_difference, format_value, value_code
 from torch import Tensor
 
 VALUE_COLUMNS = 67  # columns to the right of a label
 MAX_VALUE_LINES = 12  # lines of one value; a longer one is only described
 MAX_CALL_LINES = 4  # of one call's arguments
+MAX_SHOWN_ITEMS = 4  # of a list for which there is no code
 MAX_SENTENCES = 4  # about the mismatches of one example
 
 
 def explain_failure(
-    problem: BaseException | None, promise: str, boundary: Boundary | None, example: Example, printed: str = ""
-) -> Failure:
-    """The explanation of what ended the test, and of the mismatches that `with check:` caught before."""
+    problem: BaseException | None, promise: str, boundary: Boundary | None, example: Example, printed: str = "",
+    about_error: bool = False,
+) -> Failure:  # fmt: skip
+    """The explanation of what ended the test, and of the mismatches that `with check:` caught before. `about_error`:
+    the promise is about an error, so a wrong value before it was raised says nothing about the promise."""
     calls = _calls_to_show(problem, boundary, example)
     call = calls[-1] if calls else None
-    shown = " ".join(f"{name}={size}" for name, size in example.sizes.items())
-    common: dict[str, Any] = dict(promise=promise, sizes=shown, called=_lines_of_calls(calls), printed=printed)
+    sizes, called = _named(example.sizes), _lines_of_calls(calls)
+    common: dict[str, Any] = dict(promise=promise, sizes=sizes, called=called, printed=printed)
 
-    def failure(text: str, capital: bool = False) -> Failure:
+    def failure(text: str, capital: bool = False, reached: bool = True) -> Failure:
         where, note = getattr(problem, "where", None), getattr(problem, "note", "")
-        return Failure(message=_sentence(text, capital, note), where=str(where or ""), **common)
+        late = isinstance(problem, OutOfTime) or isinstance(problem, ChapterBroken) and problem.timed_out
+        message = _sentence(text, capital, note)
+        return Failure(message=message, where=str(where or ""), was_late=late, reached=reached, **common)
 
     if isinstance(problem, OutOfTime | HostDied):
-        return failure(str(problem), capital=True)
+        return failure(str(problem), capital=True, reached=False)
     is_flaky = "Flaky" in type(problem).__name__
     problem = is_flaky and _broken_rule(problem) or problem
     if isinstance(problem, ChapterBroken):
@@ -61,19 +67,20 @@ def explain_failure(
     if is_result_missing and (mismatches[0].lacks_value if mismatches else "NoneType" in str(problem)):
         return Failure(message=_sentence(returned_none(_name(call)), capital=False), **common)
     if mismatches:
-        return _explain_mismatch(mismatches, call, common)
+        common["sizes"] = _named(_sizes_seen(example.sizes, call, mismatches[0]))
+        return _explain_mismatch(mismatches, call, common, reached=example.saw_error or not about_error)
     if isinstance(problem, WrongResult):
         return failure(problem.message, capital=True)
     if isinstance(problem, RuleBroken):
         named = call is None or problem.message.startswith(call.what.partition("(")[0])
-        return failure(problem.message if named or call is None else f"{call.what}: {problem.message}")
+        return failure(problem.message if named or call is None else f"{call.what}: {problem.message}", reached=False)
     if isinstance(problem, LearnerError):
         text = describe_known_error(problem.type_name, problem.message, problem.where is not None)
         text = text or f"raised {_error_text(problem)}"
         helper_raised = problem.where is None and call is not None and call is not problem.call
         if helper_raised and NO_SUPER not in text:  # a helper of the test raised it, after the call
             text = f"returned a value with which the test cannot continue ({_error_text(problem)})"
-        return failure(f"{_name(call)} {text}")
+        return failure(f"{_name(call)} {text}", reached=False)
     if is_flaky:
         again = "The same call gave different results when it was repeated"
         return failure(f"{again}. Look for state that survives between calls, or for random numbers", capital=True)
@@ -82,6 +89,9 @@ def explain_failure(
         return failure(f"{_name(call)} {too_large}; return a result of the expected size")
     if isinstance(problem, AssertionError) and str(problem):
         return failure(str(problem).split("\n")[0], capital=True)
+    if isinstance(problem, NameError | ImportError):
+        text = f"the test itself has an error, which is not about your code ({type(problem).__name__}: {problem})"
+        return failure(f"{text}; please report it", capital=True, reached=False)
     returned = f"{_name(call)} returned {format_value(call.result)[:200]}; " if call else ""
     return failure(f"{returned}the test cannot continue with this value ({type(problem).__name__}: {problem})")
 
@@ -153,15 +163,19 @@ def _error_text(problem: LearnerError) -> str:
     return f"{problem.type_name}: {problem.message}" if problem.message.strip() else problem.type_name
 
 
-def _explain_mismatch(mismatches: list[Mismatch], call: Call | None, common: dict) -> Failure:
+def _explain_mismatch(mismatches: list[Mismatch], call: Call | None, common: dict, reached: bool) -> Failure:
     first = mismatches[0]
     sentences = list(dict.fromkeys(mismatch.sentence for mismatch in mismatches))
     message, more = " ".join(map(_sentence, sentences[:MAX_SENTENCES])), len(sentences) - MAX_SENTENCES
     if more > 0:
-        message += f" {more} more {'comparison' if more == 1 else 'comparisons'} failed."
+        message += f" {format_count(more, 'more comparison')} failed."
     got = expected = difference = ""
     if first.compared:
         got, expected = _format_for_label(first.got), _format_for_label(first.expected)
+        if got == expected:  # the line about the difference has as many digits as are needed
+            got = expected = ""
+            if isinstance(first.got, float) and isinstance(first.expected, float):
+                got, expected = repr(first.got), repr(first.expected)
         if len(sentences) > 1:
             message += " `got` and `expected` show the first one."
     explanation: list[str] = []
@@ -183,7 +197,38 @@ def _explain_mismatch(mismatches: list[Mismatch], call: Call | None, common: dic
     if len("\n".join([got, expected, *common["called"]]).splitlines()) > 18:
         common["called"] = common["called"][:1]
     common |= dict(got=got, expected=expected, difference=difference, explanation=" ".join(explanation))
-    return Failure(message=_sentence(message), **common)
+    only_locates = " ".join(line for line in explanation if isinstance(line, Locating))
+    reached = reached or not first.compared
+    return Failure(message=_sentence(message), reached=reached, only_locates=only_locates, **common)
+
+
+def _named(sizes: dict[str, int]) -> str:
+    return " ".join(f"{name}={size}" for name, size in sizes.items())
+
+
+def _sizes_seen(sizes: dict[str, int], call: Call | None, first: Mismatch) -> dict[str, int]:
+    """Without the axes (B, T) that no value of a function's call has: a test may call with several shapes."""
+    if call is None or not first.compared or call.is_helpers or not call.what.isidentifier():
+        return sizes
+    shown = (*call.args, *call.options.values(), first.got, first.expected)
+    numbers = {number for value in shown for number in _numbers_in(value)}
+    if None in numbers or not any(isinstance(value, Tensor) for value in shown):
+        return sizes
+    return {name: size for name, size in sizes.items() if not name.isupper() or size in numbers}
+
+
+def _numbers_in(value: Any) -> Iterator[int | None]:
+    """The numbers and sizes in a value; None for an object, whose sizes are not seen."""
+    if isinstance(value, Tensor):
+        yield from value.shape
+    elif isinstance(value, int):
+        yield value
+    elif isinstance(value, list | tuple | dict):
+        yield len(value)
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _numbers_in(item)
+    elif isinstance(value, Handle | ObjectName):
+        yield None
 
 
 def _format_for_label(value: Any) -> str:
@@ -246,6 +291,8 @@ def _argument(name: str, value: Any, below: list[str], most: int) -> str:
             text = format_value(value, width=VALUE_COLUMNS - 2)
             below.append(f"{name} =\n{textwrap.indent(text, '  ')}" if "\n" in text else f"{name} = {text}")
         return f"tensor {'x'.join(map(str, value.shape)) or 'scalar'}"
+    if isinstance(value, list) and len(value) <= MAX_SHOWN_ITEMS:
+        return f"[{', '.join(_argument(f'{name}[{place}]', item, below, most) for place, item in enumerate(value))}]"
     text = format_value(value)
     return text if "\n" not in text and len(text) <= 60 else text.split("\n")[0][:57] + "…"
 
@@ -254,7 +301,7 @@ def name_of_object(value: Any) -> str | None:
     """The code that made an object of the implementation: `GPT(11, 8)`, or the name of a function or class."""
     if isinstance(value, Handle):
         return str(object.__getattribute__(value, "_path"))
-    return str(value) if isinstance(value, Label) else None
+    return str(value) if isinstance(value, ObjectName) else None
 
 
 def _sentence(text: str, capital: bool = True, note: str = "") -> str:

@@ -19,8 +19,7 @@ from types import FrameType, TracebackType
 from typing import Any
 
 from grader.course.syllabus import TESTS
-from grader.execution.calls import Call
-from grader.execution.proxy import Boundary, Handle
+from grader.execution.proxy import Boundary, Call, Handle
 from torch import Tensor
 
 ASSERTIONS = frozenset({"close", "same", "holds", "shaped", "refuses"})  # their first argument is what they look at

@@ -5,6 +5,9 @@ A watch on the implementation's side looks at the result of every operator of to
 seconds, so the machine does not matter. A storage counts once and until it is freed, so views are free, and tensors in
 a list, on a graph's node or in a closure are all seen.
 
+Numbers that leave torch, for NumPy or a Python list, are out of its sight: a call that takes more than a few out has
+left torch, and that is the first thing a learner reads.
+
 A test gives limits. The reply only says which of them were exceeded, because the diagnosis compares replies and two
 pieces of code with the same fault rarely need exactly the same memory. The sizes are read without a record when a
 failure is described.
@@ -17,9 +20,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from grader.execution.calls import Call
 from grader.execution.errors import HostDied, OutOfTime
-from grader.execution.proxy import Handle, Implementation
+from grader.execution.proxy import Call, Handle, Implementation
 from grader.verdict.comparing import Mismatch
 from torch import nn
 
@@ -40,7 +42,7 @@ class Watched:
         """Raise a Mismatch that says what was too large, if anything was."""
         if self.exceeded:
             name = self.exceeded[0]
-            raise Mismatch(describe_excess(name, self.limits[name], self._found()), looked_at=self.call)
+            raise Mismatch(describe_excess(name, self.limits.get(name, 0), self._found()), looked_at=self.call)
 
     def _found(self) -> dict[str, Any]:
         """The sizes that the helper found; empty if the code ended its process, or changed what the helper noted."""
@@ -92,6 +94,12 @@ def describe_excess(name: str, limit: float, found: dict[str, Any]) -> str:
     """What was too large, in a sentence for the learner."""
     if name not in found:
         return "The call takes more memory or more multiplications than it may"
+    if name == "taken_out":
+        where = f"Line {found['out_line']} takes" if found.get("out_line") else "The code takes"
+        return (
+            f"{where} numbers out of torch with {found['way']}, {found['taken_out']:,} in this call. This test counts "
+            "memory and multiplications of torch only, so compute with torch's operations"
+        )
     number = f"{found[name]:,.3g}" if name == "ratio" else f"{found[name]:,}"
     below, most = f"fewer than {math.ceil(limit):,}", f"at most {limit:g} times as many are allowed here"
     if name == "ratio":
@@ -113,21 +121,36 @@ def describe_excess(name: str, limit: float, found: dict[str, Any]) -> str:
     }[name]
 
 
-# ---- on the implementation's side (see `bring` in CONTRIBUTING.md)
+# ---- on the implementation's side (see `bring` in execution/proxy.py)
 
 
 class StorageWatch(torch.utils._python_dispatch.TorchDispatchMode):
-    """Counts the entries of new storages and the multiplications. `known` are arguments: their tensors do not count.
+    """Counts the entries of new storages, operators and multiplications. `known` are arguments: their tensors are free.
 
     A multiplication is one of a matrix product or of an element-wise product of floats; whole numbers are positions and
     counts, so they are free. `f` is called: the line of its file that makes the largest tensor is noted.
+
+    What leaves torch is out of sight, so the numbers that are taken out are counted too: a few may be, for a decision.
+    `room` for them is fewer than any tensor among the arguments has, or half of the parameters of a `model`.
     """
 
-    def __init__(self, known=(), f=None):
+    WAYS_OUT = (
+        "numpy", "tolist", "data_ptr", "__array__", "__dlpack__", "untyped_storage", "storage", "_typed_storage",
+        "__reduce_ex__", "__repr__",
+    )  # fmt: skip
+
+    def __init__(self, known=(), f=None, model=None):
         import sys
 
         super().__init__()
         self.frame = sys._getframe
+        if model is None:
+            self.room = min((x.numel() for x in known if isinstance(x, torch.Tensor) and x.dim()), default=0) - 1
+        else:
+            self.room = sum(parameter.numel() for parameter in model.parameters()) // 2
+        self.room = max(32, self.room)
+        self.taken_out, self.way, self.out_line, self.looking = 0, "", 0, False
+        self.operators = self.floats = 0
         code = getattr(getattr(f, "forward", f), "__code__", None)
         self.file, self.line = getattr(code, "co_filename", ""), 0
         self.known, self.living = set(), {}
@@ -147,18 +170,58 @@ class StorageWatch(torch.utils._python_dispatch.TorchDispatchMode):
     def _should_skip_dynamo(cls):
         return False  # else torch imports its compiler at the first operator, which takes a second
 
+    def __enter__(self):
+        import re
+
+        watch = self
+
+        class WaysOut(torch.overrides.TorchFunctionMode):
+            def __torch_function__(self, function, types, args=(), kwargs=None):
+                name, result = getattr(function, "__name__", ""), function(*args, **(kwargs or {}))
+                if name in watch.WAYS_OUT and not watch.looking and isinstance(args[0], torch.Tensor):
+                    printed = name == "__repr__" and args[0].is_floating_point()
+                    if not printed or re.search(r"\.\d{6}", result):  # what torch prints by itself has four decimals
+                        watch.note_taken(f"{name}()", args[0])
+                return result
+
+        self.ways_out = WaysOut()
+        self.ways_out.__enter__()
+        return super().__enter__()
+
+    def __exit__(self, *problem):
+        super().__exit__(*problem)
+        self.ways_out.__exit__(*problem)
+
+    def note_taken(self, way, tensor):
+        """Count numbers that are taken out of torch; a truth value tells only one bit, and is free."""
+        if tensor.dtype != torch.bool:
+            self.taken_out += tensor.numel()
+            if not self.way and self.taken_out > self.room:
+                self.way, self.out_line = way, self.line_of_file()
+
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        out = func(*args, **(kwargs or {}))
+        self.looking = True
+        try:
+            return self.look_at(func, func(*args, **(kwargs or {})), args)
+        finally:
+            self.looking = False
+
+    def look_at(self, func, out, args):
         name = func._overloadpacket.__name__
-        if name in ("mm", "bmm", "mv", "dot", "vdot"):
-            self.products += out.numel() * args[0].size(-1)
-        elif name in ("addmm", "baddbmm", "addmv"):
-            self.products += out.numel() * args[1].size(-1)
+        self.operators += 1
+        if name == "_local_scalar_dense":
+            self.note_taken("item()", args[0])
+        inner = 1
+        if name in ("mm", "bmm", "mv", "dot", "vdot", "addmm", "baddbmm", "addmv"):
+            inner = args[name.startswith(("add", "badd"))].size(-1)
+            self.products += out.numel() * inner
         elif name in ("mul", "mul_", "addcmul", "addcmul_", "addr") and out.is_floating_point():
             self.products += out.numel()
         for tensor in out if isinstance(out, list | tuple) else (out,):
             if not isinstance(tensor, torch.Tensor):
                 continue
+            if tensor.is_floating_point() and not func.is_view:
+                self.floats += tensor.numel() * inner
             storage = tensor.untyped_storage()
             key = storage._cdata
             if key in self.known or key in self.living:
@@ -171,10 +234,25 @@ class StorageWatch(torch.utils._python_dispatch.TorchDispatchMode):
         return out
 
     def line_of_file(self):
-        frame: Any = self.frame(2)
+        frame: Any = self.frame(1)
         while frame is not None and frame.f_code.co_filename != self.file:
             frame = frame.f_back
         return frame.f_lineno if frame is not None else 0
+
+    def entries_of(self, result):
+        """The entries of a result's storage, if it was made during the watch."""
+        self.looking = True  # this is not the code's own look
+        key = result.untyped_storage()._cdata
+        self.looking = False
+        return self.living.get(key, (None, 0))[1]
+
+    def left_torch(self):
+        return ["taken_out"] if self.taken_out > self.room else []
+
+    def found(self):
+        """What is said about the sizes; read after the watch."""
+        sizes = {"largest": self.largest, "shape": self.shape, "line": self.line}
+        return sizes | {"taken_out": self.taken_out, "way": self.way, "out_line": self.out_line}
 
     @property
     def alive(self):
@@ -190,9 +268,10 @@ def run_watched(watch, f, args, options, limits):
     """The result of a call without gradient, and the limits that it exceeded."""
     with torch.no_grad(), watch(args, f) as seen:
         result = f(*args, **options)
-    found = {"largest": seen.largest, "shape": seen.shape, "line": seen.line, "alive": seen.peak}
+    found = seen.found() | {"alive": seen.peak}
     run_watched.found = found  # type: ignore[attr-defined]
-    return {"result": result, "gradients": [], "exceeded": [name for name in limits if found[name] >= limits[name]]}
+    exceeded = seen.left_torch() + [name for name in limits if found[name] >= limits[name]]
+    return {"result": result, "gradients": [], "exceeded": exceeded}
 
 
 def differentiate_watched(watch, f, args, options, limits):
@@ -226,8 +305,7 @@ def differentiate_watched(watch, f, args, options, limits):
             gc.enable()
     with watch(leaves, f) as seen:  # sees what is alive after the forward pass, wherever it is kept
         result = f(*leaves, **options)
-        own = result.untyped_storage()
-        own = own.nbytes() // result.element_size() if own._cdata in seen.living else 0
+        own = seen.entries_of(result)
         if seen.alive - own > limits["kept"]:
             gc.collect()
         alive = seen.alive - own
@@ -239,10 +317,9 @@ def differentiate_watched(watch, f, args, options, limits):
             gradients.extend(parameter.grad for _, parameter in sorted(leaf.named_parameters()))
         elif isinstance(leaf, torch.Tensor):
             gradients.append(leaf.grad)
-    found = {"largest": seen.largest, "shape": seen.shape, "line": seen.line}
-    found |= {"kept": saved, "stored": alive, "left": left}
+    found = seen.found() | {"kept": saved, "stored": alive, "left": left}
     differentiate_watched.found = found  # type: ignore[attr-defined]
-    exceeded = ["largest"] if seen.largest >= limits["largest"] else []
+    exceeded = seen.left_torch() + (["largest"] if seen.largest >= limits["largest"] else [])
     exceeded += [name for name in ("kept", "stored", "left") if found[name] > limits[name]]
     return {"result": result, "gradients": gradients, "exceeded": exceeded}
 
@@ -251,10 +328,12 @@ def compare_work(watch, f, args, options, limits):
     """The result for the larger arguments, and whether it took too many multiplications."""
     small, large, others = args
     with torch.no_grad():
-        with watch() as few:
+        with watch([*small, *others], f) as few:
             f(*small, *others)
-        with watch() as many:
+        with watch([*large, *others], f) as many:
             result = f(*large, *others)
-    found = {"ratio": many.products / max(few.products, 1)}
+    left = next((seen for seen in (few, many) if seen.left_torch()), many)
+    found = left.found() | {"ratio": many.products / max(few.products, 1)}
     compare_work.found = found  # type: ignore[attr-defined]
-    return {"result": result, "gradients": [], "exceeded": [name for name in limits if found[name] > limits[name]]}
+    exceeded = left.left_torch() + [name for name in limits if found[name] > limits[name]]
+    return {"result": result, "gradients": [], "exceeded": exceeded}

@@ -1,7 +1,8 @@
 """Chooses which drawn examples of a test run: of the common ones, those that `tests/needed_examples.toml` lists.
 
-`python -m grader.quality.proof examples` writes that file. A test that it does not list runs all its examples. So does
-one of which it lists an example that hypothesis does not draw: the test has changed, or hypothesis is another version.
+`python -m grader.tests.quality.proof examples` writes that file. A test that it does not list runs all its examples. So
+does one of which it lists an example that hypothesis does not draw: the test has changed, or hypothesis is another
+version.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from typing import Any
 from grader.course.syllabus import ROOT
 from grader.execution.example_requests import RecordedExample
 from grader.files import write_whole
-from grader.verdict.conditions import conditions, read_conditions
+from grader.verdict.last_verdicts import conditions, read_conditions
 
 FOLDER = ROOT / ".headway" / "recordings"
 MAX_RUN_BYTES = 4 * 1024 * 1024  # of one test; of larger ones only the examples are recorded

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from grader.course.syllabus import Exercise
+from grader.course.syllabus import Exercise, load_syllabus
 from grader.files import write_whole
 from grader.version import __version__
 
 NOT_IMPLEMENTED = "not implemented yet"  # the message of a test in which its own exercise raised NotImplementedError
 # begins the message of a test that was skipped, because the time of its exercise or of the submission was used up
 NOT_RUN = "Not run:"
+UNWRITTEN = ("printed", "reached", "only_locates", "was_late")  # fields of a failure that no JSON file has
 PRINTED_LINES = 6  # of what the code printed, that are shown
 # from worst to best; the outcome of an exercise is the worst of its tests
 OUTCOMES = ("error", "timeout", "failed", "todo", "passed")
@@ -38,7 +39,8 @@ class Diagnosis:
     id: str
     says: str
     hint: str
-    # failed tests, the ones that it explains best first; not written to the JSON file
+    # failed tests, the ones that it explains best first, of two mistakes those that show this one; not written to the
+    # JSON file
     explains: list[str] = field(default_factory=list)
     also: Diagnosis | None = None  # a second mistake in the same code
 
@@ -46,6 +48,12 @@ class Diagnosis:
     def mistakes(self) -> list[Diagnosis]:
         """This mistake, and the second one if there is one."""
         return [self, self.also] if self.also else [self]
+
+    def shown_by(self, test: str) -> Diagnosis:
+        """The same mistakes, first the one that this test shows."""
+        if self.also is None or test in self.explains or test not in self.also.explains:
+            return self
+        return replace(self.also, also=replace(self, also=None))
 
     def as_json(self) -> dict[str, Any]:
         """The diagnosis as the JSON files of results have it."""
@@ -57,8 +65,8 @@ class Diagnosis:
         return cls(**data | {"also": cls.from_data(data["also"]) if data.get("also") else None})
 
 
-class Row(NamedTuple):
-    """One line of a failure, with its label."""
+class LabelledText(NamedTuple):
+    """A part of a failure as it is shown: "got", and the value."""
 
     label: str
     text: str
@@ -79,28 +87,38 @@ class Failure:
     explanation: str = ""
     where: str = ""  # "ch03_attention.py, line 12:  code"
     printed: str = ""
+    reached: bool = True  # or did something else go wrong before the test could look at its promise?
+    only_locates: str = ""  # the sentences of the explanation that only say where a value is wrong
+    was_late: bool = False  # did its time run out at the line `where`?
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[LabelledText]:
         """What is shown, in this order, in a terminal, a notebook and a report of a class."""
         printed = self.printed.strip().splitlines()
         cut = ["…"] if len(printed) > PRINTED_LINES else []
+        last_printed = [*cut, *(line[:100] for line in printed[-PRINTED_LINES:])]
         rows = [
-            Row("promised", self.promise),
-            Row("sizes", self.sizes),
-            Row("called", "\n".join(self.called), is_code=True),
-            Row("problem", self.message),
-            Row("it was at" if "did not end within" in self.message else "at", self.where, is_code=True),
-            Row("got", self.got, is_code=True),
-            Row("expected", self.expected, is_code=True),
-            Row("differs", self.difference.removeprefix("first differs ")),
-            Row("that is", self.explanation),
-            Row("printed", "\n".join([*cut, *(line[:100] for line in printed[-PRINTED_LINES:])]), is_code=True),
+            LabelledText("promised", self.promise if self.reached else ""),
+            LabelledText("sizes", self.sizes),
+            LabelledText("called", "\n".join(self.called), is_code=True),
+            LabelledText("problem", self.message),
+            LabelledText("it was at" if self.was_late else "at", self.where, is_code=True),
+            LabelledText("got", self.got, is_code=True),
+            LabelledText("expected", self.expected, is_code=True),
+            LabelledText("differs", self.difference.removeprefix("first differs ")),
+            LabelledText("that is", self.explanation),
+            LabelledText("printed", "\n".join(last_printed), is_code=True),
+            LabelledText("untested", "" if self.reached else self.promise),
         ]
         return [row for row in rows if row.text]
 
+    def without_places(self) -> Failure:
+        """The same beside a diagnosis, which says more than where a value is wrong."""
+        beginning, end = self.explanation.removeprefix, self.explanation.removesuffix
+        return replace(self, explanation=min(beginning(self.only_locates), end(self.only_locates), key=len).strip())
+
     def as_json(self) -> dict[str, Any]:
         """The failure as the JSON files of results have it: without what the code printed."""
-        return {name: value for name, value in vars(self).items() if name != "printed"}
+        return {name: value for name, value in vars(self).items() if name not in UNWRITTEN}
 
 
 @dataclass
@@ -256,3 +274,46 @@ def _exercise_as_json(result: ExerciseResult, is_broken: bool) -> dict:
 
 def write_results(path: Path, result: RunResult) -> None:
     write_whole(path, json.dumps(result.as_json(), indent=1, ensure_ascii=True) + "\n")
+
+
+# ---- the verdict that another process prints
+
+
+DATA_MARK = "\x1e"  # before a verdict as data, on standard output: no page contains it
+
+
+@dataclass(frozen=True)
+class Verdict:
+    results: list[ExerciseResult]
+    broken: dict[str, Failure] = field(default_factory=dict)  # chapters that do not import
+    newly_passed: list[str] = field(default_factory=list)  # exercises passed in this run for the first time
+    notes: list[str] = field(default_factory=list)  # sentences for the end of the output
+
+    @property
+    def outcomes(self) -> dict[str, str]:
+        return {result.exercise.name: result.outcome for result in self.results}
+
+    def result(self, name: str) -> ExerciseResult | None:
+        return next((result for result in self.results if result.exercise.name == name), None)
+
+    def as_data(self) -> dict[str, Any]:
+        """As plain data for JSON; an exercise is given by its name."""
+        return asdict(self) | {
+            "results": [asdict(result) | {"exercise": result.exercise.name} for result in self.results]
+        }
+
+    @classmethod
+    def from_data(cls, data: dict[str, Any]) -> Verdict:
+        broken = {module: Failure(**words) for module, words in data["broken"].items()}
+        return cls([_result(entry) for entry in data["results"]], broken, data["newly_passed"], data["notes"])
+
+
+def _result(data: dict[str, Any]) -> ExerciseResult:
+    tests = [
+        TestResult(**test | {"details": Failure(**test["details"]) if test["details"] else None})
+        for test in data["tests"]
+    ]
+    diagnosis = Diagnosis.from_data(data["diagnosis"]) if data["diagnosis"] else None
+    return ExerciseResult(
+        **data | {"exercise": load_syllabus().exercise(data["exercise"]), "tests": tests, "diagnosis": diagnosis}
+    )

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from grader.counts import format_count
 from grader.verdict.error_sentences import MISSING_RETURN
-from grader.verdict.relations.phrases import join_words
+from grader.verdict.relations.pair import Locating
+from grader.verdict.results import join_names
 
 MAX_ITEMS = 2000  # of a value that is explained
 
@@ -25,7 +27,7 @@ def explain_plain(got: Any, expected: Any) -> list[str]:
 
 def _explain(got: Any, expected: Any) -> list[str]:
     if type(expected) is int and type(got) is int:
-        return [f"It is {_offset(got - expected)}."]
+        return [Locating(f"It is {_offset(got - expected)}.")]
     kind = next((kind for kind in (str, dict, list) if isinstance(expected, kind)), None)
     if kind is None:
         return []
@@ -84,27 +86,27 @@ def _explain_dict(got: dict, expected: dict) -> list[str]:
 
 
 def _describe_keys(keys: list, what: str) -> str:
-    named = join_words(map(repr, keys) if len(keys) <= 4 else [*map(repr, keys[:3]), f"{len(keys) - 3} more"])
+    named = join_names(map(repr, keys) if len(keys) <= 4 else [*map(repr, keys[:3]), f"{len(keys) - 3} more"])
     return f"The key {named} is {what}." if len(keys) == 1 else f"The keys {named} are {what}."
 
 
 def _explain_text(got: str, expected: str) -> list[str]:
     if got.lower() == expected.lower():
-        return ["Only upper and lower case differ."]
+        return [Locating("Only upper and lower case differ.")]
     if "".join(got.split()) == "".join(expected.split()):
-        return ["Only white space differs."]
+        return [Locating("Only white space differs.")]
     return _explain_difference(got, expected, "character", "character") if got[0] == expected[:1] else []
 
 
 def _explain_difference(got: Any, expected: Any, place: str, noun: str) -> list[str]:
     at = _first_difference(got, expected)
     if at == len(got):
-        return [f"It stops after {at} {noun}{'s' * (at != 1)} of {len(expected)}; up to there it is right."]
+        return [f"It stops after {format_count(at, noun)} of {len(expected)}; up to there it is right."]
     if at == len(expected):
-        return [f"It begins right but is too long: {len(got)} {noun}s instead of {len(expected)}."]
+        return [Locating(f"It begins right but is too long: {len(got)} {noun}s instead of {len(expected)}.")]
     mine, theirs = (value[at : at + 8] if noun == place else value[at] for value in (got, expected))
     lengths = "" if len(got) == len(expected) else f"; it has {len(got)} {noun}s instead of {len(expected)}"
-    return [f"It first differs at {place} {at}: {mine!r} instead of {theirs!r}{lengths}."]
+    return [Locating(f"It first differs at {place} {at}: {mine!r} instead of {theirs!r}{lengths}.")]
 
 
 def _first_difference(one: Any, other: Any) -> int:

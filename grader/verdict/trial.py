@@ -16,18 +16,16 @@ from typing import Any
 from grader.course.chapter_source import ChapterSource
 from grader.course.syllabus import Chapter, Exercise, load_syllabus
 from grader.course.torch_operators import reportable
-from grader.execution.call_watch import CallWatch
-from grader.execution.calls import HostConnection
 from grader.execution.chapter_package import without_text
+from grader.execution.connection import HostConnection
 from grader.execution.errors import ChapterBroken, ExtendDeadline, NoWorker, OutOfTime, Todo
 from grader.execution.example_requests import RecordedExample
 from grader.execution.host import reset_state
-from grader.execution.in_process import InProcessHost
+from grader.execution.in_process import InProcessHost, connect_reference
+from grader.execution.late_calls import CallWatch, slowdown
 from grader.execution.proxy import Boundary, Implementation
-from grader.execution.reference_connection import connect_reference
 from grader.execution.target import Target, package_sources
 from grader.execution.worker import Worker, WorkerPool
-from grader.system.load import slowdown
 from grader.verdict import comparing
 from grader.verdict.replay import Record
 
@@ -52,6 +50,8 @@ class Traces:
 
 @dataclass
 class Trial:
+    """One implementation on trial: its boundaries, seeds and limits, and what its tests have left so far."""
+
     target: Target
     in_worker: bool = False  # run the code in a separate process
     whole: bool = False
@@ -67,7 +67,7 @@ class Trial:
     records: dict[str, list[Record]] = field(default_factory=dict)
     # of exercises whose own examples are drawn by another seed than `seed`
     seeds: dict[str, int] = field(default_factory=dict)
-    ahead: bool = False  # send the requests of a recorded example before its test makes them
+    sends_ahead: bool = False  # send the requests of a recorded example before its test makes them
 
     def __post_init__(self) -> None:
         self._boundaries: dict[_Package, Boundary] = {}
@@ -223,7 +223,7 @@ class Trial:
         except ChapterBroken as problem:
             self._broken[self._package(exercise.chapter)] = problem
             raise
-        if recorded and self.ahead and boundary.send_ahead(recorded):
+        if recorded and self.sends_ahead and boundary.send_ahead(recorded):
             self.names |= recorded.names
             return True
         reset_state(self.example_seed)  # of the test; the code's host begins with its first request
@@ -248,8 +248,6 @@ class Trial:
             self._record_bytes += size
             record = Record(self._test, outcome == "passed", self.example_seed, list(boundary.log), size)
             self.records.setdefault(exercise.name, []).append(record)
-        if not exercise.forbids:
-            return []
         seen = (boundary.connection.shortcuts | boundary.connection.import_shortcuts) & reportable(exercise.forbids)
         boundary.connection.shortcuts.clear()
         return sorted(seen)

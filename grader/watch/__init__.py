@@ -1,6 +1,6 @@
 """`headway watch`: a terminal next to the editor that shows a verdict at every save.
 
-`loop.py` handles events and keys, `page.py` has the state as lines, `screen.py` shows them. `saves.py`, `keys.py` and
-`runs.py` send events to the loop: a chapter was saved, a key was pressed, a message of a run has arrived. `changes.py`
-decides which exercise is tested after a save. None of it imports torch.
+`loop.py` handles events and keys, and notices saves. `page.py` has the state as lines, and `terminal.py` shows them and
+reads keys. `runs.py` runs the tests and sends their messages to the loop. `changes.py` decides which exercise is tested
+after a save. None of it imports torch.
 """

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from grader.course.code_shape import code_by_name
-from grader.course.source import SourceProblem, parse, read_source
+from grader.course.source import SourceProblem, find_statement, parse, read_source
 from grader.course.stubs import is_stub, reference_stub
 from grader.course.syllabus import Exercise, load_syllabus
 from grader.execution.names_used import names_reached, names_used
@@ -77,13 +77,14 @@ def compare(before: str, after: str, module: str) -> Changes:
     own = {exercise.name for exercise in exercises}
     old, new = code_by_name(parse(before)), code_by_name(parse(after))
     names = {name for name in old.keys() | new.keys() if old.get(name) != new.get(name)}
-    changed = tuple(exercise for exercise in exercises if exercise.name in names and exercise.name in new)
+    touched = [exercise for exercise in exercises if exercise.name in names]
+    changed = tuple(exercise for exercise in touched if find_statement(after, exercise.name))
     used = {exercise: names_reached(names_used(after), exercise.name) for exercise in exercises}
     helpers = sorted(names - own)
     return Changes(
         changed,
         tuple((exercise, helper) for exercise in exercises for helper in helpers if helper in used[exercise]),
-        tuple(exercise for exercise in exercises if exercise.name in names and exercise.name not in new),
+        tuple(exercise for exercise in touched if exercise not in changed),
         frozenset(exercise.name for exercise in changed if is_stub(exercise, after)),
     )
 
@@ -101,7 +102,7 @@ def decide(current: Exercise, changes: Changes, passed: Collection[str], pinned:
     others = [exercise.name for exercise in changes.changed if exercise != wanted]
     if pinned and wanted != current:
         others = [name for name in (exercise.name for exercise in changes.changed) if name != current.name] or [helper]
-        advice = f"The watch is pinned to {current.name}; press p to test {wanted.name}."
+        advice = f"The watch is pinned to {current.name}; press p to test `{wanted.name}`."
         return NextTest(current, f"You changed {_list_names(others)}. {advice}", wanted)
     if wanted == current and (helper or not others):
         return NextTest(wanted)

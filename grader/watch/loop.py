@@ -1,6 +1,7 @@
 """The loop of the watch: it takes saves, keys and messages of runs from one queue, and handles one at a time.
 
 The exercise changes by a key, or, unless the watch is pinned, by a save that changed another function (`changes.py`).
+Saves are detected by looking at the files a hundred times a second, which works on every drive.
 """
 
 from __future__ import annotations
@@ -8,27 +9,63 @@ from __future__ import annotations
 import contextlib
 import os
 import queue
+import re
 import signal
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property, partial
+from pathlib import Path
 from typing import Any
 
 from grader.console.editor import editor_for
 from grader.console.output import wrap_text
-from grader.course.excerpt import excerpt_of, find_problem
 from grader.course.progress import reveal_hint
-from grader.course.source import SourceProblem
-from grader.course.status import current_scores, is_passed, locate, next_unpassed
+from grader.course.source import SourceProblem, excerpt_of, find_problem
+from grader.course.status import all_passed, current_scores, is_passed, locate, next_unpassed
 from grader.course.syllabus import EXERCISES, Exercise, load_syllabus
 from grader.processes.job import retry_sentence
-from grader.verdict.summary import Verdict
+from grader.verdict.results import Verdict
 from grader.watch.changes import SavedChapters, decide
-from grader.watch.keys import Keyboard
 from grader.watch.page import State, result_line
 from grader.watch.runs import Runs
-from grader.watch.saves import SaveWatcher
-from grader.watch.screen import Display, PlainDisplay, Screen
+from grader.watch.terminal import Display, Keyboard, PlainDisplay, Screen
 from rich.text import Text
+
+POLL_SECONDS = 0.01
+_CHAPTER = re.compile(r"ch\d\d_.*\.py")
+
+
+class SaveWatcher:
+    """Calls `on_save` with the names of the files that changed."""
+
+    def __init__(self, folder: Path, on_save: Callable[[set[str]], None]) -> None:
+        self.folder, self.on_save = folder, on_save
+        self.stop = threading.Event()
+        self.state = self._read_times()
+        self.thread = threading.Thread(target=self._run, name="headway saves", daemon=True)
+        self.thread.start()
+
+    def close(self) -> None:
+        self.stop.set()
+        self.thread.join(2)
+
+    def _run(self) -> None:
+        """Report each save of a chapter until the watch stops: its time or size has changed."""
+        while not self.stop.wait(POLL_SECONDS):
+            before, self.state = self.state, self._read_times()
+            names = {name for name in before.keys() | self.state.keys() if before.get(name) != self.state.get(name)}
+            if names:
+                self.on_save(names)
+
+    def _read_times(self) -> dict[str, tuple[int, int, int]]:
+        found = {}
+        with contextlib.suppress(OSError):
+            for name in filter(_CHAPTER.fullmatch, os.listdir(self.folder)):
+                with contextlib.suppress(OSError):
+                    status = os.stat(os.path.join(self.folder, name))
+                    found[name] = (status.st_mtime_ns, status.st_size, status.st_ino)
+        return found
+
 
 FAR = 10**6  # lines: beyond the end of any page
 
@@ -111,6 +148,7 @@ class Watch:
         self.screen.top = 0
 
     def on_saved(self, names: set[str]) -> None:
+        """Start a run for the saved chapters, unless a file is not valid Python."""
         self.unread |= {name.removesuffix(".py") for name in names}
         own = f"{self.state.exercise.module}.py"
         # another chapter that was deleted stops nothing
@@ -125,6 +163,8 @@ class Watch:
     def follow_changes(self) -> None:
         """Switch to the function that the last saves changed, unless the watch is pinned."""
         changes, self.unread = self.chapters.update(self.unread), set()
+        if not (changes.changed or changes.using or changes.removed):
+            return  # many editors write a file in two steps, and the first event read all of it
         scores = current_scores()
         passed = {exercise.name for exercise in load_syllabus().exercises if is_passed(exercise, scores)}
         chosen = decide(self.state.exercise, changes, passed, self.state.pinned)
@@ -140,6 +180,7 @@ class Watch:
         self.state.switch_to(exercise, self.verdicts.get(exercise.name))
 
     def on_run_message(self, number: int, message: dict[str, Any]) -> None:
+        """Put what a run says into the state; what comes from an older run is ignored."""
         state = self.state
         if number != self.run_number or not state.running:
             return
@@ -222,7 +263,7 @@ class Watch:
             self.switch_to(following)
             self.start_run()
         elif is_passed(self.state.exercise, current_scores()):
-            self.state.note = "You have passed every exercise. `headway list` lists them all."
+            self.state.note = f"{all_passed()} `headway list` lists them all."
         else:
             self.state.note = "This is the only exercise that you have not passed yet."
 

@@ -10,9 +10,8 @@ from grader.course.progress import format_points
 from grader.course.source import SourceProblem
 from grader.course.status import current_score, locate, next_unpassed, short_path
 from grader.course.syllabus import EXERCISES, Exercise, load_syllabus
-from grader.runner.layout import Page, has_failing_picture, print_result
-from grader.verdict.results import NOT_IMPLEMENTED, ExerciseResult, replaced_sentences
-from grader.verdict.summary import Verdict
+from grader.runner.run_page import Page, has_failing_picture, print_result
+from grader.verdict.results import NOT_IMPLEMENTED, ExerciseResult, Verdict, replaced_sentences
 from rich.text import Text
 
 KEYS = (("h", "hint"), ("n", "next"), ("p", "pin"), ("o", "open"), ("r", "run"), ("q", "quit"))
@@ -99,9 +98,9 @@ def heading_lines(state: State, width: int) -> list[Text]:
     return [left, *page.lines, where]
 
 
-def body_lines(state: State, width: int) -> list[Text]:
-    """The last verdict with a hint below it."""
-    page = _Lines(width)
+def body_lines(state: State, width: int, height: int = 0) -> list[Text]:
+    """The last verdict with a hint below it; `height` is that of the terminal."""
+    page = _Lines(width, height)
     if state.file_problem:
         _print_file_problem(page, state)
     elif state.verdict is None:
@@ -225,9 +224,9 @@ def _count(result: ExerciseResult) -> str:
 class _Lines(Page):
     """A page that collects its lines."""
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, height: int = 0) -> None:
         self.lines: list[Text] = []
-        super().__init__(self._add_line, width)
+        super().__init__(self._add_line, width, height)
 
     def _add_line(self, text: str, **markup: bool) -> None:
         self.lines.append(Text(text, " ".join(name for name, on in markup.items() if on)))

@@ -48,6 +48,7 @@ class Runs:
             self.server.end()
 
     def _run(self, number: int, name: str, first: tuple[str, ...]) -> None:
+        """Send the job to the server, and put its messages into the queue; after a crash, try again."""
         problem = "the server that runs the tests ended three times; `headway doctor` may find the reason"
         in_worker = False
         for _ in range(MAX_SERVERS):

@@ -19,10 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from grader.classroom.handout.handout_folder import TEXTS
-from grader.classroom.intake.problems import GradingProblem
-from grader.classroom.intake.roster import parse_time
-from grader.classroom.judging.rules import Rules
-from grader.classroom.judging.toml_values import UNIT_MINUTES
+from grader.classroom.intake.submissions import GradingProblem
+from grader.classroom.intake.tables import parse_time
+from grader.classroom.judging.rules import UNIT_MINUTES, Rules
 from grader.classroom.term.course import Assignment, Course
 from grader.course.stubs import reference_stub
 from grader.course.syllabus import EXERCISES, ROOT, SOLUTIONS, TESTS, Exercise, load_syllabus
@@ -32,7 +31,7 @@ SETTINGS, COURSE, SECRET = "headway.json", "course.toml", "secret"  # setup.sh w
 GRADED = "graded"  # the name of the only assignment in COURSE
 KIT_FILES = ("LICENSE", "README.md", "constraints.txt", "pyproject.toml")
 NOT_NEEDED = frozenset({"__pycache__", "variants"})
-NOT_NEEDED_OF_GRADER = ("grader/tests/", "grader/quality/", "grader/teaching/pictures.py")
+NOT_NEEDED_OF_GRADER = ("grader/tests/", "grader/teaching/pictures.py")
 
 
 def write_archive(
@@ -53,7 +52,7 @@ def write_archive(
             advice = f"add it to --exercises, or its chapter {exercise.chapter} to --chapters"
             raise GradingProblem(f"--hidden {exercise.name}: this exercise is not graded here; {advice}")
     path = _check_path(path)
-    settings = {"hidden": [exercise.name for exercise in secret], "seed": seed}
+    settings: dict[str, Any] = {"hidden": [exercise.name for exercise in secret], "seed": seed}
     packed = BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         setup = (TEXTS / "setup.sh").read_text(encoding="utf-8").replace("TORCH_INDEX", shlex.quote(torch_index))
@@ -62,10 +61,10 @@ def write_archive(
             script.external_attr, script.create_system, script.compress_type = 0o100755 << 16, 3, zipfile.ZIP_DEFLATED
             archive.writestr(script, text)
         archive.writestr(SETTINGS, json.dumps(settings) + "\n")
-        archive.writestr(COURSE, format_course(graded, rules))
+        archive.writestr(COURSE, format_course(graded, replace(rules, hidden=frozenset(settings["hidden"]))))
         for name, content in _list_kit():
             archive.writestr(f"kit/{name}", content)
-    write_whole(path, packed.getvalue())
+    write_whole(path, packed.getvalue(), private=True)  # it has the reference, and people's extensions
     return path, graded
 
 
@@ -73,6 +72,7 @@ def format_course(exercises: Sequence[Exercise], rules: Rules) -> str:
     """A course.toml with one assignment, of these exercises by these rules."""
     lines = ["[points]", *(f"{exercise} = {format(points, 'f')}" for exercise, points in rules.points.items())]
     lines += ["", f"[assignments.{GRADED}]", f"exercises = {json.dumps([exercise.name for exercise in exercises])}"]
+    lines += [f"hidden = {json.dumps(sorted(rules.hidden))}"] if rules.hidden else []
     lines += [f"due = {rules.due.isoformat()}"] if rules.due else []
     minutes = int(rules.grace.total_seconds() // 60)
     lines += [f'grace = "{minutes}m"' if minutes < 100_000 else f'grace = "{-(-minutes // UNIT_MINUTES["d"])}d"']

@@ -15,14 +15,15 @@ from datetime import datetime
 from grader.classroom.intake.file_names import (
     KIT_FOLDERS,
     MAX_NAME_LENGTH,
+    NeutralNames,
     Owner,
     is_too_long,
     parse_code_name,
     parse_owner,
 )
 from grader.classroom.intake.files import FoundFile, is_archive
-from grader.classroom.intake.problems import GradingProblem, UnreadableSubmission
-from grader.classroom.intake.roster import GradescopeRecord, read_gradescope
+from grader.classroom.intake.submissions import GradingProblem, UnreadableSubmission
+from grader.classroom.intake.tables import GradescopeRecord, read_gradescope
 from grader.classroom.sanitize import list_names, shorten
 
 GRADESCOPE_METADATA = ("submission_metadata.yml", "submission_metadata.yaml")
@@ -56,6 +57,7 @@ class ClassFiles:
     stem: str  # the name without its ending
     files: list[FoundFile]
     is_archive: bool = False
+    names: NeutralNames | None = None  # what messages show instead of the names that people chose
 
     def __post_init__(self) -> None:
         files = [one.path for one in self.files if one.kind == "file" and not is_too_long(one.path)]
@@ -65,6 +67,10 @@ class ClassFiles:
         any_code = chapters or [path for path, _ in code if len(path) > 1]
         self.chapters = {path[:-1] for path in chapters}
         self.above_code = {path[:depth] for path in any_code for depth in range(min(len(path), 3))}
+
+    def show(self, name: str, is_folder: bool = False) -> str:
+        """The name of an entry, for a message."""
+        return shorten(self.names.name(name, is_folder) if self.names else name)
 
     def entries(self, folder: MemberPath) -> dict[str, list[FoundFile]]:
         """The files below each entry of this folder; for a file, only itself."""
@@ -101,7 +107,8 @@ def divide_class(found: ClassFiles, add_note: Callable[[str], None]) -> list[Per
     if any(one.kind == "closed" and len(one.path) == 1 for one in found.files):
         raise GradingProblem(f"{found.name} cannot be opened")
     if outside := next((one for one in found.files if one.path[0] == ".."), None):
-        where = f"a file in it has a path outside of it ({shorten('/'.join(outside.path))})"
+        shown = "" if found.names else f" ({shorten('/'.join(outside.path))})"
+        where = f"a file in it has a path outside of it{shown}"
         raise GradingProblem(f"{found.name} is not safe to read: {where}")
     if _is_single(found):
         return [PersonFiles([found.stem], found.files)]
@@ -112,7 +119,7 @@ def divide_class(found: ClassFiles, add_note: Callable[[str], None]) -> list[Per
         raise GradingProblem(f"{found.name} contains no submissions: {nothing}")
     if unowned:
         advice = "put each submission into a folder with the person's name"
-        add_note(f"ignored because they have no owner: {list_names(unowned, 3)}; {advice}")
+        add_note(f"ignored because they have no owner: {list_names(list(map(found.show, unowned)), 3)}; {advice}")
     return people
 
 
@@ -122,8 +129,9 @@ def _is_single(found: ClassFiles) -> bool:
     if found.is_kit(()):
         return bool(found.above_code)
     if has_chapters and people:
+        also = found.show(people[0], _is_folder((people[0],), found.entries(())[people[0]]))
         raise GradingProblem(
-            f"{found.name} contains chapter files and also {shorten(people[0])}, so it is unclear whether it is one "
+            f"{found.name} contains chapter files and also {also}, so it is unclear whether it is one "
             "submission or a class. Put each person's files into a separate folder"
         )
     return has_chapters
@@ -175,14 +183,15 @@ def _divide(found: ClassFiles, around: MemberPath) -> tuple[list[PersonFiles], l
                 files += [replace(one, path=path)] if path else []
         person = PersonFiles([shown], files, first)
         person.ids = [{f"{platform}_id": number} if number else {}]
-        person.problem = _describe_problem({place: entries[place][0] for place, _ in places}, len(first), bool(number))
+        firsts = {place: entries[place][0] for place, _ in places}
+        person.problem = _describe_problem(firsts, len(first), bool(number), found.show)
         if len(places) == 1 and (record := records.get(first[-1])):
             person.names, person.ids, person.submitted = record.names, record.ids, record.submitted
         people.append(person)
     return people, unowned
 
 
-def _describe_problem(found: dict[str, FoundFile], depth: int, has_number: bool) -> str:
+def _describe_problem(found: dict[str, FoundFile], depth: int, has_number: bool, show: Callable[[str], str]) -> str:
     """What is wrong with the entries of one owner, judged by their names; "" if nothing is."""
     kinds = {name: one.kind if len(one.path) == depth else "folder" for name, one in found.items()}
     if any(len(name) > MAX_NAME_LENGTH for name in kinds):
@@ -194,6 +203,6 @@ def _describe_problem(found: dict[str, FoundFile], depth: int, has_number: bool)
         return f"{why}; submit chapter files or an archive"
     codes = [parse_code_name(name) if kind == "file" else None for name, kind in kinds.items()]
     if len(kinds) > 1 and not has_number and not all(code and code.module for code in codes):
-        shown = sorted("a folder" if kind == "folder" else shorten(name) for name, kind in kinds.items())
+        shown = sorted("a folder" if kind == "folder" else show(name) for name, kind in kinds.items())
         return f"several submissions have this name ({' and '.join(shown)}); keep one of them"
     return ""

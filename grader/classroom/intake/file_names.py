@@ -1,27 +1,25 @@
-"""Reads the chapter and the owner from the names of files and folders, and makes safe names for the files that the
-grader writes.
+"""Reads the chapter and the owner from the names of files and folders, and hides such names.
 
 One rule says whose a submission is: its owner is the name of its folder, archive or file at the top level of the class,
 without what a learning platform, the chapter or the format adds to it. `parse_owner` has all these additions. Two
-sources name the owner instead, where they exist: the column `name` of a table, and Gradescope's metadata (roster.py).
+sources name the owner instead, where they exist: the column `name` of a table, and Gradescope's metadata (tables.py).
 With a course, `find_owner` in term/deliveries.py then finds the person of the roster by this name or id.
 """
 
 from __future__ import annotations
 
 import re
-import unicodedata
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from functools import cache
 
+from grader.classroom.intake.files import FoundFile
 from grader.course.syllabus import load_syllabus
 
-SKIPPED = frozenset({"__macosx", "__pycache__", "node_modules", "venv", "env", "site-packages"})
 KIT_FOLDERS = frozenset({"solutions", "grader", "tests"})  # next to an `exercises` folder they belong to the kit
 MAX_NAME_LENGTH = 255  # characters, the most that file systems allow; also the most levels of folders
-MAX_SAFE_BYTES = 120  # with a suffix and an ending, a safe name is well below 255 bytes
 _PACKAGING = frozenset({"__init__", "__main__", "conftest", "setup"})
-_RESERVED = re.compile(r"(?:con|prn|aux|nul|conin\$|conout\$|com[0-9]|lpt[0-9])", re.IGNORECASE)
 _FLAGS = re.ASCII | re.IGNORECASE | re.DOTALL
 _COPY = r"(?: *\((?P<first>\d{1,3})\)|-(?P<second>\d{1,3}))?"  # a browser's "hw (1).py", and Canvas' "hw-1.py"
 _CODE = re.compile(rf"(?P<stem>.+?){_COPY}(?P<ending>\.ipynb|\.py|\.py\.txt)", _FLAGS)  # some mail programs append .txt
@@ -95,57 +93,59 @@ def strip_archive_suffix(name: str) -> str:
     return found["name"] if found else ""
 
 
-def split_member_path(name: str) -> tuple[str, ...]:
-    """The folders and file of a member's name, with either kind of slash; it starts with ".." if it leads out."""
-    name = name.replace("\\", "/")
-    parts = [part for part in name.split("/") if part not in ("", ".")]
-    return ("..", *parts) if name.startswith("/") or re.match(r"[A-Za-z]:(/|$)", name) else tuple(parts)
-
-
-def is_skipped(part: str) -> bool:
-    """Is this a hidden file or folder, or one that tools create?"""
-    return part.startswith(".") or part.casefold() in SKIPPED
-
-
-def is_wanted(path: tuple[str, ...]) -> bool:
-    """Should this path be read? Paths that lead out of their archive are included, so that they are reported.
-
-    The path is empty for the entry "./" that `tar` writes for the whole folder.
-    """
-    return ".." in path or (bool(path) and not any(is_skipped(part) for part in path))
-
-
-def replace_undecodable(name: str) -> str:
-    """The name with a replacement character for each byte that is not UTF-8, so that it can be written anywhere."""
-    return re.sub("[\ud800-\udfff]", "\ufffd", name)
-
-
-def make_safe_name(name: str, taken: set[str]) -> str:
-    """A file name for this person that is valid on every system.
-
-    It differs from all names in `taken` also without case and accents, and is added to them.
-    """
-    text = unicodedata.normalize("NFKC", replace_undecodable(name)).replace("\ufffd", "_")
-    text = "".join(c if unicodedata.category(c)[0] in "LMN" or c in "-." else "_" for c in text)
-    text = re.sub(r"_+", "_", re.sub(r"\.{2,}", ".", text)).strip("._-")
-    text = text.encode()[:MAX_SAFE_BYTES].decode(errors="ignore").rstrip("._-") or "submission"
-    stem, dot, rest = text.partition(".")
-    if _RESERVED.fullmatch(stem):  # a device name on Windows, with any extension
-        text = f"{stem}_{dot}{rest}"
-    candidate, number = text, 2
-    while _fold(candidate) in taken:
-        candidate = f"{text}-{number}"
-        number += 1
-    taken.add(_fold(candidate))
-    return candidate
-
-
-def _fold(text: str) -> str:
-    return unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold())
-
-
 @cache
 def _chapter_pattern() -> re.Pattern[str]:
     """A chapter's name, alone or as a separate word after or before a person's name."""
     names = "|".join(sorted((chapter.name for chapter in load_syllabus().chapters), key=len, reverse=True))
     return re.compile(rf"(?:(?P<before>.+?)[ _-]+)?(?P<module>{names})(?:[ _-]+(?P<after>.+))?", _FLAGS)
+
+
+# ---- neutral names: no sentence of an anonymous grading can show a name that a person chose
+# A name is replaced before the file is read, unless it only says a chapter. The new one says as much as the grader must
+# know: `ada_homework.py` becomes `FILE1.py`, `ada_ch03_attention.py` becomes `NAME1_ch03_attention.py`.
+
+
+KEPT_FOLDERS = KIT_FOLDERS | {"exercises", ".."}
+KEPT_ENDINGS = frozenset("csv doc docx heic html jpeg jpg json md odt pdf png rtf toml txt yaml yml".split())
+
+
+class NeutralNames:
+    """The neutral names of one submission, or of the entries of one class; different names stay different."""
+
+    def __init__(self) -> None:
+        self._new: dict[tuple[str, bool], str] = {}
+        self._counts = Counter[str]()
+
+    def hide(self, founds: Iterable[FoundFile]) -> Iterator[FoundFile]:
+        """The same files with neutral paths, in their old order."""
+        for found in founds:
+            folders = [self.name(part, is_folder=True) for part in found.path[:-1]]
+            path = (*folders, self.name(found.path[-1], found.kind in ("folder", "deep", "closed")))
+            yield replace(found, path=path, order=found.path)
+
+    def name(self, name: str, is_folder: bool) -> str:
+        code = None if is_folder else parse_code_name(name)
+        if name in KEPT_FOLDERS or (code and code.module and not code.person):
+            return name
+        if (name, is_folder) not in self._new:
+            word, rest = _describe(name, is_folder)
+            self._counts[word] += 1
+            self._new[name, is_folder] = f"{word}{self._counts[word]}{rest}"
+        return self._new[name, is_folder]
+
+
+def _describe(name: str, is_folder: bool) -> tuple[str, str]:
+    """What stands before the number in the neutral name, and what follows it."""
+    if len(name) > MAX_NAME_LENGTH:
+        return "FILE", "_" * len(name)
+    if is_folder:
+        return "FOLDER", ""
+    if code := parse_code_name(name):
+        module, copy = f"_{code.module}" if code.module else "", f"-{code.copy}" if code.copy else ""
+        return "NAME" if module else "FILE", f"{module}{copy}{'.ipynb' if code.is_notebook else '.py'}"
+    if archive := strip_archive_suffix(name):
+        return "ARCHIVE", name[len(archive) :]
+    _, dot, ending = name.lower().rpartition(".")
+    if ending in ("py", "ipynb"):
+        return "test_FILE", f".{ending}"
+    return "FILE", f".{ending if ending in KEPT_ENDINGS else 'other'}" if dot else ""

@@ -10,6 +10,7 @@ import bz2
 import gzip
 import lzma
 import os
+import re
 import stat
 import tarfile
 import tempfile
@@ -23,10 +24,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn, cast
 
-from grader.classroom.intake.file_names import is_skipped, is_wanted, split_member_path
-from grader.classroom.intake.problems import UnreadableSubmission, describe_error
+from grader.classroom.intake.submissions import UnreadableSubmission, describe_error
 from grader.classroom.sanitize import shorten
 
+SKIPPED = frozenset({"__macosx", "__pycache__", "node_modules", "venv", "env", "site-packages"})
 MAX_FOLDER_LEVELS = 60
 MAX_FOLDER_ENTRIES = 100_000
 MB = 1_000_000
@@ -60,10 +61,23 @@ class FoundFile:
     kind: str
     size: int = 0
     time: datetime | None = None  # only compared: zip archives have local time without a time zone
-    read: Callable[[int], bytes] = _no_file  # the first bytes, at most so many; UnreadableSubmission if that fails
+    load: Callable[[int], bytes] = _no_file  # the first bytes, at most so many
+    order: tuple[str, ...] = ()  # the path by which files are sorted, where `path` has neutral names
+
+    def read(self, most: int) -> bytes:
+        """The first bytes, at most so many. UnreadableSubmission if that fails."""
+        try:
+            return self.load(most)
+        except OSError as error:
+            raise UnreadableSubmission(f"{shorten(self.path[-1])} cannot be opened: {describe_error(error)}") from None
 
 
 # ---- folders
+
+
+def is_skipped(part: str) -> bool:
+    """Is this a hidden file or folder, or one that tools create?"""
+    return part.startswith(".") or part.casefold() in SKIPPED
 
 
 def walk_folder(folder: Path, path: tuple[str, ...] = ()) -> Iterator[FoundFile]:
@@ -95,15 +109,12 @@ def describe_entry(file: Path, path: tuple[str, ...]) -> FoundFile:
         return FoundFile(path, "folder")
     if not stat.S_ISREG(status.st_mode):
         return FoundFile(path, "special")
-    return FoundFile(path, "file", status.st_size, plausible_time(status.st_mtime), read=partial(_read_file, file))
+    return FoundFile(path, "file", status.st_size, plausible_time(status.st_mtime), load=partial(_load_file, file))
 
 
-def _read_file(file: Path, most: int) -> bytes:
-    try:
-        with file.open("rb") as opened:
-            return opened.read(most)
-    except OSError as error:
-        raise UnreadableSubmission(f"{shorten(file.name)} cannot be opened: {describe_error(error)}") from None
+def _load_file(file: Path, most: int) -> bytes:
+    with file.open("rb") as opened:
+        return opened.read(most)
 
 
 def plausible_time(seconds: float) -> datetime | None:
@@ -112,6 +123,21 @@ def plausible_time(seconds: float) -> datetime | None:
 
 
 # ---- archives
+
+
+def split_member_path(name: str) -> tuple[str, ...]:
+    """The folders and file of a member's name, with either kind of slash; it starts with ".." if it leads out."""
+    name = name.replace("\\", "/")
+    parts = [part for part in name.split("/") if part not in ("", ".")]
+    return ("..", *parts) if name.startswith("/") or re.match(r"[A-Za-z]:(/|$)", name) else tuple(parts)
+
+
+def is_wanted(path: tuple[str, ...]) -> bool:
+    """Should this path be read? Paths that lead out of their archive are included, so that they are reported.
+
+    The path is empty for the entry "./" that `tar` writes for the whole folder.
+    """
+    return ".." in path or (bool(path) and not any(is_skipped(part) for part in path))
 
 
 def detect_kind(head: bytes) -> str:
@@ -187,8 +213,8 @@ def _list_zip(file: BinaryIO) -> list[FoundFile]:
                 time = plausible_time(datetime(*info.date_time, tzinfo=UTC).timestamp())
             except ValueError:
                 time = None
-            read = partial(_read_member, partial(archive.open, info))
-            members.append(FoundFile(path, _zip_kind(info, path), info.file_size, time, read=read))
+            load = partial(_load_member, partial(archive.open, info))
+            members.append(FoundFile(path, _zip_kind(info, path), info.file_size, time, load=load))
     return members
 
 
@@ -216,8 +242,8 @@ def _list_tar(file: BinaryIO, kind: str, limits: Limits) -> list[FoundFile]:
             raise UnreadableSubmission(DAMAGED)
         path = split_member_path(info.name)
         if is_wanted(path):
-            read = partial(_read_member, partial(archive.extractfile, info))
-            members.append(FoundFile(path, _tar_kind(info, path), info.size, plausible_time(info.mtime), read=read))
+            load = partial(_load_member, partial(archive.extractfile, info))
+            members.append(FoundFile(path, _tar_kind(info, path), info.size, plausible_time(info.mtime), load=load))
     unpacked.seek(archive.offset)
     if unpacked.read(HEAD_BYTES) != bytes(HEAD_BYTES):  # tarfile takes a damaged header for the end
         raise UnreadableSubmission(DAMAGED)
@@ -247,7 +273,7 @@ def _unpack(file: BinaryIO, kind: str, limits: Limits) -> BinaryIO:
     return cast(BinaryIO, unpacked)
 
 
-def _read_member(open_member: Callable[[], Any], most: int) -> bytes:
+def _load_member(open_member: Callable[[], Any], most: int) -> bytes:
     with _damage_in_words(), open_member() as opened:
         return opened.read(most)
 

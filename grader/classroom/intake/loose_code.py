@@ -7,31 +7,47 @@ bottom. Exercises that are not defined keep their stub. Exercises of earlier cha
 as in the stubs, so that a mistake in one costs its own points only.
 
 Everything else (a call, a loop, training) would run whenever the chapter is imported, so only these statements of the
-top level are kept: imports, functions and classes, with their decorators; and assignments of constant values, which are
-literals, names, arithmetic, lambdas, and calls that only make a value (`float("-inf")`, `torch.device("cpu")`).
+top level are kept: imports, functions and classes, with their decorators; assignments of constant values, which are
+literals, names, arithmetic, lambdas, and calls that only make a value (`float("-inf")`, `torch.device("cpu")`); and
+`if`, `try` and `with` around such statements alone.
 """
 
 from __future__ import annotations
 
 import ast
+import json
 import re
 import symtable
-from collections.abc import Collection, Iterable, Sequence
+import textwrap
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from grader.classroom.intake.submissions import UnreadableSubmission
 from grader.classroom.sanitize import shorten
-from grader.course.source import Definition, SourceProblem, bound_names, imported_names, parse, split_lines
+from grader.course.chapter_source import (
+    Definition,
+    bound_names,
+    branches_of,
+    imported_names,
+    scope_statements,
+    without_blocks,
+)
+from grader.course.source import MAX_FILE_BYTES, SourceProblem, outline, parse, split_lines
 from grader.course.stubs import reference_stub
 from grader.course.syllabus import Chapter, load_syllabus
 from grader.execution.names_used import globals_in
 
+MAX_NOTEBOOK_BYTES = 20_000_000  # most of them are pictures in outputs
+MAX_CELLS = 5_000
+MAX_REPAIRS = 100  # lines of IPython in one cell
+PYTHON_MAGICS = ("time", "timeit", "capture", "prun", "memit", "writefile", "file")  # the rest of the cell is Python
+_IPYTHON_LINE = re.compile(r"\s*(?:[%!?]|\w[\w.]*\s*=\s*[%!]\s*\w|[\w.]+\?{1,2}\s*$)")
 MAKES_A_VALUE = frozenset(
     "abs bool chr dict float frozenset int len list max min ord range round set slice sorted str sum tuple namedtuple "
     "collections.namedtuple NewType TypeVar partial functools.partial re.compile "
     "torch.device torch.finfo torch.iinfo torch.tensor torch.Size".split()
 )
 _IMPORTS = (ast.Import, ast.ImportFrom)
-_DEFINED = re.compile(r"^(?:(?:async[ \t]+)?def[ \t]+|class[ \t]+)(\w+)|^(\w+)[ \t]*=(?!=)", re.MULTILINE)
 _FOLDERS = ("exercises", "solutions")  # people import chapters as `exercises.ch03_attention`, too
 
 
@@ -68,8 +84,8 @@ class LooseCode:
 
     def exercises(self) -> dict[str, list[str]]:
         """The exercises that the kept statements define, by module."""
-        kept = [statement for statement in self.statements if statement.is_kept and not statement.is_import]
-        return _exercises_among({name for statement in kept for name in statement.binds})
+        kept = scope_statements(statement.node for statement in self.statements if statement.is_kept)
+        return _exercises_among({name for node in kept for name in bound_names(node)})
 
 
 @dataclass(frozen=True)
@@ -88,7 +104,10 @@ class WrittenChapter:
 
 def find_defined(text: str) -> dict[str, list[str]]:
     """The exercises that this text seems to define, by module. It need not be valid Python."""
-    return _exercises_among({name for groups in _DEFINED.findall(text) for name in groups if name})
+    try:
+        return _exercises_among({name for node in scope_statements(parse(text).body) for name in bound_names(node)})
+    except SourceProblem:
+        return _exercises_among(outline(text).keys())
 
 
 def _exercises_among(names: Collection[str]) -> dict[str, list[str]]:
@@ -117,7 +136,14 @@ def read_code(cells: Iterable[Cell], file: str) -> LooseCode:
 
 
 def _split_statements(tree: ast.Module, text: str, cell: int = 0) -> list[Statement]:
-    return [_describe(node, _text_of(node, tree, text), cell) for node in tree.body]
+    return [_describe(node, _text_of(node, tree, text), cell) for node in _without_constant_conditions(tree.body)]
+
+
+def _without_constant_conditions(block: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements of a block; instead of `if True:` and the like, the statements below it."""
+    for node in block:
+        branches = branches_of(node) if isinstance(node, ast.If) else []
+        yield from _without_constant_conditions(branches[0]) if len(branches) == 1 else [node]
 
 
 def _describe(node: ast.stmt, text: str, cell: int) -> Statement:
@@ -128,7 +154,7 @@ def _describe(node: ast.stmt, text: str, cell: int) -> Statement:
 
 
 def _text_of(node: ast.stmt, tree: ast.Module, text: str) -> str:
-    """The lines of a statement; if it shares them with another one, the statement written again."""
+    """The lines of a statement; if it shares them with another one, or is in a block, the statement written again."""
     decorators = [decorator.lineno for decorator in getattr(node, "decorator_list", ())]
     start, end = min([node.lineno, *decorators]), node.end_lineno or node.lineno
     if any(other is not node and other.lineno <= end and (other.end_lineno or 0) >= start for other in tree.body):
@@ -142,10 +168,14 @@ def _may_run(node: ast.stmt) -> bool:
         return all(isinstance(one, plain) for one in node.targets) and _is_constant(node.value)
     if isinstance(node, ast.AnnAssign):
         return node.value is not None and isinstance(node.target, ast.Name) and _is_constant(node.value)
+    if isinstance(node, ast.If | ast.Try | ast.With):
+        parts = [part for part in ast.iter_child_nodes(without_blocks(node)) if not isinstance(part, ast.ExceptHandler)]
+        inner = [part for branch in branches_of(node) for part in branch if not isinstance(part, ast.Pass | ast.Raise)]
+        return all(map(_is_constant, parts)) and all(map(_may_run, inner))
     return isinstance(node, Definition | ast.Import | ast.ImportFrom) or type(node).__name__ == "TypeAlias"
 
 
-def _is_constant(value: ast.expr) -> bool:
+def _is_constant(value: ast.AST) -> bool:
     """Does computing this value only make a value? A lambda does: its body runs later."""
     waiting: list[ast.AST] = [value]
     while waiting:
@@ -169,11 +199,10 @@ def _makes_a_value(function: ast.expr) -> bool:
 
 
 def _find_bound(node: ast.stmt) -> frozenset[str]:
-    """The names that this statement defines at the top level; of one that is left out, all that it sets."""
-    if isinstance(node, _IMPORTS):
-        return frozenset(imported_names(node))
+    """The names that this statement binds in the module's scope; of one that binds none, all that it sets."""
+    names = {name for part in scope_statements([node]) for name in (*bound_names(part), *imported_names(part))}
     leaves = [leaf for leaf in ast.walk(node) if isinstance(leaf, ast.Name) and isinstance(leaf.ctx, ast.Store)]
-    return frozenset(bound_names(node) or {leaf.id for leaf in leaves})
+    return frozenset(names or {leaf.id for leaf in leaves})
 
 
 # ---- chapters
@@ -246,3 +275,70 @@ def _chapter_of(name: str) -> str:
     """ "ch03_attention" for `exercises.ch03_attention`; any other name unchanged."""
     folder, _, module = name.rpartition(".")
     return module if folder in _FOLDERS else name
+
+
+# ---- notebooks: plain JSON of format 4. Outputs are not read, and magics and shell lines are left out.
+
+
+def read_cells(data: bytes, file: str) -> list[Cell]:
+    """The code cells that contain Python. UnreadableSubmission if this is not a notebook."""
+    try:
+        notebook = json.loads(data.decode(json.detect_encoding(data)))
+    except (ValueError, RecursionError):
+        raise UnreadableSubmission(f"{file} is not a valid notebook; save it again in Jupyter") from None
+    cells = notebook.get("cells") if isinstance(notebook, dict) else None
+    if not isinstance(cells, list):
+        raise UnreadableSubmission(f"{file} is not a notebook: it has no cells; save it again in Jupyter")
+    if len(cells) > MAX_CELLS:
+        raise UnreadableSubmission(f"{file} has more than {MAX_CELLS} cells; keep only the cells of the exercises")
+    found = []
+    for number, cell in enumerate(cells, start=1):
+        if isinstance(cell, dict) and cell.get("cell_type") == "code":
+            source = cell.get("source")
+            lines = [source] if isinstance(source, str) else source if isinstance(source, list) else []
+            text = "".join(line for line in lines if isinstance(line, str))
+            if len(text) > MAX_FILE_BYTES:
+                large = f"cell {number} of {file} is larger than {MAX_FILE_BYTES // 1000} KB"
+                raise UnreadableSubmission(f"{large}; keep only the code of the exercises")
+            if (python := _keep_python(text)).strip():
+                found.append(Cell(number, python))
+    return found
+
+
+def _keep_python(text: str) -> str:
+    """The cell's code without IPython's own lines; "" if a magic says that the cell is in another language."""
+    text = textwrap.dedent(text.replace("\r\n", "\n").replace("\r", "\n"))
+    first, _, rest = text.lstrip().partition("\n")
+    if first.startswith("%%"):
+        magic, *words = first[2:].split() or [""]
+        is_other_file = magic in ("writefile", "file") and not (words and words[-1].endswith(".py"))
+        if magic not in PYTHON_MAGICS or is_other_file:
+            return ""
+        return "\n" + _keep_python(rest)  # so that lines keep their numbers
+    for _ in range(MAX_REPAIRS):
+        try:
+            parse(text)
+            return text
+        except SourceProblem as problem:  # perhaps because of a magic
+            repaired = _leave_out_line(text, problem.line or 0)
+            if repaired == text:
+                break
+            text = repaired
+    return text
+
+
+def _leave_out_line(text: str, number: int) -> str:
+    """The text with `pass` for this line and those that continue it, if it is IPython's.
+
+    So the other lines keep their numbers, and no block is empty.
+    """
+    lines = text.split("\n")
+    place = number - 1
+    if not 0 <= place < len(lines) or not _IPYTHON_LINE.match(lines[place]):
+        return text
+    continues = True
+    while continues and place < len(lines):
+        continues = lines[place].endswith("\\")
+        lines[place] = lines[place][: len(lines[place]) - len(lines[place].lstrip())] + "pass"
+        place += 1
+    return "\n".join(lines)

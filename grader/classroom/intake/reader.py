@@ -21,16 +21,25 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from grader.classroom.intake.class_layout import ClassFiles, PersonFiles, divide_class
-from grader.classroom.intake.file_names import parse_code_name, replace_undecodable, strip_archive_suffix
+from grader.classroom.intake.file_names import NeutralNames, parse_code_name, strip_archive_suffix
 from grader.classroom.intake.files import CLASS_LIMITS, describe_entry, is_archive, list_members, walk_folder
-from grader.classroom.intake.problems import GradingProblem, UnreadableSubmission, describe_error
-from grader.classroom.intake.roster import RosterRow, read_roster
 from grader.classroom.intake.submission_content import read_content, unreadable
-from grader.classroom.intake.submissions import NoteCallback, Submission, add_slugs
+from grader.classroom.intake.submissions import (
+    GradingProblem,
+    NoteCallback,
+    ReadingCallback,
+    Submission,
+    UnreadableSubmission,
+    add_slugs,
+    describe_error,
+    replace_undecodable,
+)
+from grader.classroom.intake.tables import SubmissionRow, read_submission_table
 from grader.course.syllabus import EXERCISES, ROOT, SOLUTIONS, TESTS
 
 NAMES = "\0names"  # the key while the files of the class are listed
 FILES_BETWEEN_REPORTS = 1_000
+SLOW_SECONDS = 5.0  # after which it is reported again what is being read
 
 
 @dataclass(frozen=True)
@@ -60,14 +69,18 @@ class _ReadState:
 
 
 def read_in_subprocess(
-    path: Path, add_note: NoteCallback = lambda sentence: None, limits: ReadLimits = ReadLimits()
-) -> list[Submission]:
-    """Like `read_submissions`: all submissions, sorted by name. GradingProblem if the input cannot be used."""
+    path: Path, add_note: NoteCallback = lambda sentence: None, limits: ReadLimits = ReadLimits(),
+    report: ReadingCallback = lambda what: None, hides_names: bool = False,
+) -> list[Submission]:  # fmt: skip
+    """Like `read_submissions`: all submissions, sorted by name. GradingProblem if the input cannot be used.
+
+    `report` is called with what is being read, and again while that takes long.
+    """
     state, stops = _ReadState(), Counter[str]()
     while True:
         state.current = NAMES
         try:
-            _run_reader(path, state, limits)
+            _run_reader(path, state, limits, report, hides_names)
             break
         except _ReaderStopped as stopped:
             stops[state.current] += 1
@@ -80,21 +93,27 @@ def read_in_subprocess(
     return add_slugs(submission for found in state.done.values() for submission in found)
 
 
-def _run_reader(path: Path, state: _ReadState, limits: ReadLimits) -> None:
+def _run_reader(path: Path, state: _ReadState, limits: ReadLimits, report: ReadingCallback, hides_names: bool) -> None:
     """Run one process until everything is read; _ReaderStopped if it ends before."""
     context = multiprocessing.get_context("spawn")  # a forked process could wait for locks of other threads here
     messages, sender = context.Pipe(duplex=False)
-    process = context.Process(target=_read, args=[sender, path, tuple(state.done), state.refused, limits])
+    process = context.Process(target=_read, args=[sender, path, tuple(state.done), state.refused, limits, hides_names])
     try:
         process.start()
     except OSError as error:
         raise GradingProblem(f"the process that reads submissions did not start: {describe_error(error)}") from None
     sender.close()
+    waited, what = 0.0, f"the file names in {path.name}"
     try:
         while True:
-            if not messages.poll(limits.timeout):
-                why = f"reading it took longer than {limits.timeout:.0f} seconds"
-                raise _ReaderStopped(why, certain=False)
+            if not messages.poll(min(SLOW_SECONDS, limits.timeout - waited)):
+                waited += SLOW_SECONDS
+                if waited >= limits.timeout:
+                    why = f"reading it took longer than {limits.timeout:.0f} seconds"
+                    raise _ReaderStopped(why, certain=False)
+                report(what)
+                continue
+            waited = 0.0
             try:
                 kind, value = messages.recv()
             except (EOFError, OSError):
@@ -102,6 +121,9 @@ def _run_reader(path: Path, state: _ReadState, limits: ReadLimits) -> None:
                 raise _describe_exit(process.exitcode or 0, limits) from None
             if kind == "at":
                 state.current = value
+                if value != NAMES:
+                    what = f"submission {len(state.done) + 1}" if hides_names else value or path.name
+                    report(what)
             elif kind == "note":
                 state.notes.append(value)
             elif kind == "read":
@@ -129,8 +151,9 @@ def _describe_exit(status: int, limits: ReadLimits) -> _ReaderStopped:
 
 
 def _read(
-    sender: Connection, path: Path, done: Collection[str], refused: Mapping[str, str], limits: ReadLimits
-) -> None:
+    sender: Connection, path: Path, done: Collection[str], refused: Mapping[str, str], limits: ReadLimits,
+    hides_names: bool,
+) -> None:  # fmt: skip
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the other process ends this one
     sys.stderr = open(os.devnull, "w")  # Python warns of odd code in submissions
     _limit("RLIMIT_AS", limits.memory)
@@ -143,7 +166,7 @@ def _read(
         sender.send(("note", sentence))
 
     try:
-        for submissions in iterate_submissions(path, add_note, done, refused, report):
+        for submissions in iterate_submissions(path, add_note, done, refused, report, hides_names):
             sender.send(("read", submissions))
     except GradingProblem as problem:
         sender.send(("refused", str(problem)))
@@ -180,12 +203,15 @@ def iterate_submissions(
     done: Collection[str] = (),
     refused: Mapping[str, str] = {},
     report: Callable[[str], None] = lambda key: None,
+    hides_names: bool = False,
 ) -> Iterator[list[Submission]]:
     """The submissions of each key (for a group, one per person). `report` is called with each key before.
 
+    With `hides_names`, no sentence shows a name of a file or folder that somebody handed in.
+
     An earlier process has read those that are `done`, and failed at those that are `refused`, for the reason there.
     """
-    for key, names, read in _find_submissions(Path(path).expanduser(), add_note, report):
+    for key, names, read in _find_submissions(Path(path).expanduser(), add_note, report, hides_names):
         if key in done:
             continue
         report(key)
@@ -199,7 +225,10 @@ def iterate_submissions(
         yield [replace(one, name=replace_undecodable(one.name)) for one in found]
 
 
-def _find_submissions(path: Path, add_note: NoteCallback, report: Callable[[str], None]) -> Iterator[Reading]:
+def _find_submissions(
+    path: Path, add_note: NoteCallback, report: Callable[[str], None], hides_names: bool
+) -> Iterator[Reading]:
+    names = NeutralNames() if hides_names else None
     if path.is_dir():
         if path.resolve() in (ROOT, EXERCISES, SOLUTIONS, TESTS):
             raise GradingProblem(f"{path} belongs to the kit itself; name the folder with the submissions")
@@ -208,7 +237,7 @@ def _find_submissions(path: Path, add_note: NoteCallback, report: Callable[[str]
             if number % FILES_BETWEEN_REPORTS == 0:
                 report(NAMES)
             files.append(found)
-        yield from _divide(ClassFiles(str(path), path.resolve().name, files), add_note)
+        yield from _divide(ClassFiles(str(path), path.resolve().name, files, names=names), add_note)
     elif not path.exists():
         raise GradingProblem(f"{path} does not exist")
     elif not path.is_file():
@@ -222,11 +251,13 @@ def _find_submissions(path: Path, add_note: NoteCallback, report: Callable[[str]
             except UnreadableSubmission as problem:
                 raise GradingProblem(f"{path.name}: {problem}") from None
             stem = strip_archive_suffix(path.name) or path.name
-            yield from _divide(ClassFiles(path.name, stem, members, is_archive=True), add_note)
+            yield from _divide(ClassFiles(path.name, stem, members, is_archive=True, names=names), add_note)
     elif path.suffix.lower() == ".csv":
-        for row in read_roster(path):
-            yield f"line {row.line}", [row.name], partial(_read_row, row)
+        for row in read_submission_table(path):
+            yield f"line {row.line}", [row.name], partial(_read_row, row, hides_names)
     elif code := parse_code_name(path.name):
+        if hides_names:
+            raise _one_person(path.name)
         name = code.person or path.stem
         yield "", [name], lambda: [replace(_read_path(path), name=name)]
     else:
@@ -235,29 +266,34 @@ def _find_submissions(path: Path, add_note: NoteCallback, report: Callable[[str]
 
 def _divide(found: ClassFiles, add_note: NoteCallback) -> Iterator[Reading]:
     for person in divide_class(found, add_note):
-        yield person.key, person.names, partial(_read_person, person)
+        if found.names and not person.folder:
+            raise _one_person(found.name)
+        yield person.key, person.names, partial(_read_person, person, bool(found.names))
 
 
-def _read_row(row: RosterRow) -> list[Submission]:
+def _one_person(name: str) -> GradingProblem:
+    why = "its path, which may have the person's name, would stay in the folder of the grades"
+    return GradingProblem(f"{name} is the submission of one person: {why}; put it into a folder, and name that folder")
+
+
+def _read_row(row: SubmissionRow, hides_names: bool) -> list[Submission]:
     if row.path is None:
         found = unreadable(f"nothing was submitted: line {row.line} of the table has no path")
     elif not row.path.exists():
         found = unreadable(f"the path in line {row.line} of the table does not exist")
     else:
-        found = _read_path(row.path.resolve())
+        found = _read_path(row.path.resolve(), hides_names)
     return [replace(found, name=row.name, submitted=row.submitted)]
 
 
-def _read_path(path: Path) -> Submission:
+def _read_path(path: Path, hides_names: bool = False) -> Submission:
     """One person's folder, archive or file."""
-    if path.is_dir():
-        return read_content(walk_folder(path))
-    return read_content([describe_entry(path, (path.name,))])
+    return read_content(walk_folder(path) if path.is_dir() else [describe_entry(path, (path.name,))], hides_names)
 
 
-def _read_person(person: PersonFiles) -> list[Submission]:
+def _read_person(person: PersonFiles, hides_names: bool) -> list[Submission]:
     """One submission for each person of a group (usually one person)."""
-    content = unreadable(person.problem) if person.problem else read_content(person.files)
+    content = unreadable(person.problem) if person.problem else read_content(person.files, hides_names)
     group = person.key if len(person.names) > 1 else ""
     content = replace(content, submitted=person.submitted, group=group)
     people = zip(person.names, person.ids, strict=True)

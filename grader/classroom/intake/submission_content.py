@@ -6,15 +6,17 @@ files that define its exercises, unchanged stubs. Of several versions, the newes
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import ast
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from io import BytesIO
 
-from grader.classroom.intake.code_files import MAX_NOTEBOOK_BYTES, CodeFile, Version, describe_others, read_chapters
 from grader.classroom.intake.file_names import (
     KIT_FOLDERS,
     MAX_NAME_LENGTH,
     CodeName,
+    NeutralNames,
     is_too_long,
     parse_code_name,
     strip_archive_suffix,
@@ -27,13 +29,22 @@ from grader.classroom.intake.files import (
     is_archive,
     list_members,
 )
-from grader.classroom.intake.problems import UnreadableSubmission, describe_error
-from grader.classroom.intake.submissions import Submission, hash_content
+from grader.classroom.intake.loose_code import (
+    MAX_NOTEBOOK_BYTES,
+    Cell,
+    find_defined,
+    read_cells,
+    read_code,
+    write_chapter,
+)
+from grader.classroom.intake.submissions import Submission, UnreadableSubmission, describe_error, hash_content
 from grader.classroom.sanitize import shorten
-from grader.course.source import MAX_FILE_BYTES
+from grader.course.source import MAX_FILE_BYTES, SourceProblem, TooComplex, decode_source, is_written, parse, too_large
+from grader.course.syllabus import load_syllabus
 
 MAX_CODE_BYTES = 64 * MB  # of all Python files and notebooks
 MAX_FILES = 50_000
+MAX_VERSIONS = 50  # of one chapter that are read
 MAX_NOTES = 20
 MAX_ARCHIVE_LEVELS = 3  # a zip in a zip in a zip
 
@@ -49,10 +60,13 @@ class _Files:
     sample: list[str] = field(default_factory=list)  # a few names, for the message that no chapter was found
 
 
-def read_content(founds: Iterable[FoundFile], level: int = 0) -> Submission:
-    """A submission of these files, without a name; `level` is the number of archives around them."""
+def read_content(founds: Iterable[FoundFile], hides_names: bool = False, level: int = 0) -> Submission:
+    """A submission of these files, without a name; `level` is the number of archives around them.
+
+    With `hides_names`, no sentence shows a name of a file that its owner chose.
+    """
     try:
-        return _with_digest(_read(founds, level))
+        return _with_digest(_read(NeutralNames().hide(founds) if hides_names else founds, hides_names, level))
     except UnreadableSubmission as problem:
         return unreadable(str(problem))
     except Exception as error:  # a fault in one submission must not affect any other
@@ -68,30 +82,45 @@ def _with_digest(found: Submission) -> Submission:
     return replace(found, digest=digest, notes=found.notes[:MAX_NOTES])
 
 
-def _read(founds: Iterable[FoundFile], level: int) -> Submission:
+def _read(founds: Iterable[FoundFile], hides_names: bool, level: int) -> Submission:
     files = _gather(founds)
     if not files.code and len(files.archives) == 1:
-        return _read_archive(files, level)
-    versions: dict[str, list[Version]] = {}
-    for file in sorted(files.code, key=lambda file: file.rank):
-        for version in read_chapters(file, files.notes):
-            versions.setdefault(version.module, []).append(version)
+        return _read_archive(files, hides_names, level)
+    versions = _read_versions(files)
     if not versions:
         return Submission("", {}, _explain_no_chapter(files), tuple(files.notes))
     for archive in files.archives:
         why = "because there are chapter files next to it"
-        files.notes.append(f"{shorten(archive.path[-1])} was not opened, {why}")
+        files.notes.append(f"the archive {shorten(archive.path[-1])} was not opened, {why}")
     return _choose_versions(versions, files.notes)
 
 
-def _read_archive(files: _Files, level: int) -> Submission:
+def _read_versions(files: _Files) -> dict[str, list[Version]]:
+    """The versions by chapter, at most MAX_VERSIONS of each."""
+    versions: dict[str, list[Version]] = {}
+    counts = Counter[str]()
+
+    def is_full(kind: str) -> bool:
+        counts[kind] += 1
+        return counts[kind] > MAX_VERSIONS
+
+    for file in sorted(files.code, key=lambda file: (not file.module, file.rank)):
+        for version in read_chapters(file, files.notes, is_full):
+            versions.setdefault(version.module, []).append(version)
+    read = f"and {MAX_VERSIONS} of them were read; submit one"
+    many = {kind: count for kind, count in sorted(counts.items()) if count > MAX_VERSIONS}
+    files.notes[:0] = [f"there are {count:,} {kind}, {read}" for kind, count in many.items()]
+    return versions
+
+
+def _read_archive(files: _Files, hides_names: bool, level: int) -> Submission:
     """The content of the only archive, if there is nothing else."""
     archive = files.archives[0]
     if level == MAX_ARCHIVE_LEVELS:
         why = f"{shorten(archive.path[-1])} was not opened, because it is in {level} other archives"
         raise UnreadableSubmission(f"it contains no readable chapter: {why}; submit the chapter files")
     data = archive.read(PERSON.packed_bytes + 1)
-    inner = read_content(list_members(BytesIO(data), len(data)), level=level + 1)
+    inner = read_content(list_members(BytesIO(data), len(data)), hides_names, level + 1)
     return replace(inner, notes=(*files.notes, *inner.notes))
 
 
@@ -116,7 +145,7 @@ def _gather(founds: Iterable[FoundFile]) -> _Files:
             if (name and name.module) or len(path) == 1:
                 special = "not a regular file, so it was not opened"
                 what = "a link, which the grader does not follow" if found.kind == "link" else special
-                files.notes.append(f"{shorten('/'.join(path))} is {what}")
+                files.notes.append(f"the file {shorten('/'.join(path))} is {what}")
         elif name:
             if code := _read_code(found, name, files):
                 files.code.append(code)
@@ -156,7 +185,7 @@ def _read_code(found: FoundFile, name: CodeName, files: _Files) -> CodeFile | No
     is_blank = all(not line.strip() or line.lstrip().startswith(b"#") for line in data.splitlines())
     depth = len(path) if name.module else 0
     age = -found.time.timestamp() if found.time else 0.0
-    rank = (in_kit, is_blank, bool(name.person), depth, age, -name.copy, name.is_notebook, path)
+    rank = (in_kit, is_blank, bool(name.person), depth, age, -name.copy, name.is_notebook, found.order or path)
     return CodeFile(path, data, rank, name.module)
 
 
@@ -211,3 +240,150 @@ def _explain_no_chapter(files: _Files) -> str:
     names = ", ".join(shorten(name, 30) for name in files.sample)
     more = " and more" if files.count > len(files.sample) else ""
     return f"it contains no chapter, only {names}{more}; name the chapter files like ch03_attention.py"
+
+
+# ---- the chapters in one file: its name says a chapter, or it is those whose exercises it defines
+
+
+MAX_SENTENCES = 4  # about one notebook
+
+
+@dataclass(frozen=True)
+class CodeFile:
+    """A Python file or notebook of a submission."""
+
+    path: tuple[str, ...]
+    data: bytes
+    rank: tuple  # of several versions of a chapter, the one with the smallest rank counts
+    module: str  # the chapter that its name says; "" for none
+
+    @property
+    def name(self) -> str:
+        return shorten("/".join(self.path))
+
+
+@dataclass(frozen=True)
+class Version:
+    """A chapter that a file contains."""
+
+    module: str
+    file: CodeFile
+    text: str
+    problem: str = ""  # why it cannot be graded
+    is_begun: bool = True  # False if it implements no exercise
+    notes: tuple[str, ...] = ()  # sentences for the instructor, if this version counts
+    defined: int = 0  # exercises
+
+    @property
+    def is_named(self) -> bool:
+        return bool(self.file.module)
+
+
+def read_chapters(file: CodeFile, notes: list[str], is_full: Callable[[str], bool]) -> list[Version]:
+    """The chapters in this file. Problems of a file that says no chapter become notes.
+
+    `is_full` is called with what would be read, in words, and returns whether there are enough of it already.
+    """
+    name = shorten(file.path[-1])
+    is_notebook = name.lower().endswith(".ipynb")
+    try:
+        if file.module and is_full(_versions_of(file.module)):
+            return []
+        if file.module and not is_notebook:
+            return [_read_named(file)]
+        if not is_notebook:
+            return list(map(_checked, _read_unnamed(file, name, is_full)))
+        if file.module or not is_full("notebooks whose names say no chapter"):
+            return list(map(_checked, _read_notebook(file, name, notes, is_full)))
+    except (SourceProblem, UnreadableSubmission) as problem:
+        notes.append(str(problem))
+    except Exception as error:
+        notes.append(f"{file.name} cannot be read: {describe_error(error)}")
+    return []
+
+
+def _versions_of(module: str) -> str:
+    return f"versions of {module}.py"
+
+
+def _read_named(file: CodeFile) -> Version:
+    name, own_name = f"{file.module}.py", file.path[-1]
+    try:
+        text = decode_source(file.data, name)
+    except SourceProblem as problem:
+        return Version(file.module, file, "", str(problem))
+    renamed = (f"{shorten(own_name)} was used as {name}",) if own_name.lower() != name else ()
+    return _checked(Version(file.module, file, text, notes=renamed))
+
+
+def _read_unnamed(file: CodeFile, name: str, is_full: Callable[[str], bool]) -> Iterator[Version]:
+    """The chapters of a Python file. If it has several and is not valid Python, each gets all of its text."""
+    text = decode_source(file.data, name)
+    found = find_defined(text)
+    chapters = {module: exercises for module, exercises in found.items() if not is_full(_versions_of(module))}
+    code = read_code([Cell(1, text)], name) if chapters and len(found) > 1 else None
+    for module, exercises in chapters.items():
+        used = f"the file {name} was used as {module}.py, because it defines {_list(exercises)}"
+        if code is None or code.problems:
+            chapter = text
+        else:
+            chapter = write_chapter(code, module).text
+            used += "; only the code that they use was read"
+        yield Version(module, file, chapter, notes=(used,), defined=len(exercises))
+
+
+def _read_notebook(file: CodeFile, name: str, notes: list[str], is_full: Callable[[str], bool]) -> Iterator[Version]:
+    code = read_code(read_cells(file.data, name), name)
+    notes += code.problems[:MAX_SENTENCES]
+    chapters = {module: exercises for module, exercises in code.exercises().items() if file.module in ("", module)}
+    if not chapters:
+        where = f" of {file.module}" if file.module else ""
+        advice = "its cells must define functions or classes with the names of the exercises"
+        raise UnreadableSubmission(f"{name} defines no exercise{where}; {advice}")
+    for module, exercises in chapters.items():
+        if not file.module and is_full(_versions_of(module)):
+            continue
+        written = write_chapter(code, module)
+        cells = f"{written.describe_cells()} (cells are counted from the top)"
+        used = [f"the notebook {name} was used as {module}.py: {cells}"]
+        for missing, cell in list(written.missing.items())[:MAX_SENTENCES]:
+            used.append(
+                f"cell {cell} of {name} sets {shorten(missing)}, which the exercises use, by running code; "
+                "the grader runs no cells, so move it into a function"
+            )
+        yield Version(module, file, written.text, notes=tuple(used), defined=len(exercises))
+
+
+def _checked(version: Version) -> Version:
+    """The version, with a problem if later steps cannot parse it without risk. Grading reports syntax errors."""
+    name, text, problem, is_begun = f"{version.module}.py", version.text, "", True
+    try:
+        if len(text.encode("utf-8", "replace")) > 4 * MAX_FILE_BYTES:
+            raise too_large(name)
+        if not any(map(_does_something, parse(text, name).body)):
+            what = "has only comments and imports" if text.strip() else "is empty"
+            problem = f"{name} {what}; submit the file with your code"
+        is_begun = any(is_written(text, one.name) for one in load_syllabus().chapter(version.module).exercises)
+    except TooComplex as error:
+        problem = str(error)
+    except SourceProblem:
+        pass
+    return replace(version, problem=problem, is_begun=is_begun)
+
+
+def _does_something(statement: ast.stmt) -> bool:
+    """False for an import and for a docstring."""
+    is_text = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+    return not is_text and not isinstance(statement, ast.Import | ast.ImportFrom | ast.Pass)
+
+
+def _list(names: list[str]) -> str:
+    return " and ".join(names) if len(names) < 3 else f"{', '.join(names[:2])} and {len(names) - 2} more"
+
+
+def describe_others(chosen: Version, others: list[Version]) -> list[str]:
+    if not others:
+        return []
+    more = f" and {len(others) - 2} more" if len(others) > 2 else ""
+    names = " and ".join(other.file.name for other in others[:2])
+    return [f"there are several versions of {chosen.module}.py; {chosen.file.name} was graded, not {names}{more}"]

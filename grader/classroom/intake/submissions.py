@@ -1,15 +1,39 @@
-"""What the grader knows about one submission after it was read (reader.py)."""
+"""What the grader knows about one submission after it was read (reader.py), and the errors of reading."""
 
 from __future__ import annotations
 
 import hashlib
+import re
+import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from grader.classroom.intake.file_names import make_safe_name
+from grader.classroom.sanitize import list_names
+from grader.files import UserProblem
 
+
+class GradingProblem(UserProblem, ValueError):
+    """Grading cannot start or go on; the message is one sentence for the instructor."""
+
+
+class UnreadableSubmission(ValueError):
+    """One submission cannot be read; the message is one sentence, without the person's name."""
+
+
+def describe_error(error: Exception) -> str:
+    """The end of the sentence "it cannot be read: ..." for an unexpected error."""
+    if isinstance(error, MemoryError):
+        return "reading it takes more memory than the grader allows"
+    if isinstance(error, OSError):
+        return (error.strerror or type(error).__name__).lower()
+    return f"reading it failed ({type(error).__name__})"
+
+
+MAX_SAFE_BYTES = 120  # with a suffix and an ending, a safe name is well below 255 bytes
+_RESERVED = re.compile(r"(?:con|prn|aux|nul|conin\$|conout\$|com[0-9]|lpt[0-9])", re.IGNORECASE)
 NoteCallback = Callable[[str], None]  # receives a sentence for the instructor that is not about a single person
+ReadingCallback = Callable[[str], None]  # receives the name of the submission that is being read
 
 
 @dataclass(frozen=True)
@@ -33,6 +57,35 @@ def add_slugs(submissions: Iterable[Submission]) -> list[Submission]:
     return [replace(one, slug=make_safe_name(one.name, taken)) for one in in_order]
 
 
+def replace_undecodable(name: str) -> str:
+    """The name with a replacement character for each byte that is not UTF-8, so that it can be written anywhere."""
+    return re.sub("[\ud800-\udfff]", "\ufffd", name)
+
+
+def make_safe_name(name: str, taken: set[str]) -> str:
+    """A file name for this person that is valid on every system.
+
+    It differs from all names in `taken` also without case and accents, and is added to them.
+    """
+    text = unicodedata.normalize("NFKC", replace_undecodable(name)).replace("\ufffd", "_")
+    text = "".join(c if unicodedata.category(c)[0] in "LMN" or c in "-." else "_" for c in text)
+    text = re.sub(r"_+", "_", re.sub(r"\.{2,}", ".", text)).strip("._-")
+    text = text.encode()[:MAX_SAFE_BYTES].decode(errors="ignore").rstrip("._-") or "submission"
+    stem, dot, rest = text.partition(".")
+    if _RESERVED.fullmatch(stem):  # a device name on Windows, with any extension
+        text = f"{stem}_{dot}{rest}"
+    candidate, number = text, 2
+    while _fold(candidate) in taken:
+        candidate = f"{text}-{number}"
+        number += 1
+    taken.add(_fold(candidate))
+    return candidate
+
+
+def _fold(text: str) -> str:
+    return unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold())
+
+
 def hash_content(sources: Mapping[str, str], broken: Mapping[str, str], problem: str) -> str:
     """A hash of the content; owner, place and time make no difference."""
     total = hashlib.sha256()
@@ -44,6 +97,26 @@ def hash_content(sources: Mapping[str, str], broken: Mapping[str, str], problem:
 
 def _flatten(texts: Mapping[str, str]) -> list[str]:
     return [part for name in sorted(texts) for part in (name, texts[name])]
+
+
+def note_other_chapters(submissions: Iterable[Submission], modules: Sequence[str]) -> list[Submission]:
+    """The submissions, with a note on those that have another chapter and lack one of these, which are graded."""
+    noted = []
+    for one in submissions:
+        submitted = sorted({*one.sources, *one.broken})
+        others = [module for module in submitted if module not in modules]
+        missing = [module for module in modules if module not in submitted]
+        if others and missing:
+            sent = f"{_list_files(others)} {'was' if len(others) == 1 else 'were'} handed in"
+            which = "is graded here, was" if len(missing) == 1 else "are graded here, were"
+            note = f"{sent}, but {_list_files(missing)}, which {which} not"
+            one = replace(one, notes=(*one.notes, note))
+        noted.append(one)
+    return noted
+
+
+def _list_files(modules: Sequence[str]) -> str:
+    return list_names([f"{module}.py" for module in modules], 5)
 
 
 def describe_unknown_times(submissions: Sequence[Submission]) -> list[str]:

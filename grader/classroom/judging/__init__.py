@@ -1,5 +1,5 @@
 """Grades submissions.
 
-`dispatch.py` and `cluster.py` send them to a server process (`server.py`), `seeds.py` chooses their examples, and
-`scoring.py` and `rules.py` compute marks from the results.
+`dispatch.py` and `cluster.py` send them, with the seeds of their examples, to a server process (`start_server.py`,
+`grading_service.py`). `rules.py` has the instructor's rules, and `marks.py` computes marks from results and rules.
 """

@@ -13,12 +13,11 @@ import uuid
 import warnings
 from typing import Any
 
-from grader.classroom.intake.problems import GradingProblem
-from grader.classroom.intake.submissions import Submission
+from grader.classroom.intake.submissions import GradingProblem, Submission
 from grader.classroom.judging.dispatch import Dispatcher, GradingStopped
 from grader.execution.sandbox.isolation import available, missing_layers
-from grader.verdict.conditions import versions
-from grader.verdict.summary import Verdict
+from grader.verdict.last_verdicts import versions
+from grader.verdict.results import Verdict
 
 CONNECT_SECONDS = 15.0
 CHECK_SECONDS = 5.0  # between two checks whether the scheduler is there

@@ -1,21 +1,25 @@
-"""Grades submissions: sends each to a server (server.py), and starts another server when one is lost."""
+"""Grades submissions: sends each to a server (start_server.py), and starts another server when one is lost.
+
+Below, it says by which seed each exercise of a submission is graded.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Self
 
 from grader.classroom.intake.submissions import Submission
-from grader.course.syllabus import load_syllabus
+from grader.course.syllabus import Exercise, load_syllabus
 from grader.execution.sandbox.isolation import Isolation
 from grader.processes.client import NoServer, ServerProcess
 from grader.processes.job import Job, moved_to_worker
 from grader.processes.server import read_kit_times
-from grader.verdict.results import ExerciseResult, Failure, TestResult
-from grader.verdict.summary import Verdict
+from grader.verdict.last_verdicts import code_fingerprint
+from grader.verdict.results import ExerciseResult, Failure, TestResult, Verdict
 
 SUBMISSION_SECONDS = 600.0  # then no further test starts; with the running test and the diagnosis it is at most 700
 CONNECTION_TRIES = 3  # a very busy server may refuse some
@@ -141,7 +145,7 @@ class Dispatcher:
             raise GradingStopped(STOPPED)
         if read_kit_times() != self.kit:  # marks found by another kit do not belong with the others
             raise GradingStopped(CHANGED)
-        server = ServerProcess(*self.options, str(self.isolation), module="grader.classroom.judging.server")
+        server = ServerProcess(*self.options, str(self.isolation), module="grader.classroom.judging.start_server")
         self.servers.append(server)
         if self.is_closed:
             server.end()
@@ -186,3 +190,37 @@ def zero_verdict(submission: Submission, exercises: Sequence[str], why: str) -> 
     submitted = {*submission.sources, *submission.broken}
     results = [ExerciseResult(exercise, [test]) for exercise in found if exercise.module in submitted]
     return Verdict(results, notes=[INTERRUPTED_NOTE.format(why=why)])
+
+
+# ---- the seed of each exercise
+#
+# A seed draws an exercise's own examples, besides the common ones that every run draws. Anybody who has the kit can
+# find the common examples, so a submission could contain the answers to them. So the seed depends on a secret of the
+# instructor's, which the gradebook stores. The exercise's own code chooses one of a few sets of examples: equal code
+# gets equal examples, today and tomorrow, and what the reference answers to them can be recorded.
+
+
+EXAMPLE_SETS = 16  # for each exercise
+
+
+def seeds_of(submission: Submission, exercises: Iterable[Exercise], secret: str, seed: int) -> dict[str, int]:
+    """The seed of each exercise; `seed` is the instructor's `--seed`."""
+    found = {}
+    for exercise in exercises:
+        code = code_fingerprint(submission.sources.get(exercise.module, ""), exercise.name)
+        found[exercise.name] = exercise_seed(secret, seed, exercise.name, code)
+    return found
+
+
+def exercise_seed(secret: str, seed: int, exercise: str, content: str) -> int:
+    """The seed for an exercise with this content (a fingerprint of its code)."""
+    return pool_of_seeds(secret, seed, exercise)[_hash(secret, seed, exercise, "content", content) % EXAMPLE_SETS]
+
+
+def pool_of_seeds(secret: str, seed: int, exercise: str) -> tuple[int, ...]:
+    """All seeds of an exercise: 56 bits of a hash each, and never 0, which means the common examples alone."""
+    return tuple(_hash(secret, seed, exercise, "set", number) + 1 for number in range(EXAMPLE_SETS))
+
+
+def _hash(*parts: str | int) -> int:
+    return int.from_bytes(hashlib.sha256("\0".join(map(str, parts)).encode()).digest()[:7], "big")

@@ -1,6 +1,6 @@
 """Finds pairs of people whose code is alike beyond what the course and the class explain; writes a page and a table.
 
-`tokens.py` reduces code to tokens without names of variables, `pieces.py` makes pieces of them and says which ones the
-course explains, `comparison.py` compares people, and `page.py` writes the result and marks the lines that are alike. No
-code of a submission is run.
+`pieces.py` reduces code to tokens without names of variables, makes pieces of them, and says which ones the course
+explains. `comparison.py` compares people, and `page.py` writes the result and marks the lines that are alike. No code
+of a submission is run.
 """

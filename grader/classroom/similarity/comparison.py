@@ -3,6 +3,9 @@
 What the course explains is left out (pieces.py). Of the rest, what few people wrote counts more: the weight of a piece
 is 1 if only one or two people have it, and falls with the logarithm to 0 if all of a class have it. So a usual way to
 solve an exercise makes no pair similar, but a group that shares unusual code stays visible.
+
+A whole class may share one copied solution, which then seems usual. So people whose code is equal are also listed as a
+group, however many they are, with the part of this code that counts in pairs.
 """
 
 from __future__ import annotations
@@ -10,11 +13,12 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, starmap
 from math import log
 
 from grader.classroom.intake.submissions import Submission
 from grader.classroom.similarity.pieces import ExerciseKey, Piece, Work, read_works
+from grader.counts import format_count
 from grader.course.syllabus import Exercise
 
 MAX_PAIRS = 200  # in the table; the page shows fewer of them side by side
@@ -61,9 +65,32 @@ class Pair:
 
 
 @dataclass(frozen=True)
+class EqualGroup:
+    """People whose code is equal in some exercises, apart from names of variables and what the course explains."""
+
+    places: tuple[int, ...]  # among the works
+    exercises: tuple[AlikeExercise, ...]
+
+    @property
+    def pieces(self) -> int:
+        return sum(len(one.pieces) for one in self.exercises)
+
+    @property
+    def named(self) -> int:
+        """How many exercises these are, without other definitions."""
+        return sum(bool(one.name) for one in self.exercises)
+
+    @property
+    def counted_percent(self) -> int:
+        """How much of this code counts in pairs; the rest counts as usual, because many people have it."""
+        return round(100 * sum(one.weight for one in self.exercises) / self.pieces)
+
+
+@dataclass(frozen=True)
 class Comparison:
     works: Sequence[Work]
     exercises: Sequence[Exercise]
+    groups: Sequence[EqualGroup]
     pairs: Sequence[Pair]  # at most MAX_PAIRS
     found: int  # all that are listed
     identical: Sequence[Sequence[str]]  # names of people with identical files
@@ -73,6 +100,15 @@ class Comparison:
     def compared(self) -> int:
         return sum(bool(work.sources) for work in self.works)
 
+    @property
+    def summary(self) -> str:
+        """ "no pair to look at, 1 group with the same code"."""
+        pairs = f"{format_count(self.found, 'pair') if self.found else 'no pair'} to look at"
+        return f"{pairs}, {format_count(len(self.groups), 'group')} with the same code" if self.groups else pairs
+
+    def members(self, group: EqualGroup) -> list[str]:
+        return [self.works[place].name for place in group.places]
+
     def names(self, pair: Pair) -> tuple[str, str]:
         return self.works[pair.first].name, self.works[pair.second].name
 
@@ -80,14 +116,44 @@ class Comparison:
 def compare(submissions: Sequence[Submission], exercises: Sequence[Exercise], groups: Mapping[str, str]) -> Comparison:
     """Compare the submissions; the order is that of the submissions' names."""
     works, notes = read_works(submissions, exercises, groups)
-    pairs = find_pairs(works)
-    identical = [[works[place].name for place in places] for places in _list_identical(works)]
-    return Comparison(works, exercises, pairs[:MAX_PAIRS], len(pairs), identical, notes)
-
-
-def find_pairs(works: Sequence[Work]) -> list[Pair]:
-    """The pairs that a person should look at, those with most alike code first."""
     weights = _weigh(works)
+    pairs = _find_pairs(works, weights)
+    listed = {(pair.first, pair.second) for pair in pairs}
+    equal = [group for group in _find_groups(works, weights) if group.places not in listed]
+    identical = [[works[place].name for place in places] for places in _list_identical(works)]
+    return Comparison(works, exercises, equal, pairs[:MAX_PAIRS], len(pairs), identical, notes)
+
+
+def _find_groups(works: Sequence[Work], weights: Mapping[Piece, int]) -> list[EqualGroup]:
+    """The people with equal code, the largest group first: each set of people, with all exercises that they share."""
+    owners: dict[ExerciseKey, dict[frozenset[Piece], list[int]]] = defaultdict(lambda: defaultdict(list))
+    for place, work in enumerate(works):
+        for exercise, pieces in work.pieces.items():
+            if len(pieces) >= MIN_EXERCISE_WEIGHT:
+                owners[exercise][pieces].append(place)
+    shared = [(name, pieces, places) for name, found in owners.items() for pieces, places in found.items()]
+    shared = [(name, pieces, places) for name, pieces, places in shared if _are_independent(works, places)]
+    groups = []
+    for people in dict.fromkeys(tuple(places) for _, _, places in shared):
+        common = [(name, pieces) for name, pieces, places in shared if set(people) <= set(places)]
+        weighed = [(*name, 100, sum(weights[piece] for piece in pieces) / UNIT, pieces) for name, pieces in common]
+        groups.append(EqualGroup(people, tuple(sorted(starmap(AlikeExercise, weighed), key=_by_size))))
+    large = [group for group in groups if group.pieces >= MIN_PAIR_WEIGHT]
+    return sorted(large, key=lambda group: (-len(group.places), -group.pieces, group.places))
+
+
+def _by_size(one: AlikeExercise) -> tuple[int, str, str]:
+    return (-len(one.pieces), one.module, one.name)
+
+
+def _are_independent(works: Sequence[Work], places: Sequence[int]) -> bool:
+    """Whether these are several people who did not hand in together, as one group."""
+    groups = {works[place].group for place in places}
+    return len(places) > 1 and (len(groups) > 1 or groups == {""})
+
+
+def _find_pairs(works: Sequence[Work], weights: Mapping[Piece, int]) -> list[Pair]:
+    """The pairs that a person should look at, those with most alike code first."""
     totals = [{name: sum(weights[piece] for piece in pieces) for name, pieces in one.pieces.items()} for one in works]
     shared = _weigh_shared(works, weights)
     alike: dict[tuple[int, int], list[ExerciseKey]] = defaultdict(list)
@@ -170,5 +236,4 @@ def _list_identical(works: Sequence[Work]) -> list[list[int]]:
     for place, work in enumerate(works):
         if work.pieces:
             same[work.digest].append(place)
-    found = [places for places in same.values() if len(places) > 1]
-    return [places for places in found if len(groups := {works[place].group for place in places}) > 1 or groups == {""}]
+    return [places for places in same.values() if _are_independent(works, places)]

@@ -1,4 +1,5 @@
-"""Writes similarity.html, the pairs of a class with their code side by side, and similarity.csv, a row for each pair.
+"""Writes similarity.html, the groups of a class and its pairs with their code side by side; similarity.csv, a row for
+each pair; and similarity-groups.csv, a row for each person of a group.
 
 The page fetches nothing; equal classes give equal bytes.
 """
@@ -12,34 +13,48 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from grader.classroom.exports.csv import format_table, spreadsheet_text
-from grader.classroom.exports.text import write_file
-from grader.classroom.report.templates import render_template
-from grader.classroom.similarity.comparison import AlikeExercise, Comparison, Pair
-from grader.classroom.similarity.pieces import Piece, Run, number_runs
-from grader.classroom.similarity.tokens import Token, find_definitions, fixed_names, read_tokens
+from grader.classroom.class_report import render_template
+from grader.classroom.exports import format_table, spreadsheet_text, write_file
+from grader.classroom.similarity.comparison import AlikeExercise, Comparison, EqualGroup, Pair
+from grader.classroom.similarity.pieces import (
+    Piece,
+    Run,
+    Token,
+    find_definitions,
+    fixed_names,
+    number_runs,
+    read_tokens,
+)
 from grader.course.source import parse, split_lines
 
-PAGE_NAME, TABLE_NAME = "similarity.html", "similarity.csv"
+PAGE_NAME, TABLE_NAME, GROUPS_NAME = "similarity.html", "similarity.csv", "similarity-groups.csv"
 MAX_LINES = 200  # of one exercise
 MAX_SHOWN_PAIRS = 40  # side by side
-MAX_SHOWN_EXERCISES = 8  # of one pair side by side
+MAX_SHOWN_GROUPS = 20
+MAX_SHOWN_EXERCISES = 8  # of one pair side by side, or of one group
 NAMES_AT_ONCE = 12  # in one sentence
 COLUMNS = [
     "person", "other person", "percent", "alike exercises", "compared exercises", "alike lines", "identical files",
     "exercises",
 ]  # fmt: skip
+GROUP_COLUMNS = ["group", "person", "people", "percent that counts in pairs", "same lines", "exercises"]
 
 
-def write_table(comparison: Comparison, folder: Path) -> Path:
-    """Write similarity.csv into `folder`. GradingProblem if that is not possible."""
+def write_tables(comparison: Comparison, folder: Path) -> list[Path]:
+    """Write similarity.csv and similarity-groups.csv into `folder`. GradingProblem if that is not possible."""
     rows = [COLUMNS]
     for pair in comparison.pairs:
         exercises = " ".join(f"{one.name or one.module + ' (other code)'}:{one.percent}" for one in pair.alike)
         names = [spreadsheet_text(name) for name in comparison.names(pair)]
         numbers = (pair.percent, pair.alike_exercises, pair.compared, _count_lines(comparison, pair))
         rows.append([*names, *map(str, numbers), "yes" if pair.identical else "no", exercises])
-    return write_file(folder / TABLE_NAME, format_table(rows))
+    groups = [GROUP_COLUMNS]
+    for number, group in enumerate(comparison.groups, start=1):
+        same = " ".join(one.name or f"{one.module} (other code)" for one in group.exercises)
+        facts = [str(len(group.places)), str(group.counted_percent), str(count_same_lines(comparison, group)), same]
+        groups += [[str(number), spreadsheet_text(name), *facts] for name in comparison.members(group)]
+    tables = {TABLE_NAME: rows, GROUPS_NAME: groups}
+    return [write_file(folder / name, format_table(table)) for name, table in tables.items()]
 
 
 def write_page(comparison: Comparison, folder: Path, title: str) -> Path:
@@ -49,9 +64,33 @@ def write_page(comparison: Comparison, folder: Path, title: str) -> Path:
 
 def render(comparison: Comparison, title: str) -> str:
     shown = comparison.pairs[:MAX_SHOWN_PAIRS]
-    pairs = [_show(comparison, number, pair) for number, pair in enumerate(shown, start=1)]
-    here = Path(__file__).parent
-    return render_template("similarity", here, title=title, comparison=comparison, pairs=pairs, at_once=NAMES_AT_ONCE)
+    values: dict[str, Any] = {
+        "pairs": [_show(comparison, number, pair) for number, pair in enumerate(shown, start=1)],
+        "groups": [_show_group(comparison, group) for group in comparison.groups[:MAX_SHOWN_GROUPS]],
+    }
+    return render_template("similarity", title=title, comparison=comparison, at_once=NAMES_AT_ONCE, **values)
+
+
+def _show_group(comparison: Comparison, group: EqualGroup) -> dict[str, Any]:
+    """The group, and its exercises as the first person wrote them."""
+    names, exercises = comparison.members(group), []
+    for alike in group.exercises[:MAX_SHOWN_EXERCISES]:
+        lines = _same_lines(comparison, group, alike)
+        left_out = max(0, len(lines) - MAX_LINES)
+        exercises.append({"title": _title(alike.module, alike.name), "lines": lines[:MAX_LINES], "left_out": left_out})
+    more = [_title(one.module, one.name) for one in group.exercises[MAX_SHOWN_EXERCISES:]]
+    many = count_same_lines(comparison, group)
+    return {"group": group, "names": names, "lines": many, "exercises": exercises, "more": more}
+
+
+def _same_lines(comparison: Comparison, group: EqualGroup, alike: AlikeExercise) -> list[Line]:
+    text = comparison.works[group.places[0]].sources[alike.module]
+    return mark_both((text, text), alike.name, alike.pieces)[0]
+
+
+def count_same_lines(comparison: Comparison, group: EqualGroup) -> int:
+    """How many lines everybody in this group has, without what the course explains."""
+    return sum(line.is_alike for alike in group.exercises for line in _same_lines(comparison, group, alike))
 
 
 def _show(comparison: Comparison, number: int, pair: Pair) -> dict[str, Any]:

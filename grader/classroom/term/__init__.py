@@ -1,1 +1,2 @@
-"""A course over a whole term: its file (`course.py`), its people (`roster.py`), its marks (`marks.py`)."""
+"""A course over a whole term: its file and its marks (`course.py`), its people (`roster.py`), what they hand in
+(`deliveries.py`)."""

@@ -26,18 +26,21 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from grader.classroom.intake.problems import GradingProblem
-from grader.classroom.judging.rules import Rules, parse_points
-from grader.classroom.judging.toml_values import (
+from grader.classroom.intake.submissions import GradingProblem
+from grader.classroom.judging.marks import NOTHING, GradedClass, Person, round_to_cent
+from grader.classroom.judging.rules import (
+    Rules,
     parse_days,
     parse_number,
+    parse_points,
     parse_span,
     parse_time_value,
     read_toml,
@@ -49,6 +52,7 @@ from grader.classroom.term.roster import (
     FIELDS,
     NO_ROSTER,
     Roster,
+    RosterPerson,
     describe_several,
     find_people,
     read_people,
@@ -70,6 +74,11 @@ class Assignment:
     groups: bool
     rules: Rules
 
+    @property
+    def chapters(self) -> list[str]:
+        """The chapters of its exercises."""
+        return list(dict.fromkeys(exercise.chapter for exercise in self.exercises))
+
 
 @dataclass(frozen=True)
 class Course:
@@ -86,11 +95,16 @@ class Course:
         where = f"{self.path.name} has no assignment {shorten(name)}{suggest(name, names)}"
         raise GradingProblem(f"{where}; its assignments are {', '.join(names)}")
 
+    def with_rules(self, rules: Mapping[str, Rules]) -> Course:
+        """The course with these rules, by assignment, instead of the file's."""
+        new = (replace(one, rules=rules.get(one.name, one.rules)) for one in self.assignments)
+        return replace(self, assignments=tuple(new))
+
     def hidden_in(self, assignment: Assignment) -> list[str]:
         """What a handout for this assignment hides: of its chapters, what any assignment hides."""
-        chapters = {exercise.chapter for exercise in assignment.exercises}
         names = {name for one in self.assignments for name in one.hidden}
-        return [one.name for one in load_syllabus().exercises if one.name in names and one.chapter in chapters]
+        exercises = load_syllabus().exercises
+        return [one.name for one in exercises if one.name in names and one.chapter in assignment.chapters]
 
     def folder(self, name: str) -> Path:
         """The folder of an assignment's gradebook."""
@@ -129,8 +143,9 @@ def write_course(folder: Path, title: str, export: Path | None) -> tuple[Path, R
     )
     try:
         if roster.people:
-            write_whole(people, write_people(roster.people))
-        write_whole(path, text if roster.people else text.replace("\nroster =", "\n# roster ="))
+            write_whole(people, write_people(roster.people), private=True)
+        text = text if roster.people else text.replace("\nroster =", "\n# roster =")
+        write_whole(path, text, private=True)  # it will have people's extensions
     except OSError as error:
         raise GradingProblem(problem(error, f"write {NAME} in {folder}")) from error
     return path, roster
@@ -274,3 +289,101 @@ def _find_name(who: str, roster: Roster, place: str) -> str:
         raise GradingProblem(f"{place}: this is a group; an extension is for a person, so write a line for each member")
     near = suggest(who, [person.name for person in known])
     raise GradingProblem(f"{place}: the roster has no person of this name, e-mail, login or number{near}")
+
+
+# ---- the marks of a term: for each person the assignments, and the total in percent, exact and rounded once
+
+
+@dataclass(frozen=True)
+class AssignmentMark:
+    """One person's mark in one assignment. `person` is None if nothing was submitted."""
+
+    points: Decimal
+    person: Person | None = None
+
+    @property
+    def earned(self) -> Decimal:
+        return self.person.total.earned if self.person else NOTHING
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the run that grades it is not finished: then it does not count yet."""
+        return self.person is not None and self.person.waiting
+
+    @property
+    def share(self) -> Fraction:
+        return Fraction(self.earned) / Fraction(self.points) if self.points else Fraction(0)
+
+    @property
+    def remark(self) -> str:
+        """Why the points are as they are; "" if there is nothing to say."""
+        if self.person is None:
+            return "missing"
+        if self.person.waiting:
+            return "not graded yet"
+        if self.person.missing:
+            return "missing, points given by the instructor"
+        if self.person.problem:
+            given = "; points given by the instructor" if self.person.given else ""
+            return f"not graded: {self.person.problem}{given}"
+        return self.person.late
+
+
+@dataclass(frozen=True)
+class PersonMarks:
+    who: RosterPerson
+    marks: dict[str, AssignmentMark] = field(default_factory=dict)  # by assignment, the graded ones
+    percent: Decimal | None = None  # None if no assignment with a weight is graded
+
+    @property
+    def missing(self) -> list[str]:
+        return [name for name, mark in self.marks.items() if mark.person is None]
+
+
+@dataclass(frozen=True)
+class TermMarks:
+    classes: dict[str, GradedClass]  # of the graded assignments, in the order of the course
+    people: tuple[PersonMarks, ...]  # the roster's, then those who are not in it
+    notes: tuple[str, ...] = ()
+
+
+def compute_term_marks(course: Course, classes: Mapping[str, GradedClass], notes: Sequence[str] = ()) -> TermMarks:
+    """The marks so far. Assignments, and submissions, that are not graded yet do not count.
+
+    An assignment that a person did not hand in counts as 0 points.
+    """
+    graded = {one.name: classes[one.name] for one in course.assignments if one.name in classes}
+    notes = list(notes)
+    found: dict[str, dict[str, Person]] = {person.name: {} for person in course.roster.people}
+    for name, one_class in graded.items():
+        handed_in = [person for person in one_class.people if not person.missing or person.given]
+        for person in sorted(handed_in, key=lambda one: one.name not in found):  # exact names first
+            known = course.roster.find(person.name)
+            own = found.setdefault(known.name if known else person.name, {})
+            if name in own:
+                both = f"{own[name].name} and {person.name} are one person in the roster"
+                notes.append(f"{name}: {both}; only the first one counts")
+            else:
+                own[name] = person
+        asked = {exercise.name for exercise in course.assignment(name).exercises}
+        if asked != {exercise.name for exercise in one_class.exercises}:
+            notes.append(f"{name} was graded with other exercises than course.toml has now; grade it again")
+    roster = {person.name: person for person in course.roster.people}
+    strangers = sorted(found.keys() - roster.keys(), key=str.casefold)
+    people = [
+        _person(course, roster.get(name) or RosterPerson(name), found[name], graded) for name in [*roster, *strangers]
+    ]
+    return TermMarks(graded, tuple(people), tuple(notes))
+
+
+def _person(course: Course, who: RosterPerson, found: dict[str, Person], graded: dict[str, GradedClass]) -> PersonMarks:
+    marks = {}
+    for assignment, one_class in graded.items():
+        person = found.get(assignment)
+        marks[assignment] = AssignmentMark(person.total.points if person else one_class.points, person)
+    counted = [one for one in course.assignments if one.name in marks and not marks[one.name].is_waiting]
+    weights = {one.name: Fraction(one.weight) for one in counted}
+    whole = sum(weights.values())
+    total = sum((weights[name] * marks[name].share for name in weights), Fraction(0))
+    percent = round_to_cent(100 * total / whole) if whole else None
+    return PersonMarks(who, marks, percent)

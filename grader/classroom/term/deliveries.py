@@ -6,14 +6,14 @@ deliveries, the newer submission counts.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from grader.classroom.intake.reader import read_in_subprocess
-from grader.classroom.intake.submissions import Submission, add_slugs
+from grader.classroom.intake.submissions import ReadingCallback, Submission, add_slugs
 from grader.classroom.sanitize import list_names, shorten
 from grader.classroom.term.roster import Roster, RosterPerson, fold
 
@@ -40,12 +40,20 @@ class NameNote:
 Note = str | NameNote
 
 
-def read_deliveries(folders: Sequence[Path], roster: Roster, add_note: Callable[[Note], None]) -> list[Submission]:
-    """The submissions of all deliveries, the first one first. GradingProblem if one of them cannot be read."""
+def read_deliveries(
+    folders: Sequence[Path], roster: Roster, add_note: Callable[[Note], None],
+    report: ReadingCallback = lambda what: None, hides_names: bool = False,
+) -> list[Submission]:  # fmt: skip
+    """The submissions of all deliveries, the first one first. GradingProblem if one of them cannot be read.
+
+    With `hides_names`, no sentence shows the name of a file that somebody handed in.
+    """
     found: dict[object, list[Submission]] = {}  # by what identifies the person
     chosen: dict[str, None] = {}
     for number, folder in enumerate(folders):
-        for key, new in _read(folder, number, roster, add_note).items():
+        submissions = read_in_subprocess(folder, add_note, report=report, hides_names=hides_names)
+        submissions = without_common_start(submissions, roster, add_note)
+        for key, new in _by_person(submissions, number, roster).items():
             old = found.setdefault(key, new)
             if {one.digest for one in old} != {one.digest for one in new}:
                 work, why = _choose_work(old, new)
@@ -58,16 +66,41 @@ def read_deliveries(folders: Sequence[Path], roster: Roster, add_note: Callable[
     return [submission for work in found.values() for submission in work]
 
 
-def _read(
-    folder: Path, number: int, roster: Roster, add_note: Callable[[Note], None]
-) -> dict[object, list[Submission]]:
-    submissions = read_in_subprocess(folder, add_note)
+def _by_person(submissions: Iterable[Submission], number: int, roster: Roster) -> dict[object, list[Submission]]:
+    """The submissions of the delivery with this number, by what identifies their people."""
     found: dict[object, list[Submission]] = {}
     for submission in submissions:
         group = f"{number} {submission.group}" if submission.group else ""  # another delivery may have an equal folder
         key = find_owner(submission, roster) or (submission.name, *sorted(submission.ids.items()))
         found.setdefault(key, []).append(replace(submission, group=group))
     return found
+
+
+def without_common_start(
+    submissions: list[Submission], roster: Roster, add_note: Callable[[Note], None]
+) -> list[Submission]:
+    """The submissions, named by a login or group alone where names are ASSIGNMENT-LOGIN, as GitHub Classroom's are.
+
+    A login may contain a hyphen, so one name alone may be unclear: the start is the one with which most names end with
+    a login or group. Most names of a delivery must have it, so that Ada-Marie among others is not the login marie.
+    """
+    known = {fold(person.group.replace(" ", "-")): person.group for person in roster.people if person.group}
+    known |= {fold(person.login): person.login for person in roster.people if person.login}
+    unknown = {one.name for one in submissions if not (one.ids or roster.group(one.name) or find_owner(one, roster))}
+    starts = Counter(start for name in unknown for start, end in _cuts(name) if end in known)
+    (start, count), (_, second) = [*starts.most_common(2), ("", 0), ("", 0)][:2]
+    ends = {one.name: end for one in submissions for before, end in _cuts(one.name) if before == start}
+    if count == second or 2 * len(ends) <= len(submissions):
+        return submissions
+    new = {name: known[end] for name, end in ends.items() if name in unknown and end in known}
+    add_note("the names begin alike, as GitHub Classroom's do, so their ends were compared with the roster's logins")
+    return [replace(one, name=new.get(one.name, one.name)) for one in submissions]
+
+
+def _cuts(name: str) -> list[tuple[str, str]]:
+    """The parts before and after each hyphen, in small letters."""
+    parts = fold(name).split("-")
+    return [("-".join(parts[:place]), "-".join(parts[place:])) for place in range(1, len(parts))]
 
 
 def _choose_work(old: list[Submission], new: list[Submission]) -> tuple[list[Submission], str]:
@@ -110,7 +143,9 @@ def name_by_roster(
     notes: list[Note] = []
     found = [(submission, find_owner(submission, roster)) for submission in submissions]
     owners = Counter(person for _, person in found if person)
-    named, strangers = [], []
+    named: list[Submission] = []
+    strangers: list[str] = []
+    several: dict[RosterPerson, list[str]] = defaultdict(list)
     for submission, person in found:
         members = roster.group(submission.name) if groups and person is None else ()
         if person and owners[person] == 1:
@@ -119,13 +154,11 @@ def name_by_roster(
             named += [replace(submission, name=member.name, ids={}) for member in members if not owners[member]]
         else:
             named.append(submission)
-            if person:
-                whose = f"{shorten(submission.name)} is one of several submissions of {shorten(person.name)}"
-                notes.append(f"{whose}; keep one of them")
-            else:
-                strangers.append(submission.name)
+            (several[person] if person else strangers).append(submission.name)
     if groups:
         named += _share_in_groups(named, roster, notes)
+    for names in several.values():
+        notes.append(NameNote("several submissions of one person: ", tuple(names), "; keep one of them"))
     if strangers:
         notes.append(NameNote("not in the roster: ", tuple(strangers)))
     have = {submission.name for submission in named} | {person.name for person in owners}
@@ -147,8 +180,8 @@ def _share_in_groups(named: Sequence[Submission], roster: Roster, notes: list[No
         if own and rest:
             best = max(own, key=lambda one: (not one.problem, one.submitted or EARLIEST))  # of equal ones, the first
             if len({one.digest for one in own}) > 1:
-                start = f"group {shorten(group)} has different submissions, from "
-                end = f"; its other members get the one of {shorten(best.name)}"
+                start = "different submissions in one group, from "
+                end = "; its other members get the newest one that can be graded"
                 notes.append(NameNote(start, tuple(one.name for one in own), end))
             note = f"this submission is from {shorten(best.name)}, of the same group"
             more += [replace(best, name=member.name, ids={}, notes=(*best.notes, note)) for member in rest]

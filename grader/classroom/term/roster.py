@@ -17,8 +17,8 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 
-from grader.classroom.intake.problems import GradingProblem
-from grader.classroom.intake.roster import read_cells
+from grader.classroom.intake.submissions import GradingProblem
+from grader.classroom.intake.tables import read_cells
 from grader.classroom.sanitize import line, list_names, shorten
 
 MOST_OFFERED = 6  # people in one sentence

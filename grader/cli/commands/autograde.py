@@ -10,9 +10,12 @@ import csv
 import json
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from grader.classroom.grading import Run
+from grader.classroom.grading_options import GradingOptions
 from grader.classroom.handout.gradescope import (
     COURSE,
     GRADED,
@@ -22,10 +25,9 @@ from grader.classroom.handout.gradescope import (
     format_course,
     hide_results,
 )
-from grader.classroom.intake.roster import parse_time
+from grader.classroom.intake.tables import parse_time
 from grader.classroom.term.course import read_course_file
-from grader.cli.commands.grade import RunOptions, run
-from grader.cli.commands.grading_options import GradingOptions
+from grader.cli.commands.grade import run
 from grader.console.output import print_error
 from grader.files import UserProblem, write_whole
 
@@ -47,12 +49,12 @@ def main() -> int:
         facts = read_metadata(base / "submission_metadata.json")
         write_roster(roster, base / "submission", facts)
         course = Path(place) / COURSE
-        rules = add_gradescope_dates(assignment.rules, facts)
+        rules = replace(add_gradescope_dates(assignment.rules, facts), hidden=frozenset(assignment.hidden))
         course.write_text(format_course(assignment.exercises, rules), encoding="utf-8")
         secret = _read_secret(base / "source" / SECRET)
         try:
             options = GradingOptions((str(roster),), seed=settings["seed"], course=str(course), assignment=GRADED)
-            status = run(options, grades, RunOptions(jobs=1, secret=secret))
+            status = run(Run(options, grades, jobs=1, secret=secret))
         except UserProblem as problem:
             print_error(str(problem))
             status = problem.exit_status

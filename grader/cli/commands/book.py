@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from grader.cli.arguments import AnyName, option
+from grader.cli.arguments import AnyName, named, option
 from grader.console.local_server import open_browser, print_address
 from grader.console.output import make_console, print_error
 from grader.course.status import current_chapter, current_scores, read_course
 from grader.course.stubs import modified_chapters
-from grader.course.syllabus import EXERCISES, Exercise
-from grader.teaching.book.build import build, is_extra_missing
+from grader.course.syllabus import EXERCISES, Chapter, Exercise
+from grader.teaching.book.build import build, is_extra_missing, make_server
 
 
 def book(
@@ -26,10 +26,9 @@ def book(
     """Read the lessons as a book in your browser.
 
     It opens at the current chapter, or at NAME; Control-C stops it."""
-    where = _page_of(name)
+    where = _page_of(named(name) if name else None)
     if is_extra_missing():
         return 1
-    from grader.teaching.book.serving import book_address, make_server
     from grader.teaching.book.site import FOLDER, is_current
 
     if not is_current() and not build():
@@ -41,7 +40,7 @@ def book(
         return 1
     with serving:
         try:
-            address = book_address(serving, where)
+            address = serving.address + where
             print_address(address, "The book", browser and open_browser(address), "read the book")
             serving.serve_forever(poll_interval=0.2)
         except KeyboardInterrupt:
@@ -49,17 +48,13 @@ def book(
     return 0
 
 
-def _page_of(name: str | None) -> str:
-    """The page of an exercise or a chapter.
-
-    If nothing is named: of the current chapter, or the front page before any work. UnknownName for an unknown name.
-    """
-    if name is None:
+def _page_of(found: Exercise | Chapter | None) -> str:
+    """The page of an exercise or a chapter; else of the current chapter, or the front page before any work."""
+    if found is None:
         scores, chapters = current_scores(), [chapter.name for chapter in read_course().chapters]
         chapter = current_chapter(scores) if scores or modified_chapters(chapters) else None
         where = f"{chapter.name}.html" if chapter else "index.html"
     else:
-        found = read_course().find(name)
         where = f"{found.module}.html#{found.name}" if isinstance(found, Exercise) else f"{found.name}.html"
     lesson = EXERCISES / (where.partition("#")[0].removesuffix("html") + "md")
     return where if lesson.is_file() else "index.html"

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 from grader.cli.arguments import argument, option
 from grader.cli.commands.play import Browser, Port, Web, refuse_options_of_page, run_page
 from grader.cli.commands.train import DONE
-from grader.console.output import make_console, print_error, print_wrapped
-from grader.console.word_wrap import WordWrap
+from grader.console.output import WordWrap, make_console, print_error, print_wrapped
+from grader.counts import format_count
 from grader.models.packages import MODELS, require_packages
 
 if TYPE_CHECKING:
-    from grader.models.published.chat import Chat
+    from grader.chapters.ch16_published_model.published.chat import Chat
 
 
 def chat(
@@ -39,15 +39,16 @@ def chat(
     line of the input is answered. With --web, Control-C stops the page."""
     refuse_options_of_page(web, port, browser)
     require_packages("chat", MODELS if adapter or (place and place.is_dir()) else ())
+    from grader.chapters.ch16_published_model.published.chat import Chat
+    from grader.chapters.ch16_published_model.published.opening import EARLIER, EXERCISES, build, find_source
+    from grader.chapters.ch17_fine_tuning.tuning.adapters import ADAPTER_EXERCISES, find_place, merge, read
+    from grader.console.output import show_progress
     from grader.models.own_parts import explaining_crashes, find_own_parts
-    from grader.models.published.chat import Chat
-    from grader.models.published.opening import EARLIER, EXERCISES, build, find_source
-    from grader.models.tuning.adapters import ADAPTER_EXERCISES, find_place, merge, read
-    from grader.teaching.walks.progress_line import show_progress
 
     saved = read(adapter) if adapter else None
     source = find_source(find_place(saved, place) if saved else place)
-    own = find_own_parts((*EARLIER, *EXERCISES, *(ADAPTER_EXERCISES if saved else ())), show_progress)
+    adapting = ADAPTER_EXERCISES if saved else ()
+    own = find_own_parts((*EARLIER, *EXERCISES, *source.loading, *adapting), show_progress)
     with contextlib.closing(own):
         console = make_console(stderr=True)
         print_wrapped(console, f"Reading {source.name} ...", style="dim")
@@ -56,13 +57,14 @@ def chat(
             if saved:
                 merge(own.parts, published.model, saved)
         parameters = sum(parameter.numel() for parameter in published.model.parameters())
-        said = [f"{source.name}: {source.sizes.n_layers} blocks and {parameters:,} parameters.", *own.sentences()]
+        layers = format_count(source.sizes.n_layers, "block")
+        said = [f"{source.name}: {layers} and {parameters:,} parameters.", *own.sentences()]
         if adapter:
             said.insert(1, f"The adapters {adapter} are merged into it.")
         for sentence in said:
             print_wrapped(console, sentence, style="dim")
         if web:
-            from grader.models.published.web.api import FILES, ChatApi
+            from grader.chapters.ch16_published_model.published.chat_page import FILES, ChatApi
 
             return run_page(ChatApi(published, said, temperature), FILES, port or 0, browser, "chat", own.close)
         return _talk(Chat(published, temperature))
@@ -70,9 +72,9 @@ def chat(
 
 def _talk(talk: Chat) -> int:
     """Answer lines until the input ends or /quit. Without a terminal, each line of the input is answered."""
+    from grader.chapters.ch16_published_model.published.chat import ChatProblem
     from grader.models.own_parts import CodeProblem, explaining_crashes
-    from grader.models.play.commands import is_quit
-    from grader.models.published.chat import ChatProblem
+    from grader.models.play.session import is_quit
 
     is_terminal, status = sys.stdin.isatty() and sys.stdout.isatty(), DONE
     if is_terminal:

@@ -22,12 +22,13 @@ from grader.cli.commands.train import (
     train_to_end,
 )  # fmt: skip
 from grader.console.output import command_line, make_console, print_error, print_wrapped
+from grader.counts import format_count
 from grader.files import UserProblem
 from grader.models.packages import require_packages
 
 if TYPE_CHECKING:
     from grader.models.comparison.measuring import Comparison
-    from grader.models.training.making import Training
+    from grader.models.training.training_run import Training
 
 MAX_PICTURE_NAME_CHARACTERS = 80
 
@@ -79,7 +80,7 @@ def compare(
 def _folders(names: tuple[str, str], training: dict[str, Any], device: str) -> tuple[Path, Path] | None:
     """The two checkpoints, after training where the names are designs; None after Control-C."""
     from grader.models.checkpoint import CheckpointProblem, find_checkpoint, list_checkpoints
-    from grader.models.comparison.training import EXAMPLES, is_design, nearest_word
+    from grader.models.comparison.trainings import EXAMPLES, is_design, nearest_word
     from grader.models.design import DesignProblem
 
     saved = [path.name for path in list_checkpoints()]
@@ -108,15 +109,15 @@ def _folders(names: tuple[str, str], training: dict[str, Any], device: str) -> t
 
 
 def _modern(steps: int | None, text: Path | None, seed: int, device: Device) -> int:
+    from grader.console.output import show_progress
     from grader.teaching.measurements import result_table
-    from grader.teaching.walks.progress_line import show_progress
 
     require_packages("compare", exit_status=FAILED)
-    from grader.models.comparison.modern import COLUMNS, STEPS, conclusions, table_rows, train_all
+    from grader.models.comparison.trainings import COLUMNS, STEPS, conclusions, table_rows, train_all
 
     console, count = make_console(), steps or STEPS
     rows = train_all(count, text, seed, find_device(device), show_progress)
-    console.print(result_table(f"After {count:,} steps", COLUMNS, table_rows(rows)))
+    console.print(result_table(f"After {format_count(count, 'step')}", COLUMNS, table_rows(rows)))
     for sentence in conclusions(rows):
         print_wrapped(console, sentence)
     return DONE
@@ -126,9 +127,9 @@ def _modern(steps: int | None, text: Path | None, seed: int, device: Device) -> 
 
 
 def _train_designs(words: tuple[str, str], options: dict[str, Any], device: str) -> tuple[Path, Path] | None:
-    from grader.models.comparison.training import entries_of, train_pair
-    from grader.models.training.settings import Settings
-    from grader.teaching.walks.progress_line import show_progress
+    from grader.console.output import show_progress
+    from grader.models.comparison.trainings import entries_of, train_pair
+    from grader.models.training.recipes import Settings
 
     entries = entries_of(words, Settings(text=options["text"], seed=options["seed"] or 0))
     trained: list[Path] = []
@@ -150,7 +151,7 @@ def _train(training: Training) -> bool:
     print_wrapped(console, f"Training {training.name}.", style="bold")
     finished = train_to_end(training)
     if not finished:
-        steps = f"{training.trainer.steps_done:,} steps of {training.name}"
+        steps = f"{format_count(training.trainer.steps_done, 'step')} of {training.name}"
         print_wrapped(console, f"Stopped after {steps}, and saved. The same command goes on from there.")
     return finished
 
@@ -159,11 +160,11 @@ def _train(training: Training) -> bool:
 
 
 def _compare(folders: tuple[Path, Path], prompts: list[str], picture: Path | None, device: str) -> int:
+    from grader.console.output import show_progress
     from grader.course.status import short_path
     from grader.files import problem, write_whole
+    from grader.models.comparison.comparison_report import draw
     from grader.models.comparison.measuring import compare
-    from grader.models.comparison.report import draw
-    from grader.teaching.walks.progress_line import show_progress
 
     comparison = compare(folders, prompts, device, show_progress)
     _print_comparison(comparison)
@@ -183,8 +184,7 @@ def _compare(folders: tuple[Path, Path], prompts: list[str], picture: Path | Non
 
 
 def _print_comparison(comparison: Comparison) -> None:
-    from grader.models.comparison.report import sample_lines, sentences, table_rows
-    from grader.models.play.commands import without_controls
+    from grader.models.comparison.comparison_report import sample_lines, sentences, table_rows
     from rich.table import Table
     from rich.text import Text
 
@@ -192,9 +192,9 @@ def _print_comparison(comparison: Comparison) -> None:
     table = Table(box=None, pad_edge=False, show_header=True, header_style="bold")
     table.add_column("")
     for made in comparison.both:
-        table.add_column(Text(without_controls(made.name), overflow="fold"), justify="right", overflow="fold")
+        table.add_column(Text(made.name, overflow="fold"), justify="right", overflow="fold")
     for row in table_rows(comparison):
-        table.add_row(row.name, *(Text(without_controls(value), overflow="fold") for value in row.values))
+        table.add_row(row.name, *(Text(value, overflow="fold") for value in row.values))
     console.print(table)
     console.print()
     for sentence in sentences(comparison):
@@ -202,5 +202,5 @@ def _print_comparison(comparison: Comparison) -> None:
     for sample in comparison.samples:
         console.print()
         for number, line in enumerate(sample_lines(sample, comparison, console.width)):
-            console.print(Text(without_controls(line), style="cyan" if number == 0 else ""), soft_wrap=True)
+            console.print(Text(line, style="cyan" if number == 0 else ""), soft_wrap=True)
     console.print()

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from grader.classroom import exports, report
-from grader.classroom.gradebook.corrections import Override, Owner
-from grader.classroom.gradebook.gradebook import Gradebook
-from grader.classroom.intake.problems import GradingProblem
-from grader.classroom.judging.scoring import CENT, format_points
-from grader.classroom.report.page import read_context
+from grader.classroom.class_report import read_context
+from grader.classroom.exports import write_files
+from grader.classroom.gradebook import Gradebook
+from grader.classroom.grading_options import folder_of, stored_class
+from grader.classroom.intake.submissions import GradingProblem
+from grader.classroom.judging.marks import CENT, format_points
 from grader.classroom.sanitize import line, shorten
 from grader.cli.arguments import AssignmentName, CourseFile, Key, Out, Person, argument, complete_exercise, option
-from grader.cli.commands.anonymity import StoredClass, stored_class
-from grader.cli.commands.grading_options import folder_of
 from grader.console.output import make_console, print_error
 from grader.course.syllabus import load_syllabus
 
@@ -49,42 +46,30 @@ def override(
     if not name or not exercise or not (points or revoke):
         raise typer.BadParameter("write NAME EXERCISE POINTS --because TEXT, NAME EXERCISE --revoke, or [NAME] --list")
 
-    def change(book: Gradebook, graded: StoredClass, now: datetime) -> str:
-        owner = book.find_owner(graded.find(name), graded.roster)
+    stored, now = stored_class(folder, key), datetime.now().astimezone()
+    with Gradebook(folder) as book:
+        owner = book.find_owner(stored.find(name), stored.roster)
         found = load_syllabus().exercise(exercise)
         if revoke:
-            return _revoke_override(book, owner, found.name, now)
-        names = book.exercises_of_last_run()
-        if found.name not in names:
-            raise GradingProblem(f"{found.name} is not graded here; the exercises are {', '.join(names)}")
-        given = _parse_points(points, Decimal(str(graded.rules.points_of(found))), found.name)
-        if not because.strip():
-            raise GradingProblem('say why, with --because "..."; the learner reads it in the feedback')
-        book.corrections.override(owner, found.name, given, graded.scrub(because), now)
-        points_now = f"{format_points(given)} points for {found.name}"
-        return f"{line(owner.name)} now has {points_now}. Grading again does not change that."
-
-    return _change(folder, change, key)
-
-
-def _revoke_override(book: Gradebook, owner: Owner, exercise: str, now: datetime) -> str:
-    if book.corrections.revoke_override(owner, exercise, now):
-        return f"The verdict on {exercise} counts again for {line(owner.name)}."
-    raise GradingProblem(f"{line(owner.name)}: there is no override of {exercise}; `headway override --list` shows all")
-
-
-def _change(out: Path, change: Callable[[Gradebook, StoredClass, datetime], str], key: Path | None) -> int:
-    """Change the gradebook, and write all files again."""
-    stored = stored_class(out, key)
-    with Gradebook(out) as book:
-        sentence = change(book, stored, datetime.now().astimezone())
+            if not book.revoke_override(owner, found.name, now):
+                no_override = f"there is no override of {found.name}; `headway override --list` shows all"
+                raise GradingProblem(f"{line(owner.name)}: {no_override}")
+            sentence = f"The verdict on {found.name} counts again for {line(owner.name)}."
+        else:
+            names = book.exercises_of_last_run()
+            if found.name not in names:
+                raise GradingProblem(f"{found.name} is not graded here; the exercises are {', '.join(names)}")
+            given = _parse_points(points, Decimal(str(stored.rules.points_of(found))), found.name)
+            if not because.strip():
+                raise GradingProblem('say why, with --because "..."; the learner reads it in the feedback')
+            book.override(owner, found.name, given, stored.scrub(because), now)
+            points_now = f"{format_points(given)} points for {found.name}"
+            sentence = f"{line(owner.name)} now has {points_now}. Grading again does not change that."
         book.continue_last_run()
         graded = book.graded_class(stored.rules)
-        exports.write_all(graded, out)
-        try:
-            report.write(graded, out, read_context(stored.course, stored.options.assignment))
-        except report.ReportProblem as problem:
-            print_error(str(problem))
+        _, problems = write_files(graded, folder, read_context(stored.course, stored.options.assignment))
+    for problem in problems:
+        print_error(problem)
     make_console().print(sentence, soft_wrap=True)
     return DONE
 
@@ -92,15 +77,17 @@ def _change(out: Path, change: Callable[[Gradebook, StoredClass, datetime], str]
 def _list_overrides(out: Path, name: str, key: Path | None) -> int:
     """Those for the person of this name, or for everybody without a name."""
     with Gradebook.read(out) as book:
-        found = book.corrections.overrides(revoked=True)
+        found = book.overrides(revoked=True)
         if name:
             stored = stored_class(out, key)
             person = book.find_person(stored.find(name), stored.roster)
             found = [one for one in found if one.owner.is_for(person.name, person.slug)]
-    lines = [
-        f"{_who(one.owner)}, {one.exercise}: {format_points(one.points)} points, {_dates(one)}: {line(one.because)}"
-        for one in found
-    ]
+    lines = []
+    for one in found:
+        who = line(f"{one.owner.name} ({one.owner.slug})" if one.owner.slug else one.owner.name)
+        when, *revoked = (iso[:16].replace("T", " ") for iso in (one.given, one.revoked) if iso)
+        dates = ", revoked ".join([when, *revoked])
+        lines.append(f"{who}, {one.exercise}: {format_points(one.points)} points, {dates}: {line(one.because)}")
     for sentence in lines or ["There are no overrides."]:
         make_console().print(sentence, soft_wrap=True)
     return DONE
@@ -115,16 +102,3 @@ def _parse_points(text: str, most: Decimal, exercise: str) -> Decimal:
         range_ = f"from 0 to {format_points(most)}, which {exercise} is worth, with at most two decimal places"
         raise GradingProblem(f"{shorten(text)} is not a number of points {range_}")
     return points
-
-
-def _who(owner: Owner) -> str:
-    return line(f"{owner.name} ({owner.slug})" if owner.slug else owner.name)
-
-
-def _when(iso: str) -> str:
-    return iso[:16].replace("T", " ")
-
-
-def _dates(one: Override) -> str:
-    """When the points were given, and when they were revoked."""
-    return f"{_when(one.given)}{f', revoked {_when(one.revoked)}' if one.revoked else ''}"

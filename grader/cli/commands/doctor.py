@@ -15,12 +15,15 @@ from dataclasses import dataclass
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Annotated
 
-from grader.console.output import make_console, wrap_text
+from grader.cli.arguments import option
+from grader.console.output import make_console, print_wrapped, wrap_text
+from grader.counts import format_count
 from grader.course.reference import reference_of
 from grader.course.source import SourceProblem, parse, read_source
 from grader.course.status import read_course, short_path
-from grader.course.syllabus import EXERCISES, ROOT, TESTS, suites_of
+from grader.course.syllabus import EXERCISES, ROOT, TESTS, is_handout, suites_of
 from grader.execution.sandbox import isolation, namespaces
 from grader.models.packages import missing_packages
 from rich.text import Text
@@ -47,28 +50,35 @@ class Finding:
     sentence: str
 
 
-def doctor() -> int:
+def doctor(
+    grading: Annotated[
+        bool, option("Also check the sandbox, for those who grade other people's code.", "--grading")
+    ] = False,
+) -> int:
     """Check the installation, and whether the tests find your code."""
     console, wrong = make_console(), 0
-    for finding in examine():
+    for finding in examine(grading):
         wrong += finding.state == "wrong"
         style = {"ok": "green", "note": "yellow", "wrong": "bold red"}[finding.state]
         for number, line in enumerate(wrap_text(finding.sentence, console.width - 8)):
             console.print(Text.assemble((f" {finding.state if number == 0 else '':<5}  ", style), line), soft_wrap=True)
     console.print()
-    found = f"{wrong} problem{'s' if wrong > 1 else ''} found; the lines above say what to do."
+    found = f"{format_count(wrong, 'problem')} found; the lines above say what to do."
     console.print(found if wrong else "Everything works.")
+    if not grading and not is_handout():
+        print_wrapped(console, "Do you grade other people's code? `headway doctor --grading` also checks the sandbox.")
     return int(wrong > 0)
 
 
-def examine() -> Iterator[Finding]:
-    """All checks, quick ones first."""
+def examine(grading: bool) -> Iterator[Finding]:
+    """All checks, quick ones first; those of the sandbox are for grading."""
     yield Finding("ok", f"Python {platform.python_version()}, {sys.executable}")
     yield from _packages()
     yield _find_other_kit()
-    yield from _isolation()
+    if grading:
+        yield from _isolation()
     yield from _chapters()
-    yield _tests_reach_code()
+    yield _tests_reach_code(grading)
 
 
 def _packages() -> Iterator[Finding]:
@@ -142,10 +152,10 @@ def _chapters() -> Iterator[Finding]:
         except SourceProblem as error:
             missing = f"{short_path(file)} is missing; `headway reset {chapter.id}` creates the stub again"
             yield Finding("wrong", str(error) if file.exists() else missing)
-    yield Finding("ok", f"{read} chapter{'s' if read != 1 else ''} in {short_path(EXERCISES)} can be read")
+    yield Finding("ok", f"{format_count(read, 'chapter')} in {short_path(EXERCISES)} can be read")
 
 
-def _tests_reach_code() -> Finding:
+def _tests_reach_code(grading: bool) -> Finding:
     """Point the tests at a generated chapter, in a worker, and check that they call its code."""
     chapter = next((chapter for chapter in read_course().chapters if chapter.exercises and suites_of(chapter.id)), None)
     if chapter is None:
@@ -168,7 +178,7 @@ def _tests_reach_code() -> Finding:
             return Finding("wrong", f"the tests do not run: {last.strip()}; {advice}")
     reached = {found for test in tests for found in re.findall(rf"{secret} reached <(.+?)>", test["message"])}
     layers = isolation.available(bubblewrap=False)
-    if reached and layers.landlock and layers.seccomp:
+    if grading and reached and layers.landlock and layers.seccomp:
         danger = f"code in a worker could use {', '.join(sorted(reached))}"
         return Finding("wrong", f"the isolation does not work: {danger}; do not grade other people's code here")
     if all(secret in test["message"] for test in tests):

@@ -8,12 +8,13 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-from grader.cli.arguments import AnyName, RequiredExercise, option
+from grader.cli.arguments import AnyName, RequiredExercise, named, named_exercise, option
 from grader.console.editor import editor_for
 from grader.console.output import make_console, print_error, print_wrapped
-from grader.course.progress import reveal_hint
+from grader.course.practice import has_waiting_first_try
+from grader.course.progress import reveal_hint, shown_hints
 from grader.course.source import SourceProblem, definition, read_source
-from grader.course.status import current_scores, find_exercise, is_passed, locate, next_step, read_course
+from grader.course.status import all_passed, current_scores, exercise_of, is_passed, locate, read_course
 from grader.course.stubs import BEGIN, END
 from grader.course.syllabus import EXERCISES, SOLUTIONS, Exercise, is_handout
 from rich.text import Text
@@ -23,14 +24,18 @@ def watch(name: AnyName = None) -> int:
     """Test the function that you changed, each time you save.
 
     With the name of an exercise, it tests only that exercise."""
-    exercise = find_exercise(name)
+    found = named(name) if name else None
+    exercise = exercise_of(found)
     if exercise is None:
-        print_wrapped(make_console(), "You have passed every exercise. To watch one anyway: headway watch NAME")
+        print_wrapped(make_console(), f"{all_passed()} To watch one anyway: headway watch NAME")
         return 0
     from grader.watch.loop import watch as run_watch
 
-    pinned = name is not None and isinstance(read_course().find(name), Exercise)
-    return run_watch(exercise, sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM") != "dumb", pinned)
+    return run_watch(
+        exercise,
+        sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM") != "dumb",
+        isinstance(found, Exercise),
+    )
 
 
 def hint(
@@ -38,22 +43,37 @@ def hint(
     level: Annotated[
         int | None, option("Show hint N: 1 is a question, 2 the idea, 3 how to write it.", min=1, max=3, metavar="N")
     ] = None,
+    again: Annotated[bool, option("Show the hints that you have seen, and no new one.", "--again")] = False,
 ) -> int:
     """Show the next hint; each says more than the one before."""
-    console, exercise = make_console(), find_exercise(name)
+    found = read_course().find_all(name or ())
+    if name and len(found) == 2 and isinstance(found[0], Exercise) and name[-1] in ("1", "2", "3"):
+        name, level = name[:-1], level or int(name[-1])  # `headway hint softmax 2`
+    console, exercise = make_console(), exercise_of(named(name) if name else None)
     if exercise is None:
-        console.print("You have passed every exercise. `headway hint NAME` still shows the hints of one.")
+        console.print(f"{all_passed()} `headway hint NAME` still shows the hints of one.")
         return 0
-    shown = reveal_hint(exercise, level)
-    if shown is None:
+    if has_waiting_first_try(exercise):
+        advice = f"`headway again {exercise.name}` tests what you have written"
+        print_wrapped(console, f"You write {exercise.name} once more: try it first without hints; {advice}.")
+        return 1
+    if not exercise.hints:
         console.print(f"{exercise.name} has no hints.")
         return 0
-    console.print(Text(shown.title, style="bold"))
-    print_wrapped(console, shown.text)
-    more = "This is the last hint." if shown.is_last else f"For the next hint: headway hint {exercise.name}"
-    console.print(Text(more, style="dim"))
-    if shown.problem:
-        print_error(shown.problem)
+    hints = shown_hints(exercise) if again else [one] if (one := reveal_hint(exercise, level)) else []
+    for shown in hints:
+        console.print(Text(shown.title, style="bold"))
+        print_wrapped(console, shown.text)
+        if shown.problem:
+            print_error(shown.problem)
+    if not hints:
+        console.print(f"You have not seen a hint of {exercise.name} yet.")
+    if hints and hints[-1].is_last:
+        console.print(Text("This is the last hint.", style="dim"))
+    else:
+        console.print(Text(f"For the {'next' if hints else 'first'} hint: headway hint {exercise.name}", style="dim"))
+    if not again and hints[-1].number > 1:
+        print_wrapped(console, f"To see the earlier ones again: headway hint {exercise.name} --again", style="dim")
     return 0
 
 
@@ -62,7 +82,7 @@ def diff(
     peek: Annotated[bool, option("Show the reference although your code does not pass yet.", "--peek")] = False,
 ) -> int:
     """Compare your code with the reference, after yours passes."""
-    exercise, console = read_course().exercise(name), make_console()
+    exercise, console = named_exercise(name), make_console()
     if is_handout():
         advice = "for help use `headway hint`, or ask your instructor"
         raise SourceProblem(f"a handout does not show the reference; {advice}")
@@ -92,11 +112,11 @@ def _code_lines(file: Path, name: str) -> list[str]:
 
 def open_in_editor(name: AnyName = None) -> int:
     """Open an exercise in your editor, at its line."""
-    step = next_step()
-    if name is None and step is None:
-        make_console().print("You have passed every exercise. To open one: headway open NAME")
+    found = named(name) if name else exercise_of(None)
+    if found is None:
+        make_console().print(f"{all_passed()} To open one: headway open NAME")
         return 0
-    location = step.location if step and name is None else locate(read_course().find(name or ""))
+    location = locate(found)
     if not location.file.exists():
         raise SourceProblem(location.problem or f"there is no file {location.file}")
     if location.problem:

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from typing import Annotated
 
 from grader.cli.arguments import argument, completing, known_name, option
-from grader.console.output import command_line, make_console, print_wrapped
+from grader.console.output import command_line, make_console, print_error, print_wrapped
 from grader.course.labs import Lab, keep_prediction, list_labs, load_predictions
-from grader.course.syllabus import is_handout
+from grader.course.syllabus import ROOT, is_handout
 from grader.teaching.measurements import list_measurements
 from grader.teaching.walks import list_walks
 from rich.console import Console
@@ -25,6 +25,7 @@ def walk(
         int,
         option("Use other random numbers; the run stays repeatable (default: 0).", min=0, max=2**31 - 1, metavar="N"),
     ] = 0,
+    step: Annotated[bool, option("In a terminal, wait for Enter after each section.", "--step")] = False,
 ) -> int:
     """Take a guided tour of what you have built, or list the tours.
 
@@ -32,11 +33,13 @@ def walk(
 
     Exit status: 0 if the tour was taken, 2 if the command is wrong."""
     if typed is None:
-        return _list("walk", _possible_walks() if is_handout() else list_walks())
+        status = _list("walk", _possible_walks() if is_handout() else list_walks())
+        print_wrapped(make_console(), "With `--step` it waits for Enter after each section.")
+        return status
     name = known_name("walk", "headway walk", typed, list_walks())
     from grader.teaching.walks.guide import run_walk  # here: it imports torch, which the list does not need
 
-    run_walk(name, seed)
+    run_walk(name, seed, step and _has_terminal())
     return 0
 
 
@@ -92,14 +95,15 @@ def _list(command: str, titles: Mapping[str, str]) -> int:
 def lab(
     name: Annotated[str | None, argument("NAME", "A lab.", completing(list_labs))] = None,
     predict: Annotated[str | None, option("Write down what you expect.", metavar="TEXT")] = None,
+    run: Annotated[bool, option("Run the experiment now.", "--run")] = False,
     found: Annotated[bool, option("Show what was found here, also without a prediction.", "--found")] = False,
 ) -> int:
     """Investigate a question that the lessons leave open.
 
-    Without NAME it lists the labs. You write down what you expect, run the experiment, and compare its result with what
-    you expected and with what was found here. Nothing is graded.
+    Without NAME it lists the labs. You write down what you expect, run the experiment, and compare your own result with
+    what you expected and with what was found here. Nothing is graded.
 
-    Exit status: that of the experiment; 0 if it does not run, 2 if there is no such lab."""
+    Exit status: that of the experiment; 0 if it does not run, 2 if there is no such lab or the prediction is empty."""
     labs, console = list_labs(), make_console()
     if name is None:
         done = dict.fromkeys(load_predictions(), " You have written down what you expect.")
@@ -111,50 +115,79 @@ def lab(
     console.print()
     console.print(Markdown(chosen.question))
     expected = _prediction(console, chosen, predict)
-    if expected:
-        console.print()
-        print_wrapped(console, f"You expect: {expected}")
-    status = _experiment(console, chosen)
+    status = _experiment(console, chosen, run and bool(expected or found))
     if not (expected or found):
         console.print()
         print_wrapped(console, "Write down what you expect, and you see what was found here:")
-        console.print(command_line(f'headway lab {chosen.name} --predict "..."'))
+        console.print(command_line(f'headway lab {chosen.name}{" --run" * run} --predict "WHAT YOU EXPECT"'))
         return status
-    for heading, text in (("What was found here", chosen.found), ("An open question", chosen.open_question)):
-        console.print(Text(f"\n{heading}\n", style="bold"))
+    if expected:
+        _heading(console, "What you expected")
+        print_wrapped(console, expected)
+    for heading, text in (
+        ("What was found here", chosen.found),
+        ("An open question", chosen.open_question),
+        ("To start", chosen.to_start),
+    ):
+        _heading(console, heading)
         console.print(Markdown(text))
+    console.print()
+    _print_code(console, chosen.start)
     return status
 
 
+def _heading(console: Console, words: str) -> None:
+    console.print(Text(f"\n{words}\n", style="bold"))
+
+
+def _print_code(console: Console, code: str) -> None:
+    for line in code.splitlines():
+        console.print(command_line(line), soft_wrap=True)
+
+
 def _prediction(console: Console, chosen: Lab, given: str | None) -> str:
-    """What the learner expects: as given now, as written down before, or as asked for at a terminal."""
-    expected = (given or "").strip()
-    if not expected and (before := load_predictions().get(chosen.name)):
+    """What the learner expects: as given now, as written down before, or as asked for at a terminal. UserProblem if it
+    says nothing."""
+    expected = given
+    if expected is None and (before := load_predictions().get(chosen.name)):
         return before
-    if not expected:
+    if expected is None:
         console.print()
         console.print(Markdown(f"**Predict.** {chosen.predict}"))
-        expected = _ask("What do you expect, in one line? (Enter to skip) ")
-    if expected:
-        keep_prediction(chosen.name, expected)
-    return expected
+        expected = _ask("What do you expect, in one line? (Enter to skip) ") or None
+    if expected is not None:
+        keep_prediction(chosen.name, expected.strip())
+    return expected or ""
 
 
-def _experiment(console: Console, chosen: Lab) -> int:
+def _experiment(console: Console, chosen: Lab, run: bool) -> int:
     console.print("\nThe experiment:")
-    for line in chosen.experiment.splitlines():
-        console.print(command_line(line))
+    _print_code(console, chosen.experiment)
     if chosen.look_at:
         console.print()
         console.print(Markdown(chosen.look_at))
-    if not chosen.is_command or _ask("Run it now? [y/N] ").lower() not in ("y", "yes"):
+    if not run and _ask("Run it now? [y/N] ").lower() not in ("y", "yes"):
         return 0
-    return subprocess.run([sys.executable, "-m", "grader.cli.main", *shlex.split(chosen.experiment)[1:]]).returncode
+    _heading(console, "Your result")
+    sys.stdout.flush()
+    if chosen.is_command:
+        words = shlex.split(chosen.experiment)[1:]
+        return subprocess.run([sys.executable, "-m", "grader.cli.main", *words], cwd=ROOT).returncode
+    done = subprocess.run([sys.executable, "-c", chosen.experiment], cwd=ROOT, stderr=subprocess.PIPE, text=True)
+    if done.returncode:
+        [*_, last] = done.stderr.strip().splitlines() or ["it was stopped"]
+        unwritten = "an exercise that it needs is not implemented yet"
+        print_error(f"the experiment ended early: {unwritten if last.startswith('NotImplementedError') else last}")
+    return done.returncode
+
+
+def _has_terminal() -> bool:
+    return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 def _ask(question: str) -> str:
     """The answer in one line; none without a terminal, and after Control-D."""
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if not _has_terminal():
         return ""
     try:
         return input(question).strip()

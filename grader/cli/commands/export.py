@@ -7,23 +7,23 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
-from grader.classroom.anonymous.pseudonyms import Pseudonyms
-from grader.classroom.exports.feedback import page
-from grader.classroom.gradebook.gradebook import Gradebook
-from grader.classroom.intake.problems import GradingProblem
-from grader.classroom.judging.graded_class import GradedClass
-from grader.classroom.platforms import sheets
-from grader.classroom.platforms.filling import Filled, PersonMark, collect_marks, fill
-from grader.classroom.platforms.sheets import Sheet
-from grader.classroom.report.templates import format_count
+from grader.classroom.exports import feedback_page, write_file
+from grader.classroom.grading_options import folder_of
+from grader.classroom.intake.submissions import GradingProblem
+from grader.classroom.platforms import (
+    Filled,
+    Sheet,
+    fill,
+    make_feedback_archive,
+    open_canvas,
+    open_gradescope,
+    open_moodle,
+    read_grades,
+)
 from grader.classroom.sanitize import line
-from grader.classroom.term.course import Assignment
-from grader.classroom.term.roster import Roster
 from grader.cli.arguments import AssignmentName, CourseFile, Key, Out, argument, option
-from grader.cli.commands.anonymity import stored_class
-from grader.cli.commands.grading_options import folder_of
 from grader.console.output import make_console
-from grader.files import problem, write_whole
+from grader.counts import format_count
 
 ALL_WRITTEN, SOME_NOT = 0, 1
 MAX_NAMES = 20  # of people without a mark
@@ -65,43 +65,25 @@ def export(
         raise GradingProblem(f"--column does not go with {platform}; leave it out")
     target = to or file.with_name(f"{file.stem}-graded.csv")
     _refuse_replacing(target, file, force)
-    graded, marks, one = _read_grades(folder_of(out, course, assignment), key)
+    graded, marks, one = read_grades(folder_of(out, course, assignment), key)
     named = [one.name, one.title] if one else []
     archive = None
     if platform == Platform.canvas:
-        sheet = sheets.open_canvas(file, [column] if column else named)
+        sheet = open_canvas(file, [column] if column else named)
     elif platform == Platform.gradescope:
-        sheet = sheets.open_gradescope(file)
+        sheet = open_gradescope(file)
     else:
-        sheet = sheets.open_moodle(file, column)
+        sheet = open_moodle(file, column)
         archive = target.with_name(f"{target.stem}-feedback.zip")
         _refuse_replacing(archive, file, force)
     done = fill(sheet, marks, scale, zeros)
     if archive is None:
         return _finish(target, sheet, done)
-    feedback = [(learner, page(mark.person, graded)) for learner, mark in done.pairs]
-    _write(archive, sheets.make_feedback_archive(feedback))
+    feedback = [(learner, feedback_page(mark.person, graded)) for learner, mark in done.pairs]
+    write_file(archive, make_feedback_archive(feedback))
     status = _finish(target, sheet, done)
     _print(f"{archive} has the feedback of {format_count(len(done.pairs), 'person', 'people')}.")
     return status
-
-
-def _read_grades(folder: Path, key: Path | None) -> tuple[GradedClass, list[PersonMark], Assignment | None]:
-    """The class with names, its marks, and the assignment."""
-    stored = stored_class(folder, key)
-    pseudonyms = stored.pseudonyms
-    if stored.options.anonymous and not pseudonyms:
-        pseudonyms = Pseudonyms.read(stored.options.key_path(folder))
-    _, _, course = stored.options.resolve()  # with the real names, unlike stored.course
-    with Gradebook.read(folder) as book:
-        graded, ids = book.graded_class(stored.rules), book.list_ids()
-    if not graded.people:
-        raise GradingProblem(f"the gradebook in {folder} has no people yet; run `headway grade` first")
-    if pseudonyms:
-        graded, ids = pseudonyms.show_class(graded), pseudonyms.show_ids(graded)
-    roster = course.roster if course else Roster()
-    named = course.assignment(stored.options.assignment) if course else None
-    return graded, collect_marks(graded, ids, roster), named
 
 
 def _refuse_replacing(target: Path, file: Path, force: bool) -> None:
@@ -117,7 +99,7 @@ def _refuse_replacing(target: Path, file: Path, force: bool) -> None:
 
 def _finish(target: Path, sheet: Sheet, done: Filled) -> int:
     """Write the table, and print what was done. The exit status."""
-    _write(target, sheet.table.text())
+    write_file(target, sheet.table.text())
     written = f"{format_count(done.written, 'grade')} written into the column {line(sheet.title, 80)}"
     _print(f"{target}: {written}, {done.unchanged} the same as before.")
     _list("Grades that differ from those in the file", done.changed)
@@ -136,10 +118,3 @@ def _list(title: str, entries: Sequence[str], most: int | None = None) -> None:
 
 def _print(sentence: str) -> None:
     make_console().print(sentence, soft_wrap=True)
-
-
-def _write(target: Path, content: str | bytes) -> None:
-    try:
-        write_whole(target, content)
-    except OSError as error:
-        raise GradingProblem(problem(error, f"write {line(str(target))}")) from error

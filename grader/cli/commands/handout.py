@@ -9,13 +9,16 @@ from typing import Annotated
 
 import typer
 from grader.cli import arguments as given
-from grader.cli.arguments import argument, complete_exercise, option, split_option
+from grader.cli.arguments import argument, complete_exercise, completing, known_name, option, split_option
 from grader.console.output import make_console, print_wrapped
+from grader.counts import format_count
+from grader.course.paths import load_paths
 from grader.course.progress import format_points
 from grader.course.status import read_course, short_path
 from grader.files import UserProblem, problem
 
 DONE = 0
+complete_path = completing(load_paths)
 
 
 def hidden_option(text: str) -> typer.models.OptionInfo:
@@ -37,29 +40,41 @@ def handout(
     hidden: Annotated[
         str, hidden_option("Exercises that only you grade: the folder has neither their tests nor their reference.")
     ] = "",
+    path: Annotated[
+        str,
+        option(
+            "A path: its chapters and those that it wants read first.", autocompletion=complete_path, metavar="NAME"
+        ),
+    ] = "",
     force: Annotated[bool, option("Replace an earlier handout.", "--force")] = False,
     assignment: given.AssignmentName = "",
     course: given.CourseFile = None,
 ) -> int:
     """Make the folder that learners get (for instructors).
 
-    It contains stubs, lessons and tests. The reference is sealed. With --assignment it has the chapters of the
+    It contains stubs, lessons and tests. The reference is sealed. With --path, `headway` shows learners the exercises
+    of that path. With --assignment it has the chapters of the
     assignment's exercises, and hides those that course.toml calls hidden: their stubs are there, but neither their
     tests nor their reference."""
     read_course()
-    from grader.classroom.handout.handout_folder import make_handout
-    from grader.cli.commands.grading_options import choose_assignment
+    from grader.classroom.grading_options import choose_assignment
+    from grader.classroom.handout.handout_folder import chapters_of, make_handout
 
-    chosen = choose_assignment(course, assignment, {"--chapters": chapters, "--hidden": hidden})
+    chosen = choose_assignment(course, assignment, {"--chapters": chapters, "--hidden": hidden, "--path": path})
     included, secret = split_option(chapters), split_option(hidden)
+    if path:
+        if included:
+            raise UserProblem("give --chapters or --path, not both: a path has its own chapters")
+        path = known_name("path", "headway path", path, load_paths())
+        included = chapters_of(load_paths()[path])
     if chosen is not None:
         term, one = chosen
-        included, secret = list(dict.fromkeys(exercise.chapter for exercise in one.exercises)), term.hidden_in(one)
+        included, secret = one.chapters, term.hidden_in(one)
     with described(f"make {short_path(folder)}"):
-        made = make_handout(folder, included, secret, force)
+        made = make_handout(folder, included, secret, force, path)
     console = make_console()
     for chapter in made.chapters:
-        count = f"{len(chapter.exercises)} exercise{'s' * (len(chapter.exercises) != 1)}"
+        count = format_count(len(chapter.exercises), "exercise")
         print_wrapped(console, f"{chapter.id} {chapter.title}: {count}, {format_points(chapter.points)} points")
     for name, reason in made.hidden.items():
         print_wrapped(console, f"hidden: {name}" + (f" ({reason})" if reason else ""))
@@ -96,9 +111,9 @@ def gradescope(
 
     If the rules for late work have no due date, the due date in Gradescope counts. An extension in Gradescope always
     counts."""
+    from grader.classroom.grading_options import choose_assignment
     from grader.classroom.handout.gradescope import rules_of_assignment, write_archive
     from grader.classroom.judging.rules import Rules
-    from grader.cli.commands.grading_options import choose_assignment
 
     read_course()
     others = {"--chapters": chapters, "--exercises": exercises, "--hidden": hidden}
@@ -110,7 +125,7 @@ def gradescope(
         rules = rules_of_assignment(*chosen)
     with described(f"write {short_path(archive)}"):
         path, graded = write_archive(archive, split_option(chapters), names, rules, secret, seed or 0, torch_index)
-    whole = chosen[1].title if chosen else f"{len(graded)} exercise{'s' * (len(graded) != 1)}"
+    whole = chosen[1].title if chosen else format_count(len(graded), "exercise")
     said = [f"The autograder for {whole} is in {short_path(path)}. Upload this file under Configure Autograder."]
     if secret:
         said.append(

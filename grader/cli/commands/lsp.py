@@ -18,6 +18,6 @@ def lsp() -> int:
     if sys.stdin.isatty():
         print_error("this is the language server that an editor starts; the page editor.md of the book says how")
         return 2
-    from grader.language_server.server import serve
+    from grader.language_server.editor_server import serve
 
     return serve()

@@ -6,9 +6,9 @@ from typing import Annotated
 
 from grader.cli.arguments import argument, complete_name, option
 from grader.console.output import make_console, print_error, print_wrapped
-from grader.course.readme_table import check_readme_table, write_readme_table
+from grader.counts import format_count
 from grader.course.status import read_course
-from grader.course.stubs import check_stubs, write_stubs
+from grader.course.stubs import check_chapter_table, check_stubs, write_chapter_table, write_stubs
 
 
 def stubs(
@@ -16,7 +16,7 @@ def stubs(
 ) -> int:
     """Make the stubs from the solutions (for maintainers).
 
-    It also draws the lessons' pictures and writes the README's table."""
+    It also draws the lessons' pictures and writes the table of chapters."""
     read_course()
     return _check_stubs() if check else _write_stubs()
 
@@ -31,18 +31,18 @@ def _write_stubs() -> int:
         elif outcome.state != "unchanged":
             print_wrapped(make_console(), outcome.sentence)
     if unchanged := sum(outcome.state == "unchanged" for outcome in outcomes):
-        make_console().print(f"{unchanged} stub{'s are' if unchanged > 1 else ' is'} unchanged.")
+        make_console().print(f"{format_count(unchanged, 'stub is', 'stubs are')} unchanged.")
     if not outcomes:
         make_console().print("No chapter has a solution yet.")
     for name in write_lesson_pictures():
         print_wrapped(make_console(), f"exercises/pictures/{name} was drawn again.")
-    if write_readme_table():
-        print_wrapped(make_console(), "README.md: the table of chapters and exercises was changed.")
+    if write_chapter_table():
+        print_wrapped(make_console(), "The table of chapters and exercises on the page chapters.md was changed.")
     return int(any(outcome.state == "failed" for outcome in outcomes))
 
 
 def _check_stubs() -> int:
-    problems = [*check_stubs(), *check_readme_table()]
+    problems = [*check_stubs(), *check_chapter_table()]
     for problem in problems:
         print_error(problem)
     if not problems:
@@ -53,14 +53,17 @@ def _check_stubs() -> int:
 def dev_check(
     names: Annotated[
         list[str] | None,
-        argument("NAME", "Exercises and chapters (default: all).", complete_name),
+        argument("NAMES", "Exercises and chapters (default: all).", complete_name),
     ] = None,
     full: Annotated[bool, option("Three seeds, in process and in workers.", "--full")] = False,
+    fifth: Annotated[
+        int | None, option("Try only this fifth of each exercise's known mistakes.", "--fifth", min=1, max=5)
+    ] = None,
 ) -> int:
     """Check the course itself (for maintainers).
 
     It checks that the tests catch and name every known mistake, and accept every correct variant."""
     read_course().chosen(names or ())
-    from grader.quality.devcheck.check import run
+    from grader.tests.quality.devcheck.check import run
 
-    return run(names or (), full)
+    return run(names or (), full, fifth or 0)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from grader.cli.arguments import argument, complete_checkpoint, option
 from grader.cli.commands.train import DONE, FAILED, UNUSABLE
-from grader.console.local_server import open_browser, print_address
+from grader.console.local_server import Files, PageApi, PageServer, open_browser, print_address
 from grader.console.output import make_console, print_error, print_wrapped, supports_unicode
 from grader.files import UserProblem
 from grader.models.packages import require_packages
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from grader.models.play.engine import Engine
     from grader.models.play.opening import Opener
     from grader.models.play.session import Session
-    from grader.models.play.web.server import PageApi
 
 
 Web = Annotated[bool, option("A page in your browser, which also shows the inside of the model.", "--web")]
@@ -53,8 +52,8 @@ def play(
     refuse_options_of_page(web, port, browser)
     is_terminal = not web and sys.stdin.isatty() and sys.stdout.isatty()
     require_packages("play")
+    from grader.console.output import show_progress
     from grader.models.play.opening import Opener
-    from grader.teaching.walks.progress_line import show_progress
 
     opener = Opener(cache, "cpu", show_progress)
     with contextlib.closing(opener):
@@ -84,9 +83,7 @@ def _print_models(engine: Engine, opener: Opener, with_cache: bool) -> None:
 
 
 def _run_web(engine: Engine, opener: Opener, port: int, browser: bool) -> int:
-    from grader.models.play.web.api import Api
-    from grader.models.play.web.page_models import PageModels
-    from grader.models.play.web.server import FILES
+    from grader.models.play.web_page import FILES, Api, PageModels
 
     def open_other(name: str) -> tuple[Engine, list[str]]:
         return opener.open_other(name), opener.own[-1].sentences()
@@ -95,14 +92,10 @@ def _run_web(engine: Engine, opener: Opener, port: int, browser: bool) -> int:
     return run_page(api, FILES, port, browser, "play", opener.close)
 
 
-def run_page(
-    api: PageApi, files: Mapping[str, Path], port: int, browser: bool, purpose: str, close: Callable[[], None]
-) -> int:
+def run_page(api: PageApi, files: Files, port: int, browser: bool, purpose: str, close: Callable[[], None]) -> int:
     """Serve a page until Control-C."""
-    from grader.models.play.web.server import PageServer
-
     try:
-        serving = PageServer(api, port, files)
+        serving = PageServer(files, port, api)
     except (OSError, OverflowError):
         print_error(f"port {port} is in use or not allowed; leave out --port to use a free one")
         return FAILED
@@ -121,8 +114,8 @@ def run_page(
 
 def _run_prompt(session: Session) -> int:
     from grader.models.own_parts import describe_problem
-    from grader.models.play.commands import invitation
     from grader.models.play.prompt import run_prompt
+    from grader.models.play.session import invitation
 
     what = invitation(session.engine) if session.engine.translates else "Type a beginning;"
     print_wrapped(make_console(), f"{what} /help lists the commands.")

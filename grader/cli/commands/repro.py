@@ -11,7 +11,7 @@ import traceback
 from pathlib import Path
 from typing import Annotated
 
-from grader.cli.arguments import AnyExercise, option
+from grader.cli.arguments import AnyExercise, named_exercise, option
 from grader.console.output import make_console, print_error, print_wrapped
 from grader.course.status import locate, read_course, short_path
 from grader.course.syllabus import ROOT, Exercise
@@ -49,11 +49,11 @@ def repro(
     also open in your editor.
 
     Exit status: 0 if the result is right, 1 if it is still wrong, 2 if there is nothing to run."""
-    named = read_course().exercise(name) if name else None
-    stored = stored_script(named.name) if named else last_script()
+    wanted = named_exercise(name) if name else None
+    stored = stored_script(wanted.name) if wanted else last_script()
     if stored is None:
-        whose = f" {named.name}" if named else ""
-        call = f"there is no failed call{' of' if named else ''}{whose} to make again"
+        whose = f" {wanted.name}" if wanted else ""
+        call = f"there is no failed call{' of' if wanted else ''}{whose} to make again"
         print_error(f"{call}; `headway check{whose}` runs the tests")
         return UNUSABLE
     exercise = read_course().exercise(stored.path.stem)

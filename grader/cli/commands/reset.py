@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from grader.cli.arguments import RequiredName, option
+from grader.cli.arguments import RequiredName, named, option
 from grader.console.output import make_console, print_wrapped
-from grader.course.kept import keep, kept_versions, same_text
 from grader.course.source import (
     SourceProblem,
     append_definition,
@@ -19,8 +18,8 @@ from grader.course.source import (
     replace_definition,
     write_source,
 )
-from grader.course.status import read_course, short_path
-from grader.course.stubs import reference_stub
+from grader.course.status import short_path
+from grader.course.stubs import keep, kept_versions, reference_stub, same_text
 from grader.course.syllabus import EXERCISES, Chapter, Exercise
 from grader.files import write_whole
 
@@ -29,7 +28,7 @@ def reset(
     name: RequiredName, undo: Annotated[bool, option("Restore the code that the last reset saved.", "--undo")] = False
 ) -> int:
     """Restore the stub of an exercise, and save your code."""
-    found, console = read_course().find(name), make_console()
+    found, console = named(name), make_console()
     whole = isinstance(found, Chapter)
     file = EXERCISES / f"{found.name if isinstance(found, Chapter) else found.module}.py"
     shown, typed = (short_path(file), found.id) if isinstance(found, Chapter) else (found.name, found.name)

@@ -11,25 +11,29 @@ from grader.models.packages import require_packages
 
 
 def scale(
-    minutes: Annotated[float, option("How long. Default: 15.", min=0.05, max=10_000, metavar="M")] = 15.0,
+    minutes: Annotated[
+        float | None,
+        option("How long. Default: 15, or what the smallest experiment takes.", min=0.05, max=10_000, metavar="M"),
+    ] = None,
     seed: Seed = None,
 ) -> int:
     """Find how model and data should grow, by tiny models, and test it with a larger one.
 
-    GPTs of your own parts, of fifteen sizes, are trained at three budgets of FLOPs, each twice. Your compute_optimal
-    and fit_power_law predict the best size and the loss at a larger budget; then that model is trained. What is trained
-    stays in checkpoints/scale/. After Control-C, the same command goes on."""
+    30 GPTs of your own parts are trained: five sizes at each of three budgets of FLOPs, each twice. Your
+    compute_optimal and fit_power_law predict the best size and the loss at a larger budget; then that model is trained,
+    and one or two others if time is left. What is trained stays in checkpoints/scale/. After Control-C, the same
+    command goes on."""
     require_packages("scale", exit_status=FAILED)
     from contextlib import closing
 
+    from grader.chapters.ch19_data_and_scale.scaling.experiment import EXERCISES, MINUTES, run
+    from grader.chapters.ch19_data_and_scale.scaling.record import path_of
+    from grader.chapters.ch19_data_and_scale.scaling.report import describe, draw
+    from grader.chapters.ch19_data_and_scale.scaling.trainings import Trainings
+    from grader.console.output import show_progress
     from grader.course.status import short_path
     from grader.files import write_whole
     from grader.models.own_parts import explaining_crashes, find_own_parts
-    from grader.models.scaling.experiment import EXERCISES, run
-    from grader.models.scaling.record import path_of
-    from grader.models.scaling.report import describe, draw
-    from grader.models.scaling.trainings import Trainings
-    from grader.teaching.walks.progress_line import show_progress
 
     console, seed = make_console(), seed or 0
     with closing(find_own_parts(EXERCISES, show_progress)) as own, explaining_crashes(own.parts):
@@ -37,14 +41,15 @@ def scale(
             print_wrapped(console, sentence)
         trainings = Trainings(own.parts, seed)
         try:
-            found = run(trainings, minutes, show_progress)
+            found = run(trainings, minutes, show_progress, lambda sentence: print_wrapped(console, sentence))
         except KeyboardInterrupt:
             print_wrapped(console, "Stopped; the finished trainings are saved. To go on:")
-            console.print(command_line(f"headway scale --minutes {minutes:g} --seed {seed}"))
+            length = f" --minutes {minutes:g}" if minutes else ""
+            console.print(command_line(f"headway scale{length} --seed {seed}"))
             return INTERRUPTED
         for part in describe(found, trainings.bits_per_byte):
             print_wrapped(console, part) if isinstance(part, str) else console.print(part)
-        record = path_of(minutes, seed)
+        record = path_of(minutes or MINUTES, seed)
         picture = record.with_suffix(".svg")
         write_whole(picture, draw(found))
     print_wrapped(console, f"The picture is {short_path(picture)}. To train again, delete {short_path(record)}.")

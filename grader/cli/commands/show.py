@@ -7,13 +7,13 @@ import os
 from collections.abc import Sequence
 from typing import Annotated
 
-from grader.cli.arguments import InWorker, argument, complete_exercise, option
+from grader.cli.arguments import InWorker, argument, complete_exercise, named, option
 from grader.console.output import make_console, print_error, print_wrapped
-from grader.course.status import find_exercise, read_course
+from grader.course.status import exercise_of, read_course
 from grader.course.syllabus import Chapter, Exercise
 from grader.processes.client import AnyServer, NoServer, ServerLost
 from grader.processes.job import PictureJob
-from grader.teaching.show.catalog import exercises_with_pictures, has_picture
+from grader.teaching.show import exercises_with_pictures, has_picture
 from grader.teaching.show.panels import Picture
 from grader.teaching.show.terminal import find_colour_system, render_picture
 from rich.console import Console
@@ -26,14 +26,14 @@ def complete_drawable(incomplete: str) -> list[str]:
 
 
 def show(
-    name: Annotated[str | None, argument("NAME", "An exercise.", complete_drawable)] = None,
+    name: Annotated[list[str] | None, argument("NAME", "An exercise.", complete_drawable)] = None,
     yours: Annotated[bool, option("Draw your result alone; the reference's is not computed.", "--yours")] = False,
     worker: InWorker = False,
 ) -> int:
     """Draw your result of an exercise next to the reference's."""
-    found = read_course().find(name) if name else find_exercise(None)
+    found = named(name) if name else exercise_of(None)
     if not isinstance(found, Exercise) or not has_picture(found.name):
-        return _list_pictures(found, named=name is not None)
+        return _list_pictures(found, is_chosen=bool(name))
     try:
         picture = drawn(PictureJob(found.name, os.getcwd(), worker, cold=worker, yours_alone=yours))
     except ServerLost as problem:
@@ -60,15 +60,15 @@ def drawn(job: PictureJob) -> Picture:
     raise ServerLost("no picture: the process that draws it has ended; `headway doctor` may find the reason")
 
 
-def _list_pictures(found: Exercise | Chapter | None, named: bool) -> int:
+def _list_pictures(found: Exercise | Chapter | None, is_chosen: bool) -> int:
     """List the exercises that have a picture, of the given chapter or of all."""
     console, course, status = make_console(), read_course(), DRAWN
     chapters: Sequence[Chapter] = course.chapters
     if isinstance(found, Exercise):
-        status = NOTHING if named else DRAWN
-        which = found.name if named else f"The next exercise, {found.name},"
+        status = NOTHING if is_chosen else DRAWN
+        which = found.name if is_chosen else f"The next exercise, {found.name},"
         print_wrapped(console, f"{which} has no picture. These exercises have one:")
-        found = course.chapter(found.chapter) if named else None
+        found = course.chapter(found.chapter) if is_chosen else None
     if found and exercises_with_pictures(found):
         chapters = [found]
     for chapter in chapters:

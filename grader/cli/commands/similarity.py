@@ -1,4 +1,4 @@
-"""`headway similarity` lists pairs of people with similar code: similarity.html and similarity.csv."""
+"""`headway similarity` lists pairs with similar code and groups with the same: similarity.html and two tables."""
 
 from __future__ import annotations
 
@@ -6,26 +6,27 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from grader.classroom.anonymous.pseudonyms import Pseudonyms, hide_names
-from grader.classroom.intake.problems import GradingProblem
-from grader.classroom.judging.rules import Rules
-from grader.classroom.report import ReportProblem
-from grader.classroom.report.templates import format_count
-from grader.classroom.sanitize import line, shorten
-from grader.classroom.similarity.comparison import Comparison, compare
-from grader.classroom.similarity.page import write_page, write_table
-from grader.classroom.term.roster import NO_ROSTER
-from grader.cli.arguments import AssignmentName, Chapters, CourseFile, Exercises, Key, Out, argument, split_option
-from grader.cli.commands.grade import read_class
-from grader.cli.commands.grading_options import (
+from grader.classroom.anonymous import Pseudonyms
+from grader.classroom.class_report import ReportProblem
+from grader.classroom.grading import ClassToGrade
+from grader.classroom.grading_options import (
     GradingOptions,
     absolute,
     choose_assignment,
     default_folder,
     read_options,
 )
+from grader.classroom.intake.submissions import GradingProblem
+from grader.classroom.judging.rules import Rules
+from grader.classroom.sanitize import line, list_names, shorten
+from grader.classroom.similarity.comparison import Comparison, compare
+from grader.classroom.similarity.page import count_same_lines, write_page, write_tables
+from grader.cli.arguments import AssignmentName, Chapters, CourseFile, Exercises, Key, Out, argument, split_option
+from grader.cli.commands.grading_output import TerminalScreen
 from grader.console.output import make_console, print_error, print_wrapped
+from grader.counts import format_count
 from grader.course.status import short_path
+from grader.verdict.results import join_names
 
 DONE = 0
 MAX_PAIRS = 10  # on the terminal
@@ -48,9 +49,9 @@ def similarity(
     exercises: Exercises = "",
     key: Key = None,
 ) -> int:
-    """List pairs with similar code (for instructors).
+    """List pairs with similar code, and groups with the same code (for instructors).
 
-    It writes similarity.html, with the code of each pair side by side, and similarity.csv. Renamed variables, other
+    It writes similarity.html, with the code of each pair side by side, and two tables. Renamed variables, other
     comments and another order of functions make no difference. Code that the course explains is left out. A percentage
     proves nothing.
 
@@ -76,7 +77,7 @@ def similarity(
         options = replace(stored, submissions=tuple(path for path in stored.submissions if path not in gone), **given)
     key_path = (key or stored.key_path(folder)) if stored and stored.anonymous else None
     comparison, said = _compare(options, folder, key_path, notes)
-    written = [write_table(comparison, folder)]
+    written = write_tables(comparison, folder)
     try:
         title = options.assignment or line(Path(options.submissions[-1]).name)
         written.append(write_page(comparison, folder, title))
@@ -91,24 +92,30 @@ def _compare(options: GradingOptions, folder: Path, key_path: Path | None, notes
 
     GradingProblem if the key is missing.
     """
-    chosen, _, course = options.resolve()
-    submissions, found_notes = read_class(options, folder, course)
-    said = list(map(str, notes + found_notes))
+    found = ClassToGrade(*options.resolve(), notes=notes)
+    found = found.read(replace(options, anonymous=key_path is not None), folder, TerminalScreen())
     if key_path is not None:
         Pseudonyms.read(key_path)
-        roster = course.roster if course else NO_ROSTER
-        pseudonyms, submissions, _, said = hide_names(key_path, submissions, roster, Rules(), notes + found_notes)
-        course = pseudonyms.hide_course(course) if course else None
+        found = replace(found, rules=Rules()).hide_names(key_path)  # who is only in the rules gets no pseudonym
+    course = found.course
     in_groups = course is not None and course.assignment(options.assignment).groups
     people = course.roster.people if course and in_groups else ()
     groups = {person.name: person.group for person in people if person.group}
-    return compare(submissions, chosen, groups), said
+    return compare(found.submissions, found.exercises, groups), list(map(str, found.notes))
 
 
 def _print(comparison: Comparison, notes: list[str], written: list[Path]) -> None:
     console = make_console()
-    found = format_count(comparison.found, "pair") if comparison.found else "no pair"
-    console.print(f"{format_count(comparison.compared, 'person', 'people')} compared, {found} to look at.")
+    console.print(f"{format_count(comparison.compared, 'person', 'people')} compared, {comparison.summary}.")
+    for group in comparison.groups[:MAX_PAIRS]:
+        members = comparison.members(group)
+        amount = f"{format_count(group.named, 'exercise')}, {count_same_lines(comparison, group)} lines"
+        common = f"{len(members)} of {comparison.compared} people have it"
+        counted = f"in pairs, it counts {group.counted_percent} % of what rare code counts"
+        same = f"Same code: {list_names(members, MAX_PAIRS)} ({amount}); {common}; {counted}."
+        console.print(line(same, MAX_LINE_CHARACTERS), soft_wrap=True)
+    if len(comparison.groups) > MAX_PAIRS:
+        console.print(f"and {format_count(len(comparison.groups) - MAX_PAIRS, 'more group')}")
     for names in comparison.identical:
         many = f" and {len(names) - MAX_PAIRS} more" if len(names) > MAX_PAIRS else ""
         identical = f"Identical files: {', '.join(map(shorten, names[:MAX_PAIRS]))}{many}."
@@ -119,8 +126,8 @@ def _print(comparison: Comparison, notes: list[str], written: list[Path]) -> Non
         console.print(f"{pair.percent:>4} %  {first} and {second}: {alike}", soft_wrap=True)
     if comparison.found > MAX_PAIRS:
         console.print(f"        and {format_count(comparison.found - MAX_PAIRS, 'more pair')}")
-    if comparison.found:
+    if comparison.found or comparison.groups:
         print_wrapped(console, WARNING)
     for note in [*notes, *comparison.notes]:
         console.print(line(f"Note: {note}", MAX_LINE_CHARACTERS), soft_wrap=True)
-    console.print(f"Written: {' and '.join(short_path(path) for path in written)}.", soft_wrap=True)
+    console.print(f"Written: {join_names(map(short_path, written))}.", soft_wrap=True)

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from grader.classroom.anonymous.pseudonyms import Pseudonyms
-from grader.classroom.exports.csv import write_marks
-from grader.classroom.gradebook.gradebook import Gradebook
-from grader.classroom.gradebook.sqlite_file import has_gradebook
-from grader.classroom.intake.problems import GradingProblem
-from grader.classroom.judging.graded_class import GradedClass
-from grader.classroom.judging.scoring import format_points
-from grader.classroom.report.templates import format_count
+from grader.classroom.exports import write_marks
+from grader.classroom.grading_options import read_term_marks
+from grader.classroom.intake.submissions import GradingProblem
+from grader.classroom.judging.marks import format_points
 from grader.classroom.sanitize import line, list_names
-from grader.classroom.term.course import GRADES, Assignment, Course, find_course, read_course_file, write_course
-from grader.classroom.term.marks import compute_term_marks
+from grader.classroom.term.course import (
+    GRADES,
+    Assignment,
+    find_course,
+    read_course_file,
+    write_course,
+)
 from grader.cli.arguments import CourseFile, Key, argument, option
-from grader.cli.commands.grading_options import read_options
 from grader.console.output import make_console, print_error, print_wrapped
+from grader.counts import format_count
 from grader.course.status import short_path
+from grader.files import make_private
 
 DONE, DOES_NOT_FIT = 0, 1
 MAX_LINE_CHARACTERS = 2000
@@ -105,13 +106,11 @@ def marks(
 
     Exit status: 0 if they are written, 2 if not."""
     term = read_course_file(find_course(course))
-    term, classes = _read_classes(term, key)
-    if not classes:
-        command = f"`headway grade SUBMISSIONS --assignment {term.assignments[0].name}`"
-        raise GradingProblem(f"no assignment has been graded yet; run {command}")
-    found = compute_term_marks(term, classes, _describe_unfinished(term, classes))
+    found = read_term_marks(term, key)
     folder = out or term.path.parent / GRADES
     written = write_marks(found, folder)
+    if out is None:
+        make_private(folder)
     for name in found.classes:
         missing = [person.who.name for person in found.people if name in person.missing]
         words = f"; missing: {list_names(missing)}" if missing else ""
@@ -125,40 +124,3 @@ def marks(
 
 def _print(sentence: str) -> None:
     make_console().print(line(sentence, MAX_LINE_CHARACTERS), soft_wrap=True)
-
-
-def _read_classes(course: Course, key: Path | None) -> tuple[Course, dict[str, GradedClass]]:
-    """The course, and the graded classes by assignment: all with names, or all with pseudonyms.
-
-    GradingProblem if a gradebook cannot be read, if some are anonymous and others not, or if the key is missing.
-    """
-    folders = {one.name: course.folder(one.name) for one in course.assignments}
-    graded = [name for name, folder in folders.items() if has_gradebook(folder)]
-    stored = {name: options for name in graded if (options := read_options(folders[name])) and options.anonymous}
-    if stored:
-        if named := [name for name in graded if name not in stored]:
-            both = f"{', '.join(named)} is graded with names, and {', '.join(stored)} with pseudonyms"
-            raise GradingProblem(f"{both}; grade all assignments in the same way to add them up")
-        name, options = next(iter(stored.items()))
-        course = Pseudonyms.read(key or options.key_path(folders[name])).hide_course(course)
-    classes = {}
-    for name in graded:
-        with Gradebook.read(folders[name]) as book:
-            found = book.graded_class(course.assignment(name).rules)
-        # not those of a run that was killed before it had read the submissions: not everybody is missing there
-        if found.people:
-            classes[name] = found
-    return course, classes
-
-
-def _describe_unfinished(course: Course, classes: Mapping[str, GradedClass]) -> list[str]:
-    """A sentence for each assignment whose run was stopped or killed, with the command that continues it."""
-    notes = []
-    for name, graded in classes.items():
-        if waiting := sum(person.waiting for person in graded.people):
-            options = read_options(course.folder(name))
-            known = options.command if options else ""
-            command = f"continue with: {known}" if known else "run the same `headway grade` command again"
-            many = format_count(waiting, "submission is", "submissions are")
-            notes.append(f"{name}: {many} not graded yet and {'does' if waiting == 1 else 'do'} not count; {command}")
-    return notes

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from grader.cli.arguments import option
 from grader.console.output import command_line, make_console, print_error, print_wrapped
+from grader.counts import format_count
 from grader.models.packages import require_packages
 
 if TYPE_CHECKING:
-    from grader.models.training.making import Training
+    from grader.models.training.training_run import Training
 
 DONE, FAILED, UNUSABLE, INTERRUPTED = 0, 1, 2, 130
 PORT = 29500  # torchrun's own choice too
@@ -100,9 +101,9 @@ def _train_in_processes(
 
     from grader.execution.simulated_group import GroupProblem
     from grader.models.design import DesignProblem
-    from grader.models.machines.processes import STARTED_BY_TORCHRUN, join_group, missing_gloo
+    from grader.models.process_group import STARTED_BY_TORCHRUN, join_group, missing_gloo
     from grader.models.training.data_parallel import follow, leading, started_followers
-    from grader.models.training.team import EXERCISES
+    from grader.models.training.trainer import EXERCISES
 
     if device == "cuda":
         raise DesignProblem("several processes train on the CPU; leave out --device cuda")
@@ -117,7 +118,7 @@ def _train_in_processes(
             size, rows = group.size if group else size, training.trainer.recipe.rows
             if size > rows:
                 raise DesignProblem(
-                    f"{size} processes cannot share a batch of {rows} rows; use at most {rows} processes"
+                    f"{size} processes cannot share a batch of {format_count(rows, 'row')}; use at most {rows}"
                 )
             training.notes.append(f"{size} processes train it: each computes the gradients of its rows of every batch.")
             if training.is_finished and not group:
@@ -186,21 +187,21 @@ def find_device(word: str) -> str:
 def _make(
     name: str | None, resume: bool, device: str, chosen: dict[str, Any], more_exercises: Collection[str] = ()
 ) -> Training:
-    from grader.models.training import making
-    from grader.models.training.settings import MINUTES, Settings
-    from grader.teaching.walks.progress_line import show_progress
+    from grader.console.output import show_progress
+    from grader.models.training import training_run
+    from grader.models.training.recipes import MINUTES, Settings
 
     if resume:
         from grader.models.checkpoint import find_checkpoint
 
-        return making.resume(find_checkpoint(name), device, show_progress, more_exercises)
+        return training_run.resume(find_checkpoint(name), device, show_progress, more_exercises)
     other = {option: value for option, value in chosen.items() if option not in ("model", "preset", "seed")}
     settings = Settings(
         kind=chosen["model"] or "gpt", size=chosen["preset"] or "tiny", seed=chosen["seed"] or 0, **other
     )
     if settings.steps is None and settings.minutes is None:
         settings = replace(settings, minutes=MINUTES[settings.size])
-    return making.begin(settings, name, device, show_progress, more_exercises)
+    return training_run.begin(settings, name, device, show_progress, more_exercises)
 
 
 def train_to_end(training) -> bool:
@@ -209,8 +210,8 @@ def train_to_end(training) -> bool:
     from grader.models.checkpoint import CheckpointProblem
     from grader.models.own_parts import CodeProblem
     from grader.models.training.live_page import control_c, make_page
-    from grader.models.training.run import run
     from grader.models.training.trainer import NotANumber
+    from grader.models.training.training_run import run
 
     _introduce(training)
     try:
@@ -229,10 +230,14 @@ def _train(training) -> int:
     console = make_console()
     if training.is_finished:
         advice = "To train another model, leave out --resume."
-        print_wrapped(console, f"{training.name} is trained to its end, {training.total:,} steps. {advice}")
+        print_wrapped(
+            console, f"{training.name} is trained to its end, {format_count(training.total, 'step')}. {advice}"
+        )
         return DONE
     if not train_to_end(training):
-        print_wrapped(console, f"Stopped after {training.trainer.steps_done:,} steps, and saved. To go on:")
+        print_wrapped(
+            console, f"Stopped after {format_count(training.trainer.steps_done, 'step')}, and saved. To go on:"
+        )
         console.print(command_line(f"headway train --resume --name {training.name}"))
         return INTERRUPTED
     _conclude(training)
@@ -261,7 +266,7 @@ def _what_is_saved(training) -> str:
     except (CheckpointProblem, KeyError):
         return "There is no checkpoint of this training yet."
     command = f"`headway train --resume --name {training.name}`"
-    return f"The checkpoint from after {steps:,} steps stays: {command} goes on from there."
+    return f"The checkpoint from after {format_count(steps, 'step')} stays: {command} goes on from there."
 
 
 def _conclude(training) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,8 +13,8 @@ from grader.console.output import command_line, make_console, print_error, print
 from grader.models.packages import require_packages
 
 if TYPE_CHECKING:
-    from grader.models.tuning.base import Base
-    from grader.models.tuning.run import Tuning
+    from grader.chapters.ch17_fine_tuning.tuning.base import Base
+    from grader.chapters.ch17_fine_tuning.tuning.tuning_run import Tuning
 
 STORIES_MINUTES = 1.0  # to train a model of the stories first
 SHOWN_ANSWER_CHARACTERS = 60
@@ -49,30 +50,31 @@ def tune(
         print_error(sentence)
         return UNUSABLE
     require_packages("tune", exit_status=FAILED)
-    from grader.models.tuning import run
-    from grader.models.tuning.progress import MINUTES_BY_BASE
-    from grader.teaching.walks.progress_line import show_progress
+    from grader.chapters.ch17_fine_tuning.tuning import tuning_run
+    from grader.console.output import show_progress
 
     if resume:
-        tuning = run.resume(name, show_progress)
+        tuning = tuning_run.resume(name, show_progress)
     else:
-        opened = _open(base)
-        if opened is None:
+        found = _open(base)
+        if found is None:
             return INTERRUPTED
+        opened, seconds = found
         wanted = task or ("sums" if opened.kind == "published" else "format")
-        tuning = run.begin(opened, wanted, name, seed or 0, minutes or MINUTES_BY_BASE[opened.kind], steps)
+        tuning = tuning_run.begin(opened, wanted, name, seed or 0, minutes, steps, seconds)
     with contextlib.closing(tuning):
         return _tune(tuning)
 
 
-def _open(place: str | None) -> Base | None:
-    """The model to tune; without weights and without a stories' model, one is trained. None after Control-C."""
-    from grader.models.published.opening import installed_file
-    from grader.models.published.source import PublishedProblem
-    from grader.models.training import making
-    from grader.models.training.settings import Settings
-    from grader.models.tuning.base import find_stories, open_base
-    from grader.teaching.walks.progress_line import show_progress
+def _open(place: str | None) -> tuple[Base, float] | None:
+    """The model to tune, and the seconds that opening it took; without weights and without a stories' model, one is
+    trained. None after Control-C."""
+    from grader.chapters.ch16_published_model.published.opening import installed_file
+    from grader.chapters.ch16_published_model.published.source import PublishedProblem
+    from grader.chapters.ch17_fine_tuning.tuning.base import find_stories, open_base
+    from grader.console.output import show_progress
+    from grader.models.training import training_run
+    from grader.models.training.recipes import Settings
 
     console = make_console()
     if place is None:
@@ -85,21 +87,22 @@ def _open(place: str | None) -> Base | None:
                 print_wrapped(console, f"First such a GPT is trained, for {STORIES_MINUTES:g} minute.")
                 console.print()
                 with contextlib.closing(
-                    making.begin(Settings(minutes=STORIES_MINUTES), None, "cpu", show_progress)
+                    training_run.begin(Settings(minutes=STORIES_MINUTES), None, "cpu", show_progress)
                 ) as training:
                     place = training.name
                     if not train_to_end(training):
                         print_wrapped(console, "Stopped, and saved. To go on with this training, and then tune:")
                         console.print(command_line(f"headway train --resume --name {place}"))
                         return None
-    return open_base(place, show_progress)
+    began = time.monotonic()
+    return open_base(place, show_progress), time.monotonic() - began
 
 
 def _tune(tuning: Tuning) -> int:
+    from grader.chapters.ch17_fine_tuning.tuning.tasks import TuneProblem
+    from grader.chapters.ch17_fine_tuning.tuning.tuning_run import run
     from grader.models.training.live_page import control_c, make_page
     from grader.models.training.trainer import NotANumber
-    from grader.models.tuning.run import run
-    from grader.models.tuning.tasks import TuneProblem
 
     console = make_console()
     if not tuning.progress.is_finished:
@@ -135,9 +138,10 @@ def _introduce(tuning: Tuning) -> None:
 
 def _conclude(tuning: Tuning) -> None:
     """Print what it has learned, or that it has not; some answers; and where the adapters are."""
+    from grader.chapters.ch17_fine_tuning.tuning.adapters import FILE
+    from grader.chapters.ch17_fine_tuning.tuning.evaluation import describe_difference, describe_shares
+    from grader.chapters.ch17_fine_tuning.tuning.tuning_progress import command, describe_length, minutes_that_help
     from grader.course.status import short_path
-    from grader.models.tuning.adapters import FILE
-    from grader.models.tuning.evaluation import describe_difference, describe_shares
 
     console = make_console()
     before, between, after = tuning.progress.evaluations
@@ -152,6 +156,10 @@ def _conclude(tuning: Tuning) -> None:
         describe_difference("Rewards", between, after),
     ):
         print_wrapped(console, sentence)
+    for sentence in describe_length(tuning.progress, tuning.task):
+        print_wrapped(console, sentence)
+    if minutes := minutes_that_help(tuning.progress, tuning.task):
+        console.print(command_line(command(tuning.progress, minutes)))
     console.print()
     print_wrapped(console, "What the model answered before, and what it answers now:")
     for (prompt, old), (_, new) in zip(before.samples, after.samples):

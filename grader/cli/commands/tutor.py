@@ -26,7 +26,7 @@ def tutor(
             print_wrapped(make_console(), sentence)
         return 0
     require_packages("tutor", ("mcp",), extra="tutor")
-    from grader.tutor.server import serve
+    from grader.tutor.mcp_server import serve
 
     if sys.stdin.isatty():
         print_error("an assistant starts this command, and talks to it; Control-D ends it")

@@ -21,13 +21,16 @@ from typing import Any
 
 import torch
 from grader.course.torch_internals import (
+    EXPORTS,
     LOOKUPS,
-    MODE_STACK,
+    MODE_PLACES,
     MODES,
     NATIVE,
     RUNTIMES,
     SWITCHES,
     DispatchKeySet,
+    activate_modes,
+    active_modes,
     dispatch_key,
     exclude_keys,
     force_keys,
@@ -148,9 +151,11 @@ def guard() -> None:
         _replace(NATIVE, name, _running)
     for name in LOOKUPS:
         _replace(NATIVE, name, _looking_up)
-    for place in (NATIVE, MODE_STACK):
+    for place in MODE_PLACES:
         for name in MODES:
-            _replace(place, name, _reaching_modes)
+            _replace(place, name, partial(_asked_by_tested_code, GRADER_STATE))
+    for place, name in EXPORTS:
+        _replace(place, name, partial(_asked_by_tested_code, OTHER_RUNTIME))
 
 
 def _replace(place: Any, name: str, make: Callable[[Any], Callable]) -> None:
@@ -161,8 +166,11 @@ def _replace(place: Any, name: str, make: Callable[[Any], Callable]) -> None:
 
 def _starting(original: Any) -> Callable:
     def start(function, *args, **kwargs):
+        modes = active_modes()
+
         def run(*inner, **named):
             include_key(key(), True)
+            activate_modes(modes)
             return function(*inner, **named)
 
         return original(run, *args, **kwargs)
@@ -195,13 +203,13 @@ def _running(original: Any) -> Callable:
     return run
 
 
-def _reaching_modes(original: Any) -> Callable:
-    def reach(*args, **kwargs):
+def _asked_by_tested_code(name: str, original: Any) -> Callable:
+    def run(*args, **kwargs):
         if is_asked_by_tested_code():
-            report(GRADER_STATE, at_import=True)
+            report(name, at_import=True)
         return original(*args, **kwargs)
 
-    return reach
+    return run
 
 
 def _looking_up(original: Any) -> Callable:

@@ -1,4 +1,5 @@
-"""Reports what the learner's code runs of the functions that its exercise forbids (the syllabus's `forbids`).
+"""Reports what the learner's code runs of the functions that its exercise forbids (the syllabus's `forbids`), and in
+every exercise a look at the grader's own objects.
 
 The source check (grader/course/source_check.py) reads what is written plainly, and names its line. This watch runs
 along with the code and also sees `getattr(torch, "soft" + "max")` and `x.softmax(-1)`: operators in torch's dispatcher
@@ -21,22 +22,22 @@ def watching(
     forbids: tuple[str, ...], notice: Notice, importing: bool = False
 ) -> contextlib.AbstractContextManager[None]:
     """In this context, call `notice` with the name of each forbidden thing that runs (see `reportable`)."""
-    if not forbids:
-        return contextlib.nullcontext()
     prepare(forbids)
-    return _Watching(reportable_at_import(forbids) if importing else reportable(forbids), notice, importing)
+    names = reportable_at_import(forbids) if importing else reportable(forbids)
+    return _Watching(names, notice, importing, operators_too=bool(forbids) and not importing)
 
 
 class _Watching(contextlib.AbstractContextManager[None]):
     """Activates a watch. A class, because entering and leaving a generator takes three times as long."""
 
-    def __init__(self, names: frozenset[str], notice: Notice, importing: bool) -> None:
+    def __init__(self, names: frozenset[str], notice: Notice, importing: bool, operators_too: bool) -> None:
         self.watch = Watch(names, notice, importing)
+        self.operators_too = operators_too
         self.before: bool | None = None
 
     def __enter__(self) -> None:
         watches.append(self.watch)
-        if not self.watch.importing:
+        if self.operators_too:
             self.before = operators.switch_key(True)
 
     def __exit__(self, *_: object) -> None:
@@ -47,9 +48,10 @@ class _Watching(contextlib.AbstractContextManager[None]):
 
 def prepare(forbids: tuple[str, ...]) -> None:
     """Prepare for these names, once and for all in a process. What is prepared does nothing while nobody watches."""
-    if forbids and forbids not in _prepared:
+    if forbids not in _prepared:
         _prepared.add(forbids)
-        operators.attach(forbids)
-        operators.guard()
-        functions.replace_functions(forbids)
         audit.install_hook()
+        operators.guard()
+        if forbids:
+            operators.attach(forbids)
+            functions.replace_functions(forbids)

@@ -1,5 +1,6 @@
 """Opens two checkpoints and measures both: loss on the same held-out texts, size, speed, and samples of the same
-prompts and seeds."""
+prompts and seeds.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from grader.console.output import ProgressReporter
 from grader.course.status import short_path
 from grader.course.syllabus import load_syllabus
 from grader.files import UserProblem
 from grader.models import checkpoint
-from grader.models.checkpoint import CheckpointProblem, Loaded
-from grader.models.comparison.scoring import HeldOut, Score, held_out_of, same_corpus, score
-from grader.models.design import Design, DesignProblem
+from grader.models.checkpoint import MEASURED, Loaded
+from grader.models.design import Design
 from grader.models.own_parts import (
     SAMPLING,
     OwnParts,
@@ -26,19 +27,94 @@ from grader.models.own_parts import (
     model_exercises,
     tokenizer_exercises,
 )
-from grader.models.play.engine import Engine, Piece
+from grader.models.play.engine import Engine, Piece, Settings
 from grader.models.play.opening import CACHE
-from grader.models.play.settings import Settings
 from grader.models.tokenizers import ModelTokenizer
 from grader.models.training import trainer
-from grader.models.training.own_text import TextProblem
-from grader.teaching.walks.progress_line import ProgressReporter
+from grader.models.training.corpora import (
+    STORIES,
+    TextProblem,
+    collate_by_length,
+    count_targets,
+    divide,
+    encode_paragraphs,
+    fingerprint_of_text,
+    held_out_stories,
+    read_paragraphs,
+    story_windows,
+)
+from grader.teaching.walks.parts import hidden_prints
+
+MOST_CHARACTERS = 24_000  # of a held-out text; more would only take longer
+BATCH_ROWS = 16
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Texts that a training on this corpus does not read."""
+
+    name: str
+    texts: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Score:
+    """The loss of one model on the held-out text."""
+
+    loss: float  # nats a token, the mean
+    tokens: int
+    characters: int
+
+    @property
+    def perplexity(self) -> float:
+        return math.exp(min(self.loss, 700.0))
+
+    @property
+    def bits_per_character(self) -> float:
+        """The loss in a unit that does not depend on the tokenizer."""
+        return self.loss * self.tokens / self.characters / math.log(2)
+
+
+def same_corpus(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Whether two trainings read the same text. A story is held out by its text, so the seed makes no difference."""
+    return one["kind"] == other["kind"] and one.get("fingerprint") == other.get("fingerprint")
+
+
+def held_out_of(corpus: dict[str, Any], parts: Any) -> HeldOut:
+    """The held-out texts of the corpus that a record describes. TextProblem if its file is gone or has changed."""
+    if corpus["kind"] == STORIES:
+        stories = held_out_stories(parts, corpus["seed"])
+        return HeldOut(f"{len(stories)} held-out stories", tuple(stories))
+    path = Path(corpus["path"])
+    paragraphs, _ = read_paragraphs(path)
+    if fingerprint_of_text(paragraphs) != corpus["fingerprint"]:
+        raise TextProblem(f"{path} has changed since the training")
+    chosen: list[str] = []
+    for paragraph in divide(paragraphs, parts.is_validation)[1]:
+        if chosen and sum(map(len, chosen)) + len(paragraph) > MOST_CHARACTERS:
+            break
+        chosen.append(paragraph)
+    return HeldOut(f"the held-out part of {path.name}", tuple(chosen))
+
+
+def score(loaded: Loaded, parts: Any, held_out: HeldOut, device: torch.device) -> Score:
+    """The mean loss of the next token, measured with the learner's `perplexity`. The model reads each text as it read
+    those of its training."""
+    with hidden_prints():
+        if loaded.record["corpus"]["kind"] == STORIES:
+            windows = story_windows(parts, loaded.tokenizer, held_out.texts, loaded.design.max_len)
+        else:
+            windows = parts.next_token_pairs(encode_paragraphs(loaded.tokenizer, held_out.texts), loaded.design.max_len)
+        collated = collate_by_length(parts, windows, -(-len(windows) // BATCH_ROWS))
+        batches = [(inputs.to(device), targets.to(device)) for inputs, targets in collated]
+        loss = math.log(parts.perplexity(loaded.model, batches))
+    return Score(loss, count_targets(batches), sum(map(len, held_out.texts)))
+
 
 EVALUATING = ("is_validation", "next_token_pairs", "collate", "cross_entropy", "perplexity")
 PROMPT_WORDS = 5  # of a held-out text
 PROMPTS, SEEDS = 2, (0, 1)
 SAMPLE_TOKENS = 50
-RECORDED = {"corpus": dict, "history": dict, "parameters": int}  # what a record needs
 
 
 class ComparisonProblem(UserProblem):
@@ -156,21 +232,13 @@ def _cut_alike(one: ModelTokenizer, other: ModelTokenizer) -> bool:
 
 
 def _read(folder: Path) -> dict[str, Any]:
-    data = checkpoint.read_record(folder)
-    if not all(isinstance(data["record"].get(name), kind) for name, kind in RECORDED.items()):
-        raise CheckpointProblem(
-            f"{folder.name} has no record of its training, so it cannot be compared; train it again"
-        )
-    return data
+    return checkpoint.read_record(folder, MEASURED)
 
 
 def _find_parts(data: Sequence[dict[str, Any]], report_progress: ProgressReporter) -> OwnParts:
-    try:
-        designs = [Design.from_data(each["design"]) for each in data]
-    except DesignProblem as problem:
-        raise CheckpointProblem(f"a checkpoint is damaged: {problem}") from None
+    designs = [Design.from_data(each["design"]) for each in data]
     names = {name for design in designs for name in model_exercises(design)} | set(EVALUATING)
-    names |= {name for each in data for name in tokenizer_exercises(each["tokenizer"].get("kind", ""))}
+    names |= {name for each in data for name in tokenizer_exercises(each["tokenizer"]["kind"])}
     here = {exercise.name for exercise in load_syllabus().exercises}  # a handout may leave chapters out
     return find_own_parts({*names, *SAMPLING, *here.intersection(CACHE)}, report_progress)
 

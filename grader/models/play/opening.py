@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from grader.console.output import ProgressReporter
 from grader.course.syllabus import load_syllabus
 from grader.models.checkpoint import CheckpointProblem, find_checkpoint, load, read_record
-from grader.models.design import Design, DesignProblem
+from grader.models.design import Design
 from grader.models.gpt2 import VOCAB, load_folder
 from grader.models.own_parts import (
     SAMPLING,
@@ -17,10 +18,8 @@ from grader.models.own_parts import (
     model_exercises,
     tokenizer_exercises,
 )
-from grader.models.play.engine import Engine
-from grader.models.play.settings import PlayProblem
+from grader.models.play.engine import Engine, PlayProblem
 from grader.teaching.walks.parts import NotInHandout
-from grader.teaching.walks.progress_line import ProgressReporter
 
 CACHE = ("KVCache", "CachedSelfAttention", "CachedGPT")
 LOOKING = ("min_p_filter", "residual_stream", "logit_lens", "attention_patterns", "classify_head")
@@ -38,11 +37,7 @@ class Opener:
         """The model of this checkpoint, or of the newest. CheckpointProblem with a sentence if that is not possible."""
         folder = find_checkpoint(name)
         data = read_record(folder)
-        try:
-            design = Design.from_data(data["design"])
-        except DesignProblem as problem:
-            raise CheckpointProblem(f"{folder.name} is damaged: {problem}") from None
-        own = self._find_parts(design, tokenizer_exercises(data["tokenizer"].get("kind", "")))
+        own = self._find_parts(Design.from_data(data["design"]), tokenizer_exercises(data["tokenizer"]["kind"]))
         return self._engine(own, lambda: load(folder, own.parts))
 
     def open_gpt2(self, folder: Path) -> Engine:

@@ -6,11 +6,9 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import TextIO
 
-from grader.console.output import make_console, print_wrapped
-from grader.console.word_wrap import WordWrap
-from grader.models.play.commands import answer, is_quit, without_controls
-from grader.models.play.session import Session, Shown
-from grader.models.play.settings import PlayProblem
+from grader.console.output import WordWrap, make_console, print_wrapped, without_controls
+from grader.models.play.engine import PlayProblem
+from grader.models.play.session import Session, Shown, answer, is_quit
 from rich.console import Console
 from rich.text import Text
 
@@ -56,12 +54,12 @@ def _print(console: Console, wrap: WordWrap, piece: Shown) -> None:
         print_wrapped(console, piece.text.strip(), style="dim")
         return
     text = wrap.feed(piece.text) if piece.style in WRAPPED_STYLES else piece.text
-    console.print(Text(without_controls(text), style=STYLES.get(piece.style, "")), end="", soft_wrap=True)
+    console.print(Text(text, style=STYLES.get(piece.style, "")), end="", soft_wrap=True)
 
 
 def _say_problem(console: Console, sentence: str) -> None:
     end = "" if sentence.endswith((".", "?")) else "."
-    print_wrapped(console, without_controls(f"{sentence[:1].upper()}{sentence[1:]}{end}"), style="yellow")
+    print_wrapped(console, f"{sentence[:1].upper()}{sentence[1:]}{end}", style="yellow")
 
 
 def run_plain(

@@ -1,11 +1,19 @@
 """One training in several processes. Rank 0 is the training that the user sees: it plans, evaluates and saves. The
 others follow it: they get its checkpoint, and before each step its plan. So any number of processes can resume it.
+
+On this machine rank 0 starts the others, and ends them. `python -m grader.models.training.data_parallel METHOD RANK
+SIZE PARENT` is one of them: it prints a line when it has loaded everything, and one more if it ends for a reason of its
+own.
 """
 
 from __future__ import annotations
 
+import os
 import signal
+import subprocess
+import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
@@ -13,14 +21,80 @@ from pathlib import Path
 
 import torch
 from grader.execution.simulated_group import GroupProblem
-from grader.files import write_whole
+from grader.files import UserProblem, write_whole
 from grader.models import checkpoint
-from grader.models.machines.processes import ProcessGroup, join_group
 from grader.models.own_parts import explaining_crashes
-from grader.models.training.followers import ENDING_SECONDS, Followers
-from grader.models.training.making import Training, reopen
-from grader.models.training.team import NO_PLAN, STOP, Team
-from grader.models.training.trainer import NotANumber, default_threads
+from grader.models.process_group import ProcessGroup, join_group
+from grader.models.training.trainer import NO_PLAN, STOP, NotANumber, Team, default_threads
+from grader.models.training.training_run import Training, reopen
+from grader.processes.prestarted import python_process
+from grader.system.process_tree import die_with_parent, end_subprocess
+
+READY = b"ready"
+LEFT_ALONE = 3  # exit status of a follower because another process has ended
+ENDING_SECONDS = 10.0  # for a follower that ends by itself
+
+
+class Followers:
+    """The processes, and how they find each other: by a file in a folder of their own."""
+
+    def __init__(self, size: int, threads: int) -> None:
+        self._folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+        self.method, self.size = (Path(self._folder.name) / "group").as_uri(), size
+        self._processes = [
+            python_process(
+                "grader.models.training.data_parallel", self.method, str(rank), str(size), str(os.getpid()),
+                environment={"OMP_NUM_THREADS": str(threads)}, stdout=subprocess.PIPE,
+            )
+            for rank in range(1, size)
+        ]  # fmt: skip
+
+    def wait_until_ready(self) -> str | None:
+        """Wait until all have loaded everything; the reason if one has ended instead."""
+        for process in self._processes:
+            assert process.stdout is not None
+            if process.stdout.readline().strip() != READY:
+                return self.why_one_ended() or "a process ended before it had begun"
+        return None
+
+    def why_one_ended(self) -> str | None:
+        """Which process has failed, and how, as a part of a sentence; None if no process has."""
+        deadline = time.monotonic() + ENDING_SECONDS  # one that dies closes its connections some time before its end
+        while time.monotonic() < deadline:
+            statuses = [process.poll() for process in self._processes]
+            failed = {rank: one for rank, one in enumerate(statuses, 1) if one not in (None, 0, LEFT_ALONE)}
+            if failed:  # torch may abort a process whose neighbour has ended: it is not the one that failed
+                rank, status = min(failed.items(), key=lambda each: each[1] == -signal.SIGABRT)
+                return f"process {rank}{self._how_it_ended(rank, status)}"
+            if None not in statuses:
+                break
+            time.sleep(0.02)
+        return None
+
+    def _how_it_ended(self, rank: int, status: int) -> str:
+        output = self._processes[rank - 1].stdout
+        assert output is not None
+        if said := output.read().decode(errors="replace").strip():
+            return f": {said}"
+        return f" was ended by {_signal_name(-status)}" if status < 0 else f" ended with the status {status}"
+
+    def close(self, seconds: float) -> None:
+        """End all; each gets so many seconds to end by itself."""
+        while self._processes:
+            process = self._processes.pop()
+            end_subprocess(process, seconds)
+            for pipe in (process.stdin, process.stdout):
+                if pipe is not None:
+                    pipe.close()
+        self._folder.cleanup()
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return f"the signal {signal.Signals(number).name}"
+    except ValueError:
+        return f"signal {number}"
+
 
 FILES = (checkpoint.MODEL, checkpoint.OPTIMIZER, checkpoint.RECORD)
 
@@ -82,3 +156,20 @@ def _broadcast_bytes(group: ProcessGroup, data: bytes) -> bytes:
     size = int(group.broadcast(torch.tensor(len(data)), 0))
     own = torch.frombuffer(bytearray(data), dtype=torch.uint8) if data else torch.zeros(size, dtype=torch.uint8)
     return group.broadcast(own, 0).numpy().tobytes()
+
+
+def main(method: str, rank: str, size: str, parent: str) -> None:
+    die_with_parent(int(parent))
+    print(READY.decode(), flush=True)
+    try:
+        follow(join_group(method, int(rank), int(size)))
+    except (GroupProblem, NotANumber):  # rank 0 says what happened, or has ended
+        sys.exit(LEFT_ALONE)
+    except Exception as problem:
+        name = "" if isinstance(problem, UserProblem) else f"{type(problem).__name__}: "
+        print(name + " ".join(str(problem).split()), flush=True)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

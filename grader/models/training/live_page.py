@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ from typing import Protocol
 
 from grader.console.output import make_console, print_wrapped, progress_bar, wrap_text
 from grader.models.training.trainer import History
-from grader.teaching.walks.walk_page import curve
+from grader.teaching.terminal_drawing import curve
 from rich.console import Group
 from rich.live import Live
 from rich.text import Text
@@ -94,6 +95,7 @@ class Page:
 
     def __init__(self) -> None:
         self.console = make_console()
+        self.console.file = sys.stdout  # also while what an exercise prints is hidden
         self._samples = 0
 
     def update(self, view: Shown) -> None:

@@ -1,25 +1,118 @@
-"""Steps, validation and samples of one training, and its state."""
+"""Steps, validation and samples of one training, and its state; also of a training that several processes share."""
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from grader.chapters.small_models import SideBySide
+from grader.execution.simulated_group import GroupProblem
 from grader.models.design import Design, parameters_by_name
-from grader.models.modern_parts import MuonAndAdamW, logits_of_all_heads
+from grader.models.process_group import ProcessGroup
 from grader.models.training.corpora import Batch, Corpus, PairCorpus, count_targets
-from grader.models.training.optimizer_state import restore_state
-from grader.models.training.settings import Recipe
-from grader.models.training.team import Team
+from grader.models.training.recipes import Recipe
 from grader.teaching.walks.parts import hidden_prints
-from grader.teaching.walks.small_models import SideBySide
 from torch import Tensor, nn
+
+EXERCISES = ("shard_batch", "average_gradients")
+NO_PLAN, STOP = 0, -1  # instead of the number of steps of the whole training
+
+
+class Team:
+    """All processes, as one of them sees them."""
+
+    def __init__(self, group: ProcessGroup, parts: Any, why_one_ended: Callable[[], str | None]) -> None:
+        self.group, self.parts, self.why_one_ended = group, parts, why_one_ended
+        self.share = 1.0  # of the batch's targets: those in this rank's rows
+
+    def own_rows(self, batches: Sequence[Batch]) -> list[Batch]:
+        """This rank's rows of each smaller batch. Where it has none, one row without targets, which has no effect."""
+        rank, size = self.group.rank, self.group.size
+        shards = [[self.parts.shard_batch(t, rank, size) for t in batch] for batch in batches]
+        own = [(inputs, targets) for inputs, targets in shards if len(inputs)]
+        if not own:
+            inputs, targets = batches[0]
+            own = [(inputs[:1], torch.full_like(targets[:1], -100))]
+        self.share = count_targets(own) / max(count_targets(batches), 1)
+        return own
+
+    def average_gradients(self, model: nn.Module) -> None:
+        """Make each gradient that of the whole batch's loss. Each rank has the mean over its own targets, so its
+        weight in the mean over the ranks is its share of the targets."""
+        for parameter in model.parameters():
+            if parameter.grad is not None:
+                parameter.grad.mul_(self.share * self.group.size)
+        self.parts.average_gradients(model, self.group)
+
+    def loss_of_all(self, loss: float) -> float:
+        """The loss of the whole batch. The update is made already: if a rank has ended since then, this is this
+        rank's own loss, and the next step reports the problem."""
+        with contextlib.suppress(GroupProblem):
+            return float(self.group.all_reduce(torch.tensor(loss * self.share, dtype=torch.float64)))
+        return loss
+
+    def announce_plan(self, total: int | None) -> None:
+        """Rank 0, before each step: the number of steps of the whole training, if it is known."""
+        self.group.broadcast(torch.tensor(NO_PLAN if total is None else total), 0)
+
+    def receive_plan(self) -> int:
+        """The other ranks: what rank 0 announces, NO_PLAN, or STOP."""
+        return int(self.group.broadcast(torch.tensor(NO_PLAN), 0))
+
+    def explain(self, problem: GroupProblem) -> str:
+        """What a problem means, as a part of a sentence."""
+        return self.why_one_ended() or str(problem)
+
+
+def read_state(optimizer: Any) -> dict[str, Tensor]:
+    found: dict[str, Tensor] = {}
+
+    def note(value: Any) -> Any:
+        tensor = torch.as_tensor(value, dtype=getattr(value, "dtype", torch.float64))
+        found[str(len(found))] = tensor.detach().cpu().contiguous().clone()
+        return value
+
+    _replace(optimizer, note)
+    return found
+
+
+def restore_state(optimizer: Any, state: Mapping[str, Tensor]) -> bool:
+    """Give this state to an optimizer that has the places for it, and so has made an update; return whether it fits."""
+    own = read_state(optimizer)
+    if {place: value.shape for place, value in own.items()} != {place: value.shape for place, value in state.items()}:
+        return False
+    stored = (state[place] for place in own)
+    with torch.no_grad():
+        _replace(optimizer, lambda value: _filled(value, next(stored)))
+    return True
+
+
+def _filled(value: Any, stored: Tensor) -> Any:
+    return value.copy_(stored) if isinstance(value, Tensor) else type(value)(stored.item())
+
+
+def _replace(value: Any, new: Callable[[Any], Any]) -> Any:
+    """Replace every number and tensor in this value, except parameters; return what belongs in its place."""
+    if isinstance(value, Tensor | int | float) and not isinstance(value, nn.Parameter | bool):
+        return new(value)
+    if isinstance(value, tuple):
+        children = [_replace(child, new) for child in value]
+        return value._make(children) if hasattr(value, "_make") else tuple(children)
+    if isinstance(value, list):
+        value[:] = [_replace(child, new) for child in value]
+    elif isinstance(value, dict):
+        value.update([(key, _replace(child, new)) for key, child in value.items()])
+    elif hasattr(value, "__dict__") and not callable(value) and not isinstance(value, nn.Parameter):
+        _replace(vars(value), new)
+    return value
+
 
 SAMPLE_TOKENS = 100
 SAMPLE_TEMPERATURE = 0.7
@@ -268,3 +361,43 @@ class ClippingOptimizer:
         self.before_clipping()
         self.norm = float(self.clip_gradients(self.parameters, self.max_norm))
         return self.optimizer.step(*arguments)
+
+
+# ---- the parts of chapter 20 in a training
+
+MUON_PEAK = 0.02  # learning rate; AdamW has that of the recipe
+
+
+def logits_of_all_heads(parts: Any, design: Design, model: Any, ids: Tensor) -> Tensor:
+    """The logits of lm_head and of the further heads, which are for training only: (B, T) -> (K, B, T, V)."""
+    x = model.token_emb(ids)  # (B, T, D)
+    if model.pos_emb is not None:
+        x = model.pos_emb(x)
+    for block in model.blocks:
+        x = block(x)
+    x = model.ln_f(x)
+    logits = torch.stack([head(x) for head in (model.lm_head, *model.further_heads)])
+    return logits if design.soft_cap is None else parts.soft_cap(logits, design.soft_cap)
+
+
+class MuonAndAdamW:
+    """One optimizer for all parameters: Muon for the matrices inside the blocks, AdamW for all others."""
+
+    def __init__(self, parts: Any, parameters: Mapping[str, nn.Parameter], weight_decay: float, **adamw: Any) -> None:
+        matrices = [p for name, p in parameters.items() if "blocks." in name and p.dim() == 2]
+        chosen = set(map(id, matrices))
+        others = [p for p in parameters.values() if id(p) not in chosen]
+        muon = parts.Muon(matrices, lr=MUON_PEAK, weight_decay=weight_decay)
+        self.both = [muon, parts.AdamW(others, weight_decay=weight_decay, **adamw)]
+
+    @property
+    def param_groups(self) -> list[dict[str, Any]]:
+        return [group for optimizer in self.both for group in optimizer.param_groups]
+
+    def step(self) -> None:
+        for optimizer in self.both:
+            optimizer.step()
+
+    def zero_grad(self) -> None:
+        for optimizer in self.both:
+            optimizer.zero_grad()

@@ -1,4 +1,7 @@
-"""Build the book: every page, picture and script in one folder, which replaces the previous one when it is complete."""
+"""Build the book: every page, picture and script in one folder, which replaces the previous one when it is complete.
+
+First what the pages have from the course's data: the glossary, the letters of shapes, chapter 0, the walks, pictures.
+"""
 
 from __future__ import annotations
 
@@ -6,30 +9,189 @@ import ast
 import hashlib
 import json
 import os
+import re
 import secrets
 import shutil
-from collections.abc import Iterable
-from functools import cached_property
+import tomllib
+from collections.abc import Iterable, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from functools import cache, cached_property
 from pathlib import Path
+from types import SimpleNamespace
 
+from grader.chapters import FOLDER as CHAPTERS
+from grader.chapters import find_files
+from grader.course.chapter_source import Definition
+from grader.course.paths import load_paths
 from grader.course.progress import format_points
-from grader.course.source import Definition, parse, read_source
+from grader.course.source import parse, read_source
 from grader.course.syllabus import EXERCISES, ROOT, SOLUTIONS, Chapter, Exercise, is_handout, load_syllabus
-from grader.teaching.book import contents, pictures
-from grader.teaching.book.lessons import Card, Heading, Page, make_page, make_slug, nest
-from grader.teaching.book.rules import Links, find_stub, highlight_python
-from grader.teaching.drawing.palette import theme_rules
+from grader.teaching.book.markdown_page import (
+    Card,
+    Heading,
+    Links,
+    Page,
+    find_stub,
+    highlight_python,
+    make_page,
+    make_slug,
+    nest,
+)
+from grader.teaching.drawing import theme_rules, without_style
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
+
+# ---- words
+
+
+@dataclass(frozen=True)
+class Word:
+    name: str
+    chapter: str
+    says: str
+    also: list[str] = field(default_factory=list)
+    near: list[str] = field(default_factory=list)
+
+    @property
+    def address(self) -> str:
+        return f"glossary.html#{make_slug(self.name)}"
+
+    @property
+    def forms(self) -> list[str]:
+        return [form.lower() for form in (self.name, *self.also)]
+
+
+@cache
+def load_words() -> list[Word]:
+    """Return the words of the chapters' glossary.toml, sorted by name."""
+    found = []
+    for path in find_files("glossary.toml"):
+        entries = tomllib.loads(path.read_text(encoding="utf-8"))["word"]
+        found += [Word(chapter=path.parent.name[:4], **entry) for entry in entries]
+    return sorted(found, key=lambda word: word.name.lower())
+
+
+def load_sizes() -> dict[str, str]:
+    """Return what each letter of a shape means."""
+    return tomllib.loads((CHAPTERS / "sizes.toml").read_text(encoding="utf-8"))
+
+
+def word_addresses(until: int) -> dict[str, str]:
+    """Return the address of the explanation for every form of every word of the chapters up to number `until`."""
+    known = [word for word in load_words() if int(word.chapter.removeprefix("ch")) <= until]
+    return {form: word.address for word in known for form in word.forms}
+
+
+def words_near() -> dict[str, list[str]]:
+    """Return for each form of a word with other meanings the words that occur beside its meaning here."""
+    return {form: word.near for word in load_words() if word.near for form in word.forms}
+
+
+# ---- chapter 0
+
+
+def read_introduction() -> tuple[str, str]:
+    """Return chapter 0's diagram and what a reader needs, as Markdown; empty where the lesson is missing."""
+    path = EXERCISES / "ch00_big_picture.md"
+    text = read_source(path) if path.is_file() else ""
+    diagram = re.search(r"^!\[[^\]]*\]\(pictures/ch00_\w+\.svg\)$", text, re.MULTILINE)
+    needs = re.search(r"^## What you need\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
+    return diagram[0] if diagram else "", needs[1].strip() if needs else ""
+
+
+# ---- walks
+
+
+@dataclass(frozen=True)
+class Walk:
+    name: str
+    title: str
+    needs: tuple[Exercise, ...]  # in the order of the course
+
+    @property
+    def chapter(self) -> str:
+        """The last chapter that it needs: after it, the whole walk can run on the reader's code."""
+        return self.needs[-1].chapter
+
+
+def find_walks(exercises: Mapping[str, Exercise]) -> list[Walk]:
+    """Return the walks whose exercises are all available: a handout may leave some out."""
+    from grader.teaching.walks import list_walks, load  # takes torch, which a book that is there already can do without
+
+    found = []
+    for name, title in list_walks().items():
+        try:
+            needed = set(load(name).REQUIRED_EXERCISES)
+        except ModuleNotFoundError:  # of a chapter that is not in this handout
+            continue
+        if needed <= exercises.keys():
+            found.append(Walk(name, title, tuple(exercises[each] for each in exercises if each in needed)))
+    return found
+
+
+def draw_exercises(exercises: Iterable[Exercise]) -> dict[str, SimpleNamespace]:
+    """Draw the reference's panels of `headway show`; return them by the name of the exercise."""
+    # these take torch, which a book that is there already can do without
+    from grader.execution.target import Target
+    from grader.teaching.show import find_subject, has_picture
+    from grader.teaching.show.panels import Bars, Span
+    from grader.teaching.show.svg import panel_to_svg
+    from grader.verdict.trial import Trial
+
+    found = {}
+    with closing(Trial(Target("solutions", SOLUTIONS))) as trial:
+        for exercise in exercises:
+            if not has_picture(exercise.name):
+                continue
+            subject = find_subject(exercise.name)
+            trial.begin_test(exercise, "the picture")
+            trial.begin_example()
+            panels = subject.function(trial.reference(exercise.chapter))
+            longest = Span.of(value for panel in panels if isinstance(panel, Bars) for value in panel.values).high
+            drawn = enumerate((panel_to_svg(panel, longest=longest) for panel in panels), start=1)
+            files = {f"{exercise.name}-{number}.svg": svg for number, svg in drawn}
+            text = {"titles": [panel.title for panel in panels], "about": subject.about, "look": subject.look}
+            found[exercise.name] = SimpleNamespace(files=files, **text)
+    return found
+
+
+def _lesson_pictures() -> dict[str, str]:
+    """Return the lessons' stored pictures, drawn again from the reference where there is one; a handout has none."""
+    folders = (EXERCISES / "pictures", Path(__file__).parent / "pages" / "pictures")
+    stored = {path.name: read_source(path) for folder in folders for path in sorted(folder.glob("*.svg"))}
+    if is_handout():
+        return stored
+    from grader.teaching.pictures import lesson_pictures
+
+    return stored | lesson_pictures()
+
+
+def place_pictures(html: str, pictures: Mapping[str, str]) -> str:
+    """Return the page with each of its pictures in it; one that is not there gives its description.
+
+    A picture in a file of its own would follow the reader's system only, and not the page's theme.
+    """
+
+    def place(match: re.Match) -> str:
+        svg, alt = pictures.get(match[1]), match[2]
+        if svg is None:
+            return f"<em>{alt}</em>"
+        inside = re.sub(r"<title>.*?</title>\n?", "", without_style(svg), flags=re.DOTALL).strip()
+        return inside.replace('class="drawing"', f'class="drawing" aria-label="{alt}"', 1)
+
+    return re.sub(r'<img src="pictures/([^"]+)" alt="([^"]*)">', place, html)
+
 
 FOLDER = ROOT / "build" / "book"
 FINGERPRINT_FILE = ".made-from"  # in the folder
 HERE = Path(__file__).parent
 HINT_LEVELS = ("a question", "the idea", "how to write it")
 BEFORE_FIRST = ("ch00_big_picture", "ch00_refresher")  # lessons without exercises
-# of pages/; a handout lacks the last two
-GUIDES = ("learning", "editor", "tutor", "notebook", "pytest", "sandbox", "grading", "figures")
-LAST_CHAPTER_USED = {"train": 9, "play": 12}  # of pages/: models of the learner's own
+GUIDES = ("learning", "editor", "tutor", "notebook", "pytest", "sandbox")  # of pages/
+NOT_IN_HANDOUTS = ("chapters", "comparison", "grading", "anonymous", "similarity", "figures")  # of pages/, too
+GUIDE = ", about the kit"  # search.js puts these parts after the lessons and exercises
+LAST_CHAPTER_USED = {"train": 9, "trainings": 9, "play": 12}  # of pages/: models of the learner's own
 ALL_WORDS = 10**6  # a chapter number: links to all words of the glossary
 
 
@@ -72,9 +234,10 @@ def fingerprint() -> str:
 
 def _sources() -> Iterable[Path]:
     yield from sorted([*EXERCISES.glob("*.md"), *EXERCISES.glob("walks/*.md"), *EXERCISES.glob("pictures/*.svg")])
-    yield from sorted([EXERCISES / "syllabus.toml", *SOLUTIONS.glob("*.py")])
+    yield from sorted([*EXERCISES.glob("*.toml"), *SOLUTIONS.glob("*.py")])
     yield from (ROOT / "grader" / "course" / name for name in ("stubs.py", "source.py"))
-    yield from sorted(path for path in HERE.parent.rglob("*") if path.is_file() and path.suffix != ".pyc")
+    for folder in (HERE.parent, CHAPTERS):
+        yield from sorted(path for path in folder.rglob("*") if path.is_file() and path.suffix != ".pyc")
 
 
 class _Book:
@@ -85,9 +248,9 @@ class _Book:
         self._exercises = {exercise.name: exercise for chapter in self._chapters for exercise in chapter.exercises}
         self._addresses = {name: f"{exercise.module}.html#{name}" for name, exercise in self._exercises.items()}
         self._index: list[tuple[str, str, str, str]] = []  # of the search: title, what it belongs to, address, text
-        self._walks = contents.find_walks(self._exercises)
-        self._drawn = pictures.draw_exercises(self._exercises.values())
-        self._pictures = pictures.lesson_pictures()
+        self._walks = find_walks(self._exercises)
+        self._drawn = draw_exercises(self._exercises.values())
+        self._pictures = _lesson_pictures()
         self._pictures |= {name: svg for one in self._drawn.values() for name, svg in one.files.items()}
         self._html = Environment(
             loader=FileSystemLoader(HERE / "templates"),
@@ -103,13 +266,13 @@ class _Book:
         self._lessons = {chapter.name: self._chapter_page(chapter) for chapter in self._chapters}
         self._before = {name: self._markdown_page(path) for name, path in before.items()}
         self._after = {name: self._markdown_page(path, ALL_WORDS) for name, path in after.items()}
-        self._guides = {name: self._markdown_page(path) for name, path in guides.items()}
+        self._guides = {name: self._markdown_page(path, about=GUIDE) for name, path in guides.items()}
 
     def _find_pages(self) -> tuple[list[Path], list[Path], list[Path]]:
         """Return the Markdown files before the first chapter, after the last one, and of the guides."""
         numbers = {chapter.number for chapter in self._chapters}
         after = [name for name, last in LAST_CHAPTER_USED.items() if numbers >= set(range(1, last + 1))]
-        guides = GUIDES[:-2] if is_handout() else GUIDES
+        guides = GUIDES if is_handout() else GUIDES + NOT_IN_HANDOUTS
         return (
             [_lesson(name) for name in BEFORE_FIRST if _lesson(name).is_file()],
             [*map(_guide, after), *([_lesson("AFTERWARDS")] if _lesson("AFTERWARDS").is_file() else [])],
@@ -147,7 +310,7 @@ class _Book:
             "page.html",
             address=address,
             page=page,
-            body=Markup(pictures.place_pictures(page.body, self._pictures)),
+            body=Markup(place_pictures(page.body, self._pictures)),
             outline=nest(page.outline),
             chapters=self._chapters,
             titles=self._titles,
@@ -180,10 +343,10 @@ class _Book:
         outline = page.outline + [Heading(name, name, 3, exercise=True) for name in left]
         return Page(page.title, page.body + "".join(before + after for before, after in cards), page.parts, outline)
 
-    def _markdown_page(self, path: Path, number: int = 0) -> Page:
+    def _markdown_page(self, path: Path, number: int = 0, about: str = "") -> Page:
         address = f"{path.stem}.html"
         page = make_page(read_source(path), self._links(address, number))
-        self._index_parts(page, page.title, address)
+        self._index_parts(page, page.title + about, address)
         return page
 
     def _links(self, address: str, number: int = 0) -> Links:
@@ -192,8 +355,8 @@ class _Book:
         A glossary word is a link from its chapter on.
         """
         chapters = {one.number: f"{one.name}.html" for one in self._chapters if f"{one.name}.html" != address}
-        words = contents.word_addresses(number)
-        return Links(self._addresses, words, chapters, contents.words_near(), self._page_addresses)
+        words = word_addresses(number)
+        return Links(self._addresses, words, chapters, words_near(), self._page_addresses)
 
     def _index_parts(self, page: Page, where: str, address: str) -> None:
         for part in page.parts:
@@ -206,13 +369,14 @@ class _Book:
         return before, after
 
     def _front_page(self) -> Page:
-        (diagram, needs), links = contents.read_introduction(), self._links("index.html")
+        (diagram, needs), links = read_introduction(), self._links("index.html")
         body = self._render(
             "front.html",
             chapters=self._chapters,
             before_first=self._before,
             others=self._after,
             hours={one.number: one.hours for one in self._chapters if one.hours},
+            paths=load_paths().values(),
             diagram=Markup(make_page(diagram, links).body),
             needs=Markup(make_page(needs, links).body),
         )
@@ -225,10 +389,10 @@ class _Book:
         return Page("Walks", self._render("walks.html", walks=self._walks), outline=outline)
 
     def _glossary_page(self) -> Page:
-        words, chapters = contents.load_words(), {chapter.id: chapter for chapter in self._chapters}
+        words, chapters = load_words(), {chapter.id: chapter for chapter in self._chapters}
         for word in words:
             self._index.append((word.name, "Glossary", word.address, " ".join((*word.also, word.says))))
-        values = {"words": words, "chapters": chapters, "sizes": contents.load_sizes(), "slug": make_slug}
+        values = {"words": words, "chapters": chapters, "sizes": load_sizes(), "slug": make_slug}
         outline = [Heading("Letters of shapes", "letters", 2)]
         return Page("Glossary", self._render("glossary.html", **values), outline=outline)
 

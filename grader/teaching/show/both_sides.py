@@ -7,10 +7,10 @@ import io
 import re
 
 from grader.course.source import SourceProblem, is_written
-from grader.course.syllabus import Exercise
+from grader.course.syllabus import Exercise, earlier_in_chapter, load_syllabus
 from grader.execution.errors import ChapterBroken, HostDied, LearnerError, OutOfTime, Todo
-from grader.execution.target import Target
-from grader.teaching.show.catalog import find_subject
+from grader.execution.target import Target, replaceable_beside
+from grader.teaching.show import find_subject
 from grader.teaching.show.panels import Pair, Panel, Picture, count_differences, pair_panels
 from grader.verdict import comparing
 from grader.verdict.explanation import explain_failure
@@ -27,6 +27,7 @@ def make_picture(exercise: Exercise, trial: Trial, yours_alone: bool = False) ->
     """
     subject = find_subject(exercise.name)
     trial.begin_test(exercise, "the picture")
+    trial.replaced = _earlier_stubs(exercise, trial.target)
     problem: BaseException | None = None
     try:
         with _without_output():
@@ -75,6 +76,12 @@ def _is_written(exercise: Exercise, target: Target) -> bool:
         return is_written(target.source(exercise.module).text, exercise.name)
     except (SourceProblem, ChapterBroken):
         return False
+
+
+def _earlier_stubs(exercise: Exercise, target: Target) -> tuple[str, ...]:
+    """The earlier exercises of the chapter that are not written: the picture uses the reference's, as a test does."""
+    earlier = map(load_syllabus().exercise, earlier_in_chapter(exercise))
+    return replaceable_beside(exercise, [each.name for each in earlier if not _is_written(each, target)])
 
 
 def _explain_missing_picture(exercise: Exercise, problem: BaseException, trial: Trial, yours_alone: bool) -> str:

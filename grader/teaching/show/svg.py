@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from grader.teaching.drawing.charts import card, curves, heatmap, write
-from grader.teaching.drawing.palette import CURVES, FAINT, paint
+from grader.teaching.drawing import CURVES, FAINT, card, curves, heatmap, paint, write
 from grader.teaching.show.panels import Bars, Chart, Grid, Panel
 
 BAR_WIDTH, BAR_HEIGHT, BAR_STEP = 240, 22, 28

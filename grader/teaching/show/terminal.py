@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from grader.console.output import wrap_text
-from grader.teaching.drawing.palette import CURVES, shade, terminal_style
+from grader.teaching.drawing import CURVES, shade, terminal_style
 from grader.teaching.show.panels import DIFFERENCE, Bars, Chart, Grid, Pair, Picture, Span
 from rich.text import Text
 

@@ -1,8 +1,8 @@
 """`headway walk NAME`: guided tours through the parts that the learner has built, with the numbers of this run.
 
-A walk is a template and a module. The template `exercises/walks/chNN_name.md` is what a reader sees; `template.py` says
-how it is written. Its number is the last chapter that the walk needs. The module has the same name without the
-number, and is here or, if it needs a room that imports this one, named in ELSEWHERE. It has
+A walk is a template and a module. The template `exercises/walks/chNN_name.md` is what a reader sees; `guide.py` says
+how it is written. Its number is the last chapter that the walk needs. The module is `walk_name.py` in this chapter's
+folder of grader/chapters/. It has
 
     REQUIRED_EXERCISES  the names of all exercises whose code runs, also of those that other exercises call; `parts.py`
                         decides whether each one is the learner's or the reference's
@@ -14,14 +14,13 @@ number, and is here or, if it needs a room that imports this one, named in ELSEW
                         more than a second in `with report_progress("training", epochs) as step:` and call `step()` as
                         often as announced
     describe(numbers)   returns what the template needs besides these numbers and the module's constants: tables, grids,
-                        curves (see walk_page.py), and numbers that follow from others
+                        curves (see terminal_drawing.py), and numbers that follow from others
 
 A module may have `require()`, which raises a UserProblem if the walk cannot run on this machine.
 
 `guide.py` does the rest. The learner's code runs only in `measure`. Its prints are suppressed. If it raises an
 exception, `guide.py` measures again with the reference's code for that exercise and reports it. So `measure` must keep
-no state between two calls. Use `inference.py` and its template as the example. A module may also have the measurement
-of a lesson (see ../measurements.py).
+no state between two calls. Use `walk_inference.py` of chapter 9 and its template as the example.
 """
 
 from __future__ import annotations
@@ -30,11 +29,11 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
+from grader.chapters import find_files, module_name
 from grader.course.source import read_source
 from grader.course.syllabus import EXERCISES
 
 TEMPLATES = EXERCISES / "walks"
-ELSEWHERE = {"published": "grader.models.published.walk"}  # that room imports this one, so it is only named here
 
 
 def list_walks() -> dict[str, str]:
@@ -51,4 +50,6 @@ def _templates() -> dict[str, Path]:
 
 
 def load(name: str) -> ModuleType:
-    return import_module(ELSEWHERE.get(name) or f"{__name__}.{name.replace('-', '_')}")
+    chapter, _, own = template_path(name).stem.partition("_")
+    [path] = find_files(f"walk_{own}.py", f"{chapter}_*")
+    return import_module(module_name(path))

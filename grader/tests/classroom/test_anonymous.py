@@ -8,8 +8,7 @@ import sys
 
 import pytest
 from grade_command import Ran, hand_in, headway, marks, mistake
-from grader.classroom.anonymous.key_file import read_key
-from grader.classroom.anonymous.pseudonyms import add_people
+from grader.classroom.anonymous import add_people, read_key
 from pytest_runs import solution
 
 pytestmark = pytest.mark.thorough

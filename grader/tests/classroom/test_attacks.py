@@ -22,16 +22,16 @@ from pathlib import Path
 
 import pytest
 from grade_command import PATIENCE, command, hand_in, marks, mistake
-from grader.classroom.gradebook.gradebook import Gradebook
+from grader.classroom.gradebook import Gradebook
 from grader.classroom.judging.dispatch import GradeJob
-from grader.classroom.judging.graded_class import Person
+from grader.classroom.judging.marks import Person
 from grader.classroom.judging.rules import Rules
 from grader.course.syllabus import ROOT, load_syllabus
 from grader.execution.sandbox.isolation import available
 from grader.processes.client import ServerProcess
 from grader.processes.job import read
 from grader.system import kernel
-from grader.verdict.summary import Verdict
+from grader.verdict.results import Verdict
 from linux_processes import children_of, command_line, descendants, still_running
 from pytest_runs import environment, grade, solution
 from report_examples import elements_of
@@ -49,6 +49,7 @@ class Attack:
     not_in_process: str = ""  # why a run in process does not withstand it
     exercise: str = "softmax"  # the code for another one is appended to the reference's chapter
     message: str = ""  # what the author must read
+    loses: tuple[str, ...] = ()  # right values without the work that a law counts: the tests that must fail; without them, no point is earned
     unreadable: bool = False  # the chapter gets a sentence instead of a verdict
     coding: str = ""
     shared: str = ""
@@ -80,7 +81,8 @@ SEED = "20261121"  # in process: not the public seed
 NAMES = ["=HYPERLINK(A1)", "@SUM(1+1)", "-1+1", "<img src=x onerror=attack()>", "\x1b[2J\x1b]0;attack\x07red", "\u202etxt.exe", "`attack` ![x](y) | a", "{{ 7 * 7 }}"]
 EVERY = attacks()
 ATTACKS = [attack for attack in EVERY if attack.exercise == "softmax"]
-ON_OTHERS = [attack for attack in EVERY if attack.exercise != "softmax"]
+ON_OTHERS = [attack for attack in EVERY if attack.exercise != "softmax" and not attack.loses]
+ON_COUNTS = [attack for attack in EVERY if attack.loses]
 
 
 def honest(number: int) -> str:
@@ -134,7 +136,7 @@ def run(place: Path) -> Run:
             deadline = time.monotonic() + 2 * PATIENCE
             while grader.poll() is None:
                 assert time.monotonic() < deadline, "the grader waits for ever"
-                found.servers |= {pid for pid in children_of(grader.pid) if "grader.classroom.judging.server" in command_line(pid)}
+                found.servers |= {pid for pid in children_of(grader.pid) if "grader.classroom.judging.start_server" in command_line(pid)}
                 members |= descendants(grader.pid)
                 time.sleep(0.1)
             reparented = {pid: start_time for pid, start_time in descendants(os.getpid()).items() if pid not in before}
@@ -181,22 +183,25 @@ def _files(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
-# ---- the class grader
+# ---- the class grader, alone: a machine that is busy beyond measure may cost a server too
 
 
+@pytest.mark.alone
 def test_no_attack_earns_a_point(attacked):
     found = marks(attacked.out)
     assert {attack.name for attack in ATTACKS if found[attack.name]["softmax"] != "0"} == set()
 
 
+@pytest.mark.alone
 def test_the_server_survives_and_every_submission_is_graded(attacked):
     unread = {attack.name for attack in ATTACKS if attack.unreadable}
     assert attacked.status == 1 and "Traceback" not in attacked.said, attacked.said
     assert set(re.findall(r"^Not graded: (\w+): ", attacked.said, re.MULTILINE)) == unread and len(unread) > 4
-    assert len(attacked.servers) == 1, "a server was lost"
+    assert len(attacked.servers) == 1, f"a server was lost: {attacked.said}"
     assert len(attacked.people) == len(ATTACKS) + len(HONEST) + len(NAMES)
 
 
+@pytest.mark.alone
 def test_honest_submissions_get_the_same_marks_as_without_attacks(attacked, alone):
     for name in HONEST:
         assert marks(attacked.out)[name] == marks(alone.out)[name]
@@ -205,6 +210,7 @@ def test_honest_submissions_get_the_same_marks_as_without_attacks(attacked, alon
     assert {"10", "0"} < {row["softmax"] for row in marks(alone.out).values()}
 
 
+@pytest.mark.alone
 def test_every_submission_without_a_verdict_has_a_message(attacked):
     for attack in ATTACKS:
         person = attacked.people[attack.name]
@@ -222,6 +228,7 @@ def test_every_submission_without_a_verdict_has_a_message(attacked):
         assert "of 10 points" in feedback and len(feedback.split()) > 20, feedback
 
 
+@pytest.mark.alone
 def test_attacks_leave_no_process_and_no_file(attacked):
     assert attacked.remaining == [], [command_line(pid) for pid in attacked.remaining]
     assert _files(attacked.place / "temporary") == {}
@@ -230,6 +237,7 @@ def test_attacks_leave_no_process_and_no_file(attacked):
         assert list(Path(place).glob("headway-attack*")) == []
 
 
+@pytest.mark.alone
 def test_names_and_output_of_attacks_are_displayed_as_text(attacked, alone):
     """The terminal, a table of marks in a spreadsheet, and the report in a browser."""
     for path in [*(path for path in attacked.out.rglob("*") if path.suffix in (".csv", ".md", ".json", ".xml", ".html")), attacked.place / "said"]:
@@ -248,7 +256,7 @@ def test_names_and_output_of_attacks_are_displayed_as_text(attacked, alone):
 @pytest.fixture
 def server():
     """A pytest session with everything loaded, which is forked for each target."""
-    server = ServerProcess(str(isolation), module="grader.classroom.judging.server")
+    server = ServerProcess(str(isolation), module="grader.classroom.judging.start_server")
     yield server
     server.end()
 
@@ -260,7 +268,7 @@ def test_attacks_that_can_be_stopped_in_process_earn_nothing(server):
     assert server.alive and len(found) > 40
 
 
-@pytest.mark.parametrize("in_worker", [False, True], ids=["local", "worker"])
+@pytest.mark.parametrize("in_worker", [pytest.param(False, marks=pytest.mark.measured, id="local"), pytest.param(True, id="worker")])
 def test_attacks_on_other_exercises_earn_nothing(server, in_worker):
     right = {name: load_syllabus().exercise(name) for name in sorted({attack.exercise for attack in ON_OTHERS})}
     tests = {attack.name: (attack.exercise, f"{solution(right[attack.exercise].chapter)}\n\n{attack.text}", in_worker) for attack in ON_OTHERS}
@@ -270,13 +278,26 @@ def test_attacks_on_other_exercises_earn_nothing(server, in_worker):
     assert [name for name in shortcuts if not found[name].results[0].forbidden] == [] and len(shortcuts) > 15
 
 
-def verdicts(server: ServerProcess, tests: dict[str, tuple[str, str, bool]]) -> dict[str, Verdict]:
+@pytest.mark.parametrize(("in_worker", "seed"), [pytest.param(False, int(SEED), marks=pytest.mark.measured, id="local"), pytest.param(True, 7, id="worker")])
+def test_work_that_a_law_counts_has_to_be_done(server, in_worker, seed):
+    tests = {attack.name: (attack.exercise, f"{solution(load_syllabus().exercise(attack.exercise).chapter)}\n\n{attack.text}", in_worker) for attack in ON_COUNTS}
+    found, wrong = verdicts(server, tests, seed), []
+    for attack in ON_COUNTS:
+        results = found[attack.name].results[0]
+        failed = {test.name: test.message for test in results.tests if test.outcome == "failed"}
+        said = " ".join([*failed.values(), *results.forbidden])
+        if not set(attack.loses) <= failed.keys() or attack.message not in said:
+            wrong.append((attack.name, set(attack.loses) - failed.keys(), failed, results.forbidden))
+    assert not wrong
+
+
+def verdicts(server: ServerProcess, tests: dict[str, tuple[str, str, bool]], seed: int = int(SEED)) -> dict[str, Verdict]:
     """For each attack: the exercise, its chapter's text, and whether a worker runs it."""
     address = server.address()
 
     def verdict(exercise: str, text: str, in_worker: bool) -> Verdict | list[dict]:
         sources = {load_syllabus().exercise(exercise).module: text}
-        with address.ask(GradeJob(sources, {}, [exercise], int(SEED), 600.0, in_worker=in_worker)) as sock:
+        with address.ask(GradeJob(sources, {}, [exercise], seed, 600.0, in_worker=in_worker)) as sock:
             said = list(read(sock))
         return next((Verdict.from_data(message["verdict"]) for message in said if "verdict" in message), said)
 

@@ -1,7 +1,7 @@
 """The roster: it reads the tables that learning platforms export, and finds a person by any name or id."""
 
 import pytest
-from grader.classroom.intake.problems import GradingProblem
+from grader.classroom.intake.submissions import GradingProblem
 from grader.classroom.term.roster import Roster, RosterPerson, read_people, write_people
 
 ALPHA = RosterPerson("Alpha One", "alpha@example.edu", "aone", "s1", "11", "501", "S1", "G1")

@@ -11,8 +11,8 @@ import zipfile
 import pytest
 import submission_archives
 from grader.classroom.intake.files import Limits, list_members
-from grader.classroom.intake.problems import UnreadableSubmission
 from grader.classroom.intake.submission_content import MAX_ARCHIVE_LEVELS
+from grader.classroom.intake.submissions import UnreadableSubmission
 from grader.course.syllabus import ROOT
 from submission_archives import (
     CHAPTER,
@@ -52,13 +52,13 @@ def test_links_and_devices_in_archives_are_not_followed(tmp_path):
         out.addfile(info, io.BytesIO(b"x = 1\n"))
     found = archive(tmp_path / "a", tar.getvalue(), "alpha.tar")
     assert found.sources == {"ch02_embeddings": "x = 1\n"}
-    assert [note for note in found.notes if "does not follow" in note] == [f"{n} is a link, which the grader does not follow" for n in (CHAPTER, "ch01_tokenizer.py")]
+    assert [note for note in found.notes if "does not follow" in note] == [f"the file {n} is a link, which the grader does not follow" for n in (CHAPTER, "ch01_tokenizer.py")]
     link = zipfile.ZipInfo(CHAPTER)
     link.external_attr = 0o120777 << 16
     target = io.BytesIO()
     with zipfile.ZipFile(target, "w") as out:
         out.writestr(link, "/etc/passwd")
-    assert archive(tmp_path / "b", target.getvalue()).problem == "it contains no readable chapter: ch03_attention.py is a link, which the grader does not follow"
+    assert archive(tmp_path / "b", target.getvalue()).problem == "it contains no readable chapter: the file ch03_attention.py is a link, which the grader does not follow"
 
 
 def test_a_password_and_an_unusual_compression_give_a_clear_message(tmp_path):

@@ -69,7 +69,7 @@ def server_processes(workers):
     for pid in workers:
         try:
             for child in psutil.Process(pid).children():
-                if "grader.classroom.judging.server" in child.cmdline():
+                if "grader.classroom.judging.start_server" in child.cmdline():
                     found |= {child, *child.children(recursive=True)}
         except psutil.NoSuchProcess:
             pass
@@ -107,7 +107,7 @@ def test_a_cluster_that_loses_a_worker_grades_a_class_as_this_machine_does(peopl
         run = pool.submit(graded, people, there, cluster.scheduler_address)
         seen, killed = set(), None
         while not run.done():
-            seen |= server_processes(nanny.pid for nanny in cluster.workers.values() if nanny.pid)
+            seen |= server_processes(nanny.pid for nanny in list(cluster.workers.values()) if nanny.pid)
             if killed is None and verdicts(cluster):
                 killed = kill_a_busy_worker(cluster)
             time.sleep(0.05)

@@ -11,10 +11,11 @@ import pytest
 from example_class import EXERCISES, HOSTILE, RULES, a_class, submission
 from grade_command import EXERCISES_ASKED, exports, hand_in, headway, marks, store_verdicts
 from gradebook_runs import exported, graded, start_gradebook
+from grader.classroom.class_report import render_report
 from grader.classroom.exports import write_all
-from grader.classroom.gradebook.gradebook import Gradebook, GradebookProblem
-from grader.classroom.report.page import render
-from grader.classroom.term.marks import compute_term_marks
+from grader.classroom.gradebook import Gradebook
+from grader.classroom.gradebook_file import GradebookProblem
+from grader.classroom.term.course import compute_term_marks
 from grader.classroom.term.roster import Roster, RosterPerson
 from term_examples import a_course, an_assignment
 
@@ -29,12 +30,12 @@ def test_every_export_shows_what_was_given_and_adds_up(tmp_path):
     book, _, _ = start_gradebook(tmp_path, people)
     with book:
         for name in ("Learner 001", "Unreadable"):
-            book.corrections.override(book.find_owner(name), SOFTMAX, Decimal("6.5"), f"because {HOSTILE}", NOW)
+            book.override(book.find_owner(name), SOFTMAX, Decimal("6.5"), f"because {HOSTILE}", NOW)
         for exercise in EXERCISES:
-            book.corrections.override(book.find_owner(late.name), exercise.name, Decimal(8), "all of it", NOW)
+            book.override(book.find_owner(late.name), exercise.name, Decimal(8), "all of it", NOW)
         made = exported(book, tmp_path)
         graded_class = book.graded_class(RULES)
-        page = render(graded_class)
+        page = render_report(graded_class)
     assert "you gave 6.5 points instead of" in page and "<script>alert" not in page
     for person in graded_class.people:
         data = json.loads(made[f"gradescope/{person.slug}.json"])
@@ -63,14 +64,14 @@ def test_missing_people_have_a_row_and_may_get_points(tmp_path):
         first = book.graded_class(rules)
         assert [person.name for person in first.people] == ["Alpha", "beta"] and [person.name for person in first.missing] == ["Delta", "Gamma", "Zeta"]
         before = {path.relative_to(tmp_path).as_posix(): path.read_bytes() for path in write_all(first, tmp_path)}
-        book.corrections.override(book.find_owner("Gamma", roster), SOFTMAX, Decimal(5), "an oral exam", NOW)
+        book.override(book.find_owner("Gamma", roster), SOFTMAX, Decimal(5), "an oral exam", NOW)
         with pytest.raises(GradebookProblem, match='did you mean Gamma?'):
             book.find_owner("Gama", roster)
         second = book.graded_class(rules)
         made = {path.relative_to(tmp_path).as_posix(): path.read_bytes() for path in write_all(second, tmp_path)}
     rows = list(csv.DictReader(io.StringIO(made["grades.csv"].decode("utf-8-sig"))))
     assert [(row["name"], row["total"], row["problem"]) for row in rows[2:]] == [("Delta", "0", "missing"), ("Gamma", "5", "missing"), ("Zeta", "0", "missing")]
-    assert [row["of"] for row in rows] == ["32"] * 5 and rows[2][SOFTMAX] == "0" and "An oral exam" in rows[3]["notes"]
+    assert [row["of"] for row in rows] == ["32"] * 5 and rows[2][SOFTMAX] == "0" and "because: \"an oral exam\"" in rows[3]["notes"]
     files = {name for name in before if "/" in name}
     assert {name for name in made if "/" in name} - files == {"feedback/Gamma.md", "gradescope/Gamma.json"}
     assert "Nothing was submitted." in made["feedback/Gamma.md"].decode() and json.loads(made["gradescope/Gamma.json"])["score"] == 5
@@ -124,3 +125,24 @@ def test_override_from_the_command_line(tmp_path):
     assert "revoked" in headway("override", "--list", *out).out
     ran = headway("override", "Beta", "softmax", 1, "--because", "x", "--out", tmp_path)
     assert ran.status == 2 and "is not a folder that `headway grade` has written to" in ran.out
+
+
+def test_a_reason_is_printed_as_given_and_points_for_an_unreadable_submission_have_a_remark(tmp_path):
+    """In a course: the zip of Beta cannot be read, and the instructor gives points after an oral exam."""
+    hand_in(tmp_path / "class", "Alpha", "x = 1")
+    (tmp_path / "class" / "Beta.zip").write_bytes(b"PK\x03\x04 and no more")
+    (tmp_path / "roster.csv").write_text("name\nAlpha\nBeta\n", encoding="utf-8")
+    (tmp_path / "course.toml").write_text('roster = "roster.csv"\n[assignments.week3]\nexercises = ["softmax"]\n', encoding="utf-8")
+    course, out = ("--course", tmp_path / "course.toml"), tmp_path / "grades" / "week3"
+    store_verdicts(out, tmp_path / "class", "softmax")
+    assert headway("grade", tmp_path / "class", *course).status == 1
+    assert headway("override", "Beta", "softmax", 4, "--because", "oral", *course).status == 0
+    made = exports(out)
+    for name in ("grades.csv", "feedback/Beta.md", "gradescope/Beta.json", "report.html"):
+        text = made[name].decode().replace('""', '"').replace('\\"', '"').replace("\\", "").replace("&#34;", '"')
+        assert 'because: "oral"' in text and "Oral" not in text, (name, text)
+    assert 'not graded</b>' not in made["report.html"].decode(), "Beta has a mark"
+    assert headway("marks", *course).status == 0
+    with (tmp_path / "grades" / "marks.csv").open(encoding="utf-8-sig", newline="") as file:
+        remarks = {row["name"]: row["week3 remark"] for row in csv.DictReader(file)}
+    assert remarks == {"Alpha": "", "Beta": "not graded: the archive is damaged or incomplete; submit it again; points given by the instructor"}

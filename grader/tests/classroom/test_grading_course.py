@@ -9,7 +9,8 @@ import pytest
 from example_class import EXERCISES, submission
 from grade_command import count_graded, exports, hand_in, headway, marks, store_verdicts
 from gradebook_runs import graded, start_gradebook
-from grader.classroom.gradebook.gradebook import Gradebook, GradebookProblem
+from grader.classroom.gradebook import Gradebook
+from grader.classroom.gradebook_file import GradebookProblem
 from grader.classroom.judging.rules import Rules
 from grader.classroom.term.deliveries import name_by_roster
 from grader.classroom.term.roster import Roster, RosterPerson
@@ -138,7 +139,7 @@ def test_of_different_submissions_in_a_group_the_others_get_the_newest_readable_
     broken = type(new)(**vars(submission("C", problem="it is empty")) | {"submitted": old.submitted.replace(hour=22)})
     found, notes = name_by_roster([old, broken, new], roster, True)
     assert {one.name: one.digest for one in found}["D"] == new.digest
-    assert any("group G has different submissions, from A, B, C; its other members get the one of B" in str(note) for note in notes)
+    assert any("different submissions in one group, from A, B, C; its other members get the newest one that can be graded" in str(note) for note in notes)
 
 
 def test_the_id_in_a_file_name_decides_whose_submission_it_is():
@@ -153,7 +154,7 @@ def test_the_id_in_a_file_name_decides_whose_submission_it_is():
 
 def test_two_submissions_of_one_person_are_both_kept_and_reported():
     found, notes = named(submission("Alpha One", "a"), submission("One, Alpha", "b"), groups=False)
-    assert set(found) == {"Alpha One", "One, Alpha"} and sum("one of several submissions of Alpha One" in note for note in notes) == 2
+    assert set(found) == {"Alpha One", "One, Alpha"} and "several submissions of one person: Alpha One, One, Alpha; keep one of them" in notes
 
 
 def test_the_autograder_keeps_each_member_of_a_gradescope_group(tmp_path):
@@ -184,3 +185,45 @@ def test_a_gradebook_is_read_during_a_run(tmp_path):
         with pytest.raises(GradebookProblem, match="is in use: another grader"):
             Gradebook(tmp_path)
     assert sorted(os.listdir(tmp_path)) == ["gradebook.sqlite"]
+
+
+def test_feedback_on_hidden_exercises_names_no_test_and_no_hint_that_the_learner_has(tmp_path):
+    """softmax is hidden, and with it what is built on it; causal_mask is not."""
+    for name in ("Alpha", "Beta"):
+        hand_in(tmp_path / "class", name, f"x = {name!r}")
+    exercises = ["softmax", "causal_mask", "scaled_dot_product_attention"]
+    assignment = f"[assignments.week3]\nexercises = {json.dumps(exercises)}\n"
+    (tmp_path / "course.toml").write_text(f'{assignment}hidden = ["softmax"]\n', encoding="utf-8")
+    out = tmp_path / "grades" / "week3"
+    store_verdicts(out, tmp_path / "class", *exercises, wrong="Beta")
+    grade = ("grade", tmp_path / "class", "--course", tmp_path / "course.toml")
+    assert headway(*grade).status == 0
+    files = exports(out)
+    feedback = files["feedback/Beta.md"].decode()
+    parts = {part.split("`")[1]: part for part in feedback.split("\n## ")[1:]}
+    for name in ("softmax", "scaled_dot_product_attention"):
+        assert "Only your instructor has the tests of this exercise" in parts[name] and "headway" not in parts[name], parts[name]
+    assert "headway hint causal_mask" in parts["causal_mask"]
+    assert "tests your code in the other exercises with the same examples" in feedback
+    results = {test["name"]: test["output"] for test in json.loads(files["gradescope/Beta.json"])["tests"]}
+    assert "headway" not in results["softmax"] and "headway hint" in results["causal_mask"]
+    (tmp_path / "course.toml").write_text(f"{assignment}hidden = {json.dumps(exercises)}\n", encoding="utf-8")
+    assert headway(*grade).status == 0 and "the same examples" not in exports(out)["feedback/Beta.md"].decode()
+    (tmp_path / "course.toml").write_text(assignment, encoding="utf-8")
+    assert headway(*grade).status == 0
+    assert "`python -m pytest` tests your code with the same examples" in exports(out)["feedback/Beta.md"].decode()
+
+
+def test_a_file_of_another_chapter_is_named_beside_the_one_that_is_graded(tmp_path):
+    hand_in(tmp_path / "class", "Alpha", "x = 1")
+    hand_in(tmp_path / "class", "Both", "x = 2")
+    for name in ("Both", "Other"):
+        (tmp_path / "class" / name).mkdir(exist_ok=True)
+        (tmp_path / "class" / name / "ch05_layers.py").write_text("x = 3", encoding="utf-8")
+    store_verdicts(tmp_path / "grades", tmp_path / "class", "softmax")
+    ran = headway("grade", tmp_path / "class", "--exercises", "softmax", "--out", tmp_path / "grades")
+    note = "ch05_layers.py was handed in, but ch03_attention.py, which is graded here, was not"
+    rows = marks(tmp_path / "grades")
+    assert {name: row["notes"] for name, row in rows.items()} == {"Alpha": "", "Both": "", "Other": note}
+    assert "Note: no chapter that is graded here was handed in by: Other\n" in ran.out
+    assert "Ch05" not in (made := exports(tmp_path / "grades"))["feedback/Other.md"].decode() and note in made["report.html"].decode()

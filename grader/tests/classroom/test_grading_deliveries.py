@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from example_class import IN_TIME, submission
 from grade_command import exports, hand_in, headway, marks, store_verdicts
+from grader.classroom.grading_options import GradingOptions, read_options, store_options
 from grader.classroom.term import deliveries
-from grader.classroom.term.deliveries import NameNote, find_owner, read_deliveries
+from grader.classroom.term.deliveries import NameNote, find_owner, read_deliveries, without_common_start
 from grader.classroom.term.roster import NO_ROSTER, Roster, RosterPerson
-from grader.cli.commands.grading_options import GradingOptions, read_options, store_options
 
 ROSTER = "name,login\nAlpha One,aone\nBeta Two,btwo\nGamma Three,\nDelta Four,\n"
 COURSE = """\
@@ -93,7 +93,7 @@ def test_a_run_says_in_which_options_it_differs_and_regrade_ends_by_this_person(
 def reading(monkeypatch, roster=NO_ROSTER, **folders):
     """The submissions of these folders, and the notes; `folders` has the submissions of each."""
     notes = []
-    monkeypatch.setattr(deliveries, "read_in_subprocess", lambda path, add_note: folders[path.name])
+    monkeypatch.setattr(deliveries, "read_in_subprocess", lambda path, add_note, **_: folders[path.name])
     found = read_deliveries([Path(name) for name in folders], roster, notes.append)
     return {one.name: one for one in found}, list(map(str, notes))
 
@@ -165,3 +165,51 @@ def test_a_list_of_people_is_sorted_by_its_pseudonyms_before_it_is_cut_off():
     note = NameNote("missing: ", tuple(f"Person {number:02}" for number in range(12)))
     assert str(note).endswith("Person 09, and 2 more")
     assert str(note.rename(lambda name: f"Learner {99 - int(name[-2:])}")).startswith("missing: Learner 88, Learner 89, ")
+
+
+# GitHub Classroom's names: ASSIGNMENT-LOGIN
+
+
+PEOPLE = (RosterPerson("Ada", login="ada"), RosterPerson("Xenia", login="x-ada"), RosterPerson("Da", login="DA"), RosterPerson("Marie", login="marie"))
+
+
+def renamed(*names, people=PEOPLE):
+    roster, said = Roster(people), []
+    found = without_common_start([submission(name) for name in names], roster, said.append)
+    owners = [find_owner(one, roster) for one in found]
+    return [owner.name if owner else one.name for one, owner in zip(found, owners)], len(said)
+
+
+@pytest.mark.parametrize(
+    "names, people",
+    [
+        (["week3-ada", "week3-x-ada", "week3-da", "week3-zoe"], ["Ada", "Xenia", "Da", "week3-zoe"]),
+        (["Week3-ADA", "week3-Da"], ["Ada", "Da"]),
+        (["week-3-x-ada", "week-3-ada"], ["Xenia", "Ada"]),
+        (["a-x-ada", "a-x-x-ada", "a-x-da", "a-x-marie"], ["Ada", "Xenia", "Da", "Marie"]),  # the assignment is called a-x
+        (["week3-ada"], ["Ada"]),
+        (["week3-x-ada"], ["week3-x-ada"]),  # ada or x-ada: nothing says which
+        (["week3-hada", "week3-marie"], ["week3-hada", "Marie"]),
+        (["ada", "da", "ada-marie"], ["Ada", "Da", "ada-marie"]),  # somebody else
+    ],
+)
+def test_a_login_at_the_end_of_most_names_is_found(names, people):
+    found, notes = renamed(*names)
+    assert found == people and notes == (found != names and not names[0] == "ada")
+
+
+def test_a_group_at_the_end_of_the_names_is_found():
+    roster = Roster((RosterPerson("Ada", login="ada", group="Team One"), RosterPerson("Beta", login="beta", group="two")))
+    found = without_common_start([submission("week3-team-one"), submission("week3-two")], roster, print)
+    assert [one.name for one in found] == ["Team One", "two"]
+
+
+def test_folders_of_github_classroom_are_graded_for_the_people_of_the_roster(tmp_path):
+    (tmp_path / "roster.csv").write_text("name,login\nAda One,ada\nXenia Two,x-ada\nBeta Three,Beta\n", encoding="utf-8")
+    (tmp_path / "course.toml").write_text(COURSE, encoding="utf-8")
+    for name in ("week1-ada", "week1-x-ada", "week1-beta"):
+        hand_in(tmp_path / "week1-submissions", name, f"x = {name!r}")
+    store_verdicts(grades(tmp_path), tmp_path / "week1-submissions", "softmax", wrong="week1-x-ada")
+    ran = run(tmp_path, "grade", tmp_path / "week1-submissions", "--fewer")  # the stored verdicts are those of people without a roster
+    assert ran.status == 0 and "not in the roster" not in ran.out and "no submission from" not in ran.out, ran.out
+    assert totals(tmp_path) == {"Ada One": "10", "Beta Three": "10", "Xenia Two": "0"}

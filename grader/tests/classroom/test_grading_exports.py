@@ -11,15 +11,12 @@ from pathlib import Path
 
 import pytest
 from example_class import EXERCISES, HOSTILE, RULES, VERSIONS, a_class, one_test, submission, verdict_of
-from grader.classroom.exports import csv as csv_export
-from grader.classroom.exports import feedback, gradescope, write_all
-from grader.classroom.gradebook.gradebook import Gradebook
-from grader.classroom.intake.problems import GradingProblem
-from grader.classroom.judging import scoring
-from grader.classroom.judging.graded_class import GradedClass, Person
+from grader.classroom.exports import feedback_page, gradescope_results, write_all, write_grades, write_gradescope
+from grader.classroom.gradebook import Gradebook
+from grader.classroom.intake.submissions import GradingProblem
+from grader.classroom.judging.marks import GradedClass, Person, compute_mark, compute_marks, compute_total
 from grader.course.syllabus import ROOT
-from grader.verdict.results import ExerciseResult, Failure
-from grader.verdict.summary import Verdict
+from grader.verdict.results import ExerciseResult, Failure, Verdict
 from markdown_it import MarkdownIt
 from pytest_runs import grade, solution
 
@@ -43,8 +40,8 @@ def hostile_class(folder: Path) -> GradedClass:
 def one(*results: ExerciseResult, **more) -> GradedClass:
     """A class of one person, graded in these exercises."""
     exercises = tuple(result.exercise for result in results) or EXERCISES
-    marks = scoring.compute_marks(results, exercises, RULES.points_of)
-    person = Person(**{"name": "Alpha", "slug": "alpha", "digest": "d", "results": results, "marks": marks, "total": scoring.compute_total(marks.values())} | more)
+    marks = compute_marks(results, exercises, RULES.points_of)
+    person = Person(**{"name": "Alpha", "slug": "alpha", "digest": "d", "results": results, "marks": marks, "total": compute_total(marks.values())} | more)
     return GradedClass((person,), exercises, 0, VERSIONS)
 
 
@@ -109,7 +106,7 @@ def test_a_failed_write_gives_a_message_and_no_partial_file(graded, tmp_path):
 
 
 def test_the_table_has_a_row_per_person_and_a_column_per_exercise(graded, tmp_path):
-    [path] = csv_export.write(graded, tmp_path)
+    [path] = write_grades(graded, tmp_path)
     assert path.read_bytes().startswith(b"\xef\xbb\xbfname,total,of,late,problem,notes,softmax,")
     rows = list(csv.DictReader(io.StringIO(path.read_bytes().decode("utf-8-sig"), newline="")))
     assert list(rows[0]) == ["name", "total", "of", "late", "problem", "notes", *(exercise.name for exercise in EXERCISES)]
@@ -124,7 +121,7 @@ def test_the_table_has_a_row_per_person_and_a_column_per_exercise(graded, tmp_pa
 @pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t=", "\r=", " =", "\x1b[1m=", "\u202e=", "\uff1d", "\u00a0@"])
 def test_no_cell_is_a_formula(start, tmp_path):
     words = f"{start}1+cmd|' /C calc'!A0"
-    [path] = csv_export.write(one(name=words, problem=words, late=words, notes=(words, "b")), tmp_path)
+    [path] = write_grades(one(name=words, problem=words, late=words, notes=(words, "b")), tmp_path)
     [_, row] = csv.reader(io.StringIO(path.read_bytes().decode("utf-8-sig"), newline=""))
     for cell in row:
         assert re.match(r"['⟨]|\d+(\.\d+)?$|$", cell), cell
@@ -134,7 +131,7 @@ def test_no_cell_is_a_formula(start, tmp_path):
 @pytest.mark.parametrize("inside", ["x; =1+1", "x;;@SUM(1)", 'x;"=1+1"', "x|-1+1", "x;\uff1d1+1", "x;\n=1", '";=1'])
 def test_no_cell_is_a_formula_if_semicolons_separate_cells(inside, tmp_path):
     """A spreadsheet that uses the system's separator recognises quotes only at the beginning of a cell."""
-    [path] = csv_export.write(one(name=inside, problem=inside, late=inside, notes=(inside, "b")), tmp_path)
+    [path] = write_grades(one(name=inside, problem=inside, late=inside, notes=(inside, "b")), tmp_path)
     text = path.read_bytes().decode("utf-8-sig")
     for delimiter in ";|":
         for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter):
@@ -146,13 +143,13 @@ def test_no_cell_is_a_formula_if_semicolons_separate_cells(inside, tmp_path):
 def test_every_export_shows_what_was_not_tested(tmp_path):
     person = replace(one().people[0], broken={"ch05_layers": Failure("", message="invalid syntax")})
     graded = replace(one(), people=(person,))
-    data = gradescope.results(person, graded)
+    data = gradescope_results(person, graded)
     assert [test["output"] for test in data["tests"][2:]] == [
         "No test of this exercise was run.", "No test of this exercise was run. ch05_layers.py does not import."
     ]  # fmt: skip
     assert sum(test["max_score"] for test in data["tests"]) == 32 and "ch05_layers.py does not import.\n  problem   invalid syntax" in data["output"]
-    assert "ch05_layers.py does not import" in csv_export.write(graded, tmp_path)[0].read_text(encoding="utf-8-sig")
-    text = feedback.page(person, graded)
+    assert "ch05_layers.py does not import" in write_grades(graded, tmp_path)[0].read_text(encoding="utf-8-sig")
+    text = feedback_page(person, graded)
     assert "So the tests of these exercises could not run: `LayerNorm` 0 of 8." in text and "- `softmax` 0 of 8\n" in text
 
 
@@ -160,7 +157,7 @@ def test_every_export_shows_what_was_not_tested(tmp_path):
 
 
 def test_a_results_file_follows_gradescopes_documentation(graded, tmp_path):
-    paths = gradescope.write(graded, tmp_path)
+    paths = write_gradescope(graded, tmp_path)
     assert [path.stem for path in paths] == [person.slug for person in graded.people]
     for path, person in zip(paths, graded.people):
         data = json.loads(path.read_text(encoding="utf-8"))
@@ -173,7 +170,7 @@ def test_a_results_file_follows_gradescopes_documentation(graded, tmp_path):
         assert round(sum(test["max_score"] for test in data["tests"]), 2) == float(person.total.points)
         assert [(test["name"], test["score"]) for test in data["tests"]] == [(one.name, float(person.marks[one.name].earned)) for one in EXERCISES]
         assert all((test["score"] == test["max_score"]) == (test["status"] == "passed") for test in data["tests"])
-    known = [entry for person in graded.people for entry in gradescope.results(person, graded)["extra_data"]["headway"]["diagnoses"].values()]
+    known = [entry for person in graded.people for entry in gradescope_results(person, graded)["extra_data"]["headway"]["diagnoses"].values()]
     assert {"id": "over_queries", "says": "It is normalised over the queries.", "hint": "Over what?", "also": None} in known
 
 
@@ -186,9 +183,9 @@ def test_an_entry_says_what_is_wrong_with_its_exercise():
         ("passed", "All tests passed."): result("passed"),
     }  # fmt: skip
     for (status, says), found in cases.items():
-        [entry] = gradescope.results(*first_of(one(found)))["tests"]
+        [entry] = gradescope_results(*first_of(one(found)))["tests"]
         assert (entry["status"], entry["number"]) == (status, "3.1") and says in entry["output"], entry
-    data = gradescope.results(*first_of(one(problem="alpha.zip is empty")))
+    data = gradescope_results(*first_of(one(problem="alpha.zip is empty")))
     assert data["score"] == 0 and {test["output"] for test in data["tests"]} == {"This submission could not be graded: alpha.zip is empty."}
 
 
@@ -197,10 +194,10 @@ def test_an_entry_says_what_is_wrong_with_its_exercise():
 
 def test_feedback_shows_what_the_learner_would_have_seen():
     failed, todo = result("passed", "failed", "timeout"), ExerciseResult(EXERCISES[1], [one_test(EXERCISES[1], 1, "todo")])
-    assert feedback.page(*first_of(one(result("passed"), todo))).endswith(
+    assert feedback_page(*first_of(one(result("passed"), todo))).endswith(
         "## Passed\n\n- `softmax` 8 of 8\n\n## Still to do\n\n- `causal_mask` 0 of 8: not implemented yet\n"
     )
-    text = feedback.page(*first_of(one(failed, notes=("two files",), late="1 day late.")))
+    text = feedback_page(*first_of(one(failed, notes=("two files",), late="1 day late.")))
     assert text.startswith("# Feedback for Alpha\n\n**2.67 of 8 points.**\n\n1 day late.\n\n- Two files.\n\n## `softmax` 2.67 of 8\n\n```text\n")
     assert "\nFAILED  test_law_2\n  promised  Law 2 of softmax holds.\n  sizes     B=2 T=3\n" in text
     assert "\n  also timeout: test_law_3\n\nFor a hint: headway hint softmax\nFor a picture: headway show softmax\n```\n" in text
@@ -208,16 +205,16 @@ def test_feedback_shows_what_the_learner_would_have_seen():
 
 def test_feedback_shows_a_broken_chapter_once_and_a_problem_alone():
     error = result("error", "error")
-    text = feedback.page(*first_of(one(error, broken={"ch03_attention": Failure("", message="invalid syntax", where="ch03_attention.py, line 3")})))
+    text = feedback_page(*first_of(one(error, broken={"ch03_attention": Failure("", message="invalid syntax", where="ch03_attention.py, line 3")})))
     assert text.count("invalid syntax") == 1 and "## ch03_attention.py does not import\n" in text
     assert text.endswith("So the tests of these exercises could not run: `softmax` 0 of 8.\n")
-    assert feedback.page(*first_of(one(problem="alpha.zip is empty"))).endswith("**0 of 32 points.**\n\nThis submission could not be graded: alpha.zip is empty.\n")
-    assert "Some tests of this exercise were not run" in feedback.page(*first_of(one(result("passed", missing_weight=1.0))))
+    assert feedback_page(*first_of(one(problem="alpha.zip is empty"))).endswith("**0 of 32 points.**\n\nThis submission could not be graded: alpha.zip is empty.\n")
+    assert "Some tests of this exercise were not run" in feedback_page(*first_of(one(result("passed", missing_weight=1.0))))
 
 
 def test_text_from_a_submission_stays_inside_its_block(graded):
     for person in graded.people:
-        text = feedback.page(person, graded)
+        text = feedback_page(person, graded)
         tokens = MarkdownIt("gfm-like", {"linkify": False, "html": True}).parse(text)
         kinds = {token.type for token in tokens} | {child.type for token in tokens for child in token.children or ()}
         assert kinds <= {"heading_open", "heading_close", "inline", "text", "text_special", "code_inline", "paragraph_open", "paragraph_close", "softbreak",
@@ -225,14 +222,14 @@ def test_text_from_a_submission_stays_inside_its_block(graded):
         headings = [tokens[place + 1].content for place, token in enumerate(tokens) if token.type == "heading_open"]
         assert all(re.match(r"Feedback for |`\w+` [\d.]+ of [\d.]+$|ch\d\d_\w+.py does not import$|Passed$|Still to do$", heading) for heading in headings)
     hostile = next(person for person in graded.people if person.slug == "hostile")
-    shown = MarkdownIt("commonmark", {"html": True}).render(feedback.page(hostile, graded))
+    shown = MarkdownIt("commonmark", {"html": True}).render(feedback_page(hostile, graded))
     assert "<script" not in shown and shown.count("&lt;script&gt;alert(1)&lt;/script&gt;") > 5
-    assert MarkdownIt().parse(feedback.page(hostile, graded))[1].content.startswith("Feedback for red")
+    assert MarkdownIt().parse(feedback_page(hostile, graded))[1].content.startswith("Feedback for red")
 
 
 @pytest.mark.parametrize("inside", ["``````\n```", "~~~", "</pre><b>"])
 def test_a_block_encloses_any_text(inside):
-    text = feedback.page(*first_of(one(broken={"ch03_attention": Failure("", message=inside)})))
+    text = feedback_page(*first_of(one(broken={"ch03_attention": Failure("", message=inside)})))
     [block] = [token.content for token in MarkdownIt().parse(text) if token.type == "fence"]
     assert [line.strip() for line in inside.splitlines()] == [line.removeprefix("  problem").strip() for line in block.splitlines()]
 
@@ -267,9 +264,9 @@ def test_feedback_equals_the_terminal_output(tmp_path):
         book.submissions_to_do([alpha])
         book.store_verdict(alpha.digest, verdict)
         graded = book.graded_class(RULES)
-    [fence] = [token.content for token in MarkdownIt().parse(feedback.page(graded.people[0], graded)) if token.type == "fence"]
+    [fence] = [token.content for token in MarkdownIt().parse(feedback_page(graded.people[0], graded)) if token.type == "fence"]
     printed = [line.rstrip() for line in run.out.splitlines()]
     printed = [line for line in printed[printed.index("── softmax ".ljust(80, "─")) + 1 :] if not line.startswith("  run again ")]
     assert fence.splitlines() == printed[: len(fence.splitlines())] and "printed   ```" in fence
     assert fence.endswith("\nFor a hint: headway hint softmax\nFor a picture: headway show softmax\n")
-    assert graded.people[0].marks["softmax"].earned == scoring.compute_mark(softmax, 8).earned
+    assert graded.people[0].marks["softmax"].earned == compute_mark(softmax, 8).earned

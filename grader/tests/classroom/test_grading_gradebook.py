@@ -6,10 +6,10 @@ from decimal import Decimal
 
 from example_class import EXERCISES, RULES, a_class, submission, verdict_of
 from gradebook_runs import exported, graded, start_gradebook
-from grader.classroom.gradebook.gradebook import UNFINISHED, Gradebook
+from grader.classroom.gradebook import UNFINISHED, Gradebook
 from grader.classroom.judging.dispatch import zero_verdict
-from grader.classroom.judging.graded_class import Mark
-from grader.verdict.conditions import versions
+from grader.classroom.judging.marks import Mark
+from grader.verdict.last_verdicts import versions
 from grader.verdict.results import Failure
 
 # ---- stored results
@@ -94,7 +94,7 @@ def test_additional_exercises_are_graded_and_fewer_need_no_grading(tmp_path):
 
 FINGERPRINT = """
 from pathlib import Path
-from grader.verdict.conditions import versions
+from grader.verdict.last_verdicts import versions
 shown = ("console/output.py", "models/design.py", "classroom/similarity/comparison.py", "tests/conftest.py")
 for names in ([*(f"grader/{name}" for name in shown), "exercises/ch03_attention.py"],
               ["tests/test_ch03_attention_scores.py"], ["solutions/ch03_attention.py"], ["grader/verdict/comparing.py"], ["exercises/syllabus.toml"]):

@@ -7,9 +7,8 @@ from decimal import Decimal
 import pytest
 from example_class import EXERCISES, RULES, a_class, one_test, submission
 from gradebook_runs import graded, start_gradebook
-from grader.classroom.gradebook.gradebook import Gradebook
-from grader.classroom.judging import scoring
-from grader.classroom.judging.graded_class import Mark
+from grader.classroom.gradebook import Gradebook
+from grader.classroom.judging.marks import Mark, compute_mark, compute_total, format_points, split_points
 from grader.classroom.judging.rules import Rules
 from grader.verdict.results import ExerciseResult
 
@@ -34,22 +33,22 @@ def exercise_with(*outcomes: str, weights=None, **more) -> ExerciseResult:
     ],
 )
 def test_a_mark_is_the_share_of_passed_tests_rounded_once(outcomes, weights, points, earned):
-    mark = scoring.compute_mark(exercise_with(*outcomes, weights=weights), points)
+    mark = compute_mark(exercise_with(*outcomes, weights=weights), points)
     assert mark == Mark(Decimal(earned), Decimal(str(points)))
-    assert scoring.compute_mark(exercise_with("passed"), 100 / 3) == Mark(Decimal("33.33"), Decimal("33.33"))
+    assert compute_mark(exercise_with("passed"), 100 / 3) == Mark(Decimal("33.33"), Decimal("33.33"))
 
 
 def test_shortcuts_and_tests_that_were_not_run_earn_nothing():
-    assert scoring.compute_mark(exercise_with("passed", "failed", forbidden=["it calls `x`"]), 8).earned == 0
-    assert scoring.compute_mark(exercise_with("passed", "passed", partial=True, missing_weight=2.0), 8).earned == 4
-    assert scoring.compute_mark(None, 8) == Mark(Decimal(0), Decimal(8))
+    assert compute_mark(exercise_with("passed", "failed", forbidden=["it calls `x`"]), 8).earned == 0
+    assert compute_mark(exercise_with("passed", "passed", partial=True, missing_weight=2.0), 8).earned == 4
+    assert compute_mark(None, 8) == Mark(Decimal(0), Decimal(8))
 
 
 def test_lateness_reduces_the_total():
     marks = [Mark(Decimal("2.67"), Decimal(8)), Mark(Decimal("5.38"), Decimal(10))]
-    assert scoring.compute_total(marks) == Mark(Decimal("8.05"), Decimal(18))
-    assert scoring.compute_total(marks, 0.9) == Mark(Decimal("7.25"), Decimal(18))  # 7.245, half up
-    assert scoring.compute_total(marks, 0) == Mark(Decimal(0), Decimal(18))
+    assert compute_total(marks) == Mark(Decimal("8.05"), Decimal(18))
+    assert compute_total(marks, 0.9) == Mark(Decimal("7.25"), Decimal(18))  # 7.245, half up
+    assert compute_total(marks, 0) == Mark(Decimal(0), Decimal(18))
 
 
 def test_times_are_shown_in_the_time_zone_of_the_due_date(tmp_path):
@@ -72,14 +71,14 @@ def test_new_rules_change_marks_without_grading_again(tmp_path):
     late = ours[-1]
     before = sum(mark.earned for mark in late.marks.values())
     assert late.late == "1 day late (submitted 2026-05-02 10:00, due 2026-05-01 23:59): 10 % of the points earned are deducted"
-    assert late.total.earned == scoring.compute_total([Mark(before, Decimal(1))], "0.9").earned < before and theirs[-1].late == ""
+    assert late.total.earned == compute_total([Mark(before, Decimal(1))], "0.9").earned < before and theirs[-1].late == ""
     assert late.submitted == "2026-05-02T10:00:00+00:00"
 
 
 @pytest.mark.parametrize("amount", ["8", "0.05", "33.33", "0", "33.333"])
 def test_parts_add_up_to_the_amount(amount):
     for weights in ([1, 1, 1], [0.1, 0.2, 0.7], [5], [1] * 30, []):
-        parts = scoring.split_points(Decimal(amount), weights)
+        parts = split_points(Decimal(amount), weights)
         assert not parts or sum(parts) == Decimal(amount)
         assert all(part >= 0 for part in parts) and len(parts) == len(weights)
-    assert [scoring.format_points(Decimal(points)) for points in ("8", "7.50", "2.67", "100", "0", "0.00", "1E+1")] == ["8", "7.5", "2.67", "100", "0", "0", "10"]
+    assert [format_points(Decimal(points)) for points in ("8", "7.50", "2.67", "100", "0", "0.00", "1E+1")] == ["8", "7.5", "2.67", "100", "0", "0", "10"]

@@ -10,8 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.intake.reader import ReadLimits, read_in_subprocess, read_submissions
+from grader.classroom.intake.submissions import GradingProblem
 from grader.course.syllabus import ROOT
 from linux_processes import command_line, descendants
 from submission_archives import CHAPTER, tar_header, write, zipped

@@ -11,18 +11,21 @@ from decimal import Decimal
 import pytest
 import report_examples as classes
 from grader.classroom import sanitize
-from grader.classroom.report import write
-from grader.classroom.report.page import ReportContext, first_sentence, render
-from grader.classroom.report.tally import (
+from grader.classroom.class_report import (
+    ReportContext,
     classify,
     find_at_risk,
+    first_sentence,
+    format_number,
     measure_distribution,
+    render_report,
     tally_exercises,
     tally_misconceptions,
     tally_unexplained,
+    write_report,
 )
-from grader.classroom.report.templates import format_count, format_number
 from grader.classroom.term.roster import Roster, RosterPerson
+from grader.counts import format_count
 from grader.course.syllabus import load_syllabus
 from grader.verdict.results import Diagnosis
 from report_examples import graded, person, result
@@ -94,7 +97,7 @@ def test_long_text_is_cut_and_numbers_read_well():
 
 
 def test_hostile_text_creates_no_element_and_no_attribute(tmp_path):
-    tame, hostile = (classes.elements_of(write(graded_class, tmp_path)) for graded_class in (SMALL, classes.hostile()))
+    tame, hostile = (classes.elements_of(write_report(graded_class, tmp_path)) for graded_class in (SMALL, classes.hostile()))
     assert not hostile - tame
     assert not [name for _, name in tame if name.startswith("on") or name in ("src", "style")]
 
@@ -108,7 +111,7 @@ def test_names_in_backticks_are_code_wherever_the_kit_writes_them():
         person("three", result("gelu", "passed", forbidden=("line 3 calls `gelu`",)), broken={"ch03_attention": replace(words, message="`a`\u00a0is missing.")}),
         classes.Person("four", "four", "0" * 64, problem="run `headway doctor`"),
     ]
-    page = render(graded(*people))
+    page = render_report(graded(*people))
     for shown in ("<code>approximate</code> has no effect.", "So <code>&lt;b&gt;</code> is not bold.", "What does <code>dim</code> say?", "<code>dim</code> is kept.",
                   "<code>x &lt; y</code> holds", "Use <code>amax</code>.", "calls <code>gelu</code>", "<code>a</code>", "run <code>headway doctor</code>"):  # fmt: skip
         assert shown in page, shown
@@ -117,22 +120,22 @@ def test_names_in_backticks_are_code_wherever_the_kit_writes_them():
 
 def test_a_class_without_graded_submissions_has_a_page(tmp_path):
     refused = classes.Person("one", "one", "0", problem="the archive is empty")
-    page = write(graded(refused), tmp_path).read_text(encoding="utf-8")
+    page = write_report(graded(refused), tmp_path).read_text(encoding="utf-8")
     assert "No submission could be graded." in page and "the archive is empty" in page
-    assert "No submission could be graded." in render(graded())
+    assert "No submission could be graded." in render_report(graded())
 
 
 def test_a_whole_course_of_many_people_stays_small(tmp_path):
     """Twenty people, each failing a third of all exercises, each differently: at most 450 bytes for each person and exercise."""
-    path = write(classes.large(20), tmp_path)
+    path = write_report(classes.large(20), tmp_path)
     assert path.stat().st_size < 20 * 450 * len(load_syllabus().exercises)
 
 
 def test_without_jinja_the_message_says_what_to_install(tmp_path):
     code = (
         "import sys; sys.modules['jinja2'] = None\n"  # how Python itself marks a package that is not installed
-        "import pathlib, report_examples as c\nfrom grader.classroom.report import ReportProblem, write\n"
-        "try: write(c.small(), pathlib.Path(sys.argv[1]))\nexcept ReportProblem as problem: print(problem)"
+        "import pathlib, report_examples as c\nfrom grader.classroom.class_report import ReportProblem, write_report\n"
+        "try: write_report(c.small(), pathlib.Path(sys.argv[1]))\nexcept ReportProblem as problem: print(problem)"
     )
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], env=environment, capture_output=True, text=True, check=True)
@@ -152,20 +155,20 @@ CONTEXT = ReportContext(
 def test_the_page_names_course_assignment_dates_and_people_of_the_roster():
     absent = classes.Person("absent", "absent", "", problem="nothing was submitted", missing=True)
     untimed = person("untimed", is_untimed=True)
-    page = render(graded(*SMALL.people, absent, untimed), CONTEXT)
+    page = render_report(graded(*SMALL.people, absent, untimed), CONTEXT)
     for words in ("<title>Week 3, Transformers: class report, 9 people, 3 exercises</title>", '<p class="course">Transformers</p>', "<h1>Week 3: class report</h1>",
                   "Due 2026-12-01 at 23:59, UTC+01:00.", "The newest submission is from 2026-11-20 at 18:04, UTC+01:00.", "1 person without a submission:",
                   "<bdi>absent</bdi>", "5 people with a submission, but not in the roster:", "1 person submitted at an unknown time, which counts as on time."):  # fmt: skip
         assert words in page, words
     assert page.count("unknown time") == 1
-    alone = render(SMALL)
+    alone = render_report(SMALL)
     assert "<h1>Class report</h1>" in alone
     assert not [words for words in ("Due", "Roster", "without a submission", "unknown time") if words in alone]
 
 
 def test_the_newest_time_has_the_time_zone_of_the_due_date():
     people = [person("one", submitted="2026-11-25T10:00:00+00:00"), person("two", submitted="2026-11-25T10:30:00+02:00")]
-    assert "The newest submission is from 2026-11-25 at 11:00, UTC+01:00." in render(graded(*people), CONTEXT)
+    assert "The newest submission is from 2026-11-25 at 11:00, UTC+01:00." in render_report(graded(*people), CONTEXT)
 
 
 def test_a_title_is_the_first_sentence_of_the_diagnosis():
@@ -191,6 +194,6 @@ def test_a_mistake_of_one_group_is_no_frequent_one():
     others = [person(name, result("softmax", "failed", diagnosis=classes.DIAGONAL)) for name in ("four", "five")]
     mistakes = tally_misconceptions(enumerate([*team, *others], start=1))
     assert [(len(one.who), one.is_single) for one in mistakes] == [(2, False), (3, True)]
-    page = render(graded(*team, *others))
+    page = render_report(graded(*team, *others))
     assert "1 more mistake, of one submission</summary>" in page and "<b>3 people</b>, with one submission," in page
-    assert "Most frequent misconception" not in render(graded(*team)) and "1 mistake, of one person</summary>" in render(graded(*team[:1]))
+    assert "Most frequent misconception" not in render_report(graded(*team)) and "1 mistake, of one person</summary>" in render_report(graded(*team[:1]))

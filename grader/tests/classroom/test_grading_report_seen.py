@@ -6,7 +6,8 @@ import pytest
 import report_examples as classes
 from browser import Browser, needs_chromium
 from contrast import CONTRAST
-from grader.classroom.report import write
+from grader.classroom.class_report import write_report
+from page_layout import misfits
 
 pytestmark = [pytest.mark.thorough, needs_chromium]
 
@@ -22,12 +23,12 @@ def browser(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory):
-    return write(classes.small(), tmp_path_factory.mktemp("small"))
+    return write_report(classes.small(), tmp_path_factory.mktemp("small"))
 
 
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory):
-    return write(classes.hostile(), tmp_path_factory.mktemp("hostile"))
+    return write_report(classes.hostile(), tmp_path_factory.mktemp("hostile"))
 
 
 def test_the_instructor_reads_the_numbers_of_the_class(browser, small):
@@ -47,6 +48,10 @@ def test_the_instructor_reads_the_numbers_of_the_class(browser, small):
         "ch03_attention.py: SyntaxError: invalid syntax.",
     ):
         assert sentence in text
+
+
+def test_nothing_is_wider_than_the_window_and_no_button_is_on_two_lines(browser, small, hostile):
+    assert [misfits(browser.open(path)) for path in (small, hostile)] == [[], []]
 
 
 def test_a_name_that_is_a_script_stays_text(browser, hostile):

@@ -4,8 +4,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import pytest
-from grader.classroom.intake.problems import GradingProblem
-from grader.classroom.intake.submissions import Submission
+from grader.classroom.intake.submissions import GradingProblem, Submission
 from grader.classroom.judging.rules import Rules
 from grader.classroom.term.course import read_course_file
 from grader.course.syllabus import load_syllabus

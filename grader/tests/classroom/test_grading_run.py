@@ -30,7 +30,7 @@ from grader.classroom.judging.dispatch import Dispatcher
 from grader.course.known_mistakes import misconceptions
 from grader.course.source import definition
 from grader.execution.sandbox.isolation import Isolation, available
-from grader.verdict.summary import Verdict
+from grader.verdict.results import Verdict
 from linux_processes import command_line, descendants, still_running
 from pytest_runs import environment, grade, solution
 

@@ -2,14 +2,15 @@
 
 import pytest
 from grade_command import hand_in, mistake
-from grader.classroom.grade import grade_class
-from grader.classroom.gradebook.gradebook import Gradebook
+from grader.classroom.exports import write_feedback
+from grader.classroom.gradebook import Gradebook
+from grader.classroom.grading import store_verdicts
 from grader.classroom.intake.submissions import Submission, hash_content
-from grader.classroom.judging.dispatch import Dispatcher
+from grader.classroom.judging.dispatch import EXAMPLE_SETS, Dispatcher, exercise_seed, pool_of_seeds, seeds_of
 from grader.classroom.judging.rules import Rules
-from grader.classroom.judging.seeds import EXAMPLE_SETS, exercise_seed, pool_of_seeds, seeds_of
 from grader.course.syllabus import load_syllabus
 from grader.execution.sandbox.isolation import available
+from grader.verdict.last_verdicts import versions
 from kit_copy import posix
 from pytest_runs import grade, solution
 
@@ -25,15 +26,17 @@ def submission(name: str, text: str, **more: str) -> Submission:
 
 
 def graded(folder, *people: Submission):
-    """The people of a class that was graded in softmax."""
+    """The people of a class that was graded in softmax; their feedback lies in this folder."""
     dispatcher = Dispatcher(available())
     try:
         with Gradebook(folder, SECRET) as book:
-            return grade_class(people, book, [SOFTMAX], 0, Rules(), folder, dispatcher, 1).graded_class.people
+            book.start_run(0, [SOFTMAX], versions())
+            store_verdicts(book, book.submissions_to_do(people), dispatcher, 1)
+            found = book.graded_class(Rules())
+        write_feedback(found, folder)
+        return found.people
     finally:
         dispatcher.close()
-
-
 
 
 def test_the_secret_and_the_content_choose_one_of_a_few_sets_of_examples():

@@ -1,14 +1,18 @@
 """What a class hands in is read in any form, and a problem affects only its own submission."""
 
+import json
 import os
+import re
+import textwrap
 
 import pytest
-from grader.classroom.intake.file_names import make_safe_name
+from grader.classroom.intake import submission_content
+from grader.classroom.intake.file_names import NeutralNames, parse_code_name, strip_archive_suffix
 from grader.classroom.intake.files import FoundFile
-from grader.classroom.intake.problems import GradingProblem
-from grader.classroom.intake.reader import read_submissions
-from grader.classroom.intake.submission_content import MAX_FILES, read_content
-from grader.course.source import MAX_FILE_BYTES
+from grader.classroom.intake.reader import iterate_submissions, read_submissions
+from grader.classroom.intake.submission_content import MAX_FILES, MAX_VERSIONS, read_content
+from grader.classroom.intake.submissions import GradingProblem, make_safe_name
+from grader.course.source import MAX_FILE_BYTES, parse
 from grader.course.stubs import reference_stub
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -124,7 +128,7 @@ PEOPLE: dict[str, tuple[dict[str, str | bytes], dict[str, str], str]] = {
     "several archives": (
         {"a.zip": ARCHIVE, "b.zip": ARCHIVE}, {}, "it contains several archives (a.zip and b.zip) and no chapter file; submit one archive",
     ),
-    "an archive beside the chapter": ({"a.zip": ARCHIVE, CHAPTER: "x"}, {MODULE: "x"}, "a.zip was not opened, because there are chapter files next to it"),
+    "an archive beside the chapter": ({"a.zip": ARCHIVE, CHAPTER: "x"}, {MODULE: "x"}, "the archive a.zip was not opened, because there are chapter files next to it"),
     "too deep": ({CHAPTER: "x", "d/" * 70 + "ch01_tokenizer.py": "y"}, {MODULE: "x"}, "files more than 60 folders deep were not read"),
     "too large": ({CHAPTER: b"#" * (MAX_FILE_BYTES + 1), "ch01_tokenizer.py": "mine"}, {"ch01_tokenizer": "mine"}, TOO_LARGE),
     "too large in an archive": ({"hw.zip": zipped({CHAPTER: b"#" * (MAX_FILE_BYTES + 1)})}, {}, TOO_LARGE),
@@ -135,13 +139,18 @@ PEOPLE: dict[str, tuple[dict[str, str | bytes], dict[str, str], str]] = {
 
 
 @pytest.fixture(scope="module")
-def the_class(tmp_path_factory):
+def class_folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("class")
     for person, (files, _, _) in PEOPLE.items():
         for number, (path, content) in enumerate(files.items()):
             write(folder / person / path, content, time=1_780_000_000 + number)
     write(folder / ".hidden" / CHAPTER)
-    found = by_name(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def the_class(class_folder):
+    found = by_name(class_folder)
     assert found.keys() == PEOPLE.keys()
     return found
 
@@ -153,6 +162,36 @@ def test_what_is_graded_of_a_persons_files_and_what_the_notes_say(the_class, per
     assert (found.sources, "; ".join(filter(None, [found.problem, *found.notes]))) == (sources, says)
 
 
+def test_with_neutral_names_the_same_is_graded_and_no_sentence_shows_a_name(the_class, class_folder):
+    for [found] in iterate_submissions(class_folder, print, hides_names=True):
+        files, _, _ = PEOPLE[found.name]
+        named = the_class[found.name]
+        assert (found.sources, found.broken, bool(found.problem)) == (named.sources, named.broken, bool(named.problem)), found.name
+        assert len(found.notes) == len(named.notes)
+        said = " ".join([found.problem, *found.notes])
+        for part in {part for path in files for part in path.split("/")} - {CHAPTER, MODULE, "exercises", "solutions", "grader", "tests"}:
+            name = parse_code_name(part)
+            if not (name and name.module and not name.person):
+                assert not re.search(rf"\b{re.escape(part)}\b", said), (found.name, part, said)
+
+
+@pytest.mark.parametrize(
+    "name, neutral",
+    {
+        "ada_homework.py": "FILE1.py", "ada (2).py": "FILE1-2.py", "ada.py.txt": "FILE1.py", "test_ada.py": "test_FILE1.py", "ada.ipynb": "FILE1.ipynb",
+        "ada_ch03_attention (1).py": "NAME1_ch03_attention-1.py", "CH03_attention-4.py": "CH03_attention-4.py", "ch03_attention_ada.ipynb": "NAME1_ch03_attention.ipynb",
+        "ada.tar.gz": "ARCHIVE1.tar.gz", "ada.docx": "FILE1.docx", "my.ada": "FILE1.other", "ada": "FILE1", "A" * 300: "FILE1" + "_" * 300,
+    }.items(),
+)  # fmt: skip
+def test_a_neutral_name_says_what_the_grader_must_know(name, neutral):
+    names = NeutralNames()
+    assert names.name(name, False) == names.name(name, False) == neutral != names.name("other" + name, False)
+    old, new = parse_code_name(name), parse_code_name(neutral)
+    assert (old is None) == (new is None) and (old is None or (old.module, bool(old.person), old.copy, old.is_notebook) == (new.module, bool(new.person), new.copy, new.is_notebook))
+    assert bool(strip_archive_suffix(name)) == bool(strip_archive_suffix(neutral)) and ("." in name) == ("." in neutral)
+    assert names.name("ada", True) == "FOLDER1" and names.name("tests", True) == "tests"
+
+
 def test_one_file_with_several_chapters_is_divided(tmp_path):
     gelu = "def gelu(x):\n    return softmax(x)\n"
     write(tmp_path / "alpha" / "all.py", f"import torch\n{ONE}{gelu}print(gelu(torch.ones(3)))\n")
@@ -161,6 +200,14 @@ def test_one_file_with_several_chapters_is_divided(tmp_path):
     assert "gelu" not in found.sources[MODULE] and "print" not in found.sources[MODULE]
     assert f"from .{MODULE} import softmax\n" in found.sources["ch05_layers"]
     assert found.notes[0] == "the file all.py was used as ch03_attention.py, because it defines softmax; only the code that they use was read"
+
+
+def test_a_file_whose_code_is_all_below_an_if_or_a_try_is_the_chapter_that_it_defines(tmp_path):
+    for outer, after in (("if True:", ""), ("try:", "except ImportError:\n    raise\n"), ("if True:", "x = (\n")):
+        text = f"{outer}\n" + textwrap.indent("from .ch01_tokenizer import build_vocab\n" + ONE, "    ") + after
+        write(tmp_path / "alpha" / "homework.py", text)
+        write(tmp_path / "alpha" / "old" / CHAPTER, reference_stub(MODULE))
+        assert one(tmp_path).sources == {MODULE: text}, "and it comes before a stub"
 
 
 def test_text_that_cannot_be_decoded_affects_only_its_file(tmp_path):
@@ -209,6 +256,29 @@ def test_two_submissions_with_one_name_are_a_problem_of_that_person(tmp_path):
     assert found["Alpha"].problem == "" and found["Alpha"].slug.lower() != found["alpha"].slug.lower()
 
 
+# Many versions
+
+
+def test_at_most_fifty_versions_of_a_chapter_are_read_and_a_note_says_so(tmp_path, monkeypatch):
+    """Of files with the chapter's name, of others, and of notebooks; the newest ones are read."""
+    parsed = []
+    monkeypatch.setattr(submission_content, "parse", lambda text, *rest: (parsed.append(text), parse(text, *rest))[1])
+    notebook = {"cells": [{"cell_type": "code", "source": ONE}]}
+    for person, name, text in (("alpha", CHAPTER, "{}"), ("beta", "homework.py", "{}"), ("chi", "work.ipynb", json.dumps(notebook))):
+        for number in range(70):
+            content = text.replace("{}", f"{ONE}\n# {number}\n") if text == "{}" else text
+            write(tmp_path / "class" / person / str(number) / name, content, time=1_790_000_000 + number)
+    found = by_name(tmp_path / "class")
+    assert len(parsed) <= 3 * 4 * MAX_VERSIONS
+    versions = "there are 70 versions of ch03_attention.py, and 50 of them were read; submit one"
+    assert found["alpha"].notes[0] == found["beta"].notes[0] == versions
+    assert found["chi"].notes[0] == "there are 70 notebooks whose names say no chapter, and 50 of them were read; submit one"
+    assert found["alpha"].sources[MODULE].endswith("# 69\n") and "69/homework.py was graded" in found["beta"].notes[-1]
+    files = {f"{number}/{CHAPTER}": f"{ONE}# {number}\n" for number in range(50)}
+    write(tmp_path / "few" / "alpha.zip", zipped(files))
+    assert not any("were read" in note for note in by_name(tmp_path / "few")["alpha"].notes)
+
+
 # Links, pipes, sizes
 
 
@@ -232,8 +302,8 @@ def test_links_are_not_followed_and_pipes_do_not_hang(tmp_path):
     (folder / "epsilon" / "round").symlink_to(folder / "epsilon")
     found = by_name(folder)
     assert found["alpha"].sources == {"ch01_tokenizer": "mine"}
-    assert "ch03_attention.py is a link, which the grader does not follow" in found["alpha"].notes
-    assert found["beta"].problem == "it contains no readable chapter: ch03_attention.py is not a regular file, so it was not opened"
+    assert "the file ch03_attention.py is a link, which the grader does not follow" in found["alpha"].notes
+    assert found["beta"].problem == "it contains no readable chapter: the file ch03_attention.py is not a regular file, so it was not opened"
     assert found["chi"].problem == "the submission is a link, and the grader does not follow links; submit the files themselves"
     assert found["delta"].problem == "the submission is not a regular file, so the grader did not open it; submit chapter files or an archive"
     assert found["epsilon"].problem and not any("secret" in str(s) for s in found.values())

@@ -4,10 +4,9 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
-from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.intake.reader import read_submissions
-from grader.classroom.intake.roster import read_cells
-from grader.classroom.intake.submissions import describe_unknown_times
+from grader.classroom.intake.submissions import GradingProblem, describe_unknown_times
+from grader.classroom.intake.tables import read_cells
 from submission_archives import CHAPTER, one, tarred, write, zipped
 
 # Times

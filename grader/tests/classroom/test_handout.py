@@ -12,10 +12,8 @@ from pathlib import Path
 
 import forked_python
 import pytest
-from grader.classroom.handout import course_subset
-from grader.classroom.handout.course_subset import find_all_hidden
-from grader.classroom.handout.handout_folder import make_handout, plan_handout
-from grader.classroom.intake.problems import GradingProblem
+from grader.classroom.handout.handout_folder import find_all_hidden, make_handout, plan_handout, reduce_suites
+from grader.classroom.intake.submissions import GradingProblem
 from grader.course.source import definition, read_source, replace_definition
 from grader.course.syllabus import EXERCISES, ROOT, SOLUTIONS, UnknownName, load_syllabus
 from grader.verdict.needed_examples import NEEDED, needed_examples
@@ -191,7 +189,7 @@ def test_hiding_an_exercise_also_hides_those_that_need_it_with_the_reason():
 def test_suites_without_a_hidden_exercise_are_complete(tmp_path):
     for name in ("build_vocab", "MultiHeadAttention", "route"):
         chapter = load_syllabus().chapter(load_syllabus().exercise(name).chapter)
-        for file, text in course_subset.reduce_suites([chapter], find_all_hidden([name], chapter.exercises)).items():
+        for file, text in reduce_suites([chapter], find_all_hidden([name], chapter.exercises)).items():
             (tmp_path / file).write_text(text)
     ruff = shutil.which("ruff") or str(Path(sys.executable).with_name("ruff"))
     done = subprocess.run([ruff, "check", "--isolated", "--select", "F821,F822,E9", str(tmp_path)], capture_output=True, text=True)
@@ -257,3 +255,16 @@ def lines_of_blocks(module: str) -> list[str]:
         if inside and len(line) > 28 and "SOLUTION" not in line and _is_statement(line):
             found.append(line)
     return found
+
+
+def test_a_handout_of_a_path_has_its_chapters_and_has_chosen_it(module_kit, tmp_path):
+    said = module_kit.run("handout", str(tmp_path / "out"), "--path", "inside")
+    assert "ch04 Positions in attention" in said and "ch08" not in said, "the chapters to read first are there"
+    made = Kit(tmp_path / "out")
+    page = made.run()
+    assert "The path inside takes about" in page and "Positions in attention" not in page and "Next: softmax" in page
+    assert "interview" not in made.run("path"), "its chapters are not all there"
+    made.run("path", "all")
+    assert "Positions in attention" in made.run()
+    for arguments, sentence in ((("--path", "insde"), "did you mean inside?"), (("--path", "inside", "--chapters", "ch03"), "give --chapters or --path, not both")):
+        assert sentence in module_kit.run("handout", str(tmp_path / "no"), *arguments, status=2)

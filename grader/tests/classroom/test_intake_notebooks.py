@@ -2,11 +2,11 @@
 
 import ast
 import json
+import textwrap
 
 import nbformat
 import pytest
-from grader.classroom.intake.code_files import MAX_NOTEBOOK_BYTES, read_cells
-from grader.classroom.intake.loose_code import read_code, write_chapter
+from grader.classroom.intake.loose_code import MAX_NOTEBOOK_BYTES, read_cells, read_code, write_chapter
 from grader.classroom.intake.reader import read_in_subprocess
 from grader.course.source import definition, is_written
 from grader.course.stubs import reference_stub
@@ -63,6 +63,16 @@ def test_the_last_definition_counts_also_for_helpers():
     text = written(SOFTMAX.replace("exp", "tanh"), SHIFT.replace("amax", "amin"), SOFTMAX, SHIFT, "from torch import softmax")
     assert body(text, "softmax") == SOFTMAX and body(text, "shift") == SHIFT
     assert "tanh" not in text and "amin" not in text and "import softmax" not in text
+
+
+def test_definitions_below_if_try_and_with_count_where_these_only_define():
+    below = "if True:\n" + textwrap.indent(f"{SHIFT}\n{SOFTMAX}\ndef unused(x):\n    return 0\n", "    ")
+    text = written(below)
+    assert body(text, "softmax") == SOFTMAX and body(text, "shift") == SHIFT and "unused" not in text
+    text = written("try:\n    import einops\nexcept ImportError:\n    einops = None\nif einops is None:\n" + textwrap.indent(SHIFT, "    ") + "\nelse:\n    shift = einops.reduce\n", SOFTMAX)
+    assert is_written(text, "softmax") and "    import einops\n" in text and "    shift = einops.reduce\n" in text
+    text = written(SHIFT, SOFTMAX, "if train():\n    def shift(x, dim):\n        return 0\nfor step in range(9):\n    def softmax(x):\n        return 0\nraise SystemExit\n")
+    assert body(text, "softmax") == SOFTMAX and body(text, "shift") == SHIFT and "train()" not in text and "SystemExit" not in text
 
 
 def test_only_what_the_exercises_need_is_kept_and_nothing_is_called(tmp_path):

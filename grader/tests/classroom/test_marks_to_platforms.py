@@ -183,7 +183,7 @@ BAD = {
     "a column twice": (CANVAS.replace("SIS User ID", "ID"), "line 1: the column ID appears twice"),
     "an open quote": (CANVAS + '"Four', "line 8: this is not CSV (unexpected end of data)"),
     "too many cells": (CANVAS + "Four,1,2,3,4,5,6,7,8,9,10\n", "line 8: there are 11 cells for 9 columns"),
-    "nobody of the class": (CANVAS.split('"One')[0] + '"Four, Delta",14,,x,S1,,,,\n', "no person in canvas.csv is in this gradebook (1 people there, 3 here)"),
+    "nobody of the class": (CANVAS.split('"One')[0] + '"Four, Delta",14,,x,S1,,,,\n', "no person in canvas.csv is in this gradebook (1 person there, 3 here)"),
     "a read-only column": (CANVAS.replace("10.00,(read", "(read only),(read"), "Canvas computes the column Attention (8002) itself"),
 }
 

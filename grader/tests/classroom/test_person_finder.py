@@ -6,9 +6,9 @@ from decimal import Decimal
 import pytest
 from example_class import RULES, submission
 from gradebook_runs import graded, start_gradebook
-from grader.classroom.anonymous.pseudonyms import Pseudonyms, add_people
-from grader.classroom.gradebook.gradebook import GradebookProblem
-from grader.classroom.intake.problems import GradingProblem
+from grader.classroom.anonymous import Pseudonyms, add_people
+from grader.classroom.gradebook_file import GradebookProblem
+from grader.classroom.intake.submissions import GradingProblem
 from grader.classroom.term.roster import NamedPerson, Roster, RosterPerson, find_people
 
 ZOE = RosterPerson("Zoë Müller", "zoe@example.edu", "zmueller", "0700007", "20007", "30007", "Mon", "Team 01")
@@ -47,7 +47,7 @@ def test_people_with_one_name_are_offered_with_what_tells_them_apart(tmp_path):
         with pytest.raises(GradebookProblem, match=r'2 people are called alpha; write "Alpha \(Alpha\)" or "Alpha \(Alpha-2\)"'):
             book.find_person("alpha", ROSTER)
         assert book.find_person("Wei Li (wli2)", ROSTER).name == "Wei Li (wli2)"
-        book.corrections.override(book.find_owner("Alpha-2"), "softmax", Decimal(8), "x", datetime(2026, 5, 3, tzinfo=UTC))
+        book.override(book.find_owner("Alpha-2"), "softmax", Decimal(8), "x", datetime(2026, 5, 3, tzinfo=UTC))
         assert [person.slug for person in book.graded_class(RULES).people if person.given] == ["Alpha-2"]
         with pytest.raises(GradebookProblem, match="is called cbianci@example.edu; grades.csv lists all names"):
             book.find_person("cbianci@example.edu", ROSTER)

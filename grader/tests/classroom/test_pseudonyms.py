@@ -8,9 +8,8 @@ from datetime import datetime
 
 import pytest
 from example_class import submission
-from grader.classroom.anonymous.key_file import KeyEntry, read_key
-from grader.classroom.anonymous.pseudonyms import Pseudonyms, Scrubber, add_people, hide_names
-from grader.classroom.intake.problems import GradingProblem
+from grader.classroom.anonymous import KeyEntry, Pseudonyms, Scrubber, add_people, hide_names, read_key
+from grader.classroom.intake.submissions import GradingProblem
 from grader.classroom.judging.rules import Rules
 from grader.classroom.term.course import Course
 from grader.classroom.term.roster import Roster, RosterPerson

@@ -1,8 +1,10 @@
 """Pairs with similar code: copies that somebody changed are found, and people who worked alone are not."""
 
+import textwrap
+
 import pytest
 from grader.classroom.similarity.comparison import compare
-from grader.classroom.similarity.page import mark_both
+from grader.classroom.similarity.page import MAX_SHOWN_EXERCISES, mark_both, render
 from grader.classroom.similarity.pieces import all_pieces, chapter_pieces
 from grader.course.stubs import reference_stub
 from grader.course.syllabus import SOLUTIONS, load_syllabus
@@ -84,6 +86,14 @@ def test_each_change_alone_changes_no_piece_that_it_should_not():
     assert rename_variables("def f(x):\n    y = x\n    return y") == "def f(v0):\n    v1 = v0\n    return v1"
 
 
+def test_a_definition_below_an_if_or_a_try_has_the_same_pieces():
+    text = COURSES["typed"][CHAPTER]
+    first = text.index("import math")
+    for outer, after in (("if True:", ""), ("try:", "except ImportError:\n    raise\n")):
+        inside = f"{text[:first]}{outer}\n{textwrap.indent(text[first:], '    ')}{after}"
+        assert chapter_pieces(inside) == chapter_pieces(text)
+
+
 def test_how_variables_are_used_makes_a_difference():
     code = "def f(a, b):\n    c = a @ b\n    return torch.exp({})\n"
     assert chapter_pieces(code.format("c - c.max()")) != chapter_pieces(code.format("a - c.max()"))
@@ -136,6 +146,37 @@ def test_a_large_ring_does_not_hide_itself(size=5):
     others = [a_submission(f"O{number}", {m: COURSES[style][m] for m in chapters}) for number, style in enumerate(("loops", "terse"))]
     found = compared(*others, *ring)
     assert {name for names in named(found) for name in names} == {one.name for one in ring} and len(found.pairs) == size * (size - 1) // 2
+
+
+def test_a_class_with_one_solution_is_shown_as_a_group(size=12):
+    """All of them have the same code, each with another comment; what counts in pairs is too little for a pair."""
+    text = COURSES["typed"][CHAPTER]
+    people = [a_submission(f"P{number:02}", {CHAPTER: f"{text}\n# {number}\n"}) for number in range(size)]
+    found = compared(*people)
+    assert found.pairs == [] and found.identical == [] and found.summary == "no pair to look at, 1 group with the same code"
+    [group] = found.groups
+    assert found.members(group) == [one.name for one in people]
+    assert {one.name for one in group.exercises} >= {"softmax", "MultiHeadAttention"} and 0 < group.counted_percent < 40
+    page = render(found, "Week 3")
+    assert "No pair to look at, 1 group with the same code." in page and "12 of the 12 people have this code." in page
+    assert f"it counts {group.counted_percent} % of what rare code counts, because" in page and page.count("<figure>") == MAX_SHOWN_EXERCISES < len(group.exercises)
+    alone = compared(*people, *(a_submission(style, {CHAPTER: COURSES[style][CHAPTER]}) for style in ("loops", "terse")))
+    assert [alone.members(one) for one in alone.groups] == [[one.name for one in people]]
+
+
+def test_groups_have_what_all_of_their_people_share():
+    """Three people share two chapters, and a fourth shares one of them; two people are a pair, and honest people no group."""
+    course, other = COURSES["typed"], "ch09_sampling"
+    both = [a_submission(f"P{number}", {module: f"{course[module]}\n# {number}\n" for module in (CHAPTER, other)}) for number in range(3)]
+    one = a_submission("P3", {CHAPTER: course[CHAPTER], other: COURSES["loops"][other]})
+    found = compared(*both, one)
+    assert [(found.members(group), {part.module for part in group.exercises}) for group in found.groups] == [
+        (["P0", "P1", "P2", "P3"], {CHAPTER}), (["P0", "P1", "P2"], {CHAPTER, other}),
+    ]  # fmt: skip
+    assert compared(*both[:2]).groups == [] and named(compared(*both[:2])) == [("P0", "P1")]
+    assert compared(*(a_submission(style, code) for style, code in COURSES.items())).groups == []
+    together = [a_submission(f"P{number}", one.sources, group="g") for number in range(3)]
+    assert compared(*together).groups == []
 
 
 def test_bad_code_costs_only_its_own_author():

@@ -4,7 +4,7 @@ import csv
 
 import pytest
 from grade_command import headway, headway_process
-from grader.cli.commands.grading_options import GradingOptions, store_options
+from grader.classroom.grading_options import GradingOptions, store_options
 from seeded_copies import CHANGES, honest_courses
 
 COURSES = honest_courses()
@@ -40,9 +40,20 @@ def test_the_best_pairs_are_printed_and_both_files_are_written_and_no_code_is_ru
     assert row["person"] == "Alpha" and row["other person"] == "Beta" and int(row["percent"]) >= 70 and row["identical files"] == "no"
     assert int(row["alike lines"]) > 20 and "MultiHeadAttention" in row["exercises"]
     before = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
-    assert sorted(before) == ["similarity.csv", "similarity.html"]
+    assert sorted(before) == ["similarity-groups.csv", "similarity.csv", "similarity.html"]
     headway_process("similarity", submissions, "--out", tmp_path / "out", PYTHONHASHSEED="7")
     assert before == {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
+
+
+def test_a_class_that_shares_one_solution_is_no_all_clear(tmp_path):
+    people = {f"Person {number:02}": f"{COURSES['typed'][CHAPTER]}\n# by me, number {number}\n" for number in range(12)}
+    ran = headway("similarity", hand_in(tmp_path / "in", people), "--out", tmp_path / "out")
+    assert ran.status == 0 and ran.out.splitlines()[0] == "12 people compared, no pair to look at, 1 group with the same code."
+    assert "Same code: Person 00, Person 01" in ran.out and "12 of 12 people have it; in pairs, it counts " in ran.out and "A percentage proves nothing" in ran.out
+    assert rows(tmp_path / "out") == []
+    with (tmp_path / "out" / "similarity-groups.csv").open(encoding="utf-8-sig", newline="") as file:
+        found = list(csv.DictReader(file))
+    assert [row["person"] for row in found] == sorted(people) and {row["group"] for row in found} == {"1"} and int(found[0]["same lines"]) > 20
 
 
 def test_without_submissions_those_of_the_last_grading_are_compared(submissions, tmp_path):

@@ -9,6 +9,7 @@ from contrast import CONTRAST
 from grader.classroom.similarity import page as similarity_page
 from grader.classroom.similarity.comparison import compare
 from grader.course.syllabus import load_syllabus
+from page_layout import misfits
 from seeded_copies import CHANGES, a_submission, honest_courses
 
 pytestmark = [pytest.mark.thorough, needs_chromium]
@@ -48,6 +49,10 @@ def test_the_page_says_what_a_percentage_means_and_shows_every_pair(browser, wri
     assert page.js("[...document.querySelectorAll('.pairs tbody tr')].map(row => row.cells[1].textContent)") == [f"{pair.percent} %" for pair in shown]
     assert page.js("document.querySelectorAll('section.pair').length") == len(shown) == min(comparison.found, 40)
     assert "1 file or submission is not compared" in page.js("document.body.textContent")
+
+
+def test_nothing_is_wider_than_the_window_and_no_button_is_on_two_lines(browser, written):
+    assert misfits(browser.open(written[1])) == []
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])

@@ -7,9 +7,9 @@ from decimal import Decimal
 
 from example_class import EXERCISES, HOSTILE, VERSIONS, submission
 from grade_command import headway
-from grader.classroom.exports.csv import write_marks
-from grader.classroom.gradebook.gradebook import Gradebook
-from grader.classroom.term.marks import compute_term_marks
+from grader.classroom.exports import write_marks
+from grader.classroom.gradebook import Gradebook
+from grader.classroom.term.course import compute_term_marks
 from grader.classroom.term.roster import RosterPerson
 from platform_tables import COURSE, make_course
 from term_examples import a_class_of, a_course, a_graded_person, an_assignment

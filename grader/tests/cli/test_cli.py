@@ -53,13 +53,24 @@ def test_the_next_thing_follows_the_record_and_the_chapter_worked_on(kit):
     (line,) = [line for line in kit.run(PYTHONIOENCODING="ascii", PYTHONUTF8="0").splitlines() if "  Tokenizer " in line]
     assert " 11.25/" in line and "##" in line and "1 of " in line
     listed = kit.run("list")
-    assert all(exercise.name in listed for exercise in load_syllabus().exercises)
+    assert all(f"{exercise.name}  {exercise.effort}\n" in listed for exercise in load_syllabus().exercises)
     assert re.search(r"x +10/10  build_vocab", listed) and re.search(r"> +1.25/\d+  WordTokenizer", listed)
     kit.edit("ch03_attention", "def softmax", "# a comment\n\n\ndef softmax")
     line = kit.file("ch03_attention").read_text().split("def softmax")[0].count("\n") + 1
     said = kit.run("next")
+    softmax = load_syllabus().exercise("softmax")
+    assert f"{softmax.promise} About {softmax.minutes} minutes, easy." in " ".join(said.split())
     assert "Next: softmax" in said and f"ch03_attention.py:{line}\n" in said
+    kit.pass_chapter("ch03")
+    said = kit.run("next", "chapter3")
+    assert "You have passed every exercise of ch03 Attention.\nNext: " in said and "Next: gelu" in kit.run("next", "5")
     kit.record(**{exercise.name: exercise.points for exercise in load_syllabus().exercises})
+    wide, narrow = kit.run(), kit.run(COLUMNS="40")
+    for chapter in load_syllabus().chapters:
+        points, count = f"{chapter.points:g}/{chapter.points:g}", len(chapter.exercises)
+        assert re.search(rf"^ +{chapter.number}  {chapter.title} .*█ +{points}  {count} of {count} passed$", wide, re.M)
+        assert re.search(rf"^ +{chapter.number}  {chapter.title[:20]}.* {points}$", narrow, re.M)
+    assert all(len(line) <= columns for page, columns in ((wide, 80), (narrow, 40)) for line in page.splitlines())
     for command in ("status", "check", "hint"):
         assert "You have passed every exercise" in kit.run(command)
 
@@ -100,6 +111,20 @@ def test_hints_come_one_after_the_other(kit):
     assert "softmax, hint 3 of 3" in kit.run("hint", "Attention") and "count_bigrams, hint 1 of 3" in kit.run("hint")
 
 
+def test_earlier_hints_can_be_seen_again(kit):
+    """Without a new one; and the second hint says how."""
+    assert "You have not seen a hint of gelu yet.\nFor the first hint: headway hint gelu\n" == kit.run("hint", "gelu", "--again")
+    assert "again" not in kit.run("hint", "gelu")
+    assert "To see the earlier ones again: headway hint gelu --again" in kit.run("hint", "gelu")
+    for _ in range(2):
+        out = kit.run("hint", "gelu", "--again")
+        assert re.findall(r"gelu, hint (\d) of 3", out) == ["1", "2"] and out.endswith("For the next hint: headway hint gelu\n")
+        assert all(" ".join(hint.split()) in " ".join(out.split()) for hint in load_syllabus().exercise("gelu").hints[:2])
+    assert "hint 1 of 3" in kit.run("hint", "gelu", "1") and "softmax, hint 1 of 3" in kit.run("hint", "chapter", "3")
+    assert "hint 3 of 3" in kit.run("hint", "gelu") and "This is the last hint" not in kit.run("hint", "gelu", "--level", "1")
+    assert kit.run("hint", "gelu", "--again").endswith("This is the last hint.\n")
+
+
 def test_diff_waits_until_the_exercise_is_passed_and_ignores_todo_comments(kit):
     assert "--peek" in kit.run("diff", "softmax", status=1)
     out = kit.run("diff", "softmax", "--peek")
@@ -132,13 +157,16 @@ def test_an_editor_is_called_at_the_line(fresh, tmp_path, name, pattern):
 def test_check_of_a_stub_and_of_a_solution(kit):
     out = kit.run("check", "causal_mask", status=1)
     assert "not implemented yet" in out and "failed" not in out
-    assert re.search(r"Next: write causal_mask in exercises.ch03_attention\.py:\d+\n +headway check causal_mask", out)
+    assert re.search(r"Next: write `causal_mask` in exercises.ch03_attention\.py:\d+\n +headway check causal_mask", out)
+    assert "Next: write `write` in exercises" in kit.run("check", "write", status=1), "the name of an exercise may be a verb"
     assert not any(word in out for word in ("test session starts", "platform", "rootdir", "collected", "deselected"))
     kit.solve("ch01_tokenizer")
     exercise = load_syllabus().exercise("build_vocab")
     for said in ("build_vocab works", "build_vocab still works"):
         out = " ".join(kit.run("check", "build_vocab").split())
         assert said in out and exercise.why in out and exercise.unlocks in out
+    out = kit.run("check", "build-vocab", "softmax", "chapter", "0", status=1)
+    assert re.search(r"ch00 First model .*ch01 Tokenizer .*build_vocab .*ch03 Attention .*total ", out, re.S)
 
 
 def test_what_cannot_be_tested_is_said_at_once(kit):
@@ -209,7 +237,7 @@ def test_doctor_names_a_missing_package_of_training(monkeypatch):
     from grader.cli.commands import doctor
 
     def about_packages():  # the first findings; the last one is that of a run
-        return takewhile(lambda finding: "tests the code in" not in finding.sentence, doctor.examine())
+        return takewhile(lambda finding: "tests the code in" not in finding.sentence, doctor.examine(grading=False))
 
     assert not any("headway train" in finding.sentence for finding in about_packages())
     monkeypatch.setitem(sys.modules, "numpy", None)

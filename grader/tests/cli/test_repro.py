@@ -36,7 +36,7 @@ def test_the_debugger_stops_at_the_failure_and_a_pass_removes_the_script(kit):
     kit.edit("ch03_attention", "total = exps.summ(dim)", TOTAL)
     kit.run("check", "softmax")
     assert not list((kit.exercises / ".headway" / "repro").iterdir())
-    assert "there is no exercise called 'sofmax'" in kit.run("repro", "sofmax", status=2) and "headway check" in kit.run("repro", status=2)
+    assert "there is no exercise or chapter called 'sofmax'" in kit.run("repro", "sofmax", status=2) and "headway check" in kit.run("repro", status=2)
 
 
 def _debug(kit, keys):

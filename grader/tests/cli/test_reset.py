@@ -56,3 +56,23 @@ def test_a_lost_definition_and_a_lost_file_come_back(kit):
     assert "headway reset ch03" in kit.run("open", "softmax", status=1)
     kit.run("reset", "ch03")
     assert kit.run("stubs", "--check")
+
+
+def test_a_definition_below_an_if_is_found_reset_and_restored_at_its_place(kit):
+    path = kit.file("ch03_attention")
+    stub = path.read_text()
+    start, end = stub.index("def softmax("), stub.index("def causal_mask(")
+    below = "if True:\n\n    def softmax(x, dim=-1):\n        return x.softmax(dim)\n\n\n"
+    path.write_text(stub[:start] + below + stub[end:])
+    line = stub[:start].count("\n") + 3
+    assert f"ch03_attention.py:{line}" in kit.run("open", "softmax") and f"ch03_attention.py:{line}" in kit.run("next")
+    kit.run("reset", "softmax")
+    assert "is already the stub" in kit.run("reset", "softmax")
+    assert '    def softmax(x: Tensor, dim: int = -1) -> Tensor:\n        """' in path.read_text()
+    kit.run("reset", "softmax", "--undo")
+    assert path.read_text() == stub[:start] + below + stub[end:]
+    both = "if torch.cuda.is_available():\n    softmax = torch.sin\nelse:\n    softmax = torch.cos\n\n\n"
+    path.write_text(stub[:start] + both + stub[end:])
+    kit.run("reset", "softmax")
+    assert both in path.read_text() and path.read_text().rstrip().endswith("raise NotImplementedError"), "the last definition counts"
+    assert "is already the stub" in kit.run("reset", "softmax")

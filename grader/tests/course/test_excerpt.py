@@ -1,8 +1,7 @@
 """The line of a syntax error, with a caret below the place."""
 
 import pytest
-from grader.course.excerpt import excerpt
-from grader.course.source import SourceProblem, parse
+from grader.course.source import SourceProblem, excerpt, parse
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@
 
 import pytest
 from grader.course.syllabus import load_syllabus
-from grader.quality.devcheck.hint_code import longest_code, reference_code
-from grader.quality.devcheck.subjects import solution_of
+from grader.tests.quality.devcheck.hint_code import longest_code, reference_code
+from grader.tests.quality.devcheck.subjects import solution_of
 
 COURSE = load_syllabus()
 SOFTMAX = reference_code(solution_of(COURSE.exercise("softmax")), "softmax")

@@ -177,3 +177,18 @@ def test_importing_the_answer_is_found(text):
 )
 def test_other_imports_are_accepted(text):
     assert reference_imports(text) == ()
+
+
+def test_an_import_in_a_try_is_found_also_where_the_except_defines_the_name():
+    text = "try:\n    from torch import softmax\nexcept ImportError:\n    def softmax(x, dim): return x\n\ndef head(x):\n    return softmax(x, -1)\n"
+    assert forbidden_calls(text, "softmax", ["softmax"]) == ["line 2 uses softmax; this exercise is to be solved without it"]
+    assert forbidden_calls(text, "head", ["softmax"]) == ["line 7 uses softmax; this exercise is to be solved without it"]
+    own = text.replace("from torch import softmax", "def softmax(x, dim): return x")
+    assert forbidden_calls(own, "head", ["softmax"]) == []
+
+
+def test_a_definition_that_is_replaced_is_not_read_wherever_it_is():
+    text = "import torch\nif True:\n    def weights(x): return torch.softmax(x, -1)\n    def head(x): return weights(x)\n"
+    assert len(forbidden_calls(text, "head", ["softmax"])) == 1
+    assert forbidden_calls(text, "head", ["softmax"], without={"weights"}) == []
+    assert len(forbidden_calls(text + "    def other(x): return torch.softmax(x, 0)\n    head = lambda x: other(x)\n", "head", ["softmax"], without={"weights"})) == 1

@@ -1,5 +1,6 @@
 """A package made of several authors' chapters."""
 
+import importlib
 import sys
 
 import pytest
@@ -48,6 +49,19 @@ def test_the_reference_cannot_be_imported(make_package, monkeypatch, name):
     for _ in range(2):  # a failed import fails again
         with pytest.raises(ModuleNotFoundError, match="contains the answers"):
             make_package(peeking).module("ch01_one")
+
+
+def test_a_package_of_the_kits_own_code_closes_nothing_to_others(make_package, monkeypatch):
+    """A walk, a picture and the tests keep one open while the process goes on."""
+    make_package(ONE, label="walk").module("ch01_one")
+    monkeypatch.delitem(sys.modules, "solutions", raising=False)
+    assert importlib.import_module("solutions").__name__ == "solutions"
+
+
+@pytest.mark.filterwarnings("error")
+def test_odd_code_is_compiled_without_a_warning(make_package):
+    """Two known mistakes in one text can look odd; a learner's report would show Python's warning about it."""
+    assert make_package(ChapterSource("ch01_one", "x = 0if 1 else 2\n", "known mistakes/ch01_one.py")).module("ch01_one").x == 0
 
 
 def test_the_import_of_an_earlier_chapter_is_not_looked_for_among_the_installed_packages(make_package, tmp_path, monkeypatch):

@@ -155,7 +155,7 @@ def test_no_request_is_sent_together_with_one_whose_right_reply_it_contains(open
 
 
 def judged(text: str, recordings: Recordings, ahead: bool):
-    with closing(judge_of(Trial(Target("mine", None, {module("ch03"): text}), ahead=ahead), recordings)) as judge:
+    with closing(judge_of(Trial(Target("mine", None, {module("ch03"): text}), sends_ahead=ahead), recordings)) as judge:
         judge.run_tests(judge.tests_of(load_syllabus().exercise("softmax")))
         return judge.run.results["softmax"]
 

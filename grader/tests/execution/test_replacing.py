@@ -10,10 +10,19 @@ from pathlib import Path
 
 import pytest
 from grader.course.chapter_source import ChapterSource
+from grader.course.source import definition, replace_definition
 from grader.course.syllabus import load_syllabus
 from grader.execution.chapter_package import ChapterPackage, replacement_module
-from grader.execution.reference_parts import is_reference_definition, reference_definitions, replaceable
-from grader.execution.target import Target, package_sources, reference_of, resolve, uses
+from grader.execution.target import (
+    Target,
+    is_reference_definition,
+    package_sources,
+    reference_definitions,
+    reference_of,
+    replaceable,
+    resolve,
+    uses,
+)
 
 REFERENCE = ChapterSource("ch01_one", textwrap.dedent('''
     """Doc."""
@@ -88,10 +97,38 @@ def test_everything_that_is_defined_later_uses_the_replaced_definition(package_o
     assert module.Child().value() == 5
 
 
+@pytest.mark.parametrize(("outer", "after"), [("if True:", ""), ("try:", "except ImportError:\n    raise\n"), ("if not [1]:\n    pass\nelse:", "")])
+def test_below_an_if_too_everything_that_is_defined_later_uses_the_replaced_definition(package_of, outer, after):
+    head, body = LEARNER.split("from functools", 1)
+    inside = head + outer + "\n" + textwrap.indent("from functools" + body, "    ") + after
+    package = package_of(inside, "Base", "double")
+    module = package.module("ch01_one")
+    assert (module.double(1), module.twice(1), module.half(), module.with_default(1)) == (2, 2, 2, 2)
+    assert module.Child().value() == 5
+    line = inside.splitlines().index("    def with_default(x, f=double):") + 1
+    assert module.with_default.__code__.co_firstlineno == line, "the learner's lines keep their numbers"
+
+
+@pytest.mark.parametrize(
+    "binding",
+    [
+        "globals()['double'] = three\n", "globals().update(double=three)\n", "for name in ['double']:\n    globals()[name] = three\n",
+        "import sys\nif sys.maxsize == 1:\n    double = three\nelse:\n    double = three\n",
+        "match three:\n    case double:\n        pass\n", "for double in [three]:\n    pass\n",
+        "def start():\n    global double\n    double = three\nstart()\n",
+    ],
+)  # fmt: skip
+def test_what_is_called_later_uses_the_replaced_definition_however_its_name_is_bound(package_of, binding):
+    text = f"__all__ = ['double']\ndef three(x): return 3 * x\n{binding}def calls(x): return double(x)\n"
+    module = package_of(text, "double").module("ch01_one")
+    assert (module.double(4), module.calls(4)) == (8, 8)
+
+
 def test_a_missing_definition_can_be_used_by_the_first_statement(package_of):
     module = package_of('"""Doc."""\nfrom __future__ import annotations\nclass Child(Base):\n    pass\n', "Base").module("ch01_one")
     assert module.Child().value() == 4 and module.__doc__ == "Doc."
     assert package_of("", "double").module("ch01_one").double(4) == 8
+    assert package_of("twice = double\n__all__ = ['double']\n", "double").module("ch01_one").twice(4) == 8
 
 
 def test_every_way_to_bind_a_name_is_replaced(package_of):
@@ -143,6 +180,17 @@ def test_a_definition_is_compared_with_the_references_without_its_comments():
     assert not is_reference_definition(changed, reference, "softmax", names)
     assert is_reference_definition(changed, reference, "scaled_dot_product_attention", names), "other exercises are judged themselves"
     assert not is_reference_definition(changed, reference, "scaled_dot_product_attention", frozenset()), "helpers belong to the definition"
+
+
+def test_a_definition_with_an_alternative_is_not_the_references():
+    reference = reference_of("ch03_attention")
+    softmax = definition(reference.text, "softmax").text
+    both = "if True == 1:\n    def softmax(x, dim=-1): return x\nelse:\n" + textwrap.indent(softmax, "    ")
+    names = frozenset({"softmax"})
+    assert not is_reference_definition(replace_definition(reference.text, "softmax", both), reference, "softmax", names)
+    below = "if True:\n" + textwrap.indent(softmax, "    ")
+    assert is_reference_definition(replace_definition(reference.text, "softmax", below), reference, "softmax", names)
+    assert not is_reference_definition("x = 1\ndel x\ndef softmax(): return x\n", reference, "softmax", names)
 
 
 def test_parameters_and_attributes_are_not_uses_of_an_exercise():

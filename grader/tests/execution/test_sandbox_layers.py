@@ -169,11 +169,19 @@ def test_a_plan_survives_writing_and_a_layer_describes_its_protection_or_what_to
 
 
 def test_the_doctor_has_a_line_for_each_layer():
-    before_the_run = takewhile(lambda finding: "can be read" not in finding.sentence, doctor.examine())
+    before_the_run = takewhile(lambda finding: "can be read" not in finding.sentence, doctor.examine(grading=True))
     found = [finding for finding in before_the_run if "isolation" in finding.sentence]
     on = {layer.name for layer in isolation.layers() if layer.on}
     assert len(found) == (5 if "landlock" in on else 4 if on else 1)
     assert all(finding.state in ("ok", "note") for finding in found)
+
+
+def test_the_doctor_says_nothing_about_the_sandbox_to_a_learner(module_kit):
+    plain, grading = module_kit.run("doctor"), module_kit.run("doctor", "--grading")
+    assert not re.search("isolation|seccomp|landlock|bubblewrap|you are root", plain) and "isolation" in grading
+    for out in (plain, grading):
+        assert "tests call the code that they are given" in out and "Everything works.\n" in out
+    assert " ".join(plain.split()).endswith("`headway doctor --grading` also checks the sandbox.")
 
 
 @forks

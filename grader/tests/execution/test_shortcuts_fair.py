@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from grader.course.source_check import forbidden_calls
 from grader.course.syllabus import load_syllabus
+from grader.course.torch_operators import GRADER_STATE
 from grader.execution.forbidden.shortcuts import watching
 from torch import nn
 
@@ -152,3 +153,67 @@ def test_a_comparison_with_torch_at_the_end_of_a_chapter_is_no_shortcut(module):
         exec(lines, {})
         importlib.import_module("torch.masked")
     assert found == []
+
+
+ORDINARY = """
+import collections, contextlib, copy, dataclasses, enum, functools, gc, inspect, io, logging, random, traceback, typing, warnings, weakref
+import torch
+from torch import nn
+
+Pair = collections.namedtuple("Pair", "a b")
+Kind = enum.Enum("Kind", "one two")
+
+class Record(typing.NamedTuple):
+    a: int = 0
+
+@dataclasses.dataclass
+class Options:
+    width: int = 3
+    rates: list = dataclasses.field(default_factory=list)
+
+@functools.lru_cache
+def cached(n):
+    return n
+
+@contextlib.contextmanager
+def quiet():
+    with contextlib.redirect_stderr(io.StringIO()):
+        yield
+
+def run(x):
+    with quiet(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.warn("a warning", stacklevel=2)
+        logging.getLogger("headway test").warning("a line with its place")
+        try:
+            raise ValueError("of my own")
+        except ValueError as problem:
+            traceback.print_exc()
+            traceback.format_exception(problem)
+        traceback.format_stack()
+        traceback.print_stack()
+    inspect.signature(run), inspect.getsource(nn.Linear), gc.collect(), weakref.ref(x)
+    layer = copy.deepcopy(nn.Sequential(nn.Linear(4, 4), nn.Tanh()))
+    layer.register_forward_hook(lambda module, inputs, output: output)
+    y = torch.utils.checkpoint.checkpoint(layer, x, use_reentrant=False)
+    torch.vmap(torch.sin)(y).sum().backward()
+    return Pair(1, 2), Kind.one, Record(), dataclasses.replace(Options(), width=cached(4)), random.random()
+"""
+
+
+def test_ordinary_python_is_no_look_at_the_graders_state_where_nothing_is_forbidden():
+    found, space = [], {"__name__": "chapter"}
+    with watching((), found.append, importing=True):
+        exec(compile(ORDINARY, "<chapter>", "exec"), space)
+    with watching((), found.append):
+        space["run"](X.clone().requires_grad_())
+    assert found == []
+
+
+@pytest.mark.parametrize("look", ["sys._getframe()", "inspect.stack()", "inspect.currentframe()", "gc.get_objects()", "gc.get_referrers(x)", "sys._current_frames()"])
+def test_a_look_at_callers_or_at_all_objects_is_seen_where_nothing_is_forbidden(look):
+    found, space = [], {"__name__": "chapter"}
+    exec(compile(f"import gc, inspect, sys\nimport torch\ndef run(x):\n    torch.softmax(x, -1)\n    return {look}\n", "<chapter>", "exec"), space)
+    with watching((), found.append):
+        space["run"](X)
+    assert found == [GRADER_STATE]

@@ -9,7 +9,7 @@ import torch
 from boundaries import QUICK_KINDS, opened
 from grader.execution.errors import LearnerError, OutOfTime
 from grader.execution.proxy import Implementation
-from grader.execution.simulated_group import GroupProblem, run_ranks
+from grader.execution.simulated_group import GroupProblem, Ranks, run_group, run_ranks
 
 
 def ones(*shape):
@@ -45,7 +45,7 @@ PROBLEMS = {
         "the calls do not fit: rank 0 calls broadcast from 0 of (2,) float32 (call 1), and rank 1 calls broadcast from 1 of (2,) float32 (call 1)",
     ),
     "both receive first": (both_receive_first, "no rank can go on: rank 0 waits in receive from 1 (call 2), rank 1 waits in receive from 0 (call 2)"),
-    "one ends early": (one_ends_early, "no rank can go on: rank 0 waits in all_reduce (call 2), rank 1 has ended after 1 calls"),
+    "one ends early": (one_ends_early, "no rank can go on: rank 0 waits in all_reduce (call 2), rank 1 has ended after 1 call"),
     "one waits for a message": (
         lambda group: group.receive((1,), 1) if group.rank == 0 else group.all_gather(ones(1)),
         "no rank can go on: rank 0 waits in receive from 1 (call 1), rank 1 waits in all_gather (call 1)",
@@ -66,7 +66,10 @@ def test_ranks_that_do_not_fit_together_are_one_sentence_about_their_calls(name)
 
 
 def no_rank_is_left() -> bool:
-    return not [thread.name for thread in threading.enumerate() if thread.name.startswith("rank ")]
+    ranks = [thread for thread in threading.enumerate() if thread.name.startswith("rank ")]
+    for rank in ranks:
+        rank.join(timeout=30)
+    return not any(rank.is_alive() for rank in ranks)
 
 
 @pytest.mark.parametrize("failing", [0, 1, 2])
@@ -128,6 +131,21 @@ def test_the_order_in_which_ranks_run_is_the_same_every_time():
     assert all(outcome() == first for _ in range(9))
 
 
+def test_what_a_rank_sends_can_change_on_its_way_to_the_others():
+    def function(group):
+        group.send(ones(1), 1 - group.rank)
+        parts = group.all_gather(ones(1) * 2)
+        return [*parts, group.receive((1,), 1 - group.rank), group.all_reduce(ones(1) * 4), group.all_reduce(ones(1) * 8)]
+
+    def change(rank, number, t):
+        return t + 100 * rank + 10 * number
+
+    ranks = Ranks(function, 2)
+    results, (first, _) = run_group(ranks.advance, 2, change)
+    assert [[t.item() for t in own] for own in results] == [[2, 112, 111, 118, 136], [12, 2, 11, 18, 36]]
+    assert [t.item() for t in first.sent] == [1, 2, 4, 8] and [t.item() for t in first.received] == [111]
+
+
 # ---- through the boundary
 
 
@@ -181,4 +199,14 @@ def test_ranks_run_the_learners_code_behind_the_boundary(toy):
 def test_a_rank_in_an_endless_loop_is_ended_by_the_time_limit(toy):
     with pytest.raises(OutOfTime):
         toy.bring(endless)(toy.same)
+    assert no_rank_is_left()
+
+
+def test_a_rank_that_has_ended_does_not_go_on():
+    """Recorded requests are sent ahead, also to code whose ranks end earlier."""
+    ranks = Ranks(lambda group: group.rank or group.all_reduce(ones(1)), 2)
+    assert [ranks.advance(1)[0][:2], ranks.advance(0)[0][0]] == [("end", 1), "all_reduce"]
+    with pytest.raises(GroupProblem, match="rank 1 has ended"):
+        ranks.advance(1, ones(1))
+    del ranks
     assert no_rank_is_left()

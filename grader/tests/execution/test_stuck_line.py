@@ -10,8 +10,8 @@ from grader.course.syllabus import load_syllabus
 from grader.execution.errors import ChapterBroken, OutOfTime
 from grader.execution.example_requests import RecordedExample
 from grader.execution.in_process import InProcessHost
+from grader.execution.late_calls import BEGINNING, find_line
 from grader.execution.proxy import Boundary, Implementation
-from grader.execution.stuck_line import BEGINNING, find_line
 from grader.execution.target import Target
 from grader.execution.worker import Worker
 from grader.verdict.trial import CALL_SECONDS, LATER_CALL_SECONDS, Trial

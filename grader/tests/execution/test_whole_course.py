@@ -82,8 +82,8 @@ def test_a_mistake_in_chapter_3_is_a_mistake_in_the_gpt_and_named_as_the_one_to_
     for run, name in ((runs["wrong"], "GPT"), (runs["wrong, alone"], "GPT"), (runs["wrong, alone"], "Seq2Seq")):
         assert run.exercise(name)["outcome"] == "failed" and run.exercise(name)["earned"] < 0.75 * run.exercise(name)["points"]
     run = runs["wrong"]
-    assert run.status == 1 and "GPT also fails; it builds on softmax of ch03, so fix softmax first." in " ".join(run.out.split())
-    assert run.exercise("GPT")["diagnosis"] is None and "Next: fix softmax in" in run.out and run.out.count("builds on") == 1
+    assert run.status == 1 and "GPT also fails; it builds on softmax of ch03, so fix `softmax` first." in " ".join(run.out.split())
+    assert run.exercise("GPT")["diagnosis"] is None and "Next: fix `softmax` in" in run.out and run.out.count("builds on") == 1
 
 
 def test_the_command_to_try_again_finds_the_same(runs):
@@ -100,7 +100,7 @@ def test_a_stub_in_an_earlier_chapter_is_named(runs):
     run = runs["stub"]
     assert run.status == 0 and run.exercise("GPT")["outcome"] == "todo"
     assert {test["message"] for test in run.exercise("GPT")["tests"] if "head" not in test["name"]} >= {"softmax in ch03_attention.py is not implemented yet"}
-    assert "Next: write the code that GPT needs:\n      softmax in ch03_attention.py is not implemented yet" in run.out
+    assert "Next: write the code that `GPT` needs:\n      softmax in ch03_attention.py is not implemented yet" in run.out
     assert "Nothing is wrong" not in run.out
 
 

@@ -1,9 +1,11 @@
 """headway lsp, with a client that talks to it as an editor does."""
 
+import os
 import pty
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 from editors import editing
@@ -40,6 +42,26 @@ def test_a_session_from_stub_to_pass(kit):
         assert "softmax: 10/10 points, passed · check" in editor.lenses(CHAPTER)
         assert editor.quit() == 0
     assert nothing_remains(kit)
+
+
+def test_what_was_saved_while_the_server_started_is_tested(kit):
+    """The editor reports no save, or reports it before the server can know what was there. Stubs and tested code are left alone."""
+    for chapter in (CHAPTER, "ch05_layers"):
+        kit.edit(chapter, STUB, "    return x  # saved too early")
+        later = time.time() + 10 * SECONDS  # however long the start takes
+        os.utime(kit.file(chapter), (later, later))
+    with editing(kit) as editor:
+        editor.open(CHAPTER)
+        editor.verdict(1)
+        assert editor.shown(CHAPTER) == [("softmax", editor.line(CHAPTER, "# saved too early"))]
+        editor.report_save("ch05_layers")
+        editor.verdict(2)
+        assert [code for code, _ in editor.shown("ch05_layers")] == ["gelu"]
+    with editing(kit) as editor:
+        editor.open(CHAPTER)
+        editor.save(CHAPTER, "return x  # saved too early", "return x * 0  # saved")
+        editor.verdict(1)
+        assert editor.shown(CHAPTER) == [("softmax", editor.line(CHAPTER, "# saved"))] and editor.verdicts == 1
 
 
 @pytest.mark.thorough
@@ -194,7 +216,7 @@ def test_nothing_is_left_after_the_editor_or_the_server_dies(kit, dies):
     with editing(kit) as editor:
         editor.open(CHAPTER)
         editor.save(CHAPTER, STUB, LOOP)
-        editor.wait(lambda: len(descendants(editor.pid)) > 2)
+        editor.wait(lambda: len(descendants(editor.pid)) > 1)  # the server, and the run
         if dies == "editor":
             editor.hang_up()
         else:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import pytest
 import torch
+from grader.chapters.ch16_published_model.published import chat
+from grader.chapters.corpora import SENTENCES
 from grader.models.checkpoint import save
 from grader.models.design import Design, build_model
 from grader.models.play.opening import CACHE, LOOKING
-from grader.models.published import chat
-from grader.models.published.opening import build, find_source
 from grader.models.tokenizers import WordModelTokenizer
 from grader.models.training.corpora import STORIES
-from grader.teaching.corpora import SENTENCES
 from grader.teaching.walks.parts import MixedChapters
 from grader.tests.models.own_models import GPT, MOE, TINY, TRANSLATOR, exercises_of, parts_of
 from grader.tests.models.page_engines import random_engine
@@ -34,23 +33,6 @@ def words(parts):
 @pytest.fixture(scope="module")
 def engine(parts, words):
     return random_engine(parts, words)
-
-
-@pytest.fixture(scope="session")
-def written(tmp_path_factory):
-    """A published model; its head is untied, because a tied random head repeats the last token."""
-    from grader.tests.models.published_models import write_model  # it imports transformers, which takes seconds
-
-    return write_model(tmp_path_factory.mktemp("published"), tied=False)
-
-
-@pytest.fixture(scope="session")
-def published(written):
-    """It, on the reference's parts."""
-    from grader.tests.models.published_models import reference_parts
-
-    with reference_parts() as own:
-        yield build(find_source(written.gguf), own)
 
 
 @pytest.fixture

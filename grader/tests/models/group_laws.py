@@ -174,7 +174,7 @@ LAWS = {law.__name__: law() for law in (Collectives, Shapes, Copies, Messages, U
 
 
 def main(method: str, rank: str, size: str, file: str) -> None:
-    from grader.models.machines.processes import join_group
+    from grader.models.process_group import join_group
 
     group = join_group(method, int(rank), int(size))
     found = {name: law.run(group) for name, law in LAWS.items()}

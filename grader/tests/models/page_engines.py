@@ -12,15 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from grader.chapters.corpora import SENTENCES
+from grader.console.local_server import PageServer
 from grader.models.checkpoint import Loaded
 from grader.models.design import Design, build_model
-from grader.models.play.engine import Engine, Piece
-from grader.models.play.settings import PlayProblem, Settings
-from grader.models.play.web.api import Api
-from grader.models.play.web.page_models import PageModels
-from grader.models.play.web.server import PageServer
+from grader.models.play.engine import Engine, Piece, PlayProblem, Settings
+from grader.models.play.web_page import FILES, Api, PageModels
 from grader.models.tokenizers import WordModelTokenizer
-from grader.teaching.corpora import SENTENCES
 from grader.tests.models.own_models import GPT, TINY, own_parts_of, solved
 
 SECONDS = 120
@@ -77,7 +75,7 @@ def api_of(engine: Engine, **others: Engine) -> Api:
 
 @contextlib.contextmanager
 def served(api: Api) -> Iterator[PageServer]:
-    with PageServer(api) as server:
+    with PageServer(FILES, api=api) as server:
         threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
         yield server
         server.shutdown()

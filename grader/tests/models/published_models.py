@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from grader.chapters.ch16_published_model.published import gguf as gguf_files
+from grader.chapters.ch16_published_model.published import hub_folder
+from grader.chapters.ch16_published_model.published.opening import EARLIER, EXERCISES
 from grader.course.syllabus import EXERCISES as LESSONS
 from grader.models.own_parts import OwnParts
-from grader.models.published.opening import EARLIER, EXERCISES
 from grader.teaching.walks.parts import MixedChapters
 from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers, trainers
 from tokenizers import decoders as byte_decoders
@@ -34,7 +36,7 @@ PARTS = {
 @contextmanager
 def reference_parts():
     """The parts that run a published model, all of the reference."""
-    parts = MixedChapters((*EARLIER, *EXERCISES), ())
+    parts = MixedChapters((*EARLIER, *EXERCISES, *gguf_files.LOADING, *hub_folder.LOADING), ())
     try:
         yield OwnParts(parts)
     finally:
@@ -49,6 +51,12 @@ class Written:
     gguf: Path
     theirs: LlamaForCausalLM
     their_tokenizer: Tokenizer
+    tensors: dict[str, tuple[int, tuple[int, ...], bytes]]  # of the GGUF file
+
+
+def gguf_parts(written: Written) -> tuple[dict[str, Any], dict[str, tuple[int, tuple[int, ...], bytes]]]:
+    """What `gguf_bytes` writes the file from."""
+    return metadata_of(written.theirs.config, written.folder), written.tensors
 
 
 def write_model(place: Path, tied: bool = True, **sizes: int) -> Written:
@@ -82,7 +90,7 @@ def write_model(place: Path, tied: bool = True, **sizes: int) -> Written:
     theirs.save_pretrained(folder)
     tokenizer = _write_tokenizer(folder)
     gguf.write_bytes(gguf_bytes(metadata_of(config, folder), tensors))
-    return Written(folder, gguf, theirs, tokenizer)
+    return Written(folder, gguf, theirs, tokenizer, tensors)
 
 
 def _stored(kind: int, shape: torch.Size) -> tuple[Tensor, bytes]:
@@ -154,8 +162,14 @@ def _value(value: Any) -> bytes:
         return struct.pack("<I", 8) + _string(value)
     if isinstance(value, float):
         return struct.pack("<If", 6, value)
+    if isinstance(value, bool):
+        return struct.pack("<I?", 7, value)
     if isinstance(value, int):
-        return struct.pack("<II", 4, value)
+        return struct.pack("<II", 4, value) if 0 <= value < 2**32 else struct.pack("<Iq", 11, value)
+    if isinstance(value[0], list):
+        return struct.pack("<IIQ", 9, 9, len(value)) + b"".join(_value(each)[4:] for each in value)
+    if isinstance(value[0], float):
+        return struct.pack(f"<IIQ{len(value)}f", 9, 6, len(value), *value)
     if isinstance(value[0], str):
         return struct.pack("<IIQ", 9, 8, len(value)) + b"".join(map(_string, value))
     return struct.pack(f"<IIQ{len(value)}i", 9, 5, len(value), *value)

@@ -6,8 +6,14 @@ import re
 
 import pytest
 import torch
-from grader.models.published.chat import MOST_CONVERSATION_TOKENS, Chat, ChatProblem, answer_ids, prompt_ids
-from grader.models.published.inside import look_inside
+from grader.chapters.ch16_published_model.published.chat import (
+    MOST_CONVERSATION_TOKENS,
+    Chat,
+    ChatProblem,
+    answer_ids,
+    prompt_ids,
+)
+from grader.chapters.ch16_published_model.published.opening import look_inside
 
 pytestmark = pytest.mark.usefixtures("short_answers")
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")

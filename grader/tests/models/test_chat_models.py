@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import random
 import shutil
-from dataclasses import replace
+from dataclasses import astuple, replace
+from types import SimpleNamespace
 
 import pytest
 import torch
-from grader.models.published.opening import build, find_source
-from grader.models.published.source import PublishedProblem
+from grader.chapters.ch16_published_model.published.opening import build, find_source
+from grader.chapters.ch16_published_model.published.source import PublishedProblem
 from grader.tests.models.published_models import gguf_bytes, metadata_of, reference_parts, write_model
 
 TEXTS = ("The causal mask hides 1234 later keys.", "  two  spaces\n\n\tand a tab", "naïve café, 小猫 हिन्दी 🙂", "it's 7", "")
@@ -40,6 +41,23 @@ def folder(small, tmp_path):
 def logits(published, ids):
     with torch.no_grad():
         return published.model(ids)
+
+
+def test_a_folder_is_loaded_with_the_order_of_rows_and_a_gguf_file_without(small, own):
+    """The exercises whose code loads the weights are those that `headway chat` tests and counts."""
+    for place, loading in ((small.gguf, {"dequantize_q8_0", "dequantize_q4_1"}), (small.folder, {"interleave_rows", "load_llama"})):
+        source, used = find_source(place), set()
+
+        def recording(name, used=used):
+            def call(*arguments):
+                used.add(name)
+                return getattr(own.parts, name)(*arguments)
+
+            return call
+
+        everything = {name: recording(name) for name in ("dequantize_q8_0", "dequantize_q4_1", "interleave_rows", "load_llama")}
+        source.fill(SimpleNamespace(**everything), own.parts.Llama(*astuple(source.sizes)))
+        assert set(source.loading) == loading and used and used <= loading
 
 
 def test_the_folder_and_the_gguf_file_have_the_logits_of_transformers(various, own):
@@ -133,17 +151,19 @@ def test_a_folder_with_another_model_is_refused(folder, own):
         (dict(rope_scaling={"type": "linear", "factor": 2.0}), "says rope_scaling"),
         (dict(head_dim=32), "says head_dim = 32"),
         (dict(num_key_value_heads=3), impossible),
-        (dict(num_hidden_layers=0), impossible),
-        (dict(hidden_size="many"), impossible),
-        (dict(vocab_size=100), impossible),
-        (dict(intermediate_size=None), impossible),
-        (dict(intermediate_size=128), "load_llama refuses the weights of"),
+        (dict(num_hidden_layers=0), "config.json says num_hidden_layers = 0; it must be a whole number from 1 to 4,096; download"),
+        (dict(hidden_size="many"), "config.json says hidden_size = 'many'; it must be a whole number"),
+        (dict(vocab_size=100), "tokenizer.json has the id 319, and"),
+        (dict(intermediate_size=None), "config.json says intermediate_size = nothing; it must be"),
+        (dict(num_hidden_layers=400), "numbers in 400 layers; are these files of different models?"),
+        (dict(hidden_size=6400, head_dim=1600), "numbers in 2 layers; are these files of different models?"),
+        (dict(intermediate_size=32), "load_llama refuses the weights of"),
     ):
         (folder / "config.json").write_text(json.dumps(config | changes))
         assert sentence in problem(folder, own)
     del config["num_hidden_layers"]
     (folder / "config.json").write_text(json.dumps(config))
-    assert "config.json does not say num_hidden_layers; download it again" in problem(folder)
+    assert "config.json does not say num_hidden_layers; download it again, or take another model" in problem(folder)
 
 
 def test_another_tokenizer_is_refused(folder):
@@ -168,8 +188,8 @@ def test_other_gguf_files_are_refused(small, tmp_path):
         ({"general.architecture": "gemma"}, "is a model of the kind 'gemma'"),
         ({"tokenizer.ggml.pre": "llama-bpe"}, "splits or frames its texts in another way than SmolLM2"),
         ({"llama.embedding_length": 66}, "sizes that chapter 16's model cannot have"),
-        ({"llama.attention.head_count": [4, 4]}, "sizes that chapter 16's model cannot have"),
-        ({"general.alignment": 0}, "is damaged or cut off; download it again"),
+        ({"llama.attention.head_count": [4, 4]}, "other.gguf says llama.attention.head_count = [...]; it must be a whole number from 1"),
+        ({"general.alignment": 0}, "says general.alignment = 0; it must be a whole number from 1 to 1,048,576; download it again"),
         ({}, "does not have the tensors that its sizes ask for, for example blk.0.attn_k.weight"),
     ):
         path.write_bytes(gguf_bytes(metadata | changes, NORM))

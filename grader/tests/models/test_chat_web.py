@@ -12,15 +12,16 @@ from contextlib import contextmanager
 import pytest
 import torch
 from browser import Browser, needs_chromium
-from grader.models.play.web.server import PageServer
-from grader.models.published import chat
-from grader.models.published.chat import Chat, answer_ids
-from grader.models.published.opening import build, find_source
-from grader.models.published.web.api import FILES, ChatApi
+from grader.chapters.ch16_published_model.published import chat
+from grader.chapters.ch16_published_model.published.chat import Chat, answer_ids
+from grader.chapters.ch16_published_model.published.chat_page import FILES, ChatApi
+from grader.chapters.ch16_published_model.published.opening import build, find_source
+from grader.console.local_server import PageServer
 from grader.tests.models.page_engines import request
 from grader.tests.models.published_models import reference_parts, write_model
 from kit_copy import posix
 from local_pages import serving
+from page_layout import misfits
 
 HELLO = {"role": "user", "content": "hello"}
 TOKENS = "[...document.querySelectorAll('#tokens .token')]"
@@ -28,8 +29,8 @@ TOKENS = "[...document.querySelectorAll('#tokens .token')]"
 
 @contextmanager
 def served(published, temperature=0.0):
-    api = ChatApi(published, ["Your own code: none of the 27 parts yet."], temperature)
-    with PageServer(api, files=FILES) as server:
+    api = ChatApi(published, ["Your own code: none of the 25 parts yet."], temperature)
+    with PageServer(FILES, api=api) as server:
         threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
         yield server
         server.shutdown()
@@ -165,6 +166,19 @@ def test_a_conversation_and_its_inside_on_the_page(browser, server, published, h
     assert page.js(f"{TOKENS}.map(token => Number(token.style.getPropertyValue('--weight')))") != shades
     assert page.js("document.documentElement.scrollWidth") == how["width"] and page.errors == []
     assert all(address.startswith(server.address) for address in page.requests)
+
+
+@pytest.mark.thorough
+@needs_chromium
+def test_names_and_tokens_as_long_as_those_of_published_models_fit_every_window(browser, server):
+    page = opened(browser, server, width=1280)
+    type_in(page, "hello")
+    page.until(lambda: not is_busy(page) and page.js(f"{TOKENS}.length"))
+    page.js("document.querySelectorAll('#lens .name').forEach(name => { name.textContent = '<|endoftext|>'; })")
+    page.js("document.getElementById('model-name').textContent = 'SmolLM2-135M-Instruct'")
+    assert misfits(page, tables_may_scroll=False) == []
+    widths = page.js("[...document.querySelectorAll('#lens tbody tr:last-child td')].map(cell => cell.offsetWidth)")
+    assert len(widths) == 3 and max(widths) - min(widths) <= 1
 
 
 @pytest.mark.thorough

@@ -9,18 +9,18 @@ from pathlib import Path
 
 import pytest
 import torch
+from grader.console.output import hide_progress
 from grader.models import checkpoint
 from grader.models.checkpoint import CheckpointProblem
 from grader.models.comparison import measuring
+from grader.models.comparison.comparison_report import draw, loss_curves, sample_lines, sentences, table_rows
 from grader.models.comparison.measuring import Comparison, ComparisonProblem
-from grader.models.comparison.report import draw, loss_curves, sample_lines, sentences, table_rows
 from grader.models.own_parts import CodeProblem
 from grader.models.play.engine import Engine
-from grader.models.play.settings import Settings as PlaySettings
-from grader.models.training import run
+from grader.models.play.engine import Settings as PlaySettings
+from grader.models.training import training_run
 from grader.models.training.corpora import held_out_stories
-from grader.teaching.drawing.palette import CURVES
-from grader.teaching.walks.progress_line import hide_progress
+from grader.teaching.drawing import CURVES
 from own_models import parts_of, solved
 from safetensors.torch import load_file, save_file
 from trainings import SMALL, Silent, small_trainings, write_text
@@ -36,7 +36,7 @@ def trainings(tmp_path_factory):
             "one": dict(steps=4), "two": dict(steps=8, positions="rope"), "bpe": dict(steps=4, tokens="bpe"), "translator": dict(steps=1, kind="translate"),
             "text-words": dict(steps=4, text=text, tokens="words"), "text-bpe": dict(steps=4, text=text),
         }.items():  # fmt: skip
-            assert run.run(made.begin(name, **changes), Silent())
+            assert training_run.run(made.begin(name, **changes), Silent())
         yield made
 
 
@@ -174,9 +174,9 @@ def test_a_crash_in_the_learners_code_is_their_line(trainings, monkeypatch):
 
 def test_what_cannot_be_compared_is_a_sentence(trainings):
     copied(trainings, "one", "no-history", lambda record: record.pop("history"))
-    with pytest.raises(CheckpointProblem, match="no-history has no record of its training"):
+    with pytest.raises(CheckpointProblem, match="no-history/checkpoint.json does not say record.history"):
         compare(trainings, "one", "no-history")
     file = copied(trainings, "one", "no-numbers") / checkpoint.MODEL
     save_file({name: tensor.fill_(math.nan) for name, tensor in load_file(file).items()}, file)
-    with pytest.raises(ComparisonProblem, match="the loss of no-numbers is not a number"):
+    with pytest.raises(CheckpointProblem, match="has values that are infinite or not numbers; train the model again"):
         compare(trainings, "one", "no-numbers")

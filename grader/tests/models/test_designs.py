@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 import torch
-from grader.models.comparison.training import entries_of, is_design, nearest_word, settings_for
+from grader.models.comparison.trainings import entries_of, is_design, nearest_word, settings_for
 from grader.models.design import PRESETS, Design, DesignProblem, build_model, preset
-from grader.models.training.settings import Settings
+from grader.models.training.recipes import Settings
 from own_models import TINY
 
 VOCAB = 11
@@ -35,7 +35,10 @@ def test_a_design_that_cannot_be_built_is_a_sentence():
         ({"kind": "translate"}, "post-norm"),
         ({"kind": "moe", "top_k": 9}, "there are 4 experts"),
         ({"positions": "rope", "n_heads": 16}, "even width"),
-        ({"max_len": 0}, "at least 1"),
+        ({"max_len": 0}, "max_len is 0; it must be a whole number from 1"),
+        ({"n_layers": 10**7}, "n_layers is 10000000; it must be a whole number from 1 to 1,024"),
+        ({"n_layers": 2.0}, "n_layers is 2.0"),
+        ({"max_len": 1 << 20, "d_model": 1024, "positions": "sinusoidal"}, "a table of 1,048,576 positions"),
     ):
         with pytest.raises(DesignProblem, match=says):
             Design(**{**TINY, **changes})

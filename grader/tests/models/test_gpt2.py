@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from grader.chapters import corpora
 from grader.course.syllabus import EXERCISES
 from grader.models.checkpoint import CheckpointProblem
+from grader.models.file_values import show
 from grader.models.gpt2 import GPT2Tokenizer, byte_alphabet, load_folder, read_tokenizer
-from grader.teaching import corpora
 from grader.teaching.walks.parts import MixedChapters
 from grader.tests.fuzzing import fuzzed
 from grader.tests.reference.agreement import sharpened
@@ -131,7 +132,7 @@ def test_a_damaged_file_is_answered_with_a_sentence(folder, parts):
     good = (folder / "model.safetensors").read_bytes()
     for bad in (b"", good[: len(good) // 2], b"PK\x03\x04" + good):
         (folder / "model.safetensors").write_bytes(bad)
-        assert sentence(folder, parts) == "FOLDER/model.safetensors is damaged or is not a safetensors file; download it again"
+        assert sentence(folder, parts) == "FOLDER/model.safetensors is damaged, cut off, or no safetensors file; download it again"
     (folder / "model.safetensors").write_bytes(good)
     merges = (folder / "merges.txt").read_text(encoding="utf-8")
     for bad in (merges + "qqq zzz\n", merges + "one\n"):
@@ -148,7 +149,7 @@ def test_a_model_of_another_kind_is_answered_with_a_sentence(folder, parts):
     for name, value in (("activation_function", "silu"), ("activation_function", []), ("layer_norm_epsilon", 1e-6), ("scale_attn_weights", False)):
         change_config(folder, model_type="gpt2", activation_function="gelu_new", layer_norm_epsilon=1e-5, **{})
         change_config(folder, **{name: value})
-        assert f"config.json says {name} = {value!r}, which your GPT does not have" in sentence(folder, parts)
+        assert f"config.json says {name} = {show(value)}, which your GPT does not have" in sentence(folder, parts)
     change_config(folder, scale_attn_weights=True, n_head=5)
     assert "FOLDER/config.json does not fit the weights: 5 heads do not divide d_model = 24" in sentence(folder, parts)
     change_config(folder, n_head=3)

@@ -45,12 +45,13 @@ ONE_RANK = """
 import sys
 from datetime import timedelta
 from grader.execution.simulated_group import GroupProblem
-from grader.models.machines.processes import join_group
+from grader.models import process_group
 import torch
 method, rank, seconds = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
 print("loaded", flush=True)
 sys.stdin.readline()
-group = join_group(method, rank, 2, timedelta(seconds=seconds))
+process_group.PATIENCE = timedelta(seconds=seconds)
+group = process_group.join_group(method, rank, 2)
 group.all_reduce(torch.ones(1))
 if rank == 0:
     for call in (lambda: group.all_reduce(torch.ones(1)), lambda: group.broadcast(torch.ones(1), 0)):
@@ -86,7 +87,7 @@ def test_a_rank_that_does_not_answer_is_a_sentence(tmp_path, ending, seconds, sa
 
 
 def test_a_group_that_torchrun_does_not_describe_and_a_port_in_use_are_sentences(monkeypatch):
-    from grader.models.machines.processes import STARTED_BY_TORCHRUN, join_group
+    from grader.models.process_group import STARTED_BY_TORCHRUN, join_group
 
     monkeypatch.delenv("RANK", raising=False)
     with pytest.raises(GroupProblem, match="RANK"):

@@ -7,18 +7,18 @@ from dataclasses import replace
 
 import pytest
 import torch
+from grader.console.output import hide_progress
 from grader.models import checkpoint
-from grader.models.comparison import modern
-from grader.models.comparison.training import settings_for
+from grader.models.comparison import trainings as modern
+from grader.models.comparison.trainings import settings_for
 from grader.models.design import Design, DesignProblem, build_model
-from grader.models.modern_parts import logits_of_all_heads
-from grader.models.play.settings import PlayProblem
-from grader.models.play.settings import Settings as PlaySettings
-from grader.models.training import run
-from grader.models.training.making import training_exercises
-from grader.models.training.settings import Recipe, Settings
+from grader.models.play.engine import PlayProblem
+from grader.models.play.engine import Settings as PlaySettings
+from grader.models.training import training_run
+from grader.models.training.recipes import Recipe, Settings
+from grader.models.training.trainer import logits_of_all_heads
+from grader.models.training.training_run import training_exercises
 from grader.teaching.walks.parts import MixedChapters
-from grader.teaching.walks.progress_line import hide_progress
 from own_models import GPT, TINY, parameters, solved
 from page_engines import engine_of, written
 from trainings import Silent, stop_after
@@ -147,14 +147,14 @@ def test_a_model_with_further_heads_writes_with_the_cache(parts, words):
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"attention": "flash"}, "attention is 'flash'; it can be plain, qk_norm"),
+        ({"attention": "flash"}, "attention is 'flash'; it must be plain, qk_norm"),
         ({"attention": "sink", "positions": "alibi"}, "sink attention has no ALiBi positions"),
         ({"attention": "gated", "dropout": 0.1}, "gated attention has no dropout"),
         ({"attention": "latent", "kind": "moe"}, "only a gpt can have attention = latent"),
         ({"soft_cap": 30.0, "kind": "moe"}, "only a gpt can have soft_cap = 30.0"),
         ({"soft_cap": 0.0}, "it must be a number above 0"),
         ({"soft_cap": math.nan}, "it must be a number above 0"),
-        ({"predict_tokens": 0}, "predict_tokens is 0; it must be at least 1"),
+        ({"predict_tokens": 0}, "predict_tokens is 0; it must be a whole number from 1"),
         ({"predict_tokens": 25}, "a text has at most max_len = 24 tokens"),
     ],
 )  # fmt: skip
@@ -169,12 +169,12 @@ def test_a_combination_that_makes_no_sense_is_a_sentence(changes, says):
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 def test_a_resumed_training_gives_the_losses_of_an_undisturbed_one(trainings, options):
     stopped = trainings.begin("stopped", steps=6, **options)
-    assert not run.run(stopped, Silent(), stop_after(stopped, 3))
+    assert not training_run.run(stopped, Silent(), stop_after(stopped, 3))
     resumed, whole = trainings.resume("stopped"), trainings.begin("whole", steps=6, **options)
     assert resumed.notes == [] and resumed.trainer.design == whole.trainer.design
     before, after = parameters(stopped.trainer.model), parameters(resumed.trainer.model)
     assert all(before[name].equal(after[name]) for name in before)
-    assert run.run(resumed, Silent()) and run.run(whole, Silent())
+    assert training_run.run(resumed, Silent()) and training_run.run(whole, Silent())
     losses = whole.trainer.history.losses
     assert resumed.trainer.history.losses == pytest.approx(losses, abs=1e-5) and losses[-1] < losses[0]
 

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from grader.console.output import hide_progress
 from grader.course.syllabus import load_syllabus
 from grader.models.design import build_model
 from grader.models.own_parts import (
@@ -12,9 +13,7 @@ from grader.models.own_parts import (
     find_crash,
     find_own_parts,
 )
-from grader.teaching.walks.exercise_status import ExerciseStatus
-from grader.teaching.walks.parts import NotInHandout
-from grader.teaching.walks.progress_line import hide_progress
+from grader.teaching.walks.parts import ExerciseStatus, NotInHandout
 from own_models import GPT, exercises_of, own_parts_of, parts_of, solved
 
 

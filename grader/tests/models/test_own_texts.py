@@ -1,8 +1,13 @@
 """A text of the user's: what can be read, what is held out, and a sentence for everything else."""
 
 import pytest
-from grader.models.training.corpora import divide
-from grader.models.training.own_text import MOST_PARAGRAPH_CHARACTERS, TextProblem, read_paragraphs, split_paragraphs
+from grader.models.training.corpora import (
+    MOST_PARAGRAPH_CHARACTERS,
+    TextProblem,
+    divide,
+    read_paragraphs,
+    split_paragraphs,
+)
 
 LONG = "\n\n".join(f"Paragraph {number} says that {number} birds sat on the roof and sang." for number in range(40))
 

@@ -3,12 +3,12 @@
 import shutil
 
 import pytest
+from grader.console.output import hide_progress
 from grader.models import checkpoint
 from grader.models.comparison import measuring
-from grader.models.comparison.training import entries_of, train_pair
-from grader.models.training import run
-from grader.models.training.settings import Settings
-from grader.teaching.walks.progress_line import hide_progress
+from grader.models.comparison.trainings import entries_of, train_pair
+from grader.models.training import training_run
+from grader.models.training.recipes import Settings
 from trainings import Silent, stop_after
 
 
@@ -18,7 +18,7 @@ def train(one="learned", other="rope", steps=4, minutes=None, stop=None, **base)
 
     def train_one(training):
         trained.append(training.name)
-        return run.run(training, Silent(), (lambda: False) if stop is None else stop_after(training, stop))
+        return training_run.run(training, Silent(), (lambda: False) if stop is None else stop_after(training, stop))
 
     return train_pair(entries_of((one, other), Settings(**base)), steps, minutes, train_one, "cpu", hide_progress), trained
 

@@ -6,12 +6,12 @@ import io
 
 import pytest
 from grader.cli.main import app
+from grader.console.output import without_controls
 from grader.models.design import Design
-from grader.models.play.commands import COMMANDS, answer, without_controls
+from grader.models.play.engine import PlayProblem, Settings
 from grader.models.play.prompt import run_plain
-from grader.models.play.session import Session
-from grader.models.play.settings import PlayProblem, Settings
-from grader.models.play.views import bar
+from grader.models.play.session import COMMANDS, Session, answer
+from grader.teaching.terminal_drawing import bar
 from grader.tests.models.own_models import GPT, MOE, TINY, TRANSLATOR
 from grader.tests.models.page_engines import engine_of, written
 from typer.testing import CliRunner

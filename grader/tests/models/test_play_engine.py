@@ -9,8 +9,7 @@ import pytest
 import torch
 from grader.models.checkpoint import Loaded
 from grader.models.design import Design
-from grader.models.play.engine import Ending, Engine
-from grader.models.play.settings import PlayProblem, Settings
+from grader.models.play.engine import Ending, Engine, PlayProblem, Settings
 from grader.models.tokenizers import BpeModelTokenizer
 from grader.tests.models.own_models import GPT, MOE, TINY, TRANSLATOR
 from grader.tests.models.page_engines import engine_of, written

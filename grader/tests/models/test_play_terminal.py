@@ -7,7 +7,7 @@ import sys
 
 import pexpect
 import pytest
-from grader.console.word_wrap import WordWrap
+from grader.console.output import WordWrap
 from kit_copy import Kit, posix
 from rich.cells import cell_len
 

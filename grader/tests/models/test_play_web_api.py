@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from grader.models.play.settings import Settings
-from grader.models.play.web import api as api_module
-from grader.models.play.web.api import Request, WrongRequest, read_request
+from grader.models.play import web_page as api_module
+from grader.models.play.engine import Settings
+from grader.models.play.web_page import Request, WrongRequest, read_request
 from grader.tests.models.own_models import GPT, MOE, TRANSLATOR
 from grader.tests.models.page_engines import api_of, engine_of_learner, random_engine
 

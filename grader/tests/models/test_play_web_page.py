@@ -6,10 +6,11 @@ import re
 
 import pytest
 from browser import Browser, needs_chromium
-from grader.models.play.settings import Settings
-from grader.teaching.drawing.palette import contrast
+from grader.models.play.engine import Settings
+from grader.teaching.drawing import contrast
 from grader.tests.models.own_models import MOE, TRANSLATOR
-from grader.tests.models.page_engines import api_of, random_engine, served, written_ids
+from grader.tests.models.page_engines import ENDLESS, api_of, random_engine, served, written_ids
+from page_layout import misfits
 
 pytestmark = [pytest.mark.thorough, needs_chromium]
 
@@ -207,6 +208,18 @@ def test_wide_narrow_light_and_dark(browser, address, width, dark):
     assert (sum(other) < 150) != dark
     page.js("localStorage.clear()")
     assert page.errors == []
+
+
+def test_names_and_tokens_as_long_as_those_of_learners_models_fit_every_window(browser, parts, words, mixture):
+    for design in (ENDLESS, TRANSLATOR):
+        with served(api_of(random_engine(parts, words, design, "stories-rope-swiglu-rmsnorm-experts"), mixture=mixture)) as server:
+            page = opened(browser, server.address)
+            page.js("document.getElementById('beginning').focus()")
+            page.type("the cat sat")
+            page.press("Enter")
+            page.until(lambda: page.js("!document.documentElement.classList.contains('busy') && document.querySelectorAll('.token, .pair').length"))  # noqa: B023
+            page.js("document.querySelectorAll('#lens .name').forEach(name => { name.textContent = '<|endoftext|>'; })")
+            assert misfits(page, tables_may_scroll=False) == []
 
 
 def test_what_is_typed_is_text_and_never_markup(browser, address, engine):

@@ -10,8 +10,8 @@ import socket
 import threading
 
 import pytest
-from grader.models.play.web.api import Api
-from grader.models.play.web.server import FILES, MOST_REQUEST_BYTES
+from grader.console.local_server import MOST_REQUEST_BYTES
+from grader.models.play.web_page import FILES, Api
 from grader.tests.models.page_engines import SECONDS, api_of, request, served
 from kit_copy import posix
 from local_pages import serving

@@ -10,19 +10,26 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from grader.chapters.ch19_data_and_scale.scaling import experiment
+from grader.chapters.ch19_data_and_scale.scaling import trainings as trainings_module
+from grader.chapters.ch19_data_and_scale.scaling.experiment import EXERCISES, run
+from grader.chapters.ch19_data_and_scale.scaling.plan import (
+    SMALLEST_BUDGET_FLOPS,
+    TRIED_SIZES,
+    ScaleProblem,
+    Size,
+    make_plan,
+    middle,
+)
+from grader.chapters.ch19_data_and_scale.scaling.record import Trained, path_of
+from grader.chapters.ch19_data_and_scale.scaling.report import describe, draw
+from grader.chapters.ch19_data_and_scale.scaling.trainings import Trainings
+from grader.console.output import hide_progress
 from grader.course.syllabus import load_syllabus
 from grader.files import UserProblem
 from grader.models import checkpoint
-from grader.models.scaling import experiment
-from grader.models.scaling import trainings as trainings_module
-from grader.models.scaling.experiment import EXERCISES, run
-from grader.models.scaling.plan import SMALLEST_BUDGET_FLOPS, TRIED_SIZES, ScaleProblem, Size, make_plan, middle
-from grader.models.scaling.record import Trained, path_of
-from grader.models.scaling.report import describe, draw
-from grader.models.scaling.trainings import Trainings
 from grader.models.training import corpora
 from grader.teaching.walks.parts import MixedChapters
-from grader.teaching.walks.progress_line import hide_progress
 from rich.table import Table
 
 SPEED = (2e-5, 5e-11)  # seconds a token and a FLOP, of one processor
@@ -137,16 +144,31 @@ def test_an_interrupted_experiment_goes_on_and_ends_alike(parts, folder):
 def test_a_damaged_record_is_a_sentence(parts, folder, content):
     folder.mkdir()
     path_of(15, 0).write_text(content)
-    with pytest.raises(ScaleProblem, match="is damaged; delete it"):
+    with pytest.raises(ScaleProblem, match="(is damaged|it must be|does not say).*; delete it"):
         run(Planted(parts), 15, hide_progress)
 
 
-def test_too_little_time_is_a_sentence_that_says_how_much_is_needed(parts, folder):
+def test_too_little_time_is_a_sentence_with_a_command_that_works(parts, folder):
     planted = Planted(parts)
-    with pytest.raises(ScaleProblem, match=r"0\.5 minutes are too few on this machine: .* take about (\d+\.\d);") as problem:
-        run(planted, 0.5, hide_progress)
-    needed = float(re.search(r"about (\d+\.\d)", str(problem.value))[1])
-    assert make_plan(needed + 0.1, 0, SPEED, planted.sizes).first == SMALLEST_BUDGET_FLOPS and not folder.exists()
+    for minutes, says in ((0.5, "0.5 minutes are too short"), (1, "1 minute is too short")):
+        with pytest.raises(ScaleProblem, match=rf"^{says} at the present speed of this machine: .* about \d+ minutes; give more time: `headway scale --minutes (\d+)`$") as problem:
+            run(planted, minutes, hide_progress)
+    advised = int(re.search(r"--minutes (\d+)`", str(problem.value))[1])
+    assert make_plan(advised, 0, SPEED, planted.sizes).first >= SMALLEST_BUDGET_FLOPS and not folder.exists()
+    with pytest.raises(ScaleProblem, match="`headway scale --seed 3 --minutes"):
+        make_plan(0.5, 3, SPEED, planted.sizes)
+
+
+def test_the_default_is_accepted_on_a_slow_machine(parts, folder):
+    planted, announced = Planted(parts), []
+    planted.measure_speed = lambda: (40 * SPEED[0], 40 * SPEED[1])
+    run(planted, None, hide_progress, announced.append)
+    assert re.fullmatch(r"At its present speed, this machine needs about \d+ minutes instead of 15, because even the smallest trainings take so long.", *announced)
+    assert planted.made[0].budget == SMALLEST_BUDGET_FLOPS and [path.name for path in folder.iterdir()] == ["minutes-15-seed-0.json"]
+    (folder / "minutes-15-seed-0.json").unlink()
+    run(Planted(parts), None, hide_progress, announced.append)
+    assert re.fullmatch(r"At its present speed, this machine needs about 1[0-5] minutes\.", announced[1])
+
 
 
 def test_losses_without_a_lowest_point_are_a_sentence(parts):

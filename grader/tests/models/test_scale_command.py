@@ -25,7 +25,7 @@ def test_it_says_whose_parts_run_and_how_much_time_is_needed(kit: Kit):
     kit.edit("ch19_data_and_scale", "return loss_sum / math.log(2) / n_bytes", "return loss_sum / n_bytes")
     said = " ".join(kit.run("scale", "--minutes", "0.05", status=1).split())
     assert "Your own code: 3 of 31 parts." in said and "bits_per_byte fails its tests" in said
-    assert "0.05 minutes are too few on this machine" in said and "give more with --minutes" in said
+    assert "0.05 minutes are too short at the present speed of this machine" in said and "give more time: `headway scale --minutes" in said
     assert not (kit.root / "checkpoints").exists()
 
 

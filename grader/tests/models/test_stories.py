@@ -4,8 +4,8 @@ import re
 from collections import Counter
 
 import pytest
-from grader.models.stories.cast import PEOPLE
-from grader.models.stories.corpus import story, validation_stories
+from grader.chapters.stories.cast import PEOPLE
+from grader.chapters.stories.corpus import story, validation_stories
 from grader.models.tokenizers import WordModelTokenizer, split_words
 from grader.models.training.corpora import StoryCorpus
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 from grader.execution.simulated_group import GroupProblem, run_ranks
-from grader.models.training import making, run
-from grader.models.training.team import EXERCISES, Team
-from grader.models.training.trainer import Trainer
+from grader.models.training import training_run
+from grader.models.training.trainer import EXERCISES, Team, Trainer
 from grader.teaching.walks.parts import hidden_prints
 from own_models import parameters
 from trainings import Silent, stop_after
@@ -74,8 +73,8 @@ def test_a_rank_without_rows_gets_one_that_does_not_count(alike):
 def test_a_reopened_training_goes_on_exactly(trainings, steps):
     """With the parts and the averages of the checkpoint, whatever number of processes has made it."""
     stopped = trainings.begin("stopped", more_exercises=EXERCISES)
-    assert not run.run(stopped, Silent(), stop_after(stopped, steps))
-    reopened = making.reopen(stopped.folder, "cpu")
+    assert not training_run.run(stopped, Silent(), stop_after(stopped, steps))
+    reopened = training_run.reopen(stopped.folder, "cpu")
     try:
         assert reopened.own.to_data() == stopped.own.to_data() and "shard_batch" in reopened.own.reference
         for trainer in (stopped.trainer, reopened.trainer):

@@ -71,7 +71,7 @@ class Running:
         return self.process.wait()
 
     def followers(self):
-        return [pid for pid in children_of(self.process.pid) if "follower_process" in command_line(pid)]
+        return [pid for pid in children_of(self.process.pid) if "models.training.data_parallel" in command_line(pid)]
 
 
 @pytest.mark.thorough

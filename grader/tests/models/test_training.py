@@ -13,10 +13,10 @@ from grader.models import checkpoint
 from grader.models.checkpoint import CheckpointProblem
 from grader.models.design import DesignProblem
 from grader.models.own_parts import CodeProblem
-from grader.models.training import making, run
-from grader.models.training.making import Training
-from grader.models.training.own_text import TextProblem
+from grader.models.training import training_run
+from grader.models.training.corpora import TextProblem
 from grader.models.training.trainer import NotANumber, default_threads
+from grader.models.training.training_run import Training
 from own_models import parameters, solved
 from trainings import Silent, stop_after
 
@@ -24,7 +24,7 @@ ADAMW_VARIANTS = re.split(r"^# variant: ", read_source(TESTS / "variants" / "ch0
 
 
 def finished(training: Training) -> Training:
-    assert run.run(training, Silent())
+    assert training_run.run(training, Silent())
     return training
 
 
@@ -36,7 +36,7 @@ def test_a_resumed_training_gives_the_losses_of_an_undisturbed_one(trainings, te
     """Also at an interruption between two evaluations."""
     changes = changes | ({"text": text} if "text" in changes else {})
     stopped = trainings.begin("stopped", **changes)
-    assert not run.run(stopped, Silent(), stop_after(stopped, 5))
+    assert not training_run.run(stopped, Silent(), stop_after(stopped, 5))
     assert stopped.trainer.steps_done == 5
     resumed = trainings.resume("stopped")
     assert resumed.trainer.steps_done == 5 and resumed.total == 8
@@ -53,14 +53,14 @@ def test_everybodys_adamw_goes_on_with_its_averages(trainings):
     for number, variant in enumerate(ADAMW_VARIANTS):
         trainings.chapters = {"ch08_training": solved("ch08_training") + "\n\n" + variant.partition("\n")[2]}
         stopped = trainings.begin(f"stopped-{number}", steps=6)
-        assert not run.run(stopped, Silent(), stop_after(stopped, 3))
+        assert not training_run.run(stopped, Silent(), stop_after(stopped, 3))
         resumed = trainings.resume(f"stopped-{number}")
         assert resumed.notes == [] and finished(resumed).trainer.history.losses == pytest.approx(whole, abs=1e-5), variant
 
 
 def test_without_a_fitting_state_adamw_begins_with_new_averages(trainings):
     whole, stopped = finished(trainings.begin("whole")), trainings.begin("stopped")
-    assert not run.run(stopped, Silent(), stop_after(stopped, 5))
+    assert not training_run.run(stopped, Silent(), stop_after(stopped, 5))
     trainings.chapters = {"ch08_training": solved("ch08_training") + "\n\n" + ADAMW_VARIANTS[1].partition("\n")[2]}
     state = trainings.folder / "stopped" / checkpoint.OPTIMIZER
     for damage in (lambda: None, lambda: state.write_bytes(b"damaged"), state.unlink):
@@ -80,12 +80,12 @@ def test_the_threads_are_those_of_the_environment_or_one_for_each_processor(monk
 def test_with_minutes_the_steps_are_planned_and_the_plan_is_saved(trainings):
     """The rate rises before the plan is made, also over an interruption, and ends at its floor with the last step."""
     begun = trainings.begin(steps=None, minutes=0.01)
-    assert not run.run(begun, Silent(), stop_after(begun, 2)) and begun.total is None
+    assert not training_run.run(begun, Silent(), stop_after(begun, 2)) and begun.total is None
     training = trainings.resume()
     rates = []
     step = training.trainer.step
     training.trainer.step = lambda total: (step(total), rates.append(training.trainer.optimizer.param_groups[0]["lr"]))[0]
-    assert not run.run(training, Silent(), lambda: training.total is not None and training.trainer.steps_done > training.total // 2)
+    assert not training_run.run(training, Silent(), lambda: training.total is not None and training.trainer.steps_done > training.total // 2)
     planned = training.total
     resumed = trainings.resume()
     assert resumed.total == planned == json.loads((trainings.folder / "one" / "checkpoint.json").read_text())["record"]["steps"]
@@ -157,7 +157,7 @@ def test_a_crash_in_the_learners_code_is_their_line_and_the_checkpoint_stays(tra
     training = trainings.begin()
     training.save()
     with pytest.raises(CodeProblem, match=r"your AdamW raised IndexError: list index out of range \(ch08_training.py, line \d+:  raise IndexError"):
-        run.run(training, Silent())
+        training_run.run(training, Silent())
     assert checkpoint.read_record(trainings.folder / "one")["record"]["steps_done"] == 0
 
 
@@ -168,7 +168,7 @@ def test_a_loss_that_is_no_number_or_nothing_is_a_sentence(trainings):
     ):
         trainings.chapters = {"ch08_training": solved("ch08_training", ("    return whole\n", f"    return {loss}\n"))}
         with pytest.raises(problem, match=says):
-            run.run(trainings.begin(name), Silent())
+            training_run.run(trainings.begin(name), Silent())
 
 
 def test_what_the_learners_code_prints_is_not_shown(trainings, capsys):
@@ -181,7 +181,7 @@ def test_a_taken_name_a_changed_text_and_a_wrong_design_are_sentences(trainings,
     copy = tmp_path / "mine.txt"
     copy.write_text(text.read_text())
     training = trainings.begin(text=copy)
-    assert not run.run(training, Silent(), stop_after(training, 2))
+    assert not training_run.run(training, Silent(), stop_after(training, 2))
     with pytest.raises(CheckpointProblem, match="there is a checkpoint one already"):
         trainings.begin()
     copy.write_text(text.read_text() + "One line more.")
@@ -191,4 +191,4 @@ def test_a_taken_name_a_changed_text_and_a_wrong_design_are_sentences(trainings,
         trainings.begin("two", kind="moe", positions="rope")
     with pytest.raises(TextProblem, match="a translator needs pairs"):
         trainings.begin("two", kind="translate", text=text)
-    assert making.free_name("one") == "one-2" and making.free_name("two") == "two"
+    assert training_run.free_name("one") == "one-2" and training_run.free_name("two") == "two"

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 import random
+import re
+from dataclasses import replace
 from itertools import islice, product
 
 import pytest
 import torch
+from grader.chapters.ch17_fine_tuning.tuning import adapters, evaluation, tasks, tuning_progress, tuning_run
+from grader.chapters.ch17_fine_tuning.tuning import base as tuned
+from grader.chapters.ch17_fine_tuning.tuning.evaluation import Evaluation
+from grader.chapters.ch17_fine_tuning.tuning.tasks import Question, TuneProblem
+from grader.chapters.ch17_fine_tuning.tuning.tuning_progress import ANSWERS_SHARE, Progress
+from grader.course.syllabus import EXERCISES
 from grader.models.own_parts import CodeProblem
-from grader.models.training import run as training_run
-from grader.models.tuning import adapters, answers, evaluation, run, steps, tasks
-from grader.models.tuning.evaluation import Evaluation
-from grader.models.tuning.progress import ANSWERS_SHARE
-from grader.models.tuning.tasks import Question, TuneProblem
+from grader.models.training import training_run
 from own_models import solved
 from safetensors import safe_open
 from safetensors.torch import save_file
@@ -55,10 +59,10 @@ def test_what_rows_share_is_read_once_and_gives_the_same_logits_and_gradients(tu
     rows = torch.tensor([[5, 6, 7, 8, 9, 10], [5, 6, 7, 20, 21, 22], [5, 6, 7, 20, 9, 11]])
     again = torch.tensor([[5, 6, 7, 8], [5, 9, 7, 8]])
     for ids, shared in ((rows, 3), (rows[:1], 0), (rows[:, 3:], 0), (torch.ones(2, 4, dtype=torch.int64), 3), (again, 1)):
-        assert answers.shared_length(ids) == shared
+        assert tuned.shared_length(ids) == shared
         weights = torch.randn(len(ids), ids.size(1) - shared, 1)
         found = []
-        for logits in (answers.read_rows(base.reader, ids)[1], whole_logits(base, ids)[:, shared:]):
+        for logits in (tuned.read_rows(base.reader, ids)[1], whole_logits(base, ids)[:, shared:]):
             base.model.zero_grad()
             (logits.double().log_softmax(-1)[..., 7:9].sum(-1, keepdim=True) * weights).sum().backward()
             found.append((logits, {name: parameter.grad.clone() for name, parameter in made.items()}))
@@ -71,10 +75,10 @@ def test_drawn_answers_have_their_log_probabilities_and_end_where_the_model_ends
     base = tunings.open(place)
     randomised(base)
     prompts = torch.tensor([[5, 6, 7, 8], [5, 6, 9, 8]])
-    drawn = answers.draw_answers(base, prompts, 16, 24, 3.0, torch.Generator().manual_seed(1))
+    drawn = tuned.draw_answers(base, prompts, 16, 24, 3.0, torch.Generator().manual_seed(1))
     assert drawn.ids.shape == drawn.mask.shape == drawn.log_probs.shape and len(drawn.ids) == 32 and any(drawn.ended)
     with torch.no_grad():
-        again = answers.answer_log_probs(base, prompts, 16, drawn.ids)
+        again = tuned.answer_log_probs(base, prompts, 16, drawn.ids)
         rows = torch.cat([prompts.repeat_interleave(16, 0), drawn.ids], 1)
         whole = whole_logits(base, rows)[:, 3:-1].log_softmax(-1).gather(-1, drawn.ids[..., None])[..., 0]
     torch.testing.assert_close(drawn.log_probs, again, atol=1e-4, rtol=1e-4)
@@ -91,12 +95,12 @@ def test_only_adapters_change_and_the_loss_is_that_of_the_answers_tokens(tunings
     made = adapters.add_adapters(base.parts, base.model)
     frozen = {name: value.clone() for name, value in base.model.state_dict().items() if name not in made}
     total, count = 0.0, 0
-    for question in islice(tasks.questions(task, base.parts, "0 answers 0", held_out=False), steps.BATCH_ROWS):
+    for question in islice(tasks.questions(task, base.parts, "0 answers 0", held_out=False), tuning_run.BATCH_ROWS):
         prompt, answer = base.prompt_ids(question.prompt), [*base.answer_ids(question.answer), base.end_id]
         logits = whole_logits(base, torch.tensor([prompt + answer]))[0, len(prompt) - 1 : -1]
         total += torch.nn.functional.cross_entropy(logits, torch.tensor(answer), reduction="sum").item()
         count += len(answer)
-    assert steps.step_on_answers(base, task, steps.make_optimizer(base, made), 0, 0) == pytest.approx(total / count, rel=1e-4)
+    assert tuning_run.step_on_answers(base, task, tuning_run.make_optimizer(base, made), 0, 0) == pytest.approx(total / count, rel=1e-4)
     for name, value in frozen.items():
         assert torch.equal(base.model.state_dict()[name], value), name
     assert all(parameter.abs().sum() > 0 for parameter in made.values()), "B began with zeros, so every B has changed"
@@ -118,8 +122,8 @@ def test_rewards_make_right_answers_likelier(tunings, tiny_gguf):
     base, task = tunings.open(tiny_gguf), Letters()
     made = adapters.add_adapters(base.parts, base.model)
     start = {name: parameter.detach().clone() for name, parameter in made.items()}
-    optimizer = steps.make_optimizer(base, made)
-    found = [steps.step_on_rewards(base, task, made, start, optimizer, 0, step) for step in range(20)]
+    optimizer = tuning_run.make_optimizer(base, made)
+    found = [tuning_run.step_on_rewards(base, task, made, start, optimizer, 0, step) for step in range(20)]
     rewards, kls = zip(*found)
     assert kls[0] == pytest.approx(0, abs=1e-6) and kls[-1] > 0.01
     assert sum(rewards[-5:]) > sum(rewards[:5]) + 1
@@ -130,7 +134,7 @@ def test_rewards_that_are_all_equal_change_nothing(tunings, tiny_gguf, monkeypat
     base = tunings.open(tiny_gguf)
     made = randomised(base)
     before = {name: parameter.detach().clone() for name, parameter in made.items()}
-    assert steps.step_on_rewards(base, Letters(), made, before, steps.make_optimizer(base, made), 0, 0)[0] == 1.0
+    assert tuning_run.step_on_rewards(base, Letters(), made, before, tuning_run.make_optimizer(base, made), 0, 0)[0] == 1.0
     assert all(torch.equal(parameter, before[name]) for name, parameter in made.items())
 
 
@@ -138,7 +142,7 @@ def test_an_interrupted_tuning_goes_on_as_if_nothing_had_happened(tunings, place
     """Its file has the adapters, and what resuming needs while it is needed."""
     whole, stopped = tunings.finished(tunings.begin(place, "whole")), tunings.begin(place, "stopped")
     for phase, count in (("answers", 0), ("answers", 2), ("rewards", 0), ("rewards", 2)):
-        assert not run.run(stopped, Silent(), stop_after(stopped, phase, count))
+        assert not tuning_run.run(stopped, Silent(), stop_after(stopped, phase, count))
         assert stopped.progress.steps_done(phase) == count
         stopped = tunings.resume("stopped")
     names, saved = set(whole.adapters), adapters.read("stopped")
@@ -229,7 +233,7 @@ def test_the_summary_says_whether_something_was_learned():
 
 def test_files_that_cannot_be_used_get_one_sentence(tunings, tiny_gguf):
     tuning = tunings.begin(tiny_gguf, "mine")
-    assert not run.run(tuning, Silent(), lambda: True)
+    assert not tuning_run.run(tuning, Silent(), lambda: True)
     file = tuning.folder / adapters.FILE
     whole = file.read_bytes()
 
@@ -247,7 +251,7 @@ def test_files_that_cannot_be_used_get_one_sentence(tunings, tiny_gguf):
         save_file({"a": torch.zeros(2)}, file, {"format": format, "record": record})
         assert sentence in said()
     other = tunings.begin("stories", "other")
-    assert not run.run(other, Silent(), lambda: True)
+    assert not tuning_run.run(other, Silent(), lambda: True)
     saved = adapters.read("other")
     with pytest.raises(TuneProblem, match="belong to a model that writes stories"):
         adapters.find_place(saved, None)
@@ -270,19 +274,114 @@ def test_a_crash_in_the_learners_code_names_the_line_and_the_checkpoint_stays(tu
     tuning = tunings.begin(tiny_gguf)
     assert "LoRALinear" in tuning.base.own.learner
     with pytest.raises(CodeProblem, match=r"your LoRALinear raised AssertionError: gradients \(ch17_fine_tuning.py, line \d+"):
-        run.run(tuning, Silent())
+        tuning_run.run(tuning, Silent())
     assert len(tunings.resume("one").progress.evaluations) == 1
 
 
-def test_time_is_divided_among_tests_and_phases(tunings, tiny_gguf):
-    progress = tunings.begin(tiny_gguf).progress
-    progress.steps, progress.minutes, progress.answer_steps = None, 10.0, 20
-    progress.seconds["evaluation"] = 60.0
-    assert progress.phase_seconds("answers") == pytest.approx(ANSWERS_SHARE * 480)
-    progress.losses, progress.seconds["answers"] = [1.0] * 5, ANSWERS_SHARE * 240
-    assert progress.share_done("answers") == pytest.approx(0.5), "half of the time, a quarter of the steps"
+def progress_of(task: str = "sums", kind: str = "published", **changes) -> Progress:
+    return replace(Progress(kind, None, task, 0, 10.0, tasks.TASKS[kind][task].answer_steps, None), **changes)
+
+
+def answers_of(*right: bool) -> Evaluation:
+    return Evaluation(list(right), [])
+
+
+def test_time_is_divided_among_tests_and_phases():
+    progress = progress_of(answer_steps=20)
+    progress.seconds |= {"opening": 30.0, "evaluation": 60.0}
+    progress.evaluations = [answers_of(True)]
+    training = 600 - 30 - 3 * 60
+    assert progress.phase_seconds("answers") == pytest.approx(ANSWERS_SHARE * training)
+    assert progress.share_done("answers") == 0.0, "each phase has one step at least"
+    progress.losses, progress.seconds["answers"] = [1.0] * 5, ANSWERS_SHARE * training / 2
+    assert progress.phase_seconds("answers") == pytest.approx(ANSWERS_SHARE * training), "also while it runs"
+    assert progress.share_done("answers") == pytest.approx(0.55), "half of the time, and half of the next step"
     progress.losses = [1.0] * 20
     assert progress.share_done("answers") == 1.0
-    assert progress.phase_seconds("rewards") == pytest.approx(480 - ANSWERS_SHARE * 240)
-    progress.seconds["rewards"] = 1000.0
-    assert progress.share_done("rewards") == 1.0
+    progress.evaluations *= 2
+    progress.seconds["evaluation"] = 80.0  # the second test was shorter
+    assert progress.phase_seconds("rewards") == pytest.approx(600 - 30 - 120 - ANSWERS_SHARE * training / 2)
+    progress.rewards, progress.seconds["rewards"] = [0.0] * 2, 350.0
+    assert progress.share_done("rewards") == 1.0, "half of a third step would be too late"
+
+
+@pytest.mark.parametrize(("minutes", "seconds_a_question", "questions"), [(9, 0.5, 96), (1, 0.5, 20), (1, 5.0, 8), (1, 0.0, 96)])
+def test_the_number_of_questions_fits_into_the_time(minutes, seconds_a_question, questions):
+    progress = progress_of(minutes=float(minutes))
+    progress.plan_tests(seconds_a_question)
+    assert progress.questions == questions
+    assert questions == evaluation.FEWEST_QUESTIONS or 3 * questions * seconds_a_question <= 30 * minutes
+
+
+class Clock:
+    """Each look at it takes so many seconds."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds, self.now = seconds, 0.0
+
+    def monotonic(self) -> float:
+        self.now += self.seconds
+        return self.now
+
+
+def test_a_time_that_is_too_short_is_refused_while_it_runs_and_the_usual_time_is_extended(tunings, tiny_gguf, monkeypatch):
+    monkeypatch.setattr(evaluation, "HELD_OUT_QUESTIONS", 20)
+
+    def begin(name: str, minutes: float | None):
+        return tuning_run.begin(tunings.open(tiny_gguf), "sums", name, 0, minutes, None)
+
+    clock = Clock(12.0)
+    monkeypatch.setattr(tuning_run, "time", clock)
+    with pytest.raises(TuneProblem, match=r"1 minute is too short for Tiny-Llama at the present speed of this machine; give more time: `headway tune --task sums --base .*gguf --minutes ([5-9]|1\d)`"):
+        tuning_run.run(begin("short", 1.0), Silent())
+    assert clock.now <= 100
+    clock.seconds = 2.0
+    tuning = begin("long", None)
+    tuning.progress.minutes = 0.5
+    seen = []
+
+    class Watched(Silent):
+        def update(self, view) -> None:
+            seen.append(view.describe())
+
+    assert tuning_run.run(tuning, Watched()) and tuning.progress.minutes > 0.5
+    count = tuning.progress.questions
+    assert 8 <= count <= 20 and all(len(each.right) == count for each in tuning.progress.evaluations)
+    assert any(re.search(r"test 1 of 3: .*, question 0, to measure the speed, 0:\d\d left", line) for line in seen)
+    assert any(re.search(rf"test 2 of 3: .*, question {count} of {count}, \d:\d\d left", line) for line in seen)
+
+
+def test_a_tuning_that_taught_nothing_says_how_long_usually_helps():
+    task = tasks.TASKS["published"]["sums"]
+    nothing, much = answers_of(*[False] * 16), answers_of(*[True] * 16)
+    progress = progress_of(minutes=1.0, questions=16, losses=[1.0] * 2, rewards=[0.0], kls=[0.0])
+    progress.seconds |= {"opening": 5.0, "evaluation": 24.0, "answers": 6.0, "rewards": 10.0}
+    progress.evaluations = [nothing] * 3
+    said = " ".join(tuning_progress.describe_length(progress, task))
+    assert said == "The tuning was short. It made 2 of 20 steps on right answers and 1 of 15 steps on rewards; so many taught this to the model of lesson 17. For as many steps on this machine:"
+    minutes = tuning_progress.minutes_that_help(progress, task)
+    longer = progress_of(minutes=float(minutes))
+    longer.plan_tests(0.5)
+    assert longer.questions == 96, "the tests are whole"
+    longer.seconds |= {"opening": 5.0, "evaluation": 48.0}
+    longer.evaluations = [nothing]
+    assert longer.phase_seconds("answers") >= 20 * 3.0
+    longer.losses, longer.seconds["answers"], longer.seconds["evaluation"] = [1.0] * 20, 60.0, 96.0
+    longer.evaluations *= 2
+    assert longer.phase_seconds("rewards") >= 15 * 10.0
+    assert tuning_progress.command(progress, minutes) == f"headway tune --task sums --minutes {minutes}"
+    progress.evaluations = [nothing, much, much]
+    assert "1 of 15 steps on rewards; so many" in " ".join(tuning_progress.describe_length(progress, task)) and "right answers" not in " ".join(tuning_progress.describe_length(progress, task))
+    progress.losses, progress.rewards, progress.evaluations = [1.0] * 20, [0.0] * 15, [nothing] * 3
+    assert list(tuning_progress.describe_length(progress, task)) == ["As many steps taught this to the model of lesson 17. Another --seed may go better."]
+    assert tuning_progress.minutes_that_help(progress, task) is None
+    progress.evaluations = [nothing, much, much]
+    assert list(tuning_progress.describe_length(progress, task)) == []
+    progress.seconds["rewards"] = 600.0
+    assert "It took 10.6 minutes instead of 1" in " ".join(tuning_progress.describe_length(progress, task))
+
+
+def test_the_steps_that_helped_are_those_of_the_lesson():
+    lesson = " ".join((EXERCISES / "ch17_fine_tuning.md").read_text(encoding="utf-8").split())
+    assert tasks.Sums.enough == (20, 15) and "After 20 steps on right answers" in lesson and "after 15 steps on rewards" in lesson
+    assert tasks.Json.enough == (4, None) and "four steps on right answers" in lesson and "rewards had nothing left to teach" in lesson

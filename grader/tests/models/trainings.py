@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 import torch
+from grader.chapters.ch17_fine_tuning.tuning import base
+from grader.console.output import hide_progress
 from grader.course.syllabus import load_syllabus
 from grader.execution.target import Target
 from grader.models import checkpoint, design
 from grader.models.comparison import measuring
 from grader.models.design import Design
 from grader.models.own_parts import OwnParts
-from grader.models.training import corpora, making, settings
-from grader.models.training.settings import Recipe, Settings
-from grader.models.tuning import base
+from grader.models.training import corpora, recipes, training_run
+from grader.models.training.recipes import Recipe, Settings
 from grader.teaching.walks.parts import MixedChapters
-from grader.teaching.walks.progress_line import hide_progress
 
 SUNG = ("fish", "snow", "stars", "bread", "wind", "light", "birds", "gold")
 VERSE = "The river runs to the sea. A boat goes down the river, and a man sings.\n\nHe sings of {} and {}, and a boat goes by.\n\n"
@@ -42,12 +42,12 @@ class Trainings:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
         self.folder, self.chapters = folder, {}
-        self._made: list[making.Training] = []
+        self._made: list[training_run.Training] = []
         monkeypatch.setattr(checkpoint, "CHECKPOINTS", folder)
         monkeypatch.setitem(design.PRESETS, "tiny", SMALL)
-        monkeypatch.setitem(settings.RECIPES, "tiny", Recipe(rows=4, pieces=2, peak=3e-3))
-        monkeypatch.setattr(settings, "TRANSLATE_RECIPE", Recipe(rows=6, pieces=2, peak=3e-3))
-        monkeypatch.setattr(making, "find_own_parts", self._own)
+        monkeypatch.setitem(recipes.RECIPES, "tiny", Recipe(rows=4, pieces=2, peak=3e-3))
+        monkeypatch.setattr(recipes, "TRANSLATE_RECIPE", Recipe(rows=6, pieces=2, peak=3e-3))
+        monkeypatch.setattr(training_run, "find_own_parts", self._own)
         monkeypatch.setattr(measuring, "find_own_parts", self._own)
         monkeypatch.setattr(base, "find_own_parts", self._own)
         for name, size in (("VOCABULARY_STORIES", 300), ("VALIDATION_STORIES", 8), ("BPE_SAMPLE", 3000), ("VALIDATION_TOKENS", 400)):
@@ -59,12 +59,12 @@ class Trainings:
         passed = {name for name in names if load_syllabus().exercise(name).module in self.chapters}
         return OwnParts(MixedChapters(names, passed, Target("theirs", texts=self.chapters)))
 
-    def begin(self, name: str = "one", more_exercises=(), **changes) -> making.Training:
-        self._made.append(making.begin(replace(Settings(steps=8), **changes), name, "cpu", hide_progress, more_exercises))
+    def begin(self, name: str = "one", more_exercises=(), **changes) -> training_run.Training:
+        self._made.append(training_run.begin(replace(Settings(steps=8), **changes), name, "cpu", hide_progress, more_exercises))
         return self._made[-1]
 
-    def resume(self, name: str = "one") -> making.Training:
-        self._made.append(making.resume(self.folder / name, "cpu", hide_progress))
+    def resume(self, name: str = "one") -> training_run.Training:
+        self._made.append(training_run.resume(self.folder / name, "cpu", hide_progress))
         return self._made[-1]
 
     def close(self) -> None:
@@ -88,5 +88,5 @@ def write_text(path: Path) -> Path:
     return path
 
 
-def stop_after(training: making.Training, steps: int):
+def stop_after(training: training_run.Training, steps: int):
     return lambda: training.trainer.steps_done >= steps

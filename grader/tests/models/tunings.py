@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from grader.models.tuning import base, evaluation, run, steps, tasks
-from grader.teaching.walks.progress_line import hide_progress
+from grader.chapters.ch17_fine_tuning.tuning import base, evaluation, tasks, tuning_run
+from grader.console.output import hide_progress
 from trainings import Silent
 
 
@@ -14,7 +14,7 @@ class Tunings:
         self.folder, self.chapters = trainings.folder, trainings.chapters
         self._made: list[base.Base] = []
         monkeypatch.setattr(evaluation, "HELD_OUT_QUESTIONS", 4)
-        monkeypatch.setattr(steps, "BATCH_ROWS", 3)
+        monkeypatch.setattr(tuning_run, "BATCH_ROWS", 3)
         for kind in tasks.TASKS.values():
             for task in kind.values():
                 for name, value in (("most_tokens", 6), ("prompts", 2), ("group", 3)):
@@ -24,16 +24,16 @@ class Tunings:
         self._made.append(base.open_base(place, hide_progress))
         return self._made[-1]
 
-    def begin(self, place: str, name: str = "one", task: str = "format", n_steps: int = 3) -> run.Tuning:
-        return run.begin(self.open(place), task, name, 0, 1.0, n_steps)
+    def begin(self, place: str, name: str = "one", task: str = "format", n_steps: int = 3) -> tuning_run.Tuning:
+        return tuning_run.begin(self.open(place), task, name, 0, 1.0, n_steps)
 
-    def resume(self, name: str = "one") -> run.Tuning:
-        tuning = run.resume(name, hide_progress)
+    def resume(self, name: str = "one") -> tuning_run.Tuning:
+        tuning = tuning_run.resume(name, hide_progress)
         self._made.append(tuning.base)
         return tuning
 
-    def finished(self, tuning: run.Tuning) -> run.Tuning:
-        assert run.run(tuning, Silent())
+    def finished(self, tuning: tuning_run.Tuning) -> tuning_run.Tuning:
+        assert tuning_run.run(tuning, Silent())
         return tuning
 
     def close(self) -> None:
@@ -41,6 +41,6 @@ class Tunings:
             each.own.close()
 
 
-def stop_after(tuning: run.Tuning, phase: str, count: int):
+def stop_after(tuning: tuning_run.Tuning, phase: str, count: int):
     """Control-C after so many steps of this phase, once its predecessors are over."""
     return lambda: tuning.progress.phase == phase and tuning.progress.steps_done(phase) >= count

@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+import textwrap
 import threading
 
 import pytest
@@ -66,7 +67,7 @@ def test_importing_the_package_imports_no_torch():
 def test_a_correct_cell_is_written_tested_and_recorded(notebook, chapter):
     before = chapter.read_text(encoding="utf-8")
     shown = notebook.run("%%check softmax" + RIGHT)
-    assert "softmax works." in shown.text and 'Next: write causal_mask in' in shown.line and 'check("causal_mask")' in shown.text
+    assert "softmax works." in shown.text and 'Next: write `causal_mask` in' in shown.line and 'check("causal_mask")' in shown.text
     assert "exercises/ch03_attention.py: softmax." in shown.line and "saved in" not in shown.line
     assert written(chapter, "softmax") == RIGHT.lstrip()
     assert chapter.read_text(encoding="utf-8").replace(RIGHT.lstrip(), "") == before.replace(definition(before, "softmax").text, "")
@@ -88,6 +89,14 @@ def test_what_an_exercise_needs_is_written_with_it(notebook, chapter):
     notebook.run("def largest_of(x, dim):\n    return x.amax(dim, keepdim=True)")
     assert passes(notebook.run("%%check" + cell)) and chapter.read_text(encoding="utf-8").count("def largest_of") == 1
     assert written(chapter, "largest_of") == "def largest_of(x, dim):\n    return x.amax(dim, keepdim=True)\n"
+
+
+def test_a_definition_below_an_if_is_written(notebook, chapter):
+    notebook.run("try:\n    from math import inf\nexcept ImportError:\n    inf = 1e38\nif True:\n    # a constant\n    LOWEST = -1e38")
+    shown = notebook.run("%%check\nif inf:\n" + textwrap.indent(RIGHT.replace("min=-1e38", "min=LOWEST"), "    "))
+    assert passes(shown), shown.text
+    assert written(chapter, "softmax") == RIGHT.replace("min=-1e38", "min=LOWEST").lstrip()
+    assert written(chapter, "LOWEST") == "# a constant\nLOWEST = -1e38\n"
 
 
 def test_other_exercises_of_the_notebook_are_written_where_the_file_has_the_stub(notebook, chapter):
@@ -139,9 +148,12 @@ def test_a_cell_that_fails_writes_nothing(notebook, chapter):
     assert shown.error == "SyntaxError" and "line 2" in shown.traceback and not shown.text
     shown = notebook.run("%%check" + RIGHT + "1 / 0")
     assert shown.error == "ZeroDivisionError" and not shown.text
-    assert "This cell defines no exercise" in notebook.run("%%check\nx = 1").line
+    assert notebook.run("%%check\nx = 1").line.endswith("or define an exercise, for example count_bigrams.")
     assert "This cell does not define causal_mask" in notebook.run("%%check causal_mask" + RIGHT).line
     assert "did you mean softmax?" in notebook.run("%%check sofmax" + RIGHT).line
+    for first in ("%%check", "%%check average_loss"):
+        misspelt = notebook.run(f"{first}\ndef helper():\n    pass\ndef averge_loss(ids):\n    return 0").line
+        assert misspelt == "This cell defines no exercise, so Headway wrote and tested nothing. It defines averge_loss; did you mean average_loss?"
     assert chapter.read_bytes() == before
 
 
@@ -166,7 +178,10 @@ def test_a_name_checks_the_file(notebook, chapter):
     chapter.write_text(chapter.read_text(encoding="utf-8") + RIGHT, encoding="utf-8")
     assert notebook.run('bool(check("softmax"))').text == "True" and "softmax 10/10" in progress(notebook)
     shown = notebook.run('check("ch03")')
-    assert passes(shown) and "Next: write causal_mask" in shown.text
+    assert passes(shown) and "Next: write `causal_mask`" in shown.text
+    for cell in ('check("softmax", "causal-mask")', "check(3)", "%%check chapter 3\n" + RIGHT):
+        shown = notebook.run(cell)
+        assert passes(shown) and "causal_mask" in shown.text
 
 
 def test_the_failed_call_is_code_for_a_cell(notebook, chapter):
@@ -233,6 +248,7 @@ def test_hints_go_on_from_level_to_level(notebook):
     assert "split_qkv, hint 1 of 3" in notebook.run('hint("split_qkv")').text
     shown = notebook.run('hint("split_qkv")')
     assert "hint 2 of 3" in shown.text and 'For the next hint: hint("split_qkv")' in shown.text
+    assert 'To see an earlier one again: hint("split_qkv", 1)' in shown.text
     assert "hint 1 of 3" in notebook.run('hint("split_qkv", 1)').text
     assert json.loads(levels.read_text())["split_qkv"] == 2
     assert "hint 3 of 3" in notebook.kit.run("hint", "split_qkv")
@@ -243,6 +259,7 @@ def test_hints_go_on_from_level_to_level(notebook):
     ("cell", "said"),
     [
         ('check("sofmax")', "There is no exercise or chapter called 'sofmax'; did you mean softmax?"),
+        ("check(print)", 'The argument must be the name of an exercise in quotes: check("count_bigrams").'),
         ("check(softmax)", 'The argument must be the name of an exercise in quotes: check("softmax"). To test what a cell defines, write `%%check` into'),
         ('hint("ch03")', 'Give the name of an exercise, not of a chapter: hint("softmax").'),
         ('hint("softmax", 0)', 'The level must be a number from 1 to 3: hint("softmax", 1).'),

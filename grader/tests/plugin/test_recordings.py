@@ -15,9 +15,8 @@ from grader.course.syllabus import load_syllabus
 from grader.execution.in_process import InProcessHost
 from grader.execution.target import Target
 from grader.runner.judging import judge_of
-from grader.runner.layout import Page
-from grader.runner.run_page import print_run
-from grader.verdict import conditions as conditions_module
+from grader.runner.run_page import Page, print_run
+from grader.verdict import last_verdicts as conditions_module
 from grader.verdict import recordings as recordings_module
 from grader.verdict.recordings import Example, NotRecordable, Recording, Recordings
 from grader.verdict.trial import Trial
@@ -153,7 +152,7 @@ def test_a_recording_holds_for_the_same_suites_reference_and_versions_only(tmp_p
         path.write_text(text.replace("a", "b", 1))
         assert read() != before
         path.write_text(text)
-    monkeypatch.setattr(conditions_module, "version", lambda library: "0")
+    monkeypatch.setattr("importlib.metadata.version", lambda library: "0")
     assert read() != before
 
 

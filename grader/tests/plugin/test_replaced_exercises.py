@@ -12,8 +12,7 @@ from grader.course.source import find_definition, replace_definition
 from grader.course.syllabus import load_syllabus
 from grader.execution.sandbox.isolation import available
 from grader.processes.client import ServerProcess
-from grader.verdict.results import NOT_IMPLEMENTED
-from grader.verdict.summary import Verdict
+from grader.verdict.results import NOT_IMPLEMENTED, Verdict
 from pytest_runs import grade, solution
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the server forks on Linux only")
@@ -120,7 +119,7 @@ def test_a_later_exercise_that_is_not_written_is_named(warm, write):
     write(stubs=("merge_heads",), split_heads="def split_heads(x, n_heads):\n    merge_heads(x)\n    return x\n")
     output = warm.ask("split_heads")
     assert output.result("split_heads").earned == 0
-    assert "Next: write the code that split_heads needs: merge_heads in ch03_attention.py is not implemented yet" in output.prose
+    assert "Next: write the code that `split_heads` needs: merge_heads in ch03_attention.py is not implemented yet" in output.prose
 
 
 def test_a_later_exercise_of_ones_own_may_be_used(warm, write):
@@ -208,12 +207,12 @@ def test_whole_replaces_nothing_and_marks_what_follows(tmp_path):
     run = grade(f"--target={tmp_path}", "--chapter=ch03", "--whole", results=tmp_path / "whole.json")
     assert run.exercise(ATTENTION)["outcome"] == "failed" and run.exercise(ATTENTION)["diagnosis"] is None
     assert all(exercise["replaced"] == [] for exercise in run.results["exercises"])
-    assert f"{ATTENTION} also fails; it uses softmax, so fix softmax first." in " ".join(run.out.split())
+    assert f"{ATTENTION} also fails; it uses softmax, so fix `softmax` first." in " ".join(run.out.split())
 
 
 @pytest.mark.thorough
 def test_the_class_grader_replaces_too():
-    server = ServerProcess(str(available()), module="grader.classroom.judging.server")
+    server = ServerProcess(str(available()), module="grader.classroom.judging.start_server")
     try:
         names = [exercise.name for exercise in load_syllabus().chapter("ch03").exercises]
         job = GradeJob({CHAPTER: replace_definition(solution("ch03"), "softmax", WRONG)}, {}, names, 3, 300.0)

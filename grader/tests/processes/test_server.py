@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from grader.processes.client import NoServer
 from grader.processes.job import read
-from grader.verdict.summary import Verdict
+from grader.verdict.results import Verdict
 from linux_processes import kilobytes_in_huge_pages, may_have_huge_pages
 from warm_runs import CHAPTER, WarmKit, until, write_softmax
 

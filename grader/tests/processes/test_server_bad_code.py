@@ -30,7 +30,7 @@ FAILING = {
     "prints without end": ("while True: print('x' * 10000)", "softmax printed or wrote too much output for one run"),
     "input": ("input('Which? ')", "softmax asks for input, but there is no input while tests run"),
     "breakpoint": ("breakpoint()", "softmax stops in the debugger, which has no input here; to debug, run `pytest --exercise softmax` in a terminal"),
-    "the kit in pieces": ("import grader.runner.attempts as kit; kit.TestRunner.run_test = None; return x", BROKEN),
+    "the kit in pieces": ("import grader.runner.judging as kit; kit.TestRunner.run_test = None; return x", BROKEN),
     "no modules": ("import sys; sys.modules.clear()", "8 of 8 failed"),
 }
 

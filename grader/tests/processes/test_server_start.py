@@ -16,7 +16,7 @@ def run_python(script: str) -> None:
 
 
 def test_the_server_of_a_class_starts_its_zygote_before_it_imports_torch():
-    run_python("import sys, grader.classroom.judging.server; assert 'torch' not in sys.modules")
+    run_python("import sys, grader.classroom.judging.start_server; assert 'torch' not in sys.modules")
 
 
 def test_the_compiler_and_the_chapters_are_left_for_the_run_that_needs_them():
@@ -28,7 +28,7 @@ load_kit()
 sys.stderr = errors
 from grader.course.syllabus import load_syllabus
 from grader.execution.chapter_package import without_text
-from grader.execution.reference_parts import reference_names
+from grader.execution.target import reference_names
 loaded = lambda: (reference_names.cache_info().currsize, without_text.cache_info().currsize)
 assert loaded() == (0, 0) and "torch._dynamo.eval_frame" not in sys.modules
 preload(load_syllabus().exercise("softmax"), without_text)

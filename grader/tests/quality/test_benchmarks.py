@@ -6,18 +6,17 @@ import sys
 
 import pytest
 from grader.course.syllabus import EXERCISES, ROOT, load_syllabus
-from grader.quality import benchmarks
-from grader.quality.benchmarks import feedback, grading
-from grader.quality.benchmarks.figures import format_seconds, run_by_name, table
-from grader.quality.benchmarks.workplace import copied_kit
-from grader.runner.graded_tests import all_tests_of
+from grader.tests.quality import benchmarks
+from grader.tests.quality.benchmarks import feedback, grading
+from grader.tests.quality.benchmarks.figures import format_seconds, run_by_name, table
+from grader.tests.quality.benchmarks.workplace import copied_kit
 from pytest_runs import environment
 
 TIME = r"[\d.]+ m?s"
 SOME = ("--runs", "1", "--exercise", "causal_mask")
 
 
-def bench(*arguments, cwd=ROOT, module="grader.quality.benchmarks", **more):
+def bench(*arguments, cwd=ROOT, module="grader.tests.quality.benchmarks", **more):
     command = [sys.executable, "-m", module, *arguments]
     return subprocess.run(
         command, cwd=cwd, env=environment(**more), capture_output=True, text=True, encoding="utf-8",
@@ -46,18 +45,6 @@ def test_feedback_by_chapter_compares_with_a_cold_pytest(capfd):
     assert re.search(rf"^→ After a save: {re.escape(row[3])} times a cold pytest in the median chapter, .*: (not )?met\.$", out, re.M), out
 
 
-def test_feedback_by_test_counts_examples_and_requests_and_puts_the_slowest_test_first(capfd):
-    assert run_by_name(benchmarks, "benchmark", ["feedback", "--by-test", "--exercise", "causal_mask"]) == 0
-    out = capfd.readouterr().out
-    rows = re.findall(r"^\| causal_mask +\| (test_\w+) +\| +([\d.]+) \| +(\d+) \| +(\d+) \|$", out, re.M)
-    assert {row[0] for row in rows} == {test.name for test in all_tests_of(load_syllabus().exercise("causal_mask"))}
-    milliseconds = [float(row[1]) for row in rows]
-    assert milliseconds == sorted(milliseconds, reverse=True) and milliseconds[-1] > 0
-    assert all(int(requests) >= int(examples) >= 1 for *_, examples, requests in rows)
-    total = re.search(r"^\| causal_mask \| +(\d+) \|$", out, re.M)
-    assert total and abs(int(total[1]) - sum(milliseconds)) < 1
-
-
 @pytest.mark.thorough
 def test_grading_measures_the_command():
     done = bench("grading", "--one", "3", "--whole", "0", "--jobs", "1")
@@ -75,7 +62,7 @@ def test_a_timed_verdict_must_be_correct():
         text = solution.read_text(encoding="utf-8")
         body = text.index("### BEGIN SOLUTION", text.index("def causal_mask("))
         solution.write_text(text[:body] + "return None\n    " + text[body:], encoding="utf-8")
-        done = bench(*SOME, cwd=root, module="grader.quality.benchmarks.feedback", PYTHONPATH=str(root))
+        done = bench(*SOME, cwd=root, module="grader.tests.quality.benchmarks.feedback", PYTHONPATH=str(root))
     assert done.returncode == 1
     sentence = "feedback: causal_mask: the verdict should be 'passed', but is 'failed'"
     assert sentence in done.stderr, done.stdout + done.stderr
@@ -95,7 +82,7 @@ def test_wrong_use_changes_no_file_of_the_kit(capsys):
     with pytest.raises(SystemExit, match="2"):
         run_by_name(benchmarks, "benchmark", ["feedback", "--exercise", "causal_mas"])
     assert "did you mean causal_mask" in capsys.readouterr().err
-    done = bench(*SOME, module="grader.quality.benchmarks.feedback")
+    done = bench(*SOME, module="grader.tests.quality.benchmarks.feedback")
     assert done.returncode == 1 and "makes a copy first" in done.stderr, done.stdout + done.stderr
 
 

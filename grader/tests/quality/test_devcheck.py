@@ -1,11 +1,13 @@
 """dev-check notices each thing that can go wrong with an exercise, in a copy of the kit in which it went wrong."""
 
+import json
 import re
+import tomllib
 
 import pytest
 from grader.course.syllabus import load_syllabus
-from grader.quality.devcheck import invariants
-from grader.quality.devcheck.subjects import TRIVIAL_KINDS, subjects, trivial_code, variants
+from grader.tests.quality.devcheck import invariants
+from grader.tests.quality.devcheck.subjects import TRIVIAL_KINDS, subjects, trivial_code, variants
 
 WEAK_SUITE = '''
 from grader.verdict.comparing import holds, shaped
@@ -38,7 +40,7 @@ NO_EXERCISE = '[no_exercise.another]\nreplace = "a"\nwith = "b"\nsays = "c"\nhin
 
 
 def test_the_files_of_the_course_keep_the_rules():
-    """What dev-check finds without running code. Stubs, pictures and the README's table are checked elsewhere."""
+    """What dev-check finds without running code. Stubs, pictures and the table of chapters are checked elsewhere."""
     course = load_syllabus()
     found = [sentence for chapter in course.chapters for sentence in invariants.of_chapter(chapter)]
     found += [sentence for exercise in course.exercises for sentence in invariants.of_exercise(exercise)]
@@ -58,7 +60,7 @@ def test_every_weakness_of_a_suite_is_reported(kit):
     catalogue = kit.root / "tests" / "misconceptions" / "ch03_attention.toml"
     catalogue.write_text(catalogue.read_text(encoding="utf-8") + NO_EXERCISE, encoding="utf-8")
     said = kit.run("dev-check", "merge_heads", status=1)
-    assert re.search(r"is not caught \(seed 0, in process\); `python -m grader.quality.proof examples merge_heads` chooses", said)
+    assert re.search(r"is not caught \(seed 0, in process\); `python -m grader.tests.quality.proof examples merge_heads` chooses", said)
     assert "is trivial code and earns" in said
     assert "the variant `forgets to merge` is correct and gets" in said
     assert "it has 2 hints" in said and "hint 2 contains code of the reference, `x.transpose(1, 2).flatten(2)`" in said
@@ -85,6 +87,9 @@ def test_three_known_mistakes_are_enough_and_variants_and_attempts_may_follow(ki
     head, *entries = re.split(r"(?m)^(?=\[)", catalogue.read_text(encoding="utf-8"))
     own = [entry for entry in entries if entry.startswith("[merge_heads.")]
     catalogue.write_text(head + "".join(entry for entry in entries if entry not in own[3:]), encoding="utf-8")
+    promises = kit.root / "tests" / "promises" / "ch03_attention.toml"
+    table = "\n".join(f'{json.dumps(key)} = "a reason"' for key in tomllib.loads(promises.read_text(encoding="utf-8"))["merge_heads"])
+    promises.write_text(re.sub(r"(?ms)^\[merge_heads\]\n.*?(?=^\[|\Z)", lambda _: f"[merge_heads]\n{table}\n\n", promises.read_text(encoding="utf-8")), encoding="utf-8")
     (kit.root / "tests" / "variants" / "ch03_attention" / "merge_heads.py").unlink()
     (kit.root / "grader" / "tests" / "field" / "ch03.toml").unlink()
     said = kit.run("dev-check", "merge_heads")
@@ -109,6 +114,17 @@ def test_a_catalogue_that_cannot_be_used_is_reported(kit):
         assert "tests/misconceptions/ch03_attention.toml" in said and says in said
 
 
+def test_every_sentence_of_a_docstring_has_a_known_mistake_or_a_reason(kit):
+    promises = kit.root / "tests" / "promises" / "ch03_attention.toml"
+    text = promises.read_text(encoding="utf-8")
+    key, answer = next(iter(tomllib.loads(text)["merge_heads"].items()))
+    edit(promises, f"{json.dumps(key, ensure_ascii=False)} = ", '"A sentence of no docstring" = ["no_mistake"]\n# ', "[merge_heads]")
+    said = kit.run("dev-check", "merge_heads", status=1)
+    assert f"merge_heads: tests/promises/ch03_attention.toml names no known mistake that breaks `{key}" in said
+    assert "no sentence of its docstring or of the rules begins with `A sentence of no docstring`" in said
+    assert "`A sentence of no docstring` names no_mistake, which is no known mistake of it" in said
+
+
 @pytest.mark.thorough
 def test_an_error_that_must_name_a_value_is_promised(kit):
     promise = "Raises a ValueError that names D and n_heads if n_heads does"
@@ -129,3 +145,10 @@ def test_a_suite_is_tried_on_implementations_of_every_kind():
     kinds = [subject.kind for subject in subjects(exercise)]
     assert kinds.count("stub") == kinds.count("reference") == 1 and kinds.count("trivial") == len(TRIVIAL_KINDS)
     assert kinds.count("mistake") >= 3 and kinds.count("variant") == len(variants(exercise)) >= 3
+
+
+def test_five_fifths_are_all_known_mistakes():
+    exercise = load_syllabus().exercise("softmax")
+    fifths = [[each.name for each in subjects(exercise, fifth) if each.kind == "mistake"] for fifth in range(1, 6)]
+    assert sorted(sum(fifths, [])) == sorted(each.name for each in subjects(exercise) if each.kind == "mistake")
+    assert max(map(len, fifths)) - min(map(len, fifths)) <= 1

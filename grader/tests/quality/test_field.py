@@ -3,8 +3,8 @@
 import pytest
 from grader.course.known_mistakes import misconceptions
 from grader.course.syllabus import load_syllabus
-from grader.quality.devcheck.trying import Tried
-from grader.quality.proof.field import Attempt, Row, attempts, run
+from grader.tests.quality.devcheck.trying import Tried
+from grader.tests.quality.proof.field import Attempt, Row, attempts, run
 
 
 def test_the_faults_of_each_attempt_are_described():

@@ -21,10 +21,10 @@ from pathlib import Path
 import pytest
 from example_class import EXERCISES, VERSIONS, a_class, verdict_of
 from fuzzing import fuzzed, mutated, values
-from grader.classroom.gradebook.gradebook import Gradebook
-from grader.classroom.gradebook.sqlite_file import GradebookProblem
-from grader.classroom.intake.problems import GradingProblem
+from grader.classroom.gradebook import Gradebook
+from grader.classroom.gradebook_file import GradebookProblem
 from grader.classroom.intake.reader import read_submissions
+from grader.classroom.intake.submissions import GradingProblem
 from grader.classroom.judging.rules import Rules
 from grader.execution.values import MAX_NODES
 from grader.execution.wire import HEAD_WEIGHT, MAX_EXAMPLE, MAX_HEAD, Allowance, DeadlinePassed, MalformedFrame, receive

@@ -15,9 +15,8 @@ from datetime import timedelta
 import pytest
 from example_class import IN_TIME
 from fuzzing import as_toml, fuzzed, mutated, toml_values, values
-from grader.classroom.intake.problems import GradingProblem
-from grader.classroom.intake.submissions import Submission
-from grader.classroom.judging.scoring import compute_marks, compute_total
+from grader.classroom.intake.submissions import GradingProblem, Submission
+from grader.classroom.judging.marks import compute_marks, compute_total
 from grader.classroom.term.course import read_course_file
 from grader.course.progress import FILE, load_hint_levels, load_scores, record_scores
 from grader.course.source import SourceProblem

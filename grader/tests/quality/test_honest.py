@@ -9,7 +9,7 @@ import pytest
 from grade_command import command, marks
 from grader.course.source import definition, read_source, replace_definition
 from grader.course.syllabus import SOLUTIONS, load_syllabus
-from grader.quality.proof.fair import styles, with_missing_exercises
+from grader.tests.quality.proof.fair import styles, with_missing_exercises
 from pytest_runs import environment
 
 STYLES = ["loops", "terse", "typed"]

@@ -6,10 +6,10 @@ import pytest
 from grader.course.known_mistakes import misconceptions
 from grader.course.stubs import reference_stub
 from grader.course.syllabus import load_syllabus
-from grader.quality.devcheck.subjects import mistakes, solution_of
-from grader.quality.proof import leaks
-from grader.quality.proof.candidates import blocks, bodies, pieces
-from grader.quality.proof.leaks import STUB, candidates_of, run, texts_of
+from grader.tests.quality.devcheck.subjects import mistakes, solution_of
+from grader.tests.quality.proof import leaks
+from grader.tests.quality.proof.candidates import blocks, bodies, pieces
+from grader.tests.quality.proof.leaks import STUB, candidates_of, run, texts_of
 
 LINES = "move the axes back with `y = x.transpose(1, 2)`"
 

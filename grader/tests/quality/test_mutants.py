@@ -6,9 +6,9 @@ import textwrap
 import pytest
 from grader.course.syllabus import load_syllabus
 from grader.execution.target import reference_of
-from grader.quality.proof.mutants import classify, explanations, try_mutants
-from grader.quality.proof.mutator import Mutant, mutants
-from grader.quality.proof.running import parsed, parser
+from grader.tests.quality.proof.mutants import classify, explanations, try_mutants
+from grader.tests.quality.proof.mutator import Mutant, mutants
+from grader.tests.quality.proof.running import parsed, parser
 
 HEAD = "import math\n\nimport torch\n\n\n"
 EXPRESSIONS = {  # an expression → some of the expressions that may stand in its place

@@ -8,13 +8,13 @@ import tomllib
 import pytest
 from grade_command import mistake
 from grader.course.syllabus import ROOT
-from grader.quality import proof
-from grader.quality.benchmarks.figures import run_by_name
-from grader.quality.benchmarks.workplace import copied_kit
-from grader.quality.devcheck.each_example import PINNED, EachExampleJob
-from grader.quality.devcheck.pool import run_jobs
-from grader.quality.devcheck.subjects import Subject
-from grader.quality.proof.examples import needed_keys, needed_of_exercise
+from grader.tests.quality import proof
+from grader.tests.quality.benchmarks.figures import run_by_name
+from grader.tests.quality.benchmarks.workplace import copied_kit
+from grader.tests.quality.devcheck.each_example import PINNED, EachExampleJob
+from grader.tests.quality.devcheck.pool import run_jobs
+from grader.tests.quality.devcheck.subjects import Subject
+from grader.tests.quality.proof.examples import needed_keys, needed_of_exercise
 from grader.verdict.needed_examples import NEEDED
 from pytest_runs import environment, solution
 
@@ -32,7 +32,7 @@ hint = "Which sizes do the tests draw?"
 
 
 def prove(*arguments, root=ROOT):
-    command = [sys.executable, "-m", "grader.quality.proof", *arguments]
+    command = [sys.executable, "-m", "grader.tests.quality.proof", *arguments]
     more = {"env": environment(PYTHONPATH=str(root)), "stdin": subprocess.DEVNULL, "timeout": 600}
     return subprocess.run(command, cwd=root, capture_output=True, text=True, encoding="utf-8", **more)
 

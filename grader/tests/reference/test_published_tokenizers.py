@@ -1,11 +1,14 @@
-"""Chapter 1's tokenizers against Hugging Face's: the same ids, the same text, the same merges."""
+"""The tokenizers of chapters 1 and 16 against Hugging Face's: the same ids, the same text, the same merges."""
 
 from __future__ import annotations
 
+import importlib.util
 import json
+import unicodedata
 
 import pytest
 import torch
+from grader.chapters.ch16_published_model.published.opening import PACKAGE, find_source
 from grader.models.gpt2 import byte_alphabet
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
@@ -75,3 +78,53 @@ def test_training_learns_hugging_faces_merges(ours, text):
     learned = [tuple(pair) for pair in json.loads(theirs.to_str())["model"]["merges"]]
     assert len(merges) > 4
     assert [(names[left], names[right]) for left, right in merges] == learned
+
+
+# ---- chapter 16: SmolLM2 cuts at digits, and then as GPT-2 does
+
+MIXED = [
+    "一个", "第五个 三百", " 一 二", "１２ 三", "²³ ½¼", "ⅧⅨ Ⅻ", "٣٤ ५६", "the 12th in 3, 45", "7  the\n\n 8", "零〇", "x² + y² = 25",
+    "she sells 40 shells", "a <|endoftext|> b", "<|im_end|>", "isn't it 'sure", "🙂🙃 2", "c'est 1'200",
+]  # fmt: skip
+
+
+def as_smollm(tokenizer: Tokenizer) -> Tokenizer:
+    cuts = [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
+    tokenizer.pre_tokenizer, tokenizer.decoder = pre_tokenizers.Sequence(cuts), decoders.ByteLevel()
+    return tokenizer
+
+
+def test_the_published_tokenizer_is_hugging_faces(ours):
+    theirs = as_smollm(Tokenizer(models.BPE()))
+    options = dict(initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False)
+    theirs.train_from_iterator([*TEXTS, *MIXED] * 3, trainers.BpeTrainer(vocab_size=700, **options))
+    vocabulary, merges = theirs.get_vocab(), json.loads(theirs.to_str())["model"]["merges"]
+    mine = ours.PublishedTokenizer(sorted(vocabulary, key=vocabulary.get), [" ".join(pair) for pair in merges])
+    assert len(mine.encode("一个")) == 1 < len(mine.encode("½¼"))
+    for text in [*TEXTS, *MIXED]:
+        ids = mine.encode(text)
+        assert ids == theirs.encode(text).ids, text
+        assert mine.decode(ids) == theirs.decode(ids, skip_special_tokens=False) == text
+
+
+def test_it_cuts_at_the_digits_that_hugging_face_cuts_at(ours):
+    """Each character that is a numeral in some sense, twice: the only merge that could join its two bytes applies, or not."""
+    numerals = [c for c in map(chr, range(0x110000)) if c.isnumeric() and c > "~"]
+    digits = pre_tokenizers.Digits(individual_digits=True)
+    names = byte_alphabet()
+    for c in numerals:
+        last, first = names[c.encode()[-1]], names[c.encode()[0]]
+        mine = ours.PublishedTokenizer([*names.values(), last + first], [f"{last} {first}"])
+        is_cut = 256 not in mine.encode(c + c)
+        assert is_cut == (len(digits.pre_tokenize_str(c + c)) == 2) == unicodedata.category(c).startswith("N"), c
+
+
+@pytest.mark.skipif(importlib.util.find_spec(PACKAGE) is None, reason="the weights of SmolLM2 are not installed")
+def test_ids_of_smollm2_are_hugging_faces(ours):
+    source = find_source(None)
+    merges = [tuple(merge.split(" ")) for merge in source.merges]
+    theirs = as_smollm(Tokenizer(models.BPE(vocab={token: i for i, token in enumerate(source.tokens)}, merges=merges)))
+    mine = ours.PublishedTokenizer(source.tokens, source.merges, source.special)
+    assert mine.encode("一个") == [43340]
+    for text in [*TEXTS, *MIXED]:
+        assert mine.encode(text) == theirs.encode(text).ids, text

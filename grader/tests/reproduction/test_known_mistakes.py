@@ -8,10 +8,10 @@ import sys
 import pytest
 from grader.course.syllabus import load_syllabus
 from grader.execution.target import Target
-from grader.quality.devcheck.subjects import mistakes
 from grader.reproduction.files import store_script
 from grader.reproduction.running import agrees, error_line, run_script, verdict_of
 from grader.runner.judging import judge_of
+from grader.tests.quality.devcheck.subjects import mistakes
 from grader.verdict.recordings import course_recordings
 from grader.verdict.replay import cache_replies
 from grader.verdict.trial import Trial

@@ -16,6 +16,7 @@ from grader.execution.target import Target
 from grader.reproduction.example import keep_example
 from grader.reproduction.files import store_script
 from grader.reproduction.running import StillRunning, agrees, run_script, verdict_of
+from grader.reproduction.statements import parameter_names
 from grader.verdict import comparing
 from grader.verdict.comparing import close, holds
 from grader.verdict.explanation import explain_failure
@@ -83,6 +84,11 @@ def check_fails_until_fixed(left):
     left.fix()
     assert left.run()[0] == "right"
     return run
+
+
+def test_parameters_have_the_names_of_the_definition_also_below_an_if():
+    text = "if True:\n    def softmax(logits, axis): ...\n    try:\n        class GPT:\n            def forward(self, ids): ...\n    finally: pass\n"
+    assert parameter_names([text]) == {"softmax": ["logits", "axis"], "GPT.forward": ["ids"]}
 
 
 def test_a_wrong_value_is_wrong_again_and_right_when_the_code_is(leave):

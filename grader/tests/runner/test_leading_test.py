@@ -33,6 +33,16 @@ def test_the_most_basic_test_that_the_diagnosis_explains_is_shown():
     assert shown("LayerNorm", failed, "layernorm_eps_added_to_the_std", explains=failed[1:]) == failed[1]
 
 
+def test_of_two_mistakes_the_one_that_the_shown_test_shows_is_named_first():
+    two = Diagnosis("frozen", "It is frozen.", "Why?", ["test_fusing_keeps_the_dropout"], Diagnosis("shared", "It is shared.", "Which?", ["test_fusing_copies"]))
+    results = [TestResult(name, "failed", 0.0, 1.0) for name in ("test_fusing_copies", "test_fusing_keeps_the_dropout")]
+    result = ExerciseResult(load_syllabus().exercise("fuse_qkv"), results, two)
+    for _ in range(2):  # marking it again changes nothing
+        mark_leading_test(result)
+        assert result.failures[0].name == "test_fusing_copies"
+        assert [mistake.id for mistake in result.diagnosis.mistakes] == ["shared", "frozen"]
+
+
 def test_values_come_before_dtypes_and_a_wrong_value_before_a_timeout():
     failed = ["test_the_model_moves_to_other_dtypes_and_devices", "test_the_loss_is_the_mean_over_the_targets"]
     assert shown("GPT", failed) == failed[1]

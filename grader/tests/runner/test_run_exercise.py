@@ -15,12 +15,12 @@ from grader.course.source import replace_definition
 from grader.course.syllabus import ROOT, load_syllabus
 from grader.execution.host import reset_state
 from grader.execution.target import Target, resolve
-from grader.quality.benchmarks.workplace import solved_chapter
 from grader.runner import graded_run
 from grader.runner.graded_run import GradedRun
 from grader.runner.graded_tests import NotATest, all_tests_of, graded_test
 from grader.runner.judging import judge_of, run_exercise
 from grader.runner.marks import exercise
+from grader.tests.quality.benchmarks.workplace import solved_chapter
 from grader.verdict.trial import Trial
 from linux_processes import living_children
 from pytest_runs import environment
@@ -70,6 +70,17 @@ def test_an_example_begins_with_torchs_defaults_whatever_the_code_has_changed():
                 assert torch.get_default_dtype() is torch.float64 and not torch.is_grad_enabled()
         finally:
             reset_state(0)
+
+
+@pytest.mark.parametrize("in_worker", [False, pytest.param(True, marks=forks)])
+def test_memory_that_was_never_written_holds_the_same_at_every_run(in_worker):
+    torch.utils.deterministic.fill_uninitialized_memory = False  # as a training does
+    empty = "def softmax(x, dim=-1):\n    return x * torch.empty_like(x), torch.empty(2, dtype=torch.int64)\n"
+    with closing(Trial(target(empty), in_worker)) as trial:
+        trial.begin_test(SOFTMAX, "test")
+        trial.begin_example()
+        floats, ids = trial.learner(SOFTMAX.chapter).softmax(torch.ones(2))
+        assert floats.isnan().all() and (ids == torch.iinfo(torch.int64).max).all()
 
 
 LAZY = """

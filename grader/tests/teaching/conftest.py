@@ -4,7 +4,7 @@ import threading
 
 import pytest
 from browser import Browser
-from grader.teaching.book.serving import book_address, make_server
+from grader.teaching.book.build import make_server
 from grader.teaching.book.site import build
 
 
@@ -21,7 +21,7 @@ def address(folder):
     """The address of a server of the book."""
     with make_server(folder) as serving:
         threading.Thread(target=serving.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
-        yield book_address(serving)
+        yield serving.address
         serving.shutdown()
 
 

@@ -10,9 +10,9 @@ from html import unescape
 import pytest
 from grader.course.source import read_source
 from grader.course.syllabus import EXERCISES, load_syllabus
-from grader.teaching.book.rules import find_stub
-from grader.teaching.drawing.palette import without_style
-from grader.teaching.show.catalog import find_subject, has_picture
+from grader.teaching.book.markdown_page import find_stub
+from grader.teaching.drawing import without_style
+from grader.teaching.show import find_subject, has_picture
 from grader.teaching.walks import list_walks, load
 from kit_copy import posix
 from local_pages import PATIENCE, get, serving

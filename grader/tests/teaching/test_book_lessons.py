@@ -7,16 +7,16 @@ from xml.etree import ElementTree
 import pytest
 from grader.course.source import read_source
 from grader.course.syllabus import EXERCISES, load_syllabus
-from grader.teaching.book import contents, lessons
 from grader.teaching.book.formulas import mathml
-from grader.teaching.book.rules import Links, highlight_python
+from grader.teaching.book.markdown_page import Links, highlight_python, make_page
+from grader.teaching.book.site import load_words
 from markdown_it import MarkdownIt
 
 COURSE = load_syllabus()
 
 
 def page_of(markdown, links=None):
-    return lessons.make_page(f"# T\n\n{markdown}\n", links or Links())
+    return make_page(f"# T\n\n{markdown}\n", links or Links())
 
 
 # formulas
@@ -83,7 +83,7 @@ def test_tables_of_numbers_and_code_are_not_formulas(text):
 
 
 def test_each_word_of_the_glossary_is_explained_once_and_is_in_its_chapters_lesson():
-    words = contents.load_words()
+    words = load_words()
     for word in words:
         lesson = read_source(EXERCISES / f"{COURSE.chapter(word.chapter).name}.md")
         assert re.search(rf"\b{re.escape(word.name.lower())}\b", " ".join(lesson.lower().split())), word.name
@@ -94,7 +94,7 @@ def test_each_word_of_the_glossary_is_explained_once_and_is_in_its_chapters_less
 
 def test_names_in_a_lesson_lead_to_where_they_are_explained():
     links = Links({"softmax": "ch03.html#softmax"}, {"query": "glossary.html#query"}, {4: "ch04.html"})
-    page = lessons.make_page(
+    page = make_page(
         "# One: `softmax`\n\nA query, a query, `softmax(x)`, `other` and chapter 4; chapter 5.\n\n"
         "## A query\n\n[a query](ch02_x.md#y)\n",
         links,

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 from urllib.parse import unquote, urldefrag, urljoin
 
 import pytest
 from browser import needs_chromium
 from contrast import CONTRAST
 from grader.course.syllabus import load_syllabus
+from local_pages import serving
+from page_layout import misfits
 
 pytestmark = [pytest.mark.thorough, needs_chromium]
 
@@ -67,6 +71,15 @@ def test_every_page_fits_a_phone_and_can_be_read_by_a_screen_reader(pages):
         assert not page["unseen"] and not page["undescribed"], f"{name}: each picture is in its page, with a description"
         assert not page["open"], f"{name}: hints are collapsed"
     assert sum(page["pictures"] for page in pages.values()) > 12
+
+
+def test_nothing_is_wider_than_the_window_and_no_button_is_on_two_lines(browser, address, folder):
+    page = browser.open("about:blank")
+    found = {}
+    for path in sorted(folder.glob("*.html")):
+        page.visit(address + path.name)
+        found |= {path.name: wrong} if (wrong := misfits(page)) else {}
+    assert found == {}
 
 
 @pytest.mark.parametrize("dark", MODES)
@@ -146,6 +159,36 @@ def test_the_search_finds_and_is_used_without_a_mouse(browser, address, folder, 
     assert page.errors == []
 
 
+def test_the_served_book_shows_what_is_passed_and_asks_again_when_it_comes_into_view(browser, module_kit, folder):
+    kit = module_kit
+    shutil.copytree(folder, kit.root / "build" / "book")
+    kit.solve("ch00_first_model")
+    kit.record(count_bigrams=25, average_loss=10)
+    marked = """[...document.querySelectorAll(".passed")].map(one => one.id || one.hash)"""
+    with serving(kit, "book", "--no-browser") as (_, said):
+        address = re.search(r"http://127\.0\.0\.1:\d+/", said)[0]
+        page = browser.open(address + "ch00_first_model.html")
+        page.until(lambda: page.js(marked))
+        assert sorted(page.js(marked)) == ["#count_bigrams", "count_bigrams"]  # in the contents and on its card
+        assert "✓ passed" in page.js("getComputedStyle(document.querySelector('#count_bigrams .points'), '::after').content")
+        assert page.js("document.querySelector('#book-chapters [data-chapter=ch00_first_model]').textContent") == "1 of 4 passed"
+        kit.record(count_bigrams=25, average_loss=25)
+        page.js("document.dispatchEvent(new Event('visibilitychange'))")
+        page.until(lambda: "#average_loss" in page.js(marked))
+        page.visit(address + "index.html")
+        page.until(lambda: page.js("document.querySelector('.front .tally').textContent") == "2 of 4 passed")
+        assert page.js("[...document.querySelectorAll('.tally')].filter(one => one.offsetHeight).length") == 2  # one chapter, in two places
+        assert page.js("document.querySelectorAll('.path.chosen').length") == 0
+        kit.run("path", "first-model")
+        page.visit(address + "index.html")
+        page.until(lambda: "your path: about" in page.js("document.querySelector('.path.chosen[open] .tally')?.textContent ?? ''"))
+        kit.run("path", "all")
+        assert page.errors == []
+    kept = browser.open(folder / "ch00_first_model.html")
+    kept.until(lambda: kept.js("!document.querySelector('script[src=\"progress.js\"]')"))
+    assert kept.js(marked) == [] and kept.errors == []
+
+
 def test_from_its_folder_and_without_scripts_the_book_can_be_read(browser, folder):
     page = browser.open(folder / "ch03_attention.html", width=PHONE, script=False)
     assert page.js("document.getElementById('book-chapters').offsetHeight") > 0
@@ -189,9 +232,24 @@ def test_the_first_hit_is_the_best_and_a_typing_error_is_forgiven_only_where_not
         assert addresses(query)[0].startswith(best), query
     assert addresses("trained")[:10] == addresses("trains")[:10]  # further down, names of arguments count too
     assert addresses("the attention of a model") == addresses("attention model")
+    for typed in ("softm", "softma", "cross_ent", "LayerN"):  # what is being typed is the exercise with this beginning
+        assert addresses(typed)[0].endswith(("#softmax", "#cross_entropy", "#LayerNorm")), typed
     assert searched("attenton")["instead"] == "attention" and searched("attention")["instead"] is None
     assert searched("bakcpropagation")["instead"] == "backpropagation"
     assert searched("xyzzyqux")["hits"] == []
+
+
+def test_a_search_for_an_exercise_finds_exercises_and_lessons_before_the_pages_about_the_kit(browser, address):
+    """These pages have tables with the name of every exercise."""
+    page = browser.open(address)
+    page.js("load()")
+    for exercise in load_syllabus().exercises:
+        hits = page.js(f"headwaySearch({json.dumps(exercise.name)}).hits.map(hit => [hit.where, hit.title, hit.address])")
+        assert hits[0][2].endswith(f"#{exercise.name}")
+        about_the_kit = [where.endswith("about the kit") for where, _, _ in hits]
+        lessons = [where[0].isdigit() for where, _, _ in hits]
+        assert not any(about_the_kit[: min(12, sum(lessons))]), (exercise.name, hits[:12])
+    assert page.js("headwaySearch('canvas').hits[0].address").startswith("grading.html")  # where the lessons have nothing, they are found
 
 
 def test_the_contents_mark_the_part_that_is_read(browser, address):

@@ -6,7 +6,7 @@ import math
 
 import pytest
 import torch
-from grader.teaching.circuits import CAPITAL, WORDS, capitals, ids_of
+from grader.chapters.ch12_interpretability.circuits import CAPITAL, WORDS, capitals, ids_of
 from lesson_tables import says, show_rows, shown, shows, table_in
 
 T = torch.tensor

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 
 import torch
+from grader.chapters.ch19_data_and_scale.scaling.plan import SEEDS_A_SIZE, TRIED_SIZES
+from grader.course.syllabus import EXERCISES
 from lesson_tables import says, shown, shows, table_in
 
 
@@ -33,6 +35,8 @@ def test_a_signature(ours):
     agree = [a == b for a, b in zip(*signatures)]
     assert sum(agree[:6]) == 4 and says("ch19", "and with 64 seeds {} do, {}.", sum(agree), sum(agree) / 64)
     assert says("ch19", "An estimate from 64 columns has a standard deviation of {}", math.sqrt(3 / 7 * 4 / 7 / 64))
+    far = sum(math.comb(64, k) * (3 / 7) ** k * (4 / 7) ** (64 - k) for k in range(65) if abs(k / 64 - 3 / 7) > 0.1)
+    assert says("ch19", "more than 0.1 too high or too low in {} % of all cases.", 100 * far)
 
 
 def test_which_pairs_are_compared():
@@ -77,12 +81,54 @@ def test_a_law_through_three_points(ours):
 
 def test_the_best_size_at_a_budget(ours):
     runs = [(float(row[0]), *(int(cell.replace(",", "")) for cell in row[1:3]), float(row[3])) for row in table_in("ch19", "The best size at a budget")]
+    assert all(math.isclose(budget, 6 * parameters * tokens) for budget, parameters, tokens, _ in runs)
     (a, b), predict = ours.compute_optimal(runs)
     assert math.isclose(a, 0.5) and math.isclose(b, 0.5)
-    sizes = [[value / 1e6 for value in predict(budget)] for budget in (1e15, 4e15, 1.6e16)]
+    assert says("ch19", "For {}e16, four times more, the lines", 4 * 9.6e15 / 1e16)
+    sizes = [[value / 1e6 for value in predict(budget)] for budget in (2.4e15, 9.6e15, 3.84e16)]
     assert says("ch19", "2,000,000 · 2^(1/6) = {} million parameters. The second budget has the same parabola one doubling later, {} million.", sizes[0][0], sizes[1][0])
     assert says("ch19", "Tokens follow in the same way, with {} million and {} million, and the exponent 0.5.", sizes[0][1], sizes[1][1])
     assert says("ch19", "the lines predict {} million parameters and {} million tokens.", *sizes[2])
+
+
+A, ALPHA, B, BETA, LIMIT = 482.01, 0.3478, 2085.43, 0.3658, 1.8172  # of the law of Besiroglu and others
+SMOLLM2, READ = 134_515_008, 2e12  # parameters of SmolLM2-135M, and tokens that it has read
+
+
+def loss_of(parameters, tokens):
+    return LIMIT + A / parameters**ALPHA + B / tokens**BETA
+
+
+def test_overtraining():
+    assert says("ch19", "loss = {} + {} / N^{} + {} / D^{}", LIMIT, A, ALPHA, B, BETA)
+    assert says("ch19", "with a = {} / ({} + {}) = {}.", BETA, ALPHA, BETA, BETA / (ALPHA + BETA))
+
+    # at the best size, moving FLOPs from N to D changes nothing: ALPHA · A / N^ALPHA = BETA · B / D^BETA
+    same_size = SMOLLM2, (BETA * B / (ALPHA * A) * SMOLLM2**ALPHA) ** (1 / BETA)
+    left = loss_of(SMOLLM2, READ) - LIMIT
+    same_loss = (A / (left * BETA / (ALPHA + BETA))) ** (1 / ALPHA), (B / (left * ALPHA / (ALPHA + BETA))) ** (1 / BETA)
+    for parameters, tokens in (same_size, same_loss):  # no other size is better with these FLOPs
+        budget = 6 * parameters * tokens
+        assert all(loss_of(parameters, tokens) < loss_of(size, budget / 6 / size) for size in (0.99 * parameters, 1.01 * parameters))
+    for row, (parameters, tokens) in zip(table_in("ch19", "Overtraining"), (same_size, same_loss, (SMOLLM2, READ)), strict=True):
+        assert shows(" ; ".join(row[1:4]), parameters / 1e6, tokens / 1e9, tokens / parameters), row
+        assert row[4:6] == tuple(f"{flops:.1e}".replace("e+0", "e").replace("e+", "e") for flops in (6 * parameters * tokens, 2 * parameters)), row
+        assert shows(row[6], loss_of(parameters, tokens)), row
+    long, short = 6 * SMOLLM2 * READ, 6 * same_loss[0] * same_loss[1]
+    assert says("ch19", "cost {} times as much as that of the larger model with the same loss.", long / short)
+    assert says("ch19", "costs {} times less.", same_loss[0] / SMOLLM2)
+    assert says("ch19", "After {} trillion tokens the overtrained model is the cheaper one", (long - short) / 2 / (same_loss[0] - SMOLLM2) / 1e12)
+    best = {budget: (ALPHA * A / (BETA * B) * (budget / 6) ** BETA) ** (1 / (ALPHA + BETA)) for budget in (1e19, 1e20, 1e21, 1e23)}
+    assert says("ch19", "has read {} to {} tokens per parameter.", *(budget / 6 / best[budget] ** 2 for budget in (1e19, 1e23)))
+    assert says("ch19", "lie at {} · 10⁸, {} · 10⁸ and {} · 10⁹ parameters", best[1e19] / 1e8, best[1e20] / 1e8, best[1e21] / 1e9)
+    assert "the best size grows like C^0.51<" in (EXERCISES / "pictures/ch19_data_and_scale.svg").read_text(encoding="utf-8")
+
+
+def test_what_other_parts_of_the_lesson_say_about_its_labs():
+    copies = {row[0]: row for row in table_in("ch19", "Lab copies: what do copies of a text do to a model?")}
+    assert says("ch19", "lab copies, {} tokens in a row of a text that it has read 16 times, and {} of a text", numbers(copies["16"][2])[0], numbers(copies["16"][4])[0])
+    trained = table_in("ch19", "Lab law: how should the model and its data grow?")
+    assert says("ch19", "`headway scale` trains {} small GPTs", len(trained) * SEEDS_A_SIZE) and len(trained) == 3 * len(TRIED_SIZES)
 
 
 class OneMore(torch.nn.Module):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+import tomllib
 
 import torch
-from grader.course.syllabus import EXERCISES
+from grader.course.syllabus import EXERCISES, ROOT, load_syllabus
 from lesson_tables import says, shown, shows, table_in, tables_of
 
 
@@ -62,7 +63,17 @@ def test_stretching_positions(ours):
         assert math.isclose(numbers(row[2])[0], 1024 * old / 2 / math.pi, rel_tol=0.01)
     fast, slow = (4 * math.log(1024 / (2 * math.pi * turns)) / math.log(10_000) for turns in (32, 1))
     assert says("ch20", "i_fast is {} and i_slow is {}, so pair 1 is at (1 - {}) / ({} - {}) = {} of the way.", fast, slow, fast, slow, fast, (1 - fast) / (slow - fast))
+    low, high = max(math.floor(fast), 0), min(math.ceil(slow), 8 - 1)  # as transformers rounds and limits them
+    assert says("ch20", "here to {} and {}, and pair 1 is at {} of the way.", low, high, (1 - low) / (high - low))
     assert says("ch20", "The scale is 0.1 · log 4 + 1 = {}. Queries and keys are both multiplied by it, so scores grow by {}:", scale, scale**2)
+
+
+def test_one_norm_for_all_features_is_another_design_wherever_it_is_named():
+    mistakes = tomllib.loads((ROOT / "tests/misconceptions/ch20_modern_block.toml").read_text(encoding="utf-8"))["QKNormAttention"]
+    hints = load_syllabus().exercise("QKNormAttention").hints
+    lesson = (EXERCISES / "ch20_modern_block.md").read_text(encoding="utf-8")
+    for text in (mistakes["qk_norm_over_all_features"]["says"], hints[-1], lesson[lesson.index("**QK norm over all D features.**") :][:200]):
+        assert "OLMo 2" in text
 
 
 def test_pushing_singular_values_to_1(ours):

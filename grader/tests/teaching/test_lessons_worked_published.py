@@ -5,14 +5,16 @@ from __future__ import annotations
 import importlib.util
 import math
 import re
+from itertools import product
 
 import pytest
 import torch
+from grader.chapters.ch16_published_model.published.opening import PACKAGE, find_source
+from grader.chapters.ch18_many_machines.pipeline import bubble, most_kept, time_steps, total_time
 from grader.course.syllabus import EXERCISES
 from grader.execution.simulated_group import run_ranks
-from grader.models.published.opening import PACKAGE, find_source
-from grader.teaching.machines.pipeline import bubble, most_kept, time_steps, total_time
 from lesson_tables import says, shown, shows, table_in, tables_of
+from transformers import AutoConfig, AutoModelForCausalLM
 
 LESSON, TUNING = ((EXERCISES / f"{name}.md").read_text(encoding="utf-8") for name in ("ch16_published_model", "ch17_fine_tuning"))
 WITH_WEIGHTS = pytest.mark.skipif(importlib.util.find_spec(PACKAGE) is None, reason="the weights of SmolLM2 are not installed")
@@ -71,7 +73,7 @@ def test_sizes_of_the_published_model(ours):
     weights, embedding = sum(weight.numel() for weight in model.parameters()), model.token_emb.weight.numel()
     assert says("ch16", "{} · 5 / 8 = {} million bytes.", weights, weights * 5 / 8e6)
     assert says("ch16", "{} million weights take {} MB in float32.", weights / 1e6, 4 * weights / 1e6)
-    assert says("ch16", "98 MB, because its embedding, a fifth of all weights, is stored with {} bits", 8.5) and 0.2 < embedding / weights < 0.22
+    assert says("ch16", "98 MB, because its embedding, a fifth of all weights, is stored in Q8_0 with {} bits", 34 * 8 / 32) and 0.2 < embedding / weights < 0.22
     assert model.blocks[0].attn.W_k.weight.shape == (192, 576) and "SmolLM2: 192, 3 heads of 64" in LESSON
 
 
@@ -86,10 +88,41 @@ def test_ids_of_texts_and_of_a_message(ours):
     found = ours.chat_ids(tokenizer, messages)
     said = re.search(r"These are (\d+) ids: ([\d, ]+)\.", LESSON)
     assert int(said[1]) == len(found) and [int(i) for i in said[2].split(", ")] == found
-    assert tokenizer.decode(found).rstrip("\n") == re.search(r"```text\n(.*?)\n```", LESSON, re.DOTALL)[1]
+    assert tokenizer.decode(found).rstrip("\n") == re.search(r"```text\n(<.*?)\n```", LESSON, re.DOTALL)[1]
     assert "the seven tokens `<`, `|`, `im`, `_`, `end`, `|`, `>`" in LESSON
     assert [source.tokens[i] for i in tokenizer.encode("<|im_end|>")] == ["<", "|", "im", "_", "end", "|", ">"]
-    assert not {ours.byte_names()[byte] for byte in (192, 193)} & set(source.tokens) and len(source.tokens) == 49_152
+    assert len(source.tokens) == 49_152
+
+
+@WITH_WEIGHTS
+def test_bytes_without_a_token(ours):
+    names, tokens = ours.byte_names(), set(find_source(None).tokens)
+    missing = [byte for byte in names if names[byte] not in tokens]
+    assert says("ch16", "{} of the 256 bytes have no token", len(missing)) and {4, 6} < set(missing)
+    in_no_text = set(range(256)) - {byte for c in map(chr, range(0x110000)) if not "\ud800" <= c <= "\udfff" for byte in c.encode()}
+    assert {192, 193} < in_no_text <= set(missing)
+    words = " ".join(LESSON.split())
+    assert "no UTF-8 text contains the bytes 192 and 193" in words and "such as the control characters 4 and 6." in words
+
+
+@WITH_WEIGHTS
+def test_chinese_numerals_are_no_digits(ours):
+    source = find_source(None)
+    tokenizer = ours.PublishedTokenizer(source.tokens, source.merges, source.special)
+    assert says("ch16", "is a single token, {}. Cut behind `一`, it would be two, {} and {}.", *(i for text in ("一个", "一", "个") for i in tokenizer.encode(text)))
+    assert len(tokenizer.encode("一个")) == 1 and "`一个`" in LESSON
+
+
+@pytest.mark.parametrize("name, biased, normed", [("qwen2", True, False), ("qwen3", False, True), ("llama", False, False)])
+def test_which_models_have_biases_or_a_norm_of_queries(name, biased, normed):
+    """As transformers builds them: the file of a published model has what its architecture has."""
+    sizes = dict(hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2, vocab_size=11)
+    with torch.device("meta"):
+        theirs = AutoModelForCausalLM.from_config(AutoConfig.for_model(name, **sizes))
+    names = {key.split("self_attn.")[1] for key in theirs.state_dict() if "self_attn" in key}
+    assert ({name for name in names if "bias" in name} == {"q_proj.bias", "k_proj.bias", "v_proj.bias"}) is biased
+    assert ({"q_norm.weight", "k_norm.weight"} <= names) is normed
+    assert "Qwen 2 and 2.5 have biases in the query, key and value layers. Qwen 3 has no biases there, but a norm of queries and keys," in " ".join(LESSON.split())
 
 
 # ---- chapter 17
@@ -132,7 +165,40 @@ def test_how_many_numbers_are_trained(ours):
     adapter = sum(weight.numel() for name, weight in model.named_parameters() if name.startswith("blocks.0.attn.W_q") and weight.requires_grad)
     trained = sum(weight.numel() for weight in model.parameters() if weight.requires_grad)
     assert says("ch17", "SmolLM2's query layer has 576 · 576 = {} weights. An adapter of rank 8 has 8 · (576 + 576) = {}.", 576 * 576, adapter)
-    assert says("ch17", "of all 30 blocks these are {} trained numbers, {} % of the model.", trained, 100 * trained / whole)
+    second = sum(weight.numel() for name, weight in model.named_parameters() if name.startswith("blocks.0.attn.W_v") and weight.requires_grad)
+    assert says("ch17", "The value layer has {} outputs, three heads of 64, so its adapter has 8 · (576 + {}) = {}.", 192, 192, second)
+    assert says("ch17", "these are 30 · ({} + {}) = {} trained numbers, {} % of the model.", adapter, second, trained, 100 * trained / whole)
+
+
+def change_of_a_layer(ours, make_optimizer, alpha, lr, steps):
+    """How far an adapter has moved the weight of a layer."""
+    draw = torch.Generator().manual_seed(0)
+    weight, target = (torch.randn(64, 64, generator=draw, dtype=torch.float64) / 8 for _ in range(2))
+    linear = torch.nn.Linear(64, 64, bias=False, dtype=torch.float64)
+    with torch.no_grad():
+        linear.weight.copy_(weight)
+    torch.manual_seed(0)
+    lora = ours.LoRALinear(linear, 8, alpha)
+    optimizer = make_optimizer([lora.A, lora.B], lr=lr)
+    for _ in range(steps):
+        x = torch.randn(32, 64, generator=draw, dtype=torch.float64)
+        loss = (lora(x) - x @ (weight + target).T).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return (lora.merged().weight - weight).norm().item()
+
+
+def test_twice_the_alpha_and_half_the_rate(ours):
+    ratios = {}
+    for make_optimizer in (ours.AdamW, torch.optim.SGD):
+        for steps in (1, 10, 50):
+            changes = [change_of_a_layer(ours, make_optimizer, alpha, lr, steps) for alpha, lr in ((16, 0.005), (8, 0.01))]
+            ratios[make_optimizer, steps] = changes[0] / changes[1]
+    adam, sgd = ([ratios[optimizer, steps] for steps in (1, 10, 50)] for optimizer in (ours.AdamW, torch.optim.SGD))
+    assert says("ch17", "In an example here (width {}, rank {}, alpha {} or {}, rate {} or {})", 64, 8, 8, 16, 0.01, 0.005)
+    assert says("ch17", "the change is {} times the other one after 1 step, {} times after 10 steps and {} times after 50.", *adam)
+    assert says("ch17", "The change is {} times as large after 1 step, and {} times after 50.", sgd[0], sgd[2])
 
 
 def test_only_the_answer_counts(ours):
@@ -170,13 +236,43 @@ def test_which_answer_is_better(ours):
 
 
 def test_dpo(ours):
-    rows = table_in("ch17", "DPO: the model is its own reward model")
+    rows = table_in("ch17", "DPO: the model is its own reward model", 1)
     values = [torch.tensor([numbers(row[column])[0]], requires_grad=column == 1) for column in (1, 2) for row in rows]
     loss, chosen, rejected = ours.dpo_loss(*values, 0.1)
     loss.backward()
     assert [shows(row[3], reward.item()) for row, reward in zip(rows, (chosen, rejected))] == [True, True]
     assert says("ch17", "The difference is {}, σ(0.3) = {}, and the loss is {}.", (chosen - rejected).item(), math.exp(-loss.item()), loss.item())
-    assert says("ch17", "is -0.1 · σ(-0.3) = {}, and that of the rejected one is {}.", values[0].grad.item(), values[1].grad.item())
+    assert says("ch17", "is -0.1 · σ(-0.3) = {}, and that by the rejected one is {}.", values[0].grad.item(), values[1].grad.item())
+
+
+def test_the_small_case_of_the_best_policy():
+    best = 0.5 * math.exp(2) / (0.5 * math.exp(2) + 0.5)
+    for row, better in zip(table_in("ch17", "DPO: the model is its own reward model"), (0.5, best, 1.0), strict=True):
+        kl = sum(share * math.log(share / 0.5) for share in (better, 1 - better) if share)
+        assert shows(" ; ".join(row[1:]), better, kl, better - 0.5 * kl)
+    assert says("ch17", "0.5 · e² / (0.5 · e² + 0.5) = {}.", best)
+    assert says("ch17", "in the small case {}.", 0.5 * math.log(0.5 * math.exp(2) + 0.5))
+
+
+def test_the_best_policy_under_a_reward_and_a_kl_penalty():
+    """Both lines of the derivation are the same number for every policy; it is largest for the one that is called the best."""
+    draw = torch.Generator().manual_seed(0)
+    fixed, *policies = torch.randn(6, 5, generator=draw, dtype=torch.float64).softmax(-1)
+    reward, beta = torch.randn(5, generator=draw, dtype=torch.float64), 0.3
+    unnormalised = fixed * (reward / beta).exp()
+    Z = unnormalised.sum()
+    best = unnormalised / Z
+
+    def kl(one, other):
+        return (one * (one / other).log()).sum()
+
+    def objective(policy):
+        return (policy * reward).sum() - beta * kl(policy, fixed)
+
+    for policy in policies:
+        torch.testing.assert_close(objective(policy), -beta * kl(policy, best) + beta * Z.log())
+        assert objective(policy) < objective(best)
+    assert "-β · E(log π - log π_best) + β · log Z = -β · KL(π, π_best) + β · log Z\n" in TUNING
 
 
 @pytest.mark.parametrize("kind", ["k1", "k2", "k3"])
@@ -187,6 +283,36 @@ def test_how_far_has_the_policy_moved(ours, kind):
     estimates = ours.kl_estimate(policy.log(), fixed.log(), kind)
     assert all(shows(row[column], estimate) for row, estimate in zip(rows, estimates.tolist()))
     assert shows(expectation[column], (policy * estimates).sum().item())
+
+
+def test_the_expected_gradient_of_each_estimate(ours):
+    """What a loss on drawn tokens does to the policy's logits, and which divergence has this gradient."""
+    *rows, _ = table_in("ch17", "How far has the policy moved?")
+    policy, fixed = (torch.tensor([numbers(row[column])[0] for row in rows], dtype=torch.float64) for column in (1, 2))
+    for name, *said in table_in("ch17", "How far has the policy moved?", 1):
+        logits = policy.log().requires_grad_()
+        probabilities = logits.softmax(-1)
+        if name.startswith("k"):
+            losses = ours.kl_estimate(logits.log_softmax(-1), fixed.log(), name)
+            (policy * losses).sum().backward()  # the tokens are drawn: their probabilities have no gradient
+        else:
+            one, other = (probabilities, fixed) if name == "KL(policy ‖ reference)" else (fixed, probabilities)
+            (one * (one / other).log()).sum().backward()
+        assert shows(" ; ".join(said), *[0.0 if abs(number) < 1e-9 else number for number in logits.grad.tolist()]), name
+
+
+def test_the_mean_of_a_group_contains_the_reward_itself(ours):
+    """The expected gradient over all groups of four that can be drawn, against that without a mean."""
+    chances, rewards, n = torch.tensor([0.7, 0.2, 0.1], dtype=torch.float64), torch.tensor([0.0, 1.0, 3.0], dtype=torch.float64), 4
+    scores = torch.eye(3, dtype=torch.float64) - chances  # the gradient of log π of each answer
+    unbiased = (chances * rewards) @ scores
+    found = torch.zeros(3, dtype=torch.float64)
+    for drawn in product(range(3), repeat=n):
+        group = torch.tensor(drawn)
+        advantages = ours.group_advantages(rewards[group], n, normalise=False)
+        found += chances[group].prod() * (advantages @ scores[group]) / n
+    torch.testing.assert_close(found, (n - 1) / n * unbiased)
+    assert says("ch17", "is (n - 1) / n of the unbiased one, so {} of it with four.", (n - 1) / n)
 
 
 def test_better_than_the_others(ours):
@@ -291,7 +417,7 @@ def test_a_pipeline(ours):
         for stage, steps in enumerate(timed):
             drawn = [(cell, time) for time, cell in enumerate(rows[f"{kind}, stage {stage}"], 1) if cell]
             assert drawn == [(f"{step.kind[0].upper()}{step.micro}", step.end) for step in steps], (kind, stage)
-    assert says("ch18", "Each stage works {} of {} units.", 8, total_time(timed))
+    assert says("ch18", "Each stage works for {} of the {} units.", 8, total_time(timed))
     assert says("ch18", "(n_stages - 1) / (n_micro + n_stages - 1) = {} / {}.", 2, 6) and math.isclose(bubble(timed), 2 / 6)
-    assert says("ch18", "With 100 micro-batches the bubble is {} / {}, gpipe keeps {}, and 1f1b still {}.", 2, 102, 100, 3)
+    assert says("ch18", "With 100 micro-batches the bubble is {} / {} of the whole time, gpipe keeps {}, and 1f1b still {}.", 2, 102, 100, 3)
     assert [most_kept(ours.pipeline_schedule(3, 100, kind)[0]) for kind in ("gpipe", "1f1b")] == [100, 3]

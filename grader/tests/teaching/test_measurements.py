@@ -6,13 +6,16 @@ import re
 
 import pytest
 import torch
+from grader.chapters.ch07_models import walk_positions as positions
+from grader.chapters.ch08_training import measurements as training
+from grader.chapters.ch10_kv_cache import walk_kv_cache as kv_cache
+from grader.chapters.ch12_interpretability import pronouns
+from grader.chapters.small_models import names_of
 from grader.course.syllabus import EXERCISES
 from grader.teaching.measurements import list_measurements, run_measurement
-from grader.teaching.walks import kv_cache, positions, pronouns, training
-from grader.teaching.walks.small_models import names_of
 from torch.utils.flop_counter import FlopCounterMode
 
-pytestmark = pytest.mark.thorough
+pytestmark = [pytest.mark.thorough, pytest.mark.measured]
 
 
 def printed(capsys, *words: str) -> str:

@@ -1,24 +1,24 @@
-"""The pages "Train it" and "Open it up": what they show was recorded, and what they say about the kit is true."""
+"""The pages "Train it", "Other trainings" and "Open it up": what they show was recorded, and what they say about the kit is true."""
 
 import math
 import re
 import shlex
 
 import typer
+from grader.chapters.stories import cast
 from grader.cli.main import app
 from grader.course.source import read_source
 from grader.course.syllabus import ROOT
 from grader.models.checkpoint import MODEL, OPTIMIZER, RECORD
 from grader.models.design import PRESETS
-from grader.models.play.commands import COMMANDS
-from grader.models.stories import cast
-from grader.models.training.own_text import SUFFIXES
-from grader.models.training.settings import MINUTES
+from grader.models.play.session import COMMANDS
+from grader.models.training.corpora import SUFFIXES
+from grader.models.training.recipes import MINUTES
 
 FOLDER = ROOT / "grader" / "teaching" / "book" / "pages"
-TRAIN, PLAY = (read_source(FOLDER / f"{name}.md") for name in ("train", "play"))
-SENTENCES = " ".join(f"{TRAIN} {PLAY}".split())
-RECORDED = dict(re.findall(r"^```text (\w+)\n(.*?)^```$", TRAIN + PLAY, re.MULTILINE | re.DOTALL))
+TRAIN, OTHERS, PLAY = (read_source(FOLDER / f"{name}.md") for name in ("train", "trainings", "play"))
+SENTENCES = " ".join(f"{TRAIN} {OTHERS} {PLAY}".split())
+RECORDED = dict(re.findall(r"^```text (\w+)\n(.*?)^```$", TRAIN + OTHERS + PLAY, re.MULTILINE | re.DOTALL))
 
 
 def without_recordings(page):
@@ -36,7 +36,7 @@ def test_numbers_in_the_sentences_are_those_of_the_recorded_texts():
     learned, rope = re.search(r"^validation loss +([\d.]+) +([\d.]+)$", RECORDED["compared"], re.MULTILINE).groups()
     steps = re.search(r"learned rope --steps (\d+) ```", SENTENCES)[1]
     assert f"the validation loss is {rope} after {steps} steps, with learned positions {learned}." in SENTENCES
-    rate = re.search(r"about ([\d,]+) tokens in a second of processor time", SENTENCES)[1]
+    rate = re.search(r"about ([\d,]+) tokens per second of processor time", SENTENCES)[1]
     figures = read_source(FOLDER / "figures.md").splitlines()
     assert f"{rate} tokens" in next(line for line in figures if "A step of `headway train`" in line)
 
@@ -79,7 +79,7 @@ def test_every_command_of_play_is_explained_and_no_other():
 
 def test_every_command_on_the_pages_exists_with_its_options():
     group = typer.main.get_command(app)
-    found = re.findall(r"(?:`|^|> |\| )(headway [a-z]+[^`\n|>]*)", without_recordings(TRAIN + PLAY), re.MULTILINE)
+    found = re.findall(r"(?:`|^|> |\| )(headway [a-z]+[^`\n|>]*)", without_recordings(TRAIN + OTHERS + PLAY), re.MULTILINE)
     assert len(found) > 15
     for line in found:
         words = shlex.split(line)

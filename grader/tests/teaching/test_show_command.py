@@ -6,7 +6,7 @@ import pexpect
 import pytest
 from grader.course.source import definition, replace_definition
 from grader.course.syllabus import load_syllabus
-from grader.runner.layout import Page, print_result
+from grader.runner.run_page import Page, print_result
 from grader.teaching.show.terminal import find_colour_system
 from grader.verdict.results import ExerciseResult, Failure, TestResult
 from kit_copy import posix

@@ -10,8 +10,9 @@ import sys
 import pytest
 from grader.classroom.handout.handout_folder import make_handout
 from grader.course.syllabus import load_syllabus
+from grader.teaching.terminal_drawing import grid
 from grader.teaching.walks import list_walks, load, template_path
-from grader.teaching.walks.walk_page import WalkPage, grid
+from grader.teaching.walks.guide import WalkPage
 from kit_copy import Kit, posix
 from rich.console import Console
 from walk_runs import run_once
@@ -126,3 +127,24 @@ def test_a_handout_offers_only_the_walks_that_its_exercises_allow(tmp_path):
     assert re.fullmatch(r"headway: the walk training needs \w+ and \d+ more exercises, which are not in this handout\n", said)
     out, _ = _walk(handout, "qkv")
     assert run_once("qkv").text in out, "the sealed reference does the same sums"
+
+
+@posix
+def test_with_step_a_terminal_waits_after_each_section(module_kit):
+    pexpect = pytest.importorskip("pexpect")
+    command = ["-m", "grader.cli", "walk", "tiles", "--step"]
+    child = pexpect.spawn(sys.executable, command, cwd=str(module_kit.root), env=module_kit.environment(), timeout=SECONDS, encoding="utf-8")
+    seen = ""
+    for section, answer in (("── 1  ", "\r"), ("── 2  ", "\r"), ("── 3  ", "q\r")):
+        child.expect("Enter: the next section; q and Enter: stop ")
+        seen += child.before
+        assert section not in seen, "it waits before the section"
+        child.send(answer)
+    child.expect(pexpect.EOF)
+    child.close()
+    assert "── 1  " in seen and "── 2  " in seen and "── 3  " not in child.before and child.exitstatus == 0
+
+
+def test_without_a_terminal_step_changes_nothing(module_kit):
+    alone = module_kit.run("walk", "tiles")
+    assert "Enter:" not in alone and module_kit.run("walk", "tiles", "--step") == alone

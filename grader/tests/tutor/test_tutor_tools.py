@@ -6,8 +6,7 @@ import re
 import pytest
 from grader.course.syllabus import load_syllabus
 from grader.execution.sandbox.isolation import available
-from grader.tutor.tools import LABELS
-from grader.verdict.results import Failure
+from leak_secrets import Secrets
 from tutoring import ask, call, with_session
 
 CHAPTER = "ch03_attention"
@@ -90,12 +89,6 @@ def test_the_lesson_of_an_exercise_is_its_paragraph_and_its_row_of_shapes(module
     assert whole[0].count("<summary>") == whole[0].count("</details>") == lesson.count("</details>")
 
 
-def test_the_rows_that_the_tools_look_for_are_all_rows_of_a_failure():
-    everything = dict(sizes="a", called=["a"], got="a", expected="a", difference="a", explanation="a", where="a", printed="a")
-    shown = [Failure("a", message=message, **everything).rows() for message in ("a", "did not end within 1 s")]
-    assert {row.label for rows in shown for row in rows} == set(LABELS)
-
-
 @pytest.mark.thorough
 def test_a_wrong_attempt_gives_its_verdict_an_example_and_questions_about_both(kit):
     write(kit, "softmax", WRONG)
@@ -172,3 +165,27 @@ def test_questions_are_about_the_last_check_until_a_chapter_is_saved(kit):
     (wrong, _), again, (other, _) = with_session(kit.root, use)
     assert "What happened instead?" in wrong and not again  # a check that fails writes the script
     assert "uses torch.softmax" in " ".join(other.split())
+
+
+def test_an_option_is_not_taken_for_a_name(module_kit):
+    for tool, name in (("hint", "--level=3"), ("check", "--whole"), ("picture", "--help"), ("hint", "softmax --level=3")):
+        [(said, is_error)] = ask(module_kit, (tool, name))
+        assert is_error and "there is no exercise" in said, said
+
+
+def test_lessons_contain_no_solution_no_hint_and_no_code_of_a_mistake(module_kit):
+    secrets = Secrets(module_kit.root)
+    assert len(secrets.code) > 2000 and len(secrets.hints) > 500, "the search knows what to look for"
+    course = load_syllabus()
+    names = [*(chapter.id for chapter in course.chapters), *(exercise.name for exercise in course.exercises)]
+    replies = ask(module_kit, ("status",), ("next_exercise",), *[("lesson", name) for name in names])
+    assert [found for reply, _ in replies if (found := secrets.found_in(reply))] == []
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("body", ["raise NotImplementedError", WRONG, "return torch.softmax(x, dim)"])
+def test_no_tool_returns_a_solution_a_later_hint_or_the_code_of_a_mistake(kit, body):
+    write(kit, "softmax", body)
+    secrets = Secrets(kit.root)
+    replies = ask(kit, *[(tool, "softmax") for tool in NAMED])
+    assert [found for reply, _ in replies if (found := secrets.found_in(reply, kit.file(CHAPTER).read_text(encoding="utf-8")))] == []

@@ -3,10 +3,9 @@
 import pytest
 import torch
 from grader.course.chapter_source import ChapterSource
-from grader.execution.calls import Call
 from grader.execution.errors import mirrored
 from grader.execution.in_process import InProcessHost
-from grader.execution.proxy import Boundary, Implementation
+from grader.execution.proxy import Boundary, Call, Implementation
 from grader.verdict import comparing
 from grader.verdict.comparing import Mismatch, close, holds, refuses, same, shaped
 from grader.verdict.explanation import explain_failure
@@ -134,6 +133,7 @@ def test_an_exception_of_the_learners_own_is_the_builtin_that_it_inherits_from()
 
 def boundary_with(call):
     boundary = Boundary(InProcessHost([ChapterSource("toy", "", "toy.py")], "toy", 1.0, 10.0))
+    boundary.connection.close()
     boundary.calls.append(call)
     return boundary
 
@@ -148,6 +148,14 @@ def test_a_failure_puts_the_promise_the_call_and_the_relation_into_words():
     assert words.message == "The output came out wrong."
     assert "2" in words.explanation and "times" in words.explanation
     assert words.difference == ""  # fifteen values are shown whole, and their relation is described
+
+
+@pytest.mark.parametrize(("call", "seen"), [(Call("f", (X[0],), {"k": 9}, X[0]), "T=5 k=9 d_head=2"), (Call("Net(2).forward", (X[0],), {}, X[0]), "B=3 T=5 k=9 d_head=2")])
+def test_of_the_sizes_those_of_axes_that_a_functions_call_does_not_have_are_left_out(call, seen):
+    """A test may call with several shapes. What an object was made with is not seen at its call."""
+    comparing.sizes(B=3, T=5, k=9, d_head=2)
+    problem = wrong(close, X[0] * 2, X[0], "the output")
+    assert explain_failure(problem, "p", boundary_with(call), comparing.current).sizes == seen
 
 
 def test_an_error_in_the_test_is_described_as_a_property_of_the_answer():

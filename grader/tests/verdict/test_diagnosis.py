@@ -11,10 +11,8 @@ from grader.runner import graded_run
 from grader.runner.graded_run import GradedRun
 from grader.runner.judging import run_exercise
 from grader.verdict import diagnosis
-from grader.verdict.candidates import Candidate, best_pair
-from grader.verdict.diagnosis import SearchStopped, diagnose
-from grader.verdict.evidence import CONFLICT, FULL, Match
-from grader.verdict.replay import Version, agrees, text_with_mistake, values_match
+from grader.verdict.diagnosis import Candidate, SearchStopped, best_pair, diagnose
+from grader.verdict.replay import CONFLICT, FULL, Match, Version, agrees, text_with_mistake, values_match
 from grader.verdict.results import ExerciseResult, TestResult
 from grader.verdict.trial import Trial
 
@@ -65,6 +63,13 @@ SOFTMAX_BACKWARD_NEARLY = '''
 def softmax_backward(weights, grad_out, dim=-1):
     return weights * (grad_out - (weights * grad_out).sum(dim, keepdim=True)) * (1 + 1e-7)
 '''
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch):
+    """On a busy machine, too, the search finds what it would find."""
+    monkeypatch.setattr(graded_run, "SEARCH_SECONDS", 300.0)
+    monkeypatch.setattr(graded_run, "CLASS_SEARCH_SECONDS", 300.0)
 
 
 def diagnosed(module: str, **definitions: str) -> list[str | None]:

@@ -11,6 +11,7 @@ from grader.execution.proxy import Boundary, Implementation, gradients, paramete
 from grader.execution.worker import Worker
 from grader.verdict import comparing
 from grader.verdict.comparing import close, holds, refuses, same, shaped
+from grader.verdict.error_sentences import describe_known_error
 from grader.verdict.explanation import explain_failure
 
 CHAPTER = '''
@@ -51,6 +52,8 @@ def takes_one(x): return x.sum()
 def passes_two(x): return takes_one(x, 0)
 def passes_a_word(x):
     return takes_one("x")  # passes_a_word
+def passes_none(x): return takes_one()
+def passes_named(x): return takes_one(y=x)
 def two_dtypes(x): return x.double() @ x.to(torch.int8)
 def torch_cannot(x): return (x > 0) @ (x > 0)
 def stub(x): raise NotImplementedError
@@ -114,6 +117,90 @@ def test_a_missing_return_is_said_in_the_same_words_everywhere(boundary):
         assert message_of(boundary, test) == NONE, way
 
 
+@pytest.mark.parametrize(
+    ("code", "predicate"),
+    [
+        ("torch.ones(1)[5]", "uses index 5 in dimension 0, which has only 1 place ("),
+        ("torch.ones(3)[5]", "uses index 5 in dimension 0, which has only 3 places ("),
+        ("one, two = [1]", "assigns 1 value to 2 names ("),
+        ("[one] = 1, 2", "assigns more than 1 value to 1 name ("),
+        ("torch.ones(1).reshape(2, 3)", "gives 1 number the shape [2, 3], which "),
+    ],
+)
+def test_one_thing_is_said_in_the_singular(code, predicate):
+    assert sentence_of(code).startswith(predicate)
+
+
+def sentence_of(code):
+    """What is said about the error that this code raises."""
+    with pytest.raises(Exception) as raised:  # noqa: PT011
+        exec(code, {"torch": torch, "x": torch.ones(2, 3), "double": torch.ones(2, 3).double(), "ids": torch.tensor([1])})
+    return describe_known_error(raised.type.__name__, str(raised.value))
+
+
+TWO_DTYPES = "combines tensors of two dtypes, float32 and float64; convert one of them"
+
+
+@pytest.mark.parametrize(
+    ("code", "predicate"),
+    [
+        ("x @ double.T", TWO_DTYPES),
+        ("torch.bmm(x[None], double.T[None])", TWO_DTYPES),
+        ("torch.einsum('ij,kj->ik', x, double)", TWO_DTYPES),
+        ("x[ids] = double[:1]", TWO_DTYPES),
+        ("torch.einsum('bthd,hd->bt', x, x)", "calls einsum with 4 letters for a tensor of 2 dimensions (number 1 of"),
+        ("torch.einsum('ij,jk->ik', x, x)", "calls einsum with tensors that do not fit: the dimension j is 3 in one of them and 2 in another"),
+        ("ids += 0.5", "changes a tensor of int64 in place by a number of float32"),
+        ("torch.sqrt(4)", "calls torch's `sqrt` with an int, and it takes tensors only"),
+        ("torch.zeros((3, 3), torch.int64)", "gives torch's `zeros` something after the sizes; write its name too"),
+        ("torch.softmax(ids, 0)", "computes with a tensor of int64 what torch cannot do with this dtype"),
+        ("ids.mean()", "computes with a tensor of int64 what torch cannot do with this dtype"),
+        ("if x > 0: pass", "uses a tensor of several values as one truth value"),
+        ("x.T.view(6)", "calls `view` on a tensor whose numbers are not in this order in memory"),
+        ("x.sum().backward()", "computes gradients of a value that does not depend on any parameter"),
+        ("x.masked_fill(None, 0.0)", "uses None as a value. It may be an argument that was left out"),
+        ("torch.where(x > 0, x, None)", "uses None as a value. It may be an argument that was left out"),
+        ("x * None", "uses None as a value. It may be an argument that was left out"),
+    ],
+)
+def test_what_torch_says_of_common_slips_is_said_in_plain_words(code, predicate):
+    assert sentence_of(code).startswith(predicate)
+
+
+def rows_of(boundary, test, promise, about_error=False):
+    boundary.begin(1)
+    comparing.new_test()
+    with pytest.raises(Exception) as raised:  # noqa: PT011
+        test(Implementation(boundary))
+    return {row.label: row.text for row in explain_failure(raised.value, promise, boundary, comparing.current, about_error=about_error).rows()}
+
+
+def wrong_value(toy):
+    close(toy.takes_one(X), torch.ones(()))
+
+
+def wrong_value_after_the_error(toy):
+    refuses(lambda: toy.passes_two(X), errors=(TypeError,))
+    wrong_value(toy)
+
+
+def test_a_promise_that_the_test_did_not_reach_is_shown_as_untested(boundary):
+    """After another error than the law is about, and where a test of an error finds a wrong value."""
+    for promise, reached, test in (
+        ("Each row sums to 1.", False, lambda toy: toy.passes_two(X)),
+        ("Each row sums to 1.", True, wrong_value),
+        ("A text without words raises a ValueError.", False, wrong_value),
+        ("A text without words raises a ValueError.", True, lambda toy: refuses(lambda: toy.takes_one(X))),
+        ("A text without words raises a ValueError, and the list is as before.", True, wrong_value_after_the_error),
+    ):
+        rows = rows_of(boundary, test, promise, about_error="raises" in promise)
+        assert (rows.get("promised"), rows.get("untested")) == ((promise, None) if reached else (None, promise))
+
+
+def test_an_error_of_the_test_is_not_blamed_on_the_code(boundary):
+    assert message_of(boundary, lambda toy: close(toy.takes_one(X), expected_value)).startswith("The test itself has an error, which is not about your code (NameError")  # noqa: F821
+
+
 def test_a_call_that_needs_no_result_is_not_blamed(boundary):
     def step(toy):
         net = toy.Net()
@@ -150,6 +237,10 @@ def test_an_endless_recursion_says_which_function_calls_itself_and_where(boundar
 def test_a_wrong_number_of_arguments_says_which_function_takes_how_many(boundary):
     assert "takes_one takes 1 argument and gets 2; compare the line of its `def` with the stub" in message_of(boundary, lambda toy: toy.takes_one(X, 0))
     assert "passes_two calls `takes_one`, which takes 1 argument, with 2;" in message_of(boundary, lambda toy: toy.passes_two(X))
+    assert message_of(boundary, lambda toy: toy.takes_one()).startswith("takes_one is called without `x`, which its `def` demands (TypeError: ")
+    assert message_of(boundary, lambda toy: toy.passes_none(X)).startswith("passes_none calls `takes_one` without `x`, which its `def` demands (TypeError: ")
+    assert message_of(boundary, lambda toy: toy.takes_one(y=X)).startswith("takes_one has no parameter `y`, with which it is called (TypeError: ")
+    assert message_of(boundary, lambda toy: toy.passes_named(X)).startswith("passes_named calls `takes_one` with `y`, and it has no parameter of this name (TypeError: ")
 
 
 def test_an_error_in_another_definition_names_the_line_that_called_it(boundary):
@@ -203,6 +294,8 @@ def test_a_missing_import_says_what_to_write():
         ("import troch", "Did you mean `torch`?"),
         ("import torch.nothing_there", ""),
         ("sofmax(1)", "`sofmax` is in chapter 3. To use it here, write `from .ch03_attention import sofmax` at the top of the file."),
+        ("torch.ones(2)", "Is `import torch` missing at the top of the file?"),
+        ("class A(nn.Module): pass", "Is `from torch import nn` missing at the top of the file?"),
     ):
         with pytest.raises((ImportError, NameError)) as caught:
             exec(statement, {})

@@ -8,6 +8,10 @@ from grader.verdict.comparing import Mismatch
 from grader.verdict.memory import watch_call, watch_gradients, watch_growth
 
 CODE = """
+import pickle
+import threading
+
+import numpy as np
 import torch
 
 
@@ -73,6 +77,43 @@ def views_only(x):
     return x.T.reshape(-1)[:3].clone() + large[0, 0] * 0
 
 
+def leaves(x, how, many=80):
+    few = x.detach().flatten()[:many]
+    if how == "numpy":
+        few.numpy()
+    elif how == "numpy itself":
+        np.asarray(few)
+    elif how == "dlpack":
+        np.from_dlpack(few)
+    elif how == "list":
+        few.tolist()
+    elif how == "items":
+        [float(number) for number in few]
+    elif how == "text":
+        torch.set_printoptions(precision=9)
+        text = repr(few)
+        torch.set_printoptions(profile="default")
+    elif how == "storage":
+        few.untyped_storage()
+    elif how == "pickle":
+        pickle.dumps(few)
+    elif how == "address":
+        few.data_ptr()
+    elif how == "print":
+        print(few, few.shape)
+    elif how == "truth":
+        [bool(number) for number in few > 0]
+    return x + 0
+
+
+def table_in_a_thread(x):
+    found = []
+    thread = threading.Thread(target=lambda: found.append(table(x)))
+    thread.start()
+    thread.join()
+    return found[0]
+
+
 def in_place(x):
     out = torch.zeros(10)
     for _ in range(50):
@@ -105,7 +146,7 @@ def refused(watched):
 
 def test_a_large_tensor_is_named_with_its_shape(side):
     watched = watch_call(side, side.table, X, largest=400)
-    assert refused(watched) == "Line 38 made a tensor of 20 × 20, 400 entries; the largest allowed here has fewer than 400"
+    assert refused(watched) == "Line 42 made a tensor of 20 × 20, 400 entries; the largest allowed here has fewer than 400"
     watch_call(side, side.table, X, largest=401).check()
     assert torch.allclose(watched.result, X @ X.T @ X)
 
@@ -139,7 +180,7 @@ def test_wherever_numbers_wait_for_the_backward_pass_they_are_seen(side, how, ex
 
 def test_the_backward_pass_is_watched_too(side):
     watched = watch_gradients(side, side.stash, X, "large gradient", largest=500)
-    assert refused(watched).startswith("Line 25 made a tensor of 100 × 100, 10,000 entries")
+    assert refused(watched).startswith("Line 29 made a tensor of 100 × 100, 10,000 entries")
 
 
 def test_arguments_and_parameters_do_not_count(side):
@@ -162,3 +203,23 @@ def test_the_sizes_are_not_in_the_log(side):
     before = len(log)
     assert "20 × 20" in refused(watched) and len(log) == before
     assert "shape" not in str([exchange.reply for exchange in log])
+
+
+@pytest.mark.parametrize("how", ["numpy", "numpy itself", "dlpack", "list", "items", "text", "storage", "pickle", "address"])
+def test_numbers_that_leave_torch_are_counted(side, how):
+    """Where nothing is counted, no law about memory or work holds; a few numbers may leave, for a decision."""
+    watched = watch_call(side, side.leaves, X, how, largest=1000)
+    assert watched.exceeded == ["taken_out"] and " takes numbers out of torch with " in refused(watched)
+    assert watch_gradients(side, side.leaves, X, how, largest=1000).exceeded == ["taken_out"]
+    if how not in ("storage", "pickle"):  # they give the whole storage
+        watch_call(side, side.leaves, X, how, 9, largest=1000).check()
+
+
+@pytest.mark.parametrize("how", ["truth", "print"])
+def test_a_decision_and_a_line_to_look_at_are_free(side, how):
+    watch_call(side, side.leaves, X, how, largest=1000).check()
+
+
+def test_work_that_leaves_torch_is_no_work_at_all(side):
+    watched = watch_growth(side, side.leaves, (X,), (X.repeat(2, 1),), "numpy", ratio=2.2)
+    assert watched.exceeded == ["taken_out"]

@@ -6,6 +6,8 @@ import math
 
 import pytest
 import torch
+from grader.verdict.relations import explain
+from grader.verdict.relations.pair import Locating
 from hypothesis import given
 from hypothesis import strategies as st
 from related import LOWER, normal, said, seeds, shapes
@@ -273,3 +275,11 @@ def test_expected_infinities_are_not_an_error():
     scores = normal(5, 5).masked_fill(~LOWER, -torch.inf)
     assert "infinite" not in said(scores + 1, scores)
     assert said(scores.clone(), scores) == ""
+
+
+def test_sentences_that_only_locate_are_marked():
+    x = normal(4, 5)
+    row, infinite = x.clone(), x.clone()
+    row[2], infinite[2] = 0.5, math.inf
+    assert all(isinstance(sentence, Locating) for wrong in (row, infinite) for sentence in explain(wrong, x, 1e-5))
+    assert not any(isinstance(sentence, Locating) for sentence in explain(x * 3, x, 1e-5))

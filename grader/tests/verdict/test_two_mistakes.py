@@ -5,15 +5,14 @@ import re
 from dataclasses import asdict
 
 import pytest
-from grader.classroom.gradebook import records
+from grader.classroom.gradebook import format_verdict, parse_verdict
 from grader.course import known_mistakes
 from grader.course.known_mistakes import Base, CatalogueProblem, Misconception, bases
 from grader.course.source import replace_definition
 from grader.course.syllabus import load_syllabus
 from grader.execution.target import Target, reference_of
 from grader.runner.judging import run_exercise
-from grader.verdict.results import Diagnosis, ExerciseResult, TestResult
-from grader.verdict.summary import Verdict
+from grader.verdict.results import Diagnosis, ExerciseResult, TestResult, Verdict
 
 BASE = "def f(x):\n    a = x + 1\n    b = a * 2\n    return b - a\n"
 
@@ -65,6 +64,20 @@ def test_two_mistakes_are_named_in_code_of_another_style(name, plain, named):
     assert found.outcome == "failed" and {mistake.id for mistake in found.diagnosis.mistakes} == named
 
 
+IN_FLOAT32 = """
+def softmax(x, dim=-1):
+    e = torch.exp(x.float() - x.float().amax(dim, keepdim=True))
+    return e / e.sum(dim, keepdim=True)
+"""
+
+
+def test_of_two_mistakes_the_one_that_the_example_shows_is_named_first():
+    text = replace_definition(reference_of("ch03_attention").text, "softmax", IN_FLOAT32)
+    found = run_exercise(load_syllabus().exercise("softmax"), Target("attempt", None, {"ch03_attention": text}))
+    assert found.failures[0].name == "test_a_slice_of_nothing_but_minus_infinity_gives_zeros"
+    assert [mistake.id for mistake in found.diagnosis.mistakes] == ["softmax_empty_slice_is_nan", "softmax_always_float32"]
+
+
 @pytest.mark.parametrize(
     ("table", "problem"),
     [
@@ -85,6 +98,6 @@ def test_a_second_mistake_survives_storage():
     exercise = load_syllabus().exercise("softmax")
     result = ExerciseResult(exercise, [TestResult("test_a", "failed", 0.0, 1.0)], diagnosis)
     assert Verdict.from_data(json.loads(json.dumps(Verdict([result]).as_data()))).results[0].diagnosis == diagnosis
-    assert records.parse_verdict(records.format_verdict(Verdict([result])), [exercise]).results[0].diagnosis == diagnosis
+    assert parse_verdict(format_verdict(Verdict([result])), [exercise]).results[0].diagnosis == diagnosis
     assert Diagnosis.from_data({"id": "one", "says": "It is one.", "hint": "Which?"}).mistakes == [Diagnosis("one", "It is one.", "Which?")]
     assert Diagnosis.from_data(asdict(diagnosis)).as_json()["also"] == {"id": "two", "says": "It is two.", "hint": "Why?", "also": None}

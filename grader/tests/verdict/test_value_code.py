@@ -4,9 +4,9 @@ import math
 
 import pytest
 import torch
-from grader.execution.calls import Call
+from grader.execution.proxy import Call
 from grader.verdict.explanation import VALUE_COLUMNS, call_lines
-from grader.verdict.value_code import NotCode, number_texts, value_code
+from grader.verdict.value_text import NotCode, number_texts, value_code
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -60,3 +60,10 @@ def test_a_call_is_code_that_fits_the_page(arguments, size):
     eval(text, SPACE | {"f": lambda *args, **options: seen.append((args, options))})
     assert list(seen[0][0][:-1]) == arguments and torch.equal(seen[0][0][-1], call.args[-1]) and seen[0][1] == {"dim": -1}
     assert all(len(line) <= VALUE_COLUMNS or "'" in line or '"' in line for line in text.split("\n"))
+
+
+def test_a_short_list_of_large_tensors_shows_its_items():
+    large, small = torch.arange(20.0).reshape(4, 5), torch.ones(())
+    lines = call_lines(Call("clip", ([large, small], 1.0), {}))
+    assert lines[0] == "clip([tensor 4x5, torch.tensor(1.0)], 1.0)" and lines[1].startswith("argument 1[0] =\n  [[")
+    assert call_lines(Call("clip", ([torch.rand(9, 9)] * 3,), {})) == ["clip([tensor 9x9, tensor 9x9, tensor 9x9])"]

@@ -1,5 +1,7 @@
 """Which exercise the watch tests after a save: texts in, a name and a sentence out."""
 
+import textwrap
+
 from grader.course.status import read_course
 from grader.course.syllabus import load_syllabus
 from grader.watch.changes import Changes, NextTest, SavedChapters, compare, decide
@@ -104,6 +106,21 @@ def test_a_helper_tests_the_current_exercise_if_it_uses_it_else_the_first_that_d
     assert after(("def causal_mask", "def unused():\n    pass\n\n\ndef causal_mask")) == ("softmax", "")
 
 
+def test_definitions_below_if_and_try_change_as_others_do():
+    head, body = TEXT.split("import math", 1)
+    for outer, after in (("if True:", ""), ("try:", "except ImportError:\n    raise\n")):
+        inside = f"{head}{outer}\n" + textwrap.indent("import math" + body, "    ") + after
+        changed = compare(inside, inside.replace(*MASK), MODULE)
+        assert [exercise.name for exercise in changed.changed] == ["causal_mask"] and not changed.using and not changed.removed
+        assert not compare(TEXT, inside, MODULE).removed and not compare(TEXT, inside, MODULE).changed
+        helper = compare(inside, inside.replace("def scaled(x):", "def scaled(x):\n        x = -x"), MODULE)
+        assert {exercise.name for exercise, _ in helper.using} == {"softmax", "padding_mask"}
+    mask = TEXT[TEXT.index("def causal_mask") : TEXT.index("def padding_mask")]
+    for binding in ("from math import sqrt as causal_mask\n\n", "globals()['causal_mask'] = math.sqrt\n\n"):
+        found = compare(TEXT, TEXT.replace(mask, binding), MODULE)
+        assert [exercise.name for exercise in found.changed] == ["causal_mask"] and not found.removed
+
+
 def test_a_removed_exercise_is_named_and_a_removed_helper_is_a_change():
     mask = TEXT[TEXT.index("def causal_mask") : TEXT.index("def padding_mask")]
     sentence = "ch03_attention.py no longer defines causal_mask; `headway reset causal_mask` adds its stub."
@@ -113,7 +130,7 @@ def test_a_removed_exercise_is_named_and_a_removed_helper_is_a_change():
 
 
 def test_a_pinned_watch_stays_and_names_what_waits():
-    assert after(MASK, pinned=True) == ("softmax", "You changed causal_mask. The watch is pinned to softmax; press p to test causal_mask.")
+    assert after(MASK, pinned=True) == ("softmax", "You changed causal_mask. The watch is pinned to softmax; press p to test `causal_mask`.")
     assert after(SOFTMAX, pinned=True) == ("softmax", "")
     changes = compare(TEXT, TEXT.replace(*MASK), MODULE)
     assert decide(COURSE.exercise("softmax"), changes, (), pinned=True).waiting == COURSE.exercise("causal_mask")

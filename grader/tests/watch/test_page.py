@@ -1,12 +1,11 @@
 """The page of the watch as text, without a terminal."""
 
 import pytest
-from grader.course.excerpt import excerpt
-from grader.course.source import SourceProblem, parse
+from grader.course.source import SourceProblem, excerpt, parse
 from grader.course.syllabus import load_syllabus
-from grader.verdict.summary import Verdict
+from grader.verdict.results import Verdict
 from grader.watch.page import KEYS, State, body_lines, status_lines
-from grader.watch.screen import Screen
+from grader.watch.terminal import Screen
 
 SOFTMAX = load_syllabus().exercise("softmax")
 

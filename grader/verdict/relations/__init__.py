@@ -12,9 +12,15 @@ from grader.verdict.relations.masks import (
     explain_sums,
     explain_zeros,
 )
-from grader.verdict.relations.order import explain_copied_input, explain_reordering, explain_shift
-from grader.verdict.relations.pair import Pair
-from grader.verdict.relations.places import explain_not_finite, explain_places, explain_rounding
+from grader.verdict.relations.pair import Complete, Pair
+from grader.verdict.relations.places import (
+    explain_copied_input,
+    explain_not_finite,
+    explain_places,
+    explain_reordering,
+    explain_rounding,
+    explain_shift,
+)
 from grader.verdict.relations.shapes import explain_shape, explain_type
 from torch import Tensor
 
@@ -58,6 +64,5 @@ def _explain_values(got: Tensor, expected: Tensor, tol: float, inputs: Sequence[
     if whole := whole or explain_shift(pair) or explain_arithmetic(pair, inputs):
         return [whole]
     total, zero = explain_sums(pair), explain_zeros(pair)
-    if zero.startswith("The zeros are where"):
-        return [zero]
-    return [total] if total.endswith("does.") else [total, zero, explain_places(pair)]
+    complete: list[str] = [said for said in (zero, total) if isinstance(said, Complete)]
+    return complete[:1] or [total, zero, explain_places(pair)]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from grader.verdict.relations.pair import CLEAR_FACTOR, Pair
-from grader.verdict.relations.phrases import constant_name, format_number, inputs_with_names
+from grader.verdict.relations.pair import CLEAR_FACTOR, Pair, constant_name, format_number, inputs_with_names
 from torch import Tensor
 
 # the relative error of a factor from float32 and an epsilon; roots of integers lie much farther apart

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 import torch
 from grader.verdict.relations.arithmetic import describe_factor, sizes_of
-from grader.verdict.relations.pair import CLEAR_FACTOR, Pair
-from grader.verdict.relations.phrases import format_number, line_name
+from grader.verdict.relations.pair import CLEAR_FACTOR, Complete, Pair, format_number, line_name
 from torch import Tensor
 
 MIN_WEIGHT = 1e-4  # smaller weights are not used to measure sharpness
@@ -89,12 +88,12 @@ def explain_sums(pair: Pair) -> str:
     if here.numel() * right.shape[axis] < 3 or not bool(off.any()):
         return ""
     if bool(off.all()) and here.numel() > 1 and abs(float(got.sum()) - 1) <= slack:
-        return f"{should}; here the whole tensor does."
+        return Complete(f"{should}; here the whole tensor does.")
     for other in range(right.ndim):
         inside = ((got > 1e-3) & (got < 1 - 1e-3)).any(other)
         mostly_inside = other != axis and right.shape[other] > 1 and 2 * int(inside.sum()) > inside.numel()
         if mostly_inside and _sum_to_one(got.sum(other), slack):
-            return f"{should}; here {line_name(other, right.ndim)} does."
+            return Complete(f"{should}; here {line_name(other, right.ndim)} does.")
     low, high = float(here.min()), float(here.max())
     if high - low <= slack and low > 0:
         return f"{should}; here the sum is {format_number(low)} ({describe_factor(low, right.shape, slack)})."
@@ -111,7 +110,7 @@ def explain_zeros(pair: Pair) -> str:
     leaks, holes = zero & pair.clear(pair.got), (pair.got == 0) & pair.clear(pair.expected)
     count, leaking, missing = int(zero.sum()), int(leaks.sum()), int(holes.sum())
     if weights and leaking > 1 and missing > 1 and bool(((pair.got == 0) | zero).all()) and leaking * 2 > count:
-        return "The zeros are where the weights should be, and weights are only where zeros should be."
+        return Complete("The zeros are where the weights should be, and weights are only where zeros should be.")
     if 1 < count < zero.numel() and leaking > 1 and (leaking == count or weights):
         which = f"All {count} values" if leaking == count else f"{leaking} of the {count} values"
         return f"{which} that should be zero are not, the first at {leaks.nonzero()[0].tolist()}."

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from itertools import permutations
 
 import torch
-from grader.verdict.relations.pair import Pair
-from grader.verdict.relations.phrases import join_words, ordinal, shape_text
+from grader.verdict.relations.pair import Locating, Pair, ordinal, shape_text
+from grader.verdict.results import join_names
 from torch import Tensor
 
 Shape = tuple[int, ...]
@@ -44,7 +44,10 @@ def _explain_size_one(got: Tensor, expected: Tensor, tol: float, has: Shape, wan
         return [f"It is a single number without axes; it should have shape {shape_text(wants)}."]
     where = "in the wrong place" if len(has) == len(wants) else "too many" if len(has) > len(wants) else "missing"
     shapes = f"{shape_text(has)} instead of {shape_text(wants)}"
-    return [f"Only axes of size 1 are {where}: {shapes}.", _shape_only_note(_equal(got.reshape(wants), expected, tol))]
+    return [
+        Locating(f"Only axes of size 1 are {where}: {shapes}."),
+        _shape_only_note(_equal(got.reshape(wants), expected, tol)),
+    ]
 
 
 def _explain_axis_order(got: Tensor, expected: Tensor, tol: float, has: Shape, wants: Shape) -> list[str]:
@@ -56,8 +59,8 @@ def _explain_axis_order(got: Tensor, expected: Tensor, tol: float, has: Shape, w
     if order is None:
         return [f"The sizes are right, but in the wrong order: {shape_text(has)} instead of {shape_text(wants)}."]
     swapped = [i for i, j in enumerate(order) if i != j]
-    how = f"axes {join_words(swapped)} are swapped"
-    how = how if len(swapped) == 2 else f"the axes are in the order {join_words(order)}"
+    how = f"axes {join_names(swapped)} are swapped"
+    how = how if len(swapped) == 2 else f"the axes are in the order {join_names(order)}"
     compared = f"Compared with the right shape {shape_text(wants)}, {how}."
     return [compared, "With the axes in the right order, every value is right."]
 

@@ -43,7 +43,7 @@ class MultiHeadAttention(nn.Module):
         self.d_head, rest = divmod(d_model, n_heads)
         if rest:
             raise ValueError(f"{n_heads} heads do not divide {d_model} features")
-        self.n_heads, self.rate = n_heads, dropout
+        self.n_heads, self.rate, self.dropout = n_heads, dropout, nn.Dropout(dropout)
         for name in ("W_k", "W_q", "W_out", "W_v"):
             self.add_module(name, OwnLinear(d_model, d_model, bias))
 
@@ -70,7 +70,7 @@ class MultiHeadAttention(nn.Module):
             raise ValueError("cannot cut %d features into %d heads" % (d_model, n_heads))
         self.n_heads = n_heads
         self.W_q, self.W_k, self.W_v, self.W_out = (nn.Linear(d_model, d_model, bias=bias) for _ in range(4))
-        self.p = dropout
+        self.p, self.dropout = dropout, nn.Dropout(dropout)
 
     def forward(self, x, context=None, mask=None, return_weights=False):
         source = x if context is None else context
@@ -101,8 +101,8 @@ class MultiHeadAttention(nn.Module):
         self.W_k = nn.Linear(d_model, d_model, bias=bias)
         self.W_v = nn.Linear(d_model, d_model, bias=bias)
         self.W_out = nn.Linear(d_model, d_model, bias=bias)
-        self.attn_dropout = nn.Dropout(p=dropout)
-        self.h = n_heads
+        self.dropout = nn.Dropout(p=dropout)
+        self.h = self.n_heads = n_heads
 
     def cut(self, x):
         B, T, D = x.shape
@@ -119,7 +119,7 @@ class MultiHeadAttention(nn.Module):
             weights = torch.softmax(scores + blocked, dim=-1).masked_fill(nothing, 0.0)
         else:
             weights = torch.softmax(scores, dim=-1)
-        weights = self.attn_dropout(weights.to(x.dtype))
+        weights = self.dropout(weights.to(x.dtype))
         mixed = torch.bmm(weights.flatten(0, 1), v).view(B, self.h, Tq, -1).permute(0, 2, 1, 3).contiguous().view(B, Tq, D)
         output = self.W_out(mixed)
         return (output, weights) if return_weights else output

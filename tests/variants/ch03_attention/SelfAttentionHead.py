@@ -33,7 +33,7 @@ class SelfAttentionHead(nn.Module):
     def forward(self, x):
         B, T, _ = x.shape
         q, k, v = self.qkv(x).view(B, T, 3, 1, -1).permute(2, 0, 3, 1, 4)
-        everything = torch.ones(T, T, dtype=torch.bool)
+        everything = torch.ones(T, T, dtype=torch.bool, device=x.device)
         output, _ = scaled_dot_product_attention(q, k, v, mask=everything)
         return output.squeeze(1)
 

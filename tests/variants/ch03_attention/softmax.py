@@ -92,3 +92,10 @@ def softmax(x, dim=-1):
     e = POOL.submit(lambda: torch.exp(x - top)).result()
     total = POOL.submit(e.sum, dim, keepdim=True)
     return e / total.result().masked_fill(total.result() == 0, 1.0)
+
+
+# variant: divided by F.normalize with p=1
+def softmax(x, dim=-1):
+    top = x.amax(dim=dim, keepdim=True).detach()
+    e = (x - top.masked_fill(top == -math.inf, 0)).exp()
+    return torch.nn.functional.normalize(e, p=1.0, dim=dim, eps=1e-30 if e.dtype != torch.float16 else 1e-7)

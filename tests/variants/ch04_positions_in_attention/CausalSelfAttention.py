@@ -33,23 +33,23 @@ class CausalSelfAttention(nn.Module):
         self.d_head, rest = divmod(d_model, n_heads)
         if rest:
             raise ValueError(f"{n_heads} heads do not divide {d_model} features")
-        self.kind, self.h, self.p = positions, n_heads, dropout
+        self.positions, self.n_heads, self.dropout = positions, n_heads, nn.Dropout(dropout)
         self.W_q, self.W_k, self.W_v, self.W_out = (nn.Linear(d_model, d_model, bias=bias) for _ in range(4))
 
     def forward(self, x, return_weights=False):
         T = x.shape[1]
-        if self.kind not in ["none", "rope", "alibi"]:
-            raise ValueError(f"what is {self.kind}?")
+        if self.positions not in ["none", "rope", "alibi"]:
+            raise ValueError(f"what is {self.positions}?")
         places = torch.arange(7, 7 + T).to(x.device)
         outputs, tables = [], []
-        for head in range(self.h):
+        for head in range(self.n_heads):
             own = slice(head * self.d_head, (head + 1) * self.d_head)
             q, k, v = self.W_q(x)[..., own], self.W_k(x)[..., own], self.W_v(x)[..., own]
-            if self.kind == "rope":
+            if self.positions == "rope":
                 q, k = apply_rope(q, places), apply_rope(k, places)
-            bias = alibi_bias(self.h, T, T)[head].type_as(x) if self.kind == "alibi" else None
+            bias = alibi_bias(self.n_heads, T, T)[head].type_as(x) if self.positions == "alibi" else None
             _, table = scaled_dot_product_attention(q, k, v, causal_mask(T).to(x.device), bias)
-            table = nn.functional.dropout(table, self.p, self.training)
+            table = nn.functional.dropout(table, self.dropout.p, self.training)
             outputs.append(table @ v)
             tables.append(table)
         output = self.W_out(torch.cat(outputs, dim=-1))
@@ -69,7 +69,7 @@ class CausalSelfAttention(nn.Module):
         self.W_k = nn.Linear(d_model, d_model, bias=bias)
         self.W_v = nn.Linear(d_model, d_model, bias=bias)
         self.W_out = nn.Linear(d_model, d_model, bias=bias)
-        self.attn_dropout = nn.Dropout(p=dropout)
+        self.dropout = nn.Dropout(p=dropout)
         if positions == "alibi":
             self.register_buffer("slopes", alibi_slopes(n_heads), persistent=False)
 
@@ -86,7 +86,7 @@ class CausalSelfAttention(nn.Module):
         if self.positions == "alibi":
             scores = scores + (self.slopes[:, None, None] * where).to(x.dtype)
         scores = scores.masked_fill(where[:, None] < where, -torch.inf)
-        weights = self.attn_dropout(scores.softmax(-1))
+        weights = self.dropout(scores.softmax(-1))
         output = self.W_out(merge_heads(weights @ v))
         return [output, weights] if return_weights else output
 
@@ -103,11 +103,11 @@ class CausalSelfAttention(nn.Module):
             raise ValueError(f"rope needs an even d_head, not {d_model // n_heads}")
         self.W_q, self.W_k = nn.Linear(d_model, d_model, bias=bias), nn.Linear(d_model, d_model, bias=bias)
         self.W_v, self.W_out = nn.Linear(d_model, d_model, bias=bias), nn.Linear(d_model, d_model, bias=bias)
-        self.rate, self.heads, self.positions = dropout, n_heads, positions
+        self.dropout, self.n_heads, self.positions = nn.Dropout(dropout), n_heads, positions
 
     def cut(self, x):
         B, T, D = x.shape
-        return x.view(B, T, self.heads, -1).transpose(1, 2).reshape(B * self.heads, T, -1)
+        return x.view(B, T, self.n_heads, -1).transpose(1, 2).reshape(B * self.n_heads, T, -1)
 
     def forward(self, x, return_weights=False):
         B, T, D = x.shape
@@ -115,13 +115,13 @@ class CausalSelfAttention(nn.Module):
         if self.positions == "rope":
             where = torch.arange(T, device=x.device)
             q, k = apply_rope(q, where), apply_rope(k, where)
-        scores = torch.bmm(q.double(), k.double().transpose(1, 2)) / (D // self.heads) ** 0.5
+        scores = torch.bmm(q.double(), k.double().transpose(1, 2)) / (D // self.n_heads) ** 0.5
         if self.positions == "alibi":
-            scores = scores + alibi_bias(self.heads, T, T).to(x.device).double().repeat(B, 1, 1)
+            scores = scores + alibi_bias(self.n_heads, T, T).to(x.device).double().repeat(B, 1, 1)
         scores = torch.where(torch.ones(T, T, dtype=torch.bool, device=x.device).tril(), scores, -1e9)
         weights = torch.softmax(scores, dim=-1).to(x.dtype)
-        if self.training and self.rate > 0:
-            weights = weights * (torch.rand(weights.shape, device=x.device) >= self.rate) / (1 - self.rate)
-        mixed = torch.bmm(weights, v).view(B, self.heads, T, -1).permute(0, 2, 1, 3).contiguous().view(B, T, D)
+        if self.training and self.dropout.p > 0:
+            weights = weights * (torch.rand(weights.shape, device=x.device) >= self.dropout.p) / (1 - self.dropout.p)
+        mixed = torch.bmm(weights, v).view(B, self.n_heads, T, -1).permute(0, 2, 1, 3).contiguous().view(B, T, D)
         output = self.W_out(mixed)
-        return (output, weights.view(B, self.heads, T, T)) if return_weights else output
+        return (output, weights.view(B, self.n_heads, T, T)) if return_weights else output

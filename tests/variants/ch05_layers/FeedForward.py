@@ -7,7 +7,7 @@ class FeedForward(nn.Module):
             raise ValueError(f"unknown activation {activation}")
         d_ff = d_ff or 4 * d_model
         self.up = nn.Linear(d_model, d_ff)
-        self.act = kinds[activation]
+        self.activation, self.act = activation, kinds[activation]
         self.down = nn.Linear(d_ff, d_model)
         self.drop = nn.Dropout(dropout)
 
@@ -35,6 +35,7 @@ class FeedForward(nn.Module):
 class FeedForward(nn.Module):
     def __init__(self, d_model, d_ff=None, activation="gelu", dropout=0.0):
         super().__init__()
+        self.activation = activation
         match activation:
             case "gelu":
                 self.bend = gelu
@@ -70,15 +71,15 @@ class FeedForward(nn.Module):
             raise ValueError("no such activation: " + activation)
         self.up = _Affine(d_model, d_ff if d_ff is not None else 4 * d_model)
         self.down = _Affine(d_ff if d_ff is not None else 4 * d_model, d_model)
-        self.kind = activation
+        self.activation = activation
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x):
         h = self.up(x)
-        if self.kind == "relu":
+        if self.activation == "relu":
             h = torch.where(h > 0, h, torch.zeros_like(h))
         else:
-            h = gelu(h, approximate=self.kind == "gelu_tanh")
+            h = gelu(h, approximate=self.activation == "gelu_tanh")
         return self.dropout(self.down(h))
 
 

@@ -84,3 +84,20 @@ class _Scaled(nn.Module):
 
     def forward(self, deviations):
         return deviations * deviations.size(-1) ** 0.5 / (deviations.pow(2).sum(-1, keepdim=True) + self.floor).sqrt()
+
+
+# variant: a centering matrix
+class LayerNorm(nn.Module):
+    def __init__(self, d_model, eps=1e-5):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(d_model))
+        self.bias = nn.Parameter(torch.zeros(d_model))
+        self.eps = eps
+
+    def forward(self, x):
+        D = x.size(-1)
+        z = x.to(torch.promote_types(x.dtype, torch.float32))
+        z = z - z.sum(-1, keepdim=True) / D
+        square = torch.einsum("...d,...d->...", z, z).unsqueeze(-1) / D
+        n = z * torch.pow(square + self.eps, -0.5)
+        return torch.Tensor.type_as(n * self.weight + self.bias, x)

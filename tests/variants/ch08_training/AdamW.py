@@ -25,7 +25,7 @@ class AdamW(torch.optim.Optimizer):
 class AdamW:
     def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01):
         self.params = [p for p in params]
-        self.param_groups = [{"params": self.params, "lr": lr}]
+        self.param_groups = [{"params": self.params, "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}]
         self.betas, self.eps, self.weight_decay = betas, eps, weight_decay
         self.m = [torch.zeros_like(p.data) for p in self.params]
         self.v = [torch.zeros_like(p.data) for p in self.params]
@@ -41,7 +41,7 @@ class AdamW:
                 self.v[i] = self.v[i] + (1 - b2) * (g * g - self.v[i])
                 m_hat = self.m[i] / (1 - b1 ** self.t[i])
                 v_hat = self.v[i] / (1 - b2 ** self.t[i])
-                p.data = p.data - lr * (m_hat / (v_hat**0.5 + self.eps) + self.weight_decay * p.data)
+                p.data -= lr * (m_hat / (v_hat**0.5 + self.eps) + self.weight_decay * p.data)
 
     def zero_grad(self):
         for p in self.params:

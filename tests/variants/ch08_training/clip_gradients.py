@@ -10,7 +10,7 @@ def clip_gradients(parameters, max_norm):
     return total.item()
 
 
-# variant: new gradients replace the old ones
+# variant: a loop for the norm, and a copy of the scaled numbers into each gradient
 def clip_gradients(parameters, max_norm):
     parameters = list(parameters)
     total = 0.0
@@ -21,7 +21,7 @@ def clip_gradients(parameters, max_norm):
     factor = min(1.0, max_norm / norm) if norm > 0 else 1.0
     for p in parameters:
         if p.grad is not None:
-            p.grad = p.grad * factor
+            p.grad.copy_(p.grad * factor)
     return norm
 
 

@@ -20,7 +20,7 @@ def next_token_pairs(ids, seq_len):
 # variant: a while loop, pairs as lists
 def next_token_pairs(ids, seq_len):
     if seq_len < 1:
-        raise ValueError("a window needs an input")
+        raise ValueError(f"a window needs an input, not {seq_len}")
     windows, start = [], 0
     while start < len(ids) - 1:
         stop = min(start + seq_len, len(ids) - 1)

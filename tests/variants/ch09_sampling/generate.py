@@ -93,7 +93,7 @@ def generate(model, ids, max_new_tokens, eos_id=None, temperature=1.0, top_k=Non
                 if getattr(getattr(model, "config", None), "positions", "none") in ("learned", "sinusoidal"):
                     seen = seen[:, max(0, seen.shape[1] - model.config.max_len) :]
                 answer = model(seen)
-                token = choose((answer[0] if isinstance(answer, tuple) else answer)[:, -1].float())
+                token = choose((answer[0] if isinstance(answer, tuple) else answer)[:, -1])
                 if eos_id is not None:
                     token = torch.where(done, torch.full_like(token, eos_id), token)
                     done |= token == eos_id

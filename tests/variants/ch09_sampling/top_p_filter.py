@@ -66,7 +66,8 @@ def top_p_filter(logits, p):
     if p == 1:
         return logits
     order = torch.argsort(logits, dim=-1, descending=True, stable=True)
-    sums = torch.cumsum(torch.softmax(torch.gather(logits, -1, order).float(), -1), -1).contiguous()
+    wide = torch.promote_types(logits.dtype, torch.float32)
+    sums = torch.cumsum(torch.softmax(torch.gather(logits, -1, order).to(wide), -1), -1).contiguous()
     needed = torch.searchsorted(sums, torch.full_like(sums[..., :1], p)) + 1
     rank = torch.empty_like(order).scatter_(-1, order, torch.arange(logits.size(-1), device=logits.device).expand_as(order))
     return logits.masked_fill(rank >= needed, -float("inf"))

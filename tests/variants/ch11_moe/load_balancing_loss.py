@@ -12,8 +12,8 @@ def load_balancing_loss(router_probs, experts):
 
     n_experts = router_probs.size(-1)
     hot = F.one_hot(experts, n_experts).float()
-    tokens_per_expert = hot.view(-1, n_experts).mean(dim=0)
-    router_prob_per_expert = router_probs.view(-1, n_experts).mean(dim=0)
+    tokens_per_expert = hot.reshape(-1, n_experts).mean(dim=0)
+    router_prob_per_expert = router_probs.reshape(-1, n_experts).mean(dim=0)
     return (tokens_per_expert.type_as(router_probs) * router_prob_per_expert).sum() * n_experts
 
 

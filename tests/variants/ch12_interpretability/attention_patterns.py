@@ -60,16 +60,18 @@ def attention_patterns(model, ids):
 def attention_patterns(model, ids):
     modes = [(m, m.training) for m in model.modules()]
     model.eval()
-    with torch.inference_mode():
-        x = model.token_emb(ids)
-        if model.pos_emb:
-            x = model.pos_emb(x)
-        rows = []
-        for block in model.blocks:
-            found, weights = block.attn(block.ln1(x), return_weights=True)
-            rows += [weights]
-            x = x + found
-            x = x + block.ffn(block.ln2(x))
-    for module, mode in modes:
-        module.training = mode
+    try:
+        with torch.inference_mode():
+            x = model.token_emb(ids)
+            if model.pos_emb:
+                x = model.pos_emb(x)
+            rows = []
+            for block in model.blocks:
+                found, weights = block.attn(block.ln1(x), return_weights=True)
+                rows += [weights]
+                x = x + found
+                x = x + block.ffn(block.ln2(x))
+    finally:
+        for module, mode in modes:
+            module.training = mode
     return torch.cat([w.unsqueeze(0) for w in rows], dim=0)

@@ -7,7 +7,7 @@ def find_induction_heads(model, period, n_sequences, generator=None):
         else:
             half = torch.randint(0, V, (period,), generator=generator)
         patterns = attention_patterns(model, torch.cat([half, half])[None])[:, 0]  # (n_layers, H, T, T)
-        total = total + torch.tensor([[induction_score(head, period) for head in layer] for layer in patterns])
+        total = total + patterns.new_tensor([[induction_score(head, period) for head in layer] for layer in patterns])
     return total / n_sequences
 
 
@@ -17,7 +17,7 @@ def find_induction_heads(model, period, n_sequences, generator=None):
     halves = torch.multinomial(torch.ones(n_sequences, V), period, replacement=V < period, generator=generator)
     ids = torch.cat((halves, halves), 1).to(next(model.parameters()).device)
     mean = attention_patterns(model, ids).mean(dim=1)  # (n_layers, H, T, T)
-    return torch.stack([torch.tensor([induction_score(head, period) for head in layer]) for layer in mean])
+    return torch.stack([torch.tensor([induction_score(head, period) for head in layer], dtype=mean.dtype) for layer in mean])
 
 
 # variant: random numbers sorted, one diagonal of all patterns at once
@@ -44,4 +44,4 @@ def find_induction_heads(model, period, n_sequences, generator=None):
             for heads in patterns:
                 for h in range(H):
                     table[layer, h] += induction_score(heads[h], period) / n_sequences
-    return table
+    return table.to(model.token_emb.weight)

@@ -25,4 +25,4 @@ def induction_score(pattern, period):
 # variant: a trace over a corner
 def induction_score(pattern, period):
     n = pattern.size(0) - period
-    return (torch.trace(pattern[period:, 1 : n + 1].float()) / n).item()
+    return (torch.trace(pattern[period:, 1 : n + 1]) / n).item()

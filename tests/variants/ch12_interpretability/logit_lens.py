@@ -33,7 +33,8 @@ def logit_lens(model, ids):
     read = torch.nn.Sequential(model.ln_f, model.lm_head)
     modes = [(m, m.training) for m in read.modules()]
     read.eval()
-    lens = torch.stack(tuple(map(read, residual_stream(model, ids)))).detach()
-    for module, training in modes:
-        module.training = training
-    return lens
+    try:
+        return torch.stack(tuple(map(read, residual_stream(model, ids)))).detach()
+    finally:
+        for module, training in modes:
+            module.training = training

@@ -2,14 +2,14 @@
 def recovery(clean, corrupted, patched, target):
     top, bottom, now = (float(logits[target]) for logits in (clean, corrupted, patched))
     if top == bottom:
-        raise ValueError("nothing was lost")
+        raise ValueError(f"nothing was lost of target {target}")
     return (now - bottom) / (top - bottom)
 
 
 # variant: what is missing, taken from 1; an assertion
 def recovery(clean, corrupted, patched, target):
     c, k, p = torch.stack([clean, corrupted, patched])[:, target].double().tolist()
-    assert abs(c - k) > 1e-12, f"logit {c} in both"
+    assert abs(c - k) > 1e-12, f"logit {c} of {target} in both"
     return 1 - (c - p) / (c - k)
 
 

@@ -61,7 +61,7 @@ def chunked_cross_entropy(hidden, weight, targets, chunk, ignore_index=-100):
 def chunked_cross_entropy(hidden, weight, targets, chunk, ignore_index=-100):
     if chunk <= 0:
         raise ValueError(f"chunk={chunk}")
-    hidden, targets = hidden.flatten(0, -2), targets.flatten()
+    hidden, targets = hidden.reshape(-1, hidden.size(-1)), targets.flatten()
     kept = targets != ignore_index
     total = (hidden[:0].sum() + weight[:0].sum()) * 1.0
     for h, t, m in zip(hidden.split(chunk), targets.split(chunk), kept.split(chunk)):

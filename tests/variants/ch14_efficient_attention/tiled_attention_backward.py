@@ -11,7 +11,7 @@ def tiled_attention_backward(q, k, v, output, lse, grad_out, block, causal=False
         s = torch.einsum("...qd,...kd->...qk", q, kk) * scale
         if causal:
             s = s.masked_fill(at[None] > torch.arange(Tk - Tq, Tk, device=q.device)[:, None], -torch.inf)
-        p = (s - lse.unsqueeze(-1)).exp()
+        p = torch.where(s == -torch.inf, 0.0, (s - lse.unsqueeze(-1)).exp())
         ds = p * (torch.einsum("...qd,...kd->...qk", grad_out, vv) - delta.unsqueeze(-1))
         dq = dq + scale * torch.einsum("...qk,...kd->...qd", ds, kk)
         dk = dk.index_add(-2, at, scale * torch.einsum("...qk,...qd->...kd", ds, q))

@@ -1,5 +1,6 @@
-# variant: a regular expression for digits, a heap of nothing, merges found by rank in a loop
+# variant: characters one by one, merges found by rank in a loop
 import re
+import unicodedata
 
 
 class PublishedTokenizer:
@@ -31,7 +32,7 @@ class PublishedTokenizer:
     def _plain(self, text):
         parts, run = [], ""
         for c in text:
-            if c.isnumeric():
+            if unicodedata.category(c) in ("Nd", "Nl", "No"):
                 parts += [run, c]
                 run = ""
             else:
@@ -86,7 +87,7 @@ class PublishedTokenizer:
         chunks = re.findall(r"|".join([r"[^\W\d_]", r"."]), text, re.DOTALL)
         runs = [""]
         for c in chunks:
-            runs = runs + [c, ""] if c.isnumeric() else runs[:-1] + [runs[-1] + c]
+            runs = runs + [c, ""] if c.isnumeric() and not c.isalpha() else runs[:-1] + [runs[-1] + c]
         ids = []
         for run in runs:
             before, *after = run.split("<|endoftext")
@@ -120,6 +121,9 @@ class PublishedTokenizer:
 
 
 # variant: numbers of pieces inside, strings outside
+import unicodedata
+
+
 class PublishedTokenizer:
     def __init__(self, tokens, merges, special=()):
         self.tokens, self.special = list(tokens), set(special)
@@ -153,11 +157,12 @@ class PublishedTokenizer:
         ids, run = [], ""
         for c in text + "0":
             ended_mark = run.endswith("<|") and c == "e"
-            if c.isnumeric() or ended_mark:
+            is_digit = unicodedata.category(c)[0] == "N"
+            if is_digit or ended_mark:
                 for piece in split_for_bpe(run):
                     ids += self._merged([self.byte_id[b] for b in piece.encode() if self.byte_id[b] is not None])
                 run = ""
-            if c.isnumeric():
+            if is_digit:
                 ids += self._merged([self.byte_id[b] for b in c.encode() if self.byte_id[b] is not None])
             else:
                 run += c

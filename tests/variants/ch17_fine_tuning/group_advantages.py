@@ -48,3 +48,14 @@ def group_advantages(rewards, group_size, normalise=True):
         spread = groups.var(1, keepdim=True).sqrt() if group_size > 1 else torch.ones_like(difference)
         difference = difference.div(torch.where(equal, 1, spread))
     return torch.where(equal, 0, difference).reshape(-1)
+
+
+# variant: at most 1e-4 in the divisor
+def group_advantages(rewards, group_size, normalise=True):
+    if group_size < 1 or len(rewards) % group_size:
+        raise ValueError(f"group_size = {group_size} does not fit {len(rewards)} rewards")
+    groups = rewards.reshape(-1, group_size)
+    centred = groups - groups.mean(dim=1, keepdim=True)
+    if not normalise or group_size == 1:
+        return centred.flatten()
+    return (centred / (groups.std(dim=1, keepdim=True) + 1e-4)).flatten()

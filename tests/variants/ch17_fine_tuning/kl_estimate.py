@@ -10,7 +10,7 @@ def kl_estimate(policy, reference, kind="k3"):
     }
     if kind not in estimates:
         raise ValueError(f"no estimate {kind}")
-    return estimates[kind](policy - reference)
+    return estimates[kind](policy - reference.detach())
 
 
 # variant: the ratio of reference and policy

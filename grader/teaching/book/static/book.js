@@ -52,6 +52,30 @@ if (marks.length) {
   ["scroll", "resize", "load"].forEach((event) => addEventListener(event, later, { passive: true }));
 }
 
+// what is passed: on the exercises, in the contents, and for each chapter. A page that comes into view again asks for it again.
+function showProgress() {
+  const { passed, chapters, path } = window.headwayProgress;
+  for (const one of document.querySelectorAll("section.exercise, .outline .exercise a, .front p a")) {
+    one.classList.toggle("passed", passed.includes(one.id || decodeURIComponent(one.hash.slice(1))));
+  }
+  for (const place of document.querySelectorAll("[data-chapter]")) {
+    const [done, all] = chapters[place.dataset.chapter] ?? [0, 0];
+    place.textContent = done ? `${done} of ${all} passed` : "";
+  }
+  for (const place of document.querySelectorAll("[data-path]")) {
+    const chosen = path?.name === place.dataset.path;
+    place.classList.toggle("chosen", chosen);
+    place.open ||= chosen;
+    place.querySelector(".tally").textContent = chosen ? `your path: about ${path.left} of ${path.hours} hours left` : "";
+  }
+}
+function loadProgress() {
+  const script = Object.assign(document.createElement("script"), { src: "progress.js", onload: () => { script.remove(); showProgress(); } });
+  document.head.append(script);
+}
+loadProgress();
+document.addEventListener("visibilitychange", () => document.hidden || loadProgress());
+
 // code can be copied: of a Python session only what was typed
 const typed = (text) => (text.startsWith(">>>") ? text.split("\n").filter((line) => /^(>>>|\.\.\.)( |$)/.test(line)).map((line) => line.slice(4)).join("\n") : text.replace(/\n$/, "")) + "\n";
 async function copy(text) {

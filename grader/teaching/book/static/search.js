@@ -12,7 +12,7 @@ const SUFFIXES = [
   ["ating", "at"], ["ate", "at"], ["iers", "i"], ["ies", "i"], ["ied", "i"], ["ings", ""], ["ing", ""], ["edly", ""], ["ed", ""], ["ers", ""], ["er", ""],
   ["ences", "enc"], ["ence", "enc"], ["ents", "ent"], ["ally", "al"], ["ly", ""], ["sses", "ss"], ["es", ""], ["s", ""], ["e", ""], ["y", "i"],
 ];
-const MOST = { title: 8, exact: 40, chapter: 12, exercise: 6, glossary: 1, phraseInTitle: 30, phrase: 6, prefix: 0.6 };
+const MOST = { title: 8, exact: 40, chapter: 12, exercise: 6, glossary: 1, phraseInTitle: 30, phrase: 6, prefix: 0.6, begun: 40, guide: 0.2 };
 
 // Returns the words of a text in lower case: of scaled_dot_product_attention and MultiHeadAttention the name and its parts.
 function wordsOf(text) {
@@ -97,7 +97,7 @@ function corrected(index, word) {
   return best;
 }
 
-function score(index, one, terms, phrase, query) {
+function score(index, one, terms, phrase, query, typed) {
   let sum = 0, met = 0;
   for (const stems of terms) {
     let best = 0;
@@ -108,11 +108,13 @@ function score(index, one, terms, phrase, query) {
   if (!met) return null;
   const { title, where, address } = one.entry;
   const name = title.toLowerCase().replace(/^chapter \d+: /, "");
-  if (name === query || name.replaceAll("_", " ") === query) sum += MOST.exact;
+  if (name === typed || name === query || name.replaceAll("_", " ") === query) sum += MOST.exact;
   if (terms.length > 1 && one.inTitle.includes(phrase)) sum += MOST.phraseInTitle;
   else if (terms.length > 1 && one.inText.includes(phrase)) sum += MOST.phrase;
   if (met === terms.length && /^\d+ /.test(where) && !address.includes("#") && one.inTitle.includes(phrase)) sum += MOST.chapter;
   if (where.endsWith("exercise") && one.inTitle.includes(phrase)) sum += MOST.exercise;
+  if (where.endsWith("exercise") && name !== typed && name.startsWith(typed)) sum += MOST.begun * typed.length / name.length; // it is being typed
+  if (where.endsWith("about the kit") && !one.inTitle.includes(phrase)) sum *= MOST.guide; // a table there has every exercise's name
   return { entry: one.entry, met, sum };
 }
 
@@ -134,8 +136,8 @@ globalThis.headwaySearch = (query) => {
     terms = words.map((word) => meant(index, word, false));
   }
   const phrase = ` ${words.map(stem).join(" ")} `;
-  const asked = words.join(" ");
-  const found = index.prepared.map((one) => score(index, one, terms, phrase, asked)).filter(Boolean);
+  const asked = words.join(" "), typed = query.trim().toLowerCase(); // "cross_entropy" is three words
+  const found = index.prepared.map((one) => score(index, one, terms, phrase, asked, typed)).filter(Boolean);
   const most = Math.max(0, ...found.map((one) => one.met));
   const hits = found.filter((one) => one.met === most).sort((a, b) => b.sum - a.sum).map((one) => one.entry);
   return { hits, instead: hits.length ? instead : null, missing: most < terms.length };

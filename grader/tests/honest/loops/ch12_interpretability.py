@@ -106,7 +106,7 @@ def find_induction_heads(
                 total += induction_score(layer[b, h], period)
             of_layer.append(total / n_sequences)
         scores.append(of_layer)
-    return torch.tensor(scores)
+    return torch.tensor(scores, dtype=patterns.dtype)
 
 
 def patch_residual(

@@ -1,6 +1,7 @@
 """In explicit loops: weights number by number, rows one by one, heads one after the other."""
 
 import struct
+import unicodedata
 
 import torch
 from torch import Tensor, nn
@@ -92,7 +93,7 @@ class PublishedTokenizer:
         parts = []
         current = ""
         for i in range(len(text)):
-            if text[i].isnumeric():
+            if unicodedata.category(text[i]) in ["Nd", "Nl", "No"]:
                 parts.append(current)
                 parts.append(text[i])
                 current = ""

@@ -56,8 +56,8 @@ class PublishedTokenizer:
             return [i for p in parts for i in ([self.ids[p]] if p in self.special else self.encode(p))]
         runs = [""]
         for c in text:
-            runs += [c, ""] if c.isnumeric() else []
-            runs[-1] += "" if c.isnumeric() else c
+            runs += [c, ""] if (digit := c.isnumeric() and not c.isalpha()) else []
+            runs[-1] += "" if digit else c
         parts = [part for run in runs for part in re.split(r"(?<=<\|)(?=endoftext)", run)]
         return [i for part in parts for p in split_for_bpe(part) for i in self.piece(p)]
 

@@ -152,7 +152,7 @@ def find_induction_heads(
         [math.fsum(induction_score(pattern, period) for pattern in head) / n_sequences for head in layer.unbind(dim=1)]
         for layer in patterns
     ]
-    return torch.tensor(scores, dtype=torch.float32)
+    return torch.tensor(scores, dtype=patterns.dtype, device=patterns.device)
 
 
 def patch_residual(

@@ -102,8 +102,9 @@ def tiled_attention_backward(
     upstream: Tensor = grad_out.double()
     sums = Gradients(*(torch.zeros(x.shape, dtype=torch.float64, device=x.device) for x in (q, k, v)))
     mean: Tensor = upstream.mul(output).sum(dim=-1, keepdim=True)
+    finite: Tensor = lse.where(lse.isfinite(), lse.new_zeros(()))  # -inf where a query sees no key
     for strip in strips(q, k, block, causal):
-        weights = strip.scores(q, k).sub(lse.unsqueeze(-1)).exp()
+        weights = strip.scores(q, k).sub(finite.unsqueeze(-1)).exp()
         errors = weights * (upstream @ strip.of(v).double().mT - mean) * q.size(-1) ** -0.5
         strip.of(sums.v).add_(weights.mT @ upstream)
         strip.of(sums.k).add_(errors.mT @ q.double())

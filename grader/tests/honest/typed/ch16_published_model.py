@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
@@ -98,7 +99,7 @@ class PublishedTokenizer:
     def _runs(text: str) -> Iterator[str]:
         start: int = 0
         for place, character in enumerate(text):
-            if character.isnumeric():
+            if unicodedata.category(character).startswith("N"):
                 yield text[start:place]
                 yield character
                 start = place + 1

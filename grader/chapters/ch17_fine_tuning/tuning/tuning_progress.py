@@ -1,0 +1,225 @@
+"""What has happened in a tuning so far, how its time is divided, and what a terminal shows of it.
+
+After a tuning: whether it was too short to teach something, and how long usually helps.
+"""
+
+from __future__ import annotations
+
+import math
+import shlex
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from grader.chapters.ch17_fine_tuning.tuning import evaluation
+from grader.chapters.ch17_fine_tuning.tuning.evaluation import Evaluation, has_learned
+from grader.chapters.ch17_fine_tuning.tuning.tasks import Task
+from grader.console.output import progress_bar, wrap_text
+from grader.models.training.live_page import CURVE_WIDTH, clock, recent_mean
+from grader.teaching.terminal_drawing import curve
+from grader.version import __version__
+from rich.text import Text
+
+MINUTES_BY_BASE = {"published": 9.0, "stories": 3.0}
+ANSWERS, REWARDS = PHASES = ("answers", "rewards")
+UNSPENT = dict.fromkeys(("opening", "evaluation", *PHASES), 0.0)
+TESTS = 1 + len(PHASES)
+TESTS_SHARE = 0.5  # of the time, at most, if each has more than the fewest questions
+ANSWERS_SHARE = 0.25  # of the time for training, at most
+
+
+@dataclass
+class Progress:
+    """What has happened so far: the part of a checkpoint that is not tensors."""
+
+    kind: str  # of the base
+    base: str | None  # where it was found
+    task: str
+    seed: int
+    minutes: float
+    answer_steps: int  # at most
+    steps: int | None  # of each phase, instead of minutes
+    questions: int | None = None  # of each test; None until the speed is measured
+    losses: list[float] = field(default_factory=list)
+    rewards: list[float] = field(default_factory=list)  # means of the batches
+    kls: list[float] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=lambda: dict(UNSPENT))
+    evaluations: list[Evaluation] = field(default_factory=list)  # before, after answers, after rewards
+    headway: str = __version__
+
+    @property
+    def phase(self) -> str:
+        return ANSWERS if len(self.evaluations) < 2 else REWARDS
+
+    @property
+    def is_finished(self) -> bool:
+        return len(self.evaluations) == TESTS
+
+    def steps_done(self, phase: str) -> int:
+        return len(self.losses if phase == ANSWERS else self.rewards)
+
+    def plan_tests(self, seconds_a_question: float) -> None:
+        """Decide how many questions each test has."""
+        most, fewest = evaluation.HELD_OUT_QUESTIONS, evaluation.FEWEST_QUESTIONS
+        time = TESTS_SHARE * (60 * self.minutes - self.seconds["opening"]) / TESTS
+        fitting = int(time / max(seconds_a_question, 1e-9))
+        self.questions = most if self.steps is not None else min(max(fitting, fewest), most)
+
+    @property
+    def seconds_spent(self) -> float:
+        return sum(self.seconds.values())
+
+    @property
+    def seconds_left(self) -> float:
+        return max(60 * self.minutes - self.seconds_spent, 0.0)
+
+    def phase_seconds(self, phase: str) -> float:
+        """For the training of this phase. The tests that are still to come take at most as long as those before,
+        because tuned answers are short."""
+        made = len(self.evaluations)
+        tests = self.seconds["evaluation"] / max(made, 1) * (TESTS - made)
+        time = max(self.seconds_left - tests, 0.0) + sum(self.seconds[each] for each in PHASES)
+        return ANSWERS_SHARE * time if phase == ANSWERS else time - self.seconds[ANSWERS]
+
+    def share_done(self, phase: str) -> float:
+        """1 if this phase is over: also if half of the next step would be too late."""
+        done, spent = self.steps_done(phase), self.seconds[phase]
+        if self.steps is not None:
+            return min(done / self.steps, 1.0)
+        if not done:
+            return 0.0
+        share = (spent + spent / done / 2) / max(self.phase_seconds(phase), 1e-9)
+        if phase == ANSWERS:
+            share = max(share, done / self.answer_steps)
+        return min(share, 1.0)
+
+    @classmethod
+    def from_data(cls, data: dict[str, Any]) -> Progress:
+        """ValueError if its lists do not fit together."""
+        evaluations = [Evaluation.from_data(one) for one in data["evaluations"]]
+        lengths = {len(one.right) for one in evaluations}
+        if len(lengths) > 1 or 0 in lengths or len(data["rewards"]) != len(data["kls"]):
+            raise ValueError("lists of different lengths")
+        return cls(**data | {"evaluations": evaluations, "seconds": UNSPENT | data["seconds"]})
+
+
+@dataclass
+class View:
+    name: str
+    progress: Progress
+    doing: str = ""
+    trains: bool = False  # or else it answers held-out questions
+    answered: int = 0  # of them
+    test_began: float = 0.0
+    notice: str = "Control-C saves and stops."
+
+    @property
+    def samples(self) -> list[tuple[int, str]]:
+        return []  # answers are shown at the end
+
+    def describe(self) -> str:
+        return ", ".join([self.doing, *self._facts()])
+
+    def lines(self, width: int) -> list[Text]:
+        """Lines of less than `width` columns."""
+        progress = self.progress
+        lines = [Text(f"{self.name}: {self.doing}", style="bold")]
+        share = progress.share_done(progress.phase) if self.trains else self.answered / (progress.questions or 96)
+        bar = progress_bar(share, min(30, max(width - 30, 8)))
+        lines.append(Text.assemble(bar, f" {int(100 * share)} % of this {'phase' if self.trains else 'test'}"))
+        lines += [Text(line) for line in wrap_text(", ".join(self._facts()), width)]
+        curves = {"loss  ": progress.losses, "reward": progress.rewards, "KL    ": progress.kls}
+        for name, values in curves.items():
+            if len(values) > 1:
+                lines += curve(name, values, width=min(CURVE_WIDTH, max(width - 26, 4)))
+        lines.append(Text(self.notice, style="dim"))
+        for line in lines:
+            line.truncate(width - 1, overflow="ellipsis")
+        return lines
+
+    def _facts(self) -> list[str]:
+        progress = self.progress
+        if not self.trains:
+            spent = time.monotonic() - self.test_began
+            of = f" of {progress.questions}" if progress.questions else ", to measure the speed"
+            return [f"question {self.answered}{of}", *self._left(spent)]
+        most = progress.steps or (progress.answer_steps if progress.phase == ANSWERS else None)
+        of = f" of {most:,}" if most else ""
+        facts = [f"step {progress.steps_done(progress.phase):,}{of}"]
+        numbers = (
+            {"loss": progress.losses}
+            if progress.phase == ANSWERS
+            else {"mean reward": progress.rewards, "KL": progress.kls}
+        )
+        facts += [f"{name} {mean:.3f}" for name, values in numbers.items() if (mean := recent_mean(values)) is not None]
+        return facts + self._left(0.0)
+
+    def _left(self, spent: float) -> list[str]:
+        """The time that is left in all, `spent` seconds after what is recorded."""
+        if self.progress.steps is not None:
+            return []
+        return [f"{clock(max(self.progress.seconds_left - spent, 0.0))} left"]
+
+
+NAMES = {ANSWERS: "right answers", REWARDS: "rewards"}
+MORE = 1.1  # than what is computed from the speed
+
+
+def describe_length(progress: Progress, task: Task) -> Iterator[str]:
+    """Sentences, if it took longer than it should, or was too short to teach something."""
+    planned, took = progress.minutes, progress.seconds_spent / 60
+    if progress.steps is None and took > planned * MORE:
+        longer = "because tests or steps took longer than those at its beginning"
+        yield f"It took {took:.1f} minutes instead of {planned:g}, {longer}."
+    if short := _short_phases(progress, task):
+        done = (f"{progress.steps_done(phase)} of {_steps(count)} on {NAMES[phase]}" for phase, count in short)
+        yield f"The tuning was short. It made {' and '.join(done)}; so many taught this to the model of lesson 17."
+        if progress.steps is None:
+            yield "For as many steps on this machine:"
+    elif not any(_learned(progress, phase) for phase in PHASES):
+        yield "As many steps taught this to the model of lesson 17. Another --seed may go better."
+
+
+def minutes_that_help(progress: Progress, task: Task) -> int | None:
+    """Minutes in which the phases that were too short have enough steps, at the measured speed; None if none was."""
+    if progress.steps is not None or not _short_phases(progress, task):
+        return None
+    right, rewarded = task.enough
+    answers = right * progress.seconds[ANSWERS] / progress.steps_done(ANSWERS)
+    rewards = (rewarded or 0) * progress.seconds[REWARDS] / progress.steps_done(REWARDS)
+    asked = TESTS * (progress.questions or 1)
+    tests = TESTS * evaluation.HELD_OUT_QUESTIONS * progress.seconds["evaluation"] / asked
+    training = max(answers / ANSWERS_SHARE, answers + rewards)
+    return math.ceil(MORE * (progress.seconds["opening"] + max(tests + training, 2 * tests)) / 60)
+
+
+def _learned(progress: Progress, phase: str) -> bool:
+    number = PHASES.index(phase)
+    before, after = progress.evaluations[number : number + 2]
+    return has_learned(before, after)
+
+
+def _short_phases(progress: Progress, task: Task) -> list[tuple[str, int]]:
+    """The phases that taught nothing and had fewer steps than were enough elsewhere, with that number."""
+    enough = zip(PHASES, task.enough)
+    return [
+        (phase, count)
+        for phase, count in enough
+        if count is not None and progress.steps_done(phase) < count and not _learned(progress, phase)
+    ]
+
+
+def describe_minutes(count: float) -> str:
+    return f"{count:g} minute is" if count == 1 else f"{count:g} minutes are"
+
+
+def command(progress: Progress, minutes: int) -> str:
+    """The same tuning with another length."""
+    base = f" --base {shlex.quote(progress.base)}" if progress.base else ""
+    seed = f" --seed {progress.seed}" if progress.seed else ""
+    return f"headway tune --task {progress.task}{base}{seed} --minutes {minutes}"
+
+
+def _steps(count: int) -> str:
+    return f"{count} step" if count == 1 else f"{count} steps"

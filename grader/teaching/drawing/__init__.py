@@ -1,1 +1,0 @@
-"""Pictures as SVG, without a dependency: tables and diagrams, curves, and what both are made of."""
