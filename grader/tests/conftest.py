@@ -26,24 +26,23 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # started in the backg
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--tenth", type=int, choices=range(1, 11), help="of the tests marked `measured` only this tenth")
+    parser.addoption("--tenth", type=int, choices=range(1, 11), help="run only this tenth of the chosen tests")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """The files that take longest come first: at the end, one of them would run alone."""
     if tenth := config.getoption("--tenth", None):
-        groups = {item: _group_of(item) for item in items if item.get_closest_marker("measured")}
-        chosen = set(list(dict.fromkeys(groups.values()))[tenth - 1 :: 10])
-        left_out = {item for item, group in groups.items() if group not in chosen}
-        config.hook.pytest_deselected(items=list(left_out))
-        items[:] = [item for item in items if item not in left_out]
+        groups = {item: _group_of(item) for item in items}
+        drawn = set(list(dict.fromkeys(groups.values()))[tenth - 1 :: 10])
+        config.hook.pytest_deselected(items=[item for item in items if groups[item] not in drawn])
+        items[:] = [item for item in items if groups[item] in drawn]
     items.sort(key=lambda item: LONGEST.index(item.path.stem) if item.path.stem in LONGEST else len(LONGEST))
 
 
 def _group_of(item: pytest.Item) -> str:
-    """Tests that make the same measurement, which is the marker's argument, are one of those of which a tenth is chosen."""
-    marker = item.get_closest_marker("measured")
-    return marker.args[0] if marker.args else item.nodeid
+    """Tests that share a measurement, which the marker names, are in the same tenth."""
+    marker = item.get_closest_marker("measurement")
+    return marker.args[0] if marker else item.nodeid
 
 
 @pytest.fixture(scope="module", autouse=True)

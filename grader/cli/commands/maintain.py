@@ -56,8 +56,8 @@ def dev_check(
         argument("NAMES", "Exercises and chapters (default: all).", complete_name),
     ] = None,
     full: Annotated[bool, option("Three seeds, in process and in workers.", "--full")] = False,
-    fifth: Annotated[
-        int | None, option("Try only this fifth of each exercise's known mistakes.", "--fifth", min=1, max=5)
+    tenth: Annotated[
+        int | None, option("Try only this tenth of each exercise's known mistakes.", "--tenth", min=1, max=10)
     ] = None,
 ) -> int:
     """Check the course itself (for maintainers).
@@ -66,4 +66,4 @@ def dev_check(
     read_course().chosen(names or ())
     from grader.tests.quality.devcheck.check import run
 
-    return run(names or (), full, fifth or 0)
+    return run(names or (), full, tenth or 0)

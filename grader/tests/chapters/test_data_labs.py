@@ -99,7 +99,6 @@ def test_a_training_repeats_with_its_seed(name):
 
 
 @pytest.mark.thorough
-@pytest.mark.measured
 @pytest.mark.parametrize("name", LABS)
 def test_the_tables_of_a_lab_are_nearly_what_its_command_prints(name):
     """Losses are rounded differently on other machines from the first step on; what is counted is equal."""

@@ -75,7 +75,6 @@ def test_lesson_20_begins_with_the_shares_that_its_command_prints():
 
 @needs_weights
 @pytest.mark.thorough
-@pytest.mark.measured
 @pytest.mark.parametrize("lab", TABLES)
 def test_the_tables_of_a_lab_are_what_its_command_prints(lab):
     """Numbers may differ by 2 % or in their last digit, because other machines round differently."""

@@ -138,7 +138,6 @@ def test_animals_count_up_to_the_first_end_token(small):
 
 
 @pytest.mark.thorough
-@pytest.mark.measured
 @pytest.mark.parametrize("lab", LABS)
 def test_the_tables_of_a_lab_are_nearly_what_its_command_prints(lab):
     """On other machines, the models round differently from the first step on, so the numbers are only of the same size."""
@@ -165,7 +164,6 @@ def test_the_numbers_over_seeds_contain_those_of_the_lessons_tables():
 
 
 @pytest.mark.thorough
-@pytest.mark.measured
 def test_a_lab_repeats_with_its_seed():
     once, again, other = (printed("tuning_noise", "--pretraining", "4", "--steps", "2", "--seed", seed) for seed in "001")
     assert once == again != other

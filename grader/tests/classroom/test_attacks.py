@@ -268,7 +268,7 @@ def test_attacks_that_can_be_stopped_in_process_earn_nothing(server):
     assert server.alive and len(found) > 40
 
 
-@pytest.mark.parametrize("in_worker", [pytest.param(False, marks=pytest.mark.measured, id="local"), pytest.param(True, id="worker")])
+@pytest.mark.parametrize("in_worker", [False, True], ids=["local", "worker"])
 def test_attacks_on_other_exercises_earn_nothing(server, in_worker):
     right = {name: load_syllabus().exercise(name) for name in sorted({attack.exercise for attack in ON_OTHERS})}
     tests = {attack.name: (attack.exercise, f"{solution(right[attack.exercise].chapter)}\n\n{attack.text}", in_worker) for attack in ON_OTHERS}
@@ -278,7 +278,7 @@ def test_attacks_on_other_exercises_earn_nothing(server, in_worker):
     assert [name for name in shortcuts if not found[name].results[0].forbidden] == [] and len(shortcuts) > 15
 
 
-@pytest.mark.parametrize(("in_worker", "seed"), [pytest.param(False, int(SEED), marks=pytest.mark.measured, id="local"), pytest.param(True, 7, id="worker")])
+@pytest.mark.parametrize(("in_worker", "seed"), [(False, int(SEED)), (True, 7)], ids=["local", "worker"])
 def test_work_that_a_law_counts_has_to_be_done(server, in_worker, seed):
     tests = {attack.name: (attack.exercise, f"{solution(load_syllabus().exercise(attack.exercise).chapter)}\n\n{attack.text}", in_worker) for attack in ON_COUNTS}
     found, wrong = verdicts(server, tests, seed), []

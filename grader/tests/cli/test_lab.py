@@ -150,7 +150,6 @@ TRAINS_FOR_MINUTES = {"modern", "mixture"}  # as long as the lab itself
 
 
 @pytest.mark.thorough
-@pytest.mark.measured
 @pytest.mark.parametrize("name", [name for name, lab in LABS.items() if is_code(lab)])
 def test_the_lines_to_start_from_run_as_they_are(name, tmp_path):
     if name in NEEDS_WEIGHTS and importlib.util.find_spec(PACKAGE) is None:

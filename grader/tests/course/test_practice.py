@@ -40,7 +40,7 @@ def write_right(kit, name):
     path.write_text(replace_definition(read_source(path), name, code), encoding="utf-8")
 
 
-@pytest.mark.parametrize("exercise", [pytest.param(each, marks=() if each in SAMPLE else (pytest.mark.thorough, pytest.mark.measured), id=each.name) for each in EXERCISES])
+@pytest.mark.parametrize("exercise", [pytest.param(each, marks=() if each in SAMPLE else pytest.mark.thorough, id=each.name) for each in EXERCISES])
 def test_a_scratch_file_has_one_stub_and_passes_when_it_is_written(exercise):
     text = stub_alone(exercise)
     assert text.count("raise NotImplementedError") == definition(text, exercise.name).text.count("raise NotImplementedError") > 0

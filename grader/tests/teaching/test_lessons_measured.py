@@ -103,7 +103,7 @@ def compare(table: LessonTable, out: str, rows_may_lack: bool = False) -> list[s
 
 
 def marked(name: str) -> list[pytest.MarkDecorator]:
-    return [] if name in QUICK else [pytest.mark.thorough, pytest.mark.measured(name)]
+    return [] if name in QUICK else [pytest.mark.thorough, pytest.mark.measurement(name)]
 
 
 @pytest.mark.parametrize("table", [pytest.param(table, marks=marked(table.command), id=f"{table.lesson[:4]} {table.command}") for table in MEASURED])

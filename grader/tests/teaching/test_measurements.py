@@ -15,7 +15,7 @@ from grader.course.syllabus import EXERCISES
 from grader.teaching.measurements import list_measurements, run_measurement
 from torch.utils.flop_counter import FlopCounterMode
 
-pytestmark = [pytest.mark.thorough, pytest.mark.measured]
+pytestmark = pytest.mark.thorough
 
 
 def printed(capsys, *words: str) -> str:

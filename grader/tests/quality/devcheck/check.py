@@ -42,17 +42,17 @@ class Row:
         return self.tests, known, caught, named, tried, tried - len(self.refused)
 
 
-def run(names: Sequence[str] = (), full: bool = False, fifth: int = 0) -> int:
+def run(names: Sequence[str] = (), full: bool = False, tenth: int = 0) -> int:
     """Check the whole kit, or the chapters and exercises named. 0 when every promise holds, 1 when one does not.
 
-    `fifth`: 1 to 5 tries only this fifth of each exercise's known mistakes.
+    `tenth`: 1 to 10 tries only this tenth of each exercise's known mistakes.
     """
     began = time.monotonic()
     exercises = load_syllabus().chosen(names)
     problems = [*_around(exercises, everything=not names)]
     problems += [sentence for exercise in exercises for sentence in invariants.of_exercise(exercise)]
     rows = {exercise.name: Row(exercise) for exercise in exercises if not any(invariants.missing_files(exercise))}
-    jobs, stale = _jobs([row.exercise for row in rows.values()], full, fifth)
+    jobs, stale = _jobs([row.exercise for row in rows.values()], full, tenth)
     problems += stale
     try:
         for job, tried in try_all(jobs):
@@ -71,7 +71,7 @@ def run(names: Sequence[str] = (), full: bool = False, fifth: int = 0) -> int:
     count = len(set(problems))
     verdict = f"{format_count(count, 'promise')} broken" if count else "every promise holds"
     seeds = "three seeds, in process and in workers" if full else "one seed"
-    seeds += f", fifth {fifth} of the known mistakes" if fifth else ""
+    seeds += f", tenth {tenth} of the known mistakes" if tenth else ""
     what = f"{format_count(len(exercises), 'exercise')}, {seeds}"
     print(f"dev-check: {what}: {verdict} ({time.monotonic() - began:.0f} s)")
     return 1 if problems else 0
@@ -104,13 +104,13 @@ def _around(exercises: list[Exercise], everything: bool) -> Iterator[str]:
             yield from invariants.of_chapter(chapter)
 
 
-def _jobs(exercises: list[Exercise], full: bool, fifth: int) -> tuple[list[TryJob], list[str]]:
+def _jobs(exercises: list[Exercise], full: bool, tenth: int) -> tuple[list[TryJob], list[str]]:
     """The jobs, and why an exercise cannot be tried."""
     jobs: list[TryJob] = []
     stale: list[str] = []
     for exercise in exercises:
         try:
-            everything = tuple(subjects(exercise, fifth))
+            everything = tuple(subjects(exercise, tenth))
         except (StaleEdit, SourceProblem, ValueError) as error:
             stale.append(f"{exercise.name}: {error}")
             continue

@@ -37,14 +37,14 @@ def solution_of(exercise: Exercise) -> str:
     return ours.text
 
 
-def subjects(exercise: Exercise, fifth: int = 0) -> list[Subject]:
-    """All subjects of an exercise; of the known mistakes one fifth, 1 to 5, if one is asked for. StaleEdit if a
+def subjects(exercise: Exercise, tenth: int = 0) -> list[Subject]:
+    """All subjects of an exercise; of the known mistakes one tenth, 1 to 10, if one is asked for. StaleEdit if a
     mistake's edit no longer fits."""
     solution, name = solution_of(exercise), exercise.name
     return [
         Subject("stub", "stub", reference_stub(exercise.module)),
         Subject("reference", "reference", solution),
-        *(mistakes(exercise)[fifth - 1 :: 5] if fifth else mistakes(exercise)),
+        *(mistakes(exercise)[tenth - 1 :: 10] if tenth else mistakes(exercise)),
         *(Subject("variant", title, f"{solution}\n\n{text}") for title, text in variants(exercise)),
         *(Subject("base", base.name, replace_definition(solution, name, base.text), base.mistakes)
           for base in bases(exercise.module, name)[1:]),
